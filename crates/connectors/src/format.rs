@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use crate::Options;
 
 pub mod csv;
+pub(crate) mod debezium;
 pub mod json;
 mod lanes;
 pub mod raw;

@@ -6,7 +6,7 @@
 //! | `properties.bootstrap.servers` | `host:port` of one or more brokers, separated by `,` |
 //! | `properties.group.id` | group to which positions are committed as epochs are done; without it none are |
 //! | `properties.*` | any other property of librdkafka; has the last word over our defaults |
-//! | `format`, or `value.format` | format of the records, with that format's options |
+//! | `format`, or `value.format` | format of the records, with that format's options; `debezium-json`: they are changes of rows |
 //! | `scan.startup.mode` | `earliest-offset` (default), `latest-offset`, `group-offsets`, `timestamp` |
 //! | `scan.startup.timestamp-millis` | for `timestamp`: the first record written at or after this time |
 //! | `scan.bounded.mode` | `unbounded` (default), or `latest-offset`: the table ends where the topic ended at the start |
@@ -37,8 +37,10 @@
 //! reconnects by itself, until all brokers have been unreachable for `connection.timeout` (reading) or a record or a commit has
 //! waited for `sink.delivery.timeout` (writing).
 
+mod attached;
 mod client;
 mod commits;
+mod content;
 mod create;
 mod exact;
 mod held;
@@ -61,11 +63,12 @@ mod versions;
 mod watch;
 mod window;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
 use anabranch_model::{Error, Result};
 use anabranch_operators::{Connector, Delivery, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
+use self::content::Content;
 use self::exact::{Committer, ExactSink};
 use self::key::KeyEncoder;
 use self::metadata::RowReader;
@@ -75,22 +78,18 @@ use self::source::KafkaSource;
 use self::table::{Guarantee, Table};
 pub use self::upsert::UpsertKafkaConnector;
 use crate::Options;
-use crate::format::Format;
 
 /// Reads and writes topics of Apache Kafka.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KafkaConnector;
 
 /// Reads all options of a table; an unknown one is an error.
-fn parse(spec: &ConnectorSpec) -> Result<(Table, Format)> {
+fn parse(spec: &ConnectorSpec) -> Result<(Table, Content)> {
     let mut options = Options::new(spec);
     let table = Table::parse(&mut options)?;
-    let format = match Format::optional(&mut options, "value.format")? {
-        Some(format) => format,
-        None => Format::required(&mut options, "format")?,
-    };
+    let content = Content::read(&mut options)?;
     options.finish()?;
-    Ok((table, format))
+    Ok((table, content))
 }
 
 /// Opens a writer of records, with the guarantee that the table and the job ask for.
@@ -113,10 +112,9 @@ fn no_checkpoints() -> Error {
 
 impl Connector for KafkaConnector {
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
-        let (table, format) = parse(spec)?;
+        let (table, content) = parse(spec)?;
         if !columns.fields().is_empty() {
-            let all: Vec<usize> = (0..columns.fields().len()).collect();
-            format.decoder(columns, &all)?;
+            content.check(columns)?;
             KeyEncoder::new(&table, columns)?;
         }
         Ok(TableTraits {
@@ -126,14 +124,17 @@ impl Connector for KafkaConnector {
             max_readers: None,
             schema: None,
             metadata: Some(metadata::known()),
+            written_metadata: attached::WRITTEN,
+            weight: content.has_changes().then_some(metadata::WEIGHT),
+            updates: if content.has_changes() { Updates::Written } else { Updates::Refused },
             ..TableTraits::default()
         })
     }
 
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let open = || {
-            let (table, format) = parse(&spec.connector)?;
-            let rows = RowReader::new(&format, spec, None)?;
+            let (table, content) = parse(&spec.connector)?;
+            let rows = RowReader::new(&content, spec, None)?;
             Ok(Box::new(KafkaSource::open(table, &spec.table, rows, context, from)?) as Box<dyn Source>)
         };
         open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))
@@ -141,8 +142,8 @@ impl Connector for KafkaConnector {
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
         let open = || {
-            let (table, format) = parse(&spec.connector)?;
-            let records = Records::new(&table, &format, spec, None)?;
+            let (table, content) = parse(&spec.connector)?;
+            let records = Records::new(&table, &content, spec, false)?;
             open_sink(table, spec, records, context)
         };
         open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))

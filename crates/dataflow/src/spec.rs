@@ -114,13 +114,16 @@ pub struct SinkSpec {
     /// The rows have a weight after the columns of `schema`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub updating: bool,
+    /// Columns that records have beside their content, and the connector's keys for them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<usize, String>,
 }
 
 impl SinkSpec {
     /// A table without a key, for rows that stay.
     #[must_use]
     pub fn new(table: impl Into<String>, connector: ConnectorSpec, schema: SchemaRef) -> SinkSpec {
-        SinkSpec { table: table.into(), connector, schema, key: Vec::new(), updating: false }
+        SinkSpec { table: table.into(), connector, schema, key: Vec::new(), updating: false, metadata: BTreeMap::new() }
     }
 }
 

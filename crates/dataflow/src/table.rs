@@ -34,8 +34,12 @@ pub struct TableTraits {
     pub schema: Option<SchemaRef>,
     /// What records have beside their content, by the connector's keys. `None`: nothing that columns can hold.
     pub metadata: Option<SchemaRef>,
+    /// Which of these its writer writes.
+    pub written_metadata: &'static [&'static str],
     /// Its records are versions of rows: of those with the same primary key the latest counts.
     pub versions: Option<Versions>,
+    /// Its records are changes of rows: the key of metadata with the weight of each.
+    pub weight: Option<&'static str>,
     /// What its writer does with updating rows.
     pub updates: Updates,
     /// Its reader gives a field of a ROW column alone, as a column `row.field`.

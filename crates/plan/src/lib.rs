@@ -13,6 +13,7 @@
 
 mod approximate;
 mod catalog;
+mod changes;
 mod dialect;
 mod element;
 mod event_time;

@@ -28,6 +28,47 @@ pub(crate) fn content_of(columns: &SchemaRef, metadata: &BTreeMap<usize, String>
     Arc::new(Schema::new(fields.map(|(_, field)| Arc::clone(field)).collect::<Vec<_>>()))
 }
 
+/// The columns of a table that are written.
+pub(crate) struct Written {
+    pub(crate) columns: SchemaRef,
+    /// Which of them are metadata, and by which keys.
+    pub(crate) metadata: BTreeMap<usize, String>,
+    /// A column of metadata that is not virtual, but cannot be written.
+    pub(crate) unwritable: Option<String>,
+}
+
+/// Content is written, and so is metadata that is not virtual, if the connector writes its key.
+pub(crate) fn written_columns(
+    physical: &SchemaRef,
+    columns: &[ColumnDefinition],
+    metadata: &BTreeMap<usize, String>,
+    writable: &[&str],
+) -> Written {
+    let is_virtual = |name: &str| {
+        let found = columns.iter().find(|column| column.name.value == name);
+        found.is_some_and(|column| matches!(column.kind, ColumnKind::Metadata { is_virtual: true, .. }))
+    };
+    let mut written = Written { columns: Arc::clone(physical), metadata: BTreeMap::new(), unwritable: None };
+    let mut kept = Vec::new();
+    for (index, field) in physical.fields().iter().enumerate() {
+        if let Some(key) = metadata.get(&index) {
+            if is_virtual(field.name()) {
+                continue;
+            }
+            if !writable.contains(&key.as_str()) {
+                written.unwritable.get_or_insert(field.name().clone());
+                continue;
+            }
+            written.metadata.insert(kept.len(), key.clone());
+        }
+        kept.push(Arc::clone(field));
+    }
+    if kept.len() < physical.fields().len() {
+        written.columns = Arc::new(Schema::new(kept));
+    }
+    written
+}
+
 /// Whether a column can hold the metadata of this key.
 pub(crate) fn check_metadata(column: &Field, key: &str, known: Option<&SchemaRef>, of: &ConnectorSpec) -> Result<()> {
     let Some(known) = known else {

@@ -13,7 +13,8 @@ use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableSou
 use datafusion_sql::sqlparser::ast;
 
 use crate::catalog::Catalog;
-use crate::metadata::{check_metadata, content_of, metadata_columns};
+use crate::changes::with_weight;
+use crate::metadata::{check_metadata, content_of, metadata_columns, written_columns};
 use crate::place::{at, nearest, or_at, planning_error};
 use crate::query::Planner;
 use crate::settings::{parse_duration, parse_parallelism};
@@ -37,7 +38,9 @@ pub(crate) struct Table {
     pub(crate) metadata: BTreeMap<usize, String>,
     /// The columns that are written.
     pub(crate) written: SchemaRef,
-    /// A column beside the records that is not virtual.
+    /// Which of these are beside the records.
+    pub(crate) written_metadata: BTreeMap<usize, String>,
+    /// A column beside the records that is not virtual, but is only read.
     unwritable: Option<String>,
     pub(crate) watermark: Option<Watermark>,
     pub(crate) primary_key: Vec<String>,
@@ -128,16 +131,18 @@ impl Table {
             }
             (_, false) => declared,
         };
-        let written = content_of(&physical, &metadata);
+        let written = written_columns(&physical, &statement.columns, &metadata, traits.written_metadata);
         let primary_key: Vec<String> = statement.primary_key.into_iter().map(|ident| ident.value).collect();
         let physical = match traits.versions {
             Some(versions) => all_versions(&physical, &primary_key, versions, &mut metadata),
             None => physical,
         };
+        let physical = match traits.weight {
+            Some(weight) => with_weight(&physical, weight, &mut metadata),
+            None => physical,
+        };
         let (columns, watermark) =
             plan_columns(&name, &physical, &statement.columns, statement.watermark, &Planner::new(catalog))?;
-        let is_unwritable = |c: &&ColumnDefinition| matches!(c.kind, ColumnKind::Metadata { is_virtual: false, .. });
-        let unwritable = statement.columns.iter().find(is_unwritable).map(|column| column.name.value.clone());
         let table = Table {
             name,
             spec,
@@ -145,8 +150,9 @@ impl Table {
             options,
             physical,
             metadata,
-            written,
-            unwritable,
+            written: written.columns,
+            written_metadata: written.metadata,
+            unwritable: written.unwritable,
             watermark,
             primary_key,
             created,
@@ -183,8 +189,8 @@ impl Table {
 
     pub(crate) fn check_writable(&self) -> Result<()> {
         if let Some(column) = &self.unwritable {
-            return Err(Error::user(format!("metadata cannot be written: column '{column}' of table '{}'", self.name))
-                .remedy("declare the column VIRTUAL: then it is only read"));
+            let what = format!("this metadata cannot be written: column '{column}' of table '{}'", self.name);
+            return Err(Error::user(what).remedy("declare the column VIRTUAL: then it is only read"));
         }
         if self.traits.writable {
             return Ok(());
@@ -242,7 +248,7 @@ fn check_updates(traits: &TableTraits, spec: &ConnectorSpec, no_key: bool, has_e
         return Err(Error::user(format!("a table of connector '{spec}' needs a primary key"))
             .remedy("declare the columns that identify a row: PRIMARY KEY (id) NOT ENFORCED"));
     }
-    if traits.versions.is_some() && has_event_time {
+    if (traits.versions.is_some() || traits.weight.is_some()) && has_event_time {
         return Err(Error::user(format!("a table of connector '{spec}' has no event time: its rows are updated"))
             .remedy("omit WATERMARK"));
     }

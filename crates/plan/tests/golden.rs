@@ -33,7 +33,7 @@ impl TableResolver for Connectors {
                 let metadata = [("timestamp", time), ("partition", DataType::Int32), ("offset", DataType::Int64)];
                 let metadata = metadata.map(|(key, data_type)| Field::new(key, data_type, false));
                 let metadata = Some(Arc::new(Schema::new(metadata.to_vec())));
-                TableTraits { metadata, ..traits(false, true, true, Some(3)) }
+                TableTraits { metadata, written_metadata: &["timestamp"], ..traits(false, true, true, Some(3)) }
             }
             "ad_events" | "stream" => traits(false, true, false, None),
             "single" => traits(false, true, false, Some(1)),
@@ -41,6 +41,9 @@ impl TableResolver for Connectors {
             "upsert-kafka" => {
                 let versions = Some(Versions { order: "offset", deleted: "tombstone" });
                 TableTraits { updates: Updates::Upserted, versions, ..traits(false, true, true, None) }
+            }
+            "changes" => {
+                TableTraits { updates: Updates::Written, weight: Some("weight"), ..traits(false, true, true, Some(3)) }
             }
             "print" | "blackhole" => TableTraits { updates: Updates::Written, ..traits(false, false, true, None) },
             "ad_campaigns" => {

@@ -4,6 +4,7 @@ mod backlog;
 #[path = "../../../connectors/tests/support/broker.rs"]
 #[allow(dead_code, reason = "this test uses a part of the helper")]
 mod broker;
+mod changes;
 mod exact;
 mod outages;
 #[path = "../chaos/topics.rs"]

@@ -21,7 +21,7 @@ fn produce(producer: &BaseProducer, id: i32, value: Option<&str>) {
 }
 
 /// The rows that are left when all printed changes are added up.
-fn sums(printed: &str, prefix: &str) -> BTreeMap<String, i64> {
+pub(crate) fn sums(printed: &str, prefix: &str) -> BTreeMap<String, i64> {
     let mut sums = BTreeMap::new();
     for change in printed.lines().filter_map(|line| line.strip_prefix(prefix)) {
         let (sign, row) = change.split_at(2);

@@ -66,7 +66,7 @@ impl ExactSink {
         let mut committer = Committer::new(table, name, context);
         committer.take_over(context, &topic)?;
         Ok(ExactSink {
-            held: Held::new(&topic),
+            held: Held::new(&topic, records.attach()),
             room: Room::new(context.host.clone(), committer.table.buffer_bytes),
             topic,
             task: context.index,
@@ -212,8 +212,8 @@ fn wait_until(moment: Nanos, clock: &dyn Clock, host: &dyn Host) {
 impl Sink for ExactSink {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.committer.restored(self.task);
-        for (key, value) in self.records.encode(batch)?.iter() {
-            self.held.push(self.partitions.next(), key, value);
+        for record in self.records.encode(batch)?.iter_from(0) {
+            self.held.push(self.partitions.next(), &record);
         }
         self.room.wrote(self.held.bytes()).map_err(|error| error.at(format!("topic {}", self.topic)))
     }

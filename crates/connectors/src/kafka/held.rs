@@ -1,43 +1,58 @@
 //! The records of a checkpoint interval as bytes: what the committable of the exactly-once writer holds.
 //!
-//! Frozen layout of version 1, integers little-endian, `n` a variable-length number (7 bits per byte, lowest first):
+//! Frozen layout of versions 1 and 2, integers little-endian, `n` a variable-length number (7 bits per byte, lowest first):
 //!
 //! ```text
-//! "ABKR"  version: u8 = 1
+//! "ABKR"  version: u8; 2 if records have times or headers
 //! n length of topic, topic
 //! per record: n partition + 1 (0: the client chooses), n length of key + 1 (0: none), key, n length of value + 1, value
+//!             version 2: n time in milliseconds + 1 (0: none), n number of headers
+//!             per header: n length of name, name, n length of value + 1 (0: none), value
 //! number of records: u64
 //! checksum of all before: u64 (the hash of `anabranch_model`)
 //! ```
 
 use anabranch_model::{Error, HASH_SEED, Result, hash_bytes};
 
+use super::attached::{Attached, Outgoing};
+
 const MAGIC: &[u8; 4] = b"ABKR";
 const VERSION: u8 = 1;
+/// Of records with times and headers.
+const VERSION_ATTACHED: u8 = 2;
 
 /// Records being gathered.
 pub(super) struct Held {
     bytes: Vec<u8>,
     header_bytes: usize,
     records: u64,
+    attaches: bool,
 }
 
 impl Held {
-    /// For records of a topic.
-    pub(super) fn new(topic: &str) -> Held {
+    /// For records of a topic, to which something may be attached.
+    pub(super) fn new(topic: &str, attaches: bool) -> Held {
         let mut bytes = MAGIC.to_vec();
-        bytes.push(VERSION);
+        bytes.push(if attaches { VERSION_ATTACHED } else { VERSION });
         put(&mut bytes, topic.len() as u64);
         bytes.extend_from_slice(topic.as_bytes());
-        Held { header_bytes: bytes.len(), bytes, records: 0 }
+        Held { header_bytes: bytes.len(), bytes, records: 0, attaches }
     }
 
     /// Adds a record; a negative partition leaves the choice to the client.
-    pub(super) fn push(&mut self, partition: i32, key: Option<&[u8]>, value: Option<&[u8]>) {
+    pub(super) fn push(&mut self, partition: i32, record: &Outgoing<'_>) {
         put(&mut self.bytes, u64::try_from(i64::from(partition) + 1).unwrap_or(0));
-        for field in [key, value] {
-            put(&mut self.bytes, field.map_or(0, |field| field.len() as u64 + 1));
-            self.bytes.extend_from_slice(field.unwrap_or_default());
+        put_field(&mut self.bytes, record.key);
+        put_field(&mut self.bytes, record.value);
+        if self.attaches {
+            let Attached { time_ms, headers } = &record.attached;
+            put(&mut self.bytes, time_ms.map_or(0, |ms| ms.unsigned_abs() + 1));
+            put(&mut self.bytes, headers.len() as u64);
+            for (name, value) in headers {
+                put(&mut self.bytes, name.len() as u64);
+                self.bytes.extend_from_slice(name.as_bytes());
+                put_field(&mut self.bytes, *value);
+            }
         }
         self.records += 1;
     }
@@ -66,8 +81,7 @@ impl Held {
 pub(super) struct Record<'a> {
     /// Negative: the client chooses.
     pub(super) partition: i32,
-    pub(super) key: Option<&'a [u8]>,
-    pub(super) value: Option<&'a [u8]>,
+    pub(super) content: Outgoing<'a>,
 }
 
 /// The content of a committable, checked.
@@ -77,6 +91,7 @@ pub(super) struct Content<'a> {
     pub(super) topic: &'a str,
     pub(super) checksum: u64,
     records: &'a [u8],
+    attaches: bool,
 }
 
 impl<'a> Content<'a> {
@@ -88,8 +103,10 @@ impl<'a> Content<'a> {
         if header[..MAGIC.len()] != *MAGIC {
             return Err(damaged("it does not begin like one"));
         }
-        if header[MAGIC.len()] != VERSION {
-            return Err(Error::user(format!("it is of version {}, known is {VERSION}", header[MAGIC.len()]))
+        let attaches = header[MAGIC.len()] == VERSION_ATTACHED;
+        if header[MAGIC.len()] != VERSION && !attaches {
+            let known = format!("known are {VERSION} and {VERSION_ATTACHED}");
+            return Err(Error::user(format!("it is of version {}, {known}", header[MAGIC.len()]))
                 .remedy("start the job with the version of the program that made the checkpoint"));
         }
         let cut_off = || damaged("it is cut off");
@@ -101,7 +118,7 @@ impl<'a> Content<'a> {
         let length = take_number(&mut rest).ok_or_else(cut_off)?;
         let topic = take(&mut rest, length).ok_or_else(cut_off)?;
         let topic = std::str::from_utf8(topic).map_err(|_| damaged("its topic is no text"))?;
-        let content = Content { topic, checksum: u64::from_le_bytes(*checksum), records: rest };
+        let content = Content { topic, checksum: u64::from_le_bytes(*checksum), records: rest, attaches };
         let mut records = content.records();
         let whole = records.by_ref().count() as u64;
         if !records.rest.is_empty() || whole != u64::from_le_bytes(*count) {
@@ -112,13 +129,14 @@ impl<'a> Content<'a> {
 
     /// The records in the order of writing.
     pub(super) fn records(&self) -> Records<'a> {
-        Records { rest: self.records }
+        Records { rest: self.records, attaches: self.attaches }
     }
 }
 
 /// Records of a committable. Ends early, with a rest, where there is none.
 pub(super) struct Records<'a> {
     rest: &'a [u8],
+    attaches: bool,
 }
 
 impl<'a> Iterator for Records<'a> {
@@ -129,14 +147,34 @@ impl<'a> Iterator for Records<'a> {
         let partition = i32::try_from(i64::try_from(take_number(&mut rest)?).ok()? - 1).ok()?;
         let key = take_field(&mut rest)?;
         let value = take_field(&mut rest)?;
+        let attached = if self.attaches { take_attached(&mut rest)? } else { Attached::default() };
         self.rest = rest;
-        Some(Record { partition, key, value })
+        Some(Record { partition, content: Outgoing { key, value, attached } })
     }
 }
 
 fn damaged(reason: &str) -> Error {
     Error::outside(format!("the records of the checkpoint are damaged: {reason}"))
         .remedy("start the job from another checkpoint")
+}
+
+fn put_field(bytes: &mut Vec<u8>, field: Option<&[u8]>) {
+    put(bytes, field.map_or(0, |field| field.len() as u64 + 1));
+    bytes.extend_from_slice(field.unwrap_or_default());
+}
+
+fn take_attached<'a>(rest: &mut &'a [u8]) -> Option<Attached<'a>> {
+    let time_ms = match take_number(rest)? {
+        0 => None,
+        ms => Some(i64::try_from(ms - 1).ok()?),
+    };
+    let mut headers = Vec::new();
+    for _ in 0..take_number(rest)? {
+        let length = take_number(rest)?;
+        let name = std::str::from_utf8(take(rest, length)?).ok()?;
+        headers.push((name, take_field(rest)?));
+    }
+    Some(Attached { time_ms, headers })
 }
 
 fn put(bytes: &mut Vec<u8>, mut number: u64) {

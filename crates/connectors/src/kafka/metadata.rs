@@ -12,8 +12,10 @@ use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
+use super::content::Content;
 use super::native::Received;
 use super::versions::{self, Versions};
+use crate::format::debezium::DebeziumDecoder;
 use crate::format::{Decode, Decoded, Format, batch, source_schema};
 
 /// One thing that a record has.
@@ -28,14 +30,18 @@ enum Key {
     TimestampType,
     /// Whether it has no value. Only for tables of versions.
     Deleted,
+    /// Whether the row comes or goes. Only for tables of changes.
+    Weight,
 }
 
 /// Says which of two versions is later.
 pub(super) const ORDER: &str = "offset";
 /// Says that a version deletes its row.
 pub(super) const DELETED: &str = "tombstone";
+/// Says whether the row of a change comes or goes.
+pub(super) const WEIGHT: &str = "weight";
 
-const KEYS: [(Key, &str); 8] = [
+const KEYS: [(Key, &str); 9] = [
     (Key::Topic, "topic"),
     (Key::Partition, "partition"),
     (Key::Headers, "headers"),
@@ -44,6 +50,7 @@ const KEYS: [(Key, &str); 8] = [
     (Key::Timestamp, "timestamp"),
     (Key::TimestampType, "timestamp-type"),
     (Key::Deleted, DELETED),
+    (Key::Weight, WEIGHT),
 ];
 
 /// The keys of metadata with their types.
@@ -52,14 +59,14 @@ pub(super) fn known() -> SchemaRef {
         let data_type = match key {
             Key::Topic | Key::TimestampType => DataType::Utf8View,
             Key::Partition | Key::LeaderEpoch => DataType::Int32,
-            Key::Offset => DataType::Int64,
+            Key::Offset | Key::Weight => DataType::Int64,
             Key::Timestamp => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
             Key::Headers => headers_type(),
             Key::Deleted => DataType::Boolean,
         };
         Field::new(name, data_type, key == Key::LeaderEpoch)
     };
-    let known = KEYS.into_iter().filter(|(key, _)| *key != Key::Deleted);
+    let known = KEYS.into_iter().filter(|(key, _)| !matches!(key, Key::Deleted | Key::Weight));
     Arc::new(Schema::new(known.map(field).collect::<Vec<_>>()))
 }
 
@@ -113,9 +120,15 @@ enum Place {
     Metadata(Key),
 }
 
+/// Of values.
+enum Decoder {
+    Rows(Box<dyn Decode>),
+    Changes(DebeziumDecoder),
+}
+
 /// Makes rows of records: what the format decodes, and metadata.
 pub(super) struct RowReader {
-    decoder: Box<dyn Decode>,
+    decoder: Decoder,
     /// Of keys, if records are versions of rows.
     keys: Option<Box<dyn Decode>>,
     schema: SchemaRef,
@@ -134,7 +147,7 @@ pub(super) struct Records<'a> {
 impl RowReader {
     /// Of a table whose format decodes all columns but those with metadata. `key`: the format of keys, if records are versions of rows, and
     /// whether values are without the columns of the key.
-    pub(super) fn new(format: &Format, spec: &SourceSpec, key: Option<(&Format, bool)>) -> Result<RowReader> {
+    pub(super) fn new(content: &Content, spec: &SourceSpec, key: Option<(&Format, bool)>) -> Result<RowReader> {
         let of_value = |column: &usize| {
             let is_left_out = key.is_some_and(|(_, without_key)| without_key) && spec.key.contains(column);
             !spec.metadata.contains_key(column) && !is_left_out
@@ -164,7 +177,10 @@ impl RowReader {
             None => None,
         };
         let declared = Arc::new(spec.declared.project(&physical)?);
-        let decoder = format.decoder(&declared, &projection)?;
+        let decoder = match content {
+            Content::Rows(format) => Decoder::Rows(format.decoder(&declared, &projection)?),
+            Content::Changes(changes) => Decoder::Changes(changes.decoder(&declared, &projection)?),
+        };
         let has = |keys: &[Key]| places.iter().any(|place| matches!(place, Place::Metadata(key) if keys.contains(key)));
         let wanted = Wanted {
             times: has(&[Key::Timestamp, Key::TimestampType]),
@@ -181,12 +197,13 @@ impl RowReader {
         values: &BinaryArray,
         of: &Records<'_>,
     ) -> Result<(RecordBatch, Vec<(usize, String)>)> {
-        let decoded = match &mut self.keys {
-            Some(keys) => {
-                versions::decode(self.decoder.as_mut(), keys.as_mut(), values, &of.gathered.keys.finish_cloned())?
+        let mut weights = Vec::new();
+        let decoded = match (&mut self.decoder, &mut self.keys) {
+            (Decoder::Rows(decoder), Some(keys)) => {
+                versions::decode(decoder.as_mut(), keys.as_mut(), values, &of.gathered.keys.finish_cloned())?
             }
-            None => {
-                let Decoded { batch, malformed } = self.decoder.decode(values)?;
+            (Decoder::Rows(decoder), None) => {
+                let Decoded { batch, malformed } = decoder.decode(values)?;
                 if self.places.iter().all(|place| matches!(place, Place::Decoded(_))) {
                     return Ok((batch, malformed));
                 }
@@ -194,6 +211,12 @@ impl RowReader {
                 let mut bad = malformed.iter().map(|(index, _)| *index).peekable();
                 let good = (0..values.len()).filter(|index| bad.next_if_eq(index).is_none()).collect();
                 Versions { values: batch.columns().to_vec(), keys: Vec::new(), good, malformed }
+            }
+            (Decoder::Changes(decoder), _) => {
+                let changes = decoder.decode(values)?;
+                weights = changes.weights;
+                let (values, good, malformed) = (changes.columns, changes.records, changes.malformed);
+                Versions { values, keys: Vec::new(), good, malformed }
             }
         };
         let Versions { values: content, keys, good, malformed } = decoded;
@@ -205,6 +228,7 @@ impl RowReader {
                 Ok(Arc::new(good.iter().map(|index| Some(values.is_null(*index))).collect::<BooleanArray>())
                     as ArrayRef)
             }
+            Place::Metadata(Key::Weight) => Ok(Arc::new(Int64Array::from(weights.clone())) as ArrayRef),
             Place::Metadata(key) => Ok(cast(&simple(*key, of, &good), field.data_type())?),
         });
         Ok((batch(&self.schema, columns.collect::<Result<_>>()?, good.len())?, malformed))
@@ -227,7 +251,7 @@ fn simple(key: Key, of: &Records<'_>, good: &[usize]) -> ArrayRef {
             Arc::new(TimestampMillisecondArray::from_iter_values(times().map(|(ms, _)| ms)).with_timezone("UTC"))
         }
         Key::TimestampType => Arc::new(StringViewArray::from_iter_values(times().map(|(_, kind)| kind))),
-        Key::LeaderEpoch | Key::Headers | Key::Deleted => {
+        Key::LeaderEpoch | Key::Headers | Key::Deleted | Key::Weight => {
             Arc::new(good.iter().map(|index| of.gathered.leader_epochs[*index]).collect::<Int32Array>())
         }
     }

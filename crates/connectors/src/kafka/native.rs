@@ -12,12 +12,14 @@ use std::time::Duration;
 
 use anabranch_model::{Error, Result};
 use rdkafka::bindings::{
-    self as sys, rd_kafka_message_t, rd_kafka_queue_t, rd_kafka_resp_err_t, rd_kafka_timestamp_type_t, rd_kafka_topic_t,
+    self as sys, rd_kafka_message_t, rd_kafka_queue_t, rd_kafka_resp_err_t, rd_kafka_timestamp_type_t,
+    rd_kafka_topic_t, rd_kafka_vu_s__bindgen_ty_1 as Part,
 };
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::Producer as _;
 
+use super::attached::Outgoing;
 use super::client::{Consumer, Producer};
 
 /// What keeps the native client alive as long as its topics and queues.
@@ -76,15 +78,13 @@ impl Topic {
         Some(high).filter(|high| outcome == rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR && *high >= 0)
     }
 
-    /// Hands over one record; `partition` -1 leaves the choice to the client's partitioner. Copies key and value.
-    pub(super) fn produce(
-        &self,
-        partition: i32,
-        key: Option<&[u8]>,
-        value: Option<&[u8]>,
-    ) -> Result<(), RDKafkaErrorCode> {
-        let (key_ptr, key_len) = key.map_or((ptr::null(), 0), |k| (k.as_ptr(), k.len()));
-        let (value_ptr, value_len) = value.map_or((ptr::null(), 0), |v| (v.as_ptr(), v.len()));
+    /// Hands over one record; `partition` -1 leaves the choice to the client's partitioner. Copies all of it.
+    pub(super) fn produce(&self, partition: i32, record: &Outgoing<'_>) -> Result<(), RDKafkaErrorCode> {
+        if !record.attached.is_empty() {
+            return self.produce_attached(partition, record);
+        }
+        let (key_ptr, key_len) = bytes(record.key);
+        let (value_ptr, value_len) = bytes(record.value);
         // SAFETY: pointers and lengths are those of live slices; with F_COPY librdkafka keeps none of them and writes to none.
         let outcome = unsafe {
             sys::rd_kafka_produce(
@@ -99,6 +99,66 @@ impl Topic {
             )
         };
         if outcome == 0 { Ok(()) } else { Err(last_error()) }
+    }
+
+    /// The same for a record with a time or with headers.
+    fn produce_attached(&self, partition: i32, record: &Outgoing<'_>) -> Result<(), RDKafkaErrorCode> {
+        use sys::rd_kafka_vtype_t as kind;
+        let memory = |part: Option<&[u8]>| {
+            let (ptr, size) = bytes(part);
+            Part { mem: sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr: ptr.cast_mut().cast(), size } }
+        };
+        let part = |vtype, u| sys::rd_kafka_vu_t { vtype, u };
+        let mut parts = vec![
+            part(kind::RD_KAFKA_VTYPE_RKT, Part { rkt: self.topic.as_ptr() }),
+            part(kind::RD_KAFKA_VTYPE_PARTITION, Part { i32_: partition }),
+            part(kind::RD_KAFKA_VTYPE_MSGFLAGS, Part { i: sys::RD_KAFKA_MSG_F_COPY }),
+            part(kind::RD_KAFKA_VTYPE_VALUE, memory(record.value)),
+            part(kind::RD_KAFKA_VTYPE_KEY, memory(record.key)),
+        ];
+        if let Some(time_ms) = record.attached.time_ms {
+            parts.push(part(kind::RD_KAFKA_VTYPE_TIMESTAMP, Part { i64_: time_ms }));
+        }
+        let headers = native_headers(&record.attached.headers);
+        if !headers.is_null() {
+            parts.push(part(kind::RD_KAFKA_VTYPE_HEADERS, Part { headers }));
+        }
+        // SAFETY: client and topic live; pointers and lengths are those of live slices, and with F_COPY librdkafka keeps none of them. It
+        // owns the headers if it takes the record; if not, they are destroyed here, once, and so is the error.
+        unsafe {
+            let error = sys::rd_kafka_produceva(self._client.native(), parts.as_ptr(), parts.len());
+            if error.is_null() {
+                return Ok(());
+            }
+            if !headers.is_null() {
+                sys::rd_kafka_headers_destroy(headers);
+            }
+            let code = sys::rd_kafka_error_code(error).into();
+            sys::rd_kafka_error_destroy(error);
+            Err(code)
+        }
+    }
+}
+
+/// Where bytes are, and how many. A part that is missing is nowhere; one that is empty is not.
+fn bytes(part: Option<&[u8]>) -> (*const u8, usize) {
+    part.map_or((ptr::null(), 0), |part| (part.as_ptr(), part.len()))
+}
+
+/// Copies headers; null if there are none.
+fn native_headers(headers: &[(&str, Option<&[u8]>)]) -> *mut sys::rd_kafka_headers_t {
+    if headers.is_empty() {
+        return ptr::null_mut();
+    }
+    let length = |length: usize| isize::try_from(length).unwrap_or(isize::MAX);
+    // SAFETY: names and values are live slices of these lengths, which the calls copy.
+    unsafe {
+        let native = sys::rd_kafka_headers_new(headers.len());
+        for (name, value) in headers {
+            let (value, size) = bytes(*value);
+            sys::rd_kafka_header_add(native, name.as_ptr().cast(), length(name.len()), value.cast(), length(size));
+        }
+        native
     }
 }
 

@@ -5,44 +5,65 @@ use std::sync::Arc;
 
 use anabranch_dataflow::SinkSpec;
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, AsArray, BinaryArray, BooleanArray, RecordBatch};
+use arrow::array::{Array, AsArray, BinaryArray, BooleanArray, RecordBatch, UInt64Array};
 use arrow::buffer::NullBuffer;
-use arrow::compute::{filter, filter_record_batch};
+use arrow::compute::{filter, filter_record_batch, take_record_batch};
 use arrow::datatypes::Int64Type;
 
+use super::attached::{AttachedRows, Attachments, Outgoing};
+use super::content::Content;
 use super::key::KeyEncoder;
 use super::table::Table;
-use crate::format::{Encode, Format};
+use crate::format::Encode;
+use crate::format::debezium::DebeziumEncoder;
 
 /// Encodes rows.
 pub(super) struct Records {
     keys: Option<KeyEncoder>,
-    values: Box<dyn Encode>,
+    values: Values,
     /// Columns of the value; `None`: all.
     columns: Option<Vec<usize>>,
     /// Rows have a weight after so many columns.
     weight: Option<usize>,
+    attachments: Attachments,
+}
+
+/// Encodes values.
+enum Values {
+    Rows(Box<dyn Encode>),
+    Changes(DebeziumEncoder),
 }
 
 /// Keys, if records have any, and values: as many of each. A value that is NULL deletes its key.
 pub(super) struct Encoded {
     pub(super) keys: Option<BinaryArray>,
     pub(super) values: BinaryArray,
+    attached: AttachedRows,
 }
 
 impl Records {
-    /// Of a table. `columns` are those of the value, if not all.
-    pub(super) fn new(table: &Table, format: &Format, spec: &SinkSpec, columns: Option<Vec<usize>>) -> Result<Records> {
-        let value = match &columns {
-            Some(columns) => Arc::new(spec.schema.project(columns)?),
-            None => Arc::clone(&spec.schema),
-        };
+    /// Of a table. The value may be without the columns of the primary key.
+    pub(super) fn new(table: &Table, content: &Content, spec: &SinkSpec, without_key: bool) -> Result<Records> {
+        let all = 0..spec.schema.fields().len();
+        let is_left_out =
+            |column: &usize| without_key && spec.key.contains(column) || spec.metadata.contains_key(column);
+        let columns: Vec<usize> = all.clone().filter(|column| !is_left_out(column)).collect();
+        let value = Arc::new(spec.schema.project(&columns)?);
         Ok(Records {
             keys: KeyEncoder::new(table, &spec.schema)?,
-            values: format.encoder(&value)?,
-            columns,
-            weight: spec.updating.then(|| spec.schema.fields().len()),
+            values: match content {
+                Content::Rows(format) => Values::Rows(format.encoder(&value)?),
+                Content::Changes(changes) => Values::Changes(changes.encoder(&value)?),
+            },
+            columns: (columns.len() < all.len()).then_some(columns),
+            weight: spec.updating.then_some(all.end),
+            attachments: Attachments::new(spec),
         })
+    }
+
+    /// Whether something may be attached to records.
+    pub(super) fn attach(&self) -> bool {
+        !self.attachments.are_none()
     }
 
     /// Whether records have keys.
@@ -51,9 +72,12 @@ impl Records {
     }
 
     pub(super) fn encode(&mut self, batch: &RecordBatch) -> Result<Encoded> {
+        if let Values::Changes(_) = self.values {
+            return self.changes(batch);
+        }
         let Some(weight) = self.weight else {
             let keys = self.keys.as_mut().map(|keys| keys.encode(batch)).transpose()?;
-            return Ok(Encoded { keys, values: self.values(batch)? });
+            return Ok(Encoded { keys, values: self.values(batch)?, attached: self.attachments.of(batch)? });
         };
         let Some(keys) = &mut self.keys else {
             return Err(Error::internal("updating rows for records without a key"));
@@ -67,14 +91,43 @@ impl Records {
             weights.as_primitive::<Int64Type>().values().iter().map(|weight| *weight > 0).collect();
         let (offsets, values, nulls) = self.values(&rows)?.into_parts();
         let values = BinaryArray::try_new(offsets, values, NullBuffer::union(nulls.as_ref(), Some(&exists)))?;
-        Ok(Encoded { keys: Some(keys.as_binary::<i32>().clone()), values })
+        let attached = self.attachments.of(&rows)?;
+        Ok(Encoded { keys: Some(keys.as_binary::<i32>().clone()), values, attached })
     }
 
     fn values(&mut self, rows: &RecordBatch) -> Result<BinaryArray> {
-        match &self.columns {
-            Some(columns) => self.values.encode(&rows.project(columns)?),
-            None => self.values.encode(rows),
+        self.values_of(rows, None)
+    }
+
+    fn values_of(&mut self, rows: &RecordBatch, weights: Option<&[i64]>) -> Result<BinaryArray> {
+        let projected = self.columns.as_ref().map(|columns| rows.project(columns)).transpose()?;
+        let rows = projected.as_ref().unwrap_or(rows);
+        match &mut self.values {
+            Values::Rows(format) => format.encode(rows),
+            Values::Changes(changes) => changes.encode(rows, weights),
         }
+    }
+
+    /// A record for each time that a row comes or goes.
+    fn changes(&mut self, batch: &RecordBatch) -> Result<Encoded> {
+        let Some(weight) = self.weight else {
+            let keys = self.keys.as_mut().map(|keys| keys.encode(batch)).transpose()?;
+            return Ok(Encoded { keys, values: self.values_of(batch, None)?, attached: self.attachments.of(batch)? });
+        };
+        let rows = batch.project(&(0..weight).collect::<Vec<_>>())?;
+        let weights = batch.column(weight).as_primitive::<Int64Type>().values();
+        let times = |weight: &i64| usize::try_from(weight.unsigned_abs()).unwrap_or(usize::MAX);
+        let (rows, weights) = match weights.iter().all(|weight| weight.unsigned_abs() == 1) {
+            true => (rows, weights.to_vec()),
+            false => {
+                let repeated = (0_u64..).zip(weights).flat_map(|(row, weight)| std::iter::repeat_n(row, times(weight)));
+                let places: UInt64Array = repeated.collect::<Vec<_>>().into();
+                let weights = weights.iter().flat_map(|weight| std::iter::repeat_n(*weight, times(weight)));
+                (take_record_batch(&rows, &places)?, weights.collect())
+            }
+        };
+        let keys = self.keys.as_mut().map(|keys| keys.encode(&rows)).transpose()?;
+        Ok(Encoded { keys, values: self.values_of(&rows, Some(&weights))?, attached: self.attachments.of(&rows)? })
     }
 }
 
@@ -82,18 +135,15 @@ impl Encoded {
     /// Their memory.
     pub(super) fn bytes(&self) -> usize {
         let of = |array: &BinaryArray| array.get_array_memory_size();
-        of(&self.values) + self.keys.as_ref().map_or(0, of)
+        of(&self.values) + self.keys.as_ref().map_or(0, of) + self.attached.bytes()
     }
 
-    /// Key and value of each record.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Option<&[u8]>, Option<&[u8]>)> {
-        self.iter_from(0)
-    }
-
-    /// The same without the first records.
-    pub(super) fn iter_from(&self, first: usize) -> impl Iterator<Item = (Option<&[u8]>, Option<&[u8]>)> {
+    /// The records without the first ones.
+    pub(super) fn iter_from(&self, first: usize) -> impl Iterator<Item = Outgoing<'_>> {
         let key = |row: usize| self.keys.as_ref().filter(|keys| keys.is_valid(row)).map(|keys| keys.value(row));
-        (first..self.values.len()).map(move |row| (key(row), self.values.is_valid(row).then(|| self.values.value(row))))
+        let value = |row: usize| self.values.is_valid(row).then(|| self.values.value(row));
+        let record = move |row| Outgoing { key: key(row), value: value(row), attached: self.attached.of(row) };
+        (first..self.values.len()).map(record)
     }
 }
 

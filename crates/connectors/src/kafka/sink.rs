@@ -179,16 +179,16 @@ impl KafkaSink {
     fn hand_over(&mut self) -> Result<()> {
         let now = self.clock.now();
         while let Some(Waiting { records, next }) = self.waiting.front_mut() {
-            for (key, value) in records.iter_from(*next) {
+            for record in records.iter_from(*next) {
                 if !self.window.is_open(now, || self.client.in_flight_count() == 0) {
                     return Ok(());
                 }
-                match self.topic.produce(self.partitions.next(), key, value) {
+                match self.topic.produce(self.partitions.next(), &record) {
                     Ok(()) => {}
                     Err(RDKafkaErrorCode::QueueFull) => return Ok(()),
                     Err(code) => return Err(undeliverable(&self.table, code).at(format!("topic {}", self.name))),
                 }
-                self.window.add(now, key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len));
+                self.window.add(now, record.bytes());
                 *next += 1;
             }
             self.waiting_bytes -= records.bytes();

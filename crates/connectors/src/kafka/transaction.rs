@@ -163,7 +163,7 @@ impl Transactor {
         for record in content.records() {
             self.await_room(&mut window, bounds)?;
             self.produce(&record, bounds)?;
-            window.add(bounds.clock.now(), record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len));
+            window.add(bounds.clock.now(), record.content.bytes());
         }
         let mut offset = TopicPartitionList::new();
         offset
@@ -241,7 +241,7 @@ impl Transactor {
     /// Hands one record to the client, waiting for room.
     fn produce(&self, record: &Record<'_>, bounds: &Bounds<'_>) -> Result<(), Failure> {
         loop {
-            let code = match self.topic.produce(record.partition, record.key, record.value) {
+            let code = match self.topic.produce(record.partition, &record.content) {
                 Ok(()) => return Ok(()),
                 Err(code) => code,
             };
@@ -282,7 +282,7 @@ impl Transactor {
 fn partitions_at_a_time(content: &Content<'_>) -> u32 {
     let mut partitions = BTreeSet::new();
     for record in content.records().take(SEEN) {
-        match (record.partition < 0, record.key.is_some()) {
+        match (record.partition < 0, record.content.key.is_some()) {
             (true, true) => return u32::MAX,
             _ => partitions.insert(record.partition),
         };

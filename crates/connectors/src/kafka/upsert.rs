@@ -12,6 +12,8 @@ use anabranch_model::{Error, Result};
 use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
+use super::attached::WRITTEN;
+use super::content::Content;
 use super::metadata::{self, DELETED, ORDER, RowReader};
 use super::open_sink;
 use super::records::Records;
@@ -25,7 +27,7 @@ use crate::format::Format;
 pub struct UpsertKafkaConnector;
 
 /// The options of a table: all but its key.
-fn parse(spec: &ConnectorSpec) -> Result<(Table, Format, bool)> {
+fn parse(spec: &ConnectorSpec) -> Result<(Table, Content, bool)> {
     let mut options = Options::new(spec);
     let table = Table::parse_upserted(&mut options)?;
     let format = Format::required(&mut options, "value.format")?;
@@ -35,20 +37,21 @@ fn parse(spec: &ConnectorSpec) -> Result<(Table, Format, bool)> {
         return Err(Error::user("option 'scan.startup.mode': a table of versions is read from its beginning")
             .remedy("omit the option"));
     }
-    Ok((table, format, without_key.unwrap_or(false)))
+    Ok((table, Content::Rows(format), without_key.unwrap_or(false)))
 }
 
 impl Connector for UpsertKafkaConnector {
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
-        let (table, format, without_key) = parse(spec)?;
+        let (table, content, without_key) = parse(spec)?;
         if !columns.fields().is_empty() && !without_key {
-            format.encoder(columns)?;
+            content.check(columns)?;
         }
         Ok(TableTraits {
             bounded: table.bounded,
             readable: true,
             writable: table.single_topic().is_ok(),
             metadata: Some(metadata::known()),
+            written_metadata: WRITTEN,
             versions: Some(Versions { order: ORDER, deleted: DELETED }),
             updates: Updates::Upserted,
             ..TableTraits::default()
@@ -57,9 +60,9 @@ impl Connector for UpsertKafkaConnector {
 
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let open = || {
-            let (table, format, without_key) = parse(&spec.connector)?;
+            let (table, content, without_key) = parse(&spec.connector)?;
             let key = table.key_format.as_ref().map(|key| (key, without_key));
-            let rows = RowReader::new(&format, spec, key)?;
+            let rows = RowReader::new(&content, spec, key)?;
             Ok(Box::new(KafkaSource::open(table, &spec.table, rows, context, from)?) as Box<dyn Source>)
         };
         open().map_err(|error: Error| error.at(format!("table {}", spec.table)))
@@ -67,11 +70,9 @@ impl Connector for UpsertKafkaConnector {
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
         let open = || {
-            let (mut table, format, without_key) = parse(&spec.connector)?;
+            let (mut table, content, without_key) = parse(&spec.connector)?;
             table.key_fields = spec.key.iter().map(|column| spec.schema.field(*column).name().clone()).collect();
-            let all = 0..spec.schema.fields().len();
-            let columns = without_key.then(|| all.filter(|column| !spec.key.contains(column)).collect());
-            let records = Records::new(&table, &format, spec, columns)?;
+            let records = Records::new(&table, &content, spec, without_key)?;
             open_sink(table, spec, records, context)
         };
         open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))

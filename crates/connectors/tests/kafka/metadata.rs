@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_connectors::kafka::KafkaConnector;
-use anabranch_dataflow::{OnMalformed, SourceSpec};
-use anabranch_model::{Clock as _, SystemClock};
-use anabranch_operators::{Connector as _, Polled};
-use arrow::array::{Array, AsArray, RecordBatch};
+use anabranch_dataflow::{OnMalformed, SinkSpec, SourceSpec};
+use anabranch_model::{Clock as _, Epoch, SystemClock};
+use anabranch_operators::{Connector as _, Delivery, Former, Polled, TaskContext};
+use arrow::array::{
+    Array, AsArray, BinaryBuilder, Int64Array, MapBuilder, RecordBatch, StringViewBuilder, TimestampMicrosecondArray,
+};
 use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, TimeUnit, TimestampMillisecondType};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _};
@@ -112,4 +114,69 @@ fn headers_are_a_map_in_which_the_later_of_one_name_counts() {
     assert_eq!(names.iter().flatten().collect::<Vec<_>>(), ["b", "a"]);
     assert_eq!((values.is_null(0), values.value(1)), (true, b"2".as_slice()));
     assert_eq!(batches[0].column(2).as_primitive::<Int32Type>().value(0), 0, "its first leader");
+}
+
+#[test]
+fn times_and_headers_are_written_with_either_guarantee() {
+    let outside = Outside::shared();
+    outside.create_topic("attached", 1);
+    let (key, bytes) = (Field::new("key", DataType::Utf8View, false), Field::new("value", DataType::Binary, true));
+    let entries = Arc::new(Field::new("entries", DataType::Struct(vec![key, bytes].into()), false));
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("ts", DataType::Timestamp(TimeUnit::Microsecond, None), true),
+        Field::new("id", DataType::Int64, false),
+        Field::new("headers", DataType::Map(Arc::clone(&entries), false), true),
+    ]));
+    let of = [(0, "timestamp"), (2, "headers")].map(|(column, key)| (column, key.to_owned()));
+    let spec = SinkSpec { metadata: of.into(), ..SinkSpec::new("t", table("attached", &[]), Arc::clone(&schema)) };
+    let rows = |first: i64| {
+        let mut headers = MapBuilder::new(None, StringViewBuilder::new(), BinaryBuilder::new())
+            .with_keys_field(Field::new("key", DataType::Utf8View, false))
+            .with_values_field(Field::new("value", DataType::Binary, true));
+        headers.keys().append_value("trace");
+        headers.values().append_value(first.to_string());
+        headers.keys().append_value("empty");
+        headers.values().append_value("");
+        headers.keys().append_value("none");
+        headers.values().append_null();
+        headers.append(true).unwrap();
+        headers.append(true).unwrap();
+        headers.append(false).unwrap();
+        let times = TimestampMicrosecondArray::from(vec![Some(1_700_000_000_123_456), Some(1_000), None]);
+        let headers = arrow::compute::cast(&headers.finish(), schema.field(2).data_type()).unwrap();
+        let ids = Int64Array::from_iter_values(first..first + 3);
+        RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(times), Arc::new(ids), headers]).unwrap()
+    };
+    let mut sink = KafkaConnector.sink(&spec, &context(0, 1)).unwrap();
+    sink.write(&rows(1)).unwrap();
+    sink.finish().unwrap();
+    let exactly = Delivery::ExactlyOnce { scope: "attached".into(), former: Former::default() };
+    let mut sink = KafkaConnector.sink(&spec, &TaskContext { delivery: exactly, ..context(0, 1) }).unwrap();
+    sink.write(&rows(4)).unwrap();
+    let committable = sink.prepare_commit(Epoch(1)).unwrap().unwrap();
+    sink.commit(&committable).unwrap();
+
+    let columns = [
+        (Field::new("id", DataType::Int64, true), None),
+        (Field::new("ts", DataType::Timestamp(TimeUnit::Millisecond, None), true), Some("timestamp")),
+        (Field::new("headers", DataType::Map(entries, false), false), Some("headers")),
+    ];
+    let (batches, malformed) = read("attached", &columns, &[0, 1, 2]);
+    assert_eq!(malformed, 0);
+    let read = arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap();
+    let ids = read.column(0).as_primitive::<Int64Type>();
+    assert_eq!(ids.values().to_vec(), [1, 2, 3, 4, 5, 6]);
+    let times = read.column(1).as_primitive::<TimestampMillisecondType>().values();
+    let maps = read.column(2).as_map();
+    for first in [0, 3] {
+        assert_eq!(times[first..first + 2], [1_700_000_000_123, 1]);
+        assert!(times[first + 2] > 1_700_000_000_123, "the time of writing");
+        let sizes: Vec<i32> = (first..first + 3).map(|row| maps.value_length(row)).collect();
+        assert_eq!(sizes, [3, 0, 0]);
+        let map = maps.value(first);
+        let values = map.column(1).as_binary::<i32>();
+        assert_eq!(map.column(0).as_string_view().iter().flatten().collect::<Vec<_>>(), ["trace", "empty", "none"]);
+        assert_eq!((values.value(0), values.value(1)), ((first + 1).to_string().as_bytes(), b"".as_slice()));
+        assert!(values.is_null(2));
+    }
 }

@@ -21,15 +21,13 @@ use crate::table::{Malformed, Table};
 
 impl Lowering<'_> {
     pub(super) fn scan(&mut self, scan: &TableScan, needed: &Needed) -> Result<Stream> {
-        if !scan.filters.is_empty() || scan.fetch.is_some() {
-            return Err(Error::internal("a scan with filters or a limit"));
-        }
-        let table = Table::of_scan(scan)?;
+        let table = plain_scan(scan)?;
         // From index in the scan to index in the record.
         let declared_index = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
         let event_time = event_time(table)?;
         let mut projection: Needed = needed.iter().map(|index| declared_index(*index)).collect();
         projection.extend(event_time.iter().flat_map(|(_, _, reads)| reads));
+        projection.extend(table.weight());
         if projection.is_empty() {
             // A count of rows still needs one column for the number of rows: the cheapest.
             projection.insert(narrowest(table));
@@ -59,6 +57,7 @@ impl Lowering<'_> {
             Ok(LogicalColumn { value: decoded.map(anabranch_dataflow::Expr::Column), ..LogicalColumn::absent(field) })
         };
         let columns = scan.projected_schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
+        let weight = table.weight().map(decoded_index).transpose()?;
         let source = SourceSpec {
             table: table.name.clone(),
             connector: table.spec.clone(),
@@ -75,6 +74,7 @@ impl Lowering<'_> {
         physical.extend(self.reads_clock.then(processing_time_field));
         let mut stream = Stream::of_source(source, physical, columns);
         (stream.bounded, stream.row_fields) = (table.traits.bounded, table.traits.row_fields);
+        (stream.weight, stream.unique) = (weight, table.unique_in(scan));
         stream.processing_time = self.reads_clock.then_some(decoded);
         if self.by_clock != Some(true) {
             stream.times.extend(event_time_place(table, scan).map(|column| (column, 0)));
@@ -102,6 +102,14 @@ impl Lowering<'_> {
             target.written.clone(),
         ))))
     }
+}
+
+/// The table of a scan that does nothing else.
+fn plain_scan(scan: &TableScan) -> Result<&Table> {
+    if !scan.filters.is_empty() || scan.fetch.is_some() {
+        return Err(Error::internal("a scan with filters or a limit"));
+    }
+    Table::of_scan(scan)
 }
 
 /// Whether a stage of a table with so many partitions can have the tasks that an option gives it.

@@ -7,14 +7,34 @@ type Given<'a> = (i32, Option<&'a [u8]>, Option<&'a [u8]>);
 type Found = (i32, Option<Vec<u8>>, Option<Vec<u8>>);
 
 fn held(records: &[Given<'_>]) -> Vec<u8> {
-    let mut held = Held::new("results");
-    records.iter().for_each(|(partition, key, value)| held.push(*partition, *key, *value));
+    let mut held = Held::new("results", false);
+    records.iter().for_each(|(partition, key, value)| held.push(*partition, &plain(*key, *value)));
+    held.take().unwrap()
+}
+
+fn plain<'a>(key: Option<&'a [u8]>, value: Option<&'a [u8]>) -> Outgoing<'a> {
+    Outgoing { key, value, attached: Attached::default() }
+}
+
+/// A record with a time and one with headers.
+fn attached() -> [Outgoing<'static>; 3] {
+    let headers = vec![("trace", Some(b"7".as_slice())), ("empty", Some(b"".as_slice())), ("none", None)];
+    let with = |time_ms, headers| Outgoing { attached: Attached { time_ms, headers }, ..plain(Some(b"k"), Some(b"v")) };
+    [with(Some(0), Vec::new()), with(None, headers), plain(None, None)]
+}
+
+fn held_attached() -> Vec<u8> {
+    let mut held = Held::new("results", true);
+    attached().iter().for_each(|record| held.push(-1, record));
     held.take().unwrap()
 }
 
 fn read(content: &[u8]) -> Result<(String, Vec<Found>)> {
     let content = Content::parse(content)?;
-    let own = |record: Record<'_>| (record.partition, record.key.map(<[u8]>::to_vec), record.value.map(<[u8]>::to_vec));
+    let own = |record: Record<'_>| {
+        let (key, value) = (record.content.key, record.content.value);
+        (record.partition, key.map(<[u8]>::to_vec), value.map(<[u8]>::to_vec))
+    };
     Ok((content.topic.to_owned(), content.records().map(own).collect()))
 }
 
@@ -32,12 +52,12 @@ fn records_come_back_as_they_were() {
 
 #[test]
 fn what_is_taken_is_not_taken_again() {
-    let mut held = Held::new("results");
+    let mut held = Held::new("results", false);
     assert_eq!(held.take(), None);
-    held.push(3, None, Some(b"a"));
+    held.push(3, &plain(None, Some(b"a")));
     let first = held.take().unwrap();
     assert_eq!(held.take(), None);
-    held.push(3, None, Some(b"a"));
+    held.push(3, &plain(None, Some(b"a")));
     assert_eq!(held.take(), Some(first));
 }
 
@@ -51,8 +71,24 @@ fn version_1_is_frozen() {
 }
 
 #[test]
+fn version_2_is_frozen() {
+    let content = held_attached();
+    let expected = b"ABKR\x02\x07results\x00\x02k\x02v\x01\x00\
+        \x00\x02k\x02v\x00\x03\x05trace\x027\x05empty\x01\x04none\x00\x00\x00\x00\x00\x00\x03\0\0\0\0\0\0\0";
+    assert_eq!(content[..content.len() - 8], expected[..]);
+    let read = Content::parse(&content).unwrap();
+    let records: Vec<Outgoing<'_>> = read.records().map(|record| record.content).collect();
+    assert_eq!(records, attached());
+}
+
+#[test]
 fn damage_is_noticed() {
-    let content = held(&[(2, Some(b"key"), Some(b"value")), (-1, None, Some(b"another value"))]);
+    for content in [held(&[(2, Some(b"key"), Some(b"value")), (-1, None, Some(b"another value"))]), held_attached()] {
+        check_damage(content);
+    }
+}
+
+fn check_damage(content: Vec<u8>) {
     for length in 0..content.len() {
         assert!(read(&content[..length]).is_err(), "cut off after {length} bytes");
     }
@@ -62,9 +98,9 @@ fn damage_is_noticed() {
         assert!(read(&damaged).is_err(), "bit {bit} is wrong");
     }
     let mut later = content;
-    later[4] = 2;
+    later[4] = 3;
     let error = read(&later).unwrap_err().to_string();
-    assert!(error.contains("version 2, known is 1"), "{error}");
+    assert!(error.contains("version 3, known are 1 and 2"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,101 @@
+//! Changes as Debezium writes them, and as Flink does.
+
+use std::collections::BTreeMap;
+
+use anabranch_dataflow::ConnectorSpec;
+use arrow::array::{Int64Array, StringViewArray};
+use arrow::util::display::array_value_to_string;
+
+use super::*;
+
+fn columns() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false), Field::new("name", DataType::Utf8View, true)]))
+}
+
+fn options(given: &[(&str, &str)]) -> DebeziumOptions {
+    let options: BTreeMap<String, String> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let spec = ConnectorSpec { connector: "kafka".into(), options };
+    let mut options = Options::new(&spec);
+    let read = DebeziumOptions::read(&mut options).unwrap();
+    options.finish().unwrap();
+    read
+}
+
+/// Each row with the number of its record and its weight, and the malformed records.
+fn decode(
+    with: &DebeziumOptions,
+    projection: &[usize],
+    records: &[Option<&str>],
+) -> (Vec<String>, Vec<(usize, String)>) {
+    let records = BinaryArray::from_iter(records.iter().map(|record| record.map(str::as_bytes)));
+    let changes = with.decoder(&columns(), projection).unwrap().decode(&records).unwrap();
+    let row = |row: usize| {
+        let values = changes.columns.iter().map(|column| array_value_to_string(column, row).unwrap());
+        format!("{} {:+} {}", changes.records[row], changes.weights[row], values.collect::<Vec<_>>().join(","))
+    };
+    ((0..changes.weights.len()).map(row).collect(), changes.malformed)
+}
+
+const CREATED: &str = r#"{"before":null,"after":{"id":1,"name":"a"},"source":{"table":"t"},"op":"c","ts_ms":1}"#;
+const READ: &str = r#"{"before":null,"after":{"id":2,"name":null},"op":"r"}"#;
+const UPDATED: &str = r#"{"op":"u","before":{"id":1,"name":"a"},"after":{"id":1,"name":"b"}}"#;
+const DELETED: &str = r#"{"before":{"id":2,"name":null},"after":null,"op":"d"}"#;
+
+#[test]
+fn changes_are_rows_with_weights() {
+    let records = [Some(CREATED), Some(READ), Some(UPDATED), None, Some(DELETED)];
+    let (rows, malformed) = decode(&options(&[]), &[0, 1], &records);
+    assert_eq!(rows, ["0 +1 1,a", "1 +1 2,", "2 -1 1,a", "2 +1 1,b", "4 -1 2,"]);
+    assert!(malformed.is_empty(), "{malformed:?}");
+    let (names, _) = decode(&options(&[]), &[1], &records);
+    assert_eq!(names, ["0 +1 a", "1 +1 ", "2 -1 a", "2 +1 b", "4 -1 "]);
+    let (none, _) = decode(&options(&[]), &[], &records);
+    assert_eq!(none, ["0 +1 ", "1 +1 ", "2 -1 ", "2 +1 ", "4 -1 "]);
+}
+
+#[test]
+fn records_may_have_a_schema() {
+    let record = format!(r#"{{"schema":{{"type":"struct"}},"payload":{UPDATED}}}"#);
+    let with = options(&[("debezium-json.schema-include", "true")]);
+    let (rows, malformed) = decode(&with, &[0, 1], &[Some(&record), Some(CREATED)]);
+    assert_eq!(rows, ["0 -1 1,a", "0 +1 1,b"]);
+    assert!(malformed[0].1.contains("it has no \"op\""), "{malformed:?}");
+    let error = with.encoder(&columns()).err().unwrap().to_string();
+    assert!(error.contains("without a schema"), "{error}");
+}
+
+#[test]
+fn what_is_no_change_is_malformed() {
+    let partial = r#"{"before":null,"after":{"id":1,"name":"b"},"op":"u"}"#;
+    let without = r#"{"before":null,"after":null,"op":"c"}"#;
+    let truncated = r#"{"op":"t"}"#;
+    let records = [Some("no"), Some(CREATED), Some(partial), Some(r#"{"id":1}"#), None, Some(truncated), Some(without)];
+    let (rows, malformed) = decode(&options(&[]), &[0, 1], &records);
+    assert_eq!(rows, ["1 +1 1,a"]);
+    let places: Vec<usize> = malformed.iter().map(|(place, _)| *place).collect();
+    assert_eq!(places, [0, 2, 3, 5, 6]);
+    assert!(malformed[1].1.contains("REPLICA IDENTITY FULL"), "{malformed:?}");
+    assert!(malformed[3].1.contains("\"op\" is \"t\""), "{malformed:?}");
+}
+
+#[test]
+fn rows_are_written_as_flink_writes_them() {
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 1, 2]));
+    let names: ArrayRef = Arc::new(StringViewArray::from(vec![Some("a"), Some("b"), None]));
+    let rows = RecordBatch::try_new(columns(), vec![ids, names]).unwrap();
+    let mut encoder = options(&[]).encoder(&columns()).unwrap();
+    let text = |records: BinaryArray| {
+        records.iter().flatten().map(|record| String::from_utf8(record.to_vec()).unwrap()).collect::<Vec<_>>()
+    };
+    let written = text(encoder.encode(&rows, Some(&[-1, 1, 1])).unwrap());
+    let expected = [
+        r#"{"before":{"id":1,"name":"a"},"after":null,"op":"d"}"#,
+        r#"{"before":null,"after":{"id":1,"name":"b"},"op":"c"}"#,
+        r#"{"before":null,"after":{"id":2,"name":null},"op":"c"}"#,
+    ];
+    assert_eq!(written, expected);
+    let all_come = text(encoder.encode(&rows, None).unwrap());
+    assert!(all_come.iter().all(|record| record.ends_with(r#""op":"c"}"#)), "{all_come:?}");
+    let (read, _) = decode(&options(&[]), &[0, 1], &expected.map(Some));
+    assert_eq!(read, ["0 -1 1,a", "1 +1 1,b", "2 +1 2,"]);
+}

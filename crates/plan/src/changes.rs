@@ -1,0 +1,32 @@
+//! Tables whose records are changes of rows: each says which row comes or goes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_dataflow::{WEIGHT, weight_field};
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion_expr::TableScan;
+
+use crate::table::Table;
+
+/// The columns of a scan of changes: the weight, which the connector has under this key, follows those that are declared.
+pub(crate) fn with_weight(declared: &SchemaRef, key: &str, metadata: &mut BTreeMap<usize, String>) -> SchemaRef {
+    metadata.insert(declared.fields().len(), key.to_owned());
+    let fields = declared.fields().iter().cloned().chain([Arc::new(weight_field())]);
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+impl Table {
+    /// The place of the weight among the columns of a scan, if the records are changes.
+    pub(crate) fn weight(&self) -> Option<usize> {
+        self.traits.weight?;
+        self.physical.index_of(WEIGHT).ok()
+    }
+
+    /// The places of the primary key in the output of a scan of changes: there is at most one row of each key at a time.
+    pub(crate) fn unique_in(&self, scan: &TableScan) -> Option<Vec<usize>> {
+        self.weight().filter(|_| !self.primary_key.is_empty())?;
+        let place = |key: &String| scan.projected_schema.fields().iter().position(|field| field.name() == key);
+        self.primary_key.iter().map(place).collect()
+    }
+}
