@@ -8,6 +8,7 @@ mod identity;
 mod options;
 mod plan;
 mod rank;
+mod rows;
 mod spec;
 mod sql_name;
 mod stream_join;
@@ -20,10 +21,11 @@ pub use identity::{Identities, Part, PartSpec};
 pub use options::{AutoscaleOptions, CheckpointOptions, GroupOptions, JobOptions, StateBackendKind, Thresholds};
 pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use rank::{Ordering, RankSpec};
+pub use rows::{ExpandSpec, Grouping, ORDINALITY, UnnestSpec, ValuesSpec};
 pub use spec::{
     AggregatePhase, AggregateSpec, JoinKind, Lateness, NotNullSpec, OnMalformed, OperatorSpec, PROCESSING_TIME,
-    SinkSpec, SourceSpec, StateSpec, StaticJoinSpec, ValuesSpec, WatermarkSpec, Window, WindowAggregateSpec,
-    WindowAssignSpec, processing_time_field,
+    SinkSpec, SourceSpec, StateSpec, StaticJoinSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
+    processing_time_field,
 };
 pub use sql_name::{fraction_digits, sql_name};
 pub use stream_join::{ExpirySpec, StreamJoinKind, StreamJoinSpec, StreamSideSpec};

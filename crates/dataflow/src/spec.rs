@@ -7,7 +7,9 @@ use std::sync::Arc;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
-use crate::{ConnectorSpec, Expr, GroupAggregateSpec, NamedExpr, RankSpec, StreamJoinSpec};
+use crate::{
+    ConnectorSpec, ExpandSpec, Expr, GroupAggregateSpec, NamedExpr, RankSpec, StreamJoinSpec, UnnestSpec, ValuesSpec,
+};
 
 /// A table to read. Records become rows in three steps: the connector decodes `decoded` (only the columns that the
 /// query needs), `columns` computes the rows that leave the source, `watermark` derives event-time progress.
@@ -156,15 +158,10 @@ pub enum OperatorSpec {
     NotNull(NotNullSpec),
     /// Gives constant rows in place of each row of the input.
     Values(ValuesSpec),
-}
-
-/// The rows of `VALUES`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ValuesSpec {
-    /// Columns of the rows.
-    pub schema: SchemaRef,
-    /// Each row: an expression for each column, of the column's type, that reads no column of the input.
-    pub rows: Vec<Vec<Expr>>,
+    /// Each row once for each grouping.
+    Expand(ExpandSpec),
+    /// Each row once for each element of an array or a map.
+    Unnest(UnnestSpec),
 }
 
 /// Columns of a sink that take no NULL.
@@ -204,6 +201,8 @@ impl OperatorSpec {
             | OperatorSpec::StaticJoin(_)
             | OperatorSpec::NotNull(_)
             | OperatorSpec::Values(_)
+            | OperatorSpec::Expand(_)
+            | OperatorSpec::Unnest(_)
             | OperatorSpec::WindowAssign(_)
             | OperatorSpec::WindowAggregate(_) => None,
         }
@@ -390,28 +389,8 @@ impl fmt::Display for OperatorSpec {
                 spec.columns.iter().try_for_each(|column| write!(f, " #{column}"))
             }
             OperatorSpec::Values(spec) => write!(f, "{spec}"),
-        }
-    }
-}
-
-impl fmt::Display for ValuesSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 5;
-        f.write_str("values [")?;
-        for (i, field) in self.schema.fields().iter().enumerate() {
-            write!(f, "{}{}", if i == 0 { "" } else { ", " }, field.name())?;
-        }
-        f.write_str("]:")?;
-        for (i, row) in self.rows.iter().take(SHOWN).enumerate() {
-            f.write_str(if i == 0 { " (" } else { ", (" })?;
-            for (j, value) in row.iter().enumerate() {
-                write!(f, "{}{value}", if j == 0 { "" } else { ", " })?;
-            }
-            f.write_str(")")?;
-        }
-        match self.rows.len().saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
+            OperatorSpec::Expand(spec) => write!(f, "{spec}"),
+            OperatorSpec::Unnest(spec) => write!(f, "{spec}"),
         }
     }
 }

@@ -6,6 +6,7 @@ use anabranch_dataflow::{JobOptions, OperatorSpec, StateSpec, Window};
 use anabranch_model::Result;
 use arrow::datatypes::SchemaRef;
 
+use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::group_aggregate::{self, GroupAggregate};
 use crate::not_null::NotNull;
@@ -14,6 +15,7 @@ use crate::rank::{self, Rank};
 use crate::session_aggregate::SessionAggregate;
 use crate::static_join::StaticJoin;
 use crate::stream_join::{self, StreamJoin};
+use crate::unnest::Unnest;
 use crate::values::Values;
 use crate::window_aggregate::{WindowAggregate, succession};
 use crate::window_assign::WindowAssign;
@@ -82,6 +84,16 @@ pub fn build_operator(
             (Box::new(rank), schema)
         }
         OperatorSpec::Values(spec) => (Box::new(Values::new(spec, input, functions)?), Arc::clone(&spec.schema)),
+        OperatorSpec::Expand(spec) => {
+            let expand = Expand::new(spec, input, functions)?;
+            let schema = Arc::clone(expand.schema());
+            (Box::new(expand), schema)
+        }
+        OperatorSpec::Unnest(spec) => {
+            let unnest = Unnest::new(spec, input, functions)?;
+            let schema = Arc::clone(unnest.schema());
+            (Box::new(unnest), schema)
+        }
         OperatorSpec::NotNull(spec) => (Box::new(NotNull::new(spec.clone())), Arc::clone(input)),
     })
 }

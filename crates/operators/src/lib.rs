@@ -3,6 +3,7 @@
 mod build;
 mod connector;
 mod event_time;
+mod expand;
 mod expression;
 mod filter;
 mod group_aggregate;
@@ -17,6 +18,7 @@ mod rank;
 mod session_aggregate;
 mod static_join;
 mod stream_join;
+mod unnest;
 mod values;
 mod window_aggregate;
 mod window_assign;

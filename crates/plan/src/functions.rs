@@ -57,6 +57,9 @@ impl Functions {
             for name in std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)) {
                 let exact = matches!(function.name(), "sum" | "avg");
                 let function = if exact { ExactAggregate::over(Arc::clone(&function)) } else { Arc::clone(&function) };
+                if name == "grouping" {
+                    aggregate.insert("grouping_id".to_owned(), Arc::clone(&function));
+                }
                 aggregate.insert(name.to_lowercase(), function);
             }
         }

@@ -41,6 +41,7 @@ mod subqueries;
 mod table;
 mod text;
 mod types;
+mod unnest;
 mod values;
 mod versions;
 mod window_assign;

@@ -13,6 +13,7 @@ mod aggregate;
 mod column_index;
 mod expr;
 mod group_aggregate;
+mod grouping_sets;
 mod join;
 mod join_times;
 mod literal;
@@ -23,6 +24,7 @@ mod states;
 mod stream;
 mod stream_join;
 mod union;
+mod unnest;
 mod values;
 mod windowed;
 
@@ -49,6 +51,7 @@ use crate::processing_time;
 use crate::settings::RuntimeMode;
 use crate::sql_function::CalledFunction;
 use crate::table::Table;
+use crate::unnest::Unnest;
 use crate::window_assign::{EVENT_TIME, WindowAssign};
 
 /// A query with the destination of its rows.
@@ -217,10 +220,14 @@ impl Lowering<'_> {
             LogicalPlan::Union(union) => self.union(union, needed),
             LogicalPlan::Values(values) => self.values(values, needed),
             LogicalPlan::EmptyRelation(empty) => Ok(self.empty(empty)),
-            LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<WindowAssign>() {
-                Some(assign) => self.assign(assign, needed),
-                None => Err(Error::internal(format!("unknown plan node {}", extension.node.name()))),
-            },
+            LogicalPlan::Extension(extension) => {
+                let node = extension.node.as_any();
+                match (node.downcast_ref::<WindowAssign>(), node.downcast_ref::<Unnest>()) {
+                    (Some(assign), _) => self.assign(assign, needed),
+                    (_, Some(unnest)) => self.unnest(unnest, needed),
+                    _ => Err(Error::internal(format!("unknown plan node {}", extension.node.name()))),
+                }
+            }
             other => Err(unsupported(other)),
         }
     }
@@ -443,7 +450,8 @@ fn unsupported(plan: &LogicalPlan) -> Error {
         LogicalPlan::Limit(_) => {
             Error::user("LIMIT is not supported yet in this place").remedy("use it at the end of an interactive SELECT")
         }
-        LogicalPlan::Unnest(_) => Error::user("UNNEST is not supported yet"),
+        LogicalPlan::Unnest(_) => Error::user("UNNEST is not supported in this place")
+            .remedy("write it in FROM: CROSS JOIN UNNEST(array) AS u (x)"),
         LogicalPlan::RecursiveQuery(_) => Error::user("WITH RECURSIVE is not supported"),
         LogicalPlan::Distinct(_) => Error::user("DISTINCT ON is not supported yet"),
         LogicalPlan::Subquery(_) => Error::user("this subquery is not supported yet").remedy("write it as a join"),

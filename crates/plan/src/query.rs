@@ -31,6 +31,7 @@ use crate::sql_function::expand_calls;
 use crate::subqueries::join_subqueries;
 use crate::table::is_bounded;
 use crate::types::FlinkTypes;
+use crate::unnest;
 use crate::values::unify;
 use crate::window_table::WindowTablePlanner;
 
@@ -94,6 +95,7 @@ impl<'a> Planner<'a> {
         set_operations::check(&query)?;
         name_fields(&mut query);
         group_window::rewrite(&mut query)?;
+        unnest::nest(&mut query);
         spelling::rewrite(&mut *query)?;
         approximate_exponents(&mut *query);
         unify(&mut query, &|value| {

@@ -22,6 +22,7 @@ use crate::show_create::create_table_text;
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
 use crate::versions::{all_versions, latest};
 use crate::window_assign::EVENT_TIME;
+use crate::window_assign::WindowAssign;
 use crate::window_table::literal_interval_ms;
 use crate::{PlanOptions, TableResolver};
 
@@ -211,10 +212,14 @@ pub(crate) fn is_bounded(plan: &LogicalPlan) -> bool {
 /// Which sides of a join can be read before the first row of the other: those that end. A side with windows only can if both
 /// have windows or the other does not end, since it would lose its event time.
 pub(crate) fn static_sides(left: &LogicalPlan, right: &LogicalPlan) -> (bool, bool) {
-    let waits = |plan: &LogicalPlan| plan.exists(|node| Ok(matches!(node, LogicalPlan::Extension(_)))).unwrap_or(true);
+    let waits = |plan: &LogicalPlan| plan.exists(|node| Ok(is_window(node))).unwrap_or(true);
     let bounded = (is_bounded(left), is_bounded(right));
     let plain = (bounded.0 && !waits(left), bounded.1 && !waits(right));
     if plain == (false, false) { bounded } else { plain }
+}
+
+fn is_window(node: &LogicalPlan) -> bool {
+    matches!(node, LogicalPlan::Extension(extension) if extension.node.as_any().is::<WindowAssign>())
 }
 
 /// The option by which a connector learns which columns divide the table into partitions.

@@ -18,6 +18,7 @@ use crate::dialect::parts_of_partitioned;
 use crate::event_time::{EventTime, event_time_of};
 use crate::place::{at, planning_error, through};
 use crate::query::Inlined;
+use crate::unnest::plan_unnest;
 use crate::window_assign::{EVENT_TIME, WindowAssign};
 
 /// Writing more windows than this for one row would take too long.
@@ -34,6 +35,9 @@ impl RelationPlanner for WindowTablePlanner {
         context: &mut dyn RelationPlannerContext,
     ) -> datafusion_common::Result<RelationPlanning> {
         check_qualifiers(&relation, context).map_err(|error| through(error.at(at(relation.span().start))))?;
+        if let Some(plan) = plan_unnest(&relation, context)? {
+            return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))));
+        }
         let (name, args, alias) = match &relation {
             TableFactor::TableFunction { expr: ast::Expr::Function(function), alias } => match &function.args {
                 FunctionArguments::List(list) => (&function.name, list.args.as_slice(), alias),

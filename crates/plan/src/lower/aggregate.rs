@@ -8,6 +8,7 @@ use anabranch_dataflow::{
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion_expr::expr::AggregateFunction;
+use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Aggregate, Expr as Logical, ExprSchemable};
 
 use super::AGGREGATE;
@@ -40,21 +41,28 @@ pub(super) struct Grouping<'a> {
 
 impl Lowering<'_> {
     pub(super) fn aggregate(&mut self, aggregate: &Aggregate, needed: &Needed) -> Result<Stream> {
-        let groups = aggregate.group_expr.len();
-        if aggregate.group_expr.iter().any(|e| matches!(e, Logical::GroupingSet(_))) {
-            return Err(Error::user("GROUPING SETS, CUBE and ROLLUP are not supported yet")
-                .remedy("write one INSERT for each grouping"));
-        }
-        let wanted: Vec<&Logical> = aggregate
-            .group_expr
-            .iter()
-            .chain(
-                aggregate.aggr_expr.iter().enumerate().filter(|(i, _)| needed.contains(&(groups + i))).map(|(_, e)| e),
-            )
-            .collect();
+        let is_expanded = matches!(aggregate.group_expr.as_slice(), [Logical::GroupingSet(_)]);
+        let keys = grouping_set_to_exprlist(&aggregate.group_expr).map_err(planning_error)?;
+        let groups = keys.len() + usize::from(is_expanded);
+        let read = aggregate.aggr_expr.iter().enumerate().filter(|(i, _)| needed.contains(&(groups + i)));
+        let wanted: Vec<&Logical> = keys.into_iter().chain(read.map(|(_, e)| e)).collect();
         let below = ColumnIndex::of(aggregate.input.schema());
         let mut stream = self.plan(&aggregate.input, &columns_of(wanted.iter().copied(), &below)?)?;
         stream.share(&wanted, &below)?;
+        match is_expanded {
+            true => self.grouping_sets(aggregate, needed, stream),
+            false => self.aggregate_rows(aggregate, needed, stream),
+        }
+    }
+
+    /// Aggregates rows that have the columns of the input.
+    pub(super) fn aggregate_rows(
+        &mut self,
+        aggregate: &Aggregate,
+        needed: &Needed,
+        mut stream: Stream,
+    ) -> Result<Stream> {
+        let below = ColumnIndex::of(aggregate.input.schema());
         let mut grouping = grouping(aggregate, needed, &below, &mut stream)?;
         grouping.check_window(aggregate)?;
         let is_session = grouping.windowed.as_ref().is_some_and(|w| matches!(w.window, Window::Session { .. }));

@@ -205,7 +205,7 @@ fn join_filter(filter: &Logical, sides: &Sides, probe: &Stream, build: &Stream) 
 }
 
 /// Indexes of the physical columns that values read; these become columns of the joined rows, and the values follow.
-fn keep_read_columns(
+pub(super) fn keep_read_columns(
     probe_columns: &mut [LogicalColumn],
     build_columns: &mut [LogicalColumn],
     window: &mut Option<Windowed>,
@@ -231,7 +231,7 @@ fn keep_read_columns(
 }
 
 /// Columns whose values are needed above.
-fn keep_values(columns: &[LogicalColumn], needed: &Needed) -> Vec<LogicalColumn> {
+pub(super) fn keep_values(columns: &[LogicalColumn], needed: &Needed) -> Vec<LogicalColumn> {
     let mut columns = columns.to_vec();
     for (index, column) in columns.iter_mut().enumerate() {
         if !needed.contains(&index) {

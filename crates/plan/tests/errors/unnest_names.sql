@@ -4,10 +4,8 @@ CREATE TABLE events (
     ts AS TO_TIMESTAMP_LTZ(event_time, 3),
     WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
 ) WITH ('connector' = 'stream', 'scan.idle-timeout' = '10 s');
-CREATE TABLE clicks (id BIGINT NOT NULL, page STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+CREATE TABLE clicks (id BIGINT NOT NULL, page STRING, tags ARRAY<STRING>, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
 WITH ('connector' = 'kafka', 'topic' = 'clicks');
-CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
-CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
 CREATE TABLE out (n BIGINT) WITH ('connector' = 'print');
 INSERT INTO out
-SELECT COUNT(*) FROM rates GROUP BY CUBE (currency, valid);
+SELECT id FROM clicks, UNNEST(tags) AS t (x, y);

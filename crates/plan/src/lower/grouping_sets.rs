@@ -1,0 +1,131 @@
+//! `GROUPING SETS`, `CUBE` and `ROLLUP`: rows are repeated for each grouping, with NULL for the keys that are not of it, and grouped by
+//! all keys and the number of the grouping.
+
+use std::sync::Arc;
+
+use anabranch_dataflow::{ExpandSpec, Expr, Grouping, NamedExpr, OperatorSpec};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::Field;
+use datafusion_common::{Column, DFSchema};
+use datafusion_expr::expr::GroupingSet;
+use datafusion_expr::utils::grouping_set_to_exprlist;
+use datafusion_expr::{Aggregate, EmptyRelation, Expr as Logical, LogicalPlan};
+
+use super::column_index::ColumnIndex;
+use super::stream::{LogicalColumn, Stream};
+use super::{Lowering, Needed};
+use crate::maps::{has_map, not_comparable, shown};
+use crate::place::planning_error;
+
+/// Beginning of the names of the keys, so that they are no columns of the input.
+const KEY: &str = "$key_";
+
+impl Lowering<'_> {
+    /// Lowers an aggregation in groupings over the columns of its input.
+    pub(super) fn grouping_sets(
+        &mut self,
+        aggregate: &Aggregate,
+        needed: &Needed,
+        mut stream: Stream,
+    ) -> Result<Stream> {
+        let below = ColumnIndex::of(aggregate.input.schema());
+        let keys = grouping_set_to_exprlist(&aggregate.group_expr).map_err(planning_error)?;
+        let is_window = |stream: &Stream, key: &Logical| {
+            stream.plain_column(key, &below).is_some_and(|index| stream.columns[index].window.is_some())
+        };
+        let windows: Vec<bool> = keys.iter().map(|key| is_window(&stream, key)).collect();
+        if !windows.contains(&true) {
+            stream.settle_window()?;
+        }
+        let groupings = groupings(aggregate, &keys, &windows)?;
+        // The columns of the window stay as they are; each other key becomes a column, NULL outside of its groupings.
+        let number = aggregate.schema.field(keys.len()).as_ref().clone();
+        let (mut expanded, mut group_expr) = (Vec::new(), Vec::new());
+        for (place, (key, is_window)) in keys.iter().zip(&windows).enumerate() {
+            if *is_window {
+                group_expr.push((*key).clone());
+                continue;
+            }
+            let data_type = aggregate.schema.field(place).data_type().clone();
+            if has_map(&data_type) {
+                return Err(not_comparable(&format!("{} of GROUP BY", shown(key)), &data_type));
+            }
+            let name = format!("{KEY}{place}");
+            group_expr.push(Logical::Column(Column::new_unqualified(&name)));
+            expanded.push(NamedExpr { name, expr: stream.expr(key, &below)?, data_type, nullable: true });
+        }
+        group_expr.push(Logical::Column(Column::new_unqualified(number.name())));
+        let fields: Vec<Field> = expanded
+            .iter()
+            .map(|key| Field::new(&key.name, key.data_type.clone(), true))
+            .chain([number.clone()])
+            .collect();
+        for field in &fields {
+            let value = Some(Expr::Column(stream.physical.len()));
+            stream.physical.push(field.clone());
+            stream.columns.push(LogicalColumn { value, ..LogicalColumn::absent(field) });
+        }
+        stream.operators.push(OperatorSpec::Expand(ExpandSpec { keys: expanded, groupings, number }));
+        (stream.unique, stream.processing_time) = (None, None);
+        let over = Aggregate::try_new_with_schema(
+            Arc::new(columns(aggregate.input.schema(), fields)?),
+            group_expr,
+            aggregate.aggr_expr.clone(),
+            Arc::clone(&aggregate.schema),
+        );
+        self.aggregate_rows(&over.map_err(planning_error)?, needed, stream)
+    }
+}
+
+/// A plan with these columns, for the names in expressions.
+fn columns(input: &DFSchema, added: Vec<Field>) -> Result<LogicalPlan> {
+    let fields = input.iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field)));
+    let fields = fields.chain(added.into_iter().map(|field| (None, Arc::new(field)))).collect();
+    let schema = DFSchema::new_with_metadata(fields, input.metadata().clone()).map_err(planning_error)?;
+    Ok(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema: Arc::new(schema) }))
+}
+
+/// The groupings by keys that are not columns of a window. A number has a bit for each key that the grouping lacks, the last key's the
+/// lowest; the bits above count equal groupings.
+fn groupings(aggregate: &Aggregate, keys: &[&Logical], windows: &[bool]) -> Result<Vec<Grouping>> {
+    let sets = match aggregate.group_expr.as_slice() {
+        [Logical::GroupingSet(GroupingSet::GroupingSets(sets))] => sets.clone(),
+        [Logical::GroupingSet(GroupingSet::Rollup(keys))] => {
+            (0..=keys.len()).rev().map(|first| keys[..first].to_vec()).collect()
+        }
+        [Logical::GroupingSet(GroupingSet::Cube(keys))] => subsets(keys),
+        _ => return Err(Error::internal("an aggregation without groupings")),
+    };
+    let mut all: Vec<Grouping> = Vec::with_capacity(sets.len());
+    let mut lacking: Vec<u64> = Vec::with_capacity(sets.len());
+    for set in sets {
+        let mut grouping = Grouping { keys: Vec::new(), number: 0 };
+        let mut place = 0;
+        for (key, is_window) in keys.iter().zip(windows) {
+            grouping.number <<= 1;
+            match (set.contains(*key), is_window) {
+                (false, true) => {
+                    return Err(Error::user(format!("a grouping lacks the window's column {}", shown(key)))
+                        .remedy("write GROUP BY window_start, window_end, GROUPING SETS (...)"));
+                }
+                (true, false) => grouping.keys.push(place),
+                (false, false) => grouping.number |= 1,
+                (true, true) => (),
+            }
+            place += usize::from(!is_window);
+        }
+        let equal = lacking.iter().filter(|other| **other == grouping.number).count() as u64;
+        lacking.push(grouping.number);
+        grouping.number |= equal << keys.len();
+        all.push(grouping);
+    }
+    Ok(all)
+}
+
+/// All subsets of keys, at first all of them. The planner bounds their number.
+fn subsets(keys: &[Logical]) -> Vec<Vec<Logical>> {
+    let has = |subset: usize, place: usize| subset >> (keys.len() - 1 - place) & 1 == 0;
+    let subset =
+        |of: usize| keys.iter().enumerate().filter(|(place, _)| has(of, *place)).map(|(_, key)| key.clone()).collect();
+    (0..1 << keys.len()).map(subset).collect()
+}

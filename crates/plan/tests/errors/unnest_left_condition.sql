@@ -1,0 +1,11 @@
+CREATE TABLE events (
+    user_id STRING, page_id STRING, ad_id STRING, event_type STRING, price DOUBLE, amount INT,
+    event_time BIGINT,
+    ts AS TO_TIMESTAMP_LTZ(event_time, 3),
+    WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+) WITH ('connector' = 'stream', 'scan.idle-timeout' = '10 s');
+CREATE TABLE clicks (id BIGINT NOT NULL, page STRING, tags ARRAY<STRING>, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+WITH ('connector' = 'kafka', 'topic' = 'clicks');
+CREATE TABLE out (n BIGINT) WITH ('connector' = 'print');
+INSERT INTO out
+SELECT id FROM clicks LEFT JOIN UNNEST(tags) AS t (x) ON x <> 'a';
