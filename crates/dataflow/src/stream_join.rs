@@ -11,6 +11,10 @@ use crate::{Expr, weight_field};
 /// Join of two streams by equal keys, over all rows so far.
 ///
 /// Input: rows of two ports, the keys first, with a weight if they are updating.
+/// With `versions`, a left row has one match at most: the version of its key that is valid at the left row's event time. It waits until both
+/// event times have reached its own, which `left.expiry` says; right rows stay until a newer version is valid. A right row with a negative
+/// weight ends the one before: nothing is valid from its time on.
+///
 /// Output: the columns `output` of the left columns followed by the right ones, without weights; then the weight, unless rows stay: those
 /// of an inner or semi join of append-only streams do, and rows without a match that wait for the end of their time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +37,10 @@ pub struct StreamJoinSpec {
     /// a row that may have waited so long for its match.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delay_ms: i64,
+    /// Right rows are versions of the row of their key, from the event time in this column of the right side on. The kind is inner or left,
+    /// and left rows stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<usize>,
 }
 
 fn is_zero(ms: &i64) -> bool {
@@ -100,6 +108,9 @@ impl StreamJoinSpec {
         let (pads_left, pads_right) = self.kind.pads();
         let left_waits = pads_left || self.kind == StreamJoinKind::LeftAnti;
         let appears_early = |waits: bool, side: &StreamSideSpec| waits && side.expiry.is_none();
+        if self.versions.is_some() {
+            return false;
+        }
         self.left.updating
             || self.right.updating
             || appears_early(left_waits, &self.left)
@@ -130,6 +141,9 @@ impl StreamJoinSpec {
 impl fmt::Display for StreamJoinSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "join {:?} on ", self.kind)?;
+        if let Some(time) = self.versions {
+            write!(f, "the version from right #{time} on, by ")?;
+        }
         for key in 0..self.keys {
             write!(f, "{}left #{key} = right #{key}", if key == 0 { "" } else { " AND " })?;
         }

@@ -7,6 +7,8 @@
 //! Where the condition bounds how far the event times of a pair are apart, a row is forgotten when the watermark says that nothing which
 //! matches it follows. Rows without a match then appear at that time, once and for all.
 //!
+//! A side may have versions of rows (`versions`): then a row of the other side is joined when its time has come, with the version of that time.
+//!
 //! A batch may have any number of matches. They are emitted in pieces, between which the chain sends on what there is.
 //!
 //! With state on a local disk, the rows of a key are in memory, those of both sides, or none of them (`keyed_state::OnDisk`).
@@ -17,6 +19,7 @@ mod pairs;
 mod side;
 mod snapshot;
 mod succession;
+mod versions;
 
 #[cfg(test)]
 mod tests;
@@ -32,6 +35,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use self::pairs::Pending;
 use self::side::{Role, Side};
+use self::versions::Versions;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{LEAST_BYTES, OnDisk, SPARSE_MIN, Snapshots, is_full};
@@ -44,6 +48,7 @@ pub(crate) struct StreamJoin {
     schema: SchemaRef,
     joined_schema: SchemaRef,
     filter: Option<CompiledExpr>,
+    kind: StreamJoinKind,
     output: Vec<usize>,
     is_updating: bool,
     gives_pairs: bool,
@@ -62,6 +67,8 @@ pub(crate) struct StreamJoin {
     passing: Option<EventTime>,
     watermark: EventTime,
     delay_ms: i64,
+    /// If right rows are versions.
+    versions: Option<Versions>,
     snapshots: Snapshots,
     bytes_max: usize,
     /// Where rows are that do not fit into memory.
@@ -92,6 +99,7 @@ impl StreamJoin {
             false => Role::Plain,
         };
         let left = match spec.kind {
+            _ if spec.versions.is_some() => Role::UnmatchedAtEnd,
             StreamJoinKind::LeftSemi => Role::Matched,
             StreamJoinKind::LeftAnti if waits => Role::UnmatchedAtEnd,
             StreamJoinKind::LeftAnti => Role::Unmatched,
@@ -112,6 +120,8 @@ impl StreamJoin {
             nulls_equal: spec.nulls_equal,
             left: Side::new(&spec.left, spec.keys, left)?,
             right: Side::new(&spec.right, spec.keys, padded(pads_right))?,
+            kind: spec.kind,
+            versions: spec.versions.map(Versions::new),
             pending: None,
             repeated: VecDeque::new(),
             leaving: Vec::new(),
@@ -170,7 +180,8 @@ impl StreamJoin {
         if without.is_empty() {
             return self.join(of, columns, weights, out);
         }
-        if side.role.shows_unmatched() {
+        let has_no_version = self.versions.is_some() && self.kind == StreamJoinKind::Inner;
+        if side.role.shows_unmatched() && !has_no_version {
             let rows = UInt64Array::from(without);
             let columns = taken(&columns, &rows)?;
             let weights = rows.values().iter().map(|row| weights[*row as usize]).collect();
@@ -197,6 +208,12 @@ impl StreamJoin {
         let (own, other) = self.sides(of);
         other.make_room(key_count);
         let ids = own.add((&key_ids, key_count), (&columns, key_columns), &weights)?;
+        if let Some(versions) = &mut self.versions {
+            return match of {
+                Of::Left => Ok(()),
+                Of::Right => versions.add(&mut self.right, (&key_ids, &ids), &columns, &weights),
+            };
+        }
         let mut pending = Pending::new(of, columns, weights, key_ids, ids);
         if pending.takes_back() {
             pending.put_in_order()?;
@@ -295,6 +312,10 @@ impl StreamJoin {
         if rows.is_empty() {
             self.leaving.pop();
         }
+        if self.versions.is_some() {
+            self.emit_with_versions(&ids, weights, out)?;
+            return Ok(true);
+        }
         let columns = self.columns_of(of, &ids)?;
         self.emit_alone(of, &columns, weights, out)?;
         Ok(true)
@@ -320,7 +341,7 @@ impl StreamJoin {
         self.keys = keys;
         self.left.make_room(count);
         self.right.make_room(count);
-        Ok(())
+        self.index_versions()
     }
 }
 
@@ -383,6 +404,13 @@ impl Operator for StreamJoin {
         if self.repeat(out)? || self.go_on(out)? || self.leave(out)? {
             return Ok(true);
         }
+        // Rows that came after the end of their time.
+        self.expire(Of::Left);
+        self.expire(Of::Right);
+        if !self.leaving.is_empty() {
+            return Ok(true);
+        }
+        self.sweep_versions();
         self.remove_dead()?;
         self.keep_to_size()?;
         if let Some((of, columns, weights)) = self.divided.pop_front() {
@@ -414,7 +442,7 @@ impl Operator for StreamJoin {
         self.expire(Of::Left);
         self.expire(Of::Right);
         self.leaving.clear();
-        Ok(())
+        self.index_versions()
     }
 
     fn goes_on(&mut self) {

@@ -92,10 +92,12 @@ fn describe(spec: StateSpec<'_>) -> String {
             };
             let (left, right) = (columns(&spec.left), columns(&spec.right));
             // Rows have the numbers of the matches that satisfy it.
-            let filter = spec.filter.as_ref().filter(|_| spec.kind != StreamJoinKind::Inner);
+            let counts = spec.kind != StreamJoinKind::Inner && spec.versions.is_none();
+            let filter = spec.filter.as_ref().filter(|_| counts);
             let filter = filter.map_or_else(String::new, |filter| format!(", where {filter}"));
             let nulls = if spec.nulls_equal { ", NULL equals NULL" } else { "" };
-            format!("join {:?} by {} columns of {left} and {right}{nulls}{filter}", spec.kind, spec.keys)
+            let versions = spec.versions.map_or_else(String::new, |time| format!(", versions by #{time}"));
+            format!("join {:?} by {} columns of {left} and {right}{nulls}{versions}{filter}", spec.kind, spec.keys)
         }
         StateSpec::Rank(spec) => {
             let columns = spec.schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));

@@ -188,7 +188,7 @@ impl Side {
         Ok(ids)
     }
 
-    fn set_weight(&mut self, id: usize, weight: i64) {
+    pub(super) fn set_weight(&mut self, id: usize, weight: i64) {
         match (self.weights[id] != 0, weight != 0) {
             (false, true) => self.live += 1,
             (true, false) => self.live -= 1,

@@ -15,10 +15,10 @@ pub(crate) fn goes_on(former: &StreamJoinSpec, next: &StreamJoinSpec, functions:
     }
     let kinds =
         |spec: &StreamJoinSpec| (spec.kind, spec.keys, spec.nulls_equal, spec.left.updating, spec.right.updating);
-    let times = |spec: &StreamJoinSpec| (spec.left.expiry, spec.right.expiry, spec.delay_ms);
+    let times = |spec: &StreamJoinSpec| (spec.left.expiry, spec.right.expiry, spec.delay_ms, spec.versions);
     let join = |spec: &StreamJoinSpec| StreamJoin::new(spec, functions, &Default::default()).ok();
     let (Some(of), Some(then)) = (join(former), join(next)) else { return false };
-    let counts = of.left.role.counts() || of.right.role.counts();
+    let counts = former.versions.is_none() && (of.left.role.counts() || of.right.role.counts());
     let tables = |join: &StreamJoin| join.shapes().iter().map(columns).collect::<Vec<_>>();
     kinds(former) == kinds(next)
         && times(former) == times(next)
@@ -33,10 +33,10 @@ impl StreamJoin {
         let Ok(former) = former.downcast::<StreamJoin>() else {
             return Err(Error::internal("a join cannot go on with the state of another kind of operator"));
         };
-        let StreamJoin { keys, left, right, snapshots, watermark, disk, .. } = *former;
+        let StreamJoin { keys, left, right, snapshots, watermark, disk, versions, .. } = *former;
         (self.keys, self.snapshots, self.watermark, self.disk) = (keys, snapshots.succeed(), watermark, disk);
         let (left, right): (Side, Side) = (left, right);
-        (self.left, self.right) = (left, right);
+        (self.left, self.right, self.versions) = (left, right, versions);
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and restored operators.
 
 mod expiry;
+mod versions;
 
 use std::collections::BTreeMap;
 
@@ -55,6 +56,7 @@ fn spec(way: Way) -> StreamJoinSpec {
         right: side(way.updating[1]),
         output: if way.kind.gives_pairs() { vec![1, 0, 2, 4, 5] } else { vec![1, 0, 2] },
         delay_ms: 0,
+        versions: None,
     }
 }
 

@@ -56,6 +56,7 @@ fn spec(way: Way) -> StreamJoinSpec {
         right: side(-way.from),
         output: if way.kind.gives_pairs() { vec![0, 1, 2, 3, 4, 5] } else { vec![0, 1, 2] },
         delay_ms: 0,
+        versions: None,
     }
 }
 

@@ -1,0 +1,152 @@
+//! Rows of the right side that are versions of the row of their key, each valid from its event time on until the next one is. A left row is
+//! joined when the watermark has reached its event time, with the version that is valid then.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_dataflow::StreamJoinKind;
+use anabranch_model::{EventTime, Result};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
+
+use super::side::Side;
+use super::{Of, StreamJoin, taken};
+use crate::Output;
+use crate::event_time::event_times;
+use crate::keyed_state::{SPARSE_MIN, narrow};
+
+/// Where the versions of each key are.
+pub(super) struct Versions {
+    /// The column of their event times.
+    column: usize,
+    /// By the id of the key and the time, the row's id.
+    places: BTreeMap<(u32, i64), u32>,
+    /// How many there were after those that were not needed were forgotten.
+    kept: usize,
+}
+
+impl Versions {
+    pub(super) fn new(column: usize) -> Versions {
+        Versions { column, places: BTreeMap::new(), kept: 0 }
+    }
+
+    /// Rows were added to the side. A version takes the place of one of the same time; a row without a time is none.
+    pub(super) fn add(
+        &mut self,
+        side: &mut Side,
+        (keys, ids): (&[usize], &[usize]),
+        columns: &[ArrayRef],
+        weights: &[i64],
+    ) -> Result<()> {
+        let times = event_times(&columns[self.column])?;
+        for (row, (key, id)) in keys.iter().zip(ids).enumerate() {
+            if columns[self.column].is_null(row) {
+                side.set_weight(*id, 0);
+                continue;
+            }
+            if let Some(former) = self.places.insert((narrow(*key)?, times[row]), narrow(*id)?) {
+                side.set_weight(former as usize, 0);
+                side.changes.add(former as usize);
+            }
+            side.set_weight(*id, weights[row].signum());
+        }
+        Ok(())
+    }
+
+    /// The version of a key at a time, unless there is none.
+    fn at(&self, key: usize, time: i64, side: &Side) -> Option<usize> {
+        let key = u32::try_from(key).ok()?;
+        let (_, row) = self.places.range((key, i64::MIN)..=(key, time)).next_back()?;
+        Some(*row as usize).filter(|row| side.weights[*row] > 0)
+    }
+
+    /// Forgets versions that were followed by another one at this time, once there may be many.
+    fn sweep(&mut self, watermark: EventTime, side: &mut Side) {
+        if self.places.len() <= 2 * self.kept + SPARSE_MIN {
+            return;
+        }
+        let mut last: Option<(u32, i64)> = None;
+        let mut over = Vec::new();
+        for place in self.places.keys() {
+            if let Some(last) = last.filter(|last| last.0 == place.0 && place.1 <= watermark.0) {
+                over.push(last);
+            }
+            last = Some(*place);
+        }
+        for row in over.iter().filter_map(|place| self.places.remove(place)) {
+            side.set_weight(row as usize, 0);
+            side.changes.add(row as usize);
+        }
+        self.kept = self.places.len();
+    }
+}
+
+impl StreamJoin {
+    /// Notes anew where versions are, since rows have new ids.
+    pub(super) fn index_versions(&mut self) -> Result<()> {
+        let Some(versions) = &mut self.versions else { return Ok(()) };
+        versions.places.clear();
+        let rows: Vec<usize> = (0..self.right.len()).filter(|row| self.right.weights[*row] != 0).collect();
+        let (keys, values) = self.right.rows_of(&rows)?;
+        let times = match versions.column.checked_sub(self.key_types.len()) {
+            Some(column) => Arc::clone(&values[column]),
+            None => self.keys.keys_of(&keys)?.swap_remove(versions.column),
+        };
+        for ((row, key), time) in rows.iter().zip(keys).zip(event_times(&times)?.iter()) {
+            versions.places.insert((narrow(key)?, *time), narrow(*row)?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn sweep_versions(&mut self) {
+        if let Some(versions) = &mut self.versions {
+            versions.sweep(self.watermark, &mut self.right);
+        }
+    }
+
+    /// Emits left rows with the versions of their times.
+    pub(super) fn emit_with_versions(&mut self, rows: &[usize], weights: Vec<i64>, out: &mut Output) -> Result<()> {
+        let (Some(versions), Some(expiry)) = (&self.versions, &self.left.expiry) else { return Ok(()) };
+        let (keys, values) = self.left.rows_of(rows)?;
+        let mut joined: Vec<ArrayRef> = self.keys.keys_of(&keys)?.into_iter().chain(values).collect();
+        let times = expiry.ends_of(&joined)?;
+        let found = keys.iter().zip(times).map(|(key, time)| versions.at(*key, time, &self.right));
+        let found: Vec<Option<usize>> = found.collect();
+        let valid: Vec<usize> = found.iter().filter_map(|version| *version).collect();
+        let theirs = self.columns_of(Of::Right, &valid)?;
+        let has_version = (0..found.len()).filter(|row| found[*row].is_some()).map(|row| row as u64);
+        let has_version: UInt64Array = has_version.collect();
+        if self.kind == StreamJoinKind::Inner {
+            joined = taken(&joined, &has_version)?.into_iter().chain(theirs).collect();
+            let weights = has_version.values().iter().map(|row| weights[*row as usize]).collect();
+            return self.emit_matches(joined, weights, out);
+        }
+        let mut place = 0..valid.len() as u64;
+        let places: UInt64Array = found.iter().map(|version| version.and_then(|_| place.next())).collect();
+        joined.extend(taken(&theirs, &places)?);
+        if let Some(matches) = self.matches(&joined, weights.len())? {
+            let matched: UInt64Array = matches.iter().zip(0..).map(|(is, row)| is?.then_some(row)).collect();
+            let left = self.left.types.len();
+            let theirs = taken(&joined[left..], &matched)?;
+            joined.splice(left.., theirs);
+        }
+        self.emit(&joined, weights, out)
+    }
+
+    /// Emits pairs that satisfy the condition.
+    fn emit_matches(&mut self, mut joined: Vec<ArrayRef>, mut weights: Vec<i64>, out: &mut Output) -> Result<()> {
+        if let Some(matches) = self.matches(&joined, weights.len())? {
+            let rows: UInt64Array = matches.iter().zip(0..).filter_map(|(is, row)| is?.then_some(row)).collect();
+            joined = taken(&joined, &rows)?;
+            weights = rows.values().iter().map(|row| weights[*row as usize]).collect();
+        }
+        if weights.is_empty() { Ok(()) } else { self.emit(&joined, weights, out) }
+    }
+
+    /// Which rows satisfy the condition; `None`: all.
+    fn matches(&mut self, joined: &[ArrayRef], rows: usize) -> Result<Option<BooleanArray>> {
+        let Some(filter) = &mut self.filter else { return Ok(None) };
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.joined_schema), joined.to_vec(), &options)?;
+        filter.evaluate_predicate(&batch).map(Some)
+    }
+}
