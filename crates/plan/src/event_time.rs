@@ -8,6 +8,7 @@ use datafusion_expr::{Aggregate, Expr, Join, JoinType, LogicalPlan, Projection};
 
 use crate::processing_time::is_call;
 use crate::table::static_sides;
+use crate::temporal_join::TemporalJoin;
 use crate::unnest::Unnest;
 use crate::window_assign::{EVENT_TIME, WINDOW_COLUMNS, WindowAssign};
 
@@ -54,6 +55,9 @@ pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTim
         LogicalPlan::Extension(extension) => {
             if let Some(unnest) = extension.node.as_any().downcast_ref::<Unnest>() {
                 return (index < unnest.input.schema().fields().len()).then(|| event_time_of(&unnest.input, index))?;
+            }
+            if let Some(join) = extension.node.as_any().downcast_ref::<TemporalJoin>() {
+                return (index < join.left.schema().fields().len()).then(|| event_time_of(&join.left, index))?;
             }
             let assign = extension.node.as_any().downcast_ref::<WindowAssign>()?;
             let inputs = assign.input.schema().fields().len();

@@ -23,6 +23,7 @@ mod scan;
 mod states;
 mod stream;
 mod stream_join;
+mod temporal_join;
 mod union;
 mod unnest;
 mod values;
@@ -42,6 +43,7 @@ use self::column_index::ColumnIndex;
 use self::join_times::{Times, plain_time};
 pub(crate) use self::scan::dead_letters;
 use self::stream::{LogicalColumn, Stream};
+pub(crate) use self::temporal_join::version_key;
 use self::windowed::Windowed;
 use crate::PlanOptions;
 use crate::catalog::Catalog;
@@ -51,6 +53,7 @@ use crate::processing_time;
 use crate::settings::RuntimeMode;
 use crate::sql_function::CalledFunction;
 use crate::table::Table;
+use crate::temporal_join::TemporalJoin;
 use crate::unnest::Unnest;
 use crate::window_assign::{EVENT_TIME, WindowAssign};
 
@@ -118,6 +121,7 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             drop_nulls,
             mode,
             limit: None,
+            takes_versions: false,
             reads_clock,
             by_clock,
             stages,
@@ -147,6 +151,8 @@ struct Lowering<'a> {
     mode: RuntimeMode,
     /// How many rows of each partition the rank needs that is lowered next.
     limit: Option<u64>,
+    /// What is lowered next selects the latest row of each key, and all rows are wanted, as versions.
+    takes_versions: bool,
     /// The query calls `PROCTIME()`.
     reads_clock: bool,
     /// Windows above follow processing time.
@@ -203,6 +209,7 @@ impl Lowering<'_> {
         match plan {
             LogicalPlan::Projection(projection) => self.project(&projection.expr, &projection.input, plan, needed),
             LogicalPlan::Filter(filter) => match rank::bounded_number(filter) {
+                Some((1, rest)) if self.takes_versions => self.versions(filter, rest.as_ref(), needed),
                 Some((limit, rest)) => {
                     self.limit = Some(limit);
                     match rest {
@@ -212,6 +219,7 @@ impl Lowering<'_> {
                 }
                 None => self.filter(&filter.predicate, &filter.input, needed),
             },
+            LogicalPlan::Window(window) if self.takes_versions => self.unnumbered(window, needed),
             LogicalPlan::Window(window) => self.rank(window, needed),
             LogicalPlan::SubqueryAlias(alias) => self.plan(&alias.input, needed),
             LogicalPlan::TableScan(scan) => self.scan(scan, needed),
@@ -222,10 +230,14 @@ impl Lowering<'_> {
             LogicalPlan::EmptyRelation(empty) => Ok(self.empty(empty)),
             LogicalPlan::Extension(extension) => {
                 let node = extension.node.as_any();
-                match (node.downcast_ref::<WindowAssign>(), node.downcast_ref::<Unnest>()) {
-                    (Some(assign), _) => self.assign(assign, needed),
-                    (_, Some(unnest)) => self.unnest(unnest, needed),
-                    _ => Err(Error::internal(format!("unknown plan node {}", extension.node.name()))),
+                if let Some(assign) = node.downcast_ref::<WindowAssign>() {
+                    self.assign(assign, needed)
+                } else if let Some(unnest) = node.downcast_ref::<Unnest>() {
+                    self.unnest(unnest, needed)
+                } else if let Some(join) = node.downcast_ref::<TemporalJoin>() {
+                    self.temporal_join(join, needed)
+                } else {
+                    Err(Error::internal(format!("unknown plan node {}", extension.node.name())))
                 }
             }
             other => Err(unsupported(other)),

@@ -24,14 +24,13 @@ use crate::exact::settle_constants;
 use crate::group_window;
 use crate::maps::compare_maps;
 use crate::naming::name_fields;
+use crate::nesting;
 use crate::place::{nearest, planning_error, through, unknown_column, unknown_function};
 use crate::set_operations;
 use crate::spelling;
 use crate::sql_function::expand_calls;
 use crate::subqueries::join_subqueries;
-use crate::table::is_bounded;
 use crate::types::FlinkTypes;
-use crate::unnest;
 use crate::values::unify;
 use crate::window_table::WindowTablePlanner;
 
@@ -95,7 +94,7 @@ impl<'a> Planner<'a> {
         set_operations::check(&query)?;
         name_fields(&mut query);
         group_window::rewrite(&mut query)?;
-        unnest::nest(&mut query);
+        nesting::nest(&mut query);
         spelling::rewrite(&mut *query)?;
         approximate_exponents(&mut *query);
         unify(&mut query, &|value| {
@@ -236,15 +235,8 @@ impl ContextProvider for Planner<'_> {
 }
 
 /// The plan that replaces a table or view.
-pub(crate) struct Inlined {
+struct Inlined {
     plan: LogicalPlan,
-}
-
-impl Inlined {
-    /// Whether all tables below end.
-    pub(crate) fn is_bounded(&self) -> bool {
-        is_bounded(&self.plan)
-    }
 }
 
 impl TableSource for Inlined {

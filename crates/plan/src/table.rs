@@ -20,6 +20,7 @@ use crate::query::Planner;
 use crate::settings::{parse_duration, parse_parallelism};
 use crate::show_create::create_table_text;
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
+use crate::temporal_join::TemporalJoin;
 use crate::versions::{all_versions, latest};
 use crate::window_assign::EVENT_TIME;
 use crate::window_assign::WindowAssign;
@@ -219,7 +220,7 @@ pub(crate) fn static_sides(left: &LogicalPlan, right: &LogicalPlan) -> (bool, bo
 }
 
 fn is_window(node: &LogicalPlan) -> bool {
-    matches!(node, LogicalPlan::Extension(extension) if extension.node.as_any().is::<WindowAssign>())
+    matches!(node, LogicalPlan::Extension(extension) if extension.node.as_any().is::<WindowAssign>() || extension.node.as_any().is::<TemporalJoin>())
 }
 
 /// The option by which a connector learns which columns divide the table into partitions.
@@ -253,7 +254,7 @@ fn check_updates(traits: &TableTraits, spec: &ConnectorSpec, no_key: bool, has_e
         return Err(Error::user(format!("a table of connector '{spec}' needs a primary key"))
             .remedy("declare the columns that identify a row: PRIMARY KEY (id) NOT ENFORCED"));
     }
-    if (traits.versions.is_some() || traits.weight.is_some()) && has_event_time {
+    if traits.weight.is_some() && has_event_time {
         return Err(Error::user(format!("a table of connector '{spec}' has no event time: its rows are updated"))
             .remedy("omit WATERMARK"));
     }

@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use anabranch_dataflow::{ORDINALITY, sql_name};
@@ -13,9 +12,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion_common::{DFSchema, DFSchemaRef, DataFusionError, Result, TableReference, internal_err};
 use datafusion_expr::planner::RelationPlannerContext;
 use datafusion_expr::{EmptyRelation, Expr, ExprSchemable, Extension, Filter, LogicalPlan, UserDefinedLogicalNodeCore};
-use datafusion_sql::sqlparser::ast::{
-    self, Join, JoinConstraint, JoinOperator, Query, Select, Spanned, TableFactor, TableWithJoins, VisitMut, VisitorMut,
-};
+use datafusion_sql::sqlparser::ast::{self, Join, JoinConstraint, JoinOperator, Spanned, TableFactor};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::place::{at, through};
@@ -73,57 +70,7 @@ impl Unnest {
     }
 }
 
-/// Nests each `UNNEST` with the tables before it, over whose columns it is: `a, b CROSS JOIN UNNEST(x)` becomes `((a CROSS JOIN b) CROSS
-/// JOIN UNNEST(x))`. [`plan_unnest`] plans what is in parentheses.
-pub(crate) fn nest(query: &mut Query) {
-    let _: ControlFlow<()> = query.visit(&mut Nesting);
-}
-
-struct Nesting;
-
-impl VisitorMut for Nesting {
-    type Break = ();
-
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        if select.from.iter().skip(1).any(|table| is_unnest(&table.relation)) {
-            let all = std::mem::take(&mut select.from).into_iter().reduce(|mut all, next| {
-                let join_operator = JoinOperator::CrossJoin(JoinConstraint::None);
-                all.joins.push(Join { relation: next.relation, global: false, join_operator });
-                all.joins.extend(next.joins);
-                all
-            });
-            select.from.extend(all);
-        }
-        select.from.iter_mut().for_each(nest_joins);
-        ControlFlow::Continue(())
-    }
-}
-
-fn nest_joins(table: &mut TableWithJoins) {
-    if !table.joins.iter().any(|join| is_unnest(&join.relation)) {
-        return;
-    }
-    for join in std::mem::take(&mut table.joins) {
-        let nests = is_unnest(&join.relation);
-        if nests && !table.joins.is_empty() {
-            enclose(table);
-        }
-        table.joins.push(join);
-        if nests {
-            enclose(table);
-        }
-    }
-}
-
-/// Puts the tables into parentheses.
-fn enclose(table: &mut TableWithJoins) {
-    let none = TableFactor::TableFunction { expr: ast::Expr::value(ast::Value::Null), alias: None };
-    let relation = std::mem::replace(&mut table.relation, none);
-    let joined = TableWithJoins { relation, joins: std::mem::take(&mut table.joins) };
-    table.relation = TableFactor::NestedJoin { table_with_joins: Box::new(joined), alias: None };
-}
-
-fn is_unnest(relation: &TableFactor) -> bool {
+pub(crate) fn is_unnest(relation: &TableFactor) -> bool {
     matches!(relation, TableFactor::UNNEST { with_offset: false, .. })
 }
 

@@ -17,7 +17,7 @@ use datafusion_sql::sqlparser::ast::{
 use crate::dialect::parts_of_partitioned;
 use crate::event_time::{EventTime, event_time_of};
 use crate::place::{at, planning_error, through};
-use crate::query::Inlined;
+use crate::temporal_join::plan_temporal_join;
 use crate::unnest::plan_unnest;
 use crate::window_assign::{EVENT_TIME, WindowAssign};
 
@@ -34,8 +34,12 @@ impl RelationPlanner for WindowTablePlanner {
         relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> datafusion_common::Result<RelationPlanning> {
-        check_qualifiers(&relation, context).map_err(|error| through(error.at(at(relation.span().start))))?;
-        if let Some(plan) = plan_unnest(&relation, context)? {
+        check_qualifiers(&relation).map_err(|error| through(error.at(at(relation.span().start))))?;
+        let joined = match plan_unnest(&relation, context)? {
+            Some(plan) => Some(plan),
+            None => plan_temporal_join(&relation, context).map_err(through)?,
+        };
+        if let Some(plan) = joined {
             return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))));
         }
         let (name, args, alias) = match &relation {
@@ -55,8 +59,8 @@ impl RelationPlanner for WindowTablePlanner {
     }
 }
 
-/// Refuses what the planner would silently ignore: samples, and versions of tables that are not static.
-fn check_qualifiers(relation: &TableFactor, context: &dyn RelationPlannerContext) -> Result<()> {
+/// Refuses what the planner would silently ignore: samples, and versions of tables at no row's time.
+fn check_qualifiers(relation: &TableFactor) -> Result<()> {
     let (TableFactor::Table { sample, .. } | TableFactor::Derived { sample, .. }) = relation else { return Ok(()) };
     if sample.is_some() {
         return Err(Error::user("TABLESAMPLE is not supported").remedy("use WHERE RANDOM() < 0.1"));
@@ -65,13 +69,8 @@ fn check_qualifiers(relation: &TableFactor, context: &dyn RelationPlannerContext
     if !matches!(version, ast::TableVersion::ForSystemTimeAsOf(_)) {
         return Err(Error::user(format!("{version} is not supported")).remedy("use FOR SYSTEM_TIME AS OF"));
     }
-    let reference = context.object_name_to_table_reference(name.clone()).map_err(planning_error)?;
-    let source = context.context_provider().get_table_source(reference).map_err(planning_error)?;
-    if source.downcast_ref::<Inlined>().is_some_and(Inlined::is_bounded) {
-        return Ok(());
-    }
-    Err(Error::user(format!("FOR SYSTEM_TIME AS OF needs a table that ends, and '{name}' does not"))
-        .remedy("join with a bounded table, whose rows are the same at every time"))
+    Err(Error::user(format!("'{name}' FOR SYSTEM_TIME AS OF follows no table that has the time"))
+        .remedy("join it: FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency"))
 }
 
 fn plan_call(name: &ObjectName, args: &[FunctionArg], context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {

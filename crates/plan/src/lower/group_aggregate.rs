@@ -106,6 +106,21 @@ impl Stream {
         Some(weight_of(Expr::Column(weight)))
     }
 
+    /// Gives each row of an append-only stream a weight, an expression over its physical columns.
+    pub(super) fn materialize_with(&mut self, weight: NamedExpr) {
+        let places = self.physical.len();
+        let column = |(index, field): (usize, &Field)| NamedExpr {
+            name: field.name().clone(),
+            expr: Expr::Column(index),
+            data_type: field.data_type().clone(),
+            nullable: field.is_nullable(),
+        };
+        let columns: Vec<NamedExpr> = self.physical.iter().enumerate().map(column).chain([weight]).collect();
+        self.physical.push(weight_field());
+        self.operators.push(OperatorSpec::Project { columns });
+        self.weight = Some(places);
+    }
+
     /// Gives each row of an append-only stream, whose columns are materialized, the weight 1.
     pub(super) fn count_once(&mut self) {
         let column = |(index, field): (usize, &Field)| NamedExpr {
@@ -121,7 +136,7 @@ impl Stream {
     }
 }
 
-fn weight_of(expr: Expr) -> NamedExpr {
+pub(super) fn weight_of(expr: Expr) -> NamedExpr {
     let field = weight_field();
     NamedExpr { name: field.name().clone(), expr, data_type: field.data_type().clone(), nullable: false }
 }

@@ -24,7 +24,7 @@ use crate::place::planning_error;
 const RANK: &str = "rank";
 
 /// The call of `ROW_NUMBER` in a plan's node, if it is its only one.
-fn row_number(window: &Window) -> Option<&WindowFunction> {
+pub(super) fn row_number(window: &Window) -> Option<&WindowFunction> {
     let [expr] = window.window_expr.as_slice() else { return None };
     let expr = if let Logical::Alias(alias) = expr { alias.expr.as_ref() } else { expr };
     let Logical::WindowFunction(call) = expr else { return None };

@@ -24,17 +24,37 @@ use crate::window_assign::EVENT_TIME;
 const JOIN: &str = "join";
 
 /// One side: the chain that ends with the rows to be joined, keys first.
-struct Side {
-    stream: Stream,
+pub(super) struct Side {
+    pub(super) stream: Stream,
     /// Columns of these rows, without the weight.
-    fields: Vec<Field>,
+    pub(super) fields: Vec<Field>,
     /// Of the logical columns of the side.
-    places: BTreeMap<usize, usize>,
+    pub(super) places: BTreeMap<usize, usize>,
     columns: Vec<LogicalColumn>,
     /// Logical columns that are keys.
     keys: Vec<usize>,
     unique: Option<Vec<usize>>,
-    times: Times,
+    pub(super) times: Times,
+}
+
+/// A condition over the rows of both sides.
+pub(super) fn condition(
+    filter: Option<&Logical>,
+    (left, left_side): (&LogicalPlan, &Side),
+    (right, right_side): (&LogicalPlan, &Side),
+) -> Result<Option<Expr>> {
+    let Some(filter) = filter else { return Ok(None) };
+    let schema = left.schema().join(right.schema()).map_err(planning_error)?;
+    let left_len = left.schema().fields().len();
+    let column = |index: usize| match index.checked_sub(left_len) {
+        None => left_side.places.get(&index).copied(),
+        Some(index) => right_side.places.get(&index).map(|place| place + left_side.fields.len()),
+    };
+    let converted = convert(filter, &ColumnIndex::of(&schema), &|index| {
+        let place = column(index).ok_or_else(|| Error::internal("a column of a join's condition was not needed"))?;
+        Ok(Expr::Column(place))
+    });
+    converted.map(Some)
 }
 
 impl Lowering<'_> {
@@ -61,18 +81,7 @@ impl Lowering<'_> {
         }
         let left_side = self.side_of_join(left, &left_keys, &wanted[0])?;
         let right_side = self.side_of_join(right, &right_keys, &wanted[1])?;
-        let filter = join.filter.as_ref().map(|filter| {
-            let schema = left.schema().join(right.schema()).map_err(planning_error)?;
-            let column = |index: usize| match index.checked_sub(left_len) {
-                None => left_side.places.get(&index).copied(),
-                Some(index) => right_side.places.get(&index).map(|place| place + left_side.fields.len()),
-            };
-            convert(filter, &ColumnIndex::of(&schema), &|index| {
-                let place =
-                    column(index).ok_or_else(|| Error::internal("a column of a join's condition was not needed"))?;
-                Ok(Expr::Column(place))
-            })
-        });
+        let filter = condition(join.filter.as_ref(), (left, &left_side), (right, &right_side))?;
         let spec = |side: &Side| StreamSideSpec {
             schema: Schema::new(side.fields.clone()).into(),
             updating: side.stream.weight.is_some(),
@@ -82,11 +91,12 @@ impl Lowering<'_> {
             kind,
             keys: left_keys.len(),
             nulls_equal: join.null_equality == NullEquality::NullEqualsNull,
-            filter: filter.transpose()?,
+            filter,
             left: spec(&left_side),
             right: spec(&right_side),
             output: Vec::new(),
             delay_ms: 0,
+            versions: None,
         };
         let keys: Vec<(&Logical, &Logical)> = left_keys.into_iter().zip(right_keys).collect();
         let mut times = bound(&mut spec, join, &keys, [(&left_side, &indexes[0]), (&right_side, &indexes[1])]);
@@ -101,7 +111,7 @@ impl Lowering<'_> {
     }
 
     /// Lowers one side of a join.
-    fn side_of_join(&mut self, plan: &LogicalPlan, keys: &[&Logical], wanted: &Needed) -> Result<Side> {
+    pub(super) fn side_of_join(&mut self, plan: &LogicalPlan, keys: &[&Logical], wanted: &Needed) -> Result<Side> {
         let index = ColumnIndex::of(plan.schema());
         let mut needed = columns_of(keys.iter().copied(), &index)?;
         needed.extend(wanted);
@@ -146,7 +156,7 @@ impl Lowering<'_> {
     }
 
     /// The chain that begins with the join.
-    fn joined(&mut self, mut spec: StreamJoinSpec, left: Side, right: Side, needed: &Needed) -> Stream {
+    pub(super) fn joined(&mut self, mut spec: StreamJoinSpec, left: Side, right: Side, needed: &Needed) -> Stream {
         let (label, target, tasks_max) = self.stage_of_keys(JOIN, spec.keys == 0);
         let (pads_left, pads_right) = spec.kind.pads();
         let left_len = left.fields.len();

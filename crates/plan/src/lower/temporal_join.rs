@@ -1,0 +1,218 @@
+//! Joins with the version of a row at an event time. The versions are the rows of the right side. Where that side selects the latest row of
+//! each key, as tables whose records are versions do, all of its rows are versions instead.
+
+use anabranch_dataflow::{ExpirySpec, Expr, Literal, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Schema};
+use datafusion_common::JoinType;
+use datafusion_expr::utils::{conjunction, split_conjunction};
+use datafusion_expr::{BinaryExpr, Expr as Logical, Filter, LogicalPlan, Operator, Window};
+
+use super::column_index::ColumnIndex;
+use super::group_aggregate::weight_of;
+use super::join_times::{Times, plain_time};
+use super::rank::{bounded_number, row_number};
+use super::stream::{LogicalColumn, Stream};
+use super::stream_join::Side;
+use super::{Lowering, Needed, columns_of, same_values};
+use crate::maps::shown;
+use crate::table::Table;
+use crate::temporal_join::TemporalJoin;
+
+impl Lowering<'_> {
+    pub(super) fn temporal_join(&mut self, join: &TemporalJoin, needed: &Needed) -> Result<Stream> {
+        let (left, right) = (join.left.as_ref(), join.right.as_ref());
+        let indexes = [ColumnIndex::of(left.schema()), ColumnIndex::of(right.schema())];
+        let (pairs, rest) = equal_columns(join, &indexes)?;
+        let (left_keys, right_keys): (Vec<&Logical>, Vec<&Logical>) = pairs.into_iter().unzip();
+        let left_len = left.schema().fields().len();
+        let filter = conjunction(rest);
+        let mut wanted = [columns_of([&join.time], &indexes[0])?, columns_of([&join.valid_from], &indexes[1])?];
+        for index in needed {
+            match index.checked_sub(left_len) {
+                Some(index) => wanted[1].insert(index),
+                None => wanted[0].insert(*index),
+            };
+        }
+        for column in filter.iter().flat_map(|filter| filter.column_refs()) {
+            match indexes[0].find(column) {
+                Some(index) => wanted[0].insert(index),
+                None => wanted[1].insert(indexes[1].place(column)?),
+            };
+        }
+        let left_side = self.side_of_join(left, &left_keys, &wanted[0])?;
+        self.takes_versions = takes_latest(right);
+        let are_versions = self.takes_versions;
+        let right_side = self.side_of_join(right, &right_keys, &wanted[1])?;
+        self.takes_versions = false;
+        if right_side.stream.weight.is_some() && !are_versions {
+            return Err(Error::user("FOR SYSTEM_TIME AS OF needs versions of rows, but these are results that are updated").remedy(
+                "name a table with a primary key, or a view that selects the latest row of each key by ROW_NUMBER() with n = 1",
+            ));
+        }
+        if left_side.stream.weight.is_some() {
+            return Err(Error::user(
+                "FOR SYSTEM_TIME AS OF joins rows that stay, but these are results that are updated",
+            )
+            .remedy("join before you aggregate, or join without FOR SYSTEM_TIME AS OF"));
+        }
+        let time = time_of(&join.time, &left_side, &indexes[0])?;
+        let valid_from = time_of(&join.valid_from, &right_side, &indexes[1])?;
+        let kind = if join.outer { JoinType::Left } else { JoinType::Inner };
+        let spec = |side: &Side, expiry| StreamSideSpec {
+            schema: Schema::new(side.fields.clone()).into(),
+            updating: side.stream.weight.is_some(),
+            expiry,
+        };
+        let spec = StreamJoinSpec {
+            kind: if kind == JoinType::Left { StreamJoinKind::Left } else { StreamJoinKind::Inner },
+            keys: left_keys.len(),
+            nulls_equal: false,
+            filter: super::stream_join::condition(filter.as_ref(), (left, &left_side), (right, &right_side))?,
+            left: spec(&left_side, Some(ExpirySpec { time, after_ms: 0 })),
+            right: spec(&right_side, None),
+            output: Vec::new(),
+            delay_ms: 0,
+            versions: Some(valid_from),
+        };
+        // A row comes when event time has reached its own.
+        let is_time = |column: &usize| left_side.places.get(column) == Some(&time);
+        let times: Times =
+            left_side.times.iter().filter(|(column, _)| is_time(column)).map(|(c, ms)| (*c, *ms)).collect();
+        let mut next = self.joined(spec, left_side, right_side, needed);
+        (next.has_event_time, next.times, next.waits) = (true, times, true);
+        Ok(next)
+    }
+
+    /// Lowers the choice of the latest row of each key as all of its rows. One that does not satisfy the rest of the condition says that there
+    /// is no row any more: it has the weight -1.
+    pub(super) fn versions(&mut self, filter: &Filter, rest: Option<&Logical>, needed: &Needed) -> Result<Stream> {
+        let index = ColumnIndex::of(filter.input.schema());
+        let mut below = columns_of(rest, &index)?;
+        below.extend(needed);
+        let mut stream = self.plan(&filter.input, &below)?;
+        let Some(rest) = rest else { return Ok(stream) };
+        let one = |text: &str| Expr::Literal(Literal { data_type: DataType::Int64, text: Some(text.to_owned()) });
+        let weight = Expr::Case {
+            operand: None,
+            branches: vec![(stream.expr(rest, &index)?, one("1"))],
+            otherwise: Some(Box::new(one("-1"))),
+        };
+        stream.materialize_with(weight_of(weight));
+        Ok(stream)
+    }
+
+    /// Lowers a numbering of rows of which all are versions: each was the first when it came.
+    pub(super) fn unnumbered(&mut self, window: &Window, needed: &Needed) -> Result<Stream> {
+        self.takes_versions = false;
+        self.limit = None;
+        let inputs = window.input.schema().fields().len();
+        let below = needed.iter().copied().filter(|column| *column < inputs).collect();
+        let mut stream = self.plan(&window.input, &below)?;
+        stream.settle_window()?;
+        (stream.window, stream.unique) = (None, None);
+        let one = Expr::Literal(Literal { data_type: DataType::Int64, text: Some("1".to_owned()) });
+        stream.columns.push(LogicalColumn { value: Some(one), ..LogicalColumn::absent(window.schema.field(inputs)) });
+        Ok(stream)
+    }
+}
+
+/// The place of an event time among the rows of a side.
+fn time_of(time: &Logical, side: &Side, index: &ColumnIndex) -> Result<usize> {
+    let column = plain_time(time, index).filter(|column| side.times.get(column).is_some_and(|ms| *ms <= 0));
+    column.and_then(|column| side.places.get(&column).copied()).ok_or_else(|| {
+        Error::user(format!("'{}' is no event-time column any more", shown(time)))
+            .remedy("FOR SYSTEM_TIME AS OF needs the column for which WATERMARK is declared, of rows as they come")
+    })
+}
+
+/// Whether a plan selects the latest row of each key.
+fn takes_latest(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => takes_latest(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => takes_latest(&alias.input),
+        LogicalPlan::Filter(filter) => match bounded_number(filter) {
+            Some((1, _)) => numbering(&filter.input).is_some_and(|window| {
+                let order = row_number(window).map(|call| call.params.order_by.as_slice());
+                matches!(order, Some([by]) if !by.asc)
+            }),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn numbering(plan: &LogicalPlan) -> Option<&Window> {
+    match plan {
+        LogicalPlan::Projection(projection) => numbering(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => numbering(&alias.input),
+        LogicalPlan::Window(window) => Some(window),
+        _ => None,
+    }
+}
+
+/// The columns that identify a row whose versions these are, if that is known.
+pub(crate) fn version_key(plan: &LogicalPlan) -> Option<Vec<usize>> {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let below = ColumnIndex::of(projection.input.schema());
+            let kept = |column: usize| projection.expr.iter().position(|e| same_values(e, &below) == Some(column));
+            version_key(&projection.input)?.into_iter().map(kept).collect()
+        }
+        LogicalPlan::SubqueryAlias(alias) => version_key(&alias.input),
+        LogicalPlan::Filter(filter) => version_key(&filter.input),
+        LogicalPlan::Window(window) => {
+            let index = ColumnIndex::of(window.input.schema());
+            row_number(window)?.params.partition_by.iter().map(|key| same_values(key, &index)).collect()
+        }
+        LogicalPlan::TableScan(scan) => {
+            if let Some(inlined) = scan.source.get_logical_plan() {
+                return version_key(&inlined);
+            }
+            let key = Table::of_scan(scan).ok()?.key();
+            let place = |column: &usize| match &scan.projection {
+                Some(columns) => columns.iter().position(|of| of == column),
+                None => Some(*column),
+            };
+            let key: Vec<usize> = key.iter().map(place).collect::<Option<_>>()?;
+            Some(key).filter(|key| !key.is_empty())
+        }
+        _ => None,
+    }
+}
+
+/// Pairs of equal columns by which versions are found, and the rest of the condition.
+type Condition<'a> = (Vec<(&'a Logical, &'a Logical)>, Vec<Logical>);
+
+fn equal_columns<'a>(join: &'a TemporalJoin, [left, right]: &[ColumnIndex; 2]) -> Result<Condition<'a>> {
+    let key: Vec<usize> = join.key.iter().filter_map(|key| same_values(key, right)).collect();
+    let of = |index: &ColumnIndex, expr: &Logical| {
+        let columns = expr.column_refs();
+        !columns.is_empty() && columns.into_iter().all(|column| index.find(column).is_some())
+    };
+    let (mut pairs, mut rest, mut found) = (Vec::new(), Vec::new(), Vec::new());
+    for condition in split_conjunction(&join.condition) {
+        let pair = match condition {
+            Logical::BinaryExpr(BinaryExpr { left: l, op: Operator::Eq, right: r }) => match (l.as_ref(), r.as_ref()) {
+                (l, r) if of(left, l) && of(right, r) => Some((l, r)),
+                (l, r) if of(right, l) && of(left, r) => Some((r, l)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let column = pair.and_then(|(_, theirs)| same_values(theirs, right));
+        let is_key = column.is_some_and(|column| key.contains(&column) && !found.contains(&column));
+        match pair {
+            Some(pair) if key.is_empty() || is_key => {
+                pairs.push(pair);
+                found.extend(column);
+            }
+            _ => rest.push(condition.clone()),
+        }
+    }
+    match pairs.is_empty() || key.len() > found.len() {
+        true => Err(Error::user("the condition of FOR SYSTEM_TIME AS OF does not say whose version it means")
+            .remedy("compare the columns of the primary key, or of PARTITION BY, with = in ON")),
+        false => Ok((pairs, rest)),
+    }
+}

@@ -1,0 +1,201 @@
+//! `JOIN t FOR SYSTEM_TIME AS OF o.ts`: each row with the version of a row of `t` that is valid at its event time. A table that ends and has
+//! no event time is the same at every time: that join is an ordinary one.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use anabranch_model::{Error, Result};
+use datafusion_common::{DFSchemaRef, JoinType, internal_err};
+use datafusion_expr::logical_plan::builder::build_join_schema;
+use datafusion_expr::planner::RelationPlannerContext;
+use datafusion_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNodeCore};
+use datafusion_sql::sqlparser::ast::{
+    Join, JoinConstraint, JoinOperator, Spanned, TableFactor, TableVersion, TableWithJoins,
+};
+
+use crate::lower::version_key;
+use crate::maps::shown;
+use crate::nesting::is_version;
+use crate::place::{at, planning_error};
+use crate::table::is_bounded;
+use crate::window_assign::EVENT_TIME;
+
+/// The node; see the module.
+#[derive(Debug)]
+pub(crate) struct TemporalJoin {
+    pub(crate) left: Arc<LogicalPlan>,
+    pub(crate) right: Arc<LogicalPlan>,
+    /// Over the columns of both.
+    pub(crate) condition: Expr,
+    /// Event time, a column of the left side.
+    pub(crate) time: Expr,
+    /// When a version becomes valid, a column of the right side.
+    pub(crate) valid_from: Expr,
+    /// The columns of the right side that identify a row. Empty: not known.
+    pub(crate) key: Vec<Expr>,
+    /// Rows without a version have NULL for its columns.
+    pub(crate) outer: bool,
+    schema: DFSchemaRef,
+}
+
+impl TemporalJoin {
+    fn new(
+        [left, right]: [Arc<LogicalPlan>; 2],
+        [condition, time, valid_from]: [Expr; 3],
+        key: Vec<Expr>,
+        outer: bool,
+    ) -> datafusion_common::Result<Self> {
+        let kind = if outer { JoinType::Left } else { JoinType::Inner };
+        let schema = Arc::new(build_join_schema(left.schema(), right.schema(), &kind)?);
+        Ok(TemporalJoin { left, right, condition, time, valid_from, key, outer, schema })
+    }
+
+    fn text(&self) -> String {
+        let outer = if self.outer { "left " } else { "" };
+        format!("{outer}on {} at {} from {} on", self.condition, self.time, self.valid_from)
+    }
+}
+
+/// Plans a table `FOR SYSTEM_TIME AS OF` with those before it. `None`: it is something else.
+pub(crate) fn plan_temporal_join(
+    relation: &TableFactor,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<Option<LogicalPlan>> {
+    let TableFactor::NestedJoin { table_with_joins, alias: None } = relation else { return Ok(None) };
+    let TableWithJoins { relation: left, joins } = table_with_joins.as_ref();
+    match joins.as_slice() {
+        [join] if is_version(&join.relation) => {
+            let left = context.plan(left.clone()).map_err(planning_error)?;
+            let place = at(join.relation.span().start);
+            let or_here = |error: Error| if error.to_string().starts_with("line ") { error } else { error.at(place) };
+            joined(left, join, context).map(Some).map_err(or_here)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The columns of a plan that are event times.
+fn event_times(plan: &LogicalPlan) -> Vec<Expr> {
+    let columns = plan.schema().iter().filter(|(_, field)| field.metadata().contains_key(EVENT_TIME));
+    columns.map(Expr::from).collect()
+}
+
+fn joined(left: LogicalPlan, join: &Join, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    use JoinConstraint::On;
+    let mut relation = join.relation.clone();
+    let TableFactor::Table { name, version, .. } = &mut relation else {
+        return Err(Error::internal("only tables have versions"));
+    };
+    let (name, Some(TableVersion::ForSystemTimeAsOf(time))) = (name.to_string(), version.take()) else {
+        return Err(Error::internal("a table without a version"));
+    };
+    let right = context.plan(relation).map_err(planning_error)?;
+    let (outer, condition) = match &join.join_operator {
+        JoinOperator::Inner(On(condition)) | JoinOperator::Join(On(condition)) => (false, condition),
+        JoinOperator::Left(On(condition)) | JoinOperator::LeftOuter(On(condition)) => (true, condition),
+        _ => {
+            return Err(Error::user("FOR SYSTEM_TIME AS OF cannot be joined in this way")
+                .remedy("use JOIN ... ON or LEFT JOIN ... ON"));
+        }
+    };
+    let schema = left.schema().join(right.schema()).map_err(planning_error)?;
+    let condition = context.sql_to_expr(condition.clone(), &schema).map_err(planning_error)?;
+    let time = context.sql_to_expr(time, left.schema()).map_err(planning_error)?;
+    let mut times = event_times(&right);
+    let has_time = event_times(&left).contains(&time);
+    if (times.is_empty() || !has_time) && is_bounded(&right) {
+        let kind = if outer { JoinType::Left } else { JoinType::Inner };
+        let joined = LogicalPlanBuilder::from(left).join_on(right, kind, Some(condition));
+        return joined.and_then(LogicalPlanBuilder::build).map_err(planning_error);
+    }
+    let valid_from = match (times.pop(), times.as_slice()) {
+        (Some(column), []) => column,
+        (None, _) => {
+            return Err(Error::user(format!(
+                "FOR SYSTEM_TIME AS OF needs versions of rows, and '{name}' has no event time"
+            ))
+            .remedy("declare WATERMARK FOR the time from which on a row is valid; or join with a table that ends"));
+        }
+        (Some(_), _) => {
+            return Err(Error::user(format!("'{name}' has several event times: which says when a row is valid?"))
+                .remedy("select one of them in a view"));
+        }
+    };
+    if !has_time {
+        return Err(Error::user(format!("'{}' is no event-time column", shown(&time)))
+            .remedy("name the column of the other table for which its WATERMARK is declared"));
+    }
+    let key =
+        version_key(&right).unwrap_or_default().into_iter().map(|column| right.schema().qualified_field(column).into());
+    let (key, exprs) = (key.collect(), [condition, time, valid_from]);
+    let node = TemporalJoin::new([left.into(), right.into()], exprs, key, outer);
+    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node.map_err(planning_error)?) }))
+}
+
+impl PartialEq for TemporalJoin {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text() && self.left == other.left && self.right == other.right
+    }
+}
+
+impl Eq for TemporalJoin {}
+
+impl PartialOrd for TemporalJoin {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        if self == other {
+            return Some(Ordering::Equal);
+        }
+        self.text().partial_cmp(&other.text()).filter(|order| *order != Ordering::Equal)
+    }
+}
+
+impl Hash for TemporalJoin {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text().hash(state);
+        self.left.hash(state);
+        self.right.hash(state);
+    }
+}
+
+impl UserDefinedLogicalNodeCore for TemporalJoin {
+    fn name(&self) -> &str {
+        "TemporalJoin"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.left, &self.right]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        &self.schema
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        [&self.condition, &self.time, &self.valid_from].into_iter().chain(&self.key).cloned().collect()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "TemporalJoin: {}", self.text())
+    }
+
+    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> datafusion_common::Result<Self> {
+        let mut exprs = exprs.into_iter();
+        let own = [exprs.next(), exprs.next(), exprs.next()];
+        match (own, <[LogicalPlan; 2]>::try_from(inputs)) {
+            ([Some(condition), Some(time), Some(valid_from)], Ok(inputs)) => {
+                let own = [condition, time, valid_from];
+                TemporalJoin::new(inputs.map(Arc::new), own, exprs.collect(), self.outer)
+            }
+            _ => internal_err!("TemporalJoin has three expressions at least, and two inputs"),
+        }
+    }
+
+    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        // Columns of the condition and the times are among `expressions`.
+        let left = self.left.schema().fields().len();
+        let (of_left, of_right): (Vec<usize>, Vec<usize>) = output_columns.iter().partition(|index| **index < left);
+        Some(vec![of_left, of_right.into_iter().map(|index| index - left).collect()])
+    }
+}

@@ -1,2 +1,0 @@
-CREATE TABLE people (id BIGINT, ts TIMESTAMP(3), PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR ts AS ts)
-  WITH ('connector' = 'upsert-kafka');
