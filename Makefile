@@ -32,7 +32,7 @@ DIST := anabranch-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 BUILD := cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test test-python chaos sim bench bench-flight bench-nexmark lint clean release dist wheel need-build need-kafka need-s3 need-python need-jdk
+.PHONY: help demo demo-kafka sql test test-python chaos sim bench bench-flight bench-nexmark lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ demo-kafka: release need-kafka ## the same through a real Kafka broker, which th
 sql: release ## an interactive SQL shell
 	$(ANABRANCH) sql $(if $(PARALLELISM),--parallelism $(PARALLELISM))
 
-test: need-build need-kafka need-s3 need-python ## every test, some with a real Kafka broker, S3 server or Ray
+test: need-build need-kafka need-s3 need-postgres need-python ## every test, some with a real Kafka broker, S3 server, PostgreSQL or Ray
 	cargo test --locked --workspace --no-run
 	timeout --kill-after=10s $(TEST_TIME_LIMIT) cargo test --locked --workspace --no-fail-fast
 	@$(MAKE) test-python
@@ -116,3 +116,6 @@ need-jdk:
 
 need-s3: need-kafka
 	@tests/s3/fetch.sh
+
+need-postgres:
+	@.ci/need postgres

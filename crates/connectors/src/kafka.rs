@@ -51,7 +51,6 @@ mod outage;
 mod partition;
 mod position;
 mod records;
-mod room;
 mod security;
 mod sink;
 mod source;
@@ -64,7 +63,7 @@ mod watch;
 mod window;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
-use anabranch_model::{Error, Result};
+use anabranch_model::Result;
 use anabranch_operators::{Connector, Delivery, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
@@ -75,9 +74,10 @@ use self::metadata::RowReader;
 use self::records::Records;
 use self::sink::KafkaSink;
 use self::source::KafkaSource;
-use self::table::{Guarantee, Table};
+use self::table::Table;
 pub use self::upsert::UpsertKafkaConnector;
 use crate::Options;
+use crate::guarantee::{Guarantee, no_checkpoints};
 
 /// Reads and writes topics of Apache Kafka.
 #[derive(Clone, Copy, Debug, Default)]
@@ -103,11 +103,6 @@ fn open_sink(table: Table, spec: &SinkSpec, records: Records, context: &TaskCont
         }
         (Delivery::ExactlyOnce { .. }, _) => Box::new(ExactSink::open(table, &spec.table, records, context)?),
     })
-}
-
-fn no_checkpoints() -> Error {
-    Error::user("'sink.delivery-guarantee' is 'exactly-once', but the job keeps no checkpoints")
-        .remedy("give it a place for them: SET 'checkpoint-directory' = '...'; or leave the option out")
 }
 
 impl Connector for KafkaConnector {

@@ -1,16 +1,19 @@
-//! Connectors: Kafka, files, generators, memory; and the formats between bytes and columns.
+//! Connectors: Kafka, files, databases, generators, memory; and the formats between bytes and columns.
 
 mod blackhole;
 mod columns;
 mod filesystem;
 pub mod format;
 mod generator;
+mod guarantee;
+mod jdbc;
 pub mod kafka;
 mod memory;
 mod options;
 mod ownership;
 mod positions;
 mod print;
+mod room;
 mod wait;
 
 use std::sync::Arc;
@@ -20,6 +23,7 @@ use anabranch_operators::Connectors;
 pub use blackhole::BlackholeConnector;
 pub use filesystem::FilesystemConnector;
 pub use generator::{AdCampaignsConnector, AdEventsConnector, DatagenConnector, NexmarkConnector};
+pub use jdbc::JdbcConnector;
 pub use memory::{MemorySink, MemorySource};
 pub use options::Options;
 pub use print::{PrintConnector, PrintToConnector};
@@ -33,6 +37,7 @@ pub fn standard() -> Connectors {
     connectors.register("blackhole", Arc::new(BlackholeConnector::default()));
     connectors.register("datagen", Arc::new(DatagenConnector));
     connectors.register("filesystem", Arc::new(FilesystemConnector));
+    connectors.register("jdbc", Arc::new(JdbcConnector));
     connectors.register("kafka", Arc::new(kafka::KafkaConnector));
     connectors.register("upsert-kafka", Arc::new(kafka::UpsertKafkaConnector));
     connectors.register("nexmark", Arc::new(NexmarkConnector));

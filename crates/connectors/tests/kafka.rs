@@ -5,6 +5,8 @@
 
 #[path = "support/broker.rs"]
 mod broker;
+#[path = "support/certificates.rs"]
+mod certificates;
 #[path = "conformance/rows.rs"]
 mod rows;
 #[path = "conformance/suite.rs"]

@@ -65,6 +65,20 @@ pub enum Updates {
     Written,
     /// It keeps the latest row of each primary key.
     Upserted,
+    /// It keeps the latest row of each primary key if the table has one, and refuses them if not.
+    UpsertedByKey,
+}
+
+impl Updates {
+    /// What it does for a table with or without a primary key.
+    #[must_use]
+    pub fn of_table(self, has_key: bool) -> Updates {
+        match self {
+            Updates::UpsertedByKey if has_key => Updates::Upserted,
+            Updates::UpsertedByKey => Updates::Refused,
+            other => other,
+        }
+    }
 }
 
 impl fmt::Debug for ConnectorSpec {

@@ -388,8 +388,8 @@ fn check_sink(output: &Output, stream: &Stream) -> Result<()> {
             output.sink.connector.connector
         ))
         .remedy(
-            "write to a table of connector 'upsert-kafka', 'print' or 'blackhole', or group by a window: add window_start, \
-             window_end of FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) to GROUP BY",
+            "write to a table of connector 'upsert-kafka', 'jdbc' with a primary key, 'print' or 'blackhole', or group by a window: add \
+             window_start, window_end of FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) to GROUP BY",
         ));
     }
     if stream.is_unique_by(key) {

@@ -119,7 +119,8 @@ impl Table {
         if let Some(keys) = partition_keys(&statement.partitioned_by, &content)? {
             spec.options.insert(PARTITION_KEYS.to_owned(), keys);
         }
-        let traits = resolver.describe(&spec, &content).map_err(here)?;
+        let mut traits = resolver.describe(&spec, &content).map_err(here)?;
+        traits.updates = traits.updates.of_table(!statement.primary_key.is_empty());
         for (column, key) in &metadata {
             check_metadata(declared.field(*column), key, traits.metadata.as_ref(), &spec).map_err(here)?;
         }

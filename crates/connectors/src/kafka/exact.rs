@@ -20,10 +20,10 @@ use super::create::ensure_topic;
 use super::held::{Content, Held};
 use super::outage::Outage;
 use super::records::Records;
-use super::room::Room;
 use super::sink::Partitions;
 use super::table::Table;
 use super::transaction::{Bounds, Failure, Identity, Transactor};
+use crate::room::Room;
 
 /// Time between two attempts to commit, the first and the longest.
 const PAUSE: Duration = Duration::from_millis(100);

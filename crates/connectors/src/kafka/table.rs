@@ -9,6 +9,7 @@ use super::security::Properties;
 use super::window::Batch;
 use crate::Options;
 use crate::format::Format;
+use crate::guarantee::Guarantee;
 
 /// What `WITH (...)` says about a Kafka table, without its formats.
 #[derive(Clone, Debug)]
@@ -53,15 +54,6 @@ pub(super) enum Startup {
     Timestamp {
         ms: i64,
     },
-}
-
-/// What a job with checkpoints makes of the sink's records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Guarantee {
-    /// They are written as they come; after a failure some are written again.
-    AtLeastOnce,
-    /// They are written when a checkpoint covers them.
-    ExactlyOnce,
 }
 
 /// How the sink chooses a record's partition.
@@ -141,7 +133,7 @@ impl Table {
             key_format: None,
             created_partitions,
             delivery_timeout: options.duration("sink.delivery.timeout")?.unwrap_or(DELIVERY_TIMEOUT),
-            guarantee: guarantee(options)?,
+            guarantee: Guarantee::read(options)?,
             buffer_bytes: options.bytes("sink.buffer-bytes")?.unwrap_or(BUFFER_BYTES),
             properties,
         };
@@ -320,11 +312,6 @@ fn startup(options: &mut Options<'_>) -> Result<Startup> {
         (Some(2), None) => Ok(Startup::Group),
         (_, None) => Ok(Startup::Earliest),
     }
-}
-
-fn guarantee(options: &mut Options<'_>) -> Result<Option<Guarantee>> {
-    let choices = [("exactly-once", Guarantee::ExactlyOnce), ("at-least-once", Guarantee::AtLeastOnce)];
-    options.choice("sink.delivery-guarantee", &choices)
 }
 
 fn partitioner(options: &mut Options<'_>) -> Result<Partitioner> {

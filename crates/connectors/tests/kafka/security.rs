@@ -1,41 +1,16 @@
 //! Encryption and authentication, with a broker whose certificates are made here.
 
-use std::path::Path;
-
 use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::{Clock, SystemClock};
-use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use crate::broker::Broker;
+use crate::certificates::Authority;
 use crate::harness::{BOUNDED, Outside, Reader, open_exact, open_sink, open_source, refusal, rows, table_at};
 
 const PASSWORD: &str = "correct-horse-7";
 
 /// Options of a table.
 type Extra<'a> = &'a [(&'a str, &'a str)];
-
-/// An authority that signs certificates for 127.0.0.1.
-struct Authority(Issuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> (Authority, Certificate) {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        // Its name must differ from the names of the certificates that it signs.
-        params.distinguished_name.push(DnType::CommonName, "authority");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        (Authority(Issuer::new(params, key)), certificate)
-    }
-
-    /// Writes a key and its certificate into one file.
-    fn sign(&self, file: &Path) {
-        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        std::fs::write(file, key.serialize_pem() + &certificate.pem()).unwrap();
-    }
-}
 
 #[test]
 fn records_are_written_and_read_with_every_login_and_with_certificates() {

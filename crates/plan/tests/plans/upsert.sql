@@ -16,3 +16,5 @@ INSERT INTO by_page SELECT CAST(page AS STRING), COUNT(*) FROM clicks WHERE page
 INSERT INTO numbers SELECT n, COUNT(*) FROM (SELECT page, COUNT(*) AS n FROM clicks GROUP BY page) GROUP BY n;
 INSERT INTO seen SELECT DISTINCT page FROM clicks;
 INSERT INTO shown SELECT page, COUNT(*) FROM clicks GROUP BY page UNION ALL SELECT 'x', 1 FROM clicks;
+CREATE TABLE in_database (page STRING, n BIGINT, PRIMARY KEY (page) NOT ENFORCED) WITH ('connector' = 'jdbc');
+INSERT INTO in_database SELECT page, COUNT(*) FROM clicks GROUP BY page;

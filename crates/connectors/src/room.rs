@@ -23,7 +23,7 @@ const FULL_SHARE: u64 = 2;
 const EPOCH_LEAST: u64 = 64 << 20;
 
 /// The memory of one writer. All sizes are in bytes.
-pub(super) struct Room {
+pub(crate) struct Room {
     host: Arc<dyn Host>,
     bound: u64,
     /// The most that the rows of one epoch may take.
@@ -39,14 +39,14 @@ pub(super) struct Room {
 }
 
 impl Room {
-    pub(super) fn new(host: Arc<dyn Host>, bound: u64) -> Room {
+    pub(crate) fn new(host: Arc<dyn Host>, bound: u64) -> Room {
         let prepared = VecDeque::new();
         let epoch_max = bound.max(EPOCH_LEAST);
         Room { host, bound, epoch_max, held: 0, held_before: 0, prepared, has_requested: false, is_full: false }
     }
 
     /// Rows were added; `held` is the size of all that are held now.
-    pub(super) fn wrote(&mut self, held: u64) -> Result<()> {
+    pub(crate) fn wrote(&mut self, held: u64) -> Result<()> {
         self.held = held;
         if held.saturating_sub(self.held_before) > self.epoch_max {
             return Err(Error::user(format!("the records of one epoch take more than {} bytes", self.epoch_max))
@@ -60,12 +60,12 @@ impl Room {
     }
 
     /// An epoch has ended that no checkpoint covers, or the input pauses.
-    pub(super) fn flushed(&mut self) {
+    pub(crate) fn flushed(&mut self) {
         self.held_before = self.held;
     }
 
     /// All that was held is prepared, for the checkpoint of this epoch.
-    pub(super) fn prepared(&mut self, epoch: Epoch) {
+    pub(crate) fn prepared(&mut self, epoch: Epoch) {
         if self.held > 0 {
             self.prepared.push_back((epoch, self.held));
         }
@@ -74,7 +74,7 @@ impl Room {
     }
 
     /// What was prepared up to this epoch is committed.
-    pub(super) fn committed(&mut self, epoch: Epoch) {
+    pub(crate) fn committed(&mut self, epoch: Epoch) {
         while self.prepared.pop_front_if(|(prepared, _)| *prepared <= epoch).is_some() {}
         self.look();
     }

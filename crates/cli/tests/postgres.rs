@@ -1,0 +1,97 @@
+//! Jobs that write tables of PostgreSQL, as users run them: processes of the binary that are killed, and a real server.
+
+#[path = "../../connectors/tests/support/postgres.rs"]
+mod postgres;
+#[path = "support/process.rs"]
+#[allow(dead_code, reason = "this test uses a part of the helper")]
+mod process;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anabranch_model::{Clock as _, SystemClock};
+
+use postgres::{PASSWORD, Postgres, USER};
+use process::{LIMIT, Process};
+
+const ROWS: u64 = 60_000;
+
+/// Rows as they are, and sums of groups that are updated all the time.
+fn script(server: &Postgres) -> String {
+    let table = |name: &str, columns: &str| {
+        format!(
+            "CREATE TABLE {name} ({columns}) WITH ('connector' = 'jdbc', 'url' = '{}', 'table-name' = '{name}', 'username' = '{USER}',
+               'password' = '{PASSWORD}');\n",
+            server.url()
+        )
+    };
+    let numbers = format!(
+        "CREATE TABLE numbers (id BIGINT, price DECIMAL(8, 2), at TIMESTAMP(3)) WITH ('connector' = 'datagen', 'rows-per-second' = '8000', 'start-time' = '2024-01-01',
+           'fields.id.kind' = 'sequence', 'fields.id.start' = '1', 'fields.id.end' = '{ROWS}', 'fields.price.max' = '100');\n"
+    );
+    [
+        numbers,
+        table("every_row", "id BIGINT, price DECIMAL(8, 2), at TIMESTAMP(3)"),
+        table("sums", "part BIGINT, n BIGINT, total BIGINT, PRIMARY KEY (part) NOT ENFORCED"),
+        // Most groups come and go: they are deleted again.
+        table("odd_counts", "part BIGINT, n BIGINT, PRIMARY KEY (part) NOT ENFORCED"),
+        "INSERT INTO every_row SELECT * FROM numbers;\n".to_owned(),
+        "INSERT INTO sums SELECT id % 100, COUNT(*), SUM(id) FROM numbers GROUP BY id % 100;\n".to_owned(),
+        "INSERT INTO odd_counts SELECT id % 70, COUNT(*) FROM numbers GROUP BY id % 70 HAVING COUNT(*) % 2 = 1;\n"
+            .to_owned(),
+    ]
+    .concat()
+}
+
+fn start(script: &Path, checkpoints: &Path, parallelism: u32) -> Process {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.arg("run").arg(script).args(["--plain", "--parallelism", &parallelism.to_string()]);
+    command.args(["--set", &format!("checkpoint-directory={}", checkpoints.display())]);
+    command.args(["--set", "checkpoint-interval=200ms"]).stdin(Stdio::null());
+    Process::start(command)
+}
+
+#[test]
+fn a_job_that_is_killed_again_and_again_writes_each_row_once() {
+    let server = Postgres::start();
+    server.sql(
+        "CREATE TABLE every_row (id bigint, price numeric(8, 2), at timestamp(3));
+         CREATE TABLE sums (part bigint PRIMARY KEY, n bigint, total bigint);
+         CREATE TABLE odd_counts (part bigint PRIMARY KEY, n bigint)",
+    );
+    let folder = tempfile::tempdir().expect("folder");
+    let (file, checkpoints) = (folder.path().join("job.sql"), folder.path().join("checkpoints"));
+    std::fs::File::create(&file).expect("file").write_all(script(&server).as_bytes()).expect("written");
+    let count = || server.sql("SELECT count(*) FROM every_row")[0].parse::<u64>().expect("a number");
+    let clock = SystemClock::new();
+    let mut before = 0;
+    for parallelism in [2, 1, 3, 2] {
+        let mut job = start(&file, &checkpoints, parallelism);
+        let limit = clock.now().plus(LIMIT);
+        // Committed rows have come, and others are on their way.
+        while count() < before + 5_000 {
+            assert!(!job.has_ended() && clock.now() < limit, "{} rows: {}", count(), job.said_last());
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+        job.kill();
+        before = count();
+        assert!(before < ROWS, "killed before the end");
+    }
+    let job = start(&file, &checkpoints, 2);
+    let limit = clock.now().plus(LIMIT);
+    while !job.has_ended() {
+        assert!(clock.now() < limit, "{}", job.said_last());
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    let sum = ROWS * (ROWS + 1) / 2;
+    let whole = server.sql("SELECT count(*), count(DISTINCT id), sum(id), count(price), count(at) FROM every_row");
+    assert_eq!(whole, [format!("{ROWS}|{ROWS}|{sum}|{ROWS}|{ROWS}")], "{}", job.said_last());
+    let sums = "SELECT count(*), sum(n), sum(total) FROM sums WHERE n = 600 AND total = part * 600 + CASE part WHEN 0 THEN 18030000 ELSE 17970000 END";
+    assert_eq!(server.sql(sums), [format!("100|{ROWS}|{sum}")]);
+    let odd = "SELECT count(*), min(n), max(n) FROM odd_counts";
+    // 60000 = 857 * 70 + 10: the numbers from 1 to 10 have come once more, which is an even count.
+    assert_eq!(server.sql(odd), ["60|857|857"]);
+    assert!(server.sql("SELECT scope FROM anabranch_commits").len() >= 3, "{}", job.said_last());
+}

@@ -1,0 +1,66 @@
+//! Tables of PostgreSQL, with the options of Flink's connector of this name.
+//!
+//! Rows are written by `COPY`, many at a time. A table without a primary key gets each row as a new one. With one, rows go to a temporary table first;
+//! from there the latest of each key is inserted, updated or deleted by two statements, in the order of the keys, so that tasks do not
+//! wait for each other in a circle.
+//!
+//! At least once, rows are written when there are enough of them, when the input pauses, and at the end of each epoch. Exactly once, a task
+//! holds the rows of a checkpoint as the text that `COPY` takes, and they are part of the checkpoint. When it is complete, one
+//! transaction writes them, together with the number of the epoch in the table `anabranch_commits`. A commit that is repeated finds that number
+//! and does nothing. Prepared transactions of the database are not used: most servers do not allow them, and each that a process leaves behind
+//! holds locks.
+
+mod cells;
+mod content;
+mod failure;
+mod options;
+mod session;
+mod sink;
+mod target;
+mod tls;
+mod url;
+mod writer;
+
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
+use anabranch_model::{Error, Result};
+use anabranch_operators::{Connector, Delivery, Positions, Sink, Source, TaskContext};
+use arrow::datatypes::SchemaRef;
+
+use self::cells::check_column;
+use self::options::JdbcTable;
+use self::sink::{ExactJdbcSink, JdbcSink};
+use self::writer::Writer;
+use crate::guarantee::{Guarantee, no_checkpoints};
+use crate::ownership::not_readable;
+
+/// Writes tables of PostgreSQL.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct JdbcConnector;
+
+impl Connector for JdbcConnector {
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
+        JdbcTable::read(spec)?;
+        columns.fields().iter().try_for_each(|field| check_column(field))?;
+        Ok(TableTraits { writable: true, updates: Updates::UpsertedByKey, ..TableTraits::default() })
+    }
+
+    fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
+        not_readable(&spec.table, "jdbc")
+    }
+
+    fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
+        let open = || {
+            let table = JdbcTable::read(&spec.connector)?;
+            let guarantee = table.guarantee;
+            let writer = Writer::open(table, spec, context)?;
+            Ok(match (&context.delivery, guarantee) {
+                (Delivery::AtLeastOnce, Some(Guarantee::ExactlyOnce)) => return Err(no_checkpoints()),
+                (Delivery::ExactlyOnce { .. }, None | Some(Guarantee::ExactlyOnce)) => {
+                    Box::new(ExactJdbcSink::new(writer, spec, context)) as Box<dyn Sink>
+                }
+                _ => Box::new(JdbcSink::new(writer, spec, context)),
+            })
+        };
+        open().map_err(|error: Error| error.at(format!("table {}", spec.table)))
+    }
+}

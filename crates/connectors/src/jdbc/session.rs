@@ -1,0 +1,150 @@
+//! A connection to the database, used by one thread.
+//!
+//! It makes progress only during calls. A call gives up when the job's tasks are being ended, or when its time is over; the connection is of no
+//! use then.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use anabranch_model::{Clock, Error, Nanos};
+use anabranch_operators::Host;
+use bytes::Bytes;
+use futures::SinkExt;
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Client, Config, NoTls};
+
+use super::failure::Failure;
+use super::options::JdbcTable;
+use super::tls::Tls;
+use super::url::Encryption;
+
+/// How often a call looks whether it is to give up.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long one host may take to answer.
+const CONNECTING: Duration = Duration::from_secs(10);
+/// When the kernel asks whether a silent server is there, and when it gives up.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// Rows are sent in pieces of this size.
+const PIECE: usize = 256 << 10;
+/// Times without a zone are UTC, and so are the times that are written. A connection that is lost does not keep its locks.
+const SETTINGS: &str = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; \
+     SET client_min_messages = 'warning'; SET idle_in_transaction_session_timeout = '120s'; SET standard_conforming_strings = on";
+
+/// Until when a call may take.
+pub(super) struct Bounds<'a> {
+    pub(super) deadline: Nanos,
+    pub(super) clock: &'a dyn Clock,
+    pub(super) host: &'a dyn Host,
+}
+
+impl Bounds<'_> {
+    /// Whether there is no time left.
+    pub(super) fn are_over(&self) -> bool {
+        self.clock.now() >= self.deadline || self.host.is_cancelled()
+    }
+}
+
+/// A connection.
+pub(super) struct Session {
+    runtime: Runtime,
+    pub(super) client: Client,
+}
+
+impl Session {
+    /// Connects.
+    pub(super) fn open(table: &JdbcTable, bounds: &Bounds<'_>) -> Result<Session, Failure> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::internal(format!("no runtime for a connection: {error}")))?;
+        let config = config(table);
+        let client = bounded(&runtime, bounds, async {
+            match Tls::new(&table.url)? {
+                None => {
+                    let (client, connection) = config.connect(NoTls).await?;
+                    drop(tokio::spawn(connection));
+                    Ok(client)
+                }
+                Some(tls) => {
+                    let (client, connection) = config.connect(tls).await?;
+                    drop(tokio::spawn(connection));
+                    Ok(client)
+                }
+            }
+        })?;
+        let session = Session { runtime, client };
+        session.execute(SETTINGS, bounds)?;
+        if let Some(schema) = &table.url.schema {
+            let set = "SELECT set_config('search_path', $1, false)";
+            session.run(bounds, async { Ok(session.client.query(set, &[schema]).await.map(drop)?) })?;
+        }
+        Ok(session)
+    }
+
+    /// Waits for an answer.
+    pub(super) fn run<T>(
+        &self,
+        bounds: &Bounds<'_>,
+        call: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        bounded(&self.runtime, bounds, call)
+    }
+
+    /// Executes statements.
+    pub(super) fn execute(&self, sql: &str, bounds: &Bounds<'_>) -> Result<(), Failure> {
+        self.run(bounds, async { Ok(self.client.batch_execute(sql).await?) })
+    }
+
+    /// Sends rows to a statement of `COPY ... FROM STDIN`.
+    pub(super) fn copy(&self, statement: &str, rows: &Bytes, bounds: &Bounds<'_>) -> Result<(), Failure> {
+        self.run(bounds, async {
+            let mut sink = pin!(self.client.copy_in::<_, Bytes>(statement).await?);
+            for start in (0..rows.len()).step_by(PIECE) {
+                sink.send(rows.slice(start..rows.len().min(start + PIECE))).await?;
+            }
+            sink.finish().await?;
+            Ok(())
+        })
+    }
+}
+
+fn bounded<T>(
+    runtime: &Runtime,
+    bounds: &Bounds<'_>,
+    call: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    runtime.block_on(async {
+        let mut call = pin!(call);
+        loop {
+            match tokio::time::timeout(LOOK, call.as_mut()).await {
+                Ok(outcome) => return outcome,
+                Err(_) if bounds.are_over() => return Err(Failure::Passing("it does not answer".to_owned())),
+                Err(_) => {}
+            }
+        }
+    })
+}
+
+fn config(table: &JdbcTable) -> Config {
+    let mut config = Config::new();
+    for (host, port) in &table.url.hosts {
+        config.host(host).port(*port);
+    }
+    if let Some(name) = &table.url.database {
+        config.dbname(name);
+    }
+    if let Some(name) = &table.username {
+        config.user(name);
+    }
+    if let Some(password) = &table.password {
+        config.password(password);
+    }
+    config.application_name(table.url.application.as_deref().unwrap_or("anabranch"));
+    config.connect_timeout(CONNECTING).keepalives_idle(KEEPALIVE).tcp_user_timeout(KEEPALIVE * 2);
+    config.ssl_mode(match table.url.encryption {
+        Encryption::Disable => SslMode::Disable,
+        Encryption::Prefer => SslMode::Prefer,
+        Encryption::Require | Encryption::Verify => SslMode::Require,
+    });
+    config
+}

@@ -1,0 +1,114 @@
+//! The writers of one task: at least once, and exactly once.
+
+use anabranch_dataflow::SinkSpec;
+use anabranch_model::{Epoch, Nanos, Result};
+use anabranch_operators::{Committable, Sink, TaskContext};
+use arrow::array::RecordBatch;
+
+use super::content::{Content, Gathered};
+use super::writer::Writer;
+use crate::room::Room;
+
+fn gathered(writer: &Writer, spec: &SinkSpec) -> Gathered {
+    Gathered::new(writer.layout.clone(), spec.updating.then(|| spec.schema.fields().len()))
+}
+
+/// Writes rows as they come.
+pub(super) struct JdbcSink {
+    writer: Writer,
+    gathered: Gathered,
+    /// When the oldest row came that was not written yet.
+    since: Option<Nanos>,
+}
+
+impl JdbcSink {
+    pub(super) fn new(writer: Writer, spec: &SinkSpec, _context: &TaskContext) -> JdbcSink {
+        JdbcSink { gathered: gathered(&writer, spec), writer, since: None }
+    }
+
+    fn write_gathered(&mut self) -> Result<()> {
+        self.since = None;
+        self.gathered.take().map_or(Ok(()), |content| self.writer.write(&content))
+    }
+}
+
+impl Sink for JdbcSink {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.gathered.push(batch)?;
+        let now = self.writer.clock.now();
+        let since = *self.since.get_or_insert(now);
+        let (rows_max, interval) = (self.writer.table.flush_rows, self.writer.table.flush_interval);
+        let is_full = rows_max > 0 && self.gathered.rows() >= rows_max;
+        let is_late = !interval.is_zero() && now >= since.plus(interval);
+        if is_full || is_late { self.write_gathered() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.write_gathered()
+    }
+
+    fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {
+        self.write_gathered()
+    }
+
+    /// What was prepared while the table was written exactly once.
+    fn commit(&mut self, committable: &Committable) -> Result<()> {
+        let content = Content::parse(&committable.content)?;
+        self.writer.commit(&content, (committable.task, committable.epoch), true)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.write_gathered()
+    }
+}
+
+/// Holds rows until their checkpoint is complete.
+pub(super) struct ExactJdbcSink {
+    writer: Writer,
+    gathered: Gathered,
+    room: Room,
+    task: u32,
+    /// What was prepared before this incarnation is being committed.
+    is_restoring: bool,
+}
+
+impl ExactJdbcSink {
+    pub(super) fn new(writer: Writer, spec: &SinkSpec, context: &TaskContext) -> ExactJdbcSink {
+        let room = Room::new(context.host.clone(), writer.table.buffer_bytes);
+        ExactJdbcSink { gathered: gathered(&writer, spec), writer, room, task: context.index, is_restoring: true }
+    }
+}
+
+impl Sink for ExactJdbcSink {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.is_restoring = false;
+        self.gathered.push(batch)?;
+        self.room.wrote(self.gathered.bytes())
+    }
+
+    /// No checkpoint covers the epoch: its rows wait for the one that does.
+    fn flush(&mut self) -> Result<()> {
+        self.room.flushed();
+        Ok(())
+    }
+
+    fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {
+        self.flush()
+    }
+
+    fn prepare_commit(&mut self, epoch: Epoch) -> Result<Option<Committable>> {
+        self.is_restoring = false;
+        self.room.prepared(epoch);
+        let content = self.gathered.take();
+        Ok(content.map(|content| Committable { epoch, task: self.task, content: content.to_bytes() }))
+    }
+
+    fn commit(&mut self, committable: &Committable) -> Result<()> {
+        let content = Content::parse(&committable.content)?;
+        self.writer.commit(&content, (committable.task, committable.epoch), self.is_restoring)?;
+        if committable.task == self.task {
+            self.room.committed(committable.epoch);
+        }
+        Ok(())
+    }
+}

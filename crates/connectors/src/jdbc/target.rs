@@ -1,0 +1,132 @@
+//! A table of the database, and the statements that write it.
+
+use anabranch_model::Error;
+use tokio_postgres::types::Type;
+
+use super::failure::Failure;
+use super::session::{Bounds, Session};
+
+/// Rows of a table with a primary key, on their way. Its columns are `place`, the order of the rows, `gone`, whether they delete, and `c0`, `c1`, ...
+const STAGING: &str = "pg_temp.anabranch_rows";
+
+const FIND_TABLE: &str = "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname), c.oid FROM pg_class c \
+     JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)";
+const FIND_COLUMNS: &str = "SELECT attname::text, quote_ident(attname) FROM pg_attribute \
+     WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
+
+/// Which table is written, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// As the user wrote it.
+    pub(super) table: String,
+    pub(super) columns: Vec<String>,
+    /// The columns of the primary key, among these; without any, all rows are new.
+    pub(super) key: Vec<usize>,
+}
+
+/// A table that exists.
+pub(super) struct Target {
+    layout: Layout,
+    /// With its schema, as statements write it.
+    name: String,
+    /// The columns as statements write them.
+    columns: Vec<String>,
+}
+
+impl Target {
+    /// Looks a table up, and makes the connection ready for writing it.
+    pub(super) fn open(session: &Session, layout: &Layout, bounds: &Bounds<'_>) -> Result<Target, Failure> {
+        let found = session.run(bounds, async {
+            let statement = session.client.prepare_typed(FIND_TABLE, &[Type::TEXT]).await?;
+            let Some(table) = session.client.query_opt(&statement, &[&layout.table]).await? else { return Ok(None) };
+            let columns = session.client.query(FIND_COLUMNS, &[&table.get::<_, u32>(1)]).await?;
+            let columns: Vec<(String, String)> = columns.iter().map(|row| (row.get(0), row.get(1))).collect();
+            Ok(Some((table.get::<_, String>(0), columns)))
+        })?;
+        let Some((name, known)) = found else {
+            return Err(Error::user(format!("there is no table '{}' in the database", layout.table))
+                .remedy("create it there: the job does not; or name its schema, 'table-name' = 'schema.table'")
+                .into());
+        };
+        let columns = layout.columns.iter().map(|column| find(column, &known)).collect::<Result<Vec<_>, Failure>>()?;
+        let target = Target { layout: layout.clone(), name, columns };
+        if !layout.key.is_empty() {
+            session.execute(&target.staging(), bounds)?;
+            // Fails if there is no such key.
+            session.execute(&format!("EXPLAIN {}", target.upsert()), bounds)?;
+        }
+        Ok(target)
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The statement to which rows are sent.
+    pub(super) fn copy(&self) -> String {
+        if self.layout.key.is_empty() {
+            return format!("COPY {} ({}) FROM STDIN", self.name, self.columns.join(", "));
+        }
+        let staged: Vec<String> = (0..self.columns.len()).map(|column| format!("c{column}")).collect();
+        format!("COPY {STAGING} (place, gone, {}) FROM STDIN", staged.join(", "))
+    }
+
+    fn staging(&self) -> String {
+        let columns: Vec<String> =
+            self.columns.iter().enumerate().map(|(index, column)| format!("t.{column} AS c{index}")).collect();
+        format!(
+            "DROP TABLE IF EXISTS {STAGING}; CREATE TEMP TABLE {} ON COMMIT DELETE ROWS AS \
+             SELECT 0::bigint AS place, false AS gone, {} FROM {} t WITH NO DATA",
+            STAGING.trim_start_matches("pg_temp."),
+            columns.join(", "),
+            self.name
+        )
+    }
+
+    /// The latest row of each key.
+    fn latest(&self) -> String {
+        let keys = self.staged_keys();
+        format!("(SELECT DISTINCT ON ({keys}) * FROM {STAGING} ORDER BY {keys}, place DESC) s")
+    }
+
+    fn staged_keys(&self) -> String {
+        self.layout.key.iter().map(|key| format!("c{key}")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Deletes the rows of keys whose latest row says so.
+    pub(super) fn delete(&self) -> String {
+        let same: Vec<String> =
+            self.layout.key.iter().map(|key| format!("t.{} = s.c{key}", self.columns[*key])).collect();
+        format!("DELETE FROM {} t USING {} WHERE s.gone AND {}", self.name, self.latest(), same.join(" AND "))
+    }
+
+    /// Inserts or updates the others.
+    pub(super) fn upsert(&self) -> String {
+        let staged: Vec<String> = (0..self.columns.len()).map(|column| format!("s.c{column}")).collect();
+        let key: Vec<&str> = self.layout.key.iter().map(|key| self.columns[*key].as_str()).collect();
+        let others = self.columns.iter().enumerate().filter(|(column, _)| !self.layout.key.contains(column));
+        let set: Vec<String> = others.map(|(_, column)| format!("{column} = EXCLUDED.{column}")).collect();
+        let then = if set.is_empty() { "NOTHING".to_owned() } else { format!("UPDATE SET {}", set.join(", ")) };
+        format!(
+            "INSERT INTO {} ({}) SELECT {} FROM {} WHERE NOT s.gone ORDER BY {} ON CONFLICT ({}) DO {then}",
+            self.name,
+            self.columns.join(", "),
+            staged.join(", "),
+            self.latest(),
+            self.staged_keys(),
+            key.join(", ")
+        )
+    }
+}
+
+/// The column of this name, or of this name in lower case: so PostgreSQL calls it if it was created without quotes.
+fn find(column: &str, known: &[(String, String)]) -> Result<String, Failure> {
+    let lower = column.to_lowercase();
+    let by = |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, quoted)| quoted.clone());
+    by(column).or_else(|| by(&lower)).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+        Error::user(format!("the table of the database has no column '{column}'"))
+            .remedy(format!("its columns are: {}", names.join(", ")))
+            .into()
+    })
+}

@@ -1,0 +1,138 @@
+//! A real PostgreSQL server for tests, started by `tests/postgres/server.sh`. To be included with `#[path]` by the tests of any crate
+//! under `crates/`; needs nothing but the standard library.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The user of the tests, and the password.
+pub(crate) const USER: &str = "anabranch";
+pub(crate) const PASSWORD: &str = "anabranch-secret";
+
+/// A running server. It dies with this process, however that ends, and its data with it.
+pub(crate) struct Postgres {
+    dir: PathBuf,
+    port: String,
+}
+
+/// A server that hangs.
+#[allow(dead_code, reason = "each test file that includes this uses what it needs")]
+pub(crate) struct Pause<'a>(&'a Postgres);
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        self.0.signal_all("-CONT");
+    }
+}
+
+/// The one server that all tests of this process share.
+///
+/// # Panics
+/// When there can be no server: tests against it fail then, they are not skipped.
+#[allow(dead_code, reason = "each program that includes this uses what it needs")]
+pub(crate) fn shared() -> &'static Postgres {
+    static SHARED: OnceLock<Postgres> = OnceLock::new();
+    SHARED.get_or_init(Postgres::start)
+}
+
+fn script() -> PathBuf {
+    let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
+    Path::new(&folder).join("../../tests/postgres/server.sh")
+}
+
+fn run(command: &str, dir: &Path, keys: Option<&Path>) -> String {
+    let output = Command::new("bash")
+        .arg(script())
+        .arg(command)
+        .arg(dir)
+        .env("ANABRANCH_SERVER_PARENT", std::process::id().to_string())
+        .envs(keys.map(|keys| ("ANABRANCH_SERVER_KEYS", keys)))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{} does not run: {error}", script().display()));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "so there is no PostgreSQL to test against: {command}: {}", errors.trim());
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[allow(dead_code, reason = "each test file that includes this uses what it needs")]
+impl Postgres {
+    /// Starts a server of one's own, for tests that stop it.
+    pub(crate) fn start() -> Postgres {
+        Postgres::start_with(None)
+    }
+
+    /// Starts a server that encrypts connections with the key and certificate of `server.pem` in this folder.
+    pub(crate) fn start_secure(keys: &Path) -> Postgres {
+        Postgres::start_with(Some(keys))
+    }
+
+    fn start_with(keys: Option<&Path>) -> Postgres {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("anabranch-postgres-{}-{number}", std::process::id()));
+        // What a killed process of the same number may have left behind is not ours.
+        let _ = std::fs::remove_dir_all(&dir);
+        let port = run("start", &dir, keys);
+        Postgres { dir, port }
+    }
+
+    /// What goes into `url`.
+    pub(crate) fn url(&self) -> String {
+        format!("jdbc:postgresql://127.0.0.1:{}/tests", self.port)
+    }
+
+    /// Executes statements, and returns the lines of their results.
+    pub(crate) fn sql(&self, statements: &str) -> Vec<String> {
+        let output = Command::new("psql")
+            .args([
+                "--no-psqlrc",
+                "--quiet",
+                "--no-align",
+                "--tuples-only",
+                "--set=ON_ERROR_STOP=1",
+                "--host=127.0.0.1",
+            ])
+            .args(["--port", &self.port, "--username", USER, "--dbname=tests", "--command", statements])
+            .env("PGPASSWORD", PASSWORD)
+            .env("PGTZ", "UTC")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap_or_else(|error| panic!("psql does not run: {error}"));
+        assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+    }
+
+    /// Stops the server as a crash would; its data stays.
+    pub(crate) fn stop(&self) {
+        run("stop", &self.dir, None);
+    }
+
+    /// Starts a stopped server again, on the same port with the same data.
+    pub(crate) fn restart(&self) {
+        let port = run("start", &self.dir, None);
+        assert_eq!(port, self.port, "the server came back at another port");
+    }
+
+    /// Makes the server hang until the value is dropped: its processes stop where they are, and its connections stay.
+    pub(crate) fn pause(&self) -> Pause<'_> {
+        self.signal_all("-STOP");
+        Pause(self)
+    }
+
+    fn signal_all(&self, signal: &str) {
+        let pid = std::fs::read_to_string(self.dir.join("server.pid")).expect("the server's process");
+        let children = format!("/proc/{0}/task/{0}/children", pid.trim());
+        let children = std::fs::read_to_string(children).expect("the server's children");
+        let status = Command::new("kill").args([signal, pid.trim()]).args(children.split_whitespace()).status();
+        assert!(status.expect("kill runs").success(), "kill {signal} {pid}");
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        run("stop", &self.dir, None);
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
