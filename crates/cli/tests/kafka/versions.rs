@@ -70,3 +70,51 @@ fn of_the_versions_of_a_row_the_latest_counts_and_one_without_a_value_deletes_it
         assert_eq!(sums(&printed, "few> "), few.map(|row| (row.to_owned(), 1)).into(), "{printed}");
     }
 }
+
+#[test]
+fn each_row_meets_the_version_of_its_time() {
+    let broker = broker::Broker::start();
+    topics::create(broker.servers(), "versions", 2);
+    let mut config = ClientConfig::new();
+    let producer: BaseProducer = config.set("bootstrap.servers", broker.servers()).create().expect("producer");
+    let second = |second: i64| 1_767_225_600_000 + second * 1000;
+    let produce = |id: i32, name: Option<&str>, at: i64| {
+        let (key, value) = (format!(r#"{{"id": {id}}}"#), name.map(|name| format!(r#"{{"name": "{name}"}}"#)));
+        let record = BaseRecord::to("versions").partition(id % 2).key(&key).timestamp(second(at));
+        let record = match &value {
+            Some(value) => record.payload(value),
+            None => record,
+        };
+        producer.send(record).map_err(|(error, _)| error).expect("taken");
+    };
+    [(1, Some("a"), 10), (2, Some("b"), 10), (1, Some("c"), 20), (2, None, 20), (2, Some("d"), 30)]
+        .into_iter()
+        .for_each(|(id, name, at)| produce(id, name, at));
+    producer.flush(Duration::from_secs(60)).expect("flush");
+    let mut visits = NamedTempFile::with_suffix(".csv").expect("file");
+    for (visit, (id, at)) in [(1, 5), (1, 15), (2, 19), (1, 20), (2, 25), (2, 35), (3, 35)].iter().enumerate() {
+        writeln!(visits, "{visit},{id},{}", second(*at)).expect("written");
+    }
+    let mut script = NamedTempFile::new().expect("file");
+    let sql = format!(
+        "CREATE TABLE people (id INT, name STRING, `at` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL,
+           PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR `at` AS `at`)
+           WITH ('connector' = 'upsert-kafka', 'topic' = 'versions', 'properties.bootstrap.servers' = '{}',
+             'key.format' = 'json', 'value.format' = 'json', 'value.fields-include' = 'EXCEPT_KEY',
+             'scan.bounded.mode' = 'latest-offset');
+         CREATE TABLE visits (visit INT, id INT, ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts)
+           WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'csv');
+         CREATE TABLE met (visit INT, id INT, name STRING) WITH ('connector' = 'print', 'print-identifier' = 'met');
+         INSERT INTO met SELECT v.visit, v.id, p.name FROM visits AS v
+           LEFT JOIN people FOR SYSTEM_TIME AS OF v.ts AS p ON v.id = p.id;",
+        broker.servers(),
+        visits.path().display()
+    );
+    script.write_all(sql.as_bytes()).expect("written");
+    for parallelism in [1, 3] {
+        let printed = run(script.path(), parallelism, &[]);
+        let mut met: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("met> ")).collect();
+        met.sort_unstable();
+        assert_eq!(met, ["0,1,NULL", "1,1,a", "2,2,b", "3,1,c", "4,2,NULL", "5,2,d", "6,3,NULL"], "{printed}");
+    }
+}
