@@ -17,7 +17,13 @@ pub(crate) fn explain(arguments: &Explain) -> Result<(), Failure> {
         output.line(report)?;
     }
     match planned.plan {
-        Some(plan) => output.line(&format!("{}\n{}", planned.logical, plan.to_string().trim_end()))?,
+        Some(plan) => {
+            output.line(&format!("{}\n{}", planned.logical, plan.to_string().trim_end()))?;
+            let state = plan.state_report();
+            if !state.is_empty() {
+                output.line(&format!("\nstate\n{}", state.trim_end()))?;
+            }
+        }
         None if planned.reports.is_empty() => {
             let error = Error::user("there is nothing to explain: the file has no INSERT INTO statement");
             return Err(Failure::planning(&error.at(arguments.file.display().to_string()), ""));

@@ -11,6 +11,7 @@ mod rank;
 mod rows;
 mod spec;
 mod sql_name;
+mod state_bound;
 mod stream_join;
 mod table;
 
@@ -28,5 +29,6 @@ pub use spec::{
     processing_time_field,
 };
 pub use sql_name::{fraction_digits, sql_name};
+pub use state_bound::{Growth, StateBound};
 pub use stream_join::{ExpirySpec, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
 pub use table::{ConnectorSpec, ONE_ROW, TableTraits, Updates, Versions};

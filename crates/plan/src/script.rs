@@ -372,7 +372,9 @@ fn explain(statement: Statement, catalog: &Catalog, options: &PlanOptions) -> Re
     };
     let plan = lower(&outputs, catalog, options)?;
     let logical = outputs.iter().map(logical_text).collect::<Vec<_>>().join("\n");
-    Ok(format!("Logical plan\n{}\nStages\n{}", indented(&logical), indented(&plan.to_string())))
+    let state = plan.state_report();
+    let state = if state.is_empty() { state } else { format!("\nState\n{}", indented(&state)) };
+    Ok(format!("Logical plan\n{}\nStages\n{}{state}", indented(&logical), indented(&plan.to_string())))
 }
 
 fn indented(text: &str) -> String {

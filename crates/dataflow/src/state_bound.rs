@@ -1,0 +1,98 @@
+//! How much state an operator keeps, as `EXPLAIN` shows it.
+
+use std::fmt::Write as _;
+
+use crate::{OperatorSpec, Plan, StateSpec, Window};
+
+/// How the state of an operator grows over a stream that does not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Event time frees it.
+    Bounded,
+    /// With the number of different keys.
+    WithKeys,
+    /// With every row.
+    WithRows,
+}
+
+/// What an operator keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateBound {
+    /// In words.
+    pub kept: String,
+    /// How that grows.
+    pub growth: Growth,
+}
+
+impl StateSpec<'_> {
+    /// What the operator keeps.
+    #[must_use]
+    pub fn bound(&self) -> StateBound {
+        let (kept, growth) = match self {
+            StateSpec::WindowAggregate(spec) if spec.window == Window::Global => {
+                ("a row for each key, until the input ends".to_owned(), Growth::WithKeys)
+            }
+            StateSpec::WindowAggregate(_) => ("the groups of windows that have not ended".to_owned(), Growth::Bounded),
+            StateSpec::GroupAggregate(spec) if spec.keys.is_empty() => ("one row".to_owned(), Growth::Bounded),
+            StateSpec::GroupAggregate(_) => ("a row for each key".to_owned(), Growth::WithKeys),
+            StateSpec::Rank(spec) => match spec.updating {
+                _ if spec.window.is_some() => {
+                    (format!("{} rows of each partition of windows that have not ended", spec.limit), Growth::Bounded)
+                }
+                true => ("all rows, until they are taken back".to_owned(), Growth::WithRows),
+                false => (format!("{} rows of each partition", spec.limit), Growth::WithKeys),
+            },
+            StateSpec::StreamJoin(spec) if spec.versions.is_some() => (
+                "left rows until event time has reached theirs, and of right ones the valid version of each key"
+                    .to_owned(),
+                Growth::WithKeys,
+            ),
+            StateSpec::StreamJoin(spec) => match (spec.left.expiry, spec.right.expiry) {
+                (Some(_), Some(_)) => {
+                    ("the rows of both sides, while later ones may match them".to_owned(), Growth::Bounded)
+                }
+                (Some(_), None) => {
+                    ("all right rows, and left ones while later ones may match them".to_owned(), Growth::WithRows)
+                }
+                (None, Some(_)) => {
+                    ("all left rows, and right ones while later ones may match them".to_owned(), Growth::WithRows)
+                }
+                (None, None) => ("all rows of both sides".to_owned(), Growth::WithRows),
+            },
+        };
+        StateBound { kept, growth }
+    }
+
+    fn remedy(&self) -> &'static str {
+        match self {
+            StateSpec::StreamJoin(_) => {
+                "bound how far event times are apart (a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts), join the same windows, or join versions \
+                 FOR SYSTEM_TIME AS OF"
+            }
+            _ => "aggregate or rank in windows",
+        }
+    }
+}
+
+impl Plan {
+    /// The state of each operator and how it grows, with warnings; empty if there is none.
+    #[must_use]
+    pub fn state_report(&self) -> String {
+        let mut report = String::new();
+        for stage in &self.stages {
+            for state in stage.operators.iter().filter_map(OperatorSpec::state) {
+                let StateBound { kept, growth } = state.bound();
+                let growth = match growth {
+                    Growth::Bounded => "bounded",
+                    Growth::WithKeys => "grows with the number of keys",
+                    Growth::WithRows => "warning: grows with every row",
+                };
+                let _ = writeln!(report, "{}, {}: {kept}; {growth}", stage.id, stage.name);
+                if growth.starts_with("warning") {
+                    let _ = writeln!(report, "  help: {}", state.remedy());
+                }
+            }
+        }
+        report
+    }
+}
