@@ -37,6 +37,9 @@ fn script(server: &Postgres) -> String {
         table("sums", "part BIGINT, n BIGINT, total BIGINT, PRIMARY KEY (part) NOT ENFORCED"),
         // Most groups come and go: they are deleted again.
         table("odd_counts", "part BIGINT, n BIGINT, PRIMARY KEY (part) NOT ENFORCED"),
+        table("labels", "part BIGINT, label STRING"),
+        table("by_label", "label STRING, n BIGINT, PRIMARY KEY (label) NOT ENFORCED"),
+        "INSERT INTO by_label SELECT label, COUNT(*) FROM numbers JOIN labels ON id % 10 = labels.part GROUP BY label;\n".to_owned(),
         "INSERT INTO every_row SELECT * FROM numbers;\n".to_owned(),
         "INSERT INTO sums SELECT id % 100, COUNT(*), SUM(id) FROM numbers GROUP BY id % 100;\n".to_owned(),
         "INSERT INTO odd_counts SELECT id % 70, COUNT(*) FROM numbers GROUP BY id % 70 HAVING COUNT(*) % 2 = 1;\n"
@@ -59,7 +62,10 @@ fn a_job_that_is_killed_again_and_again_writes_each_row_once() {
     server.sql(
         "CREATE TABLE every_row (id bigint, price numeric(8, 2), at timestamp(3));
          CREATE TABLE sums (part bigint PRIMARY KEY, n bigint, total bigint);
-         CREATE TABLE odd_counts (part bigint PRIMARY KEY, n bigint)",
+         CREATE TABLE odd_counts (part bigint PRIMARY KEY, n bigint);
+         CREATE TABLE by_label (label text PRIMARY KEY, n bigint);
+         CREATE TABLE labels (note text, part int, label varchar(10));
+         INSERT INTO labels SELECT 'unused', i, CASE WHEN i < 3 THEN 'few' ELSE 'many' END FROM generate_series(0, 8) i",
     );
     let folder = tempfile::tempdir().expect("folder");
     let (file, checkpoints) = (folder.path().join("job.sql"), folder.path().join("checkpoints"));
@@ -93,5 +99,6 @@ fn a_job_that_is_killed_again_and_again_writes_each_row_once() {
     let odd = "SELECT count(*), min(n), max(n) FROM odd_counts";
     // 60000 = 857 * 70 + 10: the numbers from 1 to 10 have come once more, which is an even count.
     assert_eq!(server.sql(odd), ["60|857|857"]);
+    assert_eq!(server.sql("SELECT * FROM by_label ORDER BY label"), ["few|18000", "many|36000"]);
     assert!(server.sql("SELECT scope FROM anabranch_commits").len() >= 3, "{}", job.said_last());
 }

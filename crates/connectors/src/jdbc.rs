@@ -1,4 +1,4 @@
-//! Tables of PostgreSQL, with the options of Flink's connector of this name.
+//! Tables of PostgreSQL, written, or read once, with the options of Flink's connector of this name.
 //!
 //! Rows are written by `COPY`, many at a time. A table without a primary key gets each row as a new one. With one, rows go to a temporary table first;
 //! from there the latest of each key is inserted, updated or deleted by two statements, in the order of the keys, so that tasks do not
@@ -10,12 +10,14 @@
 //! and does nothing. Prepared transactions of the database are not used: most servers do not allow them, and each that a process leaves behind
 //! holds locks.
 
+mod attempts;
 mod cells;
 mod content;
 mod failure;
 mod options;
 mod session;
 mod sink;
+mod source;
 mod target;
 mod tls;
 mod url;
@@ -29,11 +31,11 @@ use arrow::datatypes::SchemaRef;
 use self::cells::check_column;
 use self::options::JdbcTable;
 use self::sink::{ExactJdbcSink, JdbcSink};
+use self::source::JdbcSource;
 use self::writer::Writer;
 use crate::guarantee::{Guarantee, no_checkpoints};
-use crate::ownership::not_readable;
 
-/// Writes tables of PostgreSQL.
+/// Writes and reads tables of PostgreSQL.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JdbcConnector;
 
@@ -41,11 +43,22 @@ impl Connector for JdbcConnector {
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
         JdbcTable::read(spec)?;
         columns.fields().iter().try_for_each(|field| check_column(field))?;
-        Ok(TableTraits { writable: true, updates: Updates::UpsertedByKey, ..TableTraits::default() })
+        Ok(TableTraits {
+            bounded: true,
+            readable: true,
+            writable: true,
+            max_readers: Some(1),
+            updates: Updates::UpsertedByKey,
+            ..TableTraits::default()
+        })
     }
 
-    fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
-        not_readable(&spec.table, "jdbc")
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
+        let open = || {
+            let table = JdbcTable::read(&spec.connector)?;
+            Ok(Box::new(JdbcSource::open(&table, spec, context, from)?) as Box<dyn Source>)
+        };
+        open().map_err(|error: Error| error.at(format!("table {}", spec.table)))
     }
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {

@@ -14,6 +14,8 @@ mod suite;
 mod exactly_once;
 #[path = "jdbc/harness.rs"]
 mod harness;
+#[path = "jdbc/reading.rs"]
+mod reading;
 #[path = "jdbc/refusals.rs"]
 mod refusals;
 #[path = "jdbc/security.rs"]

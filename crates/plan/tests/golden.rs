@@ -42,7 +42,7 @@ impl TableResolver for Connectors {
                 let versions = Some(Versions { order: "offset", deleted: "tombstone" });
                 TableTraits { updates: Updates::Upserted, versions, ..traits(false, true, true, None) }
             }
-            "jdbc" => TableTraits { updates: Updates::UpsertedByKey, ..traits(false, false, true, None) },
+            "jdbc" => TableTraits { updates: Updates::UpsertedByKey, ..traits(true, true, true, Some(1)) },
             "changes" => {
                 TableTraits { updates: Updates::Written, weight: Some("weight"), ..traits(false, true, true, Some(3)) }
             }

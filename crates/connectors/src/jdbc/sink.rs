@@ -35,7 +35,7 @@ impl JdbcSink {
 impl Sink for JdbcSink {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.gathered.push(batch)?;
-        let now = self.writer.clock.now();
+        let now = self.writer.attempts.clock.now();
         let since = *self.since.get_or_insert(now);
         let (rows_max, interval) = (self.writer.table.flush_rows, self.writer.table.flush_interval);
         let is_full = rows_max > 0 && self.gathered.rows() >= rows_max;

@@ -62,6 +62,19 @@ impl Target {
         &self.layout
     }
 
+    /// Reads the columns as JSON objects, whose fields have the names of the declaration.
+    pub(super) fn select(&self, column: impl Fn(usize, &str) -> String) -> String {
+        let named = |(index, name): (usize, &String)| {
+            let quoted = self.layout.columns[index].replace('"', "\"\"");
+            format!("{} AS \"{quoted}\"", column(index, &format!("t.{name}")))
+        };
+        let columns: Vec<String> = self.columns.iter().enumerate().map(named).collect();
+        match columns.is_empty() {
+            true => format!("SELECT ''::text FROM {} t", self.name),
+            false => format!("SELECT row_to_json(r)::text FROM (SELECT {} FROM {} t) r", columns.join(", "), self.name),
+        }
+    }
+
     /// The statement to which rows are sent.
     pub(super) fn copy(&self) -> String {
         if self.layout.key.is_empty() {

@@ -1,24 +1,16 @@
 //! Writes rows to the database, and tries again after what passes.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use anabranch_dataflow::SinkSpec;
-use anabranch_model::{Clock, Epoch, Error, Nanos, Result};
-use anabranch_operators::{Delivery, Former, Host, TaskContext};
+use anabranch_model::{Epoch, Error, Result};
+use anabranch_operators::{Delivery, Former, TaskContext};
 
+use super::attempts::Attempts;
 use super::content::Content;
 use super::failure::Failure;
 use super::options::JdbcTable;
 use super::session::{Bounds, Session};
 use super::target::{Layout, Target};
 use crate::guarantee::Guarantee;
-
-const PAUSE: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(50);
-/// How long attempts fail before the user is notified.
-const NOTICE_AFTER: Duration = Duration::from_secs(3);
 
 /// Which epochs are done: one row for each task of a job's writer.
 const CREATE_COMMITS: &str = "BEGIN; SELECT pg_advisory_xact_lock(4702111234474983745); \
@@ -31,16 +23,20 @@ const LAST: &str = "SELECT max(epoch) FROM anabranch_commits WHERE scope = $1 AN
 
 /// The writer of one task.
 pub(super) struct Writer {
+    pub(super) attempts: Attempts,
     pub(super) table: JdbcTable,
-    /// Of the table.
-    name: String,
     pub(super) layout: Layout,
     scope: String,
     former: Former,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) host: Arc<dyn Host>,
+    connection: Connection,
+}
+
+/// What writes at present.
+struct Connection {
+    table: JdbcTable,
+    /// Of the table.
+    name: String,
     open: Option<(Session, Target)>,
-    outage: Option<Nanos>,
 }
 
 /// Names what a transaction commits.
@@ -58,59 +54,25 @@ impl Writer {
             Delivery::ExactlyOnce { scope, former } => (scope.clone(), former.clone()),
             Delivery::AtLeastOnce => (String::new(), Former::default()),
         };
+        let is_exact = !scope.is_empty() && table.guarantee != Some(Guarantee::AtLeastOnce);
         let mut writer = Writer {
+            attempts: Attempts::new(&table, context),
             layout: Layout { table: table.table.clone(), columns, key: spec.key.clone() },
-            name: spec.table.clone(),
             scope,
             former,
-            clock: Arc::clone(&context.clock),
-            host: Arc::clone(&context.host),
-            open: None,
-            outage: None,
+            connection: Connection { table: table.clone(), name: spec.table.clone(), open: None },
             table,
         };
-        let connecting = writer.table.connecting;
-        let is_exact = !writer.scope.is_empty() && writer.table.guarantee != Some(Guarantee::AtLeastOnce);
-        let what = "cannot be reached";
-        writer.repeat(connecting, what, "connection.max-retry-timeout", |writer, bounds| {
-            writer.connect(&writer.layout.clone(), bounds)?;
-            if is_exact { writer.check_commits(bounds) } else { Ok(()) }
+        let after = context.host.resumed_after().map_or(i64::MAX, |epoch| as_i64(epoch.0));
+        let Writer { attempts, connection, layout, scope, .. } = &mut writer;
+        let connecting = connection.table.connecting;
+        attempts.repeat(connecting, "cannot be reached", "connection.max-retry-timeout", |bounds| {
+            connection.attempt(|connection| {
+                connection.connect(layout, bounds)?;
+                if is_exact { connection.check_commits(scope, after, bounds) } else { Ok(()) }
+            })
         })?;
         Ok(writer)
-    }
-
-    /// Connects, unless there is a connection for rows of this layout.
-    fn connect(&mut self, layout: &Layout, bounds: &Bounds<'_>) -> Result<(), Failure> {
-        if self.open.as_ref().is_some_and(|(_, target)| target.layout() == layout) {
-            return Ok(());
-        }
-        let session = Session::open(&self.table, bounds)?;
-        let target = Target::open(&session, layout, bounds)?;
-        self.open = Some((session, target));
-        Ok(())
-    }
-
-    /// Creates the table of commits, and fails if it has epochs that the job does not know.
-    fn check_commits(&self, bounds: &Bounds<'_>) -> Result<(), Failure> {
-        let Some((session, _)) = &self.open else { return Ok(()) };
-        let client = &session.client;
-        let has_commits =
-            session.run(bounds, async { Ok(client.query_one(HAS_COMMITS, &[]).await?.get::<_, bool>(0)) })?;
-        if !has_commits {
-            session.execute(CREATE_COMMITS, bounds)?;
-        }
-        let last = session.run(bounds, async { Ok(client.query_one(LAST, &[&self.scope, &self.name]).await?) })?;
-        let last: Option<i64> = last.get(0);
-        let after = self.host.resumed_after().map_or(i64::MAX, |epoch| as_i64(epoch.0));
-        match last.filter(|last| *last > after) {
-            None => Ok(()),
-            Some(last) => Err(Error::user(format!(
-                "the table '{}' has results up to epoch {last}, but the job resumes after epoch {after}",
-                self.table.table
-            ))
-            .remedy("resume the job from its newest checkpoint; results of later epochs would be written twice")
-            .into()),
-        }
     }
 
     /// Writes rows.
@@ -127,11 +89,57 @@ impl Writer {
     }
 
     fn write_in_time(&mut self, content: &Content, mark: Option<&Mark>) -> Result<()> {
-        let timeout = self.table.delivery_timeout;
-        self.repeat(timeout, "does not take the rows", "sink.delivery.timeout", |writer, bounds| {
-            writer.connect(&content.layout, bounds)?;
-            writer.transact(content, mark, bounds)
+        let Writer { attempts, connection, table, .. } = self;
+        attempts.repeat(table.delivery_timeout, "does not take the rows", "sink.delivery.timeout", |bounds| {
+            connection.attempt(|connection| {
+                connection.connect(&content.layout, bounds)?;
+                connection.transact(content, mark, bounds)
+            })
         })
+    }
+}
+
+impl Connection {
+    /// After a failure it is unknown what has become of a transaction: its connection is of no use.
+    fn attempt(&mut self, act: impl FnOnce(&mut Connection) -> Result<(), Failure>) -> Result<(), Failure> {
+        let acted = act(self);
+        if acted.is_err() {
+            self.open = None;
+        }
+        acted
+    }
+
+    /// Connects, unless there is a connection for rows of this layout.
+    fn connect(&mut self, layout: &Layout, bounds: &Bounds<'_>) -> Result<(), Failure> {
+        if self.open.as_ref().is_some_and(|(_, target)| target.layout() == layout) {
+            return Ok(());
+        }
+        let session = Session::open(&self.table, bounds)?;
+        let target = Target::open(&session, layout, bounds)?;
+        self.open = Some((session, target));
+        Ok(())
+    }
+
+    /// Creates the table of commits, and fails if it has epochs that the job does not know.
+    fn check_commits(&self, scope: &str, after: i64, bounds: &Bounds<'_>) -> Result<(), Failure> {
+        let Some((session, _)) = &self.open else { return Ok(()) };
+        let client = &session.client;
+        let has_commits =
+            session.run(bounds, async { Ok(client.query_one(HAS_COMMITS, &[]).await?.get::<_, bool>(0)) })?;
+        if !has_commits {
+            session.execute(CREATE_COMMITS, bounds)?;
+        }
+        let last = session.run(bounds, async { Ok(client.query_one(LAST, &[&scope, &self.name]).await?) })?;
+        let last: Option<i64> = last.get(0);
+        match last.filter(|last| *last > after) {
+            None => Ok(()),
+            Some(last) => Err(Error::user(format!(
+                "the table '{}' has results up to epoch {last}, but the job resumes after epoch {after}",
+                self.table.table
+            ))
+            .remedy("resume the job from its newest checkpoint; results of later epochs would be written twice")
+            .into()),
+        }
     }
 
     /// Writes rows in one transaction.
@@ -154,87 +162,6 @@ impl Writer {
             session.execute(&target.upsert(), bounds)?;
         }
         session.execute("COMMIT", bounds)
-    }
-
-    /// Tries until something succeeds, fails for good, or its time is over.
-    fn repeat(
-        &mut self,
-        timeout: Duration,
-        what: &str,
-        option: &str,
-        attempt: impl Fn(&mut Writer, &Bounds<'_>) -> Result<(), Failure>,
-    ) -> Result<()> {
-        let (clock, host) = (Arc::clone(&self.clock), Arc::clone(&self.host));
-        let begun = clock.now();
-        let bounds = Bounds { deadline: begun.plus(timeout), clock: clock.as_ref(), host: host.as_ref() };
-        let place = format!("the database at {}", self.table.url);
-        let mut pause = PAUSE;
-        loop {
-            let reason = match attempt(self, &bounds) {
-                Ok(()) => {
-                    self.outage_ends();
-                    return Ok(());
-                }
-                Err(failure) => {
-                    // What has become of the transaction is unknown: its connection is of no use.
-                    self.open = None;
-                    match failure {
-                        Failure::Final(error) => return Err(error.at(place)),
-                        Failure::Passing(reason) => reason,
-                    }
-                }
-            };
-            if host.is_cancelled() {
-                return Err(Error::outside(format!("{what}: the job's tasks are being ended")).at(place));
-            }
-            if bounds.are_over() {
-                let seconds = timeout.as_secs_f32();
-                return Err(Error::outside(format!("{what} within {seconds} s: {reason}"))
-                    .at(place)
-                    .remedy(format!("see whether the database runs; '{option}' says how long to try")));
-            }
-            if clock.now() >= begun.plus(NOTICE_AFTER) {
-                self.outage_begins(
-                    begun,
-                    &format!("{place} {what} ({reason}); the job tries again for up to {timeout:?}"),
-                );
-            }
-            let until = clock.now().plus(pause).min(bounds.deadline);
-            while clock.now() < until && !host.is_cancelled() {
-                std::thread::park_timeout(LOOK.min(until.after(clock.now())));
-            }
-            pause = (pause * 2).min(PAUSE_MAX);
-        }
-    }
-
-    fn outage_begins(&mut self, since: Nanos, text: &str) {
-        if self.outage.is_none() {
-            self.outage = Some(since);
-            if self.host.outage_begins(&self.system(), since) {
-                self.host.notify(text.to_owned());
-            }
-        }
-    }
-
-    fn outage_ends(&mut self) {
-        if let Some(since) = self.outage.take()
-            && let Some(since) = self.host.outage_ends(&self.system(), since)
-        {
-            let seconds = self.clock.now().since(since) / 1_000_000_000;
-            self.host.notify(format!("the database at {} takes rows again, after {seconds} s", self.table.url));
-        }
-    }
-
-    fn system(&self) -> String {
-        format!("table {} at {}", self.table.table, self.table.url)
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        if let Some(since) = self.outage {
-            self.host.outage_ends(&self.system(), since);
-        }
     }
 }
 

@@ -1,0 +1,111 @@
+//! Tries again what passes, for a bounded time, and notifies the user meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_model::{Clock, Error, Nanos, Result};
+use anabranch_operators::{Host, TaskContext};
+
+use super::failure::Failure;
+use super::options::JdbcTable;
+use super::session::Bounds;
+
+const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(50);
+/// How long attempts fail before the user is notified.
+const NOTICE_AFTER: Duration = Duration::from_secs(3);
+
+/// The attempts of one task.
+pub(super) struct Attempts {
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) host: Arc<dyn Host>,
+    table: String,
+    server: String,
+    outage: Option<Nanos>,
+}
+
+impl Attempts {
+    pub(super) fn new(table: &JdbcTable, context: &TaskContext) -> Attempts {
+        Attempts {
+            clock: Arc::clone(&context.clock),
+            host: Arc::clone(&context.host),
+            table: table.table.clone(),
+            server: table.url.to_string(),
+            outage: None,
+        }
+    }
+
+    /// Tries until something succeeds, fails for good, or its time is over, which an option says.
+    pub(super) fn repeat<T>(
+        &mut self,
+        timeout: Duration,
+        what: &str,
+        option: &str,
+        mut attempt: impl FnMut(&Bounds<'_>) -> Result<T, Failure>,
+    ) -> Result<T> {
+        let (clock, host) = (Arc::clone(&self.clock), Arc::clone(&self.host));
+        let begun = clock.now();
+        let bounds = Bounds { deadline: begun.plus(timeout), clock: clock.as_ref(), host: host.as_ref() };
+        let place = format!("the database at {}", self.server);
+        let mut pause = PAUSE;
+        loop {
+            let reason = match attempt(&bounds) {
+                Ok(done) => {
+                    self.outage_ends();
+                    return Ok(done);
+                }
+                Err(Failure::Final(error)) => return Err(error.at(place)),
+                Err(Failure::Passing(reason)) => reason,
+            };
+            if host.is_cancelled() {
+                return Err(Error::outside(format!("{what}: the job's tasks are being ended")).at(place));
+            }
+            if bounds.are_over() {
+                let seconds = timeout.as_secs_f32();
+                return Err(Error::outside(format!("{what} within {seconds} s: {reason}"))
+                    .at(place)
+                    .remedy(format!("see whether the database runs; '{option}' says how long to try")));
+            }
+            if clock.now() >= begun.plus(NOTICE_AFTER) {
+                let text = format!("{place} {what} ({reason}); the job tries again for up to {timeout:?} ('{option}')");
+                self.outage_begins(begun, text);
+            }
+            let until = clock.now().plus(pause).min(bounds.deadline);
+            while clock.now() < until && !host.is_cancelled() {
+                std::thread::park_timeout(LOOK.min(until.after(clock.now())));
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    fn outage_begins(&mut self, since: Nanos, text: String) {
+        if self.outage.is_none() {
+            self.outage = Some(since);
+            if self.host.outage_begins(&self.system(), since) {
+                self.host.notify(text);
+            }
+        }
+    }
+
+    fn outage_ends(&mut self) {
+        if let Some(since) = self.outage.take()
+            && let Some(since) = self.host.outage_ends(&self.system(), since)
+        {
+            let seconds = self.clock.now().since(since) / 1_000_000_000;
+            self.host.notify(format!("the database at {} answers again, after {seconds} s", self.server));
+        }
+    }
+
+    fn system(&self) -> String {
+        format!("table {} at {}", self.table, self.server)
+    }
+}
+
+impl Drop for Attempts {
+    fn drop(&mut self) {
+        if let Some(since) = self.outage {
+            self.host.outage_ends(&self.system(), since);
+        }
+    }
+}

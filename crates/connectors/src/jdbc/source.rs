@@ -1,0 +1,262 @@
+//! Reads a table once, with the columns that the query needs.
+//!
+//! One statement reads all rows, in one snapshot of the database, as JSON objects: the database converts values to the types of the declaration, and the
+//! decoder of JSON makes columns of them. Rows arrive as they are polled: a slow query holds the database back.
+//!
+//! The rows of a table have no order, so a reader cannot go on where another one stopped. The static side of a join is read again at
+//! every start. A job that has read a part of a table as a stream cannot be resumed.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_dataflow::{SourceSpec, sql_name};
+use anabranch_model::{Error, PartitionId, Result};
+use anabranch_operators::{Malformed, Polled, Positions, Rows, Source, TaskContext};
+use arrow::array::{Array, ArrayBuilder, BinaryArray, BinaryBuilder};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use futures::TryStreamExt;
+use tokio_postgres::RowStream;
+
+use super::attempts::Attempts;
+use super::failure::Failure;
+use super::options::JdbcTable;
+use super::session::{Bounds, Session};
+use super::target::{Layout, Target};
+use crate::format::json::{JsonDecoder, JsonOptions};
+use crate::format::{Decode, Decoded, batch, projected};
+use crate::positions::{END, foreign, number, unreadable};
+
+/// The name of the only partition.
+const PARTITION: &str = "table";
+/// The connection makes progress only while a poll waits.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
+/// How long the database may take for its next rows. It may have to sort or to wait for locks.
+const PATIENCE: Duration = Duration::from_secs(3600);
+/// Batches have fewer rows than usual if these take more than this.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// Reads a table, if it is the first task.
+pub(super) struct JdbcSource {
+    reading: Option<Reading>,
+    columns: SchemaRef,
+    decoder: JsonDecoder,
+    /// Whether a query wants no column: only rows are counted then.
+    counts_only: bool,
+    batch_rows: usize,
+    /// Rows that were returned.
+    rows: u64,
+    is_announced: bool,
+    is_closed: bool,
+    /// Whether it is the first task.
+    is_reader: bool,
+    place: String,
+    attempts: Attempts,
+}
+
+/// Rows on their way.
+struct Reading {
+    // Before the session: its connection must be there to end it.
+    stream: Pin<Box<RowStream>>,
+    session: Session,
+}
+
+/// Fails if a column has a type that is not read.
+fn check_column(field: &Field) -> Result<()> {
+    select("", field.data_type()).map(drop).ok_or_else(|| {
+        let found = sql_name(field.data_type());
+        Error::user(format!("a table of connector 'jdbc' cannot be read as {found} in column '{}'", field.name()))
+            .remedy("leave the column out, or declare it as STRING")
+    })
+}
+
+/// A column in the form that the decoder takes for the type.
+fn select(column: &str, data_type: &DataType) -> Option<String> {
+    let array = |data_type: &DataType| match data_type {
+        DataType::Utf8View => Some("text"),
+        DataType::Boolean => Some("boolean"),
+        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => Some("bigint"),
+        DataType::Float32 | DataType::Float64 => Some("float8"),
+        DataType::Decimal128(..) => Some("numeric"),
+        DataType::Date32 => Some("date"),
+        DataType::Timestamp(_, None) => Some("timestamp"),
+        DataType::Timestamp(_, Some(_)) => Some("timestamptz"),
+        _ => None,
+    };
+    Some(match data_type {
+        DataType::Float32 => format!("{column}::real"),
+        DataType::Binary => format!("translate(encode({column}::bytea, 'base64'), E'\\n', '')"),
+        DataType::Time32(_) | DataType::Time64(_) => format!("{column}::time"),
+        DataType::List(item) => format!("{column}::{}[]", array(item.data_type())?),
+        other => format!("{column}::{}", array(other)?),
+    })
+}
+
+impl JdbcSource {
+    pub(super) fn open(
+        table: &JdbcTable,
+        spec: &SourceSpec,
+        context: &TaskContext,
+        from: Option<&Positions>,
+    ) -> Result<JdbcSource> {
+        let rows = read_position(from, &spec.table)?;
+        let columns = projected(&spec.declared, &spec.projection)?;
+        columns.fields().iter().try_for_each(|field| check_column(field))?;
+        let is_reader = context.index == 0;
+        let mut attempts = Attempts::new(table, context);
+        let is_over = rows.is_none();
+        let reading = match is_reader && !is_over {
+            true => {
+                let what = "cannot be read";
+                let open = |bounds: &Bounds<'_>| Reading::open(table, &columns, bounds);
+                Some(attempts.repeat(table.connecting, what, "connection.max-retry-timeout", open)?)
+            }
+            false => None,
+        };
+        Ok(JdbcSource {
+            reading,
+            decoder: JsonDecoder::new(as_json(&columns), &JsonOptions::default())?,
+            counts_only: columns.fields().is_empty(),
+            columns,
+            batch_rows: context.batch_rows.max(1),
+            rows: 0,
+            is_announced: !is_reader || is_over,
+            is_closed: !is_reader || is_over,
+            is_reader,
+            place: format!("table {} of {}", table.table, table.url),
+            attempts,
+        })
+    }
+
+    /// Decodes rows.
+    fn decode(&mut self, records: &BinaryArray) -> Result<Rows> {
+        let partition = PartitionId(0);
+        let first = self.rows;
+        self.rows += records.len() as u64;
+        if self.counts_only {
+            let batch = batch(&self.columns, Vec::new(), records.len())?;
+            return Ok(Rows { partition, batch, malformed: Vec::new() });
+        }
+        let Decoded { batch: decoded, malformed } = self.decoder.decode(records)?;
+        let strict = CastOptions { safe: false, ..CastOptions::default() };
+        let typed = decoded.columns().iter().zip(self.columns.fields());
+        let typed = typed.map(|(column, field)| match column.data_type() == field.data_type() {
+            true => Ok(Arc::clone(column)),
+            false => Ok(cast_with_options(column, field.data_type(), &strict)?),
+        });
+        let batch = batch(&self.columns, typed.collect::<Result<_>>()?, decoded.num_rows())?;
+        let malformed = malformed.into_iter().map(|(index, error)| Malformed {
+            place: format!("{} row {}", self.place, first + index as u64),
+            error,
+            record: records.value(index).to_vec(),
+        });
+        Ok(Rows { partition, malformed: malformed.collect(), batch })
+    }
+}
+
+/// The columns as the decoder takes them: JSON has no times of day.
+fn as_json(columns: &SchemaRef) -> SchemaRef {
+    let of = |field: &Arc<Field>| match field.data_type() {
+        DataType::Time32(_) | DataType::Time64(_) => {
+            Arc::new(Field::new(field.name(), DataType::Utf8View, field.is_nullable()))
+        }
+        _ => Arc::clone(field),
+    };
+    Arc::new(Schema::new(columns.fields().iter().map(of).collect::<Vec<_>>()))
+}
+
+/// The number of rows that were read; `None` if all were.
+fn read_position(from: Option<&Positions>, table: &str) -> Result<Option<u64>> {
+    let Some(from) = from else { return Ok(Some(0)) };
+    if let Some(name) = from.keys().find(|name| *name != PARTITION) {
+        return Err(foreign(table, name, "it is read as a whole"));
+    }
+    let Some(text) = from.get(PARTITION) else { return Ok(Some(0)) };
+    if text == END {
+        return Ok(None);
+    }
+    match text.strip_prefix("row ").and_then(number::<u64>) {
+        None => Err(unreadable(table, PARTITION, text, "'row NUMBER' or 'end'")),
+        Some(0) => Ok(Some(0)),
+        Some(rows) => Err(Error::user(format!("{rows} rows of the table were read, and its rows have no order"))
+            .at(format!("table {table}"))
+            .remedy(
+                "start the job without the checkpoint, or read the table as the static side of a join, which is read again at every start",
+            )),
+    }
+}
+
+impl Reading {
+    fn open(table: &JdbcTable, columns: &SchemaRef, bounds: &Bounds<'_>) -> Result<Reading, Failure> {
+        let session = Session::open(table, bounds)?;
+        let names: Vec<String> = columns.fields().iter().map(|field| field.name().clone()).collect();
+        let layout = Layout { table: table.table.clone(), columns: names, key: Vec::new() };
+        let target = Target::open(&session, &layout, bounds)?;
+        let select = target.select(|index, column| {
+            let field = columns.field(index);
+            select(column, field.data_type()).unwrap_or_else(|| column.to_owned())
+        });
+        let stream = session.run(bounds, async {
+            let none: [&str; 0] = [];
+            Ok(session.client.query_raw(&select, none).await?)
+        })?;
+        Ok(Reading { stream: Box::pin(stream), session })
+    }
+
+    /// Gathers rows for at most this time. Returns whether there may be more.
+    fn gather(
+        &mut self,
+        records: &mut BinaryBuilder,
+        rows_max: usize,
+        wait: Duration,
+        bounds: &Bounds<'_>,
+    ) -> Result<bool, Failure> {
+        let stream = &mut self.stream;
+        self.session.run(bounds, async {
+            let gathering = async {
+                while records.len() < rows_max && records.values_slice().len() < BATCH_BYTES {
+                    match stream.try_next().await? {
+                        Some(row) => records.append_value(row.try_get::<_, &str>(0)?),
+                        None => return Ok(false),
+                    }
+                }
+                Ok(true)
+            };
+            tokio::time::timeout(wait.max(LEAST_WAIT), gathering).await.unwrap_or(Ok(true))
+        })
+    }
+}
+
+impl Source for JdbcSource {
+    fn poll(&mut self, wait: Duration) -> Result<Polled> {
+        if !std::mem::replace(&mut self.is_announced, true) {
+            return Ok(Polled::Opened { partition: PartitionId(0), name: PARTITION.to_owned() });
+        }
+        let Some(reading) = &mut self.reading else {
+            return Ok(if std::mem::replace(&mut self.is_closed, true) {
+                Polled::End
+            } else {
+                Polled::Closed(PartitionId(0))
+            });
+        };
+        let mut records = BinaryBuilder::new();
+        let clock = self.attempts.clock.as_ref();
+        let bounds = Bounds { deadline: clock.now().plus(PATIENCE), clock, host: self.attempts.host.as_ref() };
+        let gathered = reading.gather(&mut records, self.batch_rows, wait, &bounds);
+        let has_more = gathered.map_err(|failure| match failure {
+            Failure::Final(error) => error.at(self.place.clone()),
+            Failure::Passing(reason) => Error::outside(format!("cannot be read on: {reason}")).at(self.place.clone()),
+        })?;
+        if !has_more {
+            self.reading = None;
+        }
+        let records = records.finish();
+        if records.is_empty() { Ok(Polled::Pending) } else { Ok(Polled::Rows(self.decode(&records)?)) }
+    }
+
+    fn positions(&self) -> Result<Positions> {
+        let position = if self.reading.is_some() { format!("row {}", self.rows) } else { END.to_owned() };
+        Ok(if self.is_reader { Positions::from([(PARTITION.to_owned(), position)]) } else { Positions::new() })
+    }
+}
