@@ -79,6 +79,9 @@ pub(crate) struct Run {
     pub(crate) settings: Settings,
     #[command(flatten)]
     pub(crate) tables: TableOptions,
+    /// Emit final rows only, once, where all tables end: the same as --set execution.runtime-mode=batch
+    #[arg(long = "final")]
+    pub(crate) final_rows: bool,
     /// Start a new job from this savepoint, a directory or a place in an object store; given again, the job resumes from its own
     /// checkpoints
     #[arg(long, value_name = "PATH")]
@@ -113,6 +116,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// The option that `--final` stands for.
+    pub(crate) fn mode(&self) -> Option<(String, String)> {
+        self.final_rows.then(|| ("execution.runtime-mode".to_owned(), "batch".to_owned()))
+    }
+
     /// Whether standard error has lines for people.
     pub(crate) fn is_for_people(&self) -> bool {
         self.log_format != Some(LogFormat::Json)

@@ -1,5 +1,6 @@
 //! The binary as a process: what it prints where, and the exit codes that scripts see.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -404,4 +405,30 @@ fn events_of_a_job_are_logged_as_json() {
     assert_eq!(output.status.code(), Some(1));
     let logged = events(&std::fs::read_to_string(&few).expect("a log"));
     assert_eq!(names(&logged), ["job failed"], "{logged:#?}");
+}
+
+#[test]
+fn final_rows_are_emitted_once() {
+    let file = file(
+        "CREATE TABLE bid (auction BIGINT, price BIGINT) WITH ('connector' = 'nexmark', 'table' = 'bid', 'number-of-rows' = '2000', 'rows-per-second' = 'unlimited');
+         CREATE TABLE best (auction BIGINT, price BIGINT) WITH ('connector' = 'print');
+         INSERT INTO best SELECT auction, price FROM (
+           SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS n FROM bid) WHERE n <= 2;",
+    );
+    let rows = |further: &[&str]| {
+        let output = anabranch(&[&["run", "--quiet", file.path().to_str().expect("path")], further].concat()).output();
+        let output = output.expect("runs");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut left = BTreeMap::<String, i64>::new();
+    for change in rows(&[]) {
+        let (_, change) = change.split_once("> ").expect("a table");
+        *left.entry(change[2..].to_owned()).or_default() += if change.starts_with('+') { 1 } else { -1 };
+    }
+    let left: Vec<String> = left.into_iter().flat_map(|(row, count)| vec![row; count as usize]).collect();
+    let mut emitted: Vec<String> =
+        rows(&["--final"]).iter().map(|row| row.split_once("> ").expect("a table").1.to_owned()).collect();
+    emitted.sort_unstable();
+    assert_eq!(emitted, left);
 }

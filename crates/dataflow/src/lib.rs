@@ -22,7 +22,7 @@ pub use identity::{Identities, Part, PartSpec};
 pub use options::{AutoscaleOptions, CheckpointOptions, GroupOptions, JobOptions, StateBackendKind, Thresholds};
 pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use rank::{Ordering, RankSpec};
-pub use rows::{ExpandSpec, Grouping, ORDINALITY, UnnestSpec, ValuesSpec};
+pub use rows::{ExpandSpec, Grouping, ORDINALITY, RepeatSpec, UnnestSpec, ValuesSpec};
 pub use spec::{
     AggregatePhase, AggregateSpec, JoinKind, Lateness, NotNullSpec, OnMalformed, OperatorSpec, PROCESSING_TIME,
     SinkSpec, SourceSpec, StateSpec, StaticJoinSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,

@@ -17,6 +17,13 @@ pub struct ValuesSpec {
     pub rows: Vec<Vec<Expr>>,
 }
 
+/// Each row as often as one of its columns says, without that column; not at all if it is not positive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepeatSpec {
+    /// The last column of the input, BIGINT.
+    pub copies: usize,
+}
+
 /// The groupings of `GROUPING SETS`: a row of the output has the columns of the input, the keys of one grouping with NULL for the others, and
 /// the grouping's number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,7 +8,8 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ConnectorSpec, ExpandSpec, Expr, GroupAggregateSpec, NamedExpr, RankSpec, StreamJoinSpec, UnnestSpec, ValuesSpec,
+    ConnectorSpec, ExpandSpec, Expr, GroupAggregateSpec, NamedExpr, RankSpec, RepeatSpec, StreamJoinSpec, UnnestSpec,
+    ValuesSpec,
 };
 
 /// A table to read. Records become rows in three steps: the connector decodes `decoded` (only the columns that the
@@ -162,6 +163,8 @@ pub enum OperatorSpec {
     Expand(ExpandSpec),
     /// Each row once for each element of an array or a map.
     Unnest(UnnestSpec),
+    /// Each row as often as it counts.
+    Repeat(RepeatSpec),
 }
 
 /// Columns of a sink that take no NULL.
@@ -203,6 +206,7 @@ impl OperatorSpec {
             | OperatorSpec::Values(_)
             | OperatorSpec::Expand(_)
             | OperatorSpec::Unnest(_)
+            | OperatorSpec::Repeat(_)
             | OperatorSpec::WindowAssign(_)
             | OperatorSpec::WindowAggregate(_) => None,
         }
@@ -391,6 +395,7 @@ impl fmt::Display for OperatorSpec {
             OperatorSpec::Values(spec) => write!(f, "{spec}"),
             OperatorSpec::Expand(spec) => write!(f, "{spec}"),
             OperatorSpec::Unnest(spec) => write!(f, "{spec}"),
+            OperatorSpec::Repeat(spec) => write!(f, "repeat by #{}", spec.copies),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::group_aggregate::{self, GroupAggregate};
 use crate::not_null::NotNull;
 use crate::project::Project;
 use crate::rank::{self, Rank};
+use crate::repeat::Repeat;
 use crate::session_aggregate::SessionAggregate;
 use crate::static_join::StaticJoin;
 use crate::stream_join::{self, StreamJoin};
@@ -88,6 +89,11 @@ pub fn build_operator(
             let expand = Expand::new(spec, input, functions)?;
             let schema = Arc::clone(expand.schema());
             (Box::new(expand), schema)
+        }
+        OperatorSpec::Repeat(spec) => {
+            let repeat = Repeat::new(*spec, input)?;
+            let schema = Arc::clone(repeat.schema());
+            (Box::new(repeat), schema)
         }
         OperatorSpec::Unnest(spec) => {
             let unnest = Unnest::new(spec, input, functions)?;

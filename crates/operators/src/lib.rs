@@ -15,6 +15,7 @@ mod one_row;
 mod operator;
 mod project;
 mod rank;
+mod repeat;
 mod session_aggregate;
 mod static_join;
 mod stream_join;

@@ -12,6 +12,7 @@
 mod aggregate;
 mod column_index;
 mod expr;
+mod final_rows;
 mod group_aggregate;
 mod grouping_sets;
 mod join;
@@ -188,6 +189,9 @@ impl Lowering<'_> {
             return Err(
                 Error::user("'execution.runtime-mode' = 'batch' needs tables that end").remedy("SET it to 'automatic'")
             );
+        }
+        if self.mode == RuntimeMode::Batch {
+            stream = self.final_rows(stream)?;
         }
         check_sink(output, &stream)?;
         if let Some(parallelism) = output.parallelism.filter(|p| *p != stream.parallelism) {

@@ -1,0 +1,59 @@
+//! Final rows: where all tables end, the rows of an updating result that are left at the end, instead of its changes.
+
+use anabranch_dataflow::{
+    AggregatePhase, AggregateSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, RepeatSpec, Window, WindowAggregateSpec,
+};
+use anabranch_model::Result;
+use arrow::datatypes::{DataType, TimeUnit};
+
+use super::Lowering;
+use super::stream::Stream;
+use crate::maps::{has_map, not_comparable};
+
+/// Short name of the stages that hold rows back until the end.
+const FINAL: &str = "final";
+
+impl Lowering<'_> {
+    /// Counts each row, in the columns of a sink and its weight, and emits it at the end as often as it is there.
+    pub(super) fn final_rows(&mut self, stream: Stream) -> Result<Stream> {
+        let Some(weight) = stream.weight else { return Ok(stream) };
+        if let Some(field) = stream.physical.iter().find(|field| has_map(field.data_type())) {
+            return Err(not_comparable(&format!("column '{}' of an updated result", field.name()), field.data_type()));
+        }
+        let columns: Vec<usize> = (0..stream.physical.len()).filter(|column| *column != weight).collect();
+        let (label, target, tasks_max) = self.stage_of_keys(FINAL, columns.is_empty());
+        let outputs = stream.columns.clone();
+        let kind = ExchangeKind::Hash { keys: columns.clone() };
+        let mut next = self.exchange_as_is(stream, kind, target, FINAL);
+        (next.label, next.tasks_max) = (label, tasks_max);
+        let key = |column: usize| {
+            let field = &next.physical[column];
+            let (name, data_type) = (field.name().clone(), field.data_type().clone());
+            NamedExpr { name, expr: Expr::Column(column), data_type, nullable: field.is_nullable() }
+        };
+        let keys: Vec<NamedExpr> = columns.into_iter().map(key).collect();
+        let copies = AggregateSpec {
+            name: "$copies".to_owned(),
+            function: "sum".to_owned(),
+            args: vec![Expr::Column(weight)],
+            distinct: false,
+            filter: None,
+            data_type: DataType::Int64,
+            nullable: true,
+        };
+        let last = keys.len();
+        next.operators.push(OperatorSpec::WindowAggregate(WindowAggregateSpec {
+            phase: AggregatePhase::Complete,
+            window: Window::Global,
+            time: None,
+            time_type: DataType::Timestamp(TimeUnit::Millisecond, None),
+            keys,
+            aggregates: vec![copies],
+            input_schema: next.physical_schema(),
+        }));
+        next.operators.push(OperatorSpec::Repeat(RepeatSpec { copies: last }));
+        next.physical.remove(weight);
+        (next.weight, next.columns) = (None, outputs);
+        Ok(next)
+    }
+}
