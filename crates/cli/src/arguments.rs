@@ -116,9 +116,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The option that `--final` stands for.
-    pub(crate) fn mode(&self) -> Option<(String, String)> {
-        self.final_rows.then(|| ("execution.runtime-mode".to_owned(), "batch".to_owned()))
+    /// The options of the job, with the one that `--final` stands for.
+    pub(crate) fn settings(&self) -> Settings {
+        let mut settings = self.settings.clone();
+        settings.set.extend(self.final_rows.then(|| ("execution.runtime-mode".to_owned(), "batch".to_owned())));
+        settings
     }
 
     /// Whether standard error has lines for people.

@@ -59,8 +59,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         _ => engine(output.clone()),
     };
     arguments.workers.into_iter().for_each(|workers| engine.set_workers(workers));
-    let mut settings = settings(&arguments.settings, &arguments.tables);
-    settings.set.extend(arguments.mode());
+    let settings = settings(&arguments.settings(), &arguments.tables);
     let planned = engine.plan(&sql, &settings).map_err(|e| Failure::planning(&e, &sql))?;
     for report in &planned.reports {
         output.line(report)?;
