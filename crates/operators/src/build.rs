@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 
 use crate::expand::Expand;
 use crate::filter::Filter;
+use crate::first_rows::FirstRows;
 use crate::group_aggregate::{self, GroupAggregate};
 use crate::not_null::NotNull;
 use crate::project::Project;
@@ -78,6 +79,11 @@ pub fn build_operator(
             let join = StreamJoin::new(spec, functions, options)?;
             let schema = Arc::clone(join.schema());
             (Box::new(join), schema)
+        }
+        OperatorSpec::Rank(spec) if !spec.updating => {
+            let first_rows = FirstRows::new(spec, options)?;
+            let schema = Arc::clone(first_rows.schema());
+            (Box::new(first_rows), schema)
         }
         OperatorSpec::Rank(spec) => {
             let rank = Rank::new(spec, options)?;

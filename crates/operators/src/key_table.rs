@@ -18,6 +18,7 @@ use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::datatypes::DataType;
 
 use self::bytes::BytesTable;
+pub(crate) use self::column::{Column, Other, Values};
 use self::columns::ColumnsTable;
 use self::words::WordTable;
 use crate::key_hash;
@@ -66,6 +67,8 @@ enum Table {
     /// No key column: one key.
     Unit,
     Words(WordTable),
+    /// With the key of each id, 0 for the null key.
+    WordsById(WordTable, Vec<u64>),
     Bytes(BytesTable),
     Columns(ColumnsTable),
 }
@@ -94,7 +97,11 @@ impl KeyTable {
 
     /// A table whose keys are [found by their ids](KeyTable::keys_of).
     pub(crate) fn by_id(types: Vec<DataType>) -> Result<Self> {
-        let table = if types.is_empty() { Table::Unit } else { Table::Columns(ColumnsTable::new(&types)?) };
+        let table = match types.as_slice() {
+            [] => Table::Unit,
+            [data_type] if key_hash::is_word(data_type) => Table::WordsById(WordTable::default(), Vec::new()),
+            types => Table::Columns(ColumnsTable::new(types)?),
+        };
         Ok(KeyTable { types, table, ids: Ids::default() })
     }
 
@@ -108,6 +115,7 @@ impl KeyTable {
         match &self.table {
             Table::Unit => 0,
             Table::Words(table) => table.size_bytes(),
+            Table::WordsById(table, keys) => table.size_bytes() + keys.capacity() * size_of::<u64>(),
             Table::Bytes(table) => table.size_bytes(),
             Table::Columns(table) => table.size_bytes(),
         }
@@ -126,6 +134,16 @@ impl KeyTable {
             Table::Words(table) => {
                 let words = words_of(&columns[0])?;
                 intern_all(table, |row| words[row], hashes, nulls, ids, out);
+            }
+            Table::WordsById(table, keys) => {
+                let words = words_of(&columns[0])?;
+                intern_all(table, |row| words[row], hashes, nulls, ids, out);
+                // New ids are given in order.
+                for (row, id) in out.iter().enumerate() {
+                    if *id == keys.len() {
+                        keys.push(if ids.null == Some(*id as u32) { 0 } else { words[row] });
+                    }
+                }
             }
             Table::Bytes(table) if columns[0].data_type() == &DataType::Utf8View => {
                 let strings = columns[0].as_string_view();
@@ -147,7 +165,7 @@ impl KeyTable {
                 out.clear();
                 out.resize(hashes.len(), if self.ids.len == 0 { MISSING } else { 0 });
             }
-            Table::Words(table) => {
+            Table::Words(table) | Table::WordsById(table, _) => {
                 let words = words_of(&columns[0])?;
                 lookup_all(table, |row| words[row], hashes, out);
             }
@@ -172,6 +190,7 @@ impl KeyTable {
         Ok(match &self.table {
             Table::Unit => Vec::new(),
             Table::Words(table) => vec![words_array(&table.keys(self.len()), self.nulls(), &self.types[0])?],
+            Table::WordsById(_, keys) => vec![words_array(keys, self.nulls(), &self.types[0])?],
             Table::Bytes(table) => vec![bytes_array(table, self.nulls(), &self.types[0])?],
             Table::Columns(table) => table.keys()?,
         })
@@ -182,6 +201,11 @@ impl KeyTable {
         match &self.table {
             Table::Unit => Ok(Vec::new()),
             Table::Columns(table) => table.keys_of(ids),
+            Table::WordsById(_, keys) => {
+                let words: Vec<u64> = ids.iter().map(|id| keys[*id]).collect();
+                let nulls = self.ids.null.map(|null| ids.iter().map(|id| *id != null as usize).collect());
+                Ok(vec![words_array(&words, nulls, &self.types[0])?])
+            }
             Table::Words(_) | Table::Bytes(_) => {
                 Err(Error::internal("the keys of this table are not found by their ids"))
             }
@@ -198,6 +222,7 @@ impl KeyTable {
         match &mut self.table {
             Table::Unit => {}
             Table::Words(table) => table.clear(),
+            Table::WordsById(table, keys) => (table.clear(), keys.clear()).0,
             Table::Bytes(table) => table.clear(),
             Table::Columns(table) => table.clear(),
         }

@@ -1,13 +1,12 @@
-//! The first rows of each partition, in an order: as an updating stream, or once, when the window of the partition ends.
+//! The first rows of each partition, in an order, of rows that may be taken back: any of them may be among the first ones one day, so all
+//! are kept. Rows that stay have `first_rows`.
 //!
 //! A row is kept as bytes that compare as the rows do (Arrow's row format): the columns of the order, then the others. So the order is one
-//! of whole rows, whichever came first, and the same after a restore. Of rows that stay, only the first ones of a partition can ever
-//! count, so a partition needs no more memory than these. With state on a local disk, a partition is in memory as a whole or not at all
-//! (`keyed_state::OnDisk`).
+//! of whole rows, whichever came first, and the same after a restore. With state on a local disk, a partition is in memory as a whole or
+//! not at all (`keyed_state::OnDisk`).
 
 mod on_disk;
 mod snapshot;
-mod windows;
 
 #[cfg(test)]
 mod tests;
@@ -16,18 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, RankSpec};
-use anabranch_model::{Error, EventTime, Result};
+use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 
-use self::windows::Windows;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, is_full, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
-use crate::{Dropped, Operator, Output, hash_keys};
+use crate::{Operator, Output, hash_keys};
 
 /// A row of a partition.
 type RowOf = (u32, Box<[u8]>);
@@ -39,8 +37,6 @@ pub(crate) struct Rank {
     keys: KeyTable,
     /// The rows of all partitions, each with the number of its copies.
     rows: BTreeMap<RowOf, i64>,
-    /// Of each partition of rows that stay, once it is full: the last row that counts.
-    last: Vec<Option<Box<[u8]>>>,
     /// Number of different rows of each partition.
     sizes: Vec<u32>,
     /// Number of partitions that have rows.
@@ -49,7 +45,6 @@ pub(crate) struct Rank {
     bytes: usize,
     changes: Changes,
     snapshots: Snapshots,
-    windows: Windows,
     bytes_max: usize,
     /// Where partitions are that do not fit into memory.
     disk: Option<OnDisk>,
@@ -102,19 +97,15 @@ impl Rank {
             converter,
             keys: KeyTable::by_id(key_types)?,
             rows: BTreeMap::new(),
-            last: Vec::new(),
             sizes: Vec::new(),
             live: 0,
             bytes: 0,
             changes: Changes::default(),
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
-            windows: Windows::default(),
             bytes_max: options.state_bytes,
             disk: None,
         };
-        if spec.window.is_none() {
-            rank.disk = OnDisk::new(&[rank.shape()], options)?;
-        }
+        rank.disk = OnDisk::new(&[rank.shape()], options)?;
         rank.note_for_disk();
         Ok(rank)
     }
@@ -168,29 +159,8 @@ impl Rank {
         }
     }
 
-    /// Rows that stay: those behind the first ones will never count.
-    fn prune(&mut self, group: u32, first: &First) {
-        if (first.len() as u64) < self.spec.limit {
-            return;
-        }
-        let Some(last) = first.last() else { return };
-        let behind: Vec<RowOf> = self
-            .rows
-            .range((group, last.clone())..)
-            .skip(1)
-            .take_while(|((of, _), _)| *of == group)
-            .map(|(row, _)| row.clone())
-            .collect();
-        for row in behind {
-            self.changes.add(&row);
-            self.set(row, |_| 0);
-        }
-        self.last[group as usize] = Some(last.clone());
-    }
-
     /// There may be new partitions.
     fn make_room(&mut self) {
-        self.last.resize(self.keys.len(), None);
         self.sizes.resize(self.keys.len(), 0);
     }
 
@@ -209,9 +179,7 @@ impl Rank {
             live.iter().zip(&ids).map(|(old, new)| Ok((narrow(*old)?, narrow(*new)?))).collect::<Result<_>>()?;
         let rows = std::mem::take(&mut self.rows).into_iter();
         self.rows = rows.filter_map(|((group, row), copies)| Some(((*places.get(&group)?, row), copies))).collect();
-        self.last = live.iter().map(|group| self.last[*group].take()).collect();
         self.sizes = live.iter().map(|group| self.sizes[*group]).collect();
-        self.windows.rename(&places);
         self.keys = keys;
         Ok(())
     }
@@ -220,7 +188,7 @@ impl Rank {
     fn size_bytes(&self) -> usize {
         // The nodes of the tree are about two thirds full.
         let row = 2 * size_of::<(RowOf, i64)>() + 16 + self.bytes / self.rows.len().max(1);
-        let groups = self.last.capacity() * (size_of::<Option<Box<[u8]>>>() + size_of::<u32>());
+        let groups = self.sizes.capacity() * size_of::<u32>();
         self.keys.size_bytes() + (self.rows.len() + self.changes.len()) * row + groups
     }
 }
@@ -244,35 +212,18 @@ impl Rank {
             return self.take_in(&batch.slice(half, batch.num_rows() - half), out);
         }
         let encoded = self.converter.convert_columns(values)?;
-        let weights = match self.spec.updating {
-            true => Some(batch.column(columns.len()).as_primitive::<Int64Type>().values()),
-            false => None,
-        };
+        let weights = batch.columns().get(columns.len()).and_then(|column| column.as_primitive_opt::<Int64Type>());
+        let weights = weights.ok_or_else(|| Error::internal("the weight of a row is not BIGINT"))?;
         let mut touched: BTreeMap<u32, First> = BTreeMap::new();
-        let on_time = self.on_time(keys, &ids)?;
-        for (row, id) in ids.into_iter().enumerate().filter(|(row, _)| on_time.as_ref().is_none_or(|rows| rows[*row])) {
-            let data = encoded.row(row).data();
-            if self.last[id].as_ref().is_some_and(|last| data >= &**last) {
-                continue;
-            }
+        for (row, id) in ids.into_iter().enumerate() {
             let group = narrow(id)?;
-            if let std::collections::btree_map::Entry::Vacant(entry) = touched.entry(group) {
-                entry.insert(First::new());
-                if self.spec.window.is_none() {
-                    let before = self.first(group);
-                    touched.insert(group, before);
-                }
-            }
-            self.add((group, data.into()), weights.map_or(1, |weights| weights[row]));
+            touched.entry(group).or_insert_with(|| self.first(group));
+            self.add((group, encoded.row(row).data().into()), weights.value(row));
         }
         let mut changed = Emitted::default();
         for (group, before) in touched {
             let after = self.first(group);
-            if !self.spec.updating {
-                self.prune(group, &after);
-            }
             match self.spec.number {
-                _ if self.spec.window.is_some() => {}
                 Some(_) => changed.add_numbered(group, before, after),
                 None => changed.add(group, &before, &after),
             }
@@ -300,19 +251,6 @@ impl Operator for Rank {
         self.disk.as_mut().map_or(Ok(()), OnDisk::work)
     }
 
-    fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        if self.spec.window.is_none() {
-            out.watermark(watermark);
-            return Ok(());
-        }
-        self.windows.begin_firing(watermark);
-        self.more(out).map(|_| ())
-    }
-
-    fn more(&mut self, out: &mut Output) -> Result<bool> {
-        self.go_on_firing(out)
-    }
-
     fn state_tables(&self) -> Vec<StateShape> {
         vec![self.shape()]
     }
@@ -327,11 +265,6 @@ impl Operator for Rank {
         self.take_up(rows)
     }
 
-    fn restored(&mut self, watermark: EventTime) -> Result<()> {
-        self.windows.reached(watermark);
-        Ok(())
-    }
-
     fn goes_on(&mut self) {
         self.snapshots.go_on(self.rows.len());
         self.changes.noted = true;
@@ -343,15 +276,11 @@ impl Operator for Rank {
         let Ok(former) = former.downcast::<Rank>() else {
             return Err(Error::internal("a rank cannot go on with the state of another kind of operator"));
         };
-        let Rank { keys, rows, last, sizes, live, bytes, changes, snapshots, disk, windows, .. } = *former;
-        (self.keys, self.rows, self.last, self.bytes) = (keys, rows, last, bytes);
-        (self.sizes, self.live, self.disk, self.windows) = (sizes, live, disk, windows);
+        let Rank { keys, rows, sizes, live, bytes, changes, snapshots, disk, .. } = *former;
+        (self.keys, self.rows, self.bytes) = (keys, rows, bytes);
+        (self.sizes, self.live, self.disk) = (sizes, live, disk);
         (self.changes, self.snapshots) = (changes, snapshots.succeed());
         Ok(())
-    }
-
-    fn take_dropped(&mut self) -> Dropped {
-        self.windows.take_dropped()
     }
 }
 
@@ -424,9 +353,7 @@ impl Rank {
             if self.spec.number.is_some() {
                 columns.push(Arc::new(Int64Array::from(numbers[piece.clone()].to_vec())));
             }
-            if self.spec.window.is_none() {
-                columns.push(Arc::new(Int64Array::from(weights[piece.clone()].to_vec())));
-            }
+            columns.push(Arc::new(Int64Array::from(weights[piece.clone()].to_vec())));
             let options = RecordBatchOptions::new().with_row_count(Some(piece.len()));
             out.batch(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?);
         }

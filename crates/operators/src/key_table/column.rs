@@ -1,11 +1,13 @@
-//! One column of the keys in a table.
+//! One column of keys, or of other rows that are kept by their numbers.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
-use arrow::compute::cast;
+use arrow::compute::{SortOptions, cast};
 use arrow::datatypes::DataType;
 use arrow::row::{Row, RowConverter, Rows, SortField};
 
@@ -18,16 +20,18 @@ const INLINE: usize = 12;
 const HEAD: u128 = u64::MAX as u128;
 
 /// A column of keys, by id.
-pub(super) struct Column {
+pub(crate) struct Column {
     data_type: DataType,
     keys: Keys,
     nulls: Nulls,
+    /// How its values are ordered.
+    options: SortOptions,
 }
 
 enum Keys {
     /// Types of one machine word.
     Words(Vec<u64>),
-    /// Strings as views; `data` holds those that are too long for theirs.
+    /// Strings as views; `data` holds those that are too long for theirs. The high half of such a view is the place in `data`.
     Texts { views: Vec<u128>, data: Vec<u8> },
     /// Other types, as Arrow's row format encodes them, with nulls.
     Encoded { converter: Box<RowConverter>, ends: Vec<usize>, data: Vec<u8> },
@@ -41,10 +45,30 @@ struct Nulls {
 }
 
 /// The column of a batch, in the form of the column of keys.
-pub(super) enum Values<'a> {
+pub(crate) enum Values<'a> {
     Words(Cow<'a, [u64]>, Option<&'a NullBuffer>),
     Texts(Cow<'a, StringViewArray>),
     Encoded(Rows),
+}
+
+impl Values<'_> {
+    fn is_null(&self, row: usize) -> bool {
+        match self {
+            Values::Words(_, nulls) => nulls.is_some_and(|nulls| nulls.is_null(row)),
+            Values::Texts(texts) => texts.is_null(row),
+            // The encoding says it.
+            Values::Encoded(_) => false,
+        }
+    }
+}
+
+/// What a row of a batch is compared with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Other {
+    /// The key with this id.
+    Kept(usize),
+    /// Another row of the batch.
+    Row(usize),
 }
 
 impl Nulls {
@@ -75,20 +99,26 @@ impl Drop for Column {
 impl Column {
     /// An empty column of keys. A type that has no encoding is an error.
     pub(super) fn new(data_type: &DataType) -> Result<Column> {
+        Column::ordered(data_type, SortOptions::default())
+    }
+
+    /// An empty column of values in an order. A type that has no encoding is an error.
+    pub(crate) fn ordered(data_type: &DataType, options: SortOptions) -> Result<Column> {
         let keys = match data_type {
             _ if key_hash::is_word(data_type) => Keys::Words(Vec::new()),
             DataType::Utf8View | DataType::Utf8 => Keys::Texts { views: Vec::new(), data: Vec::new() },
             _ => {
-                let converter = RowConverter::new(vec![SortField::new(data_type.clone())]).map_err(|e| {
+                let field = SortField::new_with_options(data_type.clone(), options);
+                let converter = RowConverter::new(vec![field]).map_err(|e| {
                     Error::user(format!("these columns cannot be keys: {e}")).remedy("cast them to strings or numbers")
                 })?;
                 Keys::Encoded { converter: Box::new(converter), ends: Vec::new(), data: Vec::new() }
             }
         };
-        Ok(Column { data_type: data_type.clone(), keys, nulls: Nulls::default() })
+        Ok(Column { data_type: data_type.clone(), keys, nulls: Nulls::default(), options })
     }
 
-    pub(super) fn size_bytes(&self) -> usize {
+    pub(crate) fn size_bytes(&self) -> usize {
         let keys = match &self.keys {
             Keys::Words(words) => words.capacity() * size_of::<u64>(),
             Keys::Texts { views, data } => views.capacity() * size_of::<u128>() + data.capacity(),
@@ -109,7 +139,7 @@ impl Column {
     }
 
     /// A column of a batch in the form of this one.
-    pub(super) fn values<'a>(&self, column: &'a ArrayRef) -> Result<Values<'a>> {
+    pub(crate) fn values<'a>(&self, column: &'a ArrayRef) -> Result<Values<'a>> {
         Ok(match &self.keys {
             Keys::Words(_) => {
                 let words = key_hash::words(column)
@@ -129,7 +159,7 @@ impl Column {
     }
 
     /// Adds the keys of these rows.
-    pub(super) fn append(&mut self, values: &Values<'_>, rows: &[usize]) -> Result<()> {
+    pub(crate) fn append(&mut self, values: &Values<'_>, rows: &[usize]) -> Result<()> {
         match (&mut self.keys, values) {
             (Keys::Words(words), Values::Words(values, nulls)) => {
                 for row in rows {
@@ -146,7 +176,7 @@ impl Column {
                         views.push(0);
                         continue;
                     }
-                    views.push(stored(values.views()[*row], values.value(*row).as_bytes(), data)?);
+                    views.push(kept(values.views()[*row], values.value(*row).as_bytes(), data));
                 }
             }
             (Keys::Encoded { ends, data, .. }, Values::Encoded(values)) => {
@@ -160,12 +190,12 @@ impl Column {
         Ok(())
     }
 
-    /// Adds to `differing` the rows whose value is not that of the key `id_of` row. An id that no key has is equal.
+    /// Adds to `differing` those of the rows whose value is not that of the key `id_of` row. An id that no key has is equal.
     pub(super) fn compare(
         &self,
         values: &Values<'_>,
         id_of: impl Fn(usize) -> usize,
-        rows: usize,
+        rows: impl Iterator<Item = usize> + Clone,
         differing: &mut Vec<usize>,
     ) {
         match (&self.keys, values) {
@@ -210,6 +240,78 @@ impl Column {
         }
     }
 
+    /// How the value of a row of a batch compares with another one.
+    pub(crate) fn order(&self, values: &Values<'_>, row: usize, other: Other) -> Ordering {
+        let other_is_null = match other {
+            Other::Kept(id) => self.nulls.contains(id),
+            Other::Row(other) => values.is_null(other),
+        };
+        let null = if self.options.nulls_first { Ordering::Less } else { Ordering::Greater };
+        match (values.is_null(row), other_is_null) {
+            (true, true) => return Ordering::Equal,
+            (true, false) => return null,
+            (false, true) => return null.reverse(),
+            (false, false) => {}
+        }
+        let ascending = match (&self.keys, values) {
+            (Keys::Words(words), Values::Words(values, _)) => {
+                let other = match other {
+                    Other::Kept(id) => words[id],
+                    Other::Row(other) => values[other],
+                };
+                self.in_order(values[row]).cmp(&self.in_order(other))
+            }
+            (Keys::Texts { views, data }, Values::Texts(values)) => {
+                let text = values.value(row).as_bytes();
+                match other {
+                    Other::Kept(id) => with_text(views[id], data, |other| text.cmp(other)),
+                    Other::Row(other) => text.cmp(values.value(other).as_bytes()),
+                }
+            }
+            (Keys::Encoded { ends, data, .. }, Values::Encoded(values)) => {
+                let other = match other {
+                    Other::Kept(id) => encoded(ends, data, id),
+                    Other::Row(other) => values.row(other).data(),
+                };
+                return values.row(row).data().cmp(other);
+            }
+            _ => Ordering::Equal,
+        };
+        if self.options.descending { ascending.reverse() } else { ascending }
+    }
+
+    /// A number for each row of a batch: rows with different ones are ordered as they are. Rows with the same may be different.
+    pub(crate) fn prefixes(&self, values: &Values<'_>, rows: usize) -> Vec<u64> {
+        let null = if self.options.nulls_first { 0 } else { u64::MAX };
+        let directed = |number: u64| if self.options.descending { !number } else { number };
+        let unless_null = |row: usize, number: &dyn Fn() -> u64| match values.is_null(row) {
+            true => null,
+            false => directed(number()),
+        };
+        match values {
+            Values::Words(words, None) => words.iter().map(|word| directed(self.in_order(*word))).collect(),
+            Values::Words(words, Some(_)) => {
+                (0..rows).map(|row| unless_null(row, &|| self.in_order(words[row]))).collect()
+            }
+            Values::Texts(texts) => {
+                (0..rows).map(|row| unless_null(row, &|| first_bytes(texts.value(row).as_bytes()))).collect()
+            }
+            Values::Encoded(encoded) => (0..rows).map(|row| first_bytes(encoded.row(row).data())).collect(),
+        }
+    }
+
+    /// A word as a number that is ordered as the values are.
+    #[inline(always)]
+    fn in_order(&self, word: u64) -> u64 {
+        const SIGN: u64 = 1 << 63;
+        match self.data_type {
+            DataType::UInt64 | DataType::UInt32 => word,
+            // Those below zero are in reverse order.
+            DataType::Float64 if word & SIGN != 0 => !word,
+            _ => word ^ SIGN,
+        }
+    }
+
     fn len(&self) -> usize {
         match &self.keys {
             Keys::Words(words) => words.len(),
@@ -219,7 +321,7 @@ impl Column {
     }
 
     /// The keys of these ids as an array.
-    pub(super) fn array_of(&self, ids: &[usize]) -> Result<ArrayRef> {
+    pub(crate) fn array_of(&self, ids: &[usize]) -> Result<ArrayRef> {
         let nulls: Option<NullBuffer> =
             (!self.nulls.flags.is_empty()).then(|| ids.iter().map(|id| !self.nulls.contains(*id)).collect());
         Ok(match &self.keys {
@@ -227,20 +329,7 @@ impl Column {
                 let words: Vec<u64> = ids.iter().map(|id| words[*id]).collect();
                 words_array(&words, nulls, &self.data_type)?
             }
-            Keys::Texts { views, data } => {
-                let mut texts = Vec::new();
-                let view = |id: &usize| {
-                    let view = views[*id];
-                    let len = view as u32 as usize;
-                    if len <= INLINE {
-                        return Ok(view);
-                    }
-                    let start = (view >> 96) as usize;
-                    stored(view, &data[start..start + len], &mut texts)
-                };
-                let views = ids.iter().map(view).collect::<Result<Vec<_>>>()?;
-                texts_array(views, Buffer::from_vec(texts), nulls, &self.data_type)?
-            }
+            Keys::Texts { views, data } => texts_of(ids.iter().map(|id| views[*id]), data, nulls, &self.data_type)?,
             Keys::Encoded { converter, ends, data } => {
                 let parser = converter.parser();
                 decoded(converter, ids.iter().map(|id| parser.parse(encoded(ends, data, *id))))?
@@ -253,9 +342,13 @@ impl Column {
         let nulls = self.nulls.buffer(self.len());
         Ok(match &self.keys {
             Keys::Words(words) => words_array(words, nulls, &self.data_type)?,
-            Keys::Texts { views, data } => {
-                texts_array(views.clone(), Buffer::from_slice_ref(data), nulls, &self.data_type)?
-            }
+            Keys::Texts { views, data } => match u32::try_from(data.len()) {
+                Ok(_) => {
+                    let placed = views.iter().map(|view| placed(*view, start_of(*view))).collect();
+                    texts_array(placed, Buffer::from_slice_ref(data), nulls, &self.data_type)?
+                }
+                Err(_) => texts_of(views.iter().copied(), data, nulls, &self.data_type)?,
+            },
             Keys::Encoded { converter, ends, data } => {
                 let parser = converter.parser();
                 decoded(converter, (0..ends.len()).map(|id| parser.parse(encoded(ends, data, id))))?
@@ -268,15 +361,74 @@ fn some_nulls(array: &dyn Array) -> Option<&NullBuffer> {
     array.nulls().filter(|nulls| nulls.null_count() > 0)
 }
 
+/// The texts of kept views as an array, with the bytes of the long ones.
+fn texts_of(
+    kept: impl Iterator<Item = u128> + Clone,
+    data: &[u8],
+    nulls: Option<NullBuffer>,
+    data_type: &DataType,
+) -> Result<ArrayRef> {
+    let long = kept.clone().map(|view| view as u32 as usize).filter(|len| *len > INLINE).sum::<usize>();
+    if u32::try_from(long).is_err() {
+        return Err(Error::user("texts that are needed at once exceed 4 GiB")
+            .remedy("use shorter texts, or let the state be on disk: 'state-backend' = 'disk'"));
+    }
+    let mut bytes = Vec::with_capacity(long);
+    let views = kept.map(|view| {
+        let offset = bytes.len();
+        if view as u32 as usize > INLINE {
+            bytes.extend_from_slice(&data[start_of(view)..][..view as u32 as usize]);
+        }
+        placed(view, offset)
+    });
+    let views = views.collect::<Vec<_>>();
+    texts_array(views, Buffer::from_vec(bytes), nulls, data_type)
+}
+
+/// The view of an array for a kept one, whose text is at this place in the only buffer if it is long.
+#[inline(always)]
+fn placed(view: u128, offset: usize) -> u128 {
+    if view as u32 as usize <= INLINE { view } else { (view & HEAD) | (offset as u128) << 96 }
+}
+
+/// Texts as an array. The views are those of kept texts, with the places of the long ones in `data`.
 fn texts_array(views: Vec<u128>, data: Buffer, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
     let buffers = if data.is_empty() { Vec::new() } else { vec![data] };
-    let texts: ArrayRef = std::sync::Arc::new(StringViewArray::try_new(ScalarBuffer::from(views), buffers, nulls)?);
-    Ok(cast(&texts, data_type)?)
+    // SAFETY: each view is that of a valid array, with the place of its bytes in the one buffer: length and first bytes agree with them,
+    // short ones are padded with zeros, and all of them are UTF-8 because they were copied from a valid array.
+    let texts: ArrayRef =
+        Arc::new(unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), buffers, nulls) });
+    match data_type {
+        DataType::Utf8View => Ok(texts),
+        other => Ok(cast(&texts, other)?),
+    }
+}
+
+/// The text of a kept view.
+fn with_text<R>(view: u128, data: &[u8], then: impl FnOnce(&[u8]) -> R) -> R {
+    match view as u32 as usize {
+        len if len <= INLINE => then(&view.to_le_bytes()[4..4 + len]),
+        len => then(&data[start_of(view)..][..len]),
+    }
+}
+
+/// Where the bytes of a long text begin.
+#[inline(always)]
+fn start_of(view: u128) -> usize {
+    (view >> 64) as usize
 }
 
 fn decoded<'a>(converter: &RowConverter, rows: impl Iterator<Item = Row<'a>>) -> Result<ArrayRef> {
     let mut columns = converter.convert_rows(rows)?;
     columns.pop().ok_or_else(|| Error::internal("a row without its column"))
+}
+
+/// The first eight bytes as a number; bytes that are missing are zero.
+fn first_bytes(bytes: &[u8]) -> u64 {
+    let mut first = [0; 8];
+    let len = bytes.len().min(8);
+    first[..len].copy_from_slice(&bytes[..len]);
+    u64::from_be_bytes(first)
 }
 
 /// The encoding of the key `id`.
@@ -287,24 +439,21 @@ fn encoded<'a>(ends: &[usize], data: &'a [u8], id: usize) -> &'a [u8] {
 
 /// Adds the rows that are not equal. Most batches have none: whether there is any is found without a branch per row.
 #[inline(always)]
-fn differ(rows: usize, differing: &mut Vec<usize>, equal: impl Fn(usize) -> bool) {
-    if !(0..rows).fold(true, |all, row| all & equal(row)) {
-        differing.extend((0..rows).filter(|row| !equal(*row)));
+fn differ(rows: impl Iterator<Item = usize> + Clone, differing: &mut Vec<usize>, equal: impl Fn(usize) -> bool) {
+    if !rows.clone().fold(true, |all, row| all & equal(row)) {
+        differing.extend(rows.filter(|row| !equal(*row)));
     }
 }
 
 /// The view of a key, whose text goes to `data` if it is long.
-fn stored(view: u128, text: &[u8], data: &mut Vec<u8>) -> Result<u128> {
+#[inline(always)]
+fn kept(view: u128, text: &[u8], data: &mut Vec<u8>) -> u128 {
     if text.len() <= INLINE {
-        return Ok(view);
+        return view;
     }
-    let offset = u32::try_from(data.len()).ok().filter(|offset| offset.checked_add(text.len() as u32).is_some());
-    let offset = offset.ok_or_else(|| {
-        Error::user("the keys of one window exceed 4 GiB")
-            .remedy("use shorter keys, or let the state be on disk: 'state-backend' = 'disk'")
-    })?;
+    let start = data.len();
     data.extend_from_slice(text);
-    Ok((view & HEAD) | u128::from(offset) << 96)
+    (view & HEAD) | (start as u128) << 64
 }
 
 /// Whether the text of a row, whose view is `other`, is that of a key.
@@ -314,6 +463,6 @@ fn same_text(view: u128, data: &[u8], other: u128, values: &StringViewArray, row
     if len <= INLINE {
         return view == other;
     }
-    let start = (view >> 96) as usize;
+    let start = start_of(view);
     (view ^ other) & HEAD == 0 && data[start..start + len] == *values.value(row).as_bytes()
 }

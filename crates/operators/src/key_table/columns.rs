@@ -10,14 +10,15 @@ use super::{Ids, MISSING, PREFETCH_DISTANCE, prefetch};
 /// Linear probing over slots of hash and id; the keys are stored column by column.
 ///
 /// A batch is mapped in two steps. First each row takes the first key that has its hash. Then each column is compared,
-/// in one pass, with the keys that its rows have taken. Rows whose key differs, though its hash is equal, are mapped one
-/// by one.
+/// in one pass, with the keys that its rows have taken, unless these are their own. Rows whose key differs, though its hash is equal, are
+/// mapped one by one.
 pub(super) struct ColumnsTable {
     slots: Vec<Slot>,
     used: usize,
     columns: Vec<Column>,
-    /// Rows of the batch with new keys.
+    /// Rows of the batch with new keys, and the others.
     new: Vec<usize>,
+    old: Vec<usize>,
     differing: Vec<usize>,
 }
 
@@ -38,6 +39,7 @@ impl ColumnsTable {
             used: 0,
             columns: types.iter().map(Column::new).collect::<Result<_>>()?,
             new: Vec::new(),
+            old: Vec::new(),
             differing: Vec::new(),
         })
     }
@@ -73,11 +75,15 @@ impl ColumnsTable {
         let values = self.values(columns)?;
         out.clear();
         self.new.clear();
+        self.old.clear();
         for (row, hash) in hashes.iter().enumerate() {
             self.prefetch(hashes, row);
             let found = self.next_with(*hash, *hash as usize);
             out.push(match found {
-                Ok((_, id)) => id as usize,
+                Ok((_, id)) => {
+                    self.old.push(row);
+                    id as usize
+                }
                 Err(free) => {
                     self.new.push(row);
                     self.insert(free, *hash, ids) as usize
@@ -88,7 +94,10 @@ impl ColumnsTable {
             column.append(values, &self.new)?;
         }
         let mut differing = std::mem::take(&mut self.differing);
-        self.compare(&values, |row| out[row], hashes.len(), &mut differing);
+        match self.new.is_empty() {
+            true => self.compare(&values, |row| out[row], &(0..hashes.len()), &mut differing),
+            false => self.compare(&values, |row| out[row], &self.old.iter().copied(), &mut differing),
+        }
         for row in &differing {
             out[*row] = match self.find_exactly(&values, *row, hashes[*row]) {
                 Ok(id) => id as usize,
@@ -113,7 +122,7 @@ impl ColumnsTable {
             self.next_with(*hash, *hash as usize).map_or(MISSING, |(_, id)| id)
         }));
         let mut differing = Vec::new();
-        self.compare(&values, |row| out[row] as usize, hashes.len(), &mut differing);
+        self.compare(&values, |row| out[row] as usize, &(0..hashes.len()), &mut differing);
         for row in differing {
             out[row] = self.find_exactly(&values, row, hashes[row]).unwrap_or(MISSING);
         }
@@ -125,10 +134,16 @@ impl ColumnsTable {
     }
 
     /// Collects the rows whose key is not that of the id `id_of` row, in order. A row without an id does not differ.
-    fn compare(&self, values: &[Values<'_>], id_of: impl Fn(usize) -> usize, rows: usize, differing: &mut Vec<usize>) {
+    fn compare(
+        &self,
+        values: &[Values<'_>],
+        id_of: impl Fn(usize) -> usize,
+        rows: &(impl Iterator<Item = usize> + Clone),
+        differing: &mut Vec<usize>,
+    ) {
         differing.clear();
         for (column, values) in self.columns.iter().zip(values) {
-            column.compare(values, &id_of, rows, differing);
+            column.compare(values, &id_of, rows.clone(), differing);
         }
         if !differing.is_empty() {
             differing.sort_unstable();

@@ -22,7 +22,7 @@ fn texts_of(columns: &[ArrayRef], rows: usize) -> Vec<String> {
 /// Interns several batches and compares ids, lookups and emitted keys with a map from text to id.
 fn check(name: &str, mut batch: impl FnMut(&mut Rng) -> Vec<ArrayRef>) {
     let mut rng = Rng::new(7);
-    let mut table: Option<KeyTable> = None;
+    let (mut table, mut by_id): (Option<KeyTable>, Option<KeyTable>) = (None, None);
     let mut oracle: BTreeMap<String, usize> = BTreeMap::new();
     let (mut hashes, mut ids, mut found) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..6 {
@@ -41,6 +41,17 @@ fn check(name: &str, mut batch: impl FnMut(&mut Rng) -> Vec<ArrayRef>) {
             let null = text.split('|').any(|t| t == "∅");
             assert_eq!(found[row], if null { MISSING } else { expected as u32 }, "{name} lookup {text}");
         }
+        let types = || columns.iter().map(|c| c.data_type().clone()).collect();
+        let by_id = by_id.get_or_insert_with(|| KeyTable::by_id(types()).expect("types"));
+        let expected = ids.clone();
+        by_id.intern(&columns, &hashes, &mut ids).expect("intern");
+        assert_eq!(ids, expected, "{name} by id");
+        let keys = by_id.keys_of(&ids).expect("keys");
+        assert_eq!(texts_of(&keys, rows), texts_of(&columns, rows), "{name} by id");
+        assert_eq!(
+            texts_of(&by_id.keys().expect("keys"), oracle.len()),
+            texts_of(&table.keys().expect("keys"), oracle.len())
+        );
         assert_eq!(table.len(), oracle.len());
         let keys = texts_of(&table.keys().expect("keys"), oracle.len());
         assert!(keys.iter().enumerate().all(|(id, key)| oracle[key] == id), "{name}: {keys:?}");

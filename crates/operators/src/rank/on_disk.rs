@@ -34,8 +34,7 @@ impl Rank {
         let types = self.spec.schema.fields().iter().take(self.spec.keys).map(|field| field.data_type().clone());
         self.keys = KeyTable::by_id(types.collect())?;
         self.rows.clear();
-        (self.last, self.sizes) = (Vec::new(), Vec::new());
-        (self.live, self.bytes) = (0, 0);
+        (self.sizes, self.live, self.bytes) = (Vec::new(), 0, 0);
         self.note_for_disk();
         Ok(())
     }

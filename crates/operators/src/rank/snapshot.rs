@@ -4,19 +4,15 @@ use std::sync::Arc;
 
 use anabranch_model::Result;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use arrow::datatypes::{Field, Schema};
 
 use super::{Rank, RowOf};
-use crate::hash_keys;
-use crate::keyed_state::{Part, check_columns, narrow, number, numbers};
+use crate::keyed_state::{Part, check_columns, narrow, numbers};
 use crate::operator::{StateChange, StateShape};
+use crate::{first_rows, hash_keys};
 
 impl Rank {
     pub(super) fn shape(&self) -> StateShape {
-        let own = ["$weight", "$snapshot"].map(number);
-        let fields: Vec<Field> =
-            self.spec.schema.fields().iter().map(|field| field.as_ref().clone()).chain(own).collect();
-        StateShape { table: String::new(), schema: Arc::new(Schema::new(fields)), keys: 0..self.spec.keys, pane: None }
+        first_rows::shape(&self.spec)
     }
 
     pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
@@ -75,7 +71,6 @@ impl Rank {
         hash_keys(keys, rows.num_rows(), &mut hashes)?;
         self.keys.intern(keys, &hashes, &mut ids)?;
         self.make_room();
-        self.opened(keys, &ids)?;
         let encoded = self.converter.convert_columns(values)?;
         let row = |(row, id): (usize, usize)| Ok((narrow(id)?, encoded.row(row).data().into()));
         Ok((ids.into_iter().enumerate().map(row).collect::<Result<_>>()?, numbers(own, 0)?))

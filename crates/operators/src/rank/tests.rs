@@ -1,16 +1,14 @@
-//! First rows against those of all rows so far, sorted anew: with rows that are taken back, snapshots, and restored operators.
+//! First rows against those of all rows so far, sorted anew: with rows that stay or are taken back, snapshots, and restored operators.
 
-mod windows;
-
-use anabranch_dataflow::{Ordering, WEIGHT, weight_field};
+use anabranch_dataflow::{OperatorSpec, Ordering, WEIGHT, weight_field};
 use anabranch_model::Rng;
 use arrow::array::StringViewArray;
 use arrow::datatypes::{Field, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::*;
-use crate::Element;
 use crate::keyed_state::files::{Files, options};
+use crate::{Element, Functions, build_operator};
 
 /// A row: key, number that is ordered, text.
 type Row = (Option<i64>, Option<i64>, &'static str);
@@ -26,15 +24,22 @@ struct Way {
     numbered: bool,
 }
 
-fn operator(way: Way) -> Rank {
+fn operator(way: Way) -> Box<dyn Operator> {
     on(way, None)
 }
 
 /// Beyond so many bytes, state is on disk.
-fn on(way: Way, disk_bytes: Option<usize>) -> Rank {
+fn on(way: Way, disk_bytes: Option<usize>) -> Box<dyn Operator> {
+    let spec = OperatorSpec::Rank(spec(way));
+    build_operator(&spec, &Arc::new(Schema::empty()), &options(disk_bytes), &Functions::default())
+        .expect("an operator")
+        .0
+}
+
+fn spec(way: Way) -> RankSpec {
     let field = |name: &str, of| Field::new(name, of, true);
     let fields = vec![field("k", DataType::Int64), field("n", DataType::Int64), field("t", DataType::Utf8View)];
-    let spec = RankSpec {
+    RankSpec {
         keys: 1,
         order: vec![Ordering { descending: way.descending, nulls_first: way.nulls_first }],
         limit: way.limit,
@@ -43,8 +48,7 @@ fn on(way: Way, disk_bytes: Option<usize>) -> Rank {
         output: vec![0, 2, 1],
         number: way.numbered.then(|| "number".to_owned()),
         window: None,
-    };
-    Rank::new(&spec, &options(disk_bytes)).expect("an operator")
+    }
 }
 
 fn batch(rows: &[(Row, i64)], updating: bool) -> RecordBatch {
@@ -122,13 +126,13 @@ fn run(seed: u64, disk_bytes: Option<usize>) {
     for _ in 0..60 {
         match below(9) {
             0 => {
-                files.take(&mut now, below(2) == 0);
+                files.take(&mut *now, below(2) == 0);
                 then = (rows.clone(), integral.clone());
             }
             1 if !files.is_empty() => {
                 now = on(way, disk_bytes);
                 let goes_on = below(2) == 0;
-                files.restore(&mut now, goes_on, &mut below);
+                files.restore(&mut *now, goes_on, &mut below);
                 (rows, integral) = then.clone();
             }
             _ => {
@@ -161,21 +165,6 @@ fn the_integral_of_the_output_is_the_first_rows_of_the_integral_of_the_input() {
 #[test]
 fn partitions_on_disk_have_the_same_first_rows() {
     (1..=60).for_each(|seed| run(seed, Some([1_000, 8_000, 1 << 30][seed as usize % 3])));
-}
-
-#[test]
-fn rows_that_stay_need_no_more_memory_than_the_first_ones() {
-    let way = Way { limit: 3, descending: true, nulls_first: true, updating: false, numbered: false };
-    let (mut rank, mut out) = (operator(way), Output::default());
-    for number in 0..5000 {
-        rank.batch(batch(&[((Some(number % 7), Some(number), "a"), 1)], false), &mut out).expect("a batch");
-        out.drain().for_each(drop);
-        if number % 100 == 0 {
-            rank.snapshot(false).expect("a snapshot");
-        }
-    }
-    assert_eq!(rank.rows.len(), 21);
-    assert!(rank.size_bytes() < 1 << 16, "{} bytes", rank.size_bytes());
 }
 
 #[test]
@@ -218,7 +207,8 @@ fn the_last_row_of_a_partition_is_the_first_in_order() {
 #[test]
 fn partitions_without_rows_take_no_memory() {
     let way = Way { limit: 2, descending: true, nulls_first: true, updating: true, numbered: false };
-    let (mut rank, mut out) = (operator(way), Output::default());
+    let mut rank = Rank::new(&spec(way), &options(None)).expect("an operator");
+    let mut out = Output::default();
     for key in 0..3000 {
         let row = (Some(key), Some(key), "a");
         for weight in [1, -1] {

@@ -1,11 +1,11 @@
 //! Partitions of windows: their first rows are emitted when the watermark passes the window's end, and forgotten.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use anabranch_model::{EventTime, Result};
 use arrow::array::{Array, ArrayRef};
 
-use super::{Emitted, Rank, RowOf};
+use super::{Emitted, FirstRows};
 use crate::event_time::event_times;
 use crate::keyed_state::narrow;
 use crate::operator::RESULT_ROWS;
@@ -39,9 +39,10 @@ impl Windows {
     }
 
     /// Partitions have other numbers. Those without one have no rows.
-    pub(super) fn rename(&mut self, places: &BTreeMap<u32, u32>) {
+    pub(super) fn rename(&mut self, places: &[u32]) {
         let open = std::mem::take(&mut self.open).into_iter();
-        self.open = open.filter_map(|(last, group)| Some((last, *places.get(&group)?))).collect();
+        let renamed = open.map(|(last, group)| (last, places[group as usize]));
+        self.open = renamed.filter(|(_, group)| *group != u32::MAX).collect();
     }
 
     pub(super) fn take_dropped(&mut self) -> Dropped {
@@ -49,7 +50,7 @@ impl Windows {
     }
 }
 
-impl Rank {
+impl FirstRows {
     /// Which rows belong to windows that have not fired; their partitions are open. `None`: there are no windows.
     pub(super) fn on_time(&mut self, keys: &[ArrayRef], groups: &[usize]) -> Result<Option<Vec<bool>>> {
         let Some(window) = self.spec.window else { return Ok(None) };
@@ -62,6 +63,7 @@ impl Rank {
             match (is_null, is_late) {
                 (true, _) => dropped.rows_without_event_time += 1,
                 (_, true) => dropped.late_rows += 1,
+                _ if self.partitions[*group].rows > 0 => {}
                 _ => _ = open.insert((*last, narrow(*group)?)),
             }
         }
@@ -81,36 +83,26 @@ impl Rank {
     pub(super) fn go_on_firing(&mut self, out: &mut Output) -> Result<bool> {
         let Some(to) = self.windows.firing else { return Ok(false) };
         let mut emitted = Emitted::default();
-        while emitted.rows.len() < RESULT_ROWS
+        while emitted.len() < RESULT_ROWS
             && let Some((last, group)) = self.windows.open.first().copied().filter(|(last, _)| *last <= to)
         {
             self.windows.open.remove(&(last, group));
-            for (place, row) in self.first(group).into_iter().enumerate() {
-                emitted.push(group, row, place + 1, 1);
+            let partition = std::mem::take(&mut self.partitions[group as usize]);
+            self.partition_bytes -= partition.size_bytes();
+            self.live -= usize::from(partition.rows > 0);
+            self.live_rows -= partition.entries().len();
+            emitted.add_all(group as usize, partition.entries())?;
+            for entry in partition.entries() {
+                self.copies[entry.kept()] = 0;
+                self.changes.add(entry.kept());
             }
-            self.forget(group);
         }
         self.emit(&emitted, out)?;
-        if emitted.rows.is_empty() {
+        if emitted.len() == 0 {
             (self.windows.watermark, self.windows.firing) = (to, None);
-            if !self.changes.noted {
-                self.remove_dead()?;
-            }
+            self.remove_dead()?;
             out.watermark(EventTime(to));
         }
         Ok(true)
-    }
-
-    /// Removes the rows of a partition.
-    fn forget(&mut self, group: u32) {
-        let all = self.rows.range((group, Box::default())..).take_while(|((of, _), _)| *of == group);
-        let all: Vec<RowOf> = all.map(|(row, _)| row.clone()).collect();
-        for row in all {
-            if self.changes.noted {
-                self.changes.rows.insert(row.clone());
-            }
-            self.set(row, |_| 0);
-        }
-        self.last[group as usize] = None;
     }
 }

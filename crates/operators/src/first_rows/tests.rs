@@ -1,10 +1,15 @@
-//! First rows of windows: once, when the window ends, and then nothing of it is left.
+//! First rows of windows: once, when the window ends, and then nothing of it is left. Others are tested with those that are taken back.
 
-use arrow::array::TimestampMillisecondArray;
-use arrow::datatypes::{DataType, TimeUnit};
+use std::collections::BTreeMap;
+
+use anabranch_dataflow::Ordering;
+use anabranch_model::Rng;
+use arrow::array::{AsArray, Int64Array, StringViewArray, TimestampMillisecondArray};
+use arrow::datatypes::{Field, Int64Type, Schema, TimeUnit};
 
 use super::*;
-use crate::Dropped;
+use crate::Element;
+use crate::keyed_state::files::options;
 
 /// A row: key, last instant of its window, number.
 type WindowRow = (i64, Option<i64>, i64);
@@ -16,7 +21,7 @@ fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![field("k", DataType::Int64), field("w", TIME), field("n", DataType::Int64)]))
 }
 
-fn operator(limit: u64) -> Rank {
+fn operator(limit: u64) -> FirstRows {
     let spec = RankSpec {
         keys: 2,
         order: vec![Ordering { descending: true, nulls_first: true }],
@@ -29,10 +34,10 @@ fn operator(limit: u64) -> Rank {
     };
     let mut options = JobOptions::default();
     options.thresholds.snapshot_changed_rows = 8;
-    Rank::new(&spec, &options).expect("an operator")
+    FirstRows::new(&spec, &options).expect("an operator")
 }
 
-fn feed(rank: &mut Rank, rows: &[WindowRow]) {
+fn feed(rank: &mut FirstRows, rows: &[WindowRow]) {
     let columns: Vec<ArrayRef> = vec![
         Arc::new(rows.iter().map(|row| row.0).collect::<Int64Array>()),
         Arc::new(rows.iter().map(|row| row.1).collect::<TimestampMillisecondArray>()),
@@ -44,7 +49,7 @@ fn feed(rank: &mut Rank, rows: &[WindowRow]) {
 }
 
 /// Last instant of the window, key, number of the row, value.
-fn fire(rank: &mut Rank, watermark: i64) -> Vec<[i64; 4]> {
+fn fire(rank: &mut FirstRows, watermark: i64) -> Vec<[i64; 4]> {
     let (mut out, mut found, mut passed) = (Output::default(), Vec::new(), false);
     rank.watermark(EventTime(watermark), &mut out).expect("a watermark");
     while rank.more(&mut out).expect("more") {}
@@ -125,7 +130,7 @@ fn run(seed: u64) {
     found.extend(fire(&mut rank, i64::MAX));
     found.sort_unstable();
     assert_eq!(found, expected(&all, limit), "seed {seed}, the first {limit}");
-    assert!(rank.rows.is_empty() && rank.live == 0, "state is left over");
+    assert!(rank.live_rows == 0 && rank.live == 0, "state is left over");
 }
 
 #[test]
@@ -141,4 +146,39 @@ fn rows_of_a_window_that_has_ended_are_late() {
     feed(&mut rank, &[(1, Some(9), 7), (2, None, 7), (2, Some(19), 7)]);
     assert_eq!(rank.take_dropped(), Dropped { late_rows: 1, rows_without_event_time: 1, rows_with_null: 0 });
     assert_eq!(fire(&mut rank, 100), [[19, 1, 1, 6], [19, 2, 1, 7]]);
+}
+
+#[test]
+fn rows_that_stay_need_no_more_memory_than_the_first_ones() {
+    let field = |name: &str, of| Field::new(name, of, true);
+    let schema =
+        Schema::new(vec![field("k", DataType::Int64), field("n", DataType::Int64), field("t", DataType::Utf8View)]);
+    let schema = Arc::new(schema);
+    let spec = RankSpec {
+        keys: 1,
+        order: vec![Ordering { descending: true, nulls_first: true }],
+        limit: 3,
+        schema: Arc::clone(&schema),
+        updating: false,
+        output: vec![0, 2, 1],
+        number: None,
+        window: None,
+    };
+    let (mut rank, mut out) = (FirstRows::new(&spec, &options(None)).expect("an operator"), Output::default());
+    for number in 0..5000_i64 {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(vec![number % 7])),
+            Arc::new(Int64Array::from(vec![number])),
+            Arc::new(StringViewArray::from(vec!["a text that is longer than twelve bytes"])),
+        ];
+        rank.batch(RecordBatch::try_new(Arc::clone(&schema), columns).expect("a batch"), &mut out).expect("a batch");
+        out.drain().for_each(drop);
+        if number % 100 == 0 {
+            rank.snapshot(false).expect("a snapshot");
+        }
+    }
+    assert_eq!((rank.live_rows, rank.live), (21, 7));
+    // Those of a hundred batches wait for the next snapshot.
+    assert!(rank.rows.len() < 200, "{} rows", rank.rows.len());
+    assert!(rank.size_bytes() < 1 << 16, "{} bytes", rank.size_bytes());
 }

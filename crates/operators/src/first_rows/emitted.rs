@@ -1,0 +1,193 @@
+//! Rows to emit: what differs among the first rows of the partitions that a batch has changed.
+
+use std::sync::Arc;
+
+use anabranch_model::Result;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::take;
+
+use super::FirstRows;
+use super::partition::Entry;
+use crate::Output;
+use crate::keyed_state::narrow;
+use crate::operator::RESULT_ROWS;
+
+/// Rows to emit.
+#[derive(Default)]
+pub(super) struct Emitted {
+    /// Rows of the store with their partitions, each once.
+    rows: Vec<usize>,
+    groups: Vec<usize>,
+    /// Of each row to emit: its place among these, its number in its partition, and its weight.
+    places: Vec<u32>,
+    numbers: Vec<i64>,
+    weights: Vec<i64>,
+}
+
+impl Emitted {
+    /// What the batch has changed.
+    pub(super) fn of_changes(of: &FirstRows) -> Result<Emitted> {
+        let mut emitted = Emitted::default();
+        for (place, group) in of.touched.groups.iter().enumerate() {
+            let group = *group as usize;
+            let (before, after) = (of.touched.before(place), of.partitions[group].entries());
+            let pairs = Pairs { before, after, known: of.touched.known };
+            match of.spec.number {
+                Some(_) => emitted.add_numbered(group, &pairs)?,
+                None => emitted.add(group, &pairs, &of.copies)?,
+            }
+        }
+        Ok(emitted)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Rows of the store that are to be emitted; returns their place.
+    fn row(&mut self, group: usize, row: usize) -> Result<u32> {
+        self.rows.push(row);
+        self.groups.push(group);
+        narrow(self.rows.len() - 1)
+    }
+
+    fn push(&mut self, place: u32, number: usize, weight: i64) {
+        self.places.push(place);
+        self.numbers.push(number as i64);
+        self.weights.push(weight);
+    }
+
+    /// The rows of a partition, once and for all.
+    pub(super) fn add_all(&mut self, group: usize, entries: &[Entry]) -> Result<()> {
+        let mut number = 0;
+        for entry in entries {
+            let place = self.row(group, entry.kept())?;
+            for _ in 0..entry.copies {
+                number += 1;
+                self.push(place, number, 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is in one of the lists only. What leaves comes first, so that the last row of a key is the one that is there.
+    fn add(&mut self, group: usize, pairs: &Pairs<'_>, copies: &[u32]) -> Result<()> {
+        for entry in pairs.before {
+            self.copies(group, entry, copies[entry.kept()], -1)?;
+        }
+        let mut former = 0;
+        for entry in pairs.after {
+            let others = pairs.former(entry, &mut former).map_or(0, |place| pairs.before[place].copies);
+            self.copies(group, entry, others, 1)?;
+        }
+        Ok(())
+    }
+
+    fn copies(&mut self, group: usize, entry: &Entry, others: u32, weight: i64) -> Result<()> {
+        if entry.copies > others {
+            let place = self.row(group, entry.kept())?;
+            (others..entry.copies).for_each(|_| self.push(place, 0, weight));
+        }
+        Ok(())
+    }
+
+    /// The places whose row is another one.
+    fn add_numbered(&mut self, group: usize, pairs: &Pairs<'_>) -> Result<()> {
+        let Pairs { before, after, .. } = pairs;
+        // Of each former entry, once it is needed.
+        let mut places: Vec<Option<u32>> = vec![None; before.len()];
+        let (mut was, mut is) = (numbered(before), numbered(after));
+        let (mut former, mut last) = (0, None);
+        for number in 1.. {
+            let (left, entered) = (was.next(), is.next());
+            if left.is_none() && entered.is_none() {
+                break;
+            }
+            if left.map(|at| before[at].kept()) == entered.map(|at| after[at].kept()) {
+                continue;
+            }
+            if let Some(at) = left {
+                let place = self.once(&mut places[at], group, &before[at])?;
+                self.push(place, number, -1);
+            }
+            let Some(at) = entered else { continue };
+            let place = match (last, pairs.former(&after[at], &mut former)) {
+                (_, Some(same)) => self.once(&mut places[same], group, &before[same])?,
+                (Some((same, place)), _) if same == at => place,
+                _ => self.row(group, after[at].kept())?,
+            };
+            last = Some((at, place));
+            self.push(place, number, 1);
+        }
+        Ok(())
+    }
+
+    fn once(&mut self, place: &mut Option<u32>, group: usize, entry: &Entry) -> Result<u32> {
+        if let Some(place) = place {
+            return Ok(*place);
+        }
+        let new = self.row(group, entry.kept())?;
+        *place = Some(new);
+        Ok(new)
+    }
+}
+
+/// The first rows of a partition before a batch and after it, both in order.
+struct Pairs<'a> {
+    before: &'a [Entry],
+    after: &'a [Entry],
+    /// Rows of the batch have at least this number.
+    known: usize,
+}
+
+impl Pairs<'_> {
+    /// Where an entry was before the batch, if it was there. Entries are asked for in order, from the place `at` on.
+    fn former(&self, entry: &Entry, at: &mut usize) -> Option<usize> {
+        if entry.kept() >= self.known {
+            return None;
+        }
+        while self.before.get(*at).is_some_and(|former| former.kept() != entry.kept()) {
+            *at += 1;
+        }
+        (*at < self.before.len()).then_some(*at)
+    }
+}
+
+/// The entry of each row.
+fn numbered(entries: &[Entry]) -> impl Iterator<Item = usize> {
+    entries.iter().enumerate().flat_map(|(at, entry)| std::iter::repeat_n(at, entry.copies as usize))
+}
+
+impl FirstRows {
+    pub(super) fn emit(&self, emitted: &Emitted, out: &mut Output) -> Result<()> {
+        let Emitted { rows, groups, places, numbers, weights } = emitted;
+        if places.is_empty() {
+            return Ok(());
+        }
+        let keys = self.keys.keys_of(groups)?;
+        let wanted = |column: usize| match column.checked_sub(self.spec.keys) {
+            None => Ok(Arc::clone(&keys[column])),
+            Some(column) => self.rows.column_of(column, rows),
+        };
+        let once = self.spec.output.iter().map(|column| wanted(*column)).collect::<Result<Vec<ArrayRef>>>()?;
+        let all_once = places.iter().enumerate().all(|(row, place)| row == *place as usize);
+        for first in (0..places.len()).step_by(RESULT_ROWS) {
+            let piece = first..places.len().min(first + RESULT_ROWS);
+            let at = UInt32Array::from(if all_once { Vec::new() } else { places[piece.clone()].to_vec() });
+            let column = |column: &ArrayRef| match all_once {
+                true => Ok(column.slice(first, piece.len())),
+                false => take(column, &at, None),
+            };
+            let mut columns = once.iter().map(column).collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
+            if self.spec.number.is_some() {
+                columns.push(Arc::new(Int64Array::from(numbers[piece.clone()].to_vec())));
+            }
+            if self.spec.window.is_none() {
+                columns.push(Arc::new(Int64Array::from(weights[piece.clone()].to_vec())));
+            }
+            let options = RecordBatchOptions::new().with_row_count(Some(piece.len()));
+            out.batch(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! The first rows of one partition, in order.
+
+/// Set in the number of a row that is a place in the batch, not in the store.
+const OF_BATCH: u32 = 1 << 31;
+
+/// One of the first rows, and equal ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Rows with different numbers here are ordered as these are.
+    pub(super) prefix: u64,
+    row: u32,
+    /// How many equal rows are among the first ones.
+    pub(super) copies: u32,
+}
+
+/// The number of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the store.
+    Kept(usize),
+    /// In the batch.
+    Batch(usize),
+}
+
+impl Entry {
+    /// A row of a batch.
+    pub(super) fn of_batch(prefix: u64, row: u32, copies: u32) -> Entry {
+        Entry { prefix, row: row | OF_BATCH, copies }
+    }
+
+    pub(super) fn place(&self) -> Place {
+        match self.row & OF_BATCH {
+            0 => Place::Kept(self.row as usize),
+            _ => Place::Batch((self.row & !OF_BATCH) as usize),
+        }
+    }
+
+    /// The row is in the store now, or has another number there.
+    pub(super) fn keep_as(&mut self, row: u32) {
+        self.row = row;
+    }
+
+    /// The number of a row that is in the store.
+    pub(super) fn kept(&self) -> usize {
+        self.row as usize
+    }
+}
+
+/// The most rows that a store has, and the most rows of a batch.
+pub(super) const ROWS_MAX: usize = OF_BATCH as usize - 1;
+
+/// The first rows of a partition, in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Partition {
+    entries: Entries,
+    /// How many rows these are, with those that are equal.
+    pub(super) rows: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Entries {
+    #[default]
+    None,
+    /// One entry takes no memory elsewhere.
+    One(Entry),
+    Many(Vec<Entry>),
+}
+
+impl Partition {
+    pub(super) fn entries(&self) -> &[Entry] {
+        match &self.entries {
+            Entries::None => &[],
+            Entries::One(entry) => std::slice::from_ref(entry),
+            Entries::Many(entries) => entries,
+        }
+    }
+
+    pub(super) fn entries_mut(&mut self) -> &mut [Entry] {
+        match &mut self.entries {
+            Entries::None => &mut [],
+            Entries::One(entry) => std::slice::from_mut(entry),
+            Entries::Many(entries) => entries,
+        }
+    }
+
+    pub(super) fn insert(&mut self, at: usize, entry: Entry) {
+        self.rows += u64::from(entry.copies);
+        match &mut self.entries {
+            Entries::None => self.entries = Entries::One(entry),
+            Entries::One(one) => {
+                let mut entries = vec![*one, *one];
+                entries[at] = entry;
+                self.entries = Entries::Many(entries);
+            }
+            Entries::Many(entries) => entries.insert(at, entry),
+        }
+    }
+
+    /// Another row that is equal to those of an entry.
+    pub(super) fn repeat(&mut self, at: usize) {
+        self.entries_mut()[at].copies += 1;
+        self.rows += 1;
+    }
+
+    /// Keeps so many rows, the first ones.
+    pub(super) fn cut(&mut self, limit: u64) {
+        while self.rows > limit {
+            let beyond = self.rows - limit;
+            let Some(last) = self.entries_mut().last_mut() else { return };
+            let copies = u64::from(last.copies);
+            if copies > beyond {
+                last.copies -= u32::try_from(beyond).unwrap_or(0);
+                self.rows = limit;
+                return;
+            }
+            self.rows -= copies;
+            match &mut self.entries {
+                Entries::Many(entries) => _ = entries.pop(),
+                _ => self.entries = Entries::None,
+            }
+        }
+    }
+
+    /// Takes the numbers of copies anew, and drops entries without any.
+    pub(super) fn settle(&mut self, copies: impl Fn(usize) -> u32) {
+        let entries = self.entries_mut();
+        entries.iter_mut().for_each(|entry| entry.copies = copies(entry.kept()));
+        let left: Vec<Entry> = entries.iter().filter(|entry| entry.copies > 0).copied().collect();
+        self.rows = left.iter().map(|entry| u64::from(entry.copies)).sum();
+        self.entries = match left.as_slice() {
+            [] => Entries::None,
+            [one] => Entries::One(*one),
+            _ => Entries::Many(left),
+        };
+    }
+
+    /// Memory beside the partition itself.
+    pub(super) fn size_bytes(&self) -> usize {
+        if let Entries::Many(entries) = &self.entries { entries.capacity() * size_of::<Entry>() + 16 } else { 0 }
+    }
+}

@@ -1,0 +1,141 @@
+//! Snapshots: the rows that have changed since the last one, or all. A row that is gone has the weight 0.
+
+use std::sync::Arc;
+
+use anabranch_dataflow::RankSpec;
+use anabranch_model::Result;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::datatypes::{Field, Schema};
+
+use super::partition::{Entry, Partition, Place};
+use super::{FirstRows, order};
+use crate::hash_keys;
+use crate::key_hash::canonical;
+use crate::keyed_state::{Part, check_columns, narrow, number, numbers};
+use crate::operator::{StateChange, StateShape};
+
+/// The table of the rows of partitions.
+pub(crate) fn shape(spec: &RankSpec) -> StateShape {
+    let own = ["$weight", "$snapshot"].map(number);
+    let fields: Vec<Field> = spec.schema.fields().iter().map(|field| field.as_ref().clone()).chain(own).collect();
+    StateShape { table: String::new(), schema: Arc::new(Schema::new(fields)), keys: 0..spec.keys, pane: None }
+}
+
+impl FirstRows {
+    pub(super) fn shape(&self) -> StateShape {
+        shape(&self.spec)
+    }
+
+    pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
+        let (complete, runs) = match &mut self.disk {
+            Some(disk) => disk.snapshot(adds, &self.snapshots)?,
+            None => (self.snapshots.is_complete(adds), Vec::new()),
+        };
+        let rows = self.take_rows(Part::of_snapshot(complete, self.disk.is_some()))?;
+        self.snapshots.emitted(complete, rows.num_rows());
+        Ok(StateChange::of_tables(vec![rows], complete, runs))
+    }
+
+    /// Takes rows, as those of a new snapshot.
+    pub(super) fn take_rows(&mut self, part: Part) -> Result<RecordBatch> {
+        self.snapshots.number += 1;
+        let copies = &self.copies;
+        let rows = self.changes.take(part, || (0..copies.len()).filter(|row| copies[*row] > 0).collect());
+        let groups: Vec<usize> = rows.iter().map(|row| self.groups[*row] as usize).collect();
+        let mut columns = self.keys.keys_of(&groups)?;
+        columns.extend(self.rows.rows(&rows)?);
+        columns.extend([
+            Arc::new(rows.iter().map(|row| i64::from(copies[*row])).collect::<Int64Array>()) as ArrayRef,
+            Arc::new(Int64Array::from(vec![self.snapshots.number; rows.len()])),
+        ]);
+        Ok(RecordBatch::try_new(self.shape().schema, columns)?)
+    }
+
+    /// Merges rows of a snapshot.
+    pub(super) fn take_up(&mut self, rows: RecordBatch) -> Result<()> {
+        check_columns(&rows.schema(), &self.shape().schema)?;
+        let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
+        self.snapshots.restoring(versions);
+        if let Some(disk) = &mut self.disk {
+            return disk.restore(0, rows);
+        }
+        self.restores = true;
+        let groups = self.groups_of(&rows)?;
+        let ids = self.intern(&rows, &groups)?;
+        let copies = numbers(rows.columns(), rows.num_columns() - 2)?;
+        for row in self.changes.latest(&ids, versions) {
+            self.copies[ids[row]] = self.copies_of(copies.value(row));
+        }
+        self.keep_to_size()
+    }
+
+    /// The partitions of rows of state.
+    pub(super) fn groups_of(&mut self, rows: &RecordBatch) -> Result<Vec<usize>> {
+        let keys = &rows.columns()[..self.spec.keys];
+        let (mut hashes, mut groups) = (Vec::new(), Vec::new());
+        hash_keys(keys, rows.num_rows(), &mut hashes)?;
+        self.keys.intern(keys, &hashes, &mut groups)?;
+        self.make_room();
+        self.opened(keys, &groups)?;
+        Ok(groups)
+    }
+
+    /// How many equal rows may be among the first ones.
+    pub(super) fn copies_of(&self, copies: i64) -> u32 {
+        let most = u32::try_from(self.spec.limit).unwrap_or(u32::MAX);
+        u32::try_from(copies.max(0)).unwrap_or(u32::MAX).min(most)
+    }
+
+    /// The numbers of rows of state, which are stored if they are new. In their partitions they have a place, and no copies.
+    pub(super) fn intern(&mut self, state: &RecordBatch, groups: &[usize]) -> Result<Vec<usize>> {
+        let columns = &state.columns()[self.spec.keys..self.spec.schema.fields().len()];
+        let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();
+        let values = self.rows.values(&columns)?;
+        let prefixes = self.rows.prefixes(&values, groups.len());
+        let (mut ids, known) = (Vec::with_capacity(groups.len()), self.rows.len());
+        let (mut new, mut places) = (Vec::new(), vec![0; groups.len()]);
+        for (row, group) in groups.iter().enumerate() {
+            let (partition, prefix) = (&mut self.partitions[*group], prefixes[row]);
+            let found = partition.entries().binary_search_by(|entry| order(&self.rows, entry, prefix, (&values, row)));
+            match found.map(|at| partition.entries()[at].place()) {
+                Ok(Place::Kept(id)) => ids.push(id),
+                Ok(Place::Batch(earlier)) => ids.push(places[earlier]),
+                Err(at) => {
+                    partition.insert(at, Entry::of_batch(prefix, narrow(row)?, 0));
+                    places[row] = known + new.len();
+                    ids.push(places[row]);
+                    new.push(row);
+                    self.groups.push(narrow(*group)?);
+                    self.copies.push(0);
+                }
+            }
+        }
+        self.rows.append(&values, &new)?;
+        for row in &new {
+            for entry in self.partitions[groups[*row]].entries_mut() {
+                if let Place::Batch(row) = entry.place() {
+                    entry.keep_as(narrow(places[row])?);
+                }
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Everything was restored.
+    pub(super) fn settle(&mut self) {
+        if !std::mem::take(&mut self.restores) {
+            return;
+        }
+        self.changes.restored();
+        for partition in &mut self.partitions {
+            partition.settle(|row| self.copies[row]);
+            let all: Vec<usize> = partition.entries().iter().map(Entry::kept).collect();
+            partition.cut(self.spec.limit);
+            all.into_iter().for_each(|row| self.copies[row] = 0);
+            partition.entries().iter().for_each(|entry| self.copies[entry.kept()] = entry.copies);
+        }
+        self.live = self.partitions.iter().filter(|partition| partition.rows > 0).count();
+        self.live_rows = self.copies.iter().filter(|copies| **copies > 0).count();
+        self.partition_bytes = self.partitions.iter().map(Partition::size_bytes).sum();
+    }
+}

@@ -1,0 +1,213 @@
+//! Rows by their numbers, a column at a time. A row that is added is a new one, even if an equal one is there.
+
+use std::cmp::Ordering;
+
+use anabranch_model::Result;
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::compute::SortOptions;
+use arrow::datatypes::DataType;
+
+use crate::key_table::{Column, Other, Values};
+
+/// How many rows are moved at once.
+const PIECE_ROWS: usize = 1 << 12;
+
+/// Rows of some columns. The first has the number 0.
+pub(crate) struct RowStore {
+    types: Vec<(DataType, SortOptions)>,
+    columns: Vec<Column>,
+    len: usize,
+}
+
+impl RowStore {
+    /// For columns of these types. Rows are ordered by their first columns, and where these are equal by the next ones.
+    pub(crate) fn new(types: Vec<(DataType, SortOptions)>) -> Result<RowStore> {
+        let columns = columns(&types)?;
+        Ok(RowStore { types, columns, len: 0 })
+    }
+
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Columns of a batch as they are compared and added.
+    pub(crate) fn values<'a>(&self, columns: &'a [ArrayRef]) -> Result<Vec<Values<'a>>> {
+        self.columns.iter().zip(columns).map(|(column, values)| column.values(values)).collect()
+    }
+
+    /// Adds these rows of a batch. The first gets the number [`RowStore::len`].
+    pub(crate) fn append(&mut self, values: &[Values<'_>], rows: &[usize]) -> Result<()> {
+        for (column, values) in self.columns.iter_mut().zip(values) {
+            column.append(values, rows)?;
+        }
+        self.len += rows.len();
+        Ok(())
+    }
+
+    /// A number for each row of a batch. Rows with different ones are ordered as these are.
+    pub(crate) fn prefixes(&self, values: &[Values<'_>], rows: usize) -> Vec<u64> {
+        match (self.columns.first(), values.first()) {
+            (Some(column), Some(values)) => column.prefixes(values, rows),
+            _ => vec![0; rows],
+        }
+    }
+
+    /// How a row of a batch compares with another one.
+    pub(crate) fn order(&self, values: &[Values<'_>], row: usize, other: Other) -> Ordering {
+        let orders = self.columns.iter().zip(values).map(|(column, values)| column.order(values, row, other));
+        orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+
+    /// A column of rows.
+    pub(crate) fn column_of(&self, column: usize, rows: &[usize]) -> Result<ArrayRef> {
+        self.columns[column].array_of(rows)
+    }
+
+    /// All columns of rows.
+    pub(crate) fn rows(&self, rows: &[usize]) -> Result<Vec<ArrayRef>> {
+        self.columns.iter().map(|column| column.array_of(rows)).collect()
+    }
+
+    /// Keeps these rows only. The first of them gets the number 0.
+    pub(crate) fn keep(&mut self, rows: &[usize]) -> Result<()> {
+        let mut next = RowStore::new(std::mem::take(&mut self.types))?;
+        // In pieces, so that little of it is there twice.
+        for rows in rows.chunks(PIECE_ROWS) {
+            let columns = self.rows(rows)?;
+            let all: Vec<usize> = (0..rows.len()).collect();
+            let values = next.values(&columns)?;
+            next.append(&values, &all)?;
+        }
+        *self = next;
+        Ok(())
+    }
+
+    /// Removes all rows and gives their memory back.
+    pub(crate) fn clear(&mut self) -> Result<()> {
+        self.columns = columns(&self.types)?;
+        self.len = 0;
+        Ok(())
+    }
+
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.columns.iter().map(Column::size_bytes).sum()
+    }
+}
+
+/// Each row once, and the places among these of all; `None` if most rows occur once.
+pub(crate) fn once(rows: &[usize]) -> Option<(Vec<usize>, UInt32Array)> {
+    const FREE: u32 = u32::MAX;
+    if rows.len() < 64 {
+        return None;
+    }
+    let slots = (rows.len() * 2).next_power_of_two();
+    let shift = u64::BITS - slots.ilog2();
+    let mut table = vec![FREE; slots];
+    let (mut each, mut places) = (Vec::new(), Vec::with_capacity(rows.len()));
+    for row in rows {
+        // Multiplicative hashing: the high bits depend on all others.
+        let mut slot = ((*row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize;
+        while table[slot] != FREE && each[table[slot] as usize] != *row {
+            slot = (slot + 1) % slots;
+        }
+        if table[slot] == FREE {
+            if each.len() > rows.len() / 2 {
+                return None;
+            }
+            table[slot] = each.len() as u32;
+            each.push(*row);
+        }
+        places.push(table[slot]);
+    }
+    Some((each, UInt32Array::from(places)))
+}
+
+fn columns(types: &[(DataType, SortOptions)]) -> Result<Vec<Column>> {
+    types.iter().map(|(data_type, options)| Column::ordered(data_type, *options)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use anabranch_model::Rng;
+    use arrow::array::{
+        BooleanArray, Float64Array, Int32Array, Int64Array, StringArray, StringViewArray, TimestampMillisecondArray,
+        UInt64Array,
+    };
+    use arrow::row::{RowConverter, SortField};
+
+    use super::*;
+    use crate::key_hash::canonical;
+
+    const TEXTS: [&str; 7] =
+        ["", "a", "a\0", "twelve bytes", "more than twelve", "more than twelve bytes", "more then twelve"];
+
+    /// A column with NULL now and then, and few different values.
+    fn column(rng: &mut Rng, kind: u64, rows: usize) -> ArrayRef {
+        let picks: Vec<Option<usize>> = (0..rows).map(|_| Some(rng.below(8) as usize).filter(|of| *of < 7)).collect();
+        let some = |values: [i64; 7]| picks.iter().map(move |pick| pick.map(|at| values[at])).collect::<Vec<_>>();
+        let numbers = [0, 1, -1, 7, i64::MAX, i64::MIN, 300];
+        let floats = [0.0, -0.0, 1.5, -2.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        match kind {
+            0 => Arc::new(Int64Array::from(some(numbers))),
+            1 => Arc::new(Int32Array::from_iter(some(numbers).into_iter().map(|of| of.map(|n| n as i32)))),
+            2 => Arc::new(UInt64Array::from_iter(some(numbers).into_iter().map(|of| of.map(|n| n as u64)))),
+            3 => Arc::new(TimestampMillisecondArray::from(some(numbers))),
+            4 => Arc::new(Float64Array::from_iter(picks.iter().map(|pick| pick.map(|at| floats[at])))),
+            5 => Arc::new(StringViewArray::from_iter(picks.iter().map(|pick| pick.map(|at| TEXTS[at])))),
+            6 => Arc::new(StringArray::from_iter(picks.iter().map(|pick| pick.map(|at| TEXTS[at])))),
+            _ => Arc::new(BooleanArray::from_iter(picks.iter().map(|pick| pick.map(|at| at % 2 == 0)))),
+        }
+    }
+
+    #[test]
+    fn rows_that_occur_often_are_found_once() {
+        let rows: Vec<usize> = (0..500).map(|row| row * row % 37).collect();
+        let (each, places) = once(&rows).expect("few different ones");
+        assert_eq!(places.values().iter().map(|place| each[*place as usize]).collect::<Vec<_>>(), rows);
+        assert_eq!(each.len(), 19, "squares modulo a prime");
+        assert!(once(&(0..500).collect::<Vec<_>>()).is_none());
+    }
+
+    /// Arrow's row format says how rows compare.
+    #[test]
+    fn rows_of_a_batch_and_kept_ones_are_ordered_as_arrow_orders_them() {
+        for seed in 1..=300 {
+            let mut rng = Rng::new(seed);
+            let some = 1 + rng.below(3);
+            let columns: Vec<ArrayRef> = (0..some)
+                .map(|_| {
+                    let kind = rng.below(8);
+                    column(&mut rng, kind, 20)
+                })
+                .collect();
+            let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();
+            let options = |rng: &mut Rng| SortOptions { descending: rng.below(2) == 0, nulls_first: rng.below(2) == 0 };
+            let types: Vec<_> = columns.iter().map(|of| (of.data_type().clone(), options(&mut rng))).collect();
+            let fields = types.iter().map(|(of, options)| SortField::new_with_options(of.clone(), *options)).collect();
+            let encoded = RowConverter::new(fields).expect("a converter").convert_columns(&columns).expect("rows");
+            let mut store = RowStore::new(types).expect("a store");
+            let values = store.values(&columns).expect("values");
+            let all: Vec<usize> = (0..20).collect();
+            store.append(&values, &all).expect("rows");
+            let prefixes = store.prefixes(&values, 20);
+            for (row, other) in all.iter().flat_map(|row| all.iter().map(move |other| (*row, *other))) {
+                let expected = encoded.row(row).cmp(&encoded.row(other));
+                let place = format!("seed {seed}, rows {row} and {other} of {columns:?}");
+                assert_eq!(store.order(&values, row, Other::Row(other)), expected, "{place}");
+                assert_eq!(store.order(&values, row, Other::Kept(other)), expected, "{place}");
+                let by_prefix = prefixes[row].cmp(&prefixes[other]);
+                assert!(by_prefix.is_eq() || by_prefix == expected, "{place}");
+            }
+            assert_eq!(store.rows(&all).expect("rows"), columns);
+            store.keep(&[3, 17]).expect("rows");
+            let kept = columns.iter().map(|of| arrow::compute::take(of, &UInt64Array::from(vec![3, 17]), None));
+            assert_eq!(
+                store.rows(&[0, 1]).expect("rows"),
+                kept.collect::<std::result::Result<Vec<_>, _>>().expect("rows")
+            );
+        }
+    }
+}
