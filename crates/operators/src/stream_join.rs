@@ -14,6 +14,7 @@
 //! With state on a local disk, the rows of a key are in memory, those of both sides, or none of them (`keyed_state::OnDisk`).
 
 mod expiry;
+mod kept;
 mod on_disk;
 mod pairs;
 mod side;
@@ -40,6 +41,7 @@ use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{LEAST_BYTES, OnDisk, SPARSE_MIN, Snapshots, is_full};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
+use crate::row_store::once;
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
 
 pub(crate) use succession::goes_on;
@@ -165,8 +167,10 @@ impl StreamJoin {
 
     /// Keeps a batch, and begins to join it.
     fn take_in(&mut self, of: Of, batch: &RecordBatch, out: &mut Output) -> Result<()> {
-        self.left.changes.restored();
-        self.right.changes.restored();
+        for side in [&mut self.left, &mut self.right] {
+            side.changes.restored();
+            side.rows.restored();
+        }
         if let Some(disk) = &mut self.disk {
             disk.restored()?;
         }
@@ -268,8 +272,18 @@ impl StreamJoin {
 
     /// The columns of kept rows.
     fn columns_of(&self, of: Of, rows: &[usize]) -> Result<Vec<ArrayRef>> {
-        let (keys, values) = self.side(of).rows_of(rows)?;
-        Ok(self.keys.keys_of(&keys)?.into_iter().chain(values).collect())
+        let columns = |rows: &[usize]| {
+            let (keys, values) = self.side(of).rows.rows_of(rows)?;
+            Ok(self.keys.keys_of(&keys)?.into_iter().chain(values).collect())
+        };
+        match once(rows) {
+            // Texts are long, and what says where they are is short.
+            Some((rows, places)) => {
+                let columns: Vec<ArrayRef> = columns(&rows)?;
+                columns.iter().map(|column| Ok(take(column, &places, None)?)).collect()
+            }
+            None => columns(rows),
+        }
     }
 
     fn size_bytes(&self) -> usize {
@@ -330,12 +344,11 @@ impl StreamJoin {
         let mut keys = KeyTable::by_id(self.key_types.clone())?;
         for of in [Of::Left, Of::Right] {
             let kept = self.side(of).kept();
-            let (old, values) = self.side(of).rows_of(&kept)?;
-            let columns = self.keys.keys_of(&old)?;
+            let columns = self.keys.keys_of(&self.side(of).rows.keys_of(&kept)?)?;
             hash_keys(&columns, kept.len(), &mut self.hashes)?;
             keys.intern(&columns, &self.hashes, &mut self.ids)?;
             let (ids, count) = (std::mem::take(&mut self.ids), keys.len());
-            self.sides(of).0.keep(&kept, &ids, count, &values)?;
+            self.sides(of).0.keep(&kept, &ids, count)?;
         }
         let count = keys.len();
         self.keys = keys;

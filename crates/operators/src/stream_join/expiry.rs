@@ -11,6 +11,8 @@ use crate::keyed_state::{FirstTime, narrow};
 
 /// Into so many buckets the time of a row is divided, roughly.
 const BUCKETS: i64 = 64;
+/// A bucket has at least so many milliseconds.
+const BUCKET_MS_MIN: i64 = 256;
 
 /// Rows of one side by the ends of their time.
 pub(super) struct Expiry {
@@ -20,12 +22,14 @@ pub(super) struct Expiry {
     /// Rows by their ends, of which 2^shift ms share a bucket.
     buckets: BTreeMap<i64, Vec<u32>>,
     shift: u32,
+    /// The bucket of the last row, and rows that are still to be added to it: most often it is also that of the next one.
+    last: (i64, Vec<u32>),
 }
 
 impl Expiry {
     pub(super) fn new(spec: ExpirySpec) -> Expiry {
-        let shift = (spec.after_ms / BUCKETS).max(1).ilog2();
-        Expiry { spec, ends: Vec::new(), buckets: BTreeMap::new(), shift }
+        let shift = (spec.after_ms / BUCKETS).max(BUCKET_MS_MIN).ilog2();
+        Expiry { spec, ends: Vec::new(), buckets: BTreeMap::new(), shift, last: (0, Vec::new()) }
     }
 
     /// The ends of rows with these columns.
@@ -50,19 +54,31 @@ impl Expiry {
             self.ends.resize(row + 1, i64::MIN);
         }
         self.ends[row] = end;
-        self.buckets.entry(end >> self.shift).or_default().push(narrow(row)?);
+        if self.last.0 != end >> self.shift {
+            self.complete_last();
+            self.last.0 = end >> self.shift;
+        }
+        self.last.1.push(narrow(row)?);
         Ok(())
+    }
+
+    fn complete_last(&mut self) {
+        if !self.last.1.is_empty() {
+            self.buckets.entry(self.last.0).or_default().append(&mut self.last.1);
+        }
     }
 
     /// Forgets all rows.
     pub(super) fn clear(&mut self) {
         self.ends.clear();
         self.buckets.clear();
+        self.last.1.clear();
     }
 
     /// Takes the rows whose time has ended; without `exactly`, some of them may stay a while.
     pub(super) fn take(&mut self, watermark: EventTime, exactly: bool) -> Vec<u32> {
         let mut taken = Vec::new();
+        self.complete_last();
         while let Some(bucket) = self.buckets.first_entry() {
             // The last end that a row of the bucket may have.
             let last = (bucket.key() << self.shift) | ((1 << self.shift) - 1);
@@ -99,6 +115,7 @@ impl Expiry {
 
     pub(super) fn size_bytes(&self) -> usize {
         self.ends.capacity() * size_of::<i64>()
+            + self.last.1.capacity() * size_of::<u32>()
             + self.buckets.values().map(|rows| rows.capacity() * size_of::<u32>()).sum::<usize>()
     }
 }

@@ -1,15 +1,12 @@
-//! What one side of a join has: its rows, each once, with their weights and the numbers of their matches.
-
-use std::sync::Arc;
+//! What one side of a join has: its rows with their weights and the numbers of their matches.
 
 use anabranch_dataflow::StreamSideSpec;
 use anabranch_model::{Error, EventTime, Result};
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
-use arrow::datatypes::{DataType, Int64Type, UInt32Type};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Int64Type};
 
 use super::expiry::Expiry;
-use crate::hash_keys;
-use crate::key_table::KeyTable;
+use super::kept::Kept;
 use crate::keyed_state::{Changes, Part, narrow};
 
 /// The end of a list.
@@ -51,15 +48,26 @@ impl Role {
     }
 }
 
+/// Columns of rows of state besides those of the side.
+#[derive(Clone, Copy)]
+pub(super) struct Own<'a> {
+    /// If the rows have numbers.
+    pub(super) numbers: Option<&'a Int64Array>,
+    pub(super) weights: &'a Int64Array,
+    pub(super) matches: &'a Int64Array,
+}
+
+fn narrowed(keys: &[usize]) -> Result<Vec<u32>> {
+    keys.iter().map(|key| narrow(*key)).collect()
+}
+
 /// Rows by their ids, in a list for each key.
 pub(super) struct Side {
     pub(super) role: Role,
     updating: bool,
     /// Types of all columns, the keys first.
     pub(super) types: Vec<DataType>,
-    /// The id of the key, and the columns after the keys.
-    rows: KeyTable,
-    row_types: Vec<DataType>,
+    pub(super) rows: Kept,
     pub(super) weights: Vec<i64>,
     /// Of each row, if they count.
     pub(super) matches: Vec<i64>,
@@ -78,13 +86,12 @@ pub(super) struct Side {
 impl Side {
     pub(super) fn new(spec: &StreamSideSpec, keys: usize, role: Role) -> Result<Side> {
         let types: Vec<DataType> = spec.schema.fields().iter().map(|field| field.data_type().clone()).collect();
-        let row_types: Vec<DataType> = std::iter::once(DataType::UInt32).chain(types[keys..].iter().cloned()).collect();
+        let is_numbered = !role.counts() && !spec.updating;
         Ok(Side {
             role,
             updating: spec.updating,
+            rows: Kept::new(&types[keys..], is_numbered)?,
             types,
-            rows: KeyTable::by_id(row_types.clone())?,
-            row_types,
             weights: Vec::new(),
             matches: Vec::new(),
             next: Vec::new(),
@@ -123,7 +130,8 @@ impl Side {
         weights: &[i64],
     ) -> Result<Vec<usize>> {
         self.make_room(key_count);
-        let ids = self.intern(keys, &columns[key_columns..])?;
+        let ids = self.rows.add(narrowed(keys)?, &columns[key_columns..], &mut self.hashes)?;
+        self.link(keys, &ids)?;
         self.note_ends(&ids, columns)?;
         for (id, weight) in ids.iter().zip(weights) {
             self.set_weight(*id, self.weights[*id] + weight);
@@ -163,15 +171,9 @@ impl Side {
         appear
     }
 
-    /// The ids of rows. Those that are new come first in the list of their key.
-    fn intern(&mut self, keys: &[usize], values: &[ArrayRef]) -> Result<Vec<usize>> {
-        let keys = keys.iter().map(|key| narrow(*key)).collect::<Result<Vec<_>>>()?;
-        let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt32Array::from(keys.clone()))];
-        columns.extend(values.iter().cloned());
-        hash_keys(&columns, keys.len(), &mut self.hashes)?;
-        let (mut ids, known) = (Vec::new(), self.len());
-        self.rows.intern(&columns, &self.hashes, &mut ids)?;
-        let len = self.rows.len();
+    /// Rows with these ids have come. Those that are new come first in the list of their key.
+    fn link(&mut self, keys: &[usize], ids: &[usize]) -> Result<()> {
+        let (known, len) = (self.len(), self.rows.len());
         self.weights.resize(len, 0);
         self.next.resize(len, END);
         if self.role.counts() {
@@ -181,11 +183,11 @@ impl Side {
         for (id, key) in ids.iter().zip(keys) {
             // New ids are given in order.
             if *id >= linked {
-                self.next[*id] = std::mem::replace(&mut self.heads[key as usize], narrow(*id)?);
+                self.next[*id] = std::mem::replace(&mut self.heads[*key], narrow(*id)?);
                 linked = id + 1;
             }
         }
-        Ok(ids)
+        Ok(())
     }
 
     pub(super) fn set_weight(&mut self, id: usize, weight: i64) {
@@ -205,15 +207,6 @@ impl Side {
     /// The row after this one, of the same key.
     pub(super) fn after(&self, row: usize) -> Option<usize> {
         Some(self.next[row]).filter(|row| *row != END).map(|row| row as usize)
-    }
-
-    /// The keys of rows, and their columns after the keys.
-    pub(super) fn rows_of(&self, ids: &[usize]) -> Result<(Vec<usize>, Vec<ArrayRef>)> {
-        let mut columns = self.rows.keys_of(ids)?;
-        let values = columns.split_off(1);
-        let keys = columns.first().and_then(|keys| keys.as_primitive_opt::<UInt32Type>());
-        let keys = keys.ok_or_else(|| Error::internal("rows without the ids of their keys"))?;
-        Ok((keys.values().iter().map(|key| *key as usize).collect(), values))
     }
 
     /// A part of the rows.
@@ -244,33 +237,28 @@ impl Side {
     }
 
     /// Keeps these rows only, in the order of their ids, whose keys have new ids.
-    pub(super) fn keep(&mut self, kept: &[usize], keys: &[usize], key_count: usize, values: &[ArrayRef]) -> Result<()> {
-        let weights: Vec<i64> = kept.iter().map(|row| self.weights[*row]).collect();
-        let matches: Vec<i64> = kept.iter().filter_map(|row| self.matches.get(*row).copied()).collect();
+    pub(super) fn keep(&mut self, kept: &[usize], keys: &[usize], key_count: usize) -> Result<()> {
+        self.weights = kept.iter().map(|row| self.weights[*row]).collect();
+        self.matches = kept.iter().filter_map(|row| self.matches.get(*row).copied()).collect();
         self.changes.renumber(|row| kept.binary_search(&row).ok());
         if let Some(expiry) = &mut self.expiry {
             let ends: Vec<i64> = kept.iter().map(|row| expiry.end(*row)).collect();
             expiry.clear();
             ends.into_iter().enumerate().try_for_each(|(row, end)| expiry.add(row, end))?;
         }
-        self.rows = KeyTable::by_id(self.row_types.clone())?;
-        (self.weights, self.matches, self.next) = (Vec::new(), Vec::new(), Vec::new());
+        self.rows.keep(kept, narrowed(keys)?, &mut self.hashes)?;
         self.heads = vec![END; key_count];
+        self.next = Vec::with_capacity(kept.len());
         // The first of a list is the one that came last.
-        let ids = self.intern(keys, values)?;
-        for (row, id) in ids.into_iter().enumerate() {
-            self.weights[id] = weights[row];
-            if let Some(matches) = matches.get(row) {
-                self.matches[id] = *matches;
-            }
+        for (row, key) in keys.iter().enumerate() {
+            self.next.push(std::mem::replace(&mut self.heads[*key], narrow(row)?));
         }
         Ok(())
     }
 
     /// Removes all rows, which were written to the disk.
     pub(super) fn clear(&mut self) -> Result<()> {
-        let (_, values) = self.rows_of(&[])?;
-        self.keep(&[], &[], 0, &values)?;
+        self.keep(&[], &[], 0)?;
         self.live = 0;
         self.changes.written();
         Ok(())
@@ -281,11 +269,13 @@ impl Side {
         &mut self,
         (keys, key_count): (&[usize], usize),
         (columns, key_columns): (&[ArrayRef], usize),
-        (weights, matches): (&Int64Array, &Int64Array),
+        Own { numbers, weights, matches }: Own<'_>,
         versions: Option<&Int64Array>,
     ) -> Result<()> {
         self.make_room(key_count);
-        let ids = self.intern(keys, &columns[key_columns..])?;
+        let values = &columns[key_columns..];
+        let ids = self.rows.restore(narrowed(keys)?, values, numbers, versions.is_some(), &mut self.hashes)?;
+        self.link(keys, &ids)?;
         self.note_ends(&ids, columns)?;
         let latest = match versions {
             Some(versions) => self.changes.latest(&ids, versions),

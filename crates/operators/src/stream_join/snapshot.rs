@@ -1,4 +1,4 @@
-//! Snapshots: a table of the rows of each side, with their weights and the numbers of their matches.
+//! Snapshots: a table of the rows of each side, with their numbers if they have them, their weights, and the numbers of their matches.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 
 use super::expiry::Expiry;
-use super::side::Side;
+use super::kept::numbers_of_content;
+use super::side::{Own, Side};
 use super::{Of, StreamJoin};
 use crate::hash_keys;
 use crate::keyed_state::{Part, check_columns, number, numbers};
@@ -17,8 +18,10 @@ impl StreamJoin {
     pub(super) fn shapes(&self) -> Vec<StateShape> {
         let fields = self.joined_schema.fields();
         let shape = |table: &str, fields: &[Arc<Field>], side: &Side| {
-            let numbers = ["$weight", "$matches", "$snapshot"].map(number);
-            let fields: Vec<Field> = fields.iter().map(|field| field.as_ref().clone()).chain(numbers).collect();
+            let numbers =
+                side.rows.is_numbered().then_some("$row").into_iter().chain(["$weight", "$matches", "$snapshot"]);
+            let fields = fields.iter().map(|field| field.as_ref().clone());
+            let fields: Vec<Field> = fields.chain(numbers.map(number)).collect();
             let (schema, keys) = (Arc::new(Schema::new(fields)), 0..self.key_types.len());
             // A run on the disk has rows of any time.
             let pane = side.expiry.as_ref().filter(|_| self.disk.is_none()).map(Expiry::time_column);
@@ -53,6 +56,7 @@ impl StreamJoin {
             let ids = self.sides(of).0.take(part);
             let mut columns = self.columns_of(of, &ids)?;
             let side = self.side(of);
+            columns.extend(side.rows.numbers_of(&ids));
             let matches = |id: &usize| side.matches.get(*id).copied().unwrap_or(0);
             columns.extend([
                 Arc::new(ids.iter().map(|id| side.weights[*id]).collect::<Int64Array>()) as ArrayRef,
@@ -68,15 +72,33 @@ impl StreamJoin {
     pub(super) fn take_up(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         let shapes = self.shapes();
         let shape = shapes.get(table).ok_or_else(|| Error::internal(format!("a join has no table {table}")))?;
+        let rows = self.with_numbers(rows, shape.schema.fields().len())?;
         check_columns(&rows.schema(), &shape.schema)?;
         let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
         self.snapshots.restoring(versions);
+        let side = if table == 0 { &mut self.left } else { &mut self.right };
+        if side.rows.is_numbered() {
+            side.rows.exist(numbers(rows.columns(), side.types.len())?);
+        }
         if let Some(disk) = &mut self.disk {
             return disk.restore(table, rows);
         }
         let keys = self.keys_of(&rows)?;
         self.take_rows_in(table, &keys, &rows, Some(versions))?;
         self.keep_to_size()
+    }
+
+    /// Rows of state of so many columns; those of an earlier version lack the number of the row.
+    fn with_numbers(&self, rows: RecordBatch, columns: usize) -> Result<RecordBatch> {
+        if rows.num_columns() + 1 != columns {
+            return Ok(rows);
+        }
+        let at = columns - 4;
+        let (mut fields, mut values) = (rows.schema().fields().to_vec(), rows.columns().to_vec());
+        let numbers = numbers_of_content(self.key_types.len(), &values[..at], rows.num_rows())?;
+        fields.insert(at, Arc::new(number("$row")));
+        values.insert(at, Arc::new(numbers));
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), values)?)
     }
 
     /// The ids of the keys of rows of state.
@@ -96,13 +118,17 @@ impl StreamJoin {
         rows: &RecordBatch,
         versions: Option<&Int64Array>,
     ) -> Result<()> {
-        let (values, own) = rows.columns().split_at(rows.num_columns() - 3);
-        let key_columns = self.key_types.len();
-        let (weights, matches) = (numbers(own, 0)?, numbers(own, 1)?);
-        let count = self.keys.len();
-        let (own, other): (&mut Side, &mut Side) = self.sides(if table == 0 { Of::Left } else { Of::Right });
+        let (count, key_columns) = (self.keys.len(), self.key_types.len());
+        let (side, other): (&mut Side, &mut Side) = self.sides(if table == 0 { Of::Left } else { Of::Right });
+        let (values, own) = rows.columns().split_at(side.types.len());
+        let after = usize::from(side.rows.is_numbered());
+        let own = Own {
+            numbers: side.rows.is_numbered().then(|| numbers(own, 0)).transpose()?,
+            weights: numbers(own, after)?,
+            matches: numbers(own, after + 1)?,
+        };
         other.make_room(count);
-        own.restore((keys, count), (values, key_columns), (weights, matches), versions)
+        side.restore((keys, count), (values, key_columns), own, versions)
     }
 }
 

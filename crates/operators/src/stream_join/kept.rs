@@ -1,0 +1,234 @@
+//! The rows of a side by their ids.
+//!
+//! Rows that may be taken back, or whose matches are counted, are found by all of their columns: each is there once, with a weight. Other
+//! rows are only added, and never looked for, so they need no table that finds them. Each has a number in place of that. It says in
+//! snapshots which row it is: equal rows have different numbers, and a row that is restored twice is there once.
+
+use std::sync::Arc;
+
+use anabranch_model::{Error, Result};
+use arrow::array::{ArrayRef, AsArray, Int64Array, UInt32Array};
+use arrow::compute::SortOptions;
+use arrow::datatypes::{DataType, UInt32Type};
+
+use crate::hash_keys;
+use crate::key_table::{KeyTable, Other};
+use crate::row_store::RowStore;
+
+/// Rows with the ids of their keys.
+pub(super) enum Kept {
+    /// A table of the id of the key and the columns after the keys, and the types of these.
+    Found(KeyTable, Vec<DataType>),
+    Numbered(Numbered),
+}
+
+/// Rows that are only added.
+pub(super) struct Numbered {
+    /// The columns after the keys.
+    rows: RowStore,
+    keys: Vec<u32>,
+    numbers: Vec<i64>,
+    /// The number of the next row. No row with its key has it or a greater one.
+    next: i64,
+    /// While rows are restored: their keys and numbers.
+    restored: Option<KeyTable>,
+}
+
+impl Kept {
+    /// For rows with columns of these types after their keys.
+    pub(super) fn new(types: &[DataType], is_numbered: bool) -> Result<Kept> {
+        if !is_numbered {
+            let types: Vec<DataType> = std::iter::once(DataType::UInt32).chain(types.iter().cloned()).collect();
+            return Ok(Kept::Found(KeyTable::by_id(types.clone())?, types));
+        }
+        let types = types.iter().map(|data_type| (data_type.clone(), SortOptions::default()));
+        Ok(Kept::Numbered(Numbered {
+            rows: RowStore::new(types.collect())?,
+            keys: Vec::new(),
+            numbers: Vec::new(),
+            next: 1,
+            restored: None,
+        }))
+    }
+
+    pub(super) fn is_numbered(&self) -> bool {
+        matches!(self, Kept::Numbered(_))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Kept::Found(table, _) => table.len(),
+            Kept::Numbered(numbered) => numbered.keys.len(),
+        }
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        match self {
+            Kept::Found(table, _) => table.size_bytes(),
+            Kept::Numbered(Numbered { rows, keys, numbers, restored, .. }) => {
+                let columns = keys.capacity() * size_of::<u32>() + numbers.capacity() * size_of::<i64>();
+                rows.size_bytes() + columns + restored.as_ref().map_or(0, KeyTable::size_bytes)
+            }
+        }
+    }
+
+    /// Adds rows of these keys; returns their ids. New ids are given in order.
+    pub(super) fn add(&mut self, keys: Vec<u32>, values: &[ArrayRef], hashes: &mut Vec<u64>) -> Result<Vec<usize>> {
+        match self {
+            Kept::Found(table, _) => find(table, keys, values, hashes),
+            Kept::Numbered(numbered) => {
+                let first = numbered.next;
+                numbered.next += keys.len() as i64;
+                let numbers: Vec<i64> = (first..numbered.next).collect();
+                let all: Vec<usize> = (0..keys.len()).collect();
+                numbered.append(&keys, values, &numbers, &all)
+            }
+        }
+    }
+
+    /// Adds rows of a snapshot with these numbers, if they have numbers. With `may_be_there`, some may have been restored already.
+    pub(super) fn restore(
+        &mut self,
+        keys: Vec<u32>,
+        values: &[ArrayRef],
+        numbers: Option<&Int64Array>,
+        may_be_there: bool,
+        hashes: &mut Vec<u64>,
+    ) -> Result<Vec<usize>> {
+        match (self, numbers) {
+            (Kept::Found(table, _), _) => find(table, keys, values, hashes),
+            (Kept::Numbered(numbered), Some(numbers)) if may_be_there => {
+                numbered.restore(&keys, values, numbers, hashes)
+            }
+            (Kept::Numbered(numbered), Some(numbers)) => {
+                let all: Vec<usize> = (0..keys.len()).collect();
+                numbered.append(&keys, values, numbers.values(), &all)
+            }
+            (Kept::Numbered(_), None) => Err(Error::internal("rows of a state without their numbers")),
+        }
+    }
+
+    /// Rows with these numbers exist, if not here.
+    pub(super) fn exist(&mut self, numbers: &Int64Array) {
+        if let Kept::Numbered(numbered) = self {
+            let last = numbers.values().iter().copied().max().unwrap_or(0);
+            numbered.next = numbered.next.max(last.saturating_add(1));
+        }
+    }
+
+    /// Nothing else is restored.
+    pub(super) fn restored(&mut self) {
+        if let Kept::Numbered(numbered) = self {
+            numbered.restored = None;
+        }
+    }
+
+    /// The ids of the keys of rows.
+    pub(super) fn keys_of(&self, ids: &[usize]) -> Result<Vec<usize>> {
+        match self {
+            Kept::Found(..) => Ok(self.rows_of(ids)?.0),
+            Kept::Numbered(numbered) => Ok(ids.iter().map(|id| numbered.keys[*id] as usize).collect()),
+        }
+    }
+
+    /// The ids of the keys of rows, and their columns after the keys.
+    pub(super) fn rows_of(&self, ids: &[usize]) -> Result<(Vec<usize>, Vec<ArrayRef>)> {
+        match self {
+            Kept::Found(table, _) => {
+                let mut columns = table.keys_of(ids)?;
+                let values = columns.split_off(1);
+                let keys = columns.first().and_then(|keys| keys.as_primitive_opt::<UInt32Type>());
+                let keys = keys.ok_or_else(|| Error::internal("rows without the ids of their keys"))?;
+                Ok((keys.values().iter().map(|key| *key as usize).collect(), values))
+            }
+            Kept::Numbered(numbered) => Ok((self.keys_of(ids)?, numbered.rows.rows(ids)?)),
+        }
+    }
+
+    /// The numbers of rows, if they have them.
+    pub(super) fn numbers_of(&self, ids: &[usize]) -> Option<ArrayRef> {
+        let Kept::Numbered(numbered) = self else { return None };
+        Some(Arc::new(ids.iter().map(|id| numbered.numbers[*id]).collect::<Int64Array>()))
+    }
+
+    /// Keeps these rows only, whose keys have these ids from now on. The first of them gets the id 0.
+    pub(super) fn keep(&mut self, ids: &[usize], keys: Vec<u32>, hashes: &mut Vec<u64>) -> Result<()> {
+        match self {
+            Kept::Found(_, types) => {
+                let types = types.clone();
+                let values = self.rows_of(ids)?.1;
+                let mut table = KeyTable::by_id(types.clone())?;
+                find(&mut table, keys, &values, hashes)?;
+                *self = Kept::Found(table, types);
+            }
+            Kept::Numbered(numbered) => {
+                numbered.rows.keep(ids)?;
+                numbered.numbers = ids.iter().map(|id| numbered.numbers[*id]).collect();
+                (numbered.keys, numbered.restored) = (keys, None);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Numbered {
+    /// Adds these rows of a batch; returns their ids.
+    fn append(&mut self, keys: &[u32], values: &[ArrayRef], numbers: &[i64], rows: &[usize]) -> Result<Vec<usize>> {
+        let first = self.keys.len();
+        let values = self.rows.values(values)?;
+        self.rows.append(&values, rows)?;
+        self.keys.extend(rows.iter().map(|row| keys[*row]));
+        self.numbers.extend(rows.iter().map(|row| numbers[*row]));
+        Ok((first..self.keys.len()).collect())
+    }
+
+    fn restore(
+        &mut self,
+        keys: &[u32],
+        values: &[ArrayRef],
+        numbers: &Int64Array,
+        hashes: &mut Vec<u64>,
+    ) -> Result<Vec<usize>> {
+        let table = match self.restored.take() {
+            Some(table) => table,
+            None => KeyTable::new(vec![DataType::UInt32, DataType::Int64])?,
+        };
+        let table = self.restored.insert(table);
+        let pairs: [ArrayRef; 2] = [Arc::new(UInt32Array::from(keys.to_vec())), Arc::new(numbers.clone())];
+        hash_keys(&pairs, keys.len(), hashes)?;
+        let mut ids = Vec::new();
+        table.intern(&pairs, hashes, &mut ids)?;
+        let (mut new, mut known) = (Vec::new(), self.keys.len());
+        for (row, id) in ids.iter().enumerate() {
+            if *id == known {
+                new.push(row);
+                known += 1;
+            }
+        }
+        self.append(keys, values, numbers.values(), &new)?;
+        let values = self.rows.values(values)?;
+        for (row, id) in ids.iter().enumerate() {
+            if self.rows.order(&values, row, Other::Kept(*id)).is_ne() {
+                return Err(Error::internal("two rows of a state have the same key and number"));
+            }
+        }
+        Ok(ids)
+    }
+}
+
+fn find(table: &mut KeyTable, keys: Vec<u32>, values: &[ArrayRef], hashes: &mut Vec<u64>) -> Result<Vec<usize>> {
+    let rows = keys.len();
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt32Array::from(keys))];
+    columns.extend(values.iter().cloned());
+    hash_keys(&columns, rows, hashes)?;
+    let mut ids = Vec::new();
+    table.intern(&columns, hashes, &mut ids)?;
+    Ok(ids)
+}
+
+/// Numbers for rows that an earlier version has stored without them: it had equal ones once. Those below zero are given to no other row.
+pub(super) fn numbers_of_content(keys: usize, columns: &[ArrayRef], rows: usize) -> Result<Int64Array> {
+    let mut hashes = Vec::new();
+    hash_keys(&columns[keys..], rows, &mut hashes)?;
+    Ok(hashes.iter().map(|hash| !((hash >> 1) as i64)).collect())
+}
