@@ -26,6 +26,8 @@ const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Frid
 /// A parsed pattern.
 pub(crate) struct Pattern {
     parts: Vec<Part>,
+    /// Times in the same span of so many seconds have the same text; `None`: those that are equal.
+    seconds: Option<i64>,
 }
 
 enum Part {
@@ -56,7 +58,24 @@ impl Pattern {
             }
             rest = &rest[run..];
         }
-        Ok(Pattern { parts })
+        let seconds = |part: &Part| match part {
+            Part::Field('S', _) => None,
+            Part::Field('s', _) => Some(1),
+            Part::Field('m', _) => Some(60),
+            Part::Field('H' | 'h' | 'K' | 'k' | 'a', _) => Some(3600),
+            _ => Some(86_400),
+        };
+        // `None` is less than any number.
+        let seconds = parts.iter().map(seconds).min().unwrap_or(Some(86_400));
+        Ok(Pattern { parts, seconds })
+    }
+
+    /// A number that two times have in common only if they have the same text.
+    pub(crate) fn span(&self, seconds: i64, nanos: u32) -> (i64, u32) {
+        match self.seconds {
+            Some(span) => (seconds.div_euclid(span), 0),
+            None => (seconds, nanos),
+        }
     }
 
     pub(crate) fn write(&self, time: NaiveDateTime, out: &mut String) {
@@ -107,8 +126,12 @@ fn is_known(letter: char, count: usize) -> bool {
 
 fn write_field(letter: char, count: usize, time: NaiveDateTime, out: &mut String) {
     let hour = time.hour();
-    let mut number = |value: u32| {
-        let _ = write!(out, "{value:0count$}");
+    let mut number = |value: u32| match value {
+        0..100 if count == 2 => {
+            out.push(char::from(b'0' + (value / 10) as u8));
+            out.push(char::from(b'0' + (value % 10) as u8));
+        }
+        _ => _ = write!(out, "{value:0count$}"),
     };
     match letter {
         'y' | 'u' if count == 2 => number(time.year().rem_euclid(100).unsigned_abs()),
@@ -262,4 +285,32 @@ pub(crate) fn read_date(text: &str, strict: bool) -> Option<NaiveDate> {
 fn number(text: &str, digits: usize) -> Option<u32> {
     let valid = (1..=digits).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
     valid.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+
+    #[test]
+    fn times_of_one_span_have_one_text() {
+        for text in ["yyyy-MM-dd", "HH:mm", "h a", "ss.SSS", "yyyy-MM-dd HH:mm:ss", "D", "'text'", "mm", "SS"] {
+            let pattern = Pattern::parse(text).expect("a pattern");
+            let write = |seconds: i64, nanos: u32| {
+                let mut out = String::new();
+                pattern.write(DateTime::from_timestamp(seconds, nanos).expect("a time").naive_utc(), &mut out);
+                out
+            };
+            for seconds in [-1, 0, 59, 60, 3_599, 3_600, 86_399, 86_400, 1_700_000_000] {
+                for (step, nanos) in [(1, 0), (0, 7_000_000), (59, 0), (60, 0), (3_599, 0), (43_200, 0), (86_400, 0)] {
+                    if pattern.span(seconds, 0) == pattern.span(seconds + step, nanos) {
+                        assert_eq!(write(seconds, 0), write(seconds + step, nanos), "{text}, {seconds} and {step} s");
+                    }
+                }
+            }
+        }
+        let daily = Pattern::parse("yyyy-MM-dd").expect("a pattern");
+        assert_eq!(daily.span(0, 0), daily.span(86_399, 999_999_999));
+    }
 }

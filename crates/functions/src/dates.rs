@@ -66,9 +66,22 @@ fn date_format(arguments: &Arguments) -> Result<ArrayRef> {
         });
     }
     let times = Moments::new(arguments, 0)?;
+    // Rows that follow each other often have the same text.
+    let is_one_pattern = arguments.is_constant(1);
+    let mut last: Option<(i64, u32)> = None;
+    let mut text = String::new();
     try_texts(arguments, |row, out| {
         let Some(pattern) = patterns.get(row)? else { return Ok(None) };
-        Ok(times.get(row).map(|time| pattern.write(time, out)))
+        let Some((seconds, nanos)) = times.since_epoch(row) else { return Ok(None) };
+        let span = pattern.span(seconds, nanos);
+        if !is_one_pattern || last != Some(span) {
+            let Some(time) = times.get(row) else { return Ok(None) };
+            text.clear();
+            pattern.write(time, &mut text);
+            last = Some(span);
+        }
+        out.push_str(&text);
+        Ok(Some(()))
     })
 }
 

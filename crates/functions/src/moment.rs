@@ -53,6 +53,12 @@ impl Moments {
     }
 
     pub(crate) fn get(&self, row: usize) -> Option<NaiveDateTime> {
+        let (seconds, nanos) = self.since_epoch(row)?;
+        DateTime::from_timestamp(seconds, nanos).map(|time| time.naive_utc())
+    }
+
+    /// Seconds since 1970, and nanoseconds since the second.
+    pub(crate) fn since_epoch(&self, row: usize) -> Option<(i64, u32)> {
         let row = row * self.step;
         if self.values.is_null(row) {
             return None;
@@ -62,7 +68,7 @@ impl Moments {
             Unit::Days => (value.checked_mul(DAY_SECONDS)?, 0),
             Unit::PerSecond(units) => (value.div_euclid(units), value.rem_euclid(units) * (1_000_000_000 / units)),
         };
-        DateTime::from_timestamp(seconds, u32::try_from(nanos).ok()?).map(|time| time.naive_utc())
+        Some((seconds, u32::try_from(nanos).ok()?))
     }
 }
 

@@ -8,11 +8,10 @@ use arrow::datatypes::SchemaRef;
 
 use crate::expand::Expand;
 use crate::filter::Filter;
-use crate::first_rows::FirstRows;
 use crate::group_aggregate::{self, GroupAggregate};
 use crate::not_null::NotNull;
 use crate::project::Project;
-use crate::rank::{self, Rank};
+use crate::rank;
 use crate::repeat::Repeat;
 use crate::session_aggregate::SessionAggregate;
 use crate::static_join::StaticJoin;
@@ -80,16 +79,7 @@ pub fn build_operator(
             let schema = Arc::clone(join.schema());
             (Box::new(join), schema)
         }
-        OperatorSpec::Rank(spec) if !spec.updating => {
-            let first_rows = FirstRows::new(spec, options)?;
-            let schema = Arc::clone(first_rows.schema());
-            (Box::new(first_rows), schema)
-        }
-        OperatorSpec::Rank(spec) => {
-            let rank = Rank::new(spec, options)?;
-            let schema = Arc::clone(rank.schema());
-            (Box::new(rank), schema)
-        }
+        OperatorSpec::Rank(spec) => rank::build(spec, options)?,
         OperatorSpec::Values(spec) => (Box::new(Values::new(spec, input, functions)?), Arc::clone(&spec.schema)),
         OperatorSpec::Expand(spec) => {
             let expand = Expand::new(spec, input, functions)?;

@@ -21,6 +21,7 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 
+use crate::first_rows::FirstRows;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, is_full, narrow};
@@ -359,6 +360,18 @@ impl Rank {
         }
         Ok(())
     }
+}
+
+/// The operator of a specification, and the schema of its output.
+pub(crate) fn build(spec: &RankSpec, options: &JobOptions) -> Result<(Box<dyn Operator>, SchemaRef)> {
+    if spec.updating {
+        let rank = Rank::new(spec, options)?;
+        let schema = Arc::clone(rank.schema());
+        return Ok((Box::new(rank), schema));
+    }
+    let first_rows = FirstRows::new(spec, options)?;
+    let schema = Arc::clone(first_rows.schema());
+    Ok((Box::new(first_rows), schema))
 }
 
 /// Whether a rank can go on with the state of another one: the rows of a smaller limit are not enough for a larger one.

@@ -162,6 +162,7 @@ impl Column {
     pub(crate) fn append(&mut self, values: &Values<'_>, rows: &[usize]) -> Result<()> {
         match (&mut self.keys, values) {
             (Keys::Words(words), Values::Words(values, nulls)) => {
+                words.reserve(rows.len());
                 for row in rows {
                     if nulls.is_some_and(|nulls| nulls.is_null(*row)) {
                         self.nulls.add(words.len());
@@ -170,6 +171,9 @@ impl Column {
                 }
             }
             (Keys::Texts { views, data }, Values::Texts(values)) => {
+                views.reserve(rows.len());
+                let long = |row: &usize| Some(values.views()[*row] as u32 as usize).filter(|len| *len > INLINE);
+                data.reserve(rows.iter().filter_map(long).sum());
                 for row in rows {
                     if values.is_null(*row) {
                         self.nulls.add(views.len());

@@ -86,7 +86,7 @@ impl StreamJoin {
         let Some(versions) = &mut self.versions else { return Ok(()) };
         versions.places.clear();
         let rows: Vec<usize> = (0..self.right.len()).filter(|row| self.right.weights[*row] != 0).collect();
-        let (keys, values) = self.right.rows_of(&rows)?;
+        let (keys, values) = self.right.rows.rows_of(&rows)?;
         let times = match versions.column.checked_sub(self.key_types.len()) {
             Some(column) => Arc::clone(&values[column]),
             None => self.keys.keys_of(&keys)?.swap_remove(versions.column),
@@ -106,7 +106,7 @@ impl StreamJoin {
     /// Emits left rows with the versions of their times.
     pub(super) fn emit_with_versions(&mut self, rows: &[usize], weights: Vec<i64>, out: &mut Output) -> Result<()> {
         let (Some(versions), Some(expiry)) = (&self.versions, &self.left.expiry) else { return Ok(()) };
-        let (keys, values) = self.left.rows_of(rows)?;
+        let (keys, values) = self.left.rows.rows_of(rows)?;
         let mut joined: Vec<ArrayRef> = self.keys.keys_of(&keys)?.into_iter().chain(values).collect();
         let times = expiry.ends_of(&joined)?;
         let found = keys.iter().zip(times).map(|(key, time)| versions.at(*key, time, &self.right));

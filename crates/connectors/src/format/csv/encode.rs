@@ -1,9 +1,15 @@
 //! Encodes columns to records.
 
+use std::fmt::Write;
+
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, BinaryArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, StringViewArray};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use arrow::datatypes::{
+    DataType, SchemaRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType,
+};
+use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use memchr::{memchr, memchr3};
 
@@ -91,18 +97,76 @@ impl CsvEncoder {
     }
 }
 
+/// A column as it is written.
+enum Column<'a> {
+    Texts(&'a StringViewArray),
+    Times(Times<'a>),
+    Others(ArrayFormatter<'a>),
+}
+
+/// Times without a zone. Those that follow each other are often of the same second.
+struct Times<'a> {
+    values: &'a [i64],
+    per_second: i64,
+    /// Digits of the fraction.
+    digits: usize,
+    second: Option<i64>,
+    text: String,
+    others: ArrayFormatter<'a>,
+}
+
+impl<'a> Column<'a> {
+    fn new(column: &'a ArrayRef, format: &'a FormatOptions<'_>) -> Result<Column<'a>> {
+        let others = ArrayFormatter::try_new(column, format)?;
+        let times = |unit: &TimeUnit, others| {
+            let (values, per_second, digits) = match unit {
+                TimeUnit::Second => (column.as_primitive::<TimestampSecondType>().values(), 1, 0),
+                TimeUnit::Millisecond => (column.as_primitive::<TimestampMillisecondType>().values(), 1_000, 3),
+                TimeUnit::Microsecond => (column.as_primitive::<TimestampMicrosecondType>().values(), 1_000_000, 6),
+                TimeUnit::Nanosecond => (column.as_primitive::<TimestampNanosecondType>().values(), 1_000_000_000, 9),
+            };
+            Times { values, per_second, digits, second: None, text: String::new(), others }
+        };
+        Ok(match column.data_type() {
+            DataType::Utf8View => Column::Texts(column.as_string_view()),
+            DataType::Timestamp(unit, None) => Column::Times(times(unit, others)),
+            _ => Column::Others(others),
+        })
+    }
+}
+
+impl Times<'_> {
+    fn write(&mut self, row: usize, text: &mut String) -> std::result::Result<(), ArrowError> {
+        let (second, fraction) =
+            (self.values[row].div_euclid(self.per_second), self.values[row].rem_euclid(self.per_second));
+        if self.second == Some(second) {
+            text.push_str(&self.text);
+            if self.digits > 0 {
+                let digits = self.digits;
+                // A string takes everything.
+                let _ = write!(text, ".{fraction:0digits$}");
+            }
+            return Ok(());
+        }
+        self.others.value(row).write(text)?;
+        let whole = text.len() - if self.digits == 0 { 0 } else { self.digits + 1 };
+        (self.second, self.text) = (Some(second), text[..whole].to_owned());
+        Ok(())
+    }
+}
+
 impl Encode for CsvEncoder {
     fn encode(&mut self, batch: &RecordBatch) -> Result<BinaryArray> {
         let columns = batch.columns().iter();
         let formats: Vec<_> = columns.clone().map(|column| text_format(column.data_type())).collect();
         let columns = columns.zip(&formats);
-        let columns = columns.map(|(column, format)| Ok((ArrayFormatter::try_new(column, format)?, column)));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let columns = columns.map(|(column, format)| Ok((Column::new(column, format)?, column)));
+        let mut columns = columns.collect::<Result<Vec<_>>>()?;
         let mut values = Vec::with_capacity(batch.num_rows() * (1 + batch.num_columns() * 12));
         let mut offsets = Vec::with_capacity(batch.num_rows() + 1);
         offsets.push(0_i32);
         for row in 0..batch.num_rows() {
-            for (index, (formatter, column)) in columns.iter().enumerate() {
+            for (index, (form, column)) in columns.iter_mut().enumerate() {
                 if index > 0 {
                     values.push(self.options.delimiter);
                 }
@@ -111,7 +175,15 @@ impl Encode for CsvEncoder {
                     continue;
                 }
                 self.text.clear();
-                formatter.value(row).write(&mut self.text).map_err(|error| {
+                let written = match form {
+                    Column::Texts(texts) => {
+                        self.write_text(texts.value(row).as_bytes(), &mut values);
+                        continue;
+                    }
+                    Column::Times(times) => times.write(row, &mut self.text),
+                    Column::Others(others) => others.value(row).write(&mut self.text),
+                };
+                written.map_err(|error| {
                     let name = batch.schema_ref().field(index).name();
                     Error::user(format!("a value of column '{name}' cannot be written as text: {error}"))
                         .remedy("exclude such rows, for example times beyond the year 9999")

@@ -158,10 +158,13 @@ fn times_keep_every_digit_of_their_unit() {
     let check = |unit: TimeUnit, count: i64, expected: &str| {
         for zone in [None, Some(Arc::<str>::from("+00:00"))] {
             let suffix = zone.as_deref().unwrap_or_default().to_owned();
-            let counts: ArrayRef = Arc::new(Int64Array::from(vec![Some(count), None, Some(-count), Some(0)]));
+            // Also times that follow another one of the same second.
+            let counts = vec![Some(count), None, Some(count + 1), Some(count), Some(-count), Some(-count - 1), Some(0)];
+            let counts: ArrayRef = Arc::new(Int64Array::from(counts));
             let times = arrow::compute::cast(&counts, &DataType::Timestamp(unit, zone)).unwrap();
             let records = check_back(vec![times, counts], &CsvOptions::default());
             assert_eq!(records[0], format!("{expected}{suffix},{count}"));
+            assert_eq!(records[3], records[0]);
         }
     };
     check(TimeUnit::Second, 1_700_000_000, "2023-11-14 22:13:20");
