@@ -8,8 +8,8 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ConnectorSpec, ExpandSpec, Expr, GroupAggregateSpec, NamedExpr, RankSpec, RepeatSpec, StreamJoinSpec, UnnestSpec,
-    ValuesSpec,
+    ConnectorSpec, ExpandSpec, Expr, GroupAggregateSpec, NamedExpr, OverSpec, RankSpec, RepeatSpec, StreamJoinSpec,
+    UnnestSpec, ValuesSpec,
 };
 
 /// A table to read. Records become rows in three steps: the connector decodes `decoded` (only the columns that the
@@ -155,6 +155,8 @@ pub enum OperatorSpec {
     StreamJoin(StreamJoinSpec),
     /// The first rows of each partition.
     Rank(RankSpec),
+    /// Functions over the rows before each row.
+    Over(OverSpec),
     /// Enforces NOT NULL of a sink's columns.
     NotNull(NotNullSpec),
     /// Gives constant rows in place of each row of the input.
@@ -186,6 +188,7 @@ pub enum StateSpec<'a> {
     GroupAggregate(&'a GroupAggregateSpec),
     StreamJoin(&'a StreamJoinSpec),
     Rank(&'a RankSpec),
+    Over(&'a OverSpec),
 }
 
 impl OperatorSpec {
@@ -199,6 +202,7 @@ impl OperatorSpec {
             OperatorSpec::GroupAggregate(spec) => Some(StateSpec::GroupAggregate(spec)),
             OperatorSpec::StreamJoin(spec) => Some(StateSpec::StreamJoin(spec)),
             OperatorSpec::Rank(spec) => Some(StateSpec::Rank(spec)),
+            OperatorSpec::Over(spec) => Some(StateSpec::Over(spec)),
             OperatorSpec::Filter { .. }
             | OperatorSpec::Project { .. }
             | OperatorSpec::StaticJoin(_)
@@ -387,6 +391,7 @@ impl fmt::Display for OperatorSpec {
             OperatorSpec::GroupAggregate(spec) => write!(f, "{spec}"),
             OperatorSpec::StreamJoin(spec) => write!(f, "{spec}"),
             OperatorSpec::Rank(spec) => write!(f, "{spec}"),
+            OperatorSpec::Over(spec) => write!(f, "{spec}"),
             OperatorSpec::NotNull(spec) => {
                 let fate = if spec.drop_rows { "drop" } else { "require" };
                 write!(f, "{fate} not null")?;

@@ -10,6 +10,7 @@ use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::group_aggregate::{self, GroupAggregate};
 use crate::not_null::NotNull;
+use crate::over::{self, Over};
 use crate::project::Project;
 use crate::rank;
 use crate::repeat::Repeat;
@@ -31,7 +32,8 @@ pub fn state_goes_on(former: StateSpec<'_>, next: StateSpec<'_>, functions: &Fun
         (GroupAggregate(former), GroupAggregate(next)) => group_aggregate::goes_on(former, next, functions),
         (StreamJoin(former), StreamJoin(next)) => stream_join::goes_on(former, next, functions),
         (StateSpec::Rank(former), StateSpec::Rank(next)) => rank::goes_on(former, next),
-        (WindowAggregate(_) | GroupAggregate(_) | StreamJoin(_) | StateSpec::Rank(_), _) => false,
+        (StateSpec::Over(former), StateSpec::Over(next)) => over::goes_on(former, next),
+        (WindowAggregate(_) | GroupAggregate(_) | StreamJoin(_) | StateSpec::Rank(_) | StateSpec::Over(_), _) => false,
     }
 }
 
@@ -80,6 +82,11 @@ pub fn build_operator(
             (Box::new(join), schema)
         }
         OperatorSpec::Rank(spec) => rank::build(spec, options)?,
+        OperatorSpec::Over(spec) => {
+            let over = Over::new(spec, functions, options)?;
+            let schema = Arc::clone(over.schema());
+            (Box::new(over), schema)
+        }
         OperatorSpec::Values(spec) => (Box::new(Values::new(spec, input, functions)?), Arc::clone(&spec.schema)),
         OperatorSpec::Expand(spec) => {
             let expand = Expand::new(spec, input, functions)?;

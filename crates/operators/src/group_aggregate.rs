@@ -7,13 +7,14 @@
 //! of its key: it has the number of its snapshot. With state on a local disk, a group is in memory with all of its values, or not at all
 //! (`keyed_state::OnDisk`).
 
-mod accumulator;
+pub(crate) mod accumulator;
 mod count;
 mod distinct;
-mod entries;
-mod extreme;
+pub(crate) mod entries;
+pub(crate) mod extreme;
 mod moments;
 mod on_disk;
+pub(crate) mod readings;
 mod snapshot;
 mod succession;
 mod sum;

@@ -209,7 +209,12 @@ impl Snapshots {
     /// Rows with these numbers of snapshots are restored.
     pub(crate) fn restoring(&mut self, versions: &Int64Array) {
         self.number = self.number.max(versions.values().iter().copied().max().unwrap_or(0));
-        self.restored_rows += versions.len();
+        self.restoring_rows(versions.len());
+    }
+
+    /// So many rows are restored.
+    pub(crate) fn restoring_rows(&mut self, rows: usize) {
+        self.restored_rows += rows;
     }
 
     pub(crate) fn emitted(&mut self, complete: bool, rows: usize) {

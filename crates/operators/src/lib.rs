@@ -14,6 +14,7 @@ mod keyed_state;
 mod not_null;
 mod one_row;
 mod operator;
+mod over;
 mod project;
 mod rank;
 mod repeat;

@@ -6,6 +6,7 @@
 
 use datafusion_expr::{Aggregate, Expr, Join, JoinType, LogicalPlan, Projection};
 
+use crate::lower::row_number;
 use crate::processing_time::is_call;
 use crate::table::static_sides;
 use crate::temporal_join::TemporalJoin;
@@ -72,7 +73,8 @@ pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTim
         LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate, index),
         LogicalPlan::Distinct(distinct) => event_time_of(distinct.input(), index).filter(|time| time.is_of_window()),
         LogicalPlan::Window(window) if index < window.input.schema().fields().len() => {
-            event_time_of(&window.input, index).filter(|time| time.is_of_window())
+            let may_be_ranked = row_number(window).is_some();
+            event_time_of(&window.input, index).filter(|time| !may_be_ranked || time.is_of_window())
         }
         LogicalPlan::Join(join) => of_join(join, index),
         LogicalPlan::Union(union) => {

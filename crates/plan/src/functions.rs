@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use anabranch_dataflow::LAG;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion_common::{Result, not_impl_err};
 use datafusion_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion_expr::planner::ExprPlanner;
-use datafusion_expr::{AggregateUDF, PartitionEvaluator, ScalarUDF, Signature, Volatility, WindowUDF, WindowUDFImpl};
+use datafusion_expr::{
+    AggregateUDF, PartitionEvaluator, ScalarUDF, Signature, TypeSignature, Volatility, WindowUDF, WindowUDFImpl,
+};
 
 use crate::element::ElementPlanner;
 use crate::exact::{ExactAggregate, ExactPlanner};
@@ -41,11 +44,39 @@ impl WindowUDFImpl for RowNumber {
     }
 }
 
+/// A function whose result is its argument's value in another row: `LAG(value, rows, otherwise)`. Only planned, never called.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ValueOf {
+    name: &'static str,
+    signature: Signature,
+}
+
+impl WindowUDFImpl for ValueOf {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn partition_evaluator(&self, _: PartitionEvaluatorArgs) -> Result<Box<dyn PartitionEvaluator>> {
+        not_impl_err!("an operator knows the rows before")
+    }
+
+    fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
+        let value = args.get_input_field(0).map_or(DataType::Null, |field| field.data_type().clone());
+        Ok(Arc::new(Field::new(args.name(), value, true)))
+    }
+}
+
 /// Functions by name in lower case.
 pub(crate) struct Functions {
     scalar: &'static BTreeMap<String, Arc<ScalarUDF>>,
     aggregate: BTreeMap<String, Arc<AggregateUDF>>,
     row_number: Arc<WindowUDF>,
+    /// Those whose result is a value of another row.
+    values: Vec<Arc<WindowUDF>>,
     planners: Vec<Arc<dyn ExprPlanner>>,
 }
 
@@ -77,7 +108,14 @@ impl Functions {
         ];
         planners.extend(element);
         let row_number = RowNumber { signature: Signature::nullary(Volatility::Immutable) };
-        Functions { scalar, aggregate, row_number: Arc::new(WindowUDF::new_from_impl(row_number)), planners }
+        let row_number = Arc::new(WindowUDF::new_from_impl(row_number));
+        let value_of = |(name, args): (&'static str, usize)| {
+            let signature = (1..=args).map(TypeSignature::Any).collect();
+            let signature = Signature::one_of(signature, Volatility::Immutable);
+            Arc::new(WindowUDF::new_from_impl(ValueOf { name, signature }))
+        };
+        let values = [(LAG, 3), ("first_value", 1), ("last_value", 1)].into_iter().map(value_of).collect();
+        Functions { scalar, aggregate, row_number, values, planners }
     }
 
     pub(crate) fn scalar(&self, name: &str) -> Option<Arc<ScalarUDF>> {
@@ -92,7 +130,8 @@ impl Functions {
     }
 
     pub(crate) fn window(&self, name: &str) -> Option<Arc<WindowUDF>> {
-        name.eq_ignore_ascii_case(ROW_NUMBER).then(|| Arc::clone(&self.row_number))
+        let mut all = std::iter::once(&self.row_number).chain(&self.values);
+        all.find(|function| name.eq_ignore_ascii_case(function.name())).cloned()
     }
 
     pub(crate) fn planners(&self) -> &[Arc<dyn ExprPlanner>] {

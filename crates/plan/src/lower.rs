@@ -18,6 +18,7 @@ mod grouping_sets;
 mod join;
 mod join_times;
 mod literal;
+mod over;
 mod rank;
 mod row_fields;
 mod scan;
@@ -42,6 +43,7 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use self::column_index::ColumnIndex;
 use self::join_times::{Times, plain_time};
+pub(crate) use self::rank::row_number;
 pub(crate) use self::scan::dead_letters;
 use self::stream::{LogicalColumn, Stream};
 pub(crate) use self::temporal_join::version_key;
@@ -224,7 +226,10 @@ impl Lowering<'_> {
                 None => self.filter(&filter.predicate, &filter.input, needed),
             },
             LogicalPlan::Window(window) if self.takes_versions => self.unnumbered(window, needed),
-            LogicalPlan::Window(window) => self.rank(window, needed),
+            LogicalPlan::Window(window) => match row_number(window).zip(self.limit.take()) {
+                Some((call, limit)) => self.rank(window, call, limit, needed),
+                None => self.over(window, needed),
+            },
             LogicalPlan::SubqueryAlias(alias) => self.plan(&alias.input, needed),
             LogicalPlan::TableScan(scan) => self.scan(scan, needed),
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate, needed),
@@ -313,14 +318,7 @@ impl Lowering<'_> {
         let index = ColumnIndex::of(assign.input.schema());
         let mut below = columns_of(std::iter::once(&assign.time).chain(&assign.partition), &index)?;
         below.extend(needed.iter().filter(|index| **index < inputs));
-        let outer = self.by_clock.replace(assign.by_clock);
-        if outer.is_some_and(|outer| outer != assign.by_clock) {
-            return Err(Error::user("windows of event time and of processing time follow each other")
-                .remedy("use one of them for both, or write the results of the first windows to a table"));
-        }
-        let stream = self.plan(&assign.input, &below);
-        self.by_clock = outer;
-        let mut stream = stream?;
+        let mut stream = self.plan_by(assign.by_clock, &assign.input, &below)?;
         if stream.weight.is_some() {
             return Err(Error::user("a window needs rows that stay, but these are results that are updated")
                 .remedy("aggregate in the window first, or read a table that only grows"));
@@ -347,6 +345,18 @@ impl Lowering<'_> {
         }
         stream.set_window(Windowed::lazily(assign.window, time, time_type, partition), assign);
         Ok(stream)
+    }
+
+    /// Lowers what is below windows, or functions over rows, of processing time or of event time.
+    fn plan_by(&mut self, by_clock: bool, input: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+        let outer = self.by_clock.replace(by_clock);
+        if outer.is_some_and(|outer| outer != by_clock) {
+            return Err(Error::user("windows of event time and of processing time follow each other")
+                .remedy("use one of them for both, or write the results of the first windows to a table"));
+        }
+        let stream = self.plan(input, needed);
+        self.by_clock = outer;
+        stream
     }
 
     /// The label of the next stage of a name, and its own number of tasks if it has one.

@@ -104,6 +104,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
             .remedy("compute the value before it is written to the source, or use another function of docs/sql.md"));
     }
     check_over(&name, function).map_err(|e| e.at(place.clone()))?;
+    count_rows(function);
     if is_group_window(&name, plain_args(function).as_deref()) {
         return Err(Error::user(format!("{name} is the window of no GROUP BY")).at(place).remedy(
             "group by TUMBLE, HOP or SESSION of a column, with the same arguments here; or use the table function: FROM \
@@ -162,15 +163,32 @@ fn check_pattern(name: &str, function: &Function) -> Result<()> {
     args.get(1).and_then(like::constant).map_or(Ok(()), |pattern| check(pattern).map_err(Error::user))
 }
 
+/// Functions over other rows that are not planned.
+const OVER_OTHER_ROWS: [&str; 7] = ["RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD", "NTH_VALUE"];
+
 /// Refuses functions over other rows that are not planned.
 fn check_over(name: &str, function: &Function) -> Result<()> {
-    if function.over.is_none() || name == "ROW_NUMBER" {
+    if !OVER_OTHER_ROWS.contains(&name) || function.over.is_none() {
         return Ok(());
     }
-    Err(Error::user(format!("{name}(...) OVER is not supported yet")).remedy(
-        "aggregate in a window: FROM TABLE(TUMBLE(...)) with GROUP BY window_start, window_end; or number the rows: \
-         ROW_NUMBER() OVER (PARTITION BY a ORDER BY b)",
-    ))
+    let error = Error::user(format!("{name}(...) OVER is not supported"));
+    Err(error.remedy(match name {
+        "LEAD" => "the row that follows is not there yet; use LAG: it gives that row the values of this one",
+        _ => {
+            "number the rows: ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) with a bound of the number, or aggregate the rows before: \
+             SUM(x) OVER (PARTITION BY a ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"
+        }
+    }))
+}
+
+/// `COUNT(*) OVER (...)` counts rows, and the planner knows `*` without OVER only.
+fn count_rows(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    if function.over.is_some()
+        && let [FunctionArg::Unnamed(all @ FunctionArgExpr::Wildcard)] = list.args.as_mut_slice()
+    {
+        *all = FunctionArgExpr::Expr(Expr::value(Value::Number("1".into(), false)));
+    }
 }
 
 /// Flink's old group windows: `TUMBLE(ts, INTERVAL ..)` as an expression, and their auxiliary functions.

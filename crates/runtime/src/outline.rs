@@ -113,6 +113,13 @@ fn describe(spec: StateSpec<'_>) -> String {
             let window = spec.window.map_or_else(String::new, |key| format!(", windows by key {key}"));
             format!("first {} of {kind}[{columns}], {} keys, {order}{window}", spec.limit, spec.keys)
         }
+        StateSpec::Over(spec) => {
+            let columns = spec.schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
+            let columns = columns.collect::<Vec<_>>().join(", ");
+            let order = spec.time.map_or_else(|| "as they come".to_owned(), |time| format!("by column {time}"));
+            let of = aggregates(&spec.functions);
+            format!("over {}, {order}, of [{columns}], {} keys: [{of}]", spec.frame, spec.keys)
+        }
         StateSpec::GroupAggregate(spec) => {
             // Values that may be taken back are kept.
             let kind =

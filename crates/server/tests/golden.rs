@@ -27,7 +27,7 @@ const WAYS: &[(u32, &[(&str, &str)])] = &[
     (2, &[("state-backend", "disk"), ("state-bytes", LITTLE), ("batch-rows", "5")]),
 ];
 
-/// So little memory that no group stays in it. Not for queries with static tables, sessions and ranks of windows, which must fit.
+/// So little memory that no group stays in it. Not for queries with static tables, sessions, ranks of windows and rows before each row, which must fit.
 const LITTLE: &str = "3 kb";
 
 const STREAMING: &str = "'execution.runtime-mode' = 'streaming'";
@@ -79,7 +79,7 @@ fn plan(sql: &str) -> Result<Option<Plan>> {
 /// Whether a plan has tables that are in memory with any backend.
 fn must_fit(plan: &Plan) -> bool {
     let is_held = |of: &OperatorSpec| match of {
-        OperatorSpec::StaticJoin(_) => true,
+        OperatorSpec::StaticJoin(_) | OperatorSpec::Over(_) => true,
         OperatorSpec::WindowAggregate(spec) => matches!(spec.window, Window::Session { .. }),
         OperatorSpec::Rank(spec) => spec.window.is_some(),
         _ => false,

@@ -181,12 +181,12 @@ fn run(plans: &[Plan], seed: u64, kept: &Kept) -> (String, u32) {
         options.epoch_interval = Duration::from_millis(1);
         options.batch_rows = 1 + rng.below(4) as usize;
         options.channel_bytes = 300;
-        // Each backend continues with what the other has written. Static tables, sessions, ranks of windows, and rows that wait for the
-        // end of their time in a join must fit into memory.
+        // Each backend continues with what the other has written. Static tables, sessions, ranks of windows, rows before
+        // each row, and rows that wait for the end of their time in a join must fit into memory.
         let is_held = |o: &OperatorSpec| match o {
             OperatorSpec::WindowAggregate(spec) => matches!(spec.window, Window::Session { .. }),
             OperatorSpec::Rank(spec) => spec.window.is_some(),
-            OperatorSpec::StaticJoin(_) => true,
+            OperatorSpec::StaticJoin(_) | OperatorSpec::Over(_) => true,
             OperatorSpec::StreamJoin(spec) => {
                 !spec.is_updating() && !matches!(spec.kind, StreamJoinKind::Inner | StreamJoinKind::LeftSemi)
             }

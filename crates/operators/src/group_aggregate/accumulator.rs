@@ -13,12 +13,13 @@ use super::distinct::Distinct;
 use super::entries::Entries;
 use super::extreme::{self, Ordered};
 use super::moments::Moments;
+use super::readings::{self, Readings};
 use super::sum;
 use crate::key_hash::canonical;
 use crate::{CompiledExpr, Functions};
 
 /// One aggregate function over many groups, by their ids.
-pub(super) trait Accumulator: Send {
+pub(crate) trait Accumulator: Send {
     /// Makes room for so many groups. New ones have no rows.
     fn resize(&mut self, groups: usize);
 
@@ -27,6 +28,11 @@ pub(super) trait Accumulator: Send {
 
     /// The results of these groups.
     fn results(&self, groups: &[usize]) -> Result<ArrayRef>;
+
+    /// Adds rows, and reads results between them.
+    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+        readings::one_by_one(self, rows, readings)
+    }
 
     /// Columns of the state of a group, without what is in its [entries](Accumulator::entries).
     fn state_fields(&self, name: &str) -> Vec<Field>;
@@ -60,18 +66,18 @@ pub(super) trait Accumulator: Send {
 }
 
 /// Rows for an accumulator.
-pub(super) struct Rows<'a> {
+pub(crate) struct Rows<'a> {
     /// The group of each row.
-    pub(super) groups: &'a [usize],
+    pub(crate) groups: &'a [usize],
     /// How often each row counts; `None`: once.
-    pub(super) weights: Option<&'a [i64]>,
+    pub(crate) weights: Option<&'a [i64]>,
     /// The arguments.
-    pub(super) values: &'a [ArrayRef],
+    pub(crate) values: &'a [ArrayRef],
 }
 
 impl Rows<'_> {
     /// Calls `add` with the row, group and weight of each row that counts and whose arguments are not NULL.
-    pub(super) fn for_each(&self, mut add: impl FnMut(usize, usize, i64)) {
+    pub(crate) fn for_each(&self, mut add: impl FnMut(usize, usize, i64)) {
         let has_nulls = self.values.iter().any(|values| values.null_count() > 0);
         match self.weights {
             None if !has_nulls => self.groups.iter().enumerate().for_each(|(row, group)| add(row, *group, 1)),
@@ -88,26 +94,35 @@ impl Rows<'_> {
 }
 
 /// A call of an aggregate function: its arguments, and its accumulator.
-pub(super) struct Call {
-    pub(super) name: String,
+pub(crate) struct Call {
+    pub(crate) name: String,
     args: Vec<CompiledExpr>,
     filter: Option<CompiledExpr>,
-    pub(super) accumulator: Box<dyn Accumulator>,
+    pub(crate) accumulator: Box<dyn Accumulator>,
     /// Number of columns of the state.
-    pub(super) state_columns: usize,
+    pub(crate) state_columns: usize,
     weights: Vec<i64>,
 }
 
 impl Call {
     /// `retracts`: rows may be taken back.
     pub(super) fn new(spec: &AggregateSpec, input: &SchemaRef, functions: &Functions, retracts: bool) -> Result<Call> {
+        Call::with(spec, input, functions, |args| accumulator(spec, args, retracts))
+    }
+
+    pub(crate) fn with(
+        spec: &AggregateSpec,
+        input: &SchemaRef,
+        functions: &Functions,
+        accumulator: impl FnOnce(&[CompiledExpr]) -> Result<Box<dyn Accumulator>>,
+    ) -> Result<Call> {
         let compile = |e| CompiledExpr::new(e, input, functions);
         // `COUNT(*)` has a constant as its argument.
         let counts_all = |arg: &Expr| spec.function == "count" && matches!(arg, Expr::Literal(l) if l.text.is_some());
         let args = spec.args.iter().filter(|arg| spec.distinct || !counts_all(arg));
         let args: Vec<CompiledExpr> = args.map(compile).collect::<Result<_>>()?;
         let filter = spec.filter.as_ref().map(compile).transpose()?;
-        let accumulator = accumulator(spec, &args, retracts)?;
+        let accumulator = accumulator(&args)?;
         let state_columns = accumulator.state_fields(&spec.name).len();
         Ok(Call { name: spec.name.clone(), args, filter, accumulator, state_columns, weights: Vec::new() })
     }
@@ -117,8 +132,29 @@ impl Call {
         self.args.iter().map(|arg| arg.data_type().clone()).collect()
     }
 
-    /// Adds the rows of a batch. Arguments that may fail are evaluated only for rows that pass the filter.
+    /// Adds the rows of a batch.
     pub(super) fn update(&mut self, batch: &RecordBatch, groups: &[usize], weights: Option<&[i64]>) -> Result<()> {
+        self.with_rows(batch, groups, weights, |accumulator, rows| accumulator.update(rows))
+    }
+
+    /// Adds the rows of a batch, and reads results between them.
+    pub(crate) fn running(
+        &mut self,
+        batch: &RecordBatch,
+        (groups, weights): (&[usize], Option<&[i64]>),
+        readings: &Readings,
+    ) -> Result<ArrayRef> {
+        self.with_rows(batch, groups, weights, |accumulator, rows| accumulator.running(rows, readings))
+    }
+
+    /// Arguments that may fail are evaluated only for rows that pass the filter.
+    fn with_rows<T>(
+        &mut self,
+        batch: &RecordBatch,
+        groups: &[usize],
+        weights: Option<&[i64]>,
+        take: impl FnOnce(&mut dyn Accumulator, &Rows<'_>) -> Result<T>,
+    ) -> Result<T> {
         let filter = self.filter.as_mut().map(|filter| filter.evaluate_predicate(batch)).transpose()?;
         let mut values = Vec::with_capacity(self.args.len());
         for arg in &mut self.args {
@@ -134,7 +170,7 @@ impl Call {
             }
             None => weights,
         };
-        self.accumulator.update(&Rows { groups, weights, values: &values })
+        take(self.accumulator.as_mut(), &Rows { groups, weights, values: &values })
     }
 }
 
@@ -147,7 +183,7 @@ fn filtered(filter: &BooleanArray, weights: Option<&[i64]>, out: &mut Vec<i64>) 
 }
 
 /// The accumulator of a function. What has none here is refused when a query is planned.
-fn accumulator(spec: &AggregateSpec, args: &[CompiledExpr], retracts: bool) -> Result<Box<dyn Accumulator>> {
+pub(crate) fn accumulator(spec: &AggregateSpec, args: &[CompiledExpr], retracts: bool) -> Result<Box<dyn Accumulator>> {
     let argument = args.first().map(CompiledExpr::data_type);
     let label = || format!("{}({})", spec.function.to_uppercase(), args.first().map_or("", CompiledExpr::text));
     let plain: Box<dyn Accumulator> = match (spec.function.as_str(), argument) {
@@ -156,6 +192,11 @@ fn accumulator(spec: &AggregateSpec, args: &[CompiledExpr], retracts: bool) -> R
             let ordered = if spec.function == "min" { Ordered::Ascending } else { Ordered::Descending };
             // What is distinct makes no difference.
             return extreme::accumulator(argument, ordered, retracts);
+        }
+        ("first_value" | "last_value", Some(argument)) if !retracts => {
+            let is_first = spec.function == "first_value";
+            let ordered = if is_first { Ordered::Arrival } else { Ordered::LastArrival };
+            extreme::accumulator(argument, ordered, false)?
         }
         ("sum" | "avg", Some(argument)) => sum::accumulator(&spec.function, argument, label())?,
         (function, Some(_)) if Moments::of(function).is_some() => Moments::accumulator(function)?,

@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::{DataType, Field};
 
 use super::accumulator::{Accumulator, Rows};
+use super::readings::{Readings, Step};
 use crate::keyed_state::numbers;
 
 /// Number of rows of each group.
@@ -29,6 +30,15 @@ impl Accumulator for Count {
     fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
         rows.for_each(|_, group, weight| self.counts[group] += weight);
         Ok(())
+    }
+
+    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+        let mut results = Vec::with_capacity(readings.len());
+        rows.replay(readings, |step| match step {
+            Step::Row { group, weight, .. } => self.counts[group] += weight,
+            Step::Read { group } => results.push(self.counts[group]),
+        });
+        Ok(Arc::new(Int64Array::from(results)))
     }
 
     fn results(&self, groups: &[usize]) -> Result<ArrayRef> {

@@ -6,7 +6,8 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Field};
 
 use super::accumulator::{Accumulator, Rows};
-use super::entries::Entries;
+use super::entries::{Entries, Transition};
+use super::readings::Readings;
 
 /// Counts values, and passes each to the function when it comes to be, and back when it ceases to be.
 pub(super) struct Distinct {
@@ -20,6 +21,19 @@ impl Distinct {
     }
 }
 
+/// Transitions as rows: a value that comes to be counts, and one that ceases to be does so no more.
+fn with_transitions<T>(
+    transitions: &[Transition],
+    rows: &Rows<'_>,
+    add: impl FnOnce(&Rows<'_>) -> Result<T>,
+) -> Result<T> {
+    let groups: Vec<usize> = transitions.iter().map(|of| of.group).collect();
+    let weights: Vec<i64> = transitions.iter().map(|of| if of.is_there { 1 } else { -1 }).collect();
+    let at: UInt64Array = transitions.iter().map(|of| of.row as u64).collect();
+    let values = [take(&rows.values[0], &at, None)?];
+    add(&Rows { groups: &groups, weights: Some(&weights), values: &values })
+}
+
 impl Accumulator for Distinct {
     fn resize(&mut self, groups: usize) {
         self.of.resize(groups);
@@ -30,11 +44,15 @@ impl Accumulator for Distinct {
         if transitions.is_empty() {
             return Ok(());
         }
-        let groups: Vec<usize> = transitions.iter().map(|of| of.group).collect();
-        let weights: Vec<i64> = transitions.iter().map(|of| if of.is_there { 1 } else { -1 }).collect();
-        let at: UInt64Array = transitions.iter().map(|of| of.row as u64).collect();
-        let values = [take(&rows.values[0], &at, None)?];
-        self.of.update(&Rows { groups: &groups, weights: Some(&weights), values: &values })
+        with_transitions(&transitions, rows, |rows| self.of.update(rows))
+    }
+
+    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+        let transitions = self.entries.update(rows)?;
+        let after = |rows: &usize| transitions.partition_point(|of| of.row < *rows);
+        let after = readings.after.iter().map(after).collect();
+        let readings = Readings { after, groups: readings.groups.clone() };
+        with_transitions(&transitions, rows, |rows| self.of.running(rows, &readings))
     }
 
     fn results(&self, groups: &[usize]) -> Result<ArrayRef> {

@@ -14,13 +14,13 @@ use crate::key_table::KeyTable;
 use crate::keyed_state::{Changes, Part, SPARSE_MIN, narrow};
 
 /// Pairs of group and value with their weights. Values are not NULL.
-pub(super) struct Entries {
+pub(crate) struct Entries {
     value_type: DataType,
     table: KeyTable,
     weights: Vec<i64>,
     /// How many occur.
     live: usize,
-    pub(super) changes: Changes,
+    pub(crate) changes: Changes,
     hashes: Vec<u64>,
     ids: Vec<usize>,
 }
@@ -46,7 +46,7 @@ impl Entries {
         })
     }
 
-    pub(super) fn value_type(&self) -> &DataType {
+    pub(crate) fn value_type(&self) -> &DataType {
         &self.value_type
     }
 
@@ -87,7 +87,7 @@ impl Entries {
     }
 
     /// The pairs with these ids, and their weights.
-    pub(super) fn of(&self, ids: &[usize]) -> Result<(Vec<usize>, ArrayRef, Int64Array)> {
+    pub(crate) fn of(&self, ids: &[usize]) -> Result<(Vec<usize>, ArrayRef, Int64Array)> {
         let pairs = self.table.keys_of(ids)?;
         let [groups, values] = pairs.as_slice() else { return Err(Error::internal("pairs of two columns")) };
         let groups = groups.as_primitive::<UInt32Type>().values().iter().map(|group| *group as usize).collect();
@@ -95,7 +95,7 @@ impl Entries {
     }
 
     /// The ids of a part of the values.
-    pub(super) fn take(&mut self, part: Part) -> Vec<usize> {
+    pub(crate) fn take(&mut self, part: Part) -> Vec<usize> {
         let weights = &self.weights;
         self.changes.take(part, || (0..weights.len()).filter(|id| weights[*id] > 0).collect())
     }
@@ -107,7 +107,7 @@ impl Entries {
 
     /// Replaces weights by those of rows of a snapshot, unless the numbers of their snapshots say that later ones were restored. Returns
     /// the ids with their weights before.
-    pub(super) fn restore(
+    pub(crate) fn restore(
         &mut self,
         groups: &[usize],
         values: &ArrayRef,

@@ -1,4 +1,4 @@
-//! `MIN` and `MAX`. Over rows that stay, the extreme so far is enough. Where rows may be taken back, all values are kept in order.
+//! `MIN` and `MAX`, `FIRST_VALUE` and `LAST_VALUE`. Over rows that stay, one value so far is enough. Where rows may be taken back, all values are kept in order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,16 +14,21 @@ use arrow::row::{OwnedRow, RowConverter, SortField};
 use super::accumulator::{Accumulator, Rows};
 
 use super::entries::Entries;
+use super::readings::{Readings, Step};
 use crate::keyed_state::narrow;
 
 /// Which value comes first.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ordered {
+pub(crate) enum Ordered {
     Ascending,
     Descending,
+    /// The one that came first.
+    Arrival,
+    /// The one that came last.
+    LastArrival,
 }
 
-pub(super) fn accumulator(argument: &DataType, order: Ordered, retracts: bool) -> Result<Box<dyn Accumulator>> {
+pub(crate) fn accumulator(argument: &DataType, order: Ordered, retracts: bool) -> Result<Box<dyn Accumulator>> {
     macro_rules! of_primitive {
         ($t:ty) => {
             Box::new(Extreme::<$t> { values: Vec::new(), known: Vec::new(), order, data_type: argument.clone() })
@@ -48,6 +53,20 @@ struct Extreme<T: ArrowPrimitiveType> {
 }
 
 impl<T: ArrowPrimitiveType> Extreme<T> {
+    #[inline]
+    fn add(&mut self, group: usize, value: T::Native) {
+        let best = self.values[group];
+        let is_first = match self.order {
+            Ordered::Ascending => value.is_lt(best),
+            Ordered::Descending => value.is_gt(best),
+            Ordered::Arrival => false,
+            Ordered::LastArrival => true,
+        };
+        if is_first || !self.known[group] {
+            (self.values[group], self.known[group]) = (value, true);
+        }
+    }
+
     fn of(&self, groups: &[usize]) -> ArrayRef {
         let value = |group: &usize| self.known[*group].then(|| self.values[*group]);
         let values: PrimitiveArray<T> = groups.iter().map(value).collect();
@@ -63,15 +82,19 @@ impl<T: ArrowPrimitiveType> Accumulator for Extreme<T> {
 
     fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
         let values = rows.values[0].as_primitive::<T>().values();
-        let descending = self.order == Ordered::Descending;
-        rows.for_each(|row, group, _| {
-            let (value, best) = (values[row], self.values[group]);
-            let is_first = if descending { value.is_gt(best) } else { value.is_lt(best) };
-            if is_first || !self.known[group] {
-                (self.values[group], self.known[group]) = (value, true);
-            }
-        });
+        rows.for_each(|row, group, _| self.add(group, values[row]));
         Ok(())
+    }
+
+    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+        let values = rows.values[0].as_primitive::<T>().values();
+        let mut results = Vec::with_capacity(readings.len());
+        rows.replay(readings, |step| match step {
+            Step::Row { row, group, .. } => self.add(group, values[row]),
+            Step::Read { group } => results.push(self.known[group].then(|| self.values[group])),
+        });
+        let results: PrimitiveArray<T> = results.into_iter().collect();
+        Ok(Arc::new(results.with_data_type(self.data_type.clone())))
     }
 
     fn results(&self, groups: &[usize]) -> Result<ArrayRef> {
@@ -107,14 +130,15 @@ impl<T: ArrowPrimitiveType> Accumulator for Extreme<T> {
 }
 
 /// Values as bytes that compare as the values do (Arrow's row format), the first one first.
-struct Encoding {
+pub(crate) struct Encoding {
     data_type: DataType,
+    order: Ordered,
     converter: RowConverter,
     null: OwnedRow,
 }
 
 impl Encoding {
-    fn new(data_type: &DataType, order: Ordered) -> Result<Encoding> {
+    pub(crate) fn new(data_type: &DataType, order: Ordered) -> Result<Encoding> {
         let options = SortOptions { descending: order == Ordered::Descending, nulls_first: false };
         let converter = RowConverter::new(vec![SortField::new_with_options(data_type.clone(), options)]);
         let converter = converter.map_err(|error| {
@@ -122,14 +146,23 @@ impl Encoding {
                 .remedy("use a column of another type")
         })?;
         let null = converter.convert_columns(&[new_null_array(data_type, 1)])?.row(0).owned();
-        Ok(Encoding { data_type: data_type.clone(), converter, null })
+        Ok(Encoding { data_type: data_type.clone(), order, converter, null })
     }
 
-    fn rows(&self, values: &ArrayRef) -> Result<arrow::row::Rows> {
+    pub(crate) fn rows(&self, values: &ArrayRef) -> Result<arrow::row::Rows> {
         Ok(self.converter.convert_columns(std::slice::from_ref(values))?)
     }
 
-    fn values<'a>(&self, rows: impl Iterator<Item = Option<&'a [u8]>>) -> Result<ArrayRef> {
+    /// Values that follow each other in `bytes`: their ends, and whether they are not NULL.
+    pub(crate) fn values_of(&self, bytes: &[u8], ends: &[(usize, bool)]) -> Result<ArrayRef> {
+        let mut begin = 0;
+        self.values(ends.iter().map(|(end, is_there)| {
+            let value = &bytes[std::mem::replace(&mut begin, *end)..*end];
+            is_there.then_some(value)
+        }))
+    }
+
+    pub(crate) fn values<'a>(&self, rows: impl Iterator<Item = Option<&'a [u8]>>) -> Result<ArrayRef> {
         let parser = self.converter.parser();
         let rows = rows.map(|row| row.map_or(self.null.row(), |row| parser.parse(row)));
         let mut columns = self.converter.convert_rows(rows)?;
@@ -145,6 +178,21 @@ struct ExtremeRows {
     encoding: Encoding,
 }
 
+impl ExtremeRows {
+    fn add(&mut self, group: usize, row: &[u8]) {
+        let best = &mut self.rows[group];
+        let is_first = |best: &[u8]| match self.encoding.order {
+            Ordered::Ascending | Ordered::Descending => row < best,
+            Ordered::Arrival => false,
+            Ordered::LastArrival => true,
+        };
+        if best.as_ref().is_none_or(|best| is_first(best)) {
+            self.bytes += row.len();
+            self.bytes -= best.replace(row.into()).map_or(0, |former| former.len());
+        }
+    }
+}
+
 impl Accumulator for ExtremeRows {
     fn resize(&mut self, groups: usize) {
         self.rows.resize(groups, None);
@@ -152,14 +200,22 @@ impl Accumulator for ExtremeRows {
 
     fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
         let encoded = self.encoding.rows(&rows.values[0])?;
-        rows.for_each(|row, group, _| {
-            let (row, best) = (encoded.row(row), &mut self.rows[group]);
-            if best.as_ref().is_none_or(|best| row.data() < &**best) {
-                self.bytes += row.data().len();
-                self.bytes -= best.replace(row.data().into()).map_or(0, |former| former.len());
+        rows.for_each(|row, group, _| self.add(group, encoded.row(row).data()));
+        Ok(())
+    }
+
+    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+        let encoded = self.encoding.rows(&rows.values[0])?;
+        // The values are in one buffer, one after the other.
+        let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(readings.len()));
+        rows.replay(readings, |step| match step {
+            Step::Row { row, group, .. } => self.add(group, encoded.row(row).data()),
+            Step::Read { group } => {
+                bytes.extend_from_slice(self.rows[group].as_deref().unwrap_or_default());
+                ends.push((bytes.len(), self.rows[group].is_some()));
             }
         });
-        Ok(())
+        self.encoding.values_of(&bytes, &ends)
     }
 
     fn results(&self, groups: &[usize]) -> Result<ArrayRef> {

@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
 use arrow::datatypes::{DataType, Field, Float64Type};
 
 use super::accumulator::{Accumulator, Rows};
+use super::readings::{Readings, Step};
 use crate::keyed_state::numbers;
 
 /// Number, mean, and sum of squared distances from the mean, of the values of each group.
@@ -70,16 +71,30 @@ impl Moments {
     }
 }
 
+fn doubles<'a>(rows: &'a Rows<'_>) -> Result<&'a [f64]> {
+    let values = rows.values[0].as_primitive_opt::<Float64Type>();
+    Ok(values.ok_or_else(|| Error::internal("a variance of other values than DOUBLE"))?.values())
+}
+
 impl Accumulator for Moments {
     fn resize(&mut self, groups: usize) {
         self.groups.resize(groups, Moment::default());
     }
 
     fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
-        let values = rows.values[0].as_primitive_opt::<Float64Type>();
-        let values = values.ok_or_else(|| Error::internal("a variance of other values than DOUBLE"))?.values();
+        let values = doubles(rows)?;
         rows.for_each(|row, group, weight| self.groups[group].add(values[row], weight));
         Ok(())
+    }
+
+    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+        let values = doubles(rows)?;
+        let mut results = Vec::with_capacity(readings.len());
+        rows.replay(readings, |step| match step {
+            Step::Row { row, group, weight } => self.groups[group].add(values[row], weight),
+            Step::Read { group } => results.push(self.groups[group].result(self.of)),
+        });
+        Ok(Arc::new(Float64Array::from(results)))
     }
 
     fn results(&self, groups: &[usize]) -> Result<ArrayRef> {

@@ -8,6 +8,7 @@ use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, Int64Arr
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, Float64Type, Int64Type, i256};
 
 use super::accumulator::{Accumulator, Rows};
+use super::readings::{Readings, Step};
 use crate::expression::runtime_error;
 use crate::keyed_state::numbers;
 use crate::window_aggregate::exact::Finish;
@@ -111,6 +112,20 @@ impl<T: Summed> Sums<T> {
     fn new(state: DataType, scale: i8, how: Finished) -> Sums<T> {
         Sums { sums: Vec::new(), counts: Vec::new(), state, scale, how }
     }
+
+    fn add(&mut self, group: usize, value: T::Native, weight: i64) {
+        self.sums[group] = T::plus(self.sums[group], value, weight);
+        self.counts[group] += weight;
+        if self.counts[group] == 0 {
+            // What adding and taking back floats leaves, and an infinity.
+            self.sums[group] = Total::<T>::default();
+        }
+    }
+
+    /// Sum and number of the values, if there are some.
+    fn total(&self, group: usize) -> Option<(Total<T>, i64)> {
+        (self.counts[group] > 0).then(|| (self.sums[group], self.counts[group]))
+    }
 }
 
 impl<T: Summed> Accumulator for Sums<T> {
@@ -121,20 +136,22 @@ impl<T: Summed> Accumulator for Sums<T> {
 
     fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
         let values = rows.values[0].as_primitive::<T>().values();
-        rows.for_each(|row, group, weight| {
-            self.sums[group] = T::plus(self.sums[group], values[row], weight);
-            self.counts[group] += weight;
-            if self.counts[group] == 0 {
-                // What adding and taking back floats leaves, and an infinity.
-                self.sums[group] = Total::<T>::default();
-            }
-        });
+        rows.for_each(|row, group, weight| self.add(group, values[row], weight));
         Ok(())
     }
 
+    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+        let values = rows.values[0].as_primitive::<T>().values();
+        let mut totals = Vec::with_capacity(readings.len());
+        rows.replay(readings, |step| match step {
+            Step::Row { row, group, weight } => self.add(group, values[row], weight),
+            Step::Read { group } => totals.push(self.total(group)),
+        });
+        T::results(totals.into_iter(), self.scale, &self.how)
+    }
+
     fn results(&self, groups: &[usize]) -> Result<ArrayRef> {
-        let total = |group: &usize| (self.counts[*group] > 0).then(|| (self.sums[*group], self.counts[*group]));
-        T::results(groups.iter().map(total), self.scale, &self.how)
+        T::results(groups.iter().map(|group| self.total(*group)), self.scale, &self.how)
     }
 
     fn state_fields(&self, name: &str) -> Vec<Field> {

@@ -353,7 +353,7 @@ fn aggregate_call(expr: &Logical) -> Result<&AggregateFunction> {
     }
 }
 
-fn aggregate_spec(
+pub(super) fn aggregate_spec(
     name: String,
     call: &AggregateFunction,
     field: &Field,

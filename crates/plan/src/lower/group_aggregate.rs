@@ -25,7 +25,7 @@ impl Lowering<'_> {
         mut grouping: Grouping<'_>,
     ) -> Result<Stream> {
         for of in &grouping.aggregates {
-            check_function(of, &stream)?;
+            check_function(of, &stream, "without a window")?;
         }
         let (label, target, tasks_max) = self.stage_of_keys(AGGREGATE, grouping.keys.is_empty());
         if stream.parallelism == 1 && target == 1 {
@@ -51,24 +51,26 @@ impl Lowering<'_> {
     }
 }
 
-fn check_function(of: &AggregateSpec, stream: &Stream) -> Result<()> {
+/// Whether there is an accumulator that gives results again and again. `place` says where.
+pub(super) fn check_function(of: &AggregateSpec, stream: &Stream, place: &str) -> Result<()> {
     let name = of.function.to_uppercase();
     if !UPDATING.contains(&of.function.as_str()) {
         let known = UPDATING.map(str::to_uppercase).join(", ");
-        return Err(Error::user(format!("{name} without a window has no updating result yet"))
+        return Err(Error::user(format!("{name} {place} has no updating result yet"))
             .remedy(format!("aggregate in a window, or use one of {known}")));
     }
     if of.distinct && of.args.len() > 1 {
-        return Err(Error::user(format!("{name}(DISTINCT ...) of several columns has no updating result yet")).remedy(
-            "select the distinct rows first: SELECT k, COUNT(*) FROM (SELECT DISTINCT k, a, b FROM t) GROUP BY k",
-        ));
+        return Err(Error::user(format!("{name}(DISTINCT ...) of several columns {place} has no updating result yet"))
+            .remedy(
+                "select the distinct rows first: SELECT k, COUNT(*) FROM (SELECT DISTINCT k, a, b FROM t) GROUP BY k",
+            ));
     }
     let physical = |index: usize| stream.physical.get(index).map(|field: &Field| field.data_type().clone());
     let argument = of.args.first().and_then(|arg| arg.data_type(&physical));
     let is_summed = |of: &DataType| matches!(of, DataType::Int64 | DataType::Float64 | DataType::Decimal128(..));
     match argument {
         Some(argument) if matches!(of.function.as_str(), "sum" | "avg") && !is_summed(&argument) => {
-            Err(Error::user(format!("{name} of {argument} without a window has no updating result yet"))
+            Err(Error::user(format!("{name} of {argument} {place} has no updating result yet"))
                 .remedy("cast the argument to BIGINT, DECIMAL or DOUBLE"))
         }
         _ => Ok(()),

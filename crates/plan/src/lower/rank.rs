@@ -24,7 +24,7 @@ use crate::place::planning_error;
 const RANK: &str = "rank";
 
 /// The call of `ROW_NUMBER` in a plan's node, if it is its only one.
-pub(super) fn row_number(window: &Window) -> Option<&WindowFunction> {
+pub(crate) fn row_number(window: &Window) -> Option<&WindowFunction> {
     let [expr] = window.window_expr.as_slice() else { return None };
     let expr = if let Logical::Alias(alias) = expr { alias.expr.as_ref() } else { expr };
     let Logical::WindowFunction(call) = expr else { return None };
@@ -100,18 +100,13 @@ pub(super) fn bounded_number(filter: &Filter) -> Option<(u64, Option<Logical>)> 
 
 impl Lowering<'_> {
     /// Lowers a numbering of rows of which the first are needed.
-    pub(super) fn rank(&mut self, window: &Window, needed: &Needed) -> Result<Stream> {
-        let Some(call) = row_number(window) else {
-            return Err(Error::user(
-                "OVER is not supported yet, except ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)",
-            )
-            .remedy("aggregate in a window: TUMBLE or HOP"));
-        };
-        let Some(limit) = self.limit.take() else {
-            return Err(Error::user("ROW_NUMBER() needs a bound of the number").remedy(
-                "write SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC) AS n FROM t) WHERE n <= 10",
-            ));
-        };
+    pub(super) fn rank(
+        &mut self,
+        window: &Window,
+        call: &WindowFunction,
+        limit: u64,
+        needed: &Needed,
+    ) -> Result<Stream> {
         let inputs = window.input.schema().fields().len();
         let index = ColumnIndex::of(window.input.schema());
         let (partition, order) = (&call.params.partition_by, &call.params.order_by);

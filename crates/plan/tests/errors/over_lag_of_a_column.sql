@@ -9,5 +9,4 @@ WITH ('connector' = 'kafka', 'topic' = 'clicks');
 CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
 CREATE TABLE out (n BIGINT) WITH ('connector' = 'print');
-INSERT INTO out
-SELECT ROW_NUMBER() OVER (PARTITION BY page ORDER BY ts) FROM clicks;
+INSERT INTO out SELECT LAG(id, id) OVER (PARTITION BY page ORDER BY ts) FROM clicks;

@@ -1,0 +1,98 @@
+//! Functions over the rows before each row.
+
+use std::fmt;
+
+use arrow_schema::{Field, Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
+
+use crate::AggregateSpec;
+
+/// For each row, functions over it and rows before it in its partition.
+///
+/// Input: the keys of the partition, then other columns, among them the event time if rows are ordered by it.
+/// Output: the columns `output` of the input, then one column per function. With event time, a row is emitted when the watermark reaches
+/// its time; rows of equal time stay in the order in which they came. Otherwise it is emitted at once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverSpec {
+    /// Number of key columns.
+    pub keys: usize,
+    /// Index of the event time. `None`: rows count in the order in which they come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<usize>,
+    /// Which rows before a row count.
+    pub frame: Frame,
+    /// Functions over the input: aggregates, and [`LAG`]. Their arguments are columns and literals.
+    pub functions: Vec<AggregateSpec>,
+    /// Columns of the input.
+    pub schema: SchemaRef,
+    /// Output columns as indexes into `schema`.
+    pub output: Vec<usize>,
+}
+
+/// Name of the function whose value is that of an earlier row. Arguments: the value, how many rows before (a literal, at most as many as
+/// the frame has), and the value where there is no such row.
+pub const LAG: &str = "lag";
+
+/// The rows that count for a row. `None`: all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Frame {
+    /// The row, and so many before it.
+    Rows {
+        /// Number of rows.
+        preceding: Option<u64>,
+    },
+    /// Rows of the same time, and those that are at most so much earlier.
+    Range {
+        /// Milliseconds.
+        preceding_ms: Option<i64>,
+    },
+}
+
+impl Frame {
+    /// Whether all rows before a row count.
+    #[must_use]
+    pub fn is_unbounded(self) -> bool {
+        matches!(self, Frame::Rows { preceding: None } | Frame::Range { preceding_ms: None })
+    }
+}
+
+impl OverSpec {
+    /// Columns of the output.
+    #[must_use]
+    pub fn output_schema(&self) -> Schema {
+        let columns = self.output.iter().map(|column| self.schema.field(*column).clone());
+        let functions = self.functions.iter().map(|of| Field::new(&of.name, of.data_type.clone(), of.nullable));
+        Schema::new(columns.chain(functions).collect::<Vec<_>>())
+    }
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Frame::Rows { preceding: Some(rows) } => write!(f, "it and {rows} rows before"),
+            Frame::Rows { preceding: None } => f.write_str("it and all rows before"),
+            Frame::Range { preceding_ms: Some(ms) } => write!(f, "rows of up to {ms} ms before"),
+            Frame::Range { preceding_ms: None } => f.write_str("all rows up to its time"),
+        }
+    }
+}
+
+impl fmt::Display for OverSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "over {}, ", self.frame)?;
+        match self.time {
+            Some(time) => write!(f, "in the order of #{time}")?,
+            None => f.write_str("as they come")?,
+        }
+        f.write_str(", by [")?;
+        (0..self.keys).try_for_each(|key| write!(f, "{}#{key}", if key == 0 { "" } else { ", " }))?;
+        f.write_str("]: [")?;
+        for (i, column) in self.output.iter().enumerate() {
+            write!(f, "{}#{column} {}", if i == 0 { "" } else { ", " }, self.schema.field(*column).name())?;
+        }
+        for (i, function) in self.functions.iter().enumerate() {
+            write!(f, "{}{function}", if i + self.output.len() == 0 { "" } else { ", " })?;
+        }
+        f.write_str("]")
+    }
+}

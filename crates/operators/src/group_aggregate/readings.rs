@@ -1,0 +1,79 @@
+//! Results that are read between rows: for functions over the rows before each row.
+
+use anabranch_model::Result;
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::concat;
+
+use super::accumulator::{Accumulator, Rows};
+
+/// Where results are read, in order: each of a group, after so many of the rows.
+#[derive(Default)]
+pub(crate) struct Readings {
+    pub(crate) after: Vec<usize>,
+    pub(crate) groups: Vec<usize>,
+}
+
+/// What comes next.
+pub(crate) enum Step {
+    /// A row counts, or counts no more.
+    Row { row: usize, group: usize, weight: i64 },
+    /// The result of a group is read.
+    Read { group: usize },
+}
+
+impl Readings {
+    pub(crate) fn push(&mut self, after: usize, group: usize) {
+        self.after.push(after);
+        self.groups.push(group);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.after.len()
+    }
+}
+
+impl Rows<'_> {
+    /// Calls `take` with each row that counts and whose arguments are not NULL, and with each reading between them.
+    pub(crate) fn replay(&self, readings: &Readings, mut take: impl FnMut(Step)) {
+        let mut of = readings.after.iter().zip(&readings.groups).peekable();
+        let mut read_until = |row: usize, take: &mut dyn FnMut(Step)| {
+            while let Some((_, group)) = of.next_if(|(after, _)| **after <= row) {
+                take(Step::Read { group: *group });
+            }
+        };
+        self.for_each(|row, group, weight| {
+            read_until(row, &mut take);
+            take(Step::Row { row, group, weight });
+        });
+        read_until(usize::MAX, &mut take);
+    }
+
+    /// These rows only.
+    fn slice<'a>(&'a self, from: usize, to: usize, values: &'a [ArrayRef]) -> Rows<'a> {
+        let weights = self.weights.map(|weights| &weights[from..to]);
+        Rows { groups: &self.groups[from..to], weights, values }
+    }
+}
+
+/// [`Accumulator::running`] of any function: a result at a time.
+pub(super) fn one_by_one<A: Accumulator + ?Sized>(
+    of: &mut A,
+    rows: &Rows<'_>,
+    readings: &Readings,
+) -> Result<ArrayRef> {
+    let mut results: Vec<ArrayRef> = Vec::with_capacity(readings.len());
+    let mut from = 0;
+    let ends = readings.after.iter().zip(&readings.groups).map(|(after, group)| (*after, Some(*group)));
+    for (to, group) in ends.chain([(rows.groups.len(), None)]) {
+        if to > from {
+            let values: Vec<ArrayRef> = rows.values.iter().map(|column| column.slice(from, to - from)).collect();
+            of.update(&rows.slice(from, to, &values))?;
+            from = to;
+        }
+        results.extend(group.map(|group| of.results(&[group])).transpose()?);
+    }
+    if results.is_empty() {
+        return of.results(&[]);
+    }
+    Ok(concat(&results.iter().map(|result| result.as_ref() as &dyn Array).collect::<Vec<_>>())?)
+}

@@ -1,0 +1,120 @@
+//! The functions of one operator: aggregates with their accumulators, and `LAG`.
+
+use anabranch_dataflow::{AggregateSpec, Expr, LAG, OverSpec};
+use anabranch_model::{Error, Result};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+
+use super::fifo;
+use crate::Functions as Registry;
+use crate::group_aggregate::accumulator::{Call, accumulator};
+use crate::group_aggregate::readings::Readings;
+
+/// See the module.
+pub(super) struct Functions {
+    /// The columns that they read.
+    pub(super) schema: SchemaRef,
+    pub(super) calls: Vec<Call>,
+    pub(super) lags: Vec<Lag>,
+}
+
+/// The value of a row so many rows before.
+pub(super) struct Lag {
+    pub(super) rows: u64,
+    /// Its column among those that the functions read.
+    pub(super) column: usize,
+    /// The column of the input that has the value if there is no such row.
+    pub(super) otherwise: Option<usize>,
+    /// Its place among the functions.
+    pub(super) place: usize,
+}
+
+/// The columns of the input that functions read of rows before, in order.
+pub(super) fn columns_read(spec: &OverSpec) -> Vec<usize> {
+    let mut read = Vec::new();
+    for of in &spec.functions {
+        let args = if of.function == LAG { &of.args[..of.args.len().min(1)] } else { &of.args };
+        args.iter().chain(&of.filter).for_each(|expr| expr.for_each_column(&mut |column| read.push(column)));
+    }
+    read.sort_unstable();
+    read.dedup();
+    read
+}
+
+impl Functions {
+    pub(super) fn new(spec: &OverSpec, read: &[usize], registry: &Registry) -> Result<Functions> {
+        let field = |column: &usize| {
+            let field = spec.schema.field(*column);
+            Field::new(field.name(), field.data_type().clone(), true)
+        };
+        let schema: SchemaRef = Schema::new(read.iter().map(field).collect::<Vec<_>>()).into();
+        let (mut calls, mut lags) = (Vec::new(), Vec::new());
+        for (place, of) in spec.functions.iter().enumerate() {
+            if of.function == LAG {
+                lags.push(lag(of, place, read)?);
+                continue;
+            }
+            let of = over(of, read);
+            let bounded = !spec.frame.is_unbounded();
+            let call = Call::with(&of, &schema, registry, |args| {
+                let argument = args.first().map(|arg| arg.data_type().clone());
+                match argument
+                    .filter(|_| bounded)
+                    .map(|argument| fifo::accumulator(&of.function, &argument))
+                    .transpose()?
+                {
+                    Some(Some(fifo)) => Ok(fifo),
+                    _ => accumulator(&of, args, bounded),
+                }
+            })?;
+            calls.push(call);
+        }
+        Ok(Functions { schema, calls, lags })
+    }
+
+    /// Adds rows, and reads the results of aggregates between them.
+    pub(super) fn run(
+        &mut self,
+        rows: &RecordBatch,
+        (groups, weights): (&[usize], Option<&[i64]>),
+        readings: &Readings,
+    ) -> Result<Vec<ArrayRef>> {
+        self.calls.iter_mut().map(|call| call.running(rows, (groups, weights), readings)).collect()
+    }
+
+    pub(super) fn resize(&mut self, groups: usize) {
+        self.calls.iter_mut().for_each(|call| call.accumulator.resize(groups));
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        self.calls.iter().map(|call| call.accumulator.size_bytes()).sum()
+    }
+}
+
+/// The call over the columns that are read.
+fn over(of: &AggregateSpec, read: &[usize]) -> AggregateSpec {
+    fn renumber(expr: &mut Expr, read: &[usize]) {
+        if let Expr::Column(column) = expr {
+            *column = read.partition_point(|of| *of < *column);
+        }
+        expr.children_mut().into_iter().for_each(|child| renumber(child, read));
+    }
+    let mut of = of.clone();
+    of.args.iter_mut().chain(&mut of.filter).for_each(|expr| renumber(expr, read));
+    of
+}
+
+fn lag(of: &AggregateSpec, place: usize, read: &[usize]) -> Result<Lag> {
+    let wrong = || Error::internal(format!("{of} is no LAG of a column"));
+    let (column, rows) = match of.args.as_slice() {
+        [Expr::Column(column), Expr::Literal(rows), ..] => (*column, rows.text.as_deref().unwrap_or_default()),
+        _ => return Err(wrong()),
+    };
+    let otherwise = match of.args.get(2) {
+        Some(Expr::Column(column)) => Some(*column),
+        Some(_) => return Err(wrong()),
+        None => None,
+    };
+    let rows = rows.parse().map_err(|_| wrong())?;
+    Ok(Lag { rows, column: read.partition_point(|of| *of < column), otherwise, place })
+}

@@ -1,0 +1,163 @@
+//! The rows that wait for the watermark: each batch as a run that is sorted by time.
+
+use anabranch_model::{Result, batch_bytes};
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array, new_empty_array};
+use arrow::compute::{concat, interleave, take_record_batch};
+
+use crate::keyed_state::narrow;
+
+/// See the module. Rows of equal time are in the order in which they came.
+#[derive(Default)]
+pub(super) struct Waiting {
+    pub(super) runs: Vec<Run>,
+    /// The number of the next row.
+    pub(super) sequence: i64,
+}
+
+/// Rows in the order of their times.
+pub(super) struct Run {
+    pub(super) rows: RecordBatch,
+    pub(super) times: Vec<i64>,
+    pub(super) groups: Vec<u32>,
+    /// Numbers of the rows, in the order in which they came.
+    pub(super) sequences: Vec<i64>,
+    /// Rows before this one wait no more.
+    pub(super) first: usize,
+    /// It is part of a snapshot.
+    pub(super) noted: bool,
+    bytes: usize,
+}
+
+/// Rows whose time the watermark has reached, in the order of their times.
+pub(super) struct Due {
+    /// Runs with such rows.
+    runs: Vec<usize>,
+    /// Run and row.
+    rows: Vec<(usize, usize)>,
+    times: Vec<i64>,
+    /// Rows before this one have been taken.
+    next: usize,
+}
+
+/// Rows of a batch with their partitions and times.
+pub(super) struct Piece {
+    pub(super) rows: RecordBatch,
+    pub(super) groups: Vec<u32>,
+    pub(super) times: Vec<i64>,
+}
+
+impl Waiting {
+    /// Adds these rows of a batch.
+    pub(super) fn add(
+        &mut self,
+        rows: &RecordBatch,
+        mut kept: Vec<usize>,
+        (groups, times): (&[usize], &[i64]),
+        sequences: Option<&[i64]>,
+    ) -> Result<()> {
+        if kept.is_empty() {
+            return Ok(());
+        }
+        kept.sort_by_key(|row| times[*row]);
+        let before = self.sequence;
+        let number = |row: &usize| sequences.map_or(before + *row as i64, |numbers| numbers[*row]);
+        let numbers: Vec<i64> = kept.iter().map(number).collect();
+        self.sequence = numbers.iter().fold(before, |last, number| last.max(number + 1));
+        let in_order = kept.len() == rows.num_rows() && kept.is_sorted();
+        let at: UInt32Array = kept.iter().map(|row| narrow(*row)).collect::<Result<Vec<_>>>()?.into();
+        let sorted = if in_order { rows.clone() } else { take_record_batch(rows, &at)? };
+        self.runs.push(Run {
+            bytes: batch_bytes(&sorted),
+            rows: sorted,
+            times: kept.iter().map(|row| times[*row]).collect(),
+            groups: kept.iter().map(|row| narrow(groups[*row])).collect::<Result<_>>()?,
+            sequences: numbers,
+            first: 0,
+            noted: false,
+        });
+        Ok(())
+    }
+
+    /// The rows up to a time.
+    pub(super) fn due(&self, to: i64) -> Due {
+        let (mut runs, mut found) = (Vec::new(), Vec::new());
+        for (place, run) in self.runs.iter().enumerate() {
+            let end = run.first + run.times[run.first..].partition_point(|time| *time <= to);
+            if end > run.first {
+                found.extend((run.first..end).map(|row| (run.times[row], runs.len(), row)));
+                runs.push(place);
+            }
+        }
+        found.sort_by_key(|(time, ..)| *time);
+        let times = found.iter().map(|(time, ..)| *time).collect();
+        Due { runs, rows: found.into_iter().map(|(_, run, row)| (run, row)).collect(), times, next: 0 }
+    }
+
+    /// Takes about so many of the rows that are due, and all of a time. `None`: there are no more.
+    pub(super) fn take(&self, due: &mut Due, rows: usize) -> Result<Option<Piece>> {
+        let Some(last) = due.times.get(due.times.len().min(due.next + rows).saturating_sub(1)) else { return Ok(None) };
+        let end = due.next + due.times[due.next..].partition_point(|time| time <= last);
+        if end == due.next {
+            return Ok(None);
+        }
+        let taken = std::mem::replace(&mut due.next, end)..end;
+        let places = &due.rows[taken.clone()];
+        let runs: Vec<&Run> = due.runs.iter().map(|run| &self.runs[*run]).collect();
+        let columns = self.columns(&runs, places)?;
+        let schema = runs.first().map_or_else(|| self.runs[0].rows.schema(), |run| run.rows.schema());
+        let groups = places.iter().map(|(run, row)| runs[*run].groups[*row]).collect();
+        Ok(Some(Piece { rows: RecordBatch::try_new(schema, columns)?, groups, times: due.times[taken].to_vec() }))
+    }
+
+    fn columns(&self, runs: &[&Run], places: &[(usize, usize)]) -> Result<Vec<ArrayRef>> {
+        let columns = runs.first().map_or(0, |run| run.rows.num_columns());
+        let column = |column: usize| {
+            let arrays: Vec<_> = runs.iter().map(|run| run.rows.column(column).as_ref()).collect();
+            Ok(interleave(&arrays, places)?)
+        };
+        (0..columns).map(column).collect()
+    }
+
+    /// Rows up to a time wait no more.
+    pub(super) fn remove(&mut self, to: i64) -> Result<()> {
+        for run in &mut self.runs {
+            run.first += run.times[run.first..].partition_point(|time| *time <= to);
+            let left = run.times.len() - run.first;
+            // What is left of a batch must not keep all of it.
+            if left > 0 && left < run.times.len() / 2 {
+                let at: UInt32Array = (run.first..run.times.len()).map(narrow).collect::<Result<Vec<_>>>()?.into();
+                run.rows = take_record_batch(&run.rows, &at)?;
+                run.times.drain(..run.first);
+                run.groups.drain(..run.first);
+                run.sequences.drain(..run.first);
+                run.first = 0;
+                run.bytes = batch_bytes(&run.rows);
+            }
+        }
+        self.runs.retain(|run| run.first < run.times.len());
+        Ok(())
+    }
+
+    /// The rows that wait, with their numbers: those that no snapshot has, or all.
+    pub(super) fn snapshot(&mut self, all: bool, types: &RecordBatch) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
+        let runs: Vec<&Run> = self.runs.iter().filter(|run| all || !run.noted).collect();
+        let slices: Vec<RecordBatch> =
+            runs.iter().map(|run| run.rows.slice(run.first, run.times.len() - run.first)).collect();
+        let sequences = runs.iter().flat_map(|run| &run.sequences[run.first..]).copied().collect();
+        let column = |column: usize| match slices.as_slice() {
+            [] => Ok(new_empty_array(types.column(column).data_type())),
+            slices => {
+                let parts: Vec<_> = slices.iter().map(|slice| slice.column(column).as_ref()).collect();
+                Ok(concat(&parts)?)
+            }
+        };
+        let columns = (0..types.num_columns()).map(column).collect::<Result<_>>()?;
+        self.runs.iter_mut().for_each(|run| run.noted = true);
+        Ok((columns, sequences))
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        let row = 2 * size_of::<i64>() + size_of::<u32>();
+        self.runs.iter().map(|run| run.bytes + run.times.len() * row + size_of::<Run>()).sum()
+    }
+}

@@ -1,0 +1,480 @@
+//! Functions over the rows before each row: `SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)`, `LAG`, and
+//! `ROW_NUMBER` without a bound.
+//!
+//! Calls with the same partition and order are one node of a plan. Those of the same frame become one operator, and all operators of
+//! a node one chain behind one exchange.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_dataflow::{AggregateSpec, ExchangeKind, Expr, Frame, LAG, Literal, NamedExpr, OperatorSpec, OverSpec};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion_common::ScalarValue;
+use datafusion_expr::expr::{AggregateFunction, Sort, WindowFunction};
+use datafusion_expr::{
+    Expr as Logical, ExprSchemable, Window, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
+    cast,
+};
+
+use super::aggregate::aggregate_spec;
+use super::column_index::ColumnIndex;
+use super::group_aggregate::check_function;
+use super::join_times::{Times, plain_time};
+use super::rank::key_name;
+use super::stream::{LogicalColumn, Stream};
+use super::{Lowering, Needed, columns_of};
+use crate::event_time::event_time_of;
+use crate::functions::ROW_NUMBER;
+use crate::maps::{has_map, not_comparable, shown};
+use crate::place::planning_error;
+use crate::processing_time::is_call;
+use crate::window_table::literal_interval_ms;
+
+/// Short name of the stages of such functions.
+const OVER: &str = "over";
+
+const EXAMPLE: &str = "write OVER (PARTITION BY a ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)";
+
+/// The order of the rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// That of event time.
+    EventTime,
+    /// That of processing time, as windows have it.
+    Clock,
+    /// As rows come.
+    Arrival,
+}
+
+/// A function that is needed, with its place among those of the node.
+struct Call {
+    place: usize,
+    frame: Frame,
+    function: Function,
+}
+
+enum Function {
+    Aggregate(AggregateFunction),
+    Number,
+    /// `FIRST_VALUE` or `LAST_VALUE`.
+    Value {
+        name: String,
+        value: Logical,
+        filter: Option<Logical>,
+    },
+    Lag {
+        value: Logical,
+        rows: u64,
+        otherwise: Option<Logical>,
+    },
+}
+
+/// The call of an expression of a plan's node.
+fn call(expr: &Logical) -> Result<&WindowFunction> {
+    match expr {
+        Logical::Alias(alias) => call(&alias.expr),
+        Logical::WindowFunction(call) => Ok(call),
+        other => Err(Error::internal(format!("{other} is no function over rows"))),
+    }
+}
+
+fn function(call: &WindowFunction) -> Result<Function> {
+    let params = &call.params;
+    let name = call.fun.name();
+    match &call.fun {
+        WindowFunctionDefinition::AggregateUDF(function) => {
+            let (args, filter, nulls) = (params.args.clone(), params.filter.clone(), params.null_treatment);
+            let function = Arc::clone(function);
+            let call = AggregateFunction::new_udf(function, args, params.distinct, filter, Vec::new(), nulls);
+            Ok(Function::Aggregate(call))
+        }
+        WindowFunctionDefinition::WindowUDF(_) if params.null_treatment.is_some() => {
+            Err(Error::user(format!("IGNORE NULLS in {}(...) is not supported yet", name.to_uppercase()))
+                .remedy("omit it"))
+        }
+        WindowFunctionDefinition::WindowUDF(_) if name == ROW_NUMBER => Ok(Function::Number),
+        WindowFunctionDefinition::WindowUDF(_) if name == LAG => lag(&params.args),
+        WindowFunctionDefinition::WindowUDF(_) => match params.args.as_slice() {
+            [value] if !params.distinct => {
+                let filter = params.filter.as_deref().cloned();
+                Ok(Function::Value { name: name.to_owned(), value: value.clone(), filter })
+            }
+            _ => Err(Error::user(format!("{}(DISTINCT ...) OVER is not supported yet", name.to_uppercase()))
+                .remedy("omit DISTINCT")),
+        },
+    }
+}
+
+fn lag(args: &[Logical]) -> Result<Function> {
+    let rows = match args.get(1) {
+        None => Some(1),
+        Some(Logical::Literal(ScalarValue::Int64(Some(rows)), _)) => u64::try_from(*rows).ok(),
+        Some(_) => None,
+    };
+    match (args.first(), rows) {
+        (Some(value), Some(rows)) => Ok(Function::Lag { value: value.clone(), rows, otherwise: args.get(2).cloned() }),
+        _ => Err(Error::user("the second argument of LAG is no number of rows")
+            .remedy("write a whole number: LAG(price, 2) OVER (PARTITION BY a ORDER BY ts)")),
+    }
+}
+
+fn frame(of: &WindowFrame) -> Result<Frame> {
+    let wrong = |what: &str| {
+        Err(Error::user(format!("OVER with {what} is not supported")).remedy(
+            "end with the current row: ROWS BETWEEN 2 PRECEDING AND CURRENT ROW, or RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT \
+             ROW, or UNBOUNDED PRECEDING in place of the bound",
+        ))
+    };
+    if of.end_bound != WindowFrameBound::CurrentRow {
+        return wrong("rows other than the current one and those before it");
+    }
+    // The outer one: whether there is a bound.
+    let preceding = match &of.start_bound {
+        WindowFrameBound::Preceding(preceding) if preceding.is_null() => None,
+        WindowFrameBound::Preceding(preceding) => Some(Some(preceding)),
+        WindowFrameBound::CurrentRow => Some(None),
+        WindowFrameBound::Following(_) => return wrong("rows that follow"),
+    };
+    let rows = |value: &ScalarValue| match value {
+        ScalarValue::UInt64(Some(rows)) => Some(*rows),
+        ScalarValue::Int64(Some(rows)) => u64::try_from(*rows).ok(),
+        _ => None,
+    };
+    let found = match (of.units, preceding) {
+        (WindowFrameUnits::Rows, None) => Some(Frame::Rows { preceding: None }),
+        (WindowFrameUnits::Rows, Some(bound)) => {
+            bound.map_or(Some(0), rows).map(|rows| Frame::Rows { preceding: Some(rows) })
+        }
+        (WindowFrameUnits::Range, None) => Some(Frame::Range { preceding_ms: None }),
+        (WindowFrameUnits::Range, Some(bound)) => {
+            let ms = |value: &ScalarValue| literal_interval_ms(&Logical::Literal(value.clone(), None));
+            let ms = bound.map_or(Some(0), ms).filter(|ms| *ms >= 0);
+            ms.map(|ms| Frame::Range { preceding_ms: Some(ms) })
+        }
+        (WindowFrameUnits::Groups, _) => None,
+    };
+    found.map_or_else(|| wrong(&format!("the frame {of}")), Ok)
+}
+
+/// The functions that are needed, with their frames.
+fn calls(window: &Window, needed: &Needed) -> Result<Vec<Call>> {
+    let inputs = window.input.schema().fields().len();
+    let mut found = Vec::new();
+    for (place, expr) in window.window_expr.iter().enumerate().filter(|(place, _)| needed.contains(&(inputs + place))) {
+        let call = call(expr)?;
+        let function = function(call)?;
+        let frame = match &function {
+            Function::Aggregate(_) | Function::Value { .. } => frame(&call.params.window_frame)?,
+            Function::Number => Frame::Rows { preceding: None },
+            Function::Lag { rows, .. } => Frame::Rows { preceding: Some(*rows) },
+        };
+        found.push(Call { place, frame, function });
+    }
+    // One operator has enough rows for all of them.
+    let rows = |call: &Call| if let Function::Lag { rows, .. } = &call.function { Some(*rows) } else { None };
+    let most = found.iter().filter_map(rows).max();
+    let lags = found.iter_mut().filter(|call| rows(call).is_some());
+    lags.for_each(|call| call.frame = Frame::Rows { preceding: most });
+    Ok(found)
+}
+
+/// What the rows are ordered by, and whether that is processing time.
+fn time<'a>(sorts: &'a [Sort], window: &Window, index: &ColumnIndex) -> Result<(&'a Logical, bool)> {
+    let by_clock = |time: &Logical| match time {
+        Logical::Column(column) => event_time_of(&window.input, index.find(column)?).map(|time| time.by_clock()),
+        call if is_call(call) => Some(true),
+        _ => None,
+    };
+    let wrong = |what: &str| Error::user(format!("OVER {what}")).remedy(EXAMPLE);
+    let [sort] = sorts else {
+        return Err(wrong("needs ORDER BY of the event time or of PROCTIME(), and of nothing else"));
+    };
+    let Some(by_clock) = by_clock(&sort.expr) else {
+        let text = format!("needs ORDER BY of the event time or of PROCTIME(), not of {}", shown(&sort.expr));
+        return Err(wrong(&text));
+    };
+    if !sort.asc {
+        return Err(wrong("needs ORDER BY in ascending order: rows before a row have come already"));
+    }
+    Ok((&sort.expr, by_clock))
+}
+
+fn order(by_clock: bool, calls: &mut [Call]) -> Order {
+    if !by_clock {
+        return Order::EventTime;
+    }
+    if calls.iter().any(|call| matches!(call.frame, Frame::Range { preceding_ms: Some(_) })) {
+        return Order::Clock;
+    }
+    // As in Flink, no two rows have the same processing time then.
+    let ranges = calls.iter_mut().filter(|call| matches!(call.frame, Frame::Range { .. }));
+    ranges.for_each(|call| call.frame = Frame::Rows { preceding: None });
+    Order::Arrival
+}
+
+impl Lowering<'_> {
+    /// Lowers functions over the rows before each row.
+    pub(super) fn over(&mut self, window: &Window, needed: &Needed) -> Result<Stream> {
+        let index = ColumnIndex::of(window.input.schema());
+        let first = window.window_expr.first().ok_or_else(|| Error::internal("OVER without a function"))?;
+        let params = &call(first)?.params;
+        let (partition, sorts) = (&params.partition_by, &params.order_by);
+        for expr in &window.window_expr {
+            let other = &call(expr)?.params;
+            if (&other.partition_by, &other.order_by) != (partition, sorts) {
+                return Err(Error::internal("functions over other rows in one node"));
+            }
+        }
+        let (time, by_clock) = time(sorts, window, &index)?;
+        let mut calls = calls(window, needed)?;
+        let order = order(by_clock, &mut calls);
+        let by_time = Some(time).filter(|_| order != Order::Arrival);
+        let mut below = columns_of(partition.iter().chain(by_time), &index)?;
+        below.extend(columns_of(calls.iter().flat_map(|call| call.function.read()), &index)?);
+        let inputs = window.input.schema().fields().len();
+        below.extend(needed.iter().filter(|column| **column < inputs));
+        let mut stream = match order {
+            Order::Arrival => self.plan(&window.input, &below)?,
+            _ => self.plan_by(order == Order::Clock, &window.input, &below)?,
+        };
+        check_stream(&stream, by_time, &index)?;
+        stream.settle_window()?;
+        let mut rows = RowColumns::default();
+        for key in partition {
+            rows.key(&mut stream, key, &index)?;
+        }
+        let time = by_time.map(|time| rows.time(&mut stream, time, &index)).transpose()?;
+        let mut specs = Vec::new();
+        for call in &calls {
+            specs.push((call.frame, call.place, rows.function(call, window, &index, &mut stream)?));
+        }
+        let columns = rows.columns(&stream, needed);
+        let spec = OverSpec {
+            keys: partition.len(),
+            time,
+            frame: Frame::Rows { preceding: None },
+            functions: Vec::new(),
+            schema: rows.schema().into(),
+            output: Vec::new(),
+        };
+        let mut times = stream.times.clone();
+        if let Some(time) = by_time {
+            times = times_behind(&stream, plain_time(time, &index));
+        }
+        let mut next = self.over_rows(stream, rows.exprs, &spec);
+        (next.columns, next.times) = (columns, times);
+        add_operators(&mut next, &spec, specs, window);
+        Ok(next)
+    }
+
+    /// Sends rows to the tasks of their partitions.
+    fn over_rows(&mut self, mut stream: Stream, exprs: Vec<NamedExpr>, spec: &OverSpec) -> Stream {
+        (stream.window, stream.processing_time) = (None, None);
+        stream.columns.clear();
+        stream.project(exprs, false);
+        let (label, target, tasks_max) = self.stage_of_keys(OVER, spec.keys == 0);
+        let kind = ExchangeKind::Hash { keys: (0..spec.keys).collect() };
+        let mut next = self.exchange_as_is(stream, kind, target, OVER);
+        (next.label, next.tasks_max) = (label, tasks_max);
+        next.unique = None;
+        next.waits |= spec.time.is_some();
+        next
+    }
+}
+
+impl Function {
+    /// The expressions that it reads.
+    fn read(&self) -> Vec<&Logical> {
+        match self {
+            Function::Aggregate(call) => call.params.args.iter().chain(call.params.filter.as_deref()).collect(),
+            Function::Number => Vec::new(),
+            Function::Value { value, filter, .. } => std::iter::once(value).chain(filter).collect(),
+            Function::Lag { value, otherwise, .. } => std::iter::once(value).chain(otherwise).collect(),
+        }
+    }
+}
+
+/// Whether the rows have the order.
+fn check_stream(stream: &Stream, time: Option<&Logical>, index: &ColumnIndex) -> Result<()> {
+    if stream.weight.is_some() {
+        return Err(Error::user("OVER needs rows that stay, but these are results that are updated")
+            .remedy("aggregate in a window first, or read a table that only grows"));
+    }
+    let Some(time) = time else { return Ok(()) };
+    if !stream.has_event_time {
+        return Err(Error::user("OVER in the order of event time needs a table with a watermark")
+            .remedy("declare WATERMARK FOR, or use ORDER BY PROCTIME()"));
+    }
+    let known = plain_time(time, index).and_then(|column| stream.times.get(&column));
+    if !is_call(time) && known.is_none_or(|ms| *ms > 0) {
+        return Err(Error::user(format!("'{}' is no event-time column any more", shown(time))).remedy(
+            "after a join of two streams it is one if the condition bounds how far it may be from an event time of the other side: \
+             a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts",
+        ));
+    }
+    Ok(())
+}
+
+/// What is known of times behind rows that have waited for one: that one, and the other columns of the same window.
+fn times_behind(stream: &Stream, waited_for: Option<usize>) -> Times {
+    let of_window = |column: usize| stream.columns.get(column).is_some_and(|column| column.window.is_some());
+    let Some(time) = waited_for else { return Times::new() };
+    let kept = |column: usize| column == time || of_window(time) && of_window(column);
+    stream.times.iter().filter(|(column, _)| kept(**column)).map(|(column, ms)| (*column, *ms)).collect()
+}
+
+/// Adds an operator for each frame. All but the last pass all columns on.
+fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize, AggregateSpec)>, window: &Window) {
+    let mut frames: Vec<(Frame, Vec<(usize, AggregateSpec)>)> = Vec::new();
+    for (frame, place, of) in specs {
+        match frames.iter_mut().find(|(known, _)| *known == frame) {
+            Some((_, calls)) => calls.push((place, of)),
+            None => frames.push((frame, vec![(place, of)])),
+        }
+    }
+    let mut fields: Vec<Field> = spec.schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+    // The columns of the results of each function.
+    let mut results: BTreeMap<usize, usize> = BTreeMap::new();
+    let last = frames.len().saturating_sub(1);
+    for (number, (frame, calls)) in frames.into_iter().enumerate() {
+        let own = OverSpec { frame, schema: Schema::new(fields.clone()).into(), ..spec.clone() };
+        let functions = calls.iter().map(|(_, of)| of.clone()).collect();
+        let mut kept: Vec<usize> = (0..fields.len()).collect();
+        if number == last {
+            let logical = stream.columns.iter().filter_map(|column| column_of(column.value.as_ref()?));
+            kept = logical.chain(results.values().copied()).collect();
+            kept.sort_unstable();
+            kept.dedup();
+            let place_of = |column: usize| kept.partition_point(|of| *of < column);
+            stream.columns.iter_mut().for_each(|column| {
+                column.value = column.value.as_ref().and_then(column_of).map(|of| Expr::Column(place_of(of)));
+            });
+            results.values_mut().for_each(|column| *column = place_of(*column));
+        }
+        let width = kept.len();
+        let own = OverSpec { functions, output: kept, ..own };
+        results.extend(calls.iter().enumerate().map(|(at, (place, _))| (*place, width + at)));
+        fields = own.output_schema().fields().iter().map(|field| field.as_ref().clone()).collect();
+        stream.operators.push(OperatorSpec::Over(own));
+    }
+    stream.physical = fields;
+    let inputs = window.input.schema().fields().len();
+    let of_call = |place: usize| LogicalColumn {
+        value: results.get(&place).map(|column| Expr::Column(*column)),
+        ..LogicalColumn::absent(window.schema.field(inputs + place))
+    };
+    stream.columns.extend((0..window.window_expr.len()).map(of_call));
+}
+
+fn column_of(expr: &Expr) -> Option<usize> {
+    if let Expr::Column(column) = expr { Some(*column) } else { None }
+}
+
+/// The columns of rows that are sent to the tasks of their partitions.
+#[derive(Default)]
+struct RowColumns {
+    exprs: Vec<NamedExpr>,
+}
+
+impl RowColumns {
+    fn key(&mut self, stream: &mut Stream, key: &Logical, index: &ColumnIndex) -> Result<()> {
+        let data_type = key.get_type(index).map_err(planning_error)?;
+        if has_map(&data_type) {
+            return Err(not_comparable(&format!("{} of OVER", shown(key)), &data_type));
+        }
+        let name = format!("key {}", key_name(key, self.exprs.len() + 1));
+        self.exprs.push(NamedExpr { name, expr: stream.expr(key, index)?, data_type, nullable: true });
+        Ok(())
+    }
+
+    fn time(&mut self, stream: &mut Stream, time: &Logical, index: &ColumnIndex) -> Result<usize> {
+        let data_type = time.get_type(index).map_err(planning_error)?;
+        let name = format!("time {}", key_name(time, self.exprs.len() + 1));
+        self.exprs.push(NamedExpr { name, expr: stream.expr(time, index)?, data_type, nullable: true });
+        Ok(self.exprs.len() - 1)
+    }
+
+    /// The place of a column, which is added if it is new.
+    fn column(&mut self, column: NamedExpr) -> usize {
+        let same = |own: &NamedExpr| own.expr == column.expr && own.data_type == column.data_type;
+        self.exprs.iter().position(same).unwrap_or_else(|| {
+            self.exprs.push(column);
+            self.exprs.len() - 1
+        })
+    }
+
+    fn argument(&mut self, expr: Expr, data_type: DataType) -> Expr {
+        let name = format!("argument {}", self.exprs.len() + 1);
+        Expr::Column(self.column(NamedExpr { name, expr, data_type, nullable: true }))
+    }
+
+    /// A call over these columns. Literals of aggregates stay what they are.
+    fn function(
+        &mut self,
+        call: &Call,
+        window: &Window,
+        index: &ColumnIndex,
+        stream: &mut Stream,
+    ) -> Result<AggregateSpec> {
+        let field = window.schema.field(window.input.schema().fields().len() + call.place);
+        let spec = |function: &str, args: Vec<Expr>| AggregateSpec {
+            name: format!("{function}_{}", call.place + 1),
+            function: function.to_owned(),
+            args,
+            distinct: false,
+            filter: None,
+            data_type: field.data_type().clone(),
+            nullable: field.is_nullable(),
+        };
+        let number =
+            |number: u64| Expr::Literal(Literal { data_type: DataType::Int64, text: Some(number.to_string()) });
+        match &call.function {
+            Function::Number => Ok(spec("count", vec![number(1)])),
+            Function::Value { name, value, filter } => {
+                let column = stream.expr(value, index)?;
+                let filter = filter.as_ref().map(|filter| stream.expr(filter, index)).transpose()?;
+                let mut spec = spec(name, vec![self.argument(column, field.data_type().clone())]);
+                spec.filter = filter.map(|filter| self.argument(filter, DataType::Boolean));
+                Ok(spec)
+            }
+            Function::Lag { value, rows, otherwise } => {
+                let data_type = field.data_type().clone();
+                let column = stream.expr(value, index)?;
+                let mut args = vec![self.argument(column, data_type.clone()), number(*rows)];
+                if let Some(otherwise) = otherwise {
+                    let otherwise = stream.expr(&cast(otherwise.clone(), data_type.clone()), index)?;
+                    args.push(self.argument(otherwise, data_type));
+                }
+                Ok(spec(LAG, args))
+            }
+            Function::Aggregate(aggregate) => {
+                let name = format!("{}_{}", aggregate.func.name(), call.place + 1);
+                let mut spec = aggregate_spec(name, aggregate, field, index, stream)?;
+                check_function(&spec, stream, "OVER")?;
+                for (of, arg) in spec.args.iter_mut().zip(&aggregate.params.args) {
+                    if !matches!(of, Expr::Literal(_)) {
+                        *of = self.argument(of.clone(), arg.get_type(index).map_err(planning_error)?);
+                    }
+                }
+                spec.filter = spec.filter.map(|filter| self.argument(filter, DataType::Boolean));
+                Ok(spec)
+            }
+        }
+    }
+
+    /// The logical columns that are needed above, over these columns.
+    fn columns(&mut self, stream: &Stream, needed: &Needed) -> Vec<LogicalColumn> {
+        let columns = stream.columns.iter().enumerate().map(|(column, logical)| {
+            let value = logical.value.as_ref().filter(|_| needed.contains(&column));
+            let value = value.map(|value| Expr::Column(self.column(logical.named(value))));
+            LogicalColumn { value, window: None, ..logical.clone() }
+        });
+        columns.collect()
+    }
+
+    fn schema(&self) -> Schema {
+        let field = |column: &NamedExpr| Field::new(&column.name, column.data_type.clone(), column.nullable);
+        Schema::new(self.exprs.iter().map(field).collect::<Vec<_>>())
+    }
+}
