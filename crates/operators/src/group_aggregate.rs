@@ -12,6 +12,7 @@ mod count;
 mod distinct;
 pub(crate) mod entries;
 pub(crate) mod extreme;
+mod list;
 mod moments;
 mod on_disk;
 pub(crate) mod readings;
@@ -26,8 +27,10 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{GroupAggregateSpec, JobOptions};
 use anabranch_model::{Error, Result};
+use arrow::array::make_comparator;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
-use arrow::compute::{interleave, take};
+use arrow::compute::kernels::cmp::not_distinct;
+use arrow::compute::{SortOptions, and, interleave, take};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 
 use self::accumulator::Call;
@@ -353,7 +356,14 @@ impl GroupAggregate {
 fn same(before: &[ArrayRef], after: &[ArrayRef], len: usize) -> Result<BooleanArray> {
     let mut same = BooleanArray::from(vec![true; len]);
     for (before, after) in before.iter().zip(after) {
-        same = arrow::compute::and(&same, &arrow::compute::kernels::cmp::not_distinct(before, after)?)?;
+        let equal = match before.data_type().is_nested() {
+            true => {
+                let compare = make_comparator(before, after, SortOptions::default())?;
+                (0..len).map(|row| Some(compare(row, row).is_eq())).collect()
+            }
+            false => not_distinct(before, after)?,
+        };
+        same = and(&same, &equal)?;
     }
     Ok(same)
 }

@@ -12,6 +12,7 @@ use super::count::Count;
 use super::distinct::Distinct;
 use super::entries::Entries;
 use super::extreme::{self, Ordered};
+use super::list::Lists;
 use super::moments::Moments;
 use super::readings::{self, Readings};
 use super::sum;
@@ -199,6 +200,11 @@ pub(crate) fn accumulator(spec: &AggregateSpec, args: &[CompiledExpr], retracts:
             extreme::accumulator(argument, ordered, false)?
         }
         ("sum" | "avg", Some(argument)) => sum::accumulator(&spec.function, argument, label())?,
+        ("first_value" | "last_value" | "array_agg" | "string_agg", Some(argument)) => match Lists::of(spec, argument)?
+        {
+            Some(lists) => Box::new(lists),
+            None => return Err(Error::internal(format!("{spec} makes no list"))),
+        },
         (function, Some(_)) if Moments::of(function).is_some() => Moments::accumulator(function)?,
         (function, _) => return Err(Error::internal(format!("{function} has no accumulator for updating results"))),
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_dataflow::{AggregateSpec, Expr, NamedExpr, weight_field};
+use anabranch_dataflow::{AggregateSpec, Expr, Literal, NamedExpr, weight_field};
 use anabranch_model::Rng;
 use arrow::array::{Array, AsArray, Float64Array, StringViewArray};
 use arrow::compute::concat_batches;
@@ -54,6 +54,12 @@ fn spec(weighted: bool) -> GroupAggregateSpec {
         filter: Some(Expr::IsNull(Box::new(Expr::Column(2)))),
         ..call("count", 1, false, DataType::Int64)
     };
+    let texts = DataType::List(Arc::new(Field::new("item", DataType::Utf8View, true)));
+    let joined = |distinct: bool| {
+        let separator = Literal { data_type: DataType::Utf8View, text: Some("+".into()) };
+        let call = call("string_agg", 2, distinct, DataType::Utf8View);
+        AggregateSpec { args: vec![Expr::Column(2), Expr::Literal(separator)], ..call }
+    };
     GroupAggregateSpec {
         keys: vec![key],
         aggregates: vec![
@@ -65,6 +71,11 @@ fn spec(weighted: bool) -> GroupAggregateSpec {
             call("sum", 1, true, DataType::Int64),
             call("stddev_pop", 3, false, DataType::Float64),
             filtered,
+            call("first_value", 2, false, DataType::Utf8View),
+            call("last_value", 1, false, DataType::Int64),
+            call("array_agg", 2, false, texts),
+            joined(false),
+            joined(true),
         ],
         weight: weighted.then_some(4),
         input_schema: input(weighted),
@@ -88,7 +99,45 @@ fn batch(rows: &[(Row, i64)], weighted: bool) -> RecordBatch {
     RecordBatch::try_new(input(weighted), columns).expect("a batch")
 }
 
-/// What the aggregates of a group of rows are, as text.
+/// Values in the order in which they came; one that is taken back leaves the first of its places. `distinct`: only values that come to be
+/// come, and only those that cease to be leave.
+fn in_order<T: Copy + PartialEq>(events: &[(T, i64)], distinct: bool) -> Vec<T> {
+    let (mut list, mut all) = (Vec::new(), Vec::new());
+    for (value, weight) in events {
+        let before = all.contains(value);
+        if *weight > 0 {
+            all.push(*value);
+        } else {
+            all.remove(all.iter().position(|of| of == value).expect("it has come"));
+        }
+        let has_changed = before != all.contains(value);
+        if *weight > 0 && (!distinct || has_changed) {
+            list.push(*value);
+        } else if *weight < 0 && (!distinct || has_changed) {
+            list.remove(list.iter().position(|of| of == value).expect("it has come"));
+        }
+    }
+    list
+}
+
+/// What the functions of ordered values are, as text.
+fn expected_in_order(events: &[(Row, i64)]) -> String {
+    let texts: Vec<_> = events.iter().map(|((.., text), weight)| (*text, *weight)).collect();
+    let some: Vec<_> = texts.iter().filter_map(|(text, weight)| Some(((*text)?, *weight))).collect();
+    let numbers: Vec<_> = events.iter().filter_map(|((_, n, _), weight)| Some(((*n)?, *weight))).collect();
+    let shown: Vec<&str> = in_order(&texts, false).into_iter().map(|text| text.unwrap_or("NULL")).collect();
+    let joined = |texts: &[&str]| if texts.is_empty() { "NULL".to_owned() } else { texts.join("+") };
+    [
+        in_order(&some, false).first().map_or("NULL".into(), ToString::to_string),
+        in_order(&numbers, false).last().map_or("NULL".into(), ToString::to_string),
+        format!("[{}]", shown.join(", ")),
+        joined(&in_order(&some, false)),
+        joined(&in_order(&some, true)),
+    ]
+    .join("|")
+}
+
+/// What the other aggregates of a group of rows are, as text.
 fn expected(rows: &[&Row]) -> String {
     let numbers: Vec<i64> = rows.iter().filter_map(|row| row.1).collect();
     let texts: Vec<&str> = rows.iter().filter_map(|row| row.2).collect();
@@ -140,11 +189,16 @@ impl Integral {
     }
 }
 
-fn results(rows: &[Row]) -> BTreeMap<String, i64> {
+fn results(rows: &[Row], events: &[(Row, i64)]) -> BTreeMap<String, i64> {
     let mut groups: BTreeMap<Option<i64>, Vec<&Row>> = BTreeMap::new();
     rows.iter().for_each(|row| groups.entry(row.0).or_default().push(row));
     let key = |key: Option<i64>| key.map_or("NULL".into(), |key: i64| key.to_string());
-    groups.into_iter().map(|(of, rows)| (format!("{}|{}", key(of), expected(&rows)), 1)).collect()
+    let result = |(of, rows): (Option<i64>, Vec<&Row>)| {
+        // A group that has been empty begins anew, but its lists are empty too.
+        let events: Vec<(Row, i64)> = events.iter().filter(|(row, _)| row.0 == of).copied().collect();
+        (format!("{}|{}|{}", key(of), expected(&rows), expected_in_order(&events)), 1)
+    };
+    groups.into_iter().map(result).collect()
 }
 
 /// Runs random rows; `weighted`: some of them take earlier ones back. Beyond so many bytes, state is on disk.
@@ -152,18 +206,19 @@ fn run(seed: u64, weighted: bool, disk_bytes: Option<usize>) {
     let mut numbers = Numbers(Rng::new(seed));
     let (mut now, mut rows, mut integral) = (operator(weighted, disk_bytes), Vec::<Row>::new(), Integral::default());
     // As of the last snapshot.
-    let (mut files, mut then) = (Files::default(), (Vec::new(), BTreeMap::new()));
+    let (mut files, mut then) = (Files::default(), (Vec::new(), BTreeMap::new(), Vec::new()));
+    let mut events: Vec<(Row, i64)> = Vec::new();
     for _ in 0..60 {
         match numbers.below(8) {
             0 => {
                 files.take(&mut now, numbers.below(2) == 0);
-                then = (rows.clone(), integral.0.clone());
+                then = (rows.clone(), integral.0.clone(), events.clone());
             }
             1 if !files.is_empty() => {
                 now = operator(weighted, disk_bytes);
                 let goes_on = numbers.below(2) == 0;
                 files.restore(&mut now, goes_on, &mut |end| numbers.below(end));
-                (rows, integral.0) = then.clone();
+                (rows, integral.0, events) = then.clone();
             }
             _ => {
                 let mut of_batch: Vec<(Row, i64)> = Vec::new();
@@ -183,9 +238,10 @@ fn run(seed: u64, weighted: bool, disk_bytes: Option<usize>) {
                 let mut out = Output::default();
                 now.batch(batch(&of_batch, weighted), &mut out).expect("a batch");
                 integral.add(&mut out);
+                events.extend(of_batch);
             }
         }
-        assert_eq!(integral.0, results(&rows), "seed {seed}, weighted {weighted}, {disk_bytes:?}");
+        assert_eq!(integral.0, results(&rows, &events), "seed {seed}, weighted {weighted}, {disk_bytes:?}");
     }
 }
 

@@ -375,11 +375,18 @@ pub(super) fn aggregate_spec(
         }
     }
     let mut over = |expr: &Logical| stream.expr(expr, below);
+    let args = call.params.args.iter().map(&mut over).collect::<Result<Vec<_>>>()?;
+    let mut filter = call.params.filter.as_deref().map(&mut over).transpose()?;
+    if matches!(function.as_str(), "first_value" | "last_value") {
+        // As in Flink, the first value is the first one that is not NULL.
+        let is_value = args.iter().map(|arg| Expr::Not(Box::new(Expr::IsNull(Box::new(arg.clone())))));
+        filter = Expr::all(filter.into_iter().chain(is_value).collect());
+    }
     Ok(AggregateSpec {
         name,
-        args: call.params.args.iter().map(&mut over).collect::<Result<_>>()?,
+        args,
         distinct: call.params.distinct,
-        filter: call.params.filter.as_deref().map(&mut over).transpose()?,
+        filter,
         data_type: field.data_type().clone(),
         nullable: field.is_nullable(),
         function,

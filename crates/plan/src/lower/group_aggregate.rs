@@ -10,11 +10,25 @@ use datafusion_expr::Aggregate;
 use super::aggregate::{Grouping, finish};
 use super::stream::Stream;
 use super::{AGGREGATE, Lowering, Needed};
-use crate::maps::has_map;
+use crate::maps::{has_map, not_comparable};
 
 /// Functions with accumulators that give results again and again.
-const UPDATING: [&str; 10] =
-    ["count", "sum", "avg", "min", "max", "var", "var_sample", "var_pop", "stddev", "stddev_pop"];
+const UPDATING: [&str; 14] = [
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "var",
+    "var_sample",
+    "var_pop",
+    "stddev",
+    "stddev_pop",
+    "first_value",
+    "last_value",
+    "array_agg",
+    "string_agg",
+];
 
 impl Lowering<'_> {
     pub(super) fn group_aggregate(
@@ -55,11 +69,15 @@ impl Lowering<'_> {
 pub(super) fn check_function(of: &AggregateSpec, stream: &Stream, place: &str) -> Result<()> {
     let name = of.function.to_uppercase();
     if !UPDATING.contains(&of.function.as_str()) {
-        let known = UPDATING.map(str::to_uppercase).join(", ");
+        let known = UPDATING.map(|name| if name == "string_agg" { "LISTAGG".to_owned() } else { name.to_uppercase() });
+        let known = known.join(", ");
         return Err(Error::user(format!("{name} {place} has no updating result yet"))
             .remedy(format!("aggregate in a window, or use one of {known}")));
     }
-    if of.distinct && of.args.len() > 1 {
+    if of.function == "string_agg" && !matches!(of.args.get(1), Some(Expr::Literal(_))) {
+        return Err(Error::user("the separator of LISTAGG is no constant").remedy("write a text: LISTAGG(name, '; ')"));
+    }
+    if of.distinct && of.args.len() > 1 && of.function != "string_agg" {
         return Err(Error::user(format!("{name}(DISTINCT ...) of several columns {place} has no updating result yet"))
             .remedy(
                 "select the distinct rows first: SELECT k, COUNT(*) FROM (SELECT DISTINCT k, a, b FROM t) GROUP BY k",
@@ -72,6 +90,12 @@ pub(super) fn check_function(of: &AggregateSpec, stream: &Stream, place: &str) -
         Some(argument) if matches!(of.function.as_str(), "sum" | "avg") && !is_summed(&argument) => {
             Err(Error::user(format!("{name} of {argument} {place} has no updating result yet"))
                 .remedy("cast the argument to BIGINT, DECIMAL or DOUBLE"))
+        }
+        // Values are found again by their bytes.
+        Some(argument)
+            if matches!(of.function.as_str(), "array_agg" | "first_value" | "last_value") && has_map(&argument) =>
+        {
+            Err(not_comparable(&format!("the argument of {name}"), &argument))
         }
         _ => Ok(()),
     }
