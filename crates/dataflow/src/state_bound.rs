@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{OperatorSpec, Plan, StateSpec, Window};
+use crate::{AggregateSpec, Frame, OperatorSpec, Plan, StateSpec, Window};
 
 /// How the state of an operator grows over a stream that does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,11 @@ pub struct StateBound {
     pub growth: Growth,
 }
 
+/// Whether the result is a list of values.
+fn keeps_all(of: &AggregateSpec) -> bool {
+    matches!(of.function.as_str(), "array_agg" | "string_agg")
+}
+
 impl StateSpec<'_> {
     /// What the operator keeps.
     #[must_use]
@@ -33,6 +38,9 @@ impl StateSpec<'_> {
                 ("a row for each key, until the input ends".to_owned(), Growth::WithKeys)
             }
             StateSpec::WindowAggregate(_) => ("the groups of windows that have not ended".to_owned(), Growth::Bounded),
+            StateSpec::GroupAggregate(spec) if spec.aggregates.iter().any(keeps_all) => {
+                ("all values of each key, until they are taken back".to_owned(), Growth::WithRows)
+            }
             StateSpec::GroupAggregate(spec) if spec.keys.is_empty() => ("one row".to_owned(), Growth::Bounded),
             StateSpec::GroupAggregate(_) => ("a row for each key".to_owned(), Growth::WithKeys),
             StateSpec::Rank(spec) => match spec.updating {
@@ -42,6 +50,20 @@ impl StateSpec<'_> {
                 true => ("all rows, until they are taken back".to_owned(), Growth::WithRows),
                 false => (format!("{} rows of each partition", spec.limit), Growth::WithKeys),
             },
+            StateSpec::Over(spec) => (
+                match spec.frame {
+                    Frame::Rows { preceding: Some(rows) } => format!("{rows} rows of each partition"),
+                    Frame::Range { preceding_ms: Some(ms) } => format!("the rows of the last {ms} ms of event time"),
+                    _ if spec.functions.iter().any(keeps_all) => "all values of each partition".to_owned(),
+                    _ => "a row for each partition".to_owned(),
+                },
+                match spec.frame {
+                    Frame::Range { preceding_ms: Some(_) } => Growth::Bounded,
+                    frame if frame.is_unbounded() && spec.functions.iter().any(keeps_all) => Growth::WithRows,
+                    _ if spec.keys == 0 => Growth::Bounded,
+                    _ => Growth::WithKeys,
+                },
+            ),
             StateSpec::StreamJoin(spec) if spec.versions.is_some() => (
                 "left rows until event time has reached theirs, and of right ones the valid version of each key"
                     .to_owned(),
