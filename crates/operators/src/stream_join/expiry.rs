@@ -12,7 +12,7 @@ use crate::keyed_state::{FirstTime, narrow};
 /// Into so many buckets the time of a row is divided, roughly.
 const BUCKETS: i64 = 64;
 /// A bucket has at least so many milliseconds.
-const BUCKET_MS_MIN: i64 = 256;
+const BUCKET_MS_MIN: i64 = 16;
 
 /// Rows of one side by the ends of their time.
 pub(super) struct Expiry {
