@@ -24,9 +24,14 @@ pub struct StateBound {
     pub growth: Growth,
 }
 
-/// Whether the result is a list of values.
+/// Whether the result is a list of values, or needs one.
 fn keeps_all(of: &AggregateSpec) -> bool {
-    matches!(of.function.as_str(), "array_agg" | "string_agg")
+    of.distinct || matches!(of.function.as_str(), "array_agg" | "string_agg")
+}
+
+/// Whether the next value must be known when one is taken back.
+fn has_extreme(of: &AggregateSpec) -> bool {
+    matches!(of.function.as_str(), "min" | "max" | "first_value" | "last_value")
 }
 
 impl StateSpec<'_> {
@@ -38,8 +43,11 @@ impl StateSpec<'_> {
                 ("a row for each key, until the input ends".to_owned(), Growth::WithKeys)
             }
             StateSpec::WindowAggregate(_) => ("the groups of windows that have not ended".to_owned(), Growth::Bounded),
-            StateSpec::GroupAggregate(spec) if spec.aggregates.iter().any(keeps_all) => {
-                ("all values of each key, until they are taken back".to_owned(), Growth::WithRows)
+            StateSpec::GroupAggregate(spec)
+                if spec.aggregates.iter().any(keeps_all)
+                    || spec.weight.is_some() && spec.aggregates.iter().any(has_extreme) =>
+            {
+                ("the values of each key, until they are taken back".to_owned(), Growth::WithRows)
             }
             StateSpec::GroupAggregate(spec) if spec.keys.is_empty() => ("one row".to_owned(), Growth::Bounded),
             StateSpec::GroupAggregate(_) => ("a row for each key".to_owned(), Growth::WithKeys),

@@ -54,7 +54,7 @@ pub struct StreamSideSpec {
     pub schema: SchemaRef,
     /// The rows have a weight, as the last column.
     pub updating: bool,
-    /// From when on its rows match none that follows. `None`: never. Only if neither side is updating.
+    /// From when on its rows match none that follows. `None`: never. Only if neither side is updating, or the right one has versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry: Option<ExpirySpec>,
 }

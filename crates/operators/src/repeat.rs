@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use anabranch_dataflow::RepeatSpec;
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, AsArray, RecordBatch, UInt32Array};
+use arrow::array::{Array, AsArray, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::{Int64Type, SchemaRef};
 
+use crate::keyed_state::narrow;
 use crate::operator::RESULT_ROWS;
 use crate::{Operator, Output};
 
@@ -15,16 +16,49 @@ pub(crate) struct Repeat {
     copies: usize,
     kept: Vec<usize>,
     schema: SchemaRef,
+    /// The batch whose rows are being repeated.
+    open: Option<Open>,
+}
+
+/// A batch, and what of it comes next.
+struct Open {
+    batch: RecordBatch,
+    copies: Int64Array,
+    row: usize,
+    /// How often the row was emitted.
+    emitted: i64,
 }
 
 impl Repeat {
     pub(crate) fn new(spec: RepeatSpec, input: &SchemaRef) -> Result<Self> {
         let kept: Vec<usize> = (0..input.fields().len()).filter(|column| *column != spec.copies).collect();
-        Ok(Repeat { copies: spec.copies, schema: Arc::new(input.project(&kept)?), kept })
+        Ok(Repeat { copies: spec.copies, schema: Arc::new(input.project(&kept)?), kept, open: None })
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+}
+
+impl Repeat {
+    /// Emits a piece of the open batch. Returns false if there is none.
+    fn go_on(&mut self, out: &mut Output) -> Result<bool> {
+        let Some(open) = &mut self.open else { return Ok(false) };
+        let mut rows: Vec<u32> = Vec::new();
+        while open.row < open.batch.num_rows() && rows.len() < RESULT_ROWS {
+            let copies = if open.copies.is_valid(open.row) { open.copies.value(open.row) } else { 0 };
+            if open.emitted < copies {
+                rows.push(narrow(open.row)?);
+                open.emitted += 1;
+            } else {
+                (open.row, open.emitted) = (open.row + 1, 0);
+            }
+        }
+        out.batch(take_record_batch(&open.batch, &UInt32Array::from(rows))?);
+        if open.row == open.batch.num_rows() {
+            self.open = None;
+        }
+        Ok(true)
     }
 }
 
@@ -37,16 +71,11 @@ impl Operator for Repeat {
             out.batch(batch);
             return Ok(());
         }
-        let mut rows: Vec<u32> = Vec::new();
-        for (row, copies) in (0..).zip(copies.iter()) {
-            for _ in 0..copies.unwrap_or(0) {
-                rows.push(row);
-                if rows.len() >= RESULT_ROWS {
-                    out.batch(take_record_batch(&batch, &UInt32Array::from(std::mem::take(&mut rows)))?);
-                }
-            }
-        }
-        out.batch(take_record_batch(&batch, &UInt32Array::from(rows))?);
-        Ok(())
+        self.open = Some(Open { batch, copies, row: 0, emitted: 0 });
+        self.go_on(out).map(|_| ())
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        self.go_on(out)
     }
 }

@@ -287,7 +287,8 @@ impl StreamJoin {
     }
 
     fn size_bytes(&self) -> usize {
-        self.keys.size_bytes() + self.left.size_bytes() + self.right.size_bytes()
+        let versions = self.versions.as_ref().map_or(0, Versions::size_bytes);
+        self.keys.size_bytes() + self.left.size_bytes() + self.right.size_bytes() + versions
     }
 
     fn keep_to_size(&mut self) -> Result<()> {

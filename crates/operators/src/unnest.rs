@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use anabranch_dataflow::UnnestSpec;
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, ArrayRef, AsArray, Int32Array, RecordBatch, StructArray, UInt32Array, make_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int32Array, RecordBatch, RecordBatchOptions, StructArray, UInt32Array, make_array,
+};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -18,6 +20,20 @@ pub(crate) struct Unnest {
     ordinality: bool,
     outer: bool,
     schema: SchemaRef,
+    /// The batch whose elements are being emitted.
+    open: Option<Open>,
+}
+
+/// A batch, and what of it comes next.
+struct Open {
+    batch: RecordBatch,
+    offsets: OffsetBuffer<i32>,
+    nulls: Option<NullBuffer>,
+    /// The columns of all elements.
+    elements: Vec<ArrayRef>,
+    row: usize,
+    /// How many elements of the row were emitted.
+    emitted: i32,
 }
 
 impl Unnest {
@@ -28,6 +44,7 @@ impl Unnest {
             ordinality: spec.ordinality,
             outer: spec.outer,
             schema: Arc::new(spec.output_schema(input)),
+            open: None,
         })
     }
 
@@ -35,17 +52,46 @@ impl Unnest {
         &self.schema
     }
 
-    fn emit(&self, batch: &RecordBatch, elements: &[ArrayRef], picked: &mut Picked, out: &mut Output) -> Result<()> {
-        let Picked { rows, places, numbers } = std::mem::take(picked);
+    /// Emits a piece of the open batch. Returns false if there is none.
+    fn go_on(&mut self, out: &mut Output) -> Result<bool> {
+        let Some(open) = &mut self.open else { return Ok(false) };
+        let Picked { rows, places, numbers } = open.pick(self.outer);
         let (rows, places) = (UInt32Array::from(rows), UInt32Array::from(places));
-        let kept = self.keep.iter().map(|index| take(batch.column(*index), &rows, None));
-        let elements = elements.iter().map(|column| take(column, &places, None));
+        let kept = self.keep.iter().map(|index| take(open.batch.column(*index), &rows, None));
+        let elements = open.elements.iter().map(|column| take(column, &places, None));
         let mut columns = kept.chain(elements).collect::<std::result::Result<Vec<_>, _>>()?;
         if self.ordinality {
             columns.push(Arc::new(Int32Array::from(numbers)));
         }
-        out.batch(RecordBatch::try_new(Arc::clone(&self.schema), columns)?);
-        Ok(())
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        out.batch(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?);
+        if open.row == open.batch.num_rows() {
+            self.open = None;
+        }
+        Ok(true)
+    }
+}
+
+impl Open {
+    /// The next rows of the output.
+    fn pick(&mut self, outer: bool) -> Picked {
+        let mut picked = Picked::default();
+        while self.row < self.batch.num_rows() && picked.rows.len() < RESULT_ROWS {
+            let (first, end) = (self.offsets[self.row], self.offsets[self.row + 1]);
+            let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(self.row));
+            let count = if is_null { 0 } else { end - first };
+            if count == 0 && outer {
+                picked.push(self.row, None);
+            }
+            while self.emitted < count && picked.rows.len() < RESULT_ROWS {
+                picked.push(self.row, Some((first + self.emitted, self.emitted + 1)));
+                self.emitted += 1;
+            }
+            if self.emitted == count {
+                (self.row, self.emitted) = (self.row + 1, 0);
+            }
+        }
+        picked
     }
 }
 
@@ -72,23 +118,13 @@ impl Operator for Unnest {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
         let value = self.value.evaluate(&batch)?;
         let (offsets, elements) = parts(&value)?;
-        let mut picked = Picked::default();
-        for (row, bounds) in offsets.windows(2).enumerate() {
-            let elements_of = if value.is_null(row) { bounds[0]..bounds[0] } else { bounds[0]..bounds[1] };
-            if elements_of.is_empty() && self.outer {
-                picked.push(row, None);
-            }
-            for place in elements_of {
-                picked.push(row, Some((place, place - bounds[0] + 1)));
-                if picked.rows.len() >= RESULT_ROWS {
-                    self.emit(&batch, &elements, &mut picked, out)?;
-                }
-            }
-        }
-        if !picked.rows.is_empty() {
-            self.emit(&batch, &elements, &mut picked, out)?;
-        }
-        Ok(())
+        let (offsets, nulls) = (offsets.clone(), value.nulls().cloned());
+        self.open = Some(Open { batch, offsets, nulls, elements, row: 0, emitted: 0 });
+        self.go_on(out).map(|_| ())
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        self.go_on(out)
     }
 }
 

@@ -4,6 +4,7 @@
 //! ordered by it: in the rows of a join's static side, and in the results of an aggregation, which are emitted when
 //! their window ends and not at the time of one of their rows. So a marked column is traced to its origin.
 
+use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Aggregate, Expr, Join, JoinType, LogicalPlan, Projection};
 
 use crate::lower::row_number;
@@ -106,7 +107,9 @@ fn of_projection(projection: &Projection, index: usize) -> Option<EventTime> {
 }
 
 fn of_aggregate(aggregate: &Aggregate, index: usize) -> Option<EventTime> {
-    let key = aggregate.group_expr.get(index)?;
+    // Each of several groupings has the columns of the window.
+    let keys = grouping_set_to_exprlist(&aggregate.group_expr).ok()?;
+    let key = *keys.get(index)?;
     of_column(key, &aggregate.input).filter(|time| time.is_of_window())
 }
 

@@ -193,6 +193,9 @@ impl Lowering<'_> {
             );
         }
         if self.mode == RuntimeMode::Batch {
+            if output.updates != Updates::Refused {
+                check_sink(output, &stream)?;
+            }
             stream = self.final_rows(stream)?;
         }
         check_sink(output, &stream)?;

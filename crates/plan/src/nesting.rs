@@ -19,7 +19,7 @@ pub(crate) fn is_version(relation: &TableFactor) -> bool {
     matches!(relation, TableFactor::Table { version: Some(TableVersion::ForSystemTimeAsOf(_)), .. })
 }
 
-/// Puts each such table into parentheses with those before it: `a, b CROSS JOIN UNNEST(x)` becomes `((a CROSS JOIN b) CROSS JOIN UNNEST(x))`.
+/// Puts each such table into parentheses with those before it: `a, b, UNNEST(x)` becomes `((a CROSS JOIN b) CROSS JOIN UNNEST(x))`.
 pub(crate) fn nest(query: &mut Query) {
     let _: ControlFlow<()> = query.visit(&mut Nesting);
 }
@@ -30,8 +30,13 @@ impl VisitorMut for Nesting {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        if select.from.iter().skip(1).any(|table| is_unnest(&table.relation)) {
-            let all = std::mem::take(&mut select.from).into_iter().reduce(|mut all, next| {
+        if select.from.iter().skip(1).any(|table| depends(&table.relation)) {
+            let all = std::mem::take(&mut select.from).into_iter().reduce(|mut all, mut next| {
+                // Its joins are its own.
+                if !depends(&next.relation) && !next.joins.is_empty() {
+                    nest_joins(&mut next);
+                    enclose(&mut next);
+                }
                 let join_operator = JoinOperator::CrossJoin(JoinConstraint::None);
                 all.joins.push(Join { relation: next.relation, global: false, join_operator });
                 all.joins.extend(next.joins);
@@ -45,6 +50,12 @@ impl VisitorMut for Nesting {
 }
 
 fn nest_joins(table: &mut TableWithJoins) {
+    let relations = std::iter::once(&mut table.relation).chain(table.joins.iter_mut().map(|join| &mut join.relation));
+    for relation in relations {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = relation {
+            nest_joins(table_with_joins);
+        }
+    }
     if !table.joins.iter().any(|join| depends(&join.relation)) {
         return;
     }

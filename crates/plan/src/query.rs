@@ -27,6 +27,7 @@ use crate::naming::name_fields;
 use crate::nesting;
 use crate::place::{nearest, planning_error, through, unknown_column, unknown_function};
 use crate::set_operations;
+use crate::settings::RuntimeMode;
 use crate::spelling;
 use crate::sql_function::expand_calls;
 use crate::subqueries::join_subqueries;
@@ -138,7 +139,10 @@ impl<'a> Planner<'a> {
 
     /// Coerces types, replaces calls of declared functions, and pushes filters and projections down.
     pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        let plan = expand_calls(self.analyze(plan)?).and_then(settle_constants).and_then(join_subqueries);
+        let streaming = self.catalog.settings.runtime_mode == RuntimeMode::Streaming;
+        let plan = expand_calls(self.analyze(plan)?)
+            .and_then(settle_constants)
+            .and_then(|plan| join_subqueries(plan, streaming));
         let plan = plan.map_err(planning_error)?;
         let mut rules = Optimizer::new().rules;
         rules.retain(|rule| !DROPPED_RULES.contains(&rule.name()));

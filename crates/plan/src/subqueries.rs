@@ -11,6 +11,7 @@ use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, lit};
 
 use crate::place::{place, through};
+use crate::table::is_bounded;
 
 /// Name of the rows of a subquery that gives one value, with a number.
 const VALUE: &str = "$value";
@@ -20,8 +21,10 @@ const LISTED: &str = "$listed";
 const IS_NULL: &str = "$is_null";
 
 /// Replaces the subqueries; see the module. The types of the plan are coerced.
-pub(crate) fn join_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut values = 0;
+///
+/// `streaming`: results over tables that end are updated too.
+pub(crate) fn join_subqueries(plan: LogicalPlan, streaming: bool) -> Result<LogicalPlan> {
+    let mut values = Values { count: 0, streaming };
     let rewritten = plan.transform_up_with_subqueries(|node| {
         let node = match node {
             LogicalPlan::Filter(filter) => excluded(filter)?,
@@ -62,7 +65,7 @@ fn has_value(expr: &Expr) -> bool {
 }
 
 /// Joins each row of `input` with the values that the expressions read.
-fn join_values(exprs: Vec<Expr>, input: Arc<LogicalPlan>, values: &mut usize) -> Result<(Vec<Expr>, LogicalPlan)> {
+fn join_values(exprs: Vec<Expr>, input: Arc<LogicalPlan>, values: &mut Values) -> Result<(Vec<Expr>, LogicalPlan)> {
     let mut joined = Arc::unwrap_or_clone(input);
     let mut replaced = Vec::with_capacity(exprs.len());
     for expr in exprs {
@@ -70,8 +73,8 @@ fn join_values(exprs: Vec<Expr>, input: Arc<LogicalPlan>, values: &mut usize) ->
         let is_named = matches!(expr, Expr::Alias(_) | Expr::Column(_));
         let expr = expr.transform_up(|expr| match expr {
             Expr::ScalarSubquery(subquery) if subquery.outer_ref_columns.is_empty() => {
-                *values += 1;
-                let (column, next) = join_value(&subquery, std::mem::take(&mut joined), *values)?;
+                values.count += 1;
+                let (column, next) = join_value(&subquery, std::mem::take(&mut joined), values)?;
                 joined = next;
                 Ok(Transformed::yes(Expr::Column(column)))
             }
@@ -82,9 +85,9 @@ fn join_values(exprs: Vec<Expr>, input: Arc<LogicalPlan>, values: &mut usize) ->
     Ok((replaced, joined))
 }
 
-fn join_value(subquery: &Subquery, input: LogicalPlan, number: usize) -> Result<(Column, LogicalPlan)> {
+fn join_value(subquery: &Subquery, input: LogicalPlan, values: &Values) -> Result<(Column, LogicalPlan)> {
     let plan = subquery.subquery.as_ref();
-    if plan.max_rows() != Some(1) {
+    if !gives_one_row_at_most(plan) {
         let error = Error::user("this subquery may give more than one row, and a value is needed")
             .remedy("let it aggregate without GROUP BY, for example SELECT MAX(x) FROM t; or write a join");
         let span = subquery.spans.first();
@@ -93,16 +96,32 @@ fn join_value(subquery: &Subquery, input: LogicalPlan, number: usize) -> Result<
             None => error,
         }));
     }
-    let name = format!("{VALUE}_{number}");
+    let name = format!("{VALUE}_{}", values.count);
     let column = Column::new(Some(name.clone()), plan.schema().field(0).name());
     let right = LogicalPlanBuilder::from(plan.clone()).alias(name)?.build()?;
-    // Without a row the value is NULL.
-    let kind = if gives_a_row(plan) { JoinType::Inner } else { JoinType::Left };
+    // Without a row the value is NULL. An updating aggregate of no rows has none.
+    let ends = is_bounded(plan) && !values.streaming;
+    let kind = if ends && gives_a_row(plan) { JoinType::Inner } else { JoinType::Left };
     let joined = LogicalPlanBuilder::from(input).join_on(right, kind, Some(lit(true)))?.build()?;
     Ok((column, joined))
 }
 
-/// Whether a plan with one row at most has it always.
+/// The values so far.
+struct Values {
+    count: usize,
+    streaming: bool,
+}
+
+fn gives_one_row_at_most(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Filter(filter) => gives_one_row_at_most(&filter.input),
+        LogicalPlan::Projection(projection) => gives_one_row_at_most(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => gives_one_row_at_most(&alias.input),
+        plan => gives_a_row(plan),
+    }
+}
+
+/// Whether a plan with one row at most has it always, where tables end.
 fn gives_a_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
@@ -117,8 +136,15 @@ fn gives_a_row(plan: &LogicalPlan) -> bool {
 /// Replaces each `x NOT IN (list)` that must be true by `NOT EXISTS (row of the list = x)`, and where NULL may be on either side by
 /// `NOT EXISTS (row of the list IS NULL OR x IS NULL)` too: with NULL among them nothing is known not to be in a list, unless it is empty.
 fn excluded(filter: Filter) -> Result<LogicalPlan> {
+    let negated = |condition: Expr| match condition {
+        Expr::Not(inner) => match *inner {
+            Expr::InSubquery(list) => Expr::InSubquery(InSubquery { negated: !list.negated, ..list }),
+            inner => Expr::Not(Box::new(inner)),
+        },
+        condition => condition,
+    };
     let is_exclusion = |expr: &Expr| matches!(expr, Expr::InSubquery(InSubquery { negated: true, .. }));
-    let conditions = split_conjunction_owned(filter.predicate.clone());
+    let conditions: Vec<Expr> = split_conjunction_owned(filter.predicate.clone()).into_iter().map(negated).collect();
     if !conditions.iter().any(is_exclusion) {
         return Ok(LogicalPlan::Filter(filter));
     }

@@ -6,11 +6,13 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{DFSchemaRef, JoinType, internal_err};
 use datafusion_expr::logical_plan::builder::build_join_schema;
 use datafusion_expr::planner::RelationPlannerContext;
-use datafusion_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNodeCore};
+use datafusion_expr::{Expr, ExprSchemable, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion_sql::sqlparser::ast::{
     Join, JoinConstraint, JoinOperator, Spanned, TableFactor, TableVersion, TableWithJoins,
 };
@@ -64,13 +66,11 @@ pub(crate) fn plan_temporal_join(
     context: &mut dyn RelationPlannerContext,
 ) -> Result<Option<LogicalPlan>> {
     let TableFactor::NestedJoin { table_with_joins, alias: None } = relation else { return Ok(None) };
-    let TableWithJoins { relation: left, joins } = table_with_joins.as_ref();
-    match joins.as_slice() {
+    match table_with_joins.joins.as_slice() {
         [join] if is_version(&join.relation) => {
-            let left = context.plan(left.clone()).map_err(planning_error)?;
             let place = at(join.relation.span().start);
             let or_here = |error: Error| if error.to_string().starts_with("line ") { error } else { error.at(place) };
-            joined(left, join, context).map(Some).map_err(or_here)
+            joined(table_with_joins, join, context).map(Some).map_err(or_here)
         }
         _ => Ok(None),
     }
@@ -82,7 +82,7 @@ fn event_times(plan: &LogicalPlan) -> Vec<Expr> {
     columns.map(Expr::from).collect()
 }
 
-fn joined(left: LogicalPlan, join: &Join, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+fn joined(tables: &TableWithJoins, join: &Join, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     use JoinConstraint::On;
     let mut relation = join.relation.clone();
     let TableFactor::Table { name, version, .. } = &mut relation else {
@@ -91,25 +91,26 @@ fn joined(left: LogicalPlan, join: &Join, context: &mut dyn RelationPlannerConte
     let (name, Some(TableVersion::ForSystemTimeAsOf(time))) = (name.to_string(), version.take()) else {
         return Err(Error::internal("a table without a version"));
     };
-    let right = context.plan(relation).map_err(planning_error)?;
+    let right = context.plan(relation.clone()).map_err(planning_error)?;
+    let mut times = event_times(&right);
+    if times.is_empty() && is_bounded(&right) {
+        let join = Join { relation, ..join.clone() };
+        let table_with_joins = Box::new(TableWithJoins { relation: tables.relation.clone(), joins: vec![join] });
+        return context.plan(TableFactor::NestedJoin { table_with_joins, alias: None }).map_err(planning_error);
+    }
+    let left = context.plan(tables.relation.clone()).map_err(planning_error)?;
     let (outer, condition) = match &join.join_operator {
         JoinOperator::Inner(On(condition)) | JoinOperator::Join(On(condition)) => (false, condition),
         JoinOperator::Left(On(condition)) | JoinOperator::LeftOuter(On(condition)) => (true, condition),
         _ => {
-            return Err(Error::user("FOR SYSTEM_TIME AS OF cannot be joined in this way")
+            return Err(Error::user("versions of rows cannot be joined in this way")
                 .remedy("use JOIN ... ON or LEFT JOIN ... ON"));
         }
     };
     let schema = left.schema().join(right.schema()).map_err(planning_error)?;
     let condition = context.sql_to_expr(condition.clone(), &schema).map_err(planning_error)?;
     let time = context.sql_to_expr(time, left.schema()).map_err(planning_error)?;
-    let mut times = event_times(&right);
     let has_time = event_times(&left).contains(&time);
-    if (times.is_empty() || !has_time) && is_bounded(&right) {
-        let kind = if outer { JoinType::Left } else { JoinType::Inner };
-        let joined = LogicalPlanBuilder::from(left).join_on(right, kind, Some(condition));
-        return joined.and_then(LogicalPlanBuilder::build).map_err(planning_error);
-    }
     let valid_from = match (times.pop(), times.as_slice()) {
         (Some(column), []) => column,
         (None, _) => {
@@ -127,8 +128,22 @@ fn joined(left: LogicalPlan, join: &Join, context: &mut dyn RelationPlannerConte
         return Err(Error::user(format!("'{}' is no event-time column", shown(&time)))
             .remedy("name the column of the other table for which its WATERMARK is declared"));
     }
-    let key =
-        version_key(&right).unwrap_or_default().into_iter().map(|column| right.schema().qualified_field(column).into());
+    for (plan, time) in [(&left, &time), (&right, &valid_from)] {
+        let data_type = time.get_type(plan.schema()).map_err(planning_error)?;
+        if !matches!(data_type, DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _)) {
+            return Err(Error::user(format!(
+                "event time '{}' is {}, and versions are found by milliseconds",
+                shown(time),
+                sql_name(&data_type)
+            ))
+            .remedy("declare it as TIMESTAMP(3) or TIMESTAMP_LTZ(3)"));
+        }
+    }
+    let key = version_key(&right).ok_or_else(|| {
+        Error::user(format!("the columns that identify a row of '{name}' are not selected"))
+            .remedy("select them in the view: the primary key, or the columns of PARTITION BY")
+    })?;
+    let key = key.unwrap_or_default().into_iter().map(|column| right.schema().qualified_field(column).into());
     let (key, exprs) = (key.collect(), [condition, time, valid_from]);
     let node = TemporalJoin::new([left.into(), right.into()], exprs, key, outer);
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node.map_err(planning_error)?) }))

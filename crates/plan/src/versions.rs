@@ -14,7 +14,10 @@ use crate::functions::{Functions, ROW_NUMBER};
 use crate::place::planning_error;
 
 /// Columns of the scan after those that are declared.
-const HIDDEN: [&str; 2] = ["$order", "$deleted"];
+const HIDDEN: [&str; 2] = [ORDER, "$deleted"];
+
+/// Column of a scan of versions: the latest has the greatest value.
+pub(crate) const ORDER: &str = "$order";
 
 /// The columns of a scan of all versions. A version that deletes has no value but the key's, so other columns can be NULL.
 pub(crate) fn all_versions(

@@ -59,6 +59,16 @@ impl Versions {
         Some(*row as usize).filter(|row| side.weights[*row] > 0)
     }
 
+    /// Whether a version says that there is no row.
+    fn ends(&self, place: (u32, i64), side: &Side) -> bool {
+        self.places.get(&place).is_some_and(|row| side.weights[*row as usize] < 0)
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        // The nodes of the tree are about two thirds full.
+        self.places.len() * 3 / 2 * size_of::<((u32, i64), u32)>()
+    }
+
     /// Forgets versions that were followed by another one at this time, once there may be many.
     fn sweep(&mut self, watermark: EventTime, side: &mut Side) {
         if self.places.len() <= 2 * self.kept + SPARSE_MIN {
@@ -67,11 +77,16 @@ impl Versions {
         let mut last: Option<(u32, i64)> = None;
         let mut over = Vec::new();
         for place in self.places.keys() {
-            if let Some(last) = last.filter(|last| last.0 == place.0 && place.1 <= watermark.0) {
-                over.push(last);
-            }
+            let (is_over, is_end) = match last {
+                Some(last) if last.0 == place.0 => (place.1 <= watermark.0, false),
+                // The last one of its key: without a row, nothing must be known of it.
+                Some(last) => (false, last.1 <= watermark.0 && self.ends(last, side)),
+                None => (false, false),
+            };
+            over.extend(last.filter(|_| is_over || is_end));
             last = Some(*place);
         }
+        over.extend(last.filter(|last| last.1 <= watermark.0 && self.ends(*last, side)));
         for row in over.iter().filter_map(|place| self.places.remove(place)) {
             side.set_weight(row as usize, 0);
             side.changes.add(row as usize);

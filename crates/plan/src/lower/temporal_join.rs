@@ -6,7 +6,7 @@ use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Schema};
 use datafusion_common::JoinType;
 use datafusion_expr::utils::{conjunction, split_conjunction};
-use datafusion_expr::{BinaryExpr, Expr as Logical, Filter, LogicalPlan, Operator, Window};
+use datafusion_expr::{BinaryExpr, Expr as Logical, Filter, LogicalPlan, Operator, Projection, Window};
 
 use super::column_index::ColumnIndex;
 use super::group_aggregate::weight_of;
@@ -18,6 +18,7 @@ use super::{Lowering, Needed, columns_of, same_values};
 use crate::maps::shown;
 use crate::table::Table;
 use crate::temporal_join::TemporalJoin;
+use crate::versions::ORDER;
 
 impl Lowering<'_> {
     pub(super) fn temporal_join(&mut self, join: &TemporalJoin, needed: &Needed) -> Result<Stream> {
@@ -41,13 +42,15 @@ impl Lowering<'_> {
             };
         }
         let left_side = self.side_of_join(left, &left_keys, &wanted[0])?;
-        self.takes_versions = takes_latest(right);
+        let valid_from = plain_time(&join.valid_from, &indexes[1]);
+        self.takes_versions = takes_latest(right, valid_from);
         let are_versions = self.takes_versions;
         let right_side = self.side_of_join(right, &right_keys, &wanted[1])?;
         self.takes_versions = false;
         if right_side.stream.weight.is_some() && !are_versions {
             return Err(Error::user("FOR SYSTEM_TIME AS OF needs versions of rows, but these are results that are updated").remedy(
-                "name a table with a primary key, or a view that selects the latest row of each key by ROW_NUMBER() with n = 1",
+                "name a table with a primary key, or a view that selects the latest row of each key: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts \
+                 DESC) with n = 1, where ts is its event time",
             ));
         }
         if left_side.stream.weight.is_some() {
@@ -126,44 +129,61 @@ fn time_of(time: &Logical, side: &Side, index: &ColumnIndex) -> Result<usize> {
     })
 }
 
-/// Whether a plan selects the latest row of each key.
-fn takes_latest(plan: &LogicalPlan) -> bool {
+/// Whether a plan selects the latest row of each key by this column, or by the order of records.
+fn takes_latest(plan: &LogicalPlan, time: Option<usize>) -> bool {
     match plan {
-        LogicalPlan::Projection(projection) => takes_latest(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => takes_latest(&alias.input),
-        LogicalPlan::Filter(filter) => match bounded_number(filter) {
-            Some((1, _)) => numbering(&filter.input).is_some_and(|window| {
-                let order = row_number(window).map(|call| call.params.order_by.as_slice());
-                matches!(order, Some([by]) if !by.asc)
-            }),
-            _ => false,
-        },
+        LogicalPlan::Projection(projection) => {
+            takes_latest(&projection.input, time.and_then(|time| source_of(projection, time)))
+        }
+        LogicalPlan::SubqueryAlias(alias) => takes_latest(&alias.input, time),
+        LogicalPlan::Filter(filter) => {
+            matches!(bounded_number(filter), Some((1, _))) && numbers_latest_first(&filter.input, time)
+        }
         _ => false,
     }
 }
 
-fn numbering(plan: &LogicalPlan) -> Option<&Window> {
+fn numbers_latest_first(plan: &LogicalPlan, time: Option<usize>) -> bool {
     match plan {
-        LogicalPlan::Projection(projection) => numbering(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => numbering(&alias.input),
-        LogicalPlan::Window(window) => Some(window),
-        _ => None,
+        LogicalPlan::Projection(projection) => {
+            numbers_latest_first(&projection.input, time.and_then(|time| source_of(projection, time)))
+        }
+        LogicalPlan::SubqueryAlias(alias) => numbers_latest_first(&alias.input, time),
+        LogicalPlan::Window(window) => {
+            let index = ColumnIndex::of(window.input.schema());
+            let order = row_number(window).map(|call| call.params.order_by.as_slice());
+            let Some([by]) = order else { return false };
+            let column = same_values(&by.expr, &index);
+            let is_of_records = column.is_some_and(|c| window.input.schema().field(c).name() == ORDER);
+            !by.asc && (column.is_some() && column == time || is_of_records)
+        }
+        _ => false,
     }
 }
 
-/// The columns that identify a row whose versions these are, if that is known.
-pub(crate) fn version_key(plan: &LogicalPlan) -> Option<Vec<usize>> {
+/// The column of a projection's input whose values this one has.
+fn source_of(projection: &Projection, column: usize) -> Option<usize> {
+    let below = ColumnIndex::of(projection.input.schema());
+    same_values(projection.expr.get(column)?, &below)
+}
+
+/// What identifies a row whose versions these are: `Some(None)`, nothing is declared to; `None`, it is not among the columns.
+pub(crate) fn version_key(plan: &LogicalPlan) -> Option<Option<Vec<usize>>> {
     match plan {
         LogicalPlan::Projection(projection) => {
             let below = ColumnIndex::of(projection.input.schema());
             let kept = |column: usize| projection.expr.iter().position(|e| same_values(e, &below) == Some(column));
-            version_key(&projection.input)?.into_iter().map(kept).collect()
+            match version_key(&projection.input)? {
+                Some(key) => key.into_iter().map(kept).collect::<Option<_>>().map(Some),
+                None => Some(None),
+            }
         }
         LogicalPlan::SubqueryAlias(alias) => version_key(&alias.input),
         LogicalPlan::Filter(filter) => version_key(&filter.input),
         LogicalPlan::Window(window) => {
             let index = ColumnIndex::of(window.input.schema());
-            row_number(window)?.params.partition_by.iter().map(|key| same_values(key, &index)).collect()
+            let keys = row_number(window)?.params.partition_by.iter().map(|key| same_values(key, &index));
+            keys.collect::<Option<_>>().map(Some)
         }
         LogicalPlan::TableScan(scan) => {
             if let Some(inlined) = scan.source.get_logical_plan() {
@@ -175,9 +195,9 @@ pub(crate) fn version_key(plan: &LogicalPlan) -> Option<Vec<usize>> {
                 None => Some(*column),
             };
             let key: Vec<usize> = key.iter().map(place).collect::<Option<_>>()?;
-            Some(key).filter(|key| !key.is_empty())
+            Some(Some(key).filter(|key| !key.is_empty()))
         }
-        _ => None,
+        _ => Some(None),
     }
 }
 
