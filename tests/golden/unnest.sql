@@ -16,3 +16,5 @@ INSERT INTO results SELECT 'counted', MAX(id), k, COUNT(*) FROM events CROSS JOI
 INSERT INTO results SELECT 'windows', COUNT(*), k, SUM(v) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) CROSS JOIN UNNEST(counts) AS t (k, v) GROUP BY window_start, window_end, k;
 CREATE VIEW counted AS SELECT id, ts, k, v FROM events CROSS JOIN UNNEST(counts) AS t (k, v);
 INSERT INTO results SELECT 'then windows', COUNT(*), k, SUM(v) FROM TABLE(TUMBLE(TABLE counted, DESCRIPTOR(ts), INTERVAL '2' SECOND)) GROUP BY window_start, window_end, k;
+INSERT INTO results SELECT 'after a join of its own', b.id, CAST(a.id AS STRING), x FROM nested a, nested b LEFT JOIN nested c ON b.id = c.id + 1, UNNEST(a.list) AS t (x) WHERE x > 10;
+INSERT INTO results SELECT 'in parentheses', a.id, CAST(b.id AS STRING), x FROM (nested a CROSS JOIN UNNEST(a.list) AS t (x)) JOIN nested b ON b.id = a.id WHERE x > 10;

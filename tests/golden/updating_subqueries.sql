@@ -15,3 +15,5 @@ INSERT INTO results SELECT 'not in a list with NULL', category, COUNT(*) FROM so
 INSERT INTO results SELECT 'not in an empty list', category, COUNT(*) FROM some WHERE category NOT IN (SELECT category FROM holes WHERE category > 100) GROUP BY category;
 INSERT INTO results SELECT 'not in its own list', a.category, COUNT(*) FROM auction a WHERE a.id NOT IN (SELECT b.auction FROM bid b WHERE b.bidder = a.seller) GROUP BY a.category;
 INSERT INTO results SELECT 'not in itself', category, COUNT(*) FROM some WHERE id NOT IN (SELECT id FROM some WHERE category = 13) GROUP BY category;
+INSERT INTO results SELECT 'of no rows', category, (SELECT MAX(id) FROM auction WHERE id < 0) FROM known GROUP BY category;
+INSERT INTO results SELECT 'negated', category, COUNT(*) FROM some WHERE NOT (category IN (SELECT category FROM known WHERE category IS NOT NULL)) GROUP BY category;
