@@ -7,11 +7,11 @@ mod fields;
 mod values;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::{PartitionId, Result};
+use anabranch_model::{HASH_SEED, PartitionId, Result, hash_bytes};
 use anabranch_operators::{Connector, Positions, Rows, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
-use super::load::Load;
+use super::load::{FIELDS, Load};
 use super::paced::PacedSource;
 use super::{Generate, Request};
 use crate::Options;
@@ -38,12 +38,21 @@ fn read(spec: &ConnectorSpec, declared: &SchemaRef) -> Result<(Load, Vec<Column>
         load.rate = Some(ROWS_PER_SECOND);
     }
     let of_fields = options.prefixed("fields.");
+    load.variant = format!("{FIELDS}{:016x}", hash(&of_fields));
     options.finish()?;
     let columns = columns(declared, of_fields, load.seed)?;
     // The table ends with the shortest of its sequences.
     let ends = columns.iter().filter_map(|column| column.values_max);
     load.events = ends.chain(load.events).min();
     Ok((load, columns))
+}
+
+/// Of what decides the values of rows. The end of a sequence is only the end of the table.
+fn hash(of_fields: &[(&str, &str)]) -> u64 {
+    let mut said: Vec<_> = of_fields.iter().filter(|(name, _)| !name.ends_with(".end")).collect();
+    said.sort_unstable();
+    said.iter()
+        .fold(HASH_SEED, |hash, (name, value)| hash_bytes(hash_bytes(hash, name.as_bytes()), value.trim().as_bytes()))
 }
 
 impl Connector for DatagenConnector {

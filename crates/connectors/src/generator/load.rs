@@ -12,6 +12,9 @@ pub(super) const NOMINAL_RATE: u64 = 100_000;
 /// 2024-01-01 00:00:00 UTC: the default start of event time if the table must be repeatable.
 pub(super) const DEFAULT_START_MS: i64 = 1_704_067_200_000;
 
+/// In positions, what the options of the table's fields hash to comes after this.
+pub(super) const FIELDS: &str = " fields ";
+
 /// Options that all generators share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Load {
@@ -66,6 +69,25 @@ impl Load {
         let rate = self.rate.map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string());
         let start = self.start_ms.map(|start| format!(" start-time {start}")).unwrap_or_default();
         format!("seed {} rows-per-second {rate}{start}{}", self.seed, self.variant)
+    }
+
+    /// Fails if a position was taken with options by which its number stood for another row. Earlier versions wrote nothing of the fields' options.
+    pub(super) fn check_identity(&self, then: &str) -> Result<()> {
+        let now = self.identity();
+        let (now_load, now_fields) = now.split_once(FIELDS).unwrap_or((&now, ""));
+        let (then_load, then_fields) = then.split_once(FIELDS).unwrap_or((then, ""));
+        let remedy =
+            "declare the table as it was when the checkpoint was made, or start the job without the checkpoint";
+        if then_load != now_load {
+            let what = format!("the checkpoint is of a table with {then_load}, the table now has {now_load}");
+            return Err(Error::user(what).remedy(remedy));
+        }
+        if then_fields != now_fields && !then_fields.is_empty() {
+            let what =
+                "the checkpoint is of a table with other options 'fields.*', by which the columns had other values";
+            return Err(Error::user(what).remedy(remedy));
+        }
+        Ok(())
     }
 
     /// Whether the rows' times count from the time at which the table was first read.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Error, Nanos, PartitionId, Result};
+use anabranch_model::{Clock, Nanos, PartitionId, Result};
 use anabranch_operators::{Host, Polled, Positions, Source, TaskContext};
 
 use super::load::Load;
@@ -63,14 +63,8 @@ impl Start {
             Some(at) => (&text[..at], Some(&text[at + 1..])),
             None => (text, None),
         };
-        let now = load.identity();
-        if let Some(then) = options.filter(|then| *then != now) {
-            return Err(Error::user(format!("the checkpoint is of a table with {then}, the table now has {now}"))
-                .at(partition)
-                .at(format!("table {table}"))
-                .remedy(
-                    "declare the table as it was when the checkpoint was made, or start the job without the checkpoint",
-                ));
+        if let Some(then) = options {
+            load.check_identity(then).map_err(|error| error.at(partition).at(format!("table {table}")))?;
         }
         let expected = if load.follows_clock() { "'ROWS since MILLISECONDS'" } else { "'ROWS'" };
         Self::parse(text, load.follows_clock()).ok_or_else(|| {

@@ -14,6 +14,10 @@ const TEXT_LENGTH: u32 = 100;
 const COLLECTION_LENGTH: u32 = 3;
 /// The most that a text or a collection can have.
 const LENGTH_MAX: u32 = 1 << 20;
+/// The most memory that a row can take: lengths within lengths multiply.
+const ROW_BYTES_MAX: u64 = 64 << 20;
+/// What a value takes at least, a text or a collection without content too.
+const VALUE_BYTES: u64 = 8;
 
 /// A column, or a part of one.
 #[derive(Clone, Debug)]
@@ -78,11 +82,16 @@ impl Column {
     /// About how much memory a value takes.
     pub(super) fn bytes(&self) -> u64 {
         match &self.content {
-            Content::Text(length) | Content::Bytes(length) => u64::from(length.most),
-            Content::List { length, item } => u64::from(*length).saturating_mul(item.bytes()),
-            Content::Map { length, key, value } => u64::from(*length).saturating_mul(key.bytes() + value.bytes()),
+            Content::Text(length) | Content::Bytes(length) => u64::from(length.most).max(VALUE_BYTES),
+            Content::List { length, item } => {
+                u64::from(*length).saturating_mul(item.bytes()).saturating_add(VALUE_BYTES)
+            }
+            Content::Map { length, key, value } => {
+                let entry = key.bytes().saturating_add(value.bytes());
+                u64::from(*length).saturating_mul(entry).saturating_add(VALUE_BYTES)
+            }
             Content::Row(fields) => fields.iter().map(Column::bytes).fold(1, u64::saturating_add),
-            _ => 8,
+            _ => VALUE_BYTES,
         }
     }
 }
@@ -95,6 +104,7 @@ pub(super) fn columns(declared: &SchemaRef, options: Vec<(&str, &str)>, seed: u6
     let mut left: Left<'_> = options.into_iter().collect();
     let of = |field: &std::sync::Arc<Field>| Part { path: field.name(), field, seed }.read(&mut left);
     let columns = declared.fields().iter().map(of).collect::<Result<Vec<_>>>()?;
+    check_bytes(declared, &columns)?;
     let Some(unknown) = left.keys().next() else { return Ok(columns) };
     let error = Error::user(format!("option 'fields.{unknown}' is of no column, or does not fit the column's type"));
     let names: Vec<&str> = declared.fields().iter().map(|field| field.name().as_str()).collect();
@@ -103,6 +113,19 @@ pub(super) fn columns(declared: &SchemaRef, options: Vec<(&str, &str)>, seed: u6
          'length', all of them 'null-rate'; with 'kind' = 'sequence' there are 'start' and 'end'",
         names.join(", ")
     )))
+}
+
+/// Fails if a row would take too much memory.
+fn check_bytes(declared: &SchemaRef, columns: &[Column]) -> Result<()> {
+    let bytes = columns.iter().map(Column::bytes).fold(0, u64::saturating_add);
+    let widest = columns.iter().zip(declared.fields()).max_by_key(|(column, _)| column.bytes());
+    let Some((_, field)) = widest.filter(|_| bytes > ROW_BYTES_MAX) else { return Ok(()) };
+    let (mb, mb_max) = (bytes.div_ceil(1 << 20), ROW_BYTES_MAX >> 20);
+    Err(Error::user(format!(
+        "a row would take about {mb} MB, most of it in column '{}'; the most is {mb_max}",
+        field.name()
+    ))
+    .remedy("make a 'length' smaller: those of collections within collections multiply"))
 }
 
 /// A part of the table that is being read.

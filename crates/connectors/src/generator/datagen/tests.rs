@@ -23,8 +23,8 @@ fn spec(options: &[(&str, &str)]) -> ConnectorSpec {
     ConnectorSpec { connector: "datagen".into(), options: options.collect() }
 }
 
-/// All rows of a table.
-fn rows(columns: &SchemaRef, options: &[(&str, &str)]) -> RecordBatch {
+/// A reader of a table.
+fn open(columns: &SchemaRef, options: &[(&str, &str)], from: Option<&Positions>) -> Result<Box<dyn Source>> {
     let source = SourceSpec {
         table: "t".into(),
         connector: spec(options),
@@ -45,7 +45,12 @@ fn rows(columns: &SchemaRef, options: &[(&str, &str)]) -> RecordBatch {
         clock: Arc::new(SystemClock::new()),
         host: Arc::new(NoHost),
     };
-    let mut source = DatagenConnector.source(&source, &context, None).unwrap();
+    DatagenConnector.source(&source, &context, from)
+}
+
+/// All rows of a table.
+fn rows(columns: &SchemaRef, options: &[(&str, &str)]) -> RecordBatch {
+    let mut source = open(columns, options, None).unwrap();
     let mut batches = Vec::new();
     loop {
         match source.poll(std::time::Duration::ZERO).unwrap() {
@@ -190,6 +195,48 @@ fn long_texts_make_small_batches() {
     assert_eq!(wide[0].bytes(), 1 << 20);
     let rows = rows(&columns, &[("fields.x.length", "1048576"), ("number-of-rows", "9")]);
     assert_eq!(rows.num_rows(), 9);
+}
+
+#[test]
+fn a_row_that_would_take_too_much_memory_is_refused() {
+    let list = |item| DataType::List(Arc::new(Field::new("item", item, true)));
+    let lengths = [("fields.x.length", "1048576"), ("fields.x.element.length", "1048576")];
+    for item in [DataType::Utf8View, list(DataType::Int8), list(list(DataType::Utf8View))] {
+        let error = refused(list(item), &lengths);
+        assert!(error.contains("most of it in column 'x'; the most is 64"), "{error}");
+        assert!(error.contains("make a 'length' smaller"), "{error}");
+    }
+    let empty = [("fields.x.element.element.length", "0")];
+    assert!(
+        refused(list(list(DataType::Utf8View)), &[lengths.as_slice(), &empty].concat()).contains("a row would take")
+    );
+    let columns = declared(&[("x", list(DataType::Int8))]);
+    DatagenConnector.describe(&spec(&[("fields.x.length", "1048576")]), &columns).unwrap();
+}
+
+#[test]
+fn a_position_is_of_the_options_with_which_it_was_taken() {
+    let columns = declared(&[("x", DataType::Int64), ("y", DataType::Int64)]);
+    let sequence = [("fields.y.kind", "sequence"), ("fields.y.start", "1"), ("fields.y.end", "90")];
+    let at = |max: &'static str| [&[("fields.x.min", "1"), ("fields.x.max", max)], sequence.as_slice()].concat();
+    let from = open(&columns, &at("7"), None).unwrap().positions().unwrap();
+    open(&columns, &at("7"), Some(&from)).unwrap();
+    // The table may end later.
+    let longer: Vec<_> =
+        at("7").into_iter().map(|(name, value)| (name, if value == "90" { "99" } else { value })).collect();
+    open(&columns, &longer, Some(&from)).unwrap();
+    for other in [at("8"), at("7")[1..].to_vec(), sequence.to_vec()] {
+        let error = open(&columns, &other, Some(&from)).err().unwrap().to_string();
+        assert!(
+            error.contains("table t: partition 0 of 1: the checkpoint is of a table with other options 'fields.*'"),
+            "{error}"
+        );
+        assert!(error.contains("declare the table as it was"), "{error}");
+    }
+    // Earlier versions wrote nothing of these options.
+    let position = &from["partition 0 of 1"];
+    let older = position.split_once(" fields ").unwrap().0.to_owned();
+    open(&columns, &at("8"), Some(&Positions::from([("partition 0 of 1".to_owned(), older)]))).unwrap();
 }
 
 #[test]
