@@ -161,7 +161,13 @@ impl RowReader {
                 continue;
             }
             places.push(match (spec.metadata.get(column), physical.binary_search(column)) {
-                (Some(name), _) => Place::Metadata(of_name(name)?),
+                (Some(name), _) => {
+                    let key = of_name(name)?;
+                    if content.has_changes() && !matches!(key, Key::Topic | Key::Partition | Key::Weight) {
+                        return Err(no_metadata_of_changes(spec.declared.field(*column).name(), name));
+                    }
+                    Place::Metadata(key)
+                }
                 (None, Ok(place)) => {
                     projection.push(place);
                     Place::Decoded(projection.len() - 1)
@@ -235,6 +241,17 @@ impl RowReader {
     }
 }
 
+/// The record that takes a row back has other metadata than the one by which it came, so the row would not be taken back.
+fn no_metadata_of_changes(column: &str, name: &str) -> Error {
+    Error::user(format!(
+        "metadata '{name}' is not of the rows of a table of changes: the record that takes a row back has another one"
+    ))
+    .at(format!("column '{column}'"))
+    .remedy(
+        "leave the column out of the query ('topic' and 'partition' can be read), or write what is needed of it into the records, as a column",
+    )
+}
+
 fn of_name(name: &str) -> Result<Key> {
     let found = KEYS.into_iter().find(|(_, known)| *known == name);
     found.map(|(key, _)| key).ok_or_else(|| Error::internal(format!("metadata '{name}' was not refused")))
@@ -283,4 +300,49 @@ fn headers(gathered: &Gathered, good: &[usize], data_type: &DataType) -> Result<
     let rows = StructArray::try_new(fields.clone(), columns, None)?;
     let map = MapArray::try_new(Arc::clone(entries), OffsetBuffer::from_lengths(lengths), rows, None, *is_sorted)?;
     Ok(Arc::new(map))
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_dataflow::{ConnectorSpec, OnMalformed};
+
+    use super::*;
+    use crate::format::debezium::DebeziumOptions;
+
+    #[test]
+    fn of_changes_no_metadata_is_read_that_differs_when_a_row_is_taken_back() {
+        let known = known();
+        let mut fields: Vec<Field> = known.fields().iter().map(|field| field.as_ref().clone()).collect();
+        fields.push(Field::new("id", DataType::Int64, true));
+        let id = fields.len() - 1;
+        let open = |column: usize| {
+            let metadata = known.fields().iter().enumerate().map(|(index, field)| (index, field.name().clone()));
+            let spec = SourceSpec {
+                table: "t".into(),
+                connector: ConnectorSpec { connector: "kafka".into(), options: Default::default() },
+                declared: Arc::new(Schema::new(fields.clone())),
+                projection: vec![column, id],
+                metadata: metadata.collect(),
+                key: Vec::new(),
+                columns: Vec::new(),
+                watermark: None,
+                on_malformed: OnMalformed::Fail,
+                reads_clock: false,
+            };
+            RowReader::new(&Content::Changes(DebeziumOptions::default()), &spec, None)
+        };
+        for (column, field) in known.fields().iter().enumerate() {
+            match (field.name().as_str(), open(column)) {
+                ("topic" | "partition", read) => assert!(read.is_ok()),
+                (name, read) => {
+                    let error = read.err().unwrap().to_string();
+                    assert!(
+                        error.contains(&format!("column '{name}': metadata '{name}' is not of the rows")),
+                        "{error}"
+                    );
+                    assert!(error.contains("leave the column out of the query"), "{error}");
+                }
+            }
+        }
+    }
 }
