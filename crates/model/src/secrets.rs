@@ -17,17 +17,47 @@ pub fn is_secret(option: &str) -> bool {
     SECRET_WORDS.iter().any(|word| option.contains(word))
 }
 
+/// The secrets within a value that is none itself: `jdbc:db://user:SECRET@host`, `a=b&password=SECRET`. Rather too much than too little.
+fn secrets_within(value: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    if let Some((before, _)) = value.rsplit_once('@') {
+        let login = match before.split_once("//") {
+            Some((_, login)) => login,
+            None => before.strip_prefix("jdbc:").and_then(|rest| rest.split_once(':')).map_or("", |(_, login)| login),
+        };
+        found.extend(login.split_once(':').map(|(_, secret)| secret));
+    }
+    for (at, _) in value.match_indices('=') {
+        let name = value[..at].rsplit(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))).next();
+        if name.is_some_and(is_secret) {
+            let rest = value[at + 1..].trim_start();
+            let quoted = rest.strip_prefix('"').unwrap_or(rest);
+            found
+                .extend([rest.split('&').next(), quoted.split(['&', ';', ',', ' ', '"']).next()].into_iter().flatten());
+        }
+    }
+    found.retain(|secret| !secret.is_empty());
+    found
+}
+
+/// A value without the secrets within it.
+fn without_secrets(value: &str) -> String {
+    let mut secrets = secrets_within(value);
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    secrets.iter().fold(value.to_owned(), |value, secret| value.replace(secret, "***"))
+}
+
 /// Options for `Debug`, without secrets.
 pub struct Shown<'a>(pub &'a BTreeMap<String, String>);
 
 impl fmt::Debug for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |(name, value)| (name, if is_secret(name) { "***" } else { value });
-        f.debug_map().entries(self.0.iter().map(|(name, value)| shown((name.as_str(), value.as_str())))).finish()
+        let shown = |name: &str, value: &str| if is_secret(name) { "***".to_owned() } else { without_secrets(value) };
+        f.debug_map().entries(self.0.iter().map(|(name, value)| (name, shown(name, value)))).finish()
     }
 }
 
-/// The secrets in a text of SQL: values of options that hold some.
+/// The secrets in a text of SQL: values of options that hold some, and parts of other options' values.
 #[derive(Default)]
 pub struct Secrets(Vec<String>);
 
@@ -37,6 +67,14 @@ impl Secrets {
     pub fn of_sql(sql: &str) -> Secrets {
         let parts: Vec<&str> = sql.split('\'').collect();
         let mut secrets = Vec::new();
+        for place in (1..parts.len()).filter(|place| parts[place - 1].trim() == "=") {
+            // Two quotes within a value stand for one.
+            let more = parts[place + 1..].chunks_exact(2).take_while(|more| more[0].is_empty()).map(|more| more[1]);
+            let pieces: Vec<&str> = std::iter::once(parts[place]).chain(more).collect();
+            for quote in ["''", "'"] {
+                secrets.extend(secrets_within(&pieces.join(quote)).into_iter().map(str::to_owned));
+            }
+        }
         for (place, name) in parts.iter().enumerate() {
             let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
             let follows = parts.get(place + 1).is_some_and(|between| matches!(between.trim(), "=" | ""));
@@ -88,6 +126,8 @@ mod tests {
         }
         let options = [("sasl.password", "hunter2"), ("topic", "t")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         assert_eq!(format!("{:?}", Shown(&options.into())), r#"{"sasl.password": "***", "topic": "t"}"#);
+        let url = [("url".to_owned(), "jdbc:db://u:hunter2@h/d?password=a1&x=y".to_owned())];
+        assert_eq!(format!("{:?}", Shown(&url.into())), r#"{"url": "jdbc:db://u:***@h/d?password=***&x=y"}"#);
     }
 
     #[test]
@@ -100,6 +140,18 @@ mod tests {
         assert_eq!(hidden("'password' = 'it''s me'"), "'password' = '**''****'");
         assert_eq!(hidden("'password' = 'a', x = a"), "'password' = '*', x = a");
         assert_eq!(hidden("'ssl.key.pem' = 'BEGIN\nabcd\n'"), "'ssl.key.pem' = '*****\n****\n'");
+        assert_eq!(
+            hidden("'url' = 'jdbc:db://u:pass/word@h/d', 'a' = 'b'"),
+            "'url' = 'jdbc:db://u:*********@h/d', 'a' = 'b'"
+        );
+        assert_eq!(hidden("'url' = 'jdbc:db:u:hunter2@h/d'"), "'url' = 'jdbc:db:u:*******@h/d'");
+        assert_eq!(hidden("'url' = 'jdbc:db://h/d?Password=it''s&x=y'"), "'url' = 'jdbc:db://h/d?Password=*****&x=y'");
+        assert_eq!(
+            hidden("'url' = 'jdbc:db://h:5432/d?password=hunter2"),
+            "'url' = 'jdbc:db://h:5432/d?password=*******"
+        );
+        let open = "'url' = 'jdbc:db://h:5432/d?x=y', 'topic' = 'a@b', 'path' = 's3://bucket/key=7/a'";
+        assert_eq!(hidden(open), open);
         let secrets = Secrets::of_sql("'sasl.password' = 'hunter2'");
         assert_eq!(secrets.hide("expected ), found: 'hunter2'"), "expected ), found: '*******'");
         assert_eq!(hidden("SELECT password = 'x', a"), "SELECT password = 'x', a");

@@ -37,7 +37,8 @@ impl Url {
     /// Reads an address.
     pub(super) fn parse(text: &str) -> Result<Url> {
         let Some(rest) = text.strip_prefix(PREFIX) else {
-            let scheme: Vec<&str> = text.splitn(3, ':').take(2).collect();
+            // What has an '@' may have a password.
+            let scheme: Vec<&str> = text.splitn(3, ':').take(2).take_while(|part| !part.contains('@')).collect();
             return Err(Error::user(format!(
                 "option 'url' begins with '{}', which is no PostgreSQL",
                 scheme.join(":")
@@ -45,15 +46,18 @@ impl Url {
             .remedy("use 'jdbc:postgresql://host:5432/database': there is no other database yet"));
         };
         let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        // A password may have any sign, also a '/' or '?', so nothing of such an address is shown.
+        let mut names = parameters.split('&').map(|parameter| parameter.split('=').next().unwrap_or_default());
+        if place.contains('@') || names.any(|name| name.contains('@')) {
+            return Err(Error::user("option 'url' has a user before the host").remedy("give 'username' and 'password'"));
+        }
         let (hosts, database) = match place.strip_prefix("//") {
             Some(place) => place.split_once('/').unwrap_or((place, "")),
             None => ("", place),
         };
-        if hosts.contains('@') {
-            return Err(Error::user("option 'url' has a user before the host").remedy("give 'username' and 'password'"));
-        }
         let hosts = hosts.split(',').map(host).collect::<Option<Vec<_>>>().ok_or_else(|| {
-            Error::user(format!("option 'url': '{hosts}' is no list of hosts")).remedy("write host:port,host:port")
+            let shown = if parameters.contains('@') { String::new() } else { format!(" '{hosts}'") };
+            Error::user(format!("option 'url':{shown} is no list of hosts")).remedy("write host:port,host:port")
         })?;
         let mut url = Url {
             hosts,
@@ -168,6 +172,11 @@ mod tests {
             ("jdbc:mysql://h/db", "begins with 'jdbc:mysql', which is no PostgreSQL"),
             ("postgresql://u:geheim@h/db", "which is no PostgreSQL"),
             ("jdbc:postgresql://u:geheim@h/db", "has a user before the host"),
+            ("jdbc:postgresql:u:geheim@h/db", "has a user before the host"),
+            ("jdbc:postgresql://u:geheim/w@h/db", "has a user before the host"),
+            ("jdbc:postgresql://u:a?geheim@h/db", "has a user before the host"),
+            ("jdbc:postgresql://u:geheim?a=b@h/db", "is no list of hosts"),
+            ("u:geheim@h/db", "begins with 'u', which is no PostgreSQL"),
             ("jdbc:postgresql://h/db?user=u&password=geheim", "has the parameter 'user'"),
             ("jdbc:postgresql://h/db?password=geheim", "has the parameter 'password'"),
             ("jdbc:postgresql://h/db?sslmode=verify-ca", "sslmode is 'verify-ca'"),
