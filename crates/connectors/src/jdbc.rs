@@ -6,7 +6,7 @@
 //!
 //! At least once, rows are written when there are enough of them, when the input pauses, and at the end of each epoch. Exactly once, a task
 //! holds the rows of a checkpoint as the text that `COPY` takes, and they are part of the checkpoint. When it is complete, one
-//! transaction writes them, together with the number of the epoch in the table `anabranch_commits`. A commit that is repeated finds that number
+//! transaction writes them, together with the number of the epoch in the table `anabranch_commits`, in the same schema. A commit that is repeated finds that number
 //! and does nothing. Prepared transactions of the database are not used: most servers do not allow them, and each that a process leaves behind
 //! holds locks.
 

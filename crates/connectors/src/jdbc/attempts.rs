@@ -15,6 +15,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 /// How long attempts fail before the user is notified.
 const NOTICE_AFTER: Duration = Duration::from_secs(3);
+/// What to do about values that the database does not take.
+const VALUES: &str = "change the columns of the database's table";
 
 /// The attempts of one task.
 pub(super) struct Attempts {
@@ -50,13 +52,13 @@ impl Attempts {
         let place = format!("the database at {}", self.server);
         let mut pause = PAUSE;
         loop {
-            let reason = match attempt(&bounds) {
+            let reason = match attempt(&bounds).map_err(|failure| failure.of_values(VALUES)) {
                 Ok(done) => {
                     self.outage_ends();
                     return Ok(done);
                 }
                 Err(Failure::Final(error)) => return Err(error.at(place)),
-                Err(Failure::Passing(reason)) => reason,
+                Err(Failure::Passing(reason) | Failure::Value(reason)) => reason,
             };
             if host.is_cancelled() {
                 return Err(Error::outside(format!("{what}: the job's tasks are being ended")).at(place));

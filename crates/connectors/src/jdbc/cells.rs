@@ -32,13 +32,15 @@ pub(super) fn check_column(field: &Field) -> Result<()> {
         .remedy("select the fields as columns of their own, or convert: JSON_STRING(...)"))
 }
 
-/// Appends the rows of a batch. `before` writes what a line begins with.
+/// Appends the rows of a batch. `before` writes what a line begins with. Fails, and appends nothing, if a text has a zero byte: no database takes it,
+/// and later the row would be part of a checkpoint.
 pub(super) fn append_rows(
     out: &mut Vec<u8>,
     batch: &RecordBatch,
     mut before: impl FnMut(&mut Vec<u8>, usize),
 ) -> Result<()> {
     let columns = batch.columns().iter().map(Cells::new).collect::<Result<Vec<_>>>()?;
+    let begin = out.len();
     for row in 0..batch.num_rows() {
         before(out, row);
         for (index, (cells, column)) in columns.iter().zip(batch.columns()).enumerate() {
@@ -52,7 +54,23 @@ pub(super) fn append_rows(
         }
         out.push(b'\n');
     }
-    Ok(())
+    match out[begin..].iter().position(|byte| *byte == 0) {
+        None => Ok(()),
+        Some(zero) => {
+            // Tabs and ends of lines are between values only: those of values are escaped.
+            let line = out[begin + zero..].split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let after = line.iter().filter(|byte| **byte == b'\t').count();
+            out.truncate(begin);
+            let name = batch.num_columns().checked_sub(after + 1).map(|column| batch.schema_ref().field(column).name());
+            Err(zero_byte(name.map_or("", String::as_str)))
+        }
+    }
+}
+
+fn zero_byte(column: &str) -> Error {
+    Error::user("a text has a zero byte, which PostgreSQL does not take")
+        .at(format!("column '{column}'"))
+        .remedy("filter such rows out in the query, or write the column as BYTES to a bytea")
 }
 
 impl Cells {
@@ -145,7 +163,7 @@ fn escape(out: &mut Vec<u8>, text: &[u8]) {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{BinaryArray, Float64Array, ListArray, StringViewArray};
+    use arrow::array::{BinaryArray, Float64Array, ListArray, ListBuilder, StringBuilder, StringViewArray};
     use arrow::datatypes::Int32Type;
 
     use super::*;
@@ -166,6 +184,30 @@ mod tests {
             lines(vec![("a", texts), ("b", floats)]),
             "a\\tb\\nc\\rd\\\\.e\t1.5\n\\N\tNaN\n\t-inf\n\\\\N\t\\N\n"
         );
+    }
+
+    #[test]
+    fn a_text_with_a_zero_byte_is_refused_before_it_is_part_of_anything() {
+        let mut texts = ListBuilder::new(StringBuilder::new());
+        for text in ["x", "a\0b"] {
+            texts.values().append_value(text);
+            texts.append(true);
+        }
+        let lists: ArrayRef = Arc::new(texts.finish());
+        let numbers: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0]));
+        let plain: ArrayRef = Arc::new(StringViewArray::from(vec!["\t\n", "\0"]));
+        for (columns, expected) in
+            [(vec![("n", &numbers), ("l", &lists), ("m", &numbers)], "column 'l'"), (vec![("s", &plain)], "column 's'")]
+        {
+            let batch =
+                RecordBatch::try_from_iter(columns.into_iter().map(|(name, of)| (name, Arc::clone(of)))).unwrap();
+            let mut out = b"before\n".to_vec();
+            let error =
+                append_rows(&mut out, &batch, |out, _| out.extend_from_slice(b"0\tf\t")).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains("filter such rows out in the query"), "{error}");
+            assert_eq!(out, b"before\n");
+            append_rows(&mut out, &batch.slice(0, 1), |_, _| ()).unwrap();
+        }
     }
 
     #[test]

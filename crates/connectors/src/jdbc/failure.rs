@@ -10,6 +10,20 @@ pub(super) enum Failure {
     Final(Error),
     /// For this reason; another attempt, with a new connection, may succeed.
     Passing(String),
+    /// The database does not take a value. What to do depends on where the rows come from.
+    Value(String),
+}
+
+impl Failure {
+    /// Says what to do about values that are refused.
+    pub(super) fn of_values(self, remedy: &str) -> Failure {
+        match self {
+            Failure::Value(reason) => {
+                Failure::Final(Error::user(format!("the database refuses a row: {reason}")).remedy(remedy))
+            }
+            other => other,
+        }
+    }
 }
 
 impl From<Error> for Failure {
@@ -55,13 +69,11 @@ fn judge(refusal: &DbError) -> Failure {
         reason = format!("{reason} ({more})");
     }
     let class = &code[..code.len().min(2)];
-    // The server starts or stops, lacks something for a while, or had to choose between transactions.
-    if matches!(class, "08" | "40" | "53" | "57") || code == "55P03" {
+    if passes(code) {
         return Failure::Passing(reason);
     }
     let error = match class {
-        "22" | "23" => Error::user(format!("the database refuses a row: {reason}"))
-            .remedy("filter such rows out in the query, or change the columns of the database's table"),
+        "22" | "23" => return Failure::Value(reason),
         "28" => Error::user(format!("the database refuses the login: {reason}"))
             .remedy("give 'username' and 'password' as the database knows them"),
         _ if code == "42P10" => Error::user("the database has no unique index of the columns of the primary key")
@@ -72,4 +84,35 @@ fn judge(refusal: &DbError) -> Failure {
         _ => Error::user(format!("the database refuses: {reason} [{code}]")),
     };
     Failure::Final(error)
+}
+
+/// Whether an error of this code may be gone later: the server starts, stops or is a standby for a while, lacks something, had to choose between
+/// transactions, or failed itself.
+fn passes(code: &str) -> bool {
+    matches!(&code[..code.len().min(2)], "08" | "40" | "53" | "57" | "58" | "XX") || matches!(code, "25006" | "55P03")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_the_server_pass_and_those_of_statements_do_not() {
+        for code in ["08006", "25006", "40P01", "53100", "55P03", "57P01", "58030", "XX000"] {
+            assert!(passes(code), "{code}");
+        }
+        for code in ["22021", "23505", "25001", "28P01", "42501", "42P10", ""] {
+            assert!(!passes(code), "{code}");
+        }
+    }
+
+    #[test]
+    fn what_to_do_about_a_value_depends_on_where_it_comes_from() {
+        let Failure::Final(error) = Failure::Value("too long".to_owned()).of_values("shorten it") else { panic!() };
+        let error = error.to_string();
+        assert!(error.contains("refuses a row: too long") && error.contains("shorten it"), "{error}");
+        assert!(
+            matches!(Failure::Passing("busy".to_owned()).of_values("x"), Failure::Passing(reason) if reason == "busy")
+        );
+    }
 }

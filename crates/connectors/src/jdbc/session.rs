@@ -12,7 +12,7 @@ use anabranch_operators::Host;
 use bytes::Bytes;
 use futures::SinkExt;
 use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::{Client, Config, NoTls};
 
 use super::failure::Failure;
@@ -28,9 +28,23 @@ const CONNECTING: Duration = Duration::from_secs(10);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Rows are sent in pieces of this size.
 const PIECE: usize = 256 << 10;
-/// Times without a zone are UTC, and so are the times that are written. A connection that is lost does not keep its locks.
+/// Times without a zone are UTC, and so are the times that are written.
+///
+/// A connection that is lost does not keep its locks for long. The server ends a transaction that waits for its next statement after two minutes;
+/// one that waits for rows of a `COPY` when the kernel has found, after half a minute, that nobody is there; and where the server can look for that
+/// (PostgreSQL 14 on Linux), one that is in the midst of a statement.
 const SETTINGS: &str = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; \
-     SET client_min_messages = 'warning'; SET idle_in_transaction_session_timeout = '120s'; SET standard_conforming_strings = on";
+     SET client_min_messages = 'warning'; SET idle_in_transaction_session_timeout = '120s'; SET standard_conforming_strings = on; \
+     SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; \
+     SELECT set_config(name, '10s', false) FROM pg_settings WHERE name = 'client_connection_check_interval' AND version() LIKE '%linux%'";
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Read,
+    /// Of several hosts, standbys are passed over.
+    Write,
+}
 
 /// Until when a call may take.
 pub(super) struct Bounds<'a> {
@@ -48,16 +62,28 @@ impl Bounds<'_> {
 
 /// A connection.
 pub(super) struct Session {
-    runtime: Runtime,
+    runtime: Driver,
     pub(super) client: Client,
+}
+
+/// Drives a connection. Its end does not wait for a name that is being looked up.
+struct Driver(Option<Runtime>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Session {
     /// Connects.
-    pub(super) fn open(table: &JdbcTable, bounds: &Bounds<'_>) -> Result<Session, Failure> {
+    pub(super) fn open(table: &JdbcTable, purpose: Purpose, bounds: &Bounds<'_>) -> Result<Session, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::internal(format!("no runtime for a connection: {error}")))?;
-        let config = config(table);
+        let runtime = Driver(Some(runtime));
+        let config = config(table, purpose);
         let client = bounded(&runtime, bounds, async {
             match Tls::new(&table.url)? {
                 None => {
@@ -109,10 +135,11 @@ impl Session {
 }
 
 fn bounded<T>(
-    runtime: &Runtime,
+    Driver(runtime): &Driver,
     bounds: &Bounds<'_>,
     call: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
+    let runtime = runtime.as_ref().ok_or_else(|| Error::internal("a connection without a runtime"))?;
     runtime.block_on(async {
         let mut call = pin!(call);
         loop {
@@ -125,7 +152,7 @@ fn bounded<T>(
     })
 }
 
-fn config(table: &JdbcTable) -> Config {
+fn config(table: &JdbcTable, purpose: Purpose) -> Config {
     let mut config = Config::new();
     for (host, port) in &table.url.hosts {
         config.host(host).port(*port);
@@ -141,6 +168,9 @@ fn config(table: &JdbcTable) -> Config {
     }
     config.application_name(table.url.application.as_deref().unwrap_or("anabranch"));
     config.connect_timeout(CONNECTING).keepalives_idle(KEEPALIVE).tcp_user_timeout(KEEPALIVE * 2);
+    if purpose == Purpose::Write {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
     config.ssl_mode(match table.url.encryption {
         Encryption::Disable => SslMode::Disable,
         Encryption::Prefer => SslMode::Prefer,

@@ -6,15 +6,16 @@
 //! The rows of a table have no order, so a reader cannot go on where another one stopped. The static side of a join is read again at
 //! every start. A job that has read a part of a table as a stream cannot be resumed.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::{SourceSpec, sql_name};
-use anabranch_model::{Error, PartitionId, Result};
+use anabranch_model::{Error, Nanos, PartitionId, Result};
 use anabranch_operators::{Malformed, Polled, Positions, Rows, Source, TaskContext};
-use arrow::array::{Array, ArrayBuilder, BinaryArray, BinaryBuilder};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::array::{Array, ArrayBuilder, AsArray, BinaryArray, BinaryBuilder, BooleanArray, RecordBatch};
+use arrow::compute::{cast, filter};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use futures::TryStreamExt;
 use tokio_postgres::RowStream;
@@ -22,7 +23,7 @@ use tokio_postgres::RowStream;
 use super::attempts::Attempts;
 use super::failure::Failure;
 use super::options::JdbcTable;
-use super::session::{Bounds, Session};
+use super::session::{Bounds, Purpose, Session};
 use super::target::{Layout, Target};
 use crate::format::json::{JsonDecoder, JsonOptions};
 use crate::format::{Decode, Decoded, batch, projected};
@@ -34,6 +35,8 @@ const PARTITION: &str = "table";
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// How long the database may take for its next rows. It may have to sort or to wait for locks.
 const PATIENCE: Duration = Duration::from_secs(3600);
+/// What to do about values that the database cannot convert.
+const VALUES: &str = "declare the column as STRING, or change the value in the database";
 /// Batches have fewer rows than usual if these take more than this.
 const BATCH_BYTES: usize = 8 << 20;
 
@@ -47,6 +50,8 @@ pub(super) struct JdbcSource {
     batch_rows: usize,
     /// Rows that were returned.
     rows: u64,
+    /// Since when polls have found no row.
+    silent_since: Option<Nanos>,
     is_announced: bool,
     is_closed: bool,
     /// Whether it is the first task.
@@ -121,6 +126,7 @@ impl JdbcSource {
             columns,
             batch_rows: context.batch_rows.max(1),
             rows: 0,
+            silent_since: None,
             is_announced: !is_reader || is_over,
             is_closed: !is_reader || is_over,
             is_reader,
@@ -139,13 +145,7 @@ impl JdbcSource {
             return Ok(Rows { partition, batch, malformed: Vec::new() });
         }
         let Decoded { batch: decoded, malformed } = self.decoder.decode(records)?;
-        let strict = CastOptions { safe: false, ..CastOptions::default() };
-        let typed = decoded.columns().iter().zip(self.columns.fields());
-        let typed = typed.map(|(column, field)| match column.data_type() == field.data_type() {
-            true => Ok(Arc::clone(column)),
-            false => Ok(cast_with_options(column, field.data_type(), &strict)?),
-        });
-        let batch = batch(&self.columns, typed.collect::<Result<_>>()?, decoded.num_rows())?;
+        let (batch, malformed) = typed(&self.columns, &decoded, malformed)?;
         let malformed = malformed.into_iter().map(|(index, error)| Malformed {
             place: format!("{} row {}", self.place, first + index as u64),
             error,
@@ -164,6 +164,44 @@ fn as_json(columns: &SchemaRef) -> SchemaRef {
         _ => Arc::clone(field),
     };
     Arc::new(Schema::new(columns.fields().iter().map(of).collect::<Vec<_>>()))
+}
+
+/// Rows with times of day, without those whose time is none: PostgreSQL has 24:00:00. `malformed` are the records that were not decoded; returns these
+/// and those.
+fn typed(
+    columns: &SchemaRef,
+    decoded: &RecordBatch,
+    malformed: Vec<(usize, String)>,
+) -> Result<(RecordBatch, Vec<(usize, String)>)> {
+    let mut bad = BTreeMap::new();
+    let mut arrays = Vec::with_capacity(columns.fields().len());
+    for (column, field) in decoded.columns().iter().zip(columns.fields()) {
+        if column.data_type() == field.data_type() {
+            arrays.push(Arc::clone(column));
+            continue;
+        }
+        let array = cast(column, field.data_type())?;
+        if array.null_count() > column.null_count() {
+            let texts = column.as_string_view();
+            for row in (0..texts.len()).filter(|row| array.is_null(*row) && texts.is_valid(*row)) {
+                let (name, found) = (field.name(), sql_name(field.data_type()));
+                bad.entry(row).or_insert_with(|| format!("column '{name}': \"{}\" is no {found}", texts.value(row)));
+            }
+        }
+        arrays.push(array);
+    }
+    if bad.is_empty() {
+        return Ok((batch(columns, arrays, decoded.num_rows())?, malformed));
+    }
+    let kept: BooleanArray = (0..decoded.num_rows()).map(|row| Some(!bad.contains_key(&row))).collect();
+    let arrays = arrays.iter().map(|array| Ok(filter(array, &kept)?)).collect::<Result<Vec<_>>>()?;
+    let batch = batch(columns, arrays, kept.true_count())?;
+    // Which record each decoded row is.
+    let mut all: BTreeMap<usize, String> = malformed.into_iter().collect();
+    let records = (0..decoded.num_rows() + all.len()).filter(|record| !all.contains_key(record));
+    let more: Vec<_> = records.enumerate().filter_map(|(row, record)| Some((record, bad.remove(&row)?))).collect();
+    all.extend(more);
+    Ok((batch, all.into_iter().collect()))
 }
 
 /// The number of rows that were read; `None` if all were.
@@ -189,7 +227,7 @@ fn read_position(from: Option<&Positions>, table: &str) -> Result<Option<u64>> {
 
 impl Reading {
     fn open(table: &JdbcTable, columns: &SchemaRef, bounds: &Bounds<'_>) -> Result<Reading, Failure> {
-        let session = Session::open(table, bounds)?;
+        let session = Session::open(table, Purpose::Read, bounds)?;
         let names: Vec<String> = columns.fields().iter().map(|field| field.name().clone()).collect();
         let layout = Layout { table: table.table.clone(), columns: names, key: Vec::new() };
         let target = Target::open(&session, &layout, bounds)?;
@@ -197,7 +235,9 @@ impl Reading {
             let field = columns.field(index);
             select(column, field.data_type()).unwrap_or_else(|| column.to_owned())
         });
-        let stream = session.run(bounds, async {
+        // The answer begins with the first rows.
+        let patient = Bounds { deadline: bounds.clock.now().plus(PATIENCE), ..*bounds };
+        let stream = session.run(&patient, async {
             let none: [&str; 0] = [];
             Ok(session.client.query_raw(&select, none).await?)
         })?;
@@ -242,12 +282,18 @@ impl Source for JdbcSource {
         };
         let mut records = BinaryBuilder::new();
         let clock = self.attempts.clock.as_ref();
-        let bounds = Bounds { deadline: clock.now().plus(PATIENCE), clock, host: self.attempts.host.as_ref() };
+        let since = self.silent_since.unwrap_or_else(|| clock.now());
+        let bounds = Bounds { deadline: since.plus(PATIENCE), clock, host: self.attempts.host.as_ref() };
         let gathered = reading.gather(&mut records, self.batch_rows, wait, &bounds);
-        let has_more = gathered.map_err(|failure| match failure {
+        let is_over = records.is_empty() && matches!(gathered, Ok(true)) && clock.now() >= bounds.deadline;
+        let gathered = if is_over { Err(Failure::Passing("it does not answer".to_owned())) } else { gathered };
+        let has_more = gathered.map_err(|failure| match failure.of_values(VALUES) {
             Failure::Final(error) => error.at(self.place.clone()),
-            Failure::Passing(reason) => Error::outside(format!("cannot be read on: {reason}")).at(self.place.clone()),
+            Failure::Passing(reason) | Failure::Value(reason) => {
+                Error::outside(format!("cannot be read on: {reason}")).at(self.place.clone())
+            }
         })?;
+        self.silent_since = Some(since).filter(|_| records.is_empty());
         if !has_more {
             self.reading = None;
         }

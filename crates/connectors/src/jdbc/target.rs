@@ -9,7 +9,7 @@ use super::session::{Bounds, Session};
 /// Rows of a table with a primary key, on their way. Its columns are `place`, the order of the rows, `gone`, whether they delete, and `c0`, `c1`, ...
 const STAGING: &str = "pg_temp.anabranch_rows";
 
-const FIND_TABLE: &str = "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname), c.oid FROM pg_class c \
+const FIND_TABLE: &str = "SELECT quote_ident(n.nspname), quote_ident(c.relname), c.oid FROM pg_class c \
      JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)";
 const FIND_COLUMNS: &str = "SELECT attname::text, quote_ident(attname) FROM pg_attribute \
      WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
@@ -27,6 +27,8 @@ pub(super) struct Layout {
 /// A table that exists.
 pub(super) struct Target {
     layout: Layout,
+    /// As statements write it.
+    schema: String,
     /// With its schema, as statements write it.
     name: String,
     /// The columns as statements write them.
@@ -39,17 +41,17 @@ impl Target {
         let found = session.run(bounds, async {
             let statement = session.client.prepare_typed(FIND_TABLE, &[Type::TEXT]).await?;
             let Some(table) = session.client.query_opt(&statement, &[&layout.table]).await? else { return Ok(None) };
-            let columns = session.client.query(FIND_COLUMNS, &[&table.get::<_, u32>(1)]).await?;
+            let columns = session.client.query(FIND_COLUMNS, &[&table.get::<_, u32>(2)]).await?;
             let columns: Vec<(String, String)> = columns.iter().map(|row| (row.get(0), row.get(1))).collect();
-            Ok(Some((table.get::<_, String>(0), columns)))
+            Ok(Some((table.get::<_, String>(0), table.get::<_, String>(1), columns)))
         })?;
-        let Some((name, known)) = found else {
+        let Some((schema, name, known)) = found else {
             return Err(Error::user(format!("there is no table '{}' in the database", layout.table))
                 .remedy("create it there: the job does not; or name its schema, 'table-name' = 'schema.table'")
                 .into());
         };
         let columns = layout.columns.iter().map(|column| find(column, &known)).collect::<Result<Vec<_>, Failure>>()?;
-        let target = Target { layout: layout.clone(), name, columns };
+        let target = Target { layout: layout.clone(), name: format!("{schema}.{name}"), schema, columns };
         if !layout.key.is_empty() {
             session.execute(&target.staging(), bounds)?;
             // Fails if there is no such key.
@@ -60,6 +62,11 @@ impl Target {
 
     pub(super) fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// The table in which commits of this one are noted, as statements write it. It is beside this one, so that both are found or neither.
+    pub(super) fn commits(&self) -> String {
+        format!("{}.anabranch_commits", self.schema)
     }
 
     /// Reads the columns as JSON objects, whose fields have the names of the declaration.

@@ -8,18 +8,19 @@ use super::attempts::Attempts;
 use super::content::Content;
 use super::failure::Failure;
 use super::options::JdbcTable;
-use super::session::{Bounds, Session};
+use super::session::{Bounds, Purpose, Session};
 use super::target::{Layout, Target};
 use crate::guarantee::Guarantee;
 
-/// Which epochs are done: one row for each task of a job's writer.
-const CREATE_COMMITS: &str = "BEGIN; SELECT pg_advisory_xact_lock(4702111234474983745); \
-     CREATE TABLE IF NOT EXISTS anabranch_commits (scope text, sink text, task int, epoch bigint NOT NULL, \
-     committed_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (scope, sink, task)); COMMIT";
-const HAS_COMMITS: &str = "SELECT to_regclass('anabranch_commits') IS NOT NULL";
-const MARK: &str = "INSERT INTO anabranch_commits AS c (scope, sink, task, epoch) VALUES ($1, $2, $3, $4) \
-     ON CONFLICT (scope, sink, task) DO UPDATE SET epoch = EXCLUDED.epoch, committed_at = now() WHERE c.epoch < EXCLUDED.epoch";
-const LAST: &str = "SELECT max(epoch) FROM anabranch_commits WHERE scope = $1 AND sink = $2";
+const HAS_COMMITS: &str = "SELECT to_regclass($1::text) IS NOT NULL";
+/// A commit that the server acknowledges is on its disk, whatever it does for others.
+const BEGIN_COMMIT: &str =
+    "BEGIN; SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'";
+/// What to do about values that the database does not take, of rows that are written as they come.
+const FILTER: &str = "filter such rows out in the query, or change the columns of the database's table";
+/// The same, of rows that are part of a checkpoint: another query would not change them.
+const CHANGE_TABLE: &str = "the row is part of the checkpoint, so change the table in the database (its constraints, or the types of its columns), \
+     then start the job again";
 
 /// The writer of one task.
 pub(super) struct Writer {
@@ -90,11 +91,13 @@ impl Writer {
 
     fn write_in_time(&mut self, content: &Content, mark: Option<&Mark>) -> Result<()> {
         let Writer { attempts, connection, table, .. } = self;
+        let remedy = if mark.is_some() { CHANGE_TABLE } else { FILTER };
         attempts.repeat(table.delivery_timeout, "does not take the rows", "sink.delivery.timeout", |bounds| {
-            connection.attempt(|connection| {
+            let written = connection.attempt(|connection| {
                 connection.connect(&content.layout, bounds)?;
                 connection.transact(content, mark, bounds)
-            })
+            });
+            written.map_err(|failure| failure.of_values(remedy))
         })
     }
 }
@@ -114,7 +117,7 @@ impl Connection {
         if self.open.as_ref().is_some_and(|(_, target)| target.layout() == layout) {
             return Ok(());
         }
-        let session = Session::open(&self.table, bounds)?;
+        let session = Session::open(&self.table, Purpose::Write, bounds)?;
         let target = Target::open(&session, layout, bounds)?;
         self.open = Some((session, target));
         Ok(())
@@ -122,14 +125,15 @@ impl Connection {
 
     /// Creates the table of commits, and fails if it has epochs that the job does not know.
     fn check_commits(&self, scope: &str, after: i64, bounds: &Bounds<'_>) -> Result<(), Failure> {
-        let Some((session, _)) = &self.open else { return Ok(()) };
-        let client = &session.client;
+        let Some((session, target)) = &self.open else { return Ok(()) };
+        let (client, commits) = (&session.client, target.commits());
         let has_commits =
-            session.run(bounds, async { Ok(client.query_one(HAS_COMMITS, &[]).await?.get::<_, bool>(0)) })?;
+            session.run(bounds, async { Ok(client.query_one(HAS_COMMITS, &[&commits]).await?.get::<_, bool>(0)) })?;
         if !has_commits {
-            session.execute(CREATE_COMMITS, bounds)?;
+            session.execute(&create(&commits), bounds)?;
         }
-        let last = session.run(bounds, async { Ok(client.query_one(LAST, &[&scope, &self.name]).await?) })?;
+        let last = format!("SELECT max(epoch) FROM {commits} WHERE scope = $1 AND sink = $2");
+        let last = session.run(bounds, async { Ok(client.query_one(&last, &[&scope, &self.name]).await?) })?;
         let last: Option<i64> = last.get(0);
         match last.filter(|last| *last > after) {
             None => Ok(()),
@@ -145,11 +149,11 @@ impl Connection {
     /// Writes rows in one transaction.
     fn transact(&self, content: &Content, mark: Option<&Mark>, bounds: &Bounds<'_>) -> Result<(), Failure> {
         let Some((session, target)) = &self.open else { return Ok(()) };
-        session.execute("BEGIN", bounds)?;
+        session.execute(if mark.is_some() { BEGIN_COMMIT } else { "BEGIN" }, bounds)?;
         if let Some(Mark { scope, task, epoch }) = mark {
-            let client = &session.client;
+            let (client, note) = (&session.client, note(&target.commits()));
             let marked =
-                session.run(bounds, async { Ok(client.execute(MARK, &[scope, &self.name, task, epoch]).await?) })?;
+                session.run(bounds, async { Ok(client.execute(&note, &[scope, &self.name, task, epoch]).await?) })?;
             if marked == 0 {
                 return session.execute("ROLLBACK", bounds);
             }
@@ -163,6 +167,23 @@ impl Connection {
         }
         session.execute("COMMIT", bounds)
     }
+}
+
+/// Creates the table of which epochs are done: one row for each task of a job's writer.
+fn create(commits: &str) -> String {
+    format!(
+        "BEGIN; SELECT pg_advisory_xact_lock(4702111234474983745); \
+         CREATE TABLE IF NOT EXISTS {commits} (scope text, sink text, task int, epoch bigint NOT NULL, \
+         committed_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (scope, sink, task)); COMMIT"
+    )
+}
+
+/// Notes that an epoch is done, unless it or a later one is.
+fn note(commits: &str) -> String {
+    format!(
+        "INSERT INTO {commits} AS c (scope, sink, task, epoch) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (scope, sink, task) DO UPDATE SET epoch = EXCLUDED.epoch, committed_at = now() WHERE c.epoch < EXCLUDED.epoch"
+    )
 }
 
 fn as_i64(number: u64) -> i64 {

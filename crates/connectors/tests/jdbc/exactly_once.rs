@@ -99,3 +99,22 @@ fn a_job_that_goes_back_is_refused_unless_it_has_a_new_scope() {
     sink.commit(&again).unwrap();
     assert_eq!(server.sql("SELECT id FROM back ORDER BY id"), ["1", "2", "3", "7"]);
 }
+
+#[test]
+fn commits_are_noted_beside_the_table_and_are_on_the_disk() {
+    let server = shared();
+    server.sql(
+        "CREATE SCHEMA \"Beside\"; CREATE TABLE \"Beside\".t (id bigint, name text, how text DEFAULT current_setting('synchronous_commit'));
+         ALTER DATABASE tests SET synchronous_commit = off",
+    );
+    let url = format!("{}?currentSchema=public", server.url());
+    let spec = SinkSpec::new("t", table(server, "\"Beside\".t", &[("url", &url)]), schema());
+    let mut sink = JdbcConnector.sink(&spec, &exactly("beside", Former::default())).unwrap();
+    server.sql("ALTER DATABASE tests RESET synchronous_commit");
+    sink.write(&rows(1..2)).unwrap();
+    let committable = sink.prepare_commit(Epoch(1)).unwrap().unwrap();
+    sink.commit(&committable).unwrap();
+    sink.commit(&committable).unwrap();
+    assert_eq!(server.sql("SELECT * FROM \"Beside\".t"), ["1|n1|on"]);
+    assert_eq!(server.sql("SELECT scope, epoch FROM \"Beside\".anabranch_commits"), ["beside|1"]);
+}

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_connectors::JdbcConnector;
-use anabranch_operators::{Connector, Polled, Positions};
+use anabranch_model::ManualClock;
+use anabranch_operators::{Connector, Polled, Positions, TaskContext};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, TimeUnit};
@@ -104,6 +105,45 @@ fn only_the_columns_that_are_needed_are_read() {
     let (rows, malformed) = read(server, "wide", &schema(), &[0, 1]);
     assert_eq!((rows.unwrap().num_rows(), malformed.len()), (2, 1));
     assert!(malformed[0].contains("row 1: "), "{malformed:?}");
+    // Times of day that are none, beside another bad row.
+    server.sql(
+        "CREATE TABLE clocks (id bigint, at time);
+         INSERT INTO clocks VALUES (NULL, '01:00'), (2, '24:00'), (3, '02:00'), (4, NULL), (5, '24:00'), (6, '03:00')",
+    );
+    let time = Field::new("at", DataType::Time32(TimeUnit::Millisecond), true);
+    let columns = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false), time]));
+    let (rows, malformed) = read(server, "clocks", &columns, &[0, 1]);
+    assert_eq!(row_texts(&rows.unwrap()), ["3|02:00:00", "4|\u{2205}", "6|03:00:00"]);
+    let places: Vec<bool> =
+        [0, 1, 4].iter().zip(&malformed).map(|(row, bad)| bad.contains(&format!("row {row}: "))).collect();
+    assert_eq!(places, [true; 3], "{malformed:?}");
+    assert!(malformed[2].contains("column 'at': \"24:00:00\" is no TIME"), "{malformed:?}");
+}
+
+#[test]
+fn a_database_that_gives_no_row_for_an_hour_fails_the_job() {
+    let server = shared();
+    server.sql(
+        "CREATE VIEW held AS SELECT i AS id, 'n'::text AS name FROM generate_series(1::bigint, 10000) i
+           UNION ALL SELECT 1, s::text FROM (SELECT pg_sleep(600) AS s OFFSET 0) q WHERE s::text = ''",
+    );
+    let clock = Arc::new(ManualClock::default());
+    let context = TaskContext { clock: clock.clone(), ..context(0, 1) };
+    let spec = source_spec(&table(server, "held", &[]), &schema(), &[0]);
+    let mut source = JdbcConnector.source(&spec, &context, None).unwrap();
+    let (mut rows, mut idle) = (0, 0);
+    while rows < 5000 || idle < 3 {
+        match source.poll(Duration::from_millis(100)).unwrap() {
+            Polled::Rows(more) => (rows, idle) = (rows + more.batch.num_rows(), 0),
+            Polled::Pending => idle += 1,
+            _ => {}
+        }
+    }
+    clock.advance(Duration::from_secs(59 * 60));
+    assert!(matches!(source.poll(Duration::ZERO).unwrap(), Polled::Pending));
+    clock.advance(Duration::from_secs(60));
+    let error = source.poll(Duration::ZERO).err().unwrap().to_string();
+    assert!(error.contains("table held") && error.contains("cannot be read on: it does not answer"), "{error}");
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use anabranch_connectors::JdbcConnector;
 use anabranch_dataflow::SinkSpec;
 use anabranch_model::Epoch;
-use anabranch_operators::Connector;
+use anabranch_operators::{Connector, Former};
 use arrow::datatypes::{DataType, Field, Schema};
 
-use crate::harness::{keyed, open, refusal, rows, schema, table, updates};
+use crate::harness::{exactly, keyed, open, refusal, rows, schema, table, updates};
 use crate::postgres::{PASSWORD, shared};
 
 fn check(error: &str, expected: &[&str]) {
@@ -56,11 +56,23 @@ fn rows_that_the_database_refuses_stop_the_job() {
     );
     check(&write(-100..0).unwrap_err(), &["value too long for type character varying(3)"]);
     assert_eq!(server.sql("SELECT count(*) FROM strict"), ["3"]);
-    // A zero byte cannot be in a text of PostgreSQL.
-    server.sql("CREATE TABLE zero (id bigint PRIMARY KEY, name text)");
-    let mut sink = open(&keyed(table(server, "zero", &[])));
-    sink.write(&updates(&[(1, "a\0b", 1)])).unwrap();
-    check(&sink.epoch_end(Epoch(1)).unwrap_err().to_string(), &["the database refuses a row"]);
+}
+
+#[test]
+fn what_the_database_never_takes_is_refused_before_the_checkpoint_and_what_a_table_refuses_names_the_table() {
+    let server = shared();
+    server.sql("CREATE TABLE zero (id bigint PRIMARY KEY, name varchar(3))");
+    let spec = keyed(table(server, "zero", &[]));
+    let mut sink = JdbcConnector.sink(&spec, &exactly("zero", Former::default())).unwrap();
+    let error = sink.write(&updates(&[(1, "a\0b", 1)])).unwrap_err().to_string();
+    check(&error, &["column 'name': a text has a zero byte", "filter such rows out in the query"]);
+    sink.write(&updates(&[(1, "long", 1)])).unwrap();
+    let committable = sink.prepare_commit(Epoch(1)).unwrap().unwrap();
+    let error = sink.commit(&committable).unwrap_err().to_string();
+    check(&error, &["epoch 1 of sink task 0", "value too long", "part of the checkpoint, so change the table"]);
+    server.sql("ALTER TABLE zero ALTER name TYPE text");
+    sink.commit(&committable).unwrap();
+    assert_eq!(server.sql("SELECT * FROM zero"), ["1|long"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{Float64Type, Int32Type};
 
-use crate::harness::{keyed, open, rows, schema, table, updates};
+use crate::harness::{keyed, open, refusal, rows, schema, table, updates};
 use crate::postgres::{Postgres, shared};
 use crate::suite::context;
 
@@ -155,4 +155,29 @@ fn a_server_that_stops_or_hangs_loses_nothing() {
     assert!(error.contains("does not take the rows within 0.3 s: it does not answer"), "{error}");
     assert!(error.contains("'sink.delivery.timeout' says how long to try"), "{error}");
     drop(paused);
+}
+
+#[test]
+fn of_several_hosts_one_that_only_reads_is_passed_over_and_lost_connections_are_noticed() {
+    let (standby, server) = (Postgres::start(), shared());
+    standby.sql(
+        "CREATE TABLE primary_only (id bigint, name text); ALTER DATABASE tests SET default_transaction_read_only = on",
+    );
+    server.sql(
+        "CREATE TABLE primary_only (id bigint, name text, idle text DEFAULT current_setting('tcp_keepalives_idle'),
+           looks text DEFAULT current_setting('client_connection_check_interval'))",
+    );
+    let host = |server: &Postgres| server.url().replace("jdbc:postgresql://", "").replace("/tests", "");
+    let url = format!("jdbc:postgresql://{},{}/tests", host(&standby), host(server));
+    let spec = |url: &str, timeout| {
+        let extra = [("url", url), ("connection.max-retry-timeout", timeout)];
+        SinkSpec::new("t", table(server, "primary_only", &extra), schema())
+    };
+    let mut sink = open(&spec(&url, "60 s"));
+    sink.write(&rows(1..2)).unwrap();
+    sink.epoch_end(Epoch(1)).unwrap();
+    assert_eq!(server.sql("SELECT * FROM primary_only"), ["1|n1|15|10s"]);
+    // One that only reads may become another one.
+    let error = refusal(&spec(&standby.url(), "300 ms"));
+    assert!(error.contains("cannot be reached within 0.3 s"), "{error}");
 }
