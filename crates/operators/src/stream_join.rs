@@ -107,7 +107,7 @@ impl StreamJoin {
             StreamJoinKind::LeftAnti => Role::Unmatched,
             _ => padded(pads_left),
         };
-        let joined_schema = Arc::new(spec.joined_schema());
+        let (joined_schema, gives_pairs) = (Arc::new(spec.joined_schema()), spec.kind.gives_pairs());
         let key_types: Vec<DataType> =
             spec.left.schema.fields().iter().take(spec.keys).map(|field| field.data_type().clone()).collect();
         let mut join = StreamJoin {
@@ -116,12 +116,12 @@ impl StreamJoin {
             joined_schema,
             output: spec.output.clone(),
             is_updating: spec.is_updating(),
-            gives_pairs: spec.kind.gives_pairs(),
+            gives_pairs,
             keys: KeyTable::by_id(key_types.clone())?,
             key_types,
             nulls_equal: spec.nulls_equal,
-            left: Side::new(&spec.left, spec.keys, left)?,
-            right: Side::new(&spec.right, spec.keys, padded(pads_right))?,
+            left: Side::new(&spec.left, spec.keys, left, gives_pairs)?,
+            right: Side::new(&spec.right, spec.keys, padded(pads_right), gives_pairs)?,
             kind: spec.kind,
             versions: spec.versions.map(Versions::new),
             pending: None,

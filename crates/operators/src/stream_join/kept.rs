@@ -1,7 +1,8 @@
 //! The rows of a side by their ids.
 //!
 //! Rows that may be taken back, or whose matches are counted, are found by all of their columns: each is there once, with a weight. Other
-//! rows are only added, and never looked for, so they need no table that finds them. Each has a number in place of that. It says in
+//! rows are only added, and never looked for, so they need no table that finds them, if equal ones are rare: they appear in pairs, and have
+//! columns after their keys. Each has a number in place of that. It says in
 //! snapshots which row it is: equal rows have different numbers, and a row that is restored twice is there once.
 
 use std::sync::Arc;
@@ -65,9 +66,10 @@ impl Kept {
     pub(super) fn size_bytes(&self) -> usize {
         match self {
             Kept::Found(table, _) => table.size_bytes(),
-            Kept::Numbered(Numbered { rows, keys, numbers, restored, .. }) => {
+            // What a restore needs for a moment does not count: state that fitted before fits again.
+            Kept::Numbered(Numbered { rows, keys, numbers, .. }) => {
                 let columns = keys.capacity() * size_of::<u32>() + numbers.capacity() * size_of::<i64>();
-                rows.size_bytes() + columns + restored.as_ref().map_or(0, KeyTable::size_bytes)
+                rows.size_bytes() + columns
             }
         }
     }

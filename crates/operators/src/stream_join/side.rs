@@ -84,9 +84,11 @@ pub(super) struct Side {
 }
 
 impl Side {
-    pub(super) fn new(spec: &StreamSideSpec, keys: usize, role: Role) -> Result<Side> {
+    /// `gives_pairs`: its rows appear in pairs. Otherwise it is only asked for matches.
+    pub(super) fn new(spec: &StreamSideSpec, keys: usize, role: Role, gives_pairs: bool) -> Result<Side> {
         let types: Vec<DataType> = spec.schema.fields().iter().map(|field| field.data_type().clone()).collect();
-        let is_numbered = !role.counts() && !spec.updating;
+        // Equal rows are likely where only keys are kept, or what a condition reads: they are one, with a weight.
+        let is_numbered = gives_pairs && types.len() > keys && !role.counts() && !spec.updating;
         Ok(Side {
             role,
             updating: spec.updating,

@@ -252,6 +252,51 @@ fn state_of_rows_without_numbers_is_restored() {
 }
 
 #[test]
+fn equal_rows_that_only_match_are_there_once() {
+    let way = |kind| Way { kind, filter: false, nulls_equal: false, updating: [false; 2] };
+    let (row, mut out) = ((Some(1), Some("a"), Some(1)), Output::default());
+    for kind in [StreamJoinKind::LeftSemi, StreamJoinKind::LeftAnti] {
+        let mut join = operator(way(kind));
+        for _ in 0..3 {
+            join.second_batch(batch(&[(row, 1); 100], false), &mut out).expect("a batch");
+            while join.more(&mut out).expect("more") {}
+        }
+        assert_eq!((join.right.len(), join.right.weights.as_slice()), (1, [300].as_slice()), "{kind:?}");
+    }
+    // Of one side only the key is needed.
+    let all = spec(way(StreamJoinKind::Inner));
+    let keys = StreamSideSpec { schema: Arc::new(Schema::new(fields()[..1].to_vec())), ..all.right };
+    let spec = StreamJoinSpec { right: keys, output: vec![1, 0, 2, 3], ..all };
+    let mut join = StreamJoin::new(&spec, &Functions::default(), &options(None)).expect("an operator");
+    for _ in 0..2 {
+        let rows = batch(&[(row, 1); 5], false).project(&[0]).expect("a key");
+        join.second_batch(rows, &mut out).expect("a batch");
+        while join.more(&mut out).expect("more") {}
+    }
+    assert_eq!((join.right.len(), join.left.rows.is_numbered()), (1, true));
+    let mut found = BTreeMap::new();
+    add(&mut found, &mut join, true, batch(&[(row, 1)], false));
+    assert_eq!(found, BTreeMap::from([("a|1|1|1".to_owned(), 10)]));
+}
+
+/// The table that finds rows which are restored twice was as large as they are, so that a task at half of its limit could not restart.
+#[test]
+fn state_that_fits_is_restored_within_the_same_limit() {
+    let way = Way { kind: StreamJoinKind::Inner, filter: false, nulls_equal: false, updating: [false; 2] };
+    let (mut join, mut files, mut out) = (operator(way), Files::default(), Output::default());
+    for key in 0..40 {
+        let rows: Vec<(Row, i64)> = (0..100).map(|number| ((Some(key), None, Some(number)), 1)).collect();
+        join.batch(batch(&rows, false), &mut out).expect("a batch");
+        while join.more(&mut out).expect("more") {}
+    }
+    files.take(&mut join, false);
+    let limit = JobOptions { state_bytes: join.size_bytes() * 5 / 4, ..options(None) };
+    let mut join = StreamJoin::new(&spec(way), &Functions::default(), &limit).expect("an operator");
+    files.restore(&mut join, false, &mut |_| 0);
+    assert_eq!(join.left.live, 4000);
+}
+
+#[test]
 fn rows_that_are_gone_take_no_memory() {
     let way = Way { kind: StreamJoinKind::Full, filter: false, nulls_equal: false, updating: [true; 2] };
     let mut join = operator(way);
