@@ -9,6 +9,7 @@
 //! only the states of the functions.
 
 mod fifo;
+mod finite;
 mod frames;
 mod functions;
 mod history;
@@ -61,6 +62,14 @@ pub(crate) struct Over {
 struct Restored {
     waiting: Vec<RecordBatch>,
     before: Vec<RecordBatch>,
+    /// With more rows before than these, those that no frame of a number of rows has any more are looked for.
+    before_max: usize,
+}
+
+impl Restored {
+    fn has_many(&self) -> bool {
+        self.before.iter().map(RecordBatch::num_rows).sum::<usize>() > self.before_max + SPARSE_MIN
+    }
 }
 
 impl Over {
@@ -211,6 +220,9 @@ impl Operator for Over {
 
     fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         self.take_up(table, &rows)?;
+        if self.restored.has_many() || self.size_bytes() > self.bytes_max {
+            self.keep_last_rows()?;
+        }
         check_size(self.size_bytes(), self.bytes_max)
     }
 
@@ -248,7 +260,9 @@ impl Operator for Over {
 
 /// Whether functions over rows can go on with the state of others: the same functions of the same columns, over the same frames.
 pub(crate) fn goes_on(former: &OverSpec, next: &OverSpec) -> bool {
-    let types = |spec: &OverSpec| spec.schema.fields().iter().map(|f| f.data_type().clone()).collect::<Vec<DataType>>();
+    let types = |spec: &OverSpec| -> Vec<(DataType, bool)> {
+        spec.schema.fields().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()
+    };
     let kinds = |spec: &OverSpec| (spec.keys, spec.time, spec.frame, spec.functions.clone());
     kinds(former) == kinds(next) && types(former) == types(next)
 }

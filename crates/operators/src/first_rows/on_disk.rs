@@ -30,7 +30,8 @@ impl FirstRows {
             groups.dedup();
             for group in groups {
                 let partition = &mut self.partitions[group];
-                partition.settle(|row| self.copies[row]);
+                // An earlier version has written more than the first rows.
+                partition.settle(&mut self.copies, self.spec.limit);
                 self.live += usize::from(partition.rows > 0);
                 self.live_rows += partition.entries().len();
                 self.partition_bytes += partition.size_bytes();

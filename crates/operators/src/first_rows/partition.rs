@@ -23,6 +23,11 @@ pub(super) enum Place {
 }
 
 impl Entry {
+    /// A row of the store.
+    pub(super) fn of_store(prefix: u64, row: u32, copies: u32) -> Entry {
+        Entry { prefix, row, copies }
+    }
+
     /// A row of a batch.
     pub(super) fn of_batch(prefix: u64, row: u32, copies: u32) -> Entry {
         Entry { prefix, row: row | OF_BATCH, copies }
@@ -96,6 +101,26 @@ impl Partition {
         }
     }
 
+    /// Inserts entries, in order, each before the one that has been at this place.
+    pub(super) fn merge(&mut self, new: &[(usize, Entry)]) {
+        if new.is_empty() {
+            return;
+        }
+        let (former, mut taken) = (self.entries(), 0);
+        let mut entries = Vec::with_capacity(former.len() + new.len());
+        for (at, entry) in new {
+            entries.extend_from_slice(&former[taken..*at]);
+            entries.push(*entry);
+            taken = *at;
+        }
+        entries.extend_from_slice(&former[taken..]);
+        self.rows += new.iter().map(|(_, entry)| u64::from(entry.copies)).sum::<u64>();
+        self.entries = match entries.as_slice() {
+            [one] => Entries::One(*one),
+            _ => Entries::Many(entries),
+        };
+    }
+
     /// Another row that is equal to those of an entry.
     pub(super) fn repeat(&mut self, at: usize) {
         self.entries_mut()[at].copies += 1;
@@ -121,10 +146,10 @@ impl Partition {
         }
     }
 
-    /// Takes the numbers of copies anew, and drops entries without any.
-    pub(super) fn settle(&mut self, copies: impl Fn(usize) -> u32) {
+    /// Takes the numbers of copies anew, drops entries without any, and keeps so many rows. What goes has no copies any more.
+    pub(super) fn settle(&mut self, copies: &mut [u32], limit: u64) {
         let entries = self.entries_mut();
-        entries.iter_mut().for_each(|entry| entry.copies = copies(entry.kept()));
+        entries.iter_mut().for_each(|entry| entry.copies = std::mem::take(&mut copies[entry.kept()]));
         let left: Vec<Entry> = entries.iter().filter(|entry| entry.copies > 0).copied().collect();
         self.rows = left.iter().map(|entry| u64::from(entry.copies)).sum();
         self.entries = match left.as_slice() {
@@ -132,6 +157,8 @@ impl Partition {
             [one] => Entries::One(*one),
             _ => Entries::Many(left),
         };
+        self.cut(limit);
+        self.entries().iter().for_each(|entry| copies[entry.kept()] = entry.copies);
     }
 
     /// Memory beside the partition itself.

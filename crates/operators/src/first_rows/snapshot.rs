@@ -7,10 +7,11 @@ use anabranch_model::Result;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{Field, Schema};
 
-use super::partition::{Entry, Partition, Place};
+use super::partition::{Entry, Partition};
 use super::{FirstRows, order};
 use crate::hash_keys;
 use crate::key_hash::canonical;
+use crate::key_table::Other;
 use crate::keyed_state::{Part, check_columns, narrow, number, numbers};
 use crate::operator::{StateChange, StateShape};
 
@@ -92,32 +93,35 @@ impl FirstRows {
         let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();
         let values = self.rows.values(&columns)?;
         let prefixes = self.rows.prefixes(&values, groups.len());
-        let (mut ids, known) = (Vec::with_capacity(groups.len()), self.rows.len());
-        let (mut new, mut places) = (Vec::new(), vec![0; groups.len()]);
-        for (row, group) in groups.iter().enumerate() {
-            let (partition, prefix) = (&mut self.partitions[*group], prefixes[row]);
-            let found = partition.entries().binary_search_by(|entry| order(&self.rows, entry, prefix, (&values, row)));
-            match found.map(|at| partition.entries()[at].place()) {
-                Ok(Place::Kept(id)) => ids.push(id),
-                Ok(Place::Batch(earlier)) => ids.push(places[earlier]),
-                Err(at) => {
-                    partition.insert(at, Entry::of_batch(prefix, narrow(row)?, 0));
-                    places[row] = known + new.len();
-                    ids.push(places[row]);
-                    new.push(row);
-                    self.groups.push(narrow(*group)?);
-                    self.copies.push(0);
-                }
+        let compare =
+            |a: usize, b: usize| prefixes[a].cmp(&prefixes[b]).then_with(|| self.rows.order(&values, a, Other::Row(b)));
+        // Sorted once, the new rows of a partition take their places in one go, however many it has.
+        let mut sorted: Vec<usize> = (0..groups.len()).collect();
+        sorted.sort_unstable_by(|a, b| groups[*a].cmp(&groups[*b]).then_with(|| compare(*a, *b)));
+        let (mut ids, known) = (vec![0; groups.len()], self.rows.len());
+        let (mut new, mut entries) = (Vec::new(), Vec::new());
+        for rows in sorted.chunk_by(|a, b| groups[*a] == groups[*b]) {
+            let partition = &mut self.partitions[groups[rows[0]]];
+            for equal in rows.chunk_by(|a, b| compare(*a, *b).is_eq()) {
+                let (row, prefix) = (equal[0], prefixes[equal[0]]);
+                let of_entry = |entry: &Entry| order(&self.rows, entry, prefix, (&values, row));
+                let id = match partition.entries().binary_search_by(of_entry) {
+                    Ok(at) => partition.entries()[at].kept(),
+                    Err(at) => {
+                        let id = known + new.len();
+                        entries.push((at, Entry::of_store(prefix, narrow(id)?, 0)));
+                        new.push(row);
+                        self.groups.push(narrow(groups[row])?);
+                        self.copies.push(0);
+                        id
+                    }
+                };
+                equal.iter().for_each(|row| ids[*row] = id);
             }
+            partition.merge(&entries);
+            entries.clear();
         }
         self.rows.append(&values, &new)?;
-        for row in &new {
-            for entry in self.partitions[groups[*row]].entries_mut() {
-                if let Place::Batch(row) = entry.place() {
-                    entry.keep_as(narrow(places[row])?);
-                }
-            }
-        }
         Ok(ids)
     }
 
@@ -128,11 +132,7 @@ impl FirstRows {
         }
         self.changes.restored();
         for partition in &mut self.partitions {
-            partition.settle(|row| self.copies[row]);
-            let all: Vec<usize> = partition.entries().iter().map(Entry::kept).collect();
-            partition.cut(self.spec.limit);
-            all.into_iter().for_each(|row| self.copies[row] = 0);
-            partition.entries().iter().for_each(|entry| self.copies[entry.kept()] = entry.copies);
+            partition.settle(&mut self.copies, self.spec.limit);
         }
         self.live = self.partitions.iter().filter(|partition| partition.rows > 0).count();
         self.live_rows = self.copies.iter().filter(|copies| **copies > 0).count();

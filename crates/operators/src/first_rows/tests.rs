@@ -9,7 +9,7 @@ use arrow::datatypes::{Field, Int64Type, Schema, TimeUnit};
 
 use super::*;
 use crate::Element;
-use crate::keyed_state::files::options;
+use crate::keyed_state::files::{Files, options};
 
 /// A row: key, last instant of its window, number.
 type WindowRow = (i64, Option<i64>, i64);
@@ -181,4 +181,54 @@ fn rows_that_stay_need_no_more_memory_than_the_first_ones() {
     // Those of a hundred batches wait for the next snapshot.
     assert!(rank.rows.len() < 200, "{} rows", rank.rows.len());
     assert!(rank.size_bytes() < 1 << 16, "{} bytes", rank.size_bytes());
+}
+
+/// An earlier version kept all rows of a partition.
+#[test]
+fn more_than_the_first_rows_are_cut_when_they_are_read_from_the_disk() {
+    let field = |name: &str| Field::new(name, DataType::Int64, true);
+    let schema: SchemaRef = Arc::new(Schema::new(vec![field("k"), field("n")]));
+    let operator = |limit: u64| {
+        let order = vec![Ordering { descending: true, nulls_first: true }];
+        let (schema, output) = (Arc::clone(&schema), vec![0, 1]);
+        let spec = RankSpec { keys: 1, order, limit, schema, updating: false, output, number: None, window: None };
+        FirstRows::new(&spec, &options(Some(1000))).expect("an operator")
+    };
+    let feed = |rank: &mut FirstRows, numbers: &[i64]| {
+        let keys = Int64Array::from(vec![1; numbers.len()]);
+        let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(Int64Array::from(numbers.to_vec()))];
+        let mut out = Output::default();
+        rank.batch(RecordBatch::try_new(Arc::clone(&schema), columns).expect("a batch"), &mut out).expect("rows");
+        let mut changes = Vec::new();
+        for element in out.drain() {
+            let Element::Batch(rows) = element else { continue };
+            let numbers = |column: usize| rows.column(column).as_primitive::<Int64Type>().values().to_vec();
+            changes.extend(numbers(1).into_iter().zip(numbers(2)));
+        }
+        changes
+    };
+    let (mut rank, mut files) = (operator(9), Files::default());
+    feed(&mut rank, &[5, 7, 7, 1, 3]);
+    files.take(&mut rank, false);
+    let mut rank = operator(3);
+    files.restore(&mut rank, false, &mut |_| 0);
+    assert_eq!(feed(&mut rank, &[4, 2]), []);
+    assert_eq!(feed(&mut rank, &[9]), [(5, -1), (9, 1)]);
+    assert_eq!(feed(&mut rank, &[8, 3]), [(7, -1), (8, 1)]);
+}
+
+/// Each row of a batch cost a walk over all rows of its partition.
+#[test]
+fn a_large_partition_is_restored() {
+    let (mut rank, mut files) = (operator(100_000), Files::default());
+    let rows = |from: i64| (from..from + 20_000).map(|n| (1, Some(9), n * 7_919 % 50_000)).collect::<Vec<_>>();
+    let all: Vec<WindowRow> = [0, 20_000].into_iter().flat_map(rows).chain([(1, Some(9), 0); 3]).collect();
+    all.chunks(8_192).for_each(|rows| feed(&mut rank, rows));
+    files.take(&mut rank, false);
+    feed(&mut rank, &all[..10]);
+    files.take(&mut rank, true);
+    let mut rank = operator(100_000);
+    files.restore(&mut rank, false, &mut |len| len - 1);
+    let all: Vec<WindowRow> = all.iter().chain(&all[..10]).copied().collect();
+    assert!(fire(&mut rank, 9) == expected(&all, 100_000));
 }

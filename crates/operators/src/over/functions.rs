@@ -5,7 +5,7 @@ use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
-use super::fifo;
+use super::{fifo, finite};
 use crate::Functions as Registry;
 use crate::group_aggregate::accumulator::{Call, accumulator};
 use crate::group_aggregate::readings::Readings;
@@ -57,14 +57,10 @@ impl Functions {
             let of = over(of, read);
             let bounded = !spec.frame.is_unbounded();
             let call = Call::with(&of, &schema, registry, |args| {
-                let argument = args.first().map(|arg| arg.data_type().clone());
-                match argument
-                    .filter(|_| bounded)
-                    .map(|argument| fifo::accumulator(&of.function, &argument))
-                    .transpose()?
-                {
+                let argument = args.first().map(|arg| arg.data_type()).filter(|_| bounded);
+                match argument.map(|argument| fifo::accumulator(&of.function, argument)).transpose()? {
                     Some(Some(fifo)) => Ok(fifo),
-                    _ => accumulator(&of, args, bounded),
+                    _ => Ok(finite::counted(&of.function, argument, accumulator(&of, args, bounded)?)),
                 }
             })?;
             calls.push(call);

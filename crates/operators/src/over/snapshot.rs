@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use anabranch_dataflow::Frame;
 use anabranch_model::{Error, EventTime, Result};
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray, UInt32Array, UInt64Array};
+use arrow::array::{
+    ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, TimestampMillisecondArray, UInt32Array, UInt64Array,
+};
 use arrow::compute::{concat_batches, filter_record_batch, take};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimeUnit};
 
@@ -92,6 +94,8 @@ impl Over {
             let rows = RecordBatch::try_new(self.shape(table, place == 0).schema, columns)?;
             emitted += rows.num_rows();
             let first_pane = match (table, self.spec.frame) {
+                // A snapshot that only adds keeps all files.
+                _ if adds => i64::MIN,
                 (Table::Waiting, _) => self.watermark.saturating_add(1),
                 (_, Frame::Range { preceding_ms: Some(ms) }) => self.first_needed(ms),
                 _ => i64::MIN,
@@ -223,6 +227,31 @@ impl Over {
             let (time, first) = (self.spec.keys + self.read.len(), self.first_needed(ms));
             self.restored.before = later(&self.restored.before, time, first)?;
         }
+        self.keep_last_rows()
+    }
+
+    /// Drops restored rows that are in no frame of a number of rows any more: files of several snapshots have more.
+    pub(super) fn keep_last_rows(&mut self) -> Result<()> {
+        let Frame::Rows { preceding: Some(preceding) } = self.spec.frame else { return Ok(()) };
+        let preceding = i64::try_from(preceding).unwrap_or(i64::MAX);
+        let (batches, mut ends, mut groups_of) = (std::mem::take(&mut self.restored.before), Vec::new(), Vec::new());
+        for rows in &batches {
+            let groups = self.intern(&rows.columns()[..self.spec.keys], rows.num_rows())?;
+            ends.resize(self.keys.len(), i64::MIN);
+            for (group, place) in groups.iter().zip(places(rows)?.values()) {
+                ends[*group] = place.saturating_add(1).max(ends[*group]);
+            }
+            groups_of.push(groups);
+        }
+        for (rows, groups) in batches.iter().zip(groups_of) {
+            let is_needed = |(group, place): (&usize, &i64)| Some(*place >= ends[*group].saturating_sub(preceding));
+            let is_needed: BooleanArray = groups.iter().zip(places(rows)?.values()).map(is_needed).collect();
+            let rows = filter_record_batch(rows, &is_needed)?;
+            if rows.num_rows() > 0 {
+                self.restored.before.push(rows);
+            }
+        }
+        self.restored.before_max = 2 * self.restored.before.iter().map(RecordBatch::num_rows).sum::<usize>();
         Ok(())
     }
 
@@ -269,7 +298,7 @@ impl Over {
     /// Rows before, in the order of their times, and then of their places among the rows of their partitions.
     fn settle_before(&mut self, rows: &RecordBatch) -> Result<()> {
         let keys = self.spec.keys;
-        let places = numbers(rows.columns(), rows.num_columns() - 1)?;
+        let places = places(rows)?;
         let times = match self.has_range() {
             true => event_times(rows.column(keys + self.read.len()))?.to_vec(),
             false => vec![i64::MIN; rows.num_rows()],
@@ -300,6 +329,11 @@ impl Over {
         let batch = self.batch_of(self.history.columns(&rows)?, rows.len())?;
         self.functions.run(&batch, (&groups, None), &Readings::default()).map(|_| ())
     }
+}
+
+/// The places of rows before among those of their partitions.
+fn places(rows: &RecordBatch) -> Result<&Int64Array> {
+    numbers(rows.columns(), rows.num_columns() - 1)
 }
 
 /// The rows of a time or later.

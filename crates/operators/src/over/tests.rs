@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use anabranch_dataflow::{AggregateSpec, Expr, LAG, Literal};
 use anabranch_model::Rng;
-use arrow::array::{AsArray, Int64Array, StringViewArray, TimestampMillisecondArray};
-use arrow::datatypes::{Field, Int64Type, Schema, TimeUnit};
+use arrow::array::{AsArray, Float64Array, Int64Array, StringViewArray, TimestampMillisecondArray};
+use arrow::datatypes::{Field, Float64Type, Int64Type, Schema, TimeUnit};
 
 use super::*;
 use crate::Element;
@@ -219,7 +219,7 @@ fn run(seed: u64, frame: Frame, time: Option<usize>) {
     fire(&mut over, i64::MAX, &mut found);
     assert_eq!(found, expected(&all, frame, time.is_some()), "seed {seed}, {frame:?}");
     assert_eq!(late, 0, "late rows are counted");
-    assert!(over.waiting.runs.is_empty());
+    assert!(over.waiting.runs.is_empty() && over.waiting.size_bytes() == 0);
 }
 
 #[test]
@@ -270,4 +270,66 @@ fn partitions_whose_time_is_over_are_forgotten() {
         assert!(over.keys.len() < 40, "{} partitions", over.keys.len());
     }
     assert!(found.values().all(|results| results[0] == "1" && results[1] == "1"));
+}
+
+#[test]
+fn rows_that_are_in_no_frame_any_more_are_not_restored() {
+    let frame = Frame::Rows { preceding: Some(2) };
+    let (mut over, mut files, mut out) = (operator(frame, None), Files::default(), Output::default());
+    for number in 0..400 {
+        let rows = KEYS.map(|key| (key, None, Some(number), TEXTS[2], number));
+        over.batch(batch(&rows), &mut out).expect("rows");
+        files.take(&mut over, true);
+    }
+    assert!(files.most_changes() > 300, "each snapshot adds a file");
+    let mut over = operator(frame, None);
+    // All of them would take more.
+    over.bytes_max = 64 << 10;
+    files.restore(&mut over, false, &mut |len| len / 2);
+    over.restored(EventTime::MIN).expect("restored");
+    let left: usize = over.restored.before.iter().map(RecordBatch::num_rows).sum();
+    assert_eq!(left, 2 * KEYS.len());
+}
+
+#[test]
+fn a_snapshot_that_only_adds_keeps_all_files() {
+    let (mut over, mut found) = (operator(Frame::Range { preceding_ms: Some(7) }, Some(1)), Found::new());
+    let rows = [(KEYS[0], Some(50), Some(1), TEXTS[0], 1), (KEYS[0], Some(100), Some(1), TEXTS[0], 2)];
+    over.batch(batch(&rows), &mut Output::default()).expect("rows");
+    fire(&mut over, 60, &mut found);
+    for (adds, first) in [(true, [i64::MIN; 2]), (false, [61, 54])] {
+        let panes = over.snapshot(adds).expect("a snapshot").into_iter().map(|change| change.first_pane.0);
+        assert_eq!(panes.collect::<Vec<_>>(), first);
+    }
+}
+
+#[test]
+fn what_is_not_finite_leaves_a_frame_without_a_trace() {
+    let schema: SchemaRef = Arc::new(Schema::new(vec![
+        Field::new("key", DataType::Utf8View, true),
+        Field::new("value", DataType::Float64, true),
+    ]));
+    let functions = ["sum", "avg"].map(|of| call(of, of, vec![Expr::Column(1)], DataType::Float64)).to_vec();
+    let frame = Frame::Rows { preceding: Some(1) };
+    let spec = OverSpec { keys: 1, time: None, frame, functions, schema: Arc::clone(&schema), output: Vec::new() };
+    let mut over = Over::new(&spec, &Functions::default(), &options(None)).expect("valid");
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    let values = [Some(1.0), Some(nan), Some(2.0), Some(3.0), Some(inf), Some(-inf), Some(4.0), None, None, Some(5.0)];
+    let expected = ["1.0", "NaN", "NaN", "5.0", "inf", "NaN", "-inf", "4.0", "NULL", "5.0"];
+    let averages = ["1.0", "NaN", "NaN", "2.5", "inf", "NaN", "-inf", "4.0", "NULL", "5.0"];
+    let mut found = [Vec::new(), Vec::new()];
+    for piece in values.chunks(3) {
+        let keys: StringViewArray = piece.iter().map(|_| Some("a")).collect();
+        let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(Float64Array::from(piece.to_vec()))];
+        let mut out = Output::default();
+        over.batch(RecordBatch::try_new(Arc::clone(&schema), columns).expect("a batch"), &mut out).expect("rows");
+        for element in out.drain() {
+            let Element::Batch(rows) = element else { continue };
+            for (found, column) in found.iter_mut().zip(rows.columns()) {
+                let column = column.as_primitive::<Float64Type>().iter();
+                found.extend(column.map(|of| of.map_or("NULL".to_owned(), |of| format!("{of:?}"))));
+            }
+        }
+    }
+    assert_eq!(found, [expected, averages].map(|of| of.map(str::to_owned).to_vec()));
 }

@@ -6,12 +6,16 @@ use arrow::compute::{concat, interleave, take_record_batch};
 
 use crate::keyed_state::narrow;
 
+/// What a row takes besides its columns.
+const ROW_BYTES: usize = 2 * size_of::<i64>() + size_of::<u32>();
+
 /// See the module. Rows of equal time are in the order in which they came.
 #[derive(Default)]
 pub(super) struct Waiting {
     pub(super) runs: Vec<Run>,
     /// The number of the next row.
     pub(super) sequence: i64,
+    bytes: usize,
 }
 
 /// Rows in the order of their times.
@@ -66,8 +70,10 @@ impl Waiting {
         let in_order = kept.len() == rows.num_rows() && kept.is_sorted();
         let at: UInt32Array = kept.iter().map(|row| narrow(*row)).collect::<Result<Vec<_>>>()?.into();
         let sorted = if in_order { rows.clone() } else { take_record_batch(rows, &at)? };
+        let bytes = size_of::<Run>() + batch_bytes(&sorted) + kept.len() * ROW_BYTES;
+        self.bytes += bytes;
         self.runs.push(Run {
-            bytes: batch_bytes(&sorted),
+            bytes,
             rows: sorted,
             times: kept.iter().map(|row| times[*row]).collect(),
             groups: kept.iter().map(|row| narrow(groups[*row])).collect::<Result<_>>()?,
@@ -102,20 +108,20 @@ impl Waiting {
         }
         let taken = std::mem::replace(&mut due.next, end)..end;
         let places = &due.rows[taken.clone()];
-        let runs: Vec<&Run> = due.runs.iter().map(|run| &self.runs[*run]).collect();
-        let columns = self.columns(&runs, places)?;
-        let schema = runs.first().map_or_else(|| self.runs[0].rows.schema(), |run| run.rows.schema());
-        let groups = places.iter().map(|(run, row)| runs[*run].groups[*row]).collect();
-        Ok(Some(Piece { rows: RecordBatch::try_new(schema, columns)?, groups, times: due.times[taken].to_vec() }))
-    }
-
-    fn columns(&self, runs: &[&Run], places: &[(usize, usize)]) -> Result<Vec<ArrayRef>> {
-        let columns = runs.first().map_or(0, |run| run.rows.num_columns());
+        // Only the runs that have rows of the piece: there may be many others.
+        let mut runs: Vec<usize> = places.iter().map(|(run, _)| *run).collect();
+        runs.sort_unstable();
+        runs.dedup();
+        let places = places.iter().map(|(run, row)| (runs.partition_point(|of| of < run), *row)).collect::<Vec<_>>();
+        let runs: Vec<&Run> = runs.iter().map(|run| &self.runs[due.runs[*run]]).collect();
+        let schema = runs[0].rows.schema();
         let column = |column: usize| {
             let arrays: Vec<_> = runs.iter().map(|run| run.rows.column(column).as_ref()).collect();
-            Ok(interleave(&arrays, places)?)
+            Ok(interleave(&arrays, &places)?)
         };
-        (0..columns).map(column).collect()
+        let columns = (0..schema.fields().len()).map(column).collect::<Result<Vec<_>>>()?;
+        let groups = places.iter().map(|(run, row)| runs[*run].groups[*row]).collect();
+        Ok(Some(Piece { rows: RecordBatch::try_new(schema, columns)?, groups, times: due.times[taken].to_vec() }))
     }
 
     /// Rows up to a time wait no more.
@@ -131,10 +137,11 @@ impl Waiting {
                 run.groups.drain(..run.first);
                 run.sequences.drain(..run.first);
                 run.first = 0;
-                run.bytes = batch_bytes(&run.rows);
+                run.bytes = size_of::<Run>() + batch_bytes(&run.rows) + left * ROW_BYTES;
             }
         }
         self.runs.retain(|run| run.first < run.times.len());
+        self.bytes = self.runs.iter().map(|run| run.bytes).sum();
         Ok(())
     }
 
@@ -157,7 +164,6 @@ impl Waiting {
     }
 
     pub(super) fn size_bytes(&self) -> usize {
-        let row = 2 * size_of::<i64>() + size_of::<u32>();
-        self.runs.iter().map(|run| run.bytes + run.times.len() * row + size_of::<Run>()).sum()
+        self.bytes
     }
 }

@@ -1,0 +1,115 @@
+//! Sums of DOUBLE over frames. A NaN or an infinity that was added cannot be taken back: `inf - inf` is NaN. So those of a frame are counted
+//! beside the sum of its other values, and nothing is left of them when their rows leave.
+
+use std::sync::Arc;
+
+use anabranch_model::{Error, Result};
+use arrow::array::{ArrayRef, AsArray, Float64Array};
+use arrow::datatypes::{DataType, Field, Float64Type};
+
+use crate::group_aggregate::accumulator::{Accumulator, Rows};
+use crate::group_aggregate::readings::{Readings, Step};
+
+/// `of` with such a count, if it is a sum or an average of DOUBLE.
+pub(super) fn counted(function: &str, argument: Option<&DataType>, of: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
+    match (function, argument) {
+        ("sum" | "avg", Some(DataType::Float64)) => Box::new(Finite { of, groups: Vec::new(), others: 0 }),
+        _ => of,
+    }
+}
+
+struct Finite {
+    /// Of the finite values.
+    of: Box<dyn Accumulator>,
+    groups: Vec<Others>,
+    /// How many other values the frames of all groups have.
+    others: i64,
+}
+
+/// How many values of a frame are not finite.
+#[derive(Clone, Copy, Default)]
+struct Others {
+    nan: i64,
+    positive: i64,
+    negative: i64,
+}
+
+impl Others {
+    fn add(&mut self, value: f64, weight: i64) {
+        match value {
+            f64::INFINITY => self.positive += weight,
+            f64::NEG_INFINITY => self.negative += weight,
+            _ => self.nan += weight,
+        }
+    }
+
+    /// The sum, and the average, if there are any.
+    fn result(&self) -> Option<f64> {
+        match (self.nan > 0, self.positive > 0, self.negative > 0) {
+            (false, false, false) => None,
+            (false, true, false) => Some(f64::INFINITY),
+            (false, false, true) => Some(f64::NEG_INFINITY),
+            _ => Some(f64::NAN),
+        }
+    }
+}
+
+impl Accumulator for Finite {
+    fn resize(&mut self, groups: usize) {
+        self.of.resize(groups);
+        self.groups.resize(groups, Others::default());
+    }
+
+    fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
+        self.running(rows, &Readings::default()).map(|_| ())
+    }
+
+    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+        let values = rows.values[0].as_primitive_opt::<Float64Type>();
+        let values = values.ok_or_else(|| Error::internal("a sum of other values than DOUBLE"))?.values();
+        if self.others == 0 && values.iter().all(|value| value.is_finite()) {
+            return self.of.running(rows, readings);
+        }
+        let weight = |row: usize| rows.weights.map_or(1, |weights| weights[row]);
+        let of_finite = values.iter().enumerate().map(|(row, value)| if value.is_finite() { weight(row) } else { 0 });
+        let weights: Vec<i64> = of_finite.collect();
+        let finite = Rows { groups: rows.groups, weights: Some(&weights), values: rows.values };
+        let results = self.of.running(&finite, readings)?;
+        let mut others = Vec::with_capacity(readings.len());
+        rows.replay(readings, |step| match step {
+            Step::Row { row, .. } if values[row].is_finite() => {}
+            Step::Row { row, group, weight } => {
+                self.groups[group].add(values[row], weight);
+                self.others += weight;
+            }
+            Step::Read { group } => others.push(self.groups[group].result()),
+        });
+        let results = results.as_primitive::<Float64Type>().iter();
+        Ok(Arc::new(others.into_iter().zip(results).map(|(other, sum)| other.or(sum)).collect::<Float64Array>()))
+    }
+
+    fn results(&self, _groups: &[usize]) -> Result<ArrayRef> {
+        Err(Error::internal("the results of frames are read between their rows"))
+    }
+
+    fn state_fields(&self, _name: &str) -> Vec<Field> {
+        Vec::new()
+    }
+
+    fn state(&self, _groups: &[usize]) -> Result<Vec<ArrayRef>> {
+        Ok(Vec::new())
+    }
+
+    fn restore(&mut self, _groups: &[usize], _state: &[ArrayRef]) -> Result<()> {
+        Ok(())
+    }
+
+    fn keep(&mut self, groups: &[usize]) -> Result<()> {
+        self.groups = groups.iter().map(|group| self.groups[*group]).collect();
+        self.of.keep(groups)
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.of.size_bytes() + self.groups.capacity() * size_of::<Others>()
+    }
+}
