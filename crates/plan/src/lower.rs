@@ -19,6 +19,7 @@ mod join;
 mod join_times;
 mod literal;
 mod over;
+mod over_checks;
 mod rank;
 mod row_fields;
 mod scan;
@@ -228,11 +229,16 @@ impl Lowering<'_> {
                 }
                 None => self.filter(&filter.predicate, &filter.input, needed),
             },
-            LogicalPlan::Window(window) if self.takes_versions => self.unnumbered(window, needed),
-            LogicalPlan::Window(window) => match row_number(window).zip(self.limit.take()) {
-                Some((call, limit)) => self.rank(window, call, limit, needed),
-                None => self.over(window, needed),
-            },
+            LogicalPlan::Window(window) => {
+                over_checks::check_calls(window)?;
+                if self.takes_versions {
+                    return self.unnumbered(window, needed);
+                }
+                match row_number(window).zip(self.limit.take()) {
+                    Some((call, limit)) => self.rank(window, call, limit, needed),
+                    None => self.over(window, needed),
+                }
+            }
             LogicalPlan::SubqueryAlias(alias) => self.plan(&alias.input, needed),
             LogicalPlan::TableScan(scan) => self.scan(scan, needed),
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate, needed),

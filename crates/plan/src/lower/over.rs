@@ -21,6 +21,7 @@ use super::aggregate::aggregate_spec;
 use super::column_index::ColumnIndex;
 use super::group_aggregate::check_function;
 use super::join_times::{Times, plain_time};
+use super::over_checks::check_precision;
 use super::rank::key_name;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, columns_of};
@@ -71,7 +72,7 @@ enum Function {
 }
 
 /// The call of an expression of a plan's node.
-fn call(expr: &Logical) -> Result<&WindowFunction> {
+pub(super) fn call(expr: &Logical) -> Result<&WindowFunction> {
     match expr {
         Logical::Alias(alias) => call(&alias.expr),
         Logical::WindowFunction(call) => Ok(call),
@@ -89,19 +90,14 @@ fn function(call: &WindowFunction) -> Result<Function> {
             let call = AggregateFunction::new_udf(function, args, params.distinct, filter, Vec::new(), nulls);
             Ok(Function::Aggregate(call))
         }
-        WindowFunctionDefinition::WindowUDF(_) if params.null_treatment.is_some() => {
-            Err(Error::user(format!("IGNORE NULLS in {}(...) is not supported yet", name.to_uppercase()))
-                .remedy("omit it"))
-        }
         WindowFunctionDefinition::WindowUDF(_) if name == ROW_NUMBER => Ok(Function::Number),
         WindowFunctionDefinition::WindowUDF(_) if name == LAG => lag(&params.args),
         WindowFunctionDefinition::WindowUDF(_) => match params.args.as_slice() {
-            [value] if !params.distinct => {
+            [value] => {
                 let filter = params.filter.as_deref().cloned();
                 Ok(Function::Value { name: name.to_owned(), value: value.clone(), filter })
             }
-            _ => Err(Error::user(format!("{}(DISTINCT ...) OVER is not supported yet", name.to_uppercase()))
-                .remedy("omit DISTINCT")),
+            _ => Err(Error::internal(format!("{name} has more than one argument"))),
         },
     }
 }
@@ -197,6 +193,7 @@ fn time<'a>(sorts: &'a [Sort], window: &Window, index: &ColumnIndex) -> Result<(
     if !sort.asc {
         return Err(wrong("needs ORDER BY in ascending order: rows before a row have come already"));
     }
+    check_precision(&sort.expr, window, index)?;
     Ok((&sort.expr, by_clock))
 }
 

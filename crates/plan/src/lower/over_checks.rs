@@ -1,0 +1,43 @@
+//! What calls with `OVER` may not have, because it would have no effect, or a wrong one.
+
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion_expr::{Expr as Logical, ExprSchemable, Window, WindowFunctionDefinition};
+
+use super::column_index::ColumnIndex;
+use super::over::call;
+use crate::event_time::{EventTime, event_time_of};
+use crate::maps::shown;
+use crate::place::planning_error;
+
+/// Functions that are no aggregates have neither `IGNORE NULLS` nor `DISTINCT`. Their `FILTER` is refused before, with the text.
+pub(super) fn check_calls(window: &Window) -> Result<()> {
+    for expr in &window.window_expr {
+        let call = call(expr)?;
+        let WindowFunctionDefinition::WindowUDF(function) = &call.fun else { continue };
+        let (name, params) = (function.name(), &call.params);
+        let refused = [("IGNORE NULLS", params.null_treatment.is_some()), ("DISTINCT", params.distinct)];
+        if let Some((what, _)) = refused.into_iter().find(|(_, is_there)| *is_there) {
+            let name = name.to_uppercase();
+            return Err(Error::user(format!("{what} in {name}(...) is not supported yet")).remedy("omit it"));
+        }
+    }
+    Ok(())
+}
+
+/// The order of rows is that of milliseconds.
+pub(super) fn check_precision(time: &Logical, window: &Window, index: &ColumnIndex) -> Result<()> {
+    let digits = match time.get_type(index).map_err(planning_error)? {
+        DataType::Timestamp(TimeUnit::Microsecond, _) => 6,
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => 9,
+        _ => return Ok(()),
+    };
+    let Logical::Column(column) = time else { return Ok(()) };
+    // Windows end at whole milliseconds.
+    if index.find(column).and_then(|column| event_time_of(&window.input, column)) != Some(EventTime::Record) {
+        return Ok(());
+    }
+    let name = shown(time);
+    Err(Error::user(format!("OVER orders rows by milliseconds, but '{name}' has {digits} digits of a second"))
+        .remedy(format!("declare '{name}' as TIMESTAMP(3), or a column of it: CAST({name} AS TIMESTAMP(3))")))
+}
