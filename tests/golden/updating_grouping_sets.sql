@@ -1,5 +1,5 @@
 SET 'execution.runtime-mode' = 'streaming';
-CREATE TABLE bid (auction BIGINT NOT NULL, bidder BIGINT, price BIGINT, channel STRING, `dateTime` TIMESTAMP(3), WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND) WITH ('connector' = 'nexmark', 'table' = 'bid', 'number-of-rows' = '500', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE bid (auction BIGINT NOT NULL, bidder BIGINT, price BIGINT, channel STRING, `dateTime` TIMESTAMP(3), WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND) WITH ('connector' = 'nexmark', 'table' = 'bid', 'number-of-rows' = '120', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
 CREATE VIEW shares AS SELECT auction % 3 AS a, NULLIF(bidder % 4, 2) AS b, price, `dateTime` FROM bid;
 CREATE TABLE results (what STRING, a BIGINT, b BIGINT, n BIGINT, most BIGINT, of BIGINT) WITH ('connector' = 'collect');
 INSERT INTO results SELECT 'sets', a, b, COUNT(*), MAX(price), GROUPING_ID(a, b) FROM shares GROUP BY GROUPING SETS ((a, b), (b), ());

@@ -1,6 +1,6 @@
 SET 'execution.runtime-mode' = 'streaming';
-CREATE TABLE auction (id BIGINT, seller BIGINT, category BIGINT) WITH ('connector' = 'nexmark', 'table' = 'auction', 'number-of-rows' = '1000', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
-CREATE TABLE bid (auction BIGINT, bidder BIGINT, price BIGINT) WITH ('connector' = 'nexmark', 'table' = 'bid', 'number-of-rows' = '100', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE auction (id BIGINT, seller BIGINT, category BIGINT) WITH ('connector' = 'nexmark', 'table' = 'auction', 'number-of-rows' = '500', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE bid (auction BIGINT, bidder BIGINT, price BIGINT) WITH ('connector' = 'nexmark', 'table' = 'bid', 'number-of-rows' = '60', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
 CREATE VIEW some AS SELECT CASE WHEN id % 5 = 0 THEN NULL ELSE category END AS category, id FROM auction;
 CREATE VIEW known AS SELECT category FROM auction WHERE category <> 12;
 CREATE VIEW holes AS SELECT NULLIF(category, 10) AS category FROM auction WHERE category < 12;
