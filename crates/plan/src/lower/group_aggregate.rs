@@ -135,13 +135,7 @@ impl Stream {
     /// Gives each row of an append-only stream a weight, an expression over its physical columns.
     pub(super) fn materialize_with(&mut self, weight: NamedExpr) {
         let places = self.physical.len();
-        let column = |(index, field): (usize, &Field)| NamedExpr {
-            name: field.name().clone(),
-            expr: Expr::Column(index),
-            data_type: field.data_type().clone(),
-            nullable: field.is_nullable(),
-        };
-        let columns: Vec<NamedExpr> = self.physical.iter().enumerate().map(column).chain([weight]).collect();
+        let columns: Vec<NamedExpr> = self.physical.iter().enumerate().map(as_it_is).chain([weight]).collect();
         self.physical.push(weight_field());
         self.operators.push(OperatorSpec::Project { columns });
         self.weight = Some(places);
@@ -149,16 +143,20 @@ impl Stream {
 
     /// Gives each row of an append-only stream, whose columns are materialized, the weight 1.
     pub(super) fn count_once(&mut self) {
-        let column = |(index, field): (usize, &Field)| NamedExpr {
-            name: field.name().clone(),
-            expr: Expr::Column(index),
-            data_type: field.data_type().clone(),
-            nullable: field.is_nullable(),
-        };
         let one = Expr::Literal(Literal { data_type: DataType::Int64, text: Some("1".to_owned()) });
-        let columns: Vec<NamedExpr> = self.physical.iter().enumerate().map(column).collect();
+        let columns: Vec<NamedExpr> = self.physical.iter().enumerate().map(as_it_is).collect();
         self.weight = Some(columns.len());
         self.project(columns.into_iter().chain([weight_of(one)]).collect(), true);
+    }
+}
+
+/// A physical column, unchanged.
+fn as_it_is((index, field): (usize, &Field)) -> NamedExpr {
+    NamedExpr {
+        name: field.name().clone(),
+        expr: Expr::Column(index),
+        data_type: field.data_type().clone(),
+        nullable: field.is_nullable(),
     }
 }
 

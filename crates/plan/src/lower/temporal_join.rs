@@ -4,7 +4,6 @@
 use anabranch_dataflow::{ExpirySpec, Expr, Literal, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Schema};
-use datafusion_common::JoinType;
 use datafusion_expr::utils::{conjunction, split_conjunction};
 use datafusion_expr::{BinaryExpr, Expr as Logical, Filter, LogicalPlan, Operator, Projection, Window};
 
@@ -61,14 +60,13 @@ impl Lowering<'_> {
         }
         let time = time_of(&join.time, &left_side, &indexes[0])?;
         let valid_from = time_of(&join.valid_from, &right_side, &indexes[1])?;
-        let kind = if join.outer { JoinType::Left } else { JoinType::Inner };
         let spec = |side: &Side, expiry| StreamSideSpec {
             schema: Schema::new(side.fields.clone()).into(),
             updating: side.stream.weight.is_some(),
             expiry,
         };
         let spec = StreamJoinSpec {
-            kind: if kind == JoinType::Left { StreamJoinKind::Left } else { StreamJoinKind::Inner },
+            kind: if join.outer { StreamJoinKind::Left } else { StreamJoinKind::Inner },
             keys: left_keys.len(),
             nulls_equal: false,
             filter: super::stream_join::condition(filter.as_ref(), (left, &left_side), (right, &right_side))?,
