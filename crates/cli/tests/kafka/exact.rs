@@ -214,14 +214,30 @@ impl Job {
         (lines, memory_max)
     }
 
-    /// Kills one of the processes of its workers.
-    pub(crate) fn kill_worker(&self, which: usize) {
+    /// Kills one of the processes of its workers, once there is one.
+    pub(crate) fn kill_worker(&mut self, which: usize) {
+        let limit = Limit::new();
+        let workers = loop {
+            let workers = self.children();
+            let status = self.child.try_wait().expect("status");
+            let missing = || format!("no worker to kill, {status:?}: {:#?}", self.told.0.lock().expect("lines"));
+            assert!(status.is_none(), "{}", missing());
+            if !workers.is_empty() {
+                break workers;
+            }
+            limit.check(missing);
+            std::thread::park_timeout(LOOK);
+        };
+        let status = Command::new("kill").args(["-KILL", &workers[which % workers.len()]]).status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    /// The processes that it has started.
+    fn children(&self) -> Vec<String> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs").flatten();
         let children = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("children")).ok();
         let all: String = threads.filter_map(children).collect();
-        let workers: Vec<&str> = all.split_whitespace().collect();
-        let status = Command::new("kill").args(["-KILL", workers[which % workers.len()]]).status();
-        assert!(status.expect("kill runs").success());
+        all.split_whitespace().map(str::to_owned).collect()
     }
 
     /// Requests the end after the current epoch.
