@@ -33,6 +33,9 @@ pub struct GroupAggregateSpec {
     pub weight: Option<usize>,
     /// Columns of the input.
     pub input_schema: SchemaRef,
+    /// For how many milliseconds a group is kept that no row changes. `None`: for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_to_live_ms: Option<i64>,
 }
 
 impl GroupAggregateSpec {
@@ -61,6 +64,7 @@ impl fmt::Display for GroupAggregateSpec {
             write!(f, "{}{aggregate}", if i == 0 { "" } else { ", " })?;
         }
         f.write_str("]")?;
-        self.weight.map_or(Ok(()), |weight| write!(f, ", weight #{weight}"))
+        self.weight.map_or(Ok(()), |weight| write!(f, ", weight #{weight}"))?;
+        crate::spec::time_to_live(f, "groups", self.time_to_live_ms)
     }
 }

@@ -32,6 +32,9 @@ pub struct RankSpec {
     /// Which of the keys is the last instant of the row's window, if rows wait for the end of their windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<usize>,
+    /// For how many milliseconds a partition is kept whose rows do not change. `None`: for ever, or until its window ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_to_live_ms: Option<i64>,
 }
 
 /// The order of a column.
@@ -72,6 +75,7 @@ impl fmt::Display for RankSpec {
             write!(f, "{}#{column} {}", if i == 0 { "" } else { ", " }, self.schema.field(*column).name())?;
         }
         self.number.as_ref().map_or(Ok(()), |name| write!(f, ", number AS {name}"))?;
-        f.write_str("]")
+        f.write_str("]")?;
+        crate::spec::time_to_live(f, "partitions", self.time_to_live_ms)
     }
 }

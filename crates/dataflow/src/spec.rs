@@ -369,6 +369,11 @@ impl fmt::Display for SinkSpec {
     }
 }
 
+/// Shows for how long something is kept, if that is bounded.
+pub(crate) fn time_to_live(f: &mut fmt::Formatter<'_>, what: &str, ms: Option<i64>) -> fmt::Result {
+    ms.map_or(Ok(()), |ms| write!(f, ", {what} kept for {ms} ms"))
+}
+
 pub(crate) fn named(f: &mut fmt::Formatter<'_>, columns: &[NamedExpr]) -> fmt::Result {
     f.write_str("[")?;
     for (i, column) in columns.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{AggregateSpec, Frame, OperatorSpec, Plan, StateSpec, Window};
+use crate::{AggregateSpec, Frame, OperatorSpec, Plan, StateSpec, StreamSideSpec, Window};
 
 /// How the state of an operator grows over a stream that does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,16 +90,38 @@ impl StateSpec<'_> {
                 (None, None) => ("all rows of both sides".to_owned(), Growth::WithRows),
             },
         };
-        StateBound { kept, growth }
+        match self.time_to_live_ms() {
+            // A group or partition lives as a whole.
+            Some(ms) if growth == Growth::WithRows && !matches!(self, StateSpec::StreamJoin(_)) => {
+                StateBound { kept: format!("{kept}, or for {ms} ms after the last change of their key"), growth }
+            }
+            Some(ms) => {
+                StateBound { kept: format!("{kept}, for {ms} ms after its last change"), growth: Growth::Bounded }
+            }
+            None => StateBound { kept, growth },
+        }
+    }
+
+    /// For how long everything is kept at most.
+    fn time_to_live_ms(&self) -> Option<i64> {
+        match self {
+            StateSpec::GroupAggregate(spec) => spec.time_to_live_ms,
+            StateSpec::Rank(spec) => spec.time_to_live_ms,
+            StateSpec::StreamJoin(spec) => {
+                let of = |side: &StreamSideSpec| side.time_to_live_ms.or(side.expiry.map(|_| 0));
+                Some(of(&spec.left)?.max(of(&spec.right)?)).filter(|ms| *ms > 0)
+            }
+            StateSpec::WindowAggregate(_) | StateSpec::Over(_) => None,
+        }
     }
 
     fn remedy(&self) -> &'static str {
         match self {
             StateSpec::StreamJoin(_) => {
-                "bound how far event times are apart (a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts), join the same windows, or join versions \
+                "SET 'table.exec.state.ttl', bound how far event times are apart (a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts), join the same windows, or join versions \
                  FOR SYSTEM_TIME AS OF"
             }
-            _ => "aggregate or rank in windows",
+            _ => "SET 'table.exec.state.ttl', or aggregate or rank in windows",
         }
     }
 }

@@ -57,6 +57,9 @@ pub struct StreamSideSpec {
     /// From when on its rows match none that follows. `None`: never. Only if neither side is updating, or the right one has versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry: Option<ExpirySpec>,
+    /// For how many milliseconds of processing time a row is kept after it came last. `None`: not bounded so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_to_live_ms: Option<i64>,
 }
 
 /// The end of a row's time in a join: when the watermark has reached the row's event time plus a length. No row of the other side that
@@ -157,6 +160,7 @@ impl fmt::Display for StreamJoinSpec {
             if let Some(ExpirySpec { time, after_ms }) = side.expiry {
                 write!(f, ", {name} until #{time} {after_ms:+} ms")?;
             }
+            crate::spec::time_to_live(f, &format!("{name} rows"), side.time_to_live_ms)?;
         }
         if self.delay_ms != 0 {
             write!(f, ", watermark {:+} ms", -self.delay_ms)?;

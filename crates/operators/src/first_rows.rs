@@ -10,6 +10,7 @@ mod emitted;
 mod on_disk;
 mod partition;
 mod snapshot;
+mod time_to_live;
 mod windows;
 
 #[cfg(test)]
@@ -29,7 +30,7 @@ use self::partition::{Entry, Partition, Place, ROWS_MAX};
 use self::windows::Windows;
 use crate::key_hash::canonical;
 use crate::key_table::{KeyTable, Other, Values};
-use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, is_full, narrow};
+use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, is_full, narrow};
 use crate::operator::{StateChange, StateShape};
 use crate::row_store::RowStore;
 use crate::{Dropped, Operator, Output, hash_keys};
@@ -57,6 +58,8 @@ pub(crate) struct FirstRows {
     restores: bool,
     snapshots: Snapshots,
     windows: Windows,
+    /// When partitions were changed last, if they do not live for ever.
+    times: Option<TimeToLive>,
     bytes_max: usize,
     /// Where partitions are that do not fit into memory.
     disk: Option<OnDisk>,
@@ -105,6 +108,7 @@ impl FirstRows {
             restores: false,
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
             windows: Windows::default(),
+            times: spec.time_to_live_ms.map(TimeToLive::new),
             bytes_max: options.state_bytes,
             disk: None,
             touched: Touched::default(),
@@ -196,9 +200,15 @@ impl FirstRows {
                 self.copies[entry.kept()] = 0;
             }
             let (mut kept, added) = (0, new.len());
+            let is_outdated = self.times.as_mut().is_some_and(|times| times.write(*group as usize));
             for entry in partition.entries_mut() {
                 match entry.place() {
-                    Place::Kept(row) => (self.copies[row], kept) = (entry.copies, kept + 1),
+                    Place::Kept(row) => {
+                        (self.copies[row], kept) = (entry.copies, kept + 1);
+                        if is_outdated {
+                            self.changes.add(row);
+                        }
+                    }
                     Place::Batch(row) => {
                         entry.keep_as(narrow(known + new.len())?);
                         new.push(row);
@@ -257,6 +267,7 @@ impl FirstRows {
         self.groups.iter_mut().for_each(|group| *group = places[*group as usize]);
         self.partitions = live.iter().map(|group| std::mem::take(&mut self.partitions[*group])).collect();
         self.windows.rename(&places);
+        self.times.iter_mut().for_each(|times| times.keep(&live));
         self.touched = Touched::default();
         self.keys = keys;
         self.make_room();
@@ -272,6 +283,7 @@ impl FirstRows {
             + partitions
             + rows
             + self.partition_bytes
+            + self.times.as_ref().map_or(0, TimeToLive::size_bytes)
     }
 
     fn keep_to_size(&mut self) -> Result<()> {
@@ -347,6 +359,10 @@ impl Operator for FirstRows {
         self.go_on_firing(out)
     }
 
+    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
+        self.forget(wall_ms)
+    }
+
     fn state_tables(&self) -> Vec<StateShape> {
         vec![self.shape()]
     }
@@ -379,8 +395,9 @@ impl Operator for FirstRows {
         let Ok(former) = former.downcast::<FirstRows>() else {
             return Err(Error::internal("first rows cannot go on with the state of another kind of operator"));
         };
-        let FirstRows { spec, schema, bytes_max, .. } = std::mem::replace(self, *former);
+        let FirstRows { spec, schema, bytes_max, times, .. } = std::mem::replace(self, *former);
         (self.spec, self.schema, self.bytes_max) = (spec, schema, bytes_max);
+        self.times = times.map(|own| own.follow(self.times.take()));
         self.snapshots = std::mem::take(&mut self.snapshots).succeed();
         Ok(())
     }

@@ -19,6 +19,7 @@ pub(crate) mod readings;
 mod snapshot;
 mod succession;
 mod sum;
+mod time_to_live;
 
 #[cfg(test)]
 mod tests;
@@ -30,14 +31,14 @@ use anabranch_model::{Error, Result};
 use arrow::array::make_comparator;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute::kernels::cmp::not_distinct;
-use arrow::compute::{SortOptions, and, interleave, take};
+use arrow::compute::{SortOptions, and, filter_record_batch, interleave, take};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 
 use self::accumulator::Call;
 use self::entries::Entries;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, is_full};
+use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, is_full};
 use crate::operator::{StateChange, StateShape};
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
 
@@ -68,6 +69,10 @@ struct Groups {
     live: usize,
     calls: Vec<Call>,
     changes: Changes,
+    /// When groups were changed last, if they do not live for ever.
+    times: Option<TimeToLive>,
+    /// Groups whose values are to be written anew: they have an earlier time.
+    outdated: Vec<usize>,
 }
 
 /// Memory that is used again for each batch.
@@ -108,6 +113,8 @@ impl GroupAggregate {
             live: 0,
             calls,
             changes: Changes::default(),
+            times: spec.time_to_live_ms.map(TimeToLive::new),
+            outdated: Vec::new(),
         };
         let mut aggregate = GroupAggregate {
             schema: Arc::new(spec.output_schema()),
@@ -161,7 +168,11 @@ impl GroupAggregate {
             self.add(&batch.slice(0, half), out)?;
             return self.add(&batch.slice(half, batch.num_rows() - half), out);
         }
+        if let Some(known) = self.rows_of_known(weights) {
+            return self.add(&filter_record_batch(batch, &known)?, out);
+        }
         self.scratch.touch(&self.groups.rows);
+        self.groups.write(&self.scratch.touched.groups);
         let Scratch { ids, touched, .. } = &self.scratch;
         let before = match self.is_updating && touched.existed.contains(&true) {
             true => Some(self.groups.results(&touched.groups)?),
@@ -253,13 +264,16 @@ impl Groups {
         keys.intern(&columns, &hashes, &mut ids)?;
         self.calls.iter_mut().try_for_each(|call| call.accumulator.keep(&live))?;
         self.rows = live.iter().map(|group| self.rows[*group]).collect();
+        self.times.iter_mut().for_each(|times| times.keep(&live));
+        self.outdated.clear();
         self.keys = keys;
         Ok(())
     }
 
     fn size_bytes(&self) -> usize {
         let calls: usize = self.calls.iter().map(|call| call.accumulator.size_bytes()).sum();
-        self.keys.size_bytes() + self.rows.capacity() * size_of::<i64>() + self.changes.size_bytes() + calls
+        let times = self.times.as_ref().map_or(0, TimeToLive::size_bytes);
+        self.keys.size_bytes() + self.rows.capacity() * size_of::<i64>() + self.changes.size_bytes() + calls + times
     }
 }
 
@@ -271,6 +285,10 @@ impl Operator for GroupAggregate {
         }
         self.add(&batch, out)?;
         self.disk.as_mut().map_or(Ok(()), OnDisk::work)
+    }
+
+    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
+        self.forget(wall_ms)
     }
 
     fn state_tables(&self) -> Vec<StateShape> {

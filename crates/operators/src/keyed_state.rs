@@ -5,6 +5,7 @@
 pub(crate) mod files;
 mod latest;
 mod on_disk;
+mod time_to_live;
 
 use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array};
@@ -12,6 +13,7 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
 pub(crate) use latest::FirstTime;
 pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory};
+pub(crate) use time_to_live::{TimeToLive, without_times};
 
 /// Ids, each once.
 #[derive(Default)]
@@ -115,6 +117,11 @@ impl Changes {
     pub(crate) fn renumber(&mut self, number: impl Fn(usize) -> Option<usize>) {
         self.changed.renumber(&number);
         self.unwritten.iter_mut().for_each(|unwritten| unwritten.renumber(&number));
+    }
+
+    /// Whether changes are kept: a snapshot was taken, or the tables are written to the disk.
+    pub(crate) fn are_noted(&self) -> bool {
+        self.noted
     }
 
     /// Notes changes from now on.

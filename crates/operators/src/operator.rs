@@ -64,6 +64,12 @@ pub trait Operator: Any + Send {
         Ok(())
     }
 
+    /// The time of the task's clock, in milliseconds since 1970: at the start, before state is restored, and at the end of each epoch, before
+    /// its snapshot. For state that lives for a time.
+    fn processing_time(&mut self, _wall_ms: i64) -> Result<()> {
+        Ok(())
+    }
+
     /// The tables of the operator's state; none for an operator without state that must survive. Data derived from
     /// static input is not state: it is derived again.
     fn state_tables(&self) -> Vec<StateShape> {

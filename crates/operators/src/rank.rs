@@ -7,6 +7,7 @@
 
 mod on_disk;
 mod snapshot;
+mod time_to_live;
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,7 @@ use arrow::row::{RowConverter, SortField};
 use crate::first_rows::FirstRows;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, is_full, narrow};
+use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, TimeToLive, is_full, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::{Operator, Output, hash_keys};
 
@@ -46,6 +47,8 @@ pub(crate) struct Rank {
     bytes: usize,
     changes: Changes,
     snapshots: Snapshots,
+    /// When partitions were changed last, if they do not live for ever.
+    times: Option<TimeToLive>,
     bytes_max: usize,
     /// Where partitions are that do not fit into memory.
     disk: Option<OnDisk>,
@@ -103,6 +106,7 @@ impl Rank {
             bytes: 0,
             changes: Changes::default(),
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
+            times: spec.time_to_live_ms.map(TimeToLive::new),
             bytes_max: options.state_bytes,
             disk: None,
         };
@@ -181,6 +185,7 @@ impl Rank {
         let rows = std::mem::take(&mut self.rows).into_iter();
         self.rows = rows.filter_map(|((group, row), copies)| Some(((*places.get(&group)?, row), copies))).collect();
         self.sizes = live.iter().map(|group| self.sizes[*group]).collect();
+        self.times.iter_mut().for_each(|times| times.keep(&live));
         self.keys = keys;
         Ok(())
     }
@@ -190,7 +195,8 @@ impl Rank {
         // The nodes of the tree are about two thirds full.
         let row = 2 * size_of::<(RowOf, i64)>() + 16 + self.bytes / self.rows.len().max(1);
         let groups = self.sizes.capacity() * size_of::<u32>();
-        self.keys.size_bytes() + (self.rows.len() + self.changes.len()) * row + groups
+        let times = self.times.as_ref().map_or(0, TimeToLive::size_bytes);
+        self.keys.size_bytes() + (self.rows.len() + self.changes.len()) * row + groups + times
     }
 }
 
@@ -218,8 +224,13 @@ impl Rank {
         let mut touched: BTreeMap<u32, First> = BTreeMap::new();
         for (row, id) in ids.into_iter().enumerate() {
             let group = narrow(id)?;
+            let (row, weight) = ((group, encoded.row(row).data().into()), weights.value(row));
+            if self.takes_back_forgotten(&row, weight) {
+                continue;
+            }
             touched.entry(group).or_insert_with(|| self.first(group));
-            self.add((group, encoded.row(row).data().into()), weights.value(row));
+            self.write(group);
+            self.add(row, weight);
         }
         let mut changed = Emitted::default();
         for (group, before) in touched {
@@ -252,6 +263,10 @@ impl Operator for Rank {
         self.disk.as_mut().map_or(Ok(()), OnDisk::work)
     }
 
+    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
+        self.forget(wall_ms)
+    }
+
     fn state_tables(&self) -> Vec<StateShape> {
         vec![self.shape()]
     }
@@ -277,7 +292,8 @@ impl Operator for Rank {
         let Ok(former) = former.downcast::<Rank>() else {
             return Err(Error::internal("a rank cannot go on with the state of another kind of operator"));
         };
-        let Rank { keys, rows, sizes, live, bytes, changes, snapshots, disk, .. } = *former;
+        let Rank { keys, rows, sizes, live, bytes, changes, snapshots, times, disk, .. } = *former;
+        self.times = self.times.take().map(|own| own.follow(times));
         (self.keys, self.rows, self.bytes) = (keys, rows, bytes);
         (self.sizes, self.live, self.disk) = (sizes, live, disk);
         (self.changes, self.snapshots) = (changes, snapshots.succeed());
@@ -378,5 +394,7 @@ pub(crate) fn build(spec: &RankSpec, options: &JobOptions) -> Result<(Box<dyn Op
 pub(crate) fn goes_on(former: &RankSpec, next: &RankSpec) -> bool {
     let columns = |spec: &RankSpec| spec.schema.fields().iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
     let kinds = |spec: &RankSpec| (spec.keys, spec.order.clone(), spec.limit, spec.updating, spec.window);
-    kinds(former) == kinds(next) && columns(former) == columns(next)
+    kinds(former) == kinds(next)
+        && columns(former) == columns(next)
+        && former.time_to_live_ms.is_some() == next.time_to_live_ms.is_some()
 }

@@ -20,6 +20,7 @@ mod pairs;
 mod side;
 mod snapshot;
 mod succession;
+mod time_to_live;
 mod versions;
 
 #[cfg(test)]
@@ -433,6 +434,10 @@ impl Operator for StreamJoin {
         }
         self.disk.as_mut().map_or(Ok(()), OnDisk::work)?;
         Ok(false)
+    }
+
+    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
+        self.forget(wall_ms)
     }
 
     fn state_tables(&self) -> Vec<StateShape> {

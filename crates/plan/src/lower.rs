@@ -115,6 +115,8 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
     let own = &catalog.settings.job.stage_parallelism;
     for output in outputs {
         let (drop_nulls, mode) = (catalog.settings.drop_nulls, catalog.settings.runtime_mode);
+        // Results that are emitted once need all rows until the end.
+        let time_to_live = catalog.settings.time_to_live.filter(|_| mode != RuntimeMode::Batch);
         let dead_letters = &output.dead_letters;
         let (reads_clock, by_clock) = (processing_time::is_read(&output.plan), None);
         let mut lowering = Lowering {
@@ -124,6 +126,7 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             labels,
             drop_nulls,
             mode,
+            time_to_live_ms: time_to_live.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX).max(1)),
             limit: None,
             takes_versions: false,
             reads_clock,
@@ -153,6 +156,8 @@ struct Lowering<'a> {
     /// Whether a row with NULL for a NOT NULL column of a sink is dropped instead of stopping the job.
     drop_nulls: bool,
     mode: RuntimeMode,
+    /// For how long state is kept that nothing changes.
+    time_to_live_ms: Option<i64>,
     /// How many rows of each partition the rank needs that is lowered next.
     limit: Option<u64>,
     /// What is lowered next selects the latest row of each key, and all rows are wanted, as versions.

@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     /// Whether rows with NULL for a NOT NULL column of a sink are dropped instead of stopping the job.
     pub(crate) drop_nulls: bool,
     pub(crate) runtime_mode: RuntimeMode,
+    /// For how long state is kept that nothing changes. `None`: for ever.
+    pub(crate) time_to_live: Option<Duration>,
     /// Used only with a directory.
     checkpoints: CheckpointOptions,
     /// Used only if `autoscale` is not `off`.
@@ -37,6 +39,7 @@ impl Default for Settings {
             parallelism: None,
             drop_nulls: false,
             runtime_mode: RuntimeMode::default(),
+            time_to_live: None,
             checkpoints: CheckpointOptions::new(""),
             autoscale: AutoscaleOptions::default(),
             fixed: BTreeSet::new(),
@@ -47,7 +50,7 @@ impl Default for Settings {
 /// Larger groups would take longer than any job.
 const GROUP_EPOCHS_MAX: u64 = 1_000_000;
 
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 29] = [
     "parallelism",
     "stage-parallelism",
     "stage-key-groups",
@@ -68,6 +71,7 @@ const NAMES: [&str; 28] = [
     "restart-attempts",
     "table.exec.sink.not-null-enforcer",
     "execution.runtime-mode",
+    "table.exec.state.ttl",
     "autoscale",
     "autoscale-tasks-min",
     "autoscale-tasks-max",
@@ -163,8 +167,8 @@ impl Settings {
                 })?;
                 self.job.checkpoints = self.job.checkpoints.take().map(|_| self.checkpoints.clone());
             }
-            "table.exec.sink.not-null-enforcer" => {
-                self.drop_nulls = parse_enforcer(value).map_err(of)?;
+            table if table.starts_with("table.") && NAMES.contains(&table) => {
+                self.set_table(table, value).map_err(of)?;
             }
             "execution.runtime-mode" => self.runtime_mode = RuntimeMode::parse(value).map_err(of)?,
             autoscale if autoscale.starts_with("autoscale") && NAMES.contains(&autoscale) => {
@@ -176,6 +180,15 @@ impl Settings {
                 return Err(Error::user(format!("unknown option '{name}'"))
                     .remedy(format!("{help}The options are: {}", NAMES.join(", "))));
             }
+        }
+        Ok(())
+    }
+
+    /// Options that statements are planned with.
+    fn set_table(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "table.exec.sink.not-null-enforcer" => self.drop_nulls = parse_enforcer(value)?,
+            _ => self.time_to_live = Some(parse_duration(value)?).filter(|time| !time.is_zero()),
         }
         Ok(())
     }
@@ -223,6 +236,7 @@ impl Settings {
             self.checkpoints.restart_attempts.to_string(),
             if self.drop_nulls { "DROP".into() } else { "ERROR".into() },
             self.runtime_mode.name().into(),
+            format!("{} ms", self.time_to_live.map_or(0, |time| time.as_millis())),
             autoscale::mode_name(self.job.autoscale.as_ref()).into(),
         ];
         let mut list: Vec<_> = NAMES.iter().map(ToString::to_string).zip(values).collect();

@@ -4,6 +4,7 @@
 //! A chain never waits. It takes one input at a time, and [`Chain::advance`] moves what is on its way until nothing is, or
 //! until its tail has no room: then it goes on from there at the next call.
 
+mod epoch_end;
 mod restore;
 mod sink_tail;
 mod succession;
@@ -14,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use anabranch_dataflow::{JobOptions, Stage};
 use anabranch_model::{Clock, Epoch, Error, EventTime, Marker, Nanos, Result, Stamped, TaskCounters, batch_bytes};
-use anabranch_operators::{Committable, Dropped, Element, Functions, Operator, Output, build_operator};
+use anabranch_operators::{Committable, Element, Functions, Operator, Output, build_operator};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
@@ -123,7 +124,8 @@ impl Chain {
         let mut schema = input;
         let mut links = Vec::with_capacity(stage.operators.len());
         for spec in &stage.operators {
-            let (operator, output) = build_operator(spec, &schema, options, functions)?;
+            let (mut operator, output) = build_operator(spec, &schema, options, functions)?;
+            operator.processing_time(clock.wall_ms())?;
             links.push(Link::new(operator, Arc::clone(&output)));
             schema = output;
         }
@@ -356,6 +358,7 @@ impl Chain {
 
     fn pass_marker(&mut self, marker: Marker) -> Result<Option<ChainSnapshot>> {
         self.count_dropped();
+        self.tell_time()?;
         let operators = if marker.snapshot { self.snapshot_operators()? } else { Vec::new() };
         match &mut self.tail {
             Tail::Exchanges(writers) => writers.iter_mut().try_for_each(|w| w.marker(marker))?,
@@ -367,20 +370,6 @@ impl Chain {
             _ => Vec::new(),
         };
         Ok(marker.snapshot.then_some(ChainSnapshot { operators, prepared }))
-    }
-
-    fn snapshot_operators(&mut self) -> Result<Vec<OperatorSnapshot>> {
-        let mut operators = Vec::new();
-        self.put_off = true;
-        let adds = self.control.adds();
-        for (place, link) in self.links.iter_mut().enumerate() {
-            let shapes = link.operator.state_tables();
-            if !shapes.is_empty() {
-                let tables = shapes.into_iter().zip(link.operator.snapshot(adds)?).collect();
-                operators.push(OperatorSnapshot { place, tables, watermark: link.reached });
-            }
-        }
-        Ok(operators)
     }
 
     /// A checkpoint at the end of `epoch` is complete: the sink makes visible what it prepared up to there.
@@ -401,15 +390,6 @@ impl Chain {
         match &mut self.tail {
             Tail::Sink(tail) => tail.finish(done),
             Tail::Exchanges(_) => Ok(()),
-        }
-    }
-
-    fn count_dropped(&mut self) {
-        for link in &mut self.links {
-            let Dropped { late_rows, rows_without_event_time, rows_with_null } = link.operator.take_dropped();
-            TaskCounters::add(&self.counters.late_rows, late_rows);
-            TaskCounters::add(&self.counters.rows_without_event_time, rows_without_event_time);
-            TaskCounters::add(&self.counters.rows_with_null, rows_with_null);
         }
     }
 

@@ -22,7 +22,7 @@ impl FirstRows {
             let rows = filter_record_batch(&rows, &is_new)?;
             groups.retain(|group| *group >= known);
             let ids = self.intern(&rows, &groups)?;
-            let copies = numbers(rows.columns(), rows.num_columns() - 2)?;
+            let copies = numbers(rows.columns(), self.spec.schema.fields().len())?;
             for (id, copies) in ids.iter().zip(copies.values()) {
                 self.copies[*id] = self.copies_of(*copies);
             }
@@ -50,6 +50,7 @@ impl FirstRows {
         (self.partitions, self.touched) = (Vec::new(), Touched::default());
         (self.groups, self.copies) = (Vec::new(), Vec::new());
         (self.live, self.live_rows, self.partition_bytes) = (0, 0, 0);
+        self.times.iter_mut().for_each(|times| times.keep(&[]));
         self.changes.written();
         Ok(())
     }

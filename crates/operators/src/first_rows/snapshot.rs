@@ -12,13 +12,14 @@ use super::{FirstRows, order};
 use crate::hash_keys;
 use crate::key_hash::canonical;
 use crate::key_table::Other;
-use crate::keyed_state::{Part, check_columns, narrow, number, numbers};
+use crate::keyed_state::{Part, TimeToLive, check_columns, narrow, number, numbers, without_times};
 use crate::operator::{StateChange, StateShape};
 
 /// The table of the rows of partitions.
 pub(crate) fn shape(spec: &RankSpec) -> StateShape {
-    let own = ["$weight", "$snapshot"].map(number);
-    let fields: Vec<Field> = spec.schema.fields().iter().map(|field| field.as_ref().clone()).chain(own).collect();
+    let times = spec.time_to_live_ms.map(|_| TimeToLive::field());
+    let fields = spec.schema.fields().iter().map(|field| field.as_ref().clone()).chain([number("$weight")]);
+    let fields: Vec<Field> = fields.chain(times).chain([number("$snapshot")]).collect();
     StateShape { table: String::new(), schema: Arc::new(Schema::new(fields)), keys: 0..spec.keys, pane: None }
 }
 
@@ -39,22 +40,28 @@ impl FirstRows {
 
     /// Takes rows, as those of a new snapshot.
     pub(super) fn take_rows(&mut self, part: Part) -> Result<RecordBatch> {
-        self.snapshots.number += 1;
+        // A row may have come again after its partition was forgotten: then the one that is gone has a lower number.
+        self.snapshots.number += 1 + i64::from(self.times.is_some());
+        let number = |row: &usize| self.snapshots.number - i64::from(self.times.is_some() && self.copies[*row] == 0);
         let copies = &self.copies;
         let rows = self.changes.take(part, || (0..copies.len()).filter(|row| copies[*row] > 0).collect());
         let groups: Vec<usize> = rows.iter().map(|row| self.groups[*row] as usize).collect();
         let mut columns = self.keys.keys_of(&groups)?;
         columns.extend(self.rows.rows(&rows)?);
-        columns.extend([
-            Arc::new(rows.iter().map(|row| i64::from(copies[*row])).collect::<Int64Array>()) as ArrayRef,
-            Arc::new(Int64Array::from(vec![self.snapshots.number; rows.len()])),
-        ]);
+        columns.push(Arc::new(rows.iter().map(|row| i64::from(copies[*row])).collect::<Int64Array>()) as ArrayRef);
+        columns.extend(self.times.as_ref().map(|times| times.times_of(&groups)));
+        columns.push(Arc::new(rows.iter().map(number).collect::<Int64Array>()));
         Ok(RecordBatch::try_new(self.shape().schema, columns)?)
     }
 
     /// Merges rows of a snapshot.
     pub(super) fn take_up(&mut self, rows: RecordBatch) -> Result<()> {
-        check_columns(&rows.schema(), &self.shape().schema)?;
+        let schema = self.shape().schema;
+        let rows = match &self.times {
+            Some(times) => times.needed(rows, &schema)?,
+            None => without_times(rows, &schema)?,
+        };
+        check_columns(&rows.schema(), &schema)?;
         let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
         self.snapshots.restoring(versions);
         if let Some(disk) = &mut self.disk {
@@ -63,7 +70,7 @@ impl FirstRows {
         self.restores = true;
         let groups = self.groups_of(&rows)?;
         let ids = self.intern(&rows, &groups)?;
-        let copies = numbers(rows.columns(), rows.num_columns() - 2)?;
+        let copies = numbers(rows.columns(), self.spec.schema.fields().len())?;
         for row in self.changes.latest(&ids, versions) {
             self.copies[ids[row]] = self.copies_of(copies.value(row));
         }
@@ -77,6 +84,9 @@ impl FirstRows {
         hash_keys(keys, rows.num_rows(), &mut hashes)?;
         self.keys.intern(keys, &hashes, &mut groups)?;
         self.make_room();
+        if let Some(times) = &mut self.times {
+            times.restore_rows(&groups, rows)?;
+        }
         self.opened(keys, &groups)?;
         Ok(groups)
     }

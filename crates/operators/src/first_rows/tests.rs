@@ -31,6 +31,7 @@ fn operator(limit: u64) -> FirstRows {
         output: vec![0, 2, 1],
         number: Some("number".to_owned()),
         window: Some(1),
+        time_to_live_ms: None,
     };
     let mut options = JobOptions::default();
     options.thresholds.snapshot_changed_rows = 8;
@@ -163,6 +164,7 @@ fn rows_that_stay_need_no_more_memory_than_the_first_ones() {
         output: vec![0, 2, 1],
         number: None,
         window: None,
+        time_to_live_ms: None,
     };
     let (mut rank, mut out) = (FirstRows::new(&spec, &options(None)).expect("an operator"), Output::default());
     for number in 0..5000_i64 {
@@ -191,7 +193,17 @@ fn more_than_the_first_rows_are_cut_when_they_are_read_from_the_disk() {
     let operator = |limit: u64| {
         let order = vec![Ordering { descending: true, nulls_first: true }];
         let (schema, output) = (Arc::clone(&schema), vec![0, 1]);
-        let spec = RankSpec { keys: 1, order, limit, schema, updating: false, output, number: None, window: None };
+        let spec = RankSpec {
+            keys: 1,
+            order,
+            limit,
+            schema,
+            updating: false,
+            output,
+            number: None,
+            window: None,
+            time_to_live_ms: None,
+        };
         FirstRows::new(&spec, &options(Some(1000))).expect("an operator")
     };
     let feed = |rank: &mut FirstRows, numbers: &[i64]| {

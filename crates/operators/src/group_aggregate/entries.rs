@@ -133,6 +133,28 @@ impl Entries {
         Ok(changed.collect())
     }
 
+    /// All values of these groups, which are marked, are in the next snapshot.
+    pub(super) fn renew(&mut self, groups: &[bool]) -> Result<()> {
+        self.of_groups(groups)?.into_iter().for_each(|id| self.changes.add(id));
+        Ok(())
+    }
+
+    /// Removes the values of these groups, which are marked. Returns their ids with their weights before.
+    pub(super) fn forget(&mut self, groups: &[bool]) -> Result<Vec<(usize, i64)>> {
+        let forgotten = self.of_groups(groups)?.into_iter().map(|id| {
+            self.changes.add(id);
+            self.live -= usize::from(self.weights[id] > 0);
+            (id, std::mem::take(&mut self.weights[id]))
+        });
+        Ok(forgotten.collect())
+    }
+
+    fn of_groups(&self, groups: &[bool]) -> Result<Vec<usize>> {
+        let ids: Vec<usize> = (0..self.weights.len()).filter(|id| self.weights[*id] != 0).collect();
+        let (of, ..) = self.of(&ids)?;
+        Ok(ids.into_iter().zip(of).filter(|(_, group)| groups[*group]).map(|(id, _)| id).collect())
+    }
+
     /// Whether so many values do not occur any more that they should be removed.
     pub(super) fn is_sparse(&self) -> bool {
         self.weights.len() > 2 * self.live + SPARSE_MIN

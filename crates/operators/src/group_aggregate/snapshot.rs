@@ -13,7 +13,7 @@ use arrow::datatypes::{Field, Int64Type, Schema};
 
 use super::{GroupAggregate, Groups};
 use crate::hash_keys;
-use crate::keyed_state::{Part, check_columns, number, numbers};
+use crate::keyed_state::{Part, TimeToLive, check_columns, number, numbers, without_times};
 use crate::operator::{StateChange, StateShape};
 
 impl Groups {
@@ -29,6 +29,7 @@ impl Groups {
         for call in &self.calls {
             columns.extend(call.accumulator.state(groups)?);
         }
+        columns.extend(self.times.as_ref().map(|times| times.times_of(groups)));
         Ok(columns)
     }
 }
@@ -39,7 +40,8 @@ impl GroupAggregate {
         let Groups { calls, key_types, .. } = &self.groups;
         let keys: Range<usize> = 0..key_types.len();
         let shape = |table: String, of: Vec<Field>| {
-            let fields = self.groups.key_fields().into_iter().chain(of).chain([number("$snapshot")]);
+            let times = self.groups.times.is_some().then(TimeToLive::field);
+            let fields = self.groups.key_fields().into_iter().chain(of).chain(times).chain([number("$snapshot")]);
             let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
             StateShape { table, schema, keys: keys.clone(), pane: None }
         };
@@ -66,15 +68,17 @@ impl GroupAggregate {
     pub(super) fn take_rows(&mut self, part: Part) -> Result<Vec<RecordBatch>> {
         self.snapshots.number += 1;
         let shapes = self.shapes();
+        self.groups.renew_values()?;
         let Groups { rows, changes, .. } = &mut self.groups;
         let ids = changes.take(part, || (0..rows.len()).filter(|group| rows[*group] > 0).collect());
         let mut tables = vec![self.groups.rows_of(&ids)?];
-        let (keys, calls) = (&self.groups.keys, &mut self.groups.calls);
+        let Groups { keys, calls, times, .. } = &mut self.groups;
         for entries in calls.iter_mut().filter_map(|call| call.accumulator.entries()) {
             let ids = entries.take(part);
             let (of, values, weights) = entries.of(&ids)?;
             let mut columns = keys.keys_of(&of)?;
             columns.extend([values, Arc::new(weights) as ArrayRef]);
+            columns.extend(times.as_ref().map(|times| times.times_of(&of)));
             tables.push(columns);
         }
         let number = self.snapshots.number;
@@ -90,6 +94,10 @@ impl GroupAggregate {
     pub(super) fn take_up(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         let shapes = self.shapes();
         let shape = shapes.get(table).ok_or_else(|| Error::internal(format!("an aggregate has no table {table}")))?;
+        let rows = match &self.groups.times {
+            Some(times) => times.needed(rows, &shape.schema)?,
+            None => without_times(rows, &shape.schema)?,
+        };
         check_columns(&rows.schema(), &shape.schema)?;
         let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
         self.snapshots.restoring(versions);
@@ -121,6 +129,9 @@ impl Groups {
         rows: &RecordBatch,
         versions: Option<&Int64Array>,
     ) -> Result<()> {
+        if let Some(times) = &mut self.times {
+            times.restore_rows(ids, rows)?;
+        }
         let columns = &rows.columns()[self.key_types.len()..rows.num_columns() - 1];
         let Some(place) = table.checked_sub(1) else { return self.restore(ids, columns, versions) };
         let calls = self.calls.iter_mut().filter(|call| call.accumulator.value_type().is_some());

@@ -1,5 +1,7 @@
 //! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and restored operators.
 
+mod time_to_live;
+
 use std::collections::BTreeMap;
 
 use anabranch_dataflow::{AggregateSpec, Expr, Literal, NamedExpr, weight_field};
@@ -79,6 +81,7 @@ fn spec(weighted: bool) -> GroupAggregateSpec {
         ],
         weight: weighted.then_some(4),
         input_schema: input(weighted),
+        time_to_live_ms: None,
     }
 }
 

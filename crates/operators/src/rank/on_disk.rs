@@ -35,6 +35,7 @@ impl Rank {
         self.keys = KeyTable::by_id(types.collect())?;
         self.rows.clear();
         (self.sizes, self.live, self.bytes) = (Vec::new(), 0, 0);
+        self.times.iter_mut().for_each(|times| times.keep(&[]));
         self.note_for_disk();
         Ok(())
     }

@@ -6,7 +6,7 @@ use anabranch_model::Result;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 
 use super::{Rank, RowOf};
-use crate::keyed_state::{Part, check_columns, narrow, numbers};
+use crate::keyed_state::{Part, check_columns, narrow, numbers, without_times};
 use crate::operator::{StateChange, StateShape};
 use crate::{first_rows, hash_keys};
 
@@ -38,16 +38,20 @@ impl Rank {
         };
         let groups: Vec<usize> = rows.iter().map(|((group, _), _)| *group as usize).collect();
         let mut columns = self.columns(&groups, rows.iter().map(|((_, row), _)| &**row))?;
-        columns.extend([
-            Arc::new(rows.iter().map(|(_, copies)| *copies).collect::<Int64Array>()) as ArrayRef,
-            Arc::new(Int64Array::from(vec![self.snapshots.number; rows.len()])),
-        ]);
+        columns.push(Arc::new(rows.iter().map(|(_, copies)| *copies).collect::<Int64Array>()) as ArrayRef);
+        columns.extend(self.times.as_ref().map(|times| times.times_of(&groups)));
+        columns.push(Arc::new(Int64Array::from(vec![self.snapshots.number; rows.len()])));
         Ok(RecordBatch::try_new(self.shape().schema, columns)?)
     }
 
     /// Merges rows of a snapshot.
     pub(super) fn take_up(&mut self, rows: RecordBatch) -> Result<()> {
-        check_columns(&rows.schema(), &self.shape().schema)?;
+        let schema = self.shape().schema;
+        let rows = match &self.times {
+            Some(times) => times.needed(rows, &schema)?,
+            None => without_times(rows, &schema)?,
+        };
+        check_columns(&rows.schema(), &schema)?;
         let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
         self.snapshots.restoring(versions);
         if let Some(disk) = &mut self.disk {
@@ -71,6 +75,9 @@ impl Rank {
         hash_keys(keys, rows.num_rows(), &mut hashes)?;
         self.keys.intern(keys, &hashes, &mut ids)?;
         self.make_room();
+        if let Some(times) = &mut self.times {
+            times.restore_rows(&ids, rows)?;
+        }
         let encoded = self.converter.convert_columns(values)?;
         let row = |(row, id): (usize, usize)| Ok((narrow(id)?, encoded.row(row).data().into()));
         Ok((ids.into_iter().enumerate().map(row).collect::<Result<_>>()?, numbers(own, 0)?))

@@ -1,5 +1,7 @@
 //! First rows against those of all rows so far, sorted anew: with rows that stay or are taken back, snapshots, and restored operators.
 
+mod time_to_live;
+
 use anabranch_dataflow::{OperatorSpec, Ordering, WEIGHT, weight_field};
 use anabranch_model::Rng;
 use arrow::array::StringViewArray;
@@ -48,6 +50,7 @@ fn spec(way: Way) -> RankSpec {
         output: vec![0, 2, 1],
         number: way.numbered.then(|| "number".to_owned()),
         window: None,
+        time_to_live_ms: None,
     }
 }
 

@@ -65,7 +65,8 @@ impl Pending {
 
     /// Whether a row was there before the batch, which takes it back.
     fn leaves(&self, row: usize, own: &Side) -> bool {
-        self.weights[row] < 0 && own.weights[self.ids[row]] > self.weights[row]
+        let id = self.ids[row];
+        self.weights[row] < 0 && own.weights[id] > self.weights[row] && !own.orphans.contains(&id)
     }
 
     /// Rows that are taken back, and that appear besides their pairs.
@@ -206,10 +207,7 @@ impl StreamJoin {
         let other = self.sides(of).1;
         let (mut rows, mut changed) = (Vec::new(), Vec::new());
         for (row, Met { added, appears }) in met {
-            if added != 0 {
-                other.matches[row] += added;
-                other.changes.add(row);
-            }
+            other.add_matches(row, added);
             let appears_now = other.role.shows(other.matches[row]);
             if appears != appears_now {
                 rows.push(row);

@@ -1,13 +1,15 @@
 //! What one side of a join has: its rows with their weights and the numbers of their matches.
 
+use std::collections::BTreeSet;
+
 use anabranch_dataflow::StreamSideSpec;
 use anabranch_model::{Error, EventTime, Result};
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Int64Type};
 
 use super::expiry::Expiry;
 use super::kept::Kept;
-use crate::keyed_state::{Changes, Part, narrow};
+use crate::keyed_state::{Changes, Part, TimeToLive, narrow};
 
 /// The end of a list.
 const END: u32 = u32::MAX;
@@ -55,6 +57,8 @@ pub(super) struct Own<'a> {
     pub(super) numbers: Option<&'a Int64Array>,
     pub(super) weights: &'a Int64Array,
     pub(super) matches: &'a Int64Array,
+    /// If rows do not live for ever.
+    pub(super) times: Option<&'a TimestampMillisecondArray>,
 }
 
 fn narrowed(keys: &[usize]) -> Result<Vec<u32>> {
@@ -79,6 +83,10 @@ pub(super) struct Side {
     pub(super) live: usize,
     /// Until when rows are needed.
     pub(super) expiry: Option<Expiry>,
+    /// When rows came last, if they do not live for ever.
+    pub(super) times: Option<TimeToLive>,
+    /// Rows of the last batch that take back what is forgotten.
+    pub(super) orphans: BTreeSet<usize>,
     pub(super) changes: Changes,
     hashes: Vec<u64>,
 }
@@ -100,6 +108,8 @@ impl Side {
             heads: Vec::new(),
             live: 0,
             expiry: spec.expiry.map(Expiry::new),
+            times: spec.time_to_live_ms.map(TimeToLive::new),
+            orphans: BTreeSet::new(),
             changes: Changes::default(),
             hashes: Vec::new(),
         })
@@ -135,8 +145,14 @@ impl Side {
         let ids = self.rows.add(narrowed(keys)?, &columns[key_columns..], &mut self.hashes)?;
         self.link(keys, &ids)?;
         self.note_ends(&ids, columns)?;
+        self.orphans.clear();
         for (id, weight) in ids.iter().zip(weights) {
             self.set_weight(*id, self.weights[*id] + weight);
+            if self.weights[*id] < 0 && self.times.is_some() {
+                self.set_weight(*id, 0);
+                self.orphans.insert(*id);
+            }
+            self.times.iter_mut().for_each(|times| _ = times.write(*id));
             self.changes.add(*id);
         }
         Ok(ids)
@@ -171,6 +187,24 @@ impl Side {
             self.set_weight(row, 0);
         }
         appear
+    }
+
+    /// Forgets rows whose time to live is over. What they are in appears as before.
+    pub(super) fn forget(&mut self) {
+        let Some(times) = &self.times else { return };
+        for row in times.over((0..self.weights.len()).filter(|row| self.weights[*row] != 0)) {
+            self.matches.get_mut(row).into_iter().for_each(|matches| *matches = 0);
+            self.set_weight(row, 0);
+        }
+    }
+
+    /// A row has so many matches more.
+    pub(super) fn add_matches(&mut self, row: usize, added: i64) {
+        if added != 0 {
+            self.matches[row] += added;
+            self.changes.add(row);
+            self.times.iter_mut().for_each(|times| _ = times.write(row));
+        }
     }
 
     /// Rows with these ids have come. Those that are new come first in the list of their key.
@@ -243,6 +277,7 @@ impl Side {
         self.weights = kept.iter().map(|row| self.weights[*row]).collect();
         self.matches = kept.iter().filter_map(|row| self.matches.get(*row).copied()).collect();
         self.changes.renumber(|row| kept.binary_search(&row).ok());
+        self.times.iter_mut().for_each(|times| times.keep(kept));
         if let Some(expiry) = &mut self.expiry {
             let ends: Vec<i64> = kept.iter().map(|row| expiry.end(*row)).collect();
             expiry.clear();
@@ -271,7 +306,7 @@ impl Side {
         &mut self,
         (keys, key_count): (&[usize], usize),
         (columns, key_columns): (&[ArrayRef], usize),
-        Own { numbers, weights, matches }: Own<'_>,
+        Own { numbers, weights, matches, times }: Own<'_>,
         versions: Option<&Int64Array>,
     ) -> Result<()> {
         self.make_room(key_count);
@@ -286,6 +321,9 @@ impl Side {
         for row in latest {
             let id = ids[row];
             self.set_weight(id, weights.value(row));
+            if let (Some(own), Some(times)) = (&mut self.times, times) {
+                own.restore(id, times.value(row));
+            }
             if self.role.counts() {
                 self.matches[id] = matches.value(row);
             }
@@ -297,7 +335,9 @@ impl Side {
         let numbers = self.weights.capacity() + self.matches.capacity();
         let links = self.next.capacity() + self.heads.capacity();
         let ends = self.expiry.as_ref().map_or(0, Expiry::size_bytes);
+        let times = self.times.as_ref().map_or(0, TimeToLive::size_bytes);
         self.rows.size_bytes()
+            + times
             + numbers * size_of::<i64>()
             + links * size_of::<u32>()
             + self.changes.size_bytes()

@@ -3,25 +3,28 @@
 use std::sync::Arc;
 
 use anabranch_model::{Error, EventTime, Result};
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, TimestampMillisecondType};
 
 use super::expiry::Expiry;
 use super::kept::numbers_of_content;
 use super::side::{Own, Side};
 use super::{Of, StreamJoin};
 use crate::hash_keys;
-use crate::keyed_state::{Part, check_columns, number, numbers};
+use crate::keyed_state::{Part, TimeToLive, check_columns, number, numbers, without_times};
 use crate::operator::{StateChange, StateShape};
+
+/// Column of the numbers of rows.
+const ROW: &str = "$row";
 
 impl StreamJoin {
     pub(super) fn shapes(&self) -> Vec<StateShape> {
         let fields = self.joined_schema.fields();
         let shape = |table: &str, fields: &[Arc<Field>], side: &Side| {
-            let numbers =
-                side.rows.is_numbered().then_some("$row").into_iter().chain(["$weight", "$matches", "$snapshot"]);
+            let numbers = side.rows.is_numbered().then_some(ROW).into_iter().chain(["$weight", "$matches"]);
+            let numbers = numbers.map(number).chain(side.times.as_ref().map(|_| TimeToLive::field()));
             let fields = fields.iter().map(|field| field.as_ref().clone());
-            let fields: Vec<Field> = fields.chain(numbers.map(number)).collect();
+            let fields: Vec<Field> = fields.chain(numbers).chain([number("$snapshot")]).collect();
             let (schema, keys) = (Arc::new(Schema::new(fields)), 0..self.key_types.len());
             // A run on the disk has rows of any time.
             let pane = side.expiry.as_ref().filter(|_| self.disk.is_none()).map(Expiry::time_column);
@@ -61,8 +64,9 @@ impl StreamJoin {
             columns.extend([
                 Arc::new(ids.iter().map(|id| side.weights[*id]).collect::<Int64Array>()) as ArrayRef,
                 Arc::new(ids.iter().map(matches).collect::<Int64Array>()),
-                Arc::new(Int64Array::from(vec![number; ids.len()])),
             ]);
+            columns.extend(side.times.as_ref().map(|times| times.times_of(&ids)));
+            columns.push(Arc::new(Int64Array::from(vec![number; ids.len()])));
             tables.push(RecordBatch::try_new(shape.schema, columns)?);
         }
         Ok(tables)
@@ -72,7 +76,12 @@ impl StreamJoin {
     pub(super) fn take_up(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         let shapes = self.shapes();
         let shape = shapes.get(table).ok_or_else(|| Error::internal(format!("a join has no table {table}")))?;
-        let rows = self.with_numbers(rows, shape.schema.fields().len())?;
+        let side = if table == 0 { &self.left } else { &self.right };
+        let rows = with_numbers(rows, side, self.key_types.len())?;
+        let rows = match &side.times {
+            Some(times) => times.needed(rows, &shape.schema)?,
+            None => without_times(rows, &shape.schema)?,
+        };
         check_columns(&rows.schema(), &shape.schema)?;
         let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
         self.snapshots.restoring(versions);
@@ -86,19 +95,6 @@ impl StreamJoin {
         let keys = self.keys_of(&rows)?;
         self.take_rows_in(table, &keys, &rows, Some(versions))?;
         self.keep_to_size()
-    }
-
-    /// Rows of state of so many columns; those of an earlier version lack the number of the row.
-    fn with_numbers(&self, rows: RecordBatch, columns: usize) -> Result<RecordBatch> {
-        if rows.num_columns() + 1 != columns {
-            return Ok(rows);
-        }
-        let at = columns - 4;
-        let (mut fields, mut values) = (rows.schema().fields().to_vec(), rows.columns().to_vec());
-        let numbers = numbers_of_content(self.key_types.len(), &values[..at], rows.num_rows())?;
-        fields.insert(at, Arc::new(number("$row")));
-        values.insert(at, Arc::new(numbers));
-        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), values)?)
     }
 
     /// The ids of the keys of rows of state.
@@ -126,10 +122,25 @@ impl StreamJoin {
             numbers: side.rows.is_numbered().then(|| numbers(own, 0)).transpose()?,
             weights: numbers(own, after)?,
             matches: numbers(own, after + 1)?,
+            times: own.get(after + 2).and_then(|times| times.as_primitive_opt::<TimestampMillisecondType>()),
         };
         other.make_room(count);
         side.restore((keys, count), (values, key_columns), own, versions)
     }
+}
+
+/// Rows of state of a side; those of an earlier version lack the number of the row.
+fn with_numbers(rows: RecordBatch, side: &Side, keys: usize) -> Result<RecordBatch> {
+    let at = side.types.len();
+    let has_number = rows.schema_ref().fields().get(at).is_some_and(|field| field.name() == ROW);
+    if has_number || !side.rows.is_numbered() {
+        return Ok(rows);
+    }
+    let (mut fields, mut values) = (rows.schema().fields().to_vec(), rows.columns().to_vec());
+    let numbers = numbers_of_content(keys, &values[..at], rows.num_rows())?;
+    fields.insert(at, Arc::new(number(ROW)));
+    values.insert(at, Arc::new(numbers));
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), values)?)
 }
 
 /// Types of the columns of a table, and whether they may be NULL.

@@ -35,7 +35,10 @@ impl StreamJoin {
         };
         let StreamJoin { keys, left, right, snapshots, watermark, disk, versions, .. } = *former;
         (self.keys, self.snapshots, self.watermark, self.disk) = (keys, snapshots.succeed(), watermark, disk);
-        let (left, right): (Side, Side) = (left, right);
+        let (mut left, mut right): (Side, Side) = (left, right);
+        for (own, former) in [(&mut self.left, &mut left), (&mut self.right, &mut right)] {
+            former.times = own.times.take().map(|own| own.follow(former.times.take()));
+        }
         (self.left, self.right, self.versions) = (left, right, versions);
         Ok(())
     }

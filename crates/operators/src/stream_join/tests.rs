@@ -1,6 +1,7 @@
 //! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and restored operators.
 
 mod expiry;
+mod time_to_live;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -43,7 +44,12 @@ fn fields() -> Vec<Field> {
 }
 
 fn spec(way: Way) -> StreamJoinSpec {
-    let side = |updating| StreamSideSpec { schema: Arc::new(Schema::new(fields())), updating, expiry: None };
+    let side = |updating| StreamSideSpec {
+        schema: Arc::new(Schema::new(fields())),
+        updating,
+        expiry: None,
+        time_to_live_ms: None,
+    };
     let column = |index| Box::new(Expr::Column(index));
     // The left number is less than the right one.
     let filter = Expr::Binary { op: BinaryOp::Lt, left: column(2), right: column(5) };

@@ -53,6 +53,7 @@ impl Lowering<'_> {
             aggregates: grouping.aggregates.clone(),
             weight: stream.weight,
             input_schema: stream.physical_schema(),
+            time_to_live_ms: self.time_to_live_ms,
         };
         let weight = spec.is_updating().then(|| spec.keys.len() + spec.aggregates.len());
         stream.operators.push(OperatorSpec::GroupAggregate(spec));

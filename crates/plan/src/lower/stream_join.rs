@@ -86,6 +86,7 @@ impl Lowering<'_> {
             schema: Schema::new(side.fields.clone()).into(),
             updating: side.stream.weight.is_some(),
             expiry: None,
+            time_to_live_ms: None,
         };
         let mut spec = StreamJoinSpec {
             kind,
@@ -100,6 +101,9 @@ impl Lowering<'_> {
         };
         let keys: Vec<(&Logical, &Logical)> = left_keys.into_iter().zip(right_keys).collect();
         let mut times = bound(&mut spec, join, &keys, [(&left_side, &indexes[0]), (&right_side, &indexes[1])]);
+        if spec.left.expiry.is_none() && spec.right.expiry.is_none() {
+            (spec.left.time_to_live_ms, spec.right.time_to_live_ms) = (self.time_to_live_ms, self.time_to_live_ms);
+        }
         let marks = join.schema.fields().iter().map(|field| field.metadata().contains_key(EVENT_TIME));
         let marked: Vec<bool> = marks.collect();
         let late = times.iter().filter(|(column, _)| needed.contains(column) && marked[**column]);

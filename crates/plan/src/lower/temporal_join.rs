@@ -64,6 +64,7 @@ impl Lowering<'_> {
             schema: Schema::new(side.fields.clone()).into(),
             updating: side.stream.weight.is_some(),
             expiry,
+            time_to_live_ms: None,
         };
         let spec = StreamJoinSpec {
             kind: if join.outer { StreamJoinKind::Left } else { StreamJoinKind::Inner },

@@ -299,3 +299,45 @@ fn work_that_was_put_off_is_done_in_pauses_before_the_sink_flushes_once() {
     chain.pause().expect("paused");
     assert_eq!((pieces, flushed.load(Relaxed)), (6, 1));
 }
+
+/// Notes the times that it is told.
+struct Clocked(Arc<Mutex<Vec<i64>>>);
+
+impl Operator for Clocked {
+    fn batch(&mut self, _: RecordBatch, _: &mut Output) -> Result<()> {
+        Ok(())
+    }
+
+    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
+        self.0.lock().expect("lock").push(wall_ms);
+        Ok(())
+    }
+}
+
+#[test]
+fn operators_are_told_the_time_at_the_end_of_each_epoch() {
+    let (clock, told) = (Arc::new(ManualClock::default()), Arc::<Mutex<Vec<i64>>>::default());
+    let control = control();
+    let sink = Written { batches: Arc::default(), control: Arc::clone(&control) };
+    let mut chain = Chain {
+        links: vec![Link::new(Box::new(Clocked(Arc::clone(&told))), rows().schema())],
+        leaving: VecDeque::new(),
+        agenda: Agenda::Nothing,
+        tail: Tail::Sink(SinkTail::new(Box::new(sink), false)),
+        left: EventTime::MIN,
+        idle: false,
+        may_be_behind: false,
+        put_off: false,
+        counters: Arc::default(),
+        control,
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+    };
+    for epoch in 1..=2 {
+        clock.step_wall(500);
+        let marker = Marker { epoch: Epoch(epoch), version: PlanVersion(0), snapshot: false, kind: MarkerKind::Cut };
+        chain.marker(marker).expect("taken");
+        while !matches!(chain.advance().expect("no failure"), Progress::Marked(..)) {}
+    }
+    let told = told.lock().expect("lock");
+    assert_eq!(told[1] - told[0], 500);
+}

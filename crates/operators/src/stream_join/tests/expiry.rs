@@ -30,6 +30,7 @@ fn spec(way: Way) -> StreamJoinSpec {
         schema: Arc::new(Schema::new(fields.clone())),
         updating: false,
         expiry: Some(ExpirySpec { time: 1, after_ms }),
+        time_to_live_ms: None,
     };
     let column = |index| Box::new(Expr::Column(index));
     let shifted = |ms: i64| {

@@ -1,0 +1,201 @@
+//! The time to live of state: keys that nothing changes for long are forgotten.
+//!
+//! The time of a key is noted in steps, and all rows of the state of a key have the same one: when a key is changed for the first time in
+//! a step, all of its rows are written anew. So they end together, in memory and in files that are only merged later, and an operator never
+//! finds a part of a key. Time is the processing time at the ends of epochs: an operator reads no clock.
+
+use std::sync::Arc;
+
+use anabranch_model::{Error, Result};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, TimestampMillisecondArray};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit, TimestampMillisecondType};
+
+use super::FirstTime;
+
+/// Column of the times of rows of state.
+const WRITTEN: &str = "$written";
+
+/// The time to live is divided into so many steps. A key lives for two of them longer, at most.
+const STEPS: i64 = 8;
+
+/// When keys were changed last, by their ids.
+pub(crate) struct TimeToLive {
+    ms: i64,
+    /// The processing time, in milliseconds. It never goes back.
+    now: i64,
+    /// The step in which keys were forgotten last.
+    swept: i64,
+    /// 0: never.
+    written: Vec<i64>,
+}
+
+impl TimeToLive {
+    /// For keys that live so many milliseconds.
+    pub(crate) fn new(ms: i64) -> TimeToLive {
+        TimeToLive { ms: ms.max(1), now: 0, swept: i64::MIN, written: Vec::new() }
+    }
+
+    /// The column of times that rows of state have, before the number of their snapshot.
+    pub(crate) fn field() -> Field {
+        Field::new(WRITTEN, DataType::Timestamp(TimeUnit::Millisecond, None), false)
+    }
+
+    fn step_ms(&self) -> i64 {
+        (self.ms / STEPS).max(1)
+    }
+
+    /// Processing time goes on. Returns whether it is time to forget keys.
+    pub(crate) fn advance(&mut self, wall_ms: i64) -> bool {
+        self.now = self.now.max(wall_ms);
+        let step = self.now / self.step_ms();
+        std::mem::replace(&mut self.swept, step) != step
+    }
+
+    /// The time of what is changed now. Until the next epoch ends, time may go on by almost a step.
+    pub(crate) fn current(&self) -> i64 {
+        (self.now / self.step_ms() + 2).saturating_mul(self.step_ms())
+    }
+
+    /// A key is changed. Returns whether its other rows have an earlier time.
+    pub(crate) fn write(&mut self, key: usize) -> bool {
+        let current = self.current();
+        if self.written.len() <= key {
+            self.written.resize(key + 1, 0);
+        }
+        let before = std::mem::replace(&mut self.written[key], current);
+        before != 0 && before != current
+    }
+
+    /// The first time whose rows are needed.
+    fn first_needed(&self) -> i64 {
+        self.now.saturating_sub(self.ms).saturating_add(1)
+    }
+
+    /// Whether the time of rows that were written then is over.
+    pub(crate) fn is_over(&self, written: i64) -> bool {
+        written < self.first_needed()
+    }
+
+    /// The keys, of those given, whose time is over.
+    pub(crate) fn over(&self, keys: impl Iterator<Item = usize>) -> Vec<usize> {
+        keys.filter(|key| self.written.get(*key).is_some_and(|written| self.is_over(*written))).collect()
+    }
+
+    /// Which rows of files with these columns are not needed.
+    pub(crate) fn first_time(&self, schema: &SchemaRef) -> Result<FirstTime> {
+        Ok(FirstTime { column: column_of(schema)?, ms: self.first_needed() })
+    }
+
+    /// The times of rows of these keys.
+    pub(crate) fn times_of(&self, keys: &[usize]) -> ArrayRef {
+        let written = |key: &usize| self.written.get(*key).copied().unwrap_or(0);
+        Arc::new(keys.iter().map(|key| Some(written(key))).collect::<TimestampMillisecondArray>())
+    }
+
+    /// Rows of state without those whose time is over. Rows from before there was a time to live begin to live now.
+    pub(crate) fn needed(&self, rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+        let column = column_of(schema)?;
+        if rows.num_columns() + 1 == schema.fields().len() {
+            let mut columns = rows.columns().to_vec();
+            columns.insert(column, Arc::new(TimestampMillisecondArray::from(vec![self.current(); rows.num_rows()])));
+            return with_columns(schema, columns);
+        }
+        let (times, first) = (times(&rows, column)?, self.first_needed());
+        if times.values().iter().all(|time| *time >= first) {
+            return Ok(rows);
+        }
+        let needed: BooleanArray = times.values().iter().map(|time| Some(*time >= first)).collect();
+        Ok(filter_record_batch(&rows, &needed)?)
+    }
+
+    /// A key has a row of state with this time.
+    pub(crate) fn restore(&mut self, key: usize, time: i64) {
+        if self.written.len() <= key {
+            self.written.resize(key + 1, 0);
+        }
+        self.written[key] = self.written[key].max(time);
+        // The clock may have been ahead on another machine.
+        self.now = self.now.max(time.saturating_sub(2 * self.step_ms()));
+    }
+
+    /// Keys have rows of state with these times.
+    pub(crate) fn restore_rows(&mut self, keys: &[usize], rows: &RecordBatch) -> Result<()> {
+        let times = times(rows, column_of(rows.schema_ref())?)?;
+        keys.iter().zip(times.values()).for_each(|(key, time)| self.restore(*key, *time));
+        Ok(())
+    }
+
+    /// Keeps these keys only; the first of them becomes key 0.
+    pub(crate) fn keep(&mut self, keys: &[usize]) {
+        self.written = keys.iter().map(|key| self.written.get(*key).copied().unwrap_or(0)).collect();
+    }
+
+    /// The time to live of another plan version.
+    pub(crate) fn follow(self, former: Option<TimeToLive>) -> TimeToLive {
+        let TimeToLive { now, written, .. } = former.unwrap_or_else(|| TimeToLive::new(self.ms));
+        TimeToLive { ms: self.ms, now, swept: i64::MIN, written }
+    }
+
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.written.capacity() * size_of::<i64>()
+    }
+}
+
+fn column_of(schema: &SchemaRef) -> Result<usize> {
+    let column = schema.fields().iter().rposition(|field| field.name() == WRITTEN);
+    column.ok_or_else(|| Error::internal("rows of a state without their times"))
+}
+
+fn times(rows: &RecordBatch, column: usize) -> Result<&TimestampMillisecondArray> {
+    let times = rows.column(column).as_primitive_opt::<TimestampMillisecondType>();
+    times.ok_or_else(|| Error::internal("the times of a state are no timestamps"))
+}
+
+/// Rows of state that lack a column, or have one too much, have the others in the same order.
+fn with_columns(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+}
+
+/// Rows of state without the times that they had when there was a time to live.
+pub(crate) fn without_times(rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    match column_of(rows.schema_ref()) {
+        Ok(column) if rows.num_columns() == schema.fields().len() + 1 => {
+            let kept: Vec<usize> = (0..rows.num_columns()).filter(|other| *other != column).collect();
+            Ok(rows.project(&kept)?)
+        }
+        _ => Ok(rows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_live_as_long_as_they_are_changed_and_a_quarter_longer_at_most() {
+        let mut times = TimeToLive::new(800);
+        assert!(times.advance(10_000) && !times.advance(10_050), "a step has 100 ms");
+        assert!(!times.write(0), "it has no other rows");
+        assert!(!times.write(0), "they were written in this step");
+        times.advance(10_799);
+        assert_eq!(times.over(0..1), Vec::<usize>::new());
+        assert!(times.write(0), "they are written anew");
+        times.advance(11_598);
+        assert_eq!(times.over(0..1), Vec::<usize>::new());
+        times.advance(11_799);
+        assert_eq!(times.over(0..1), vec![0]);
+        times.advance(0);
+        assert_eq!(times.over(0..1), vec![0], "time does not go back");
+    }
+
+    #[test]
+    fn what_is_restored_goes_on_living() {
+        let mut times = TimeToLive::new(800);
+        times.advance(10_000);
+        times.restore(3, 10_700);
+        assert_eq!(times.over(0..4), vec![0, 1, 2]);
+        times.advance(11_501);
+        assert_eq!(times.over([3].into_iter()), vec![3]);
+    }
+}
