@@ -36,6 +36,9 @@ pub struct GroupAggregateSpec {
     /// For how many milliseconds a group is kept that no row changes. `None`: for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_live_ms: Option<i64>,
+    /// Until the end of an epoch, so many rows are gathered before their groups are changed. `None`: each batch is taken as it comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mini_batch_rows: Option<u64>,
 }
 
 impl GroupAggregateSpec {
@@ -65,6 +68,7 @@ impl fmt::Display for GroupAggregateSpec {
         }
         f.write_str("]")?;
         self.weight.map_or(Ok(()), |weight| write!(f, ", weight #{weight}"))?;
-        crate::spec::time_to_live(f, "groups", self.time_to_live_ms)
+        crate::spec::time_to_live(f, "groups", self.time_to_live_ms)?;
+        self.mini_batch_rows.map_or(Ok(()), |rows| write!(f, ", in batches of {rows} rows"))
     }
 }

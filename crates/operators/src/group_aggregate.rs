@@ -12,6 +12,7 @@ mod count;
 mod distinct;
 pub(crate) mod entries;
 pub(crate) mod extreme;
+mod gathered;
 mod list;
 mod moments;
 mod on_disk;
@@ -36,10 +37,11 @@ use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 
 use self::accumulator::Call;
 use self::entries::Entries;
+use self::gathered::Gathered;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, is_full};
-use crate::operator::{StateChange, StateShape};
+use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
 
 pub(crate) use succession::goes_on;
@@ -52,6 +54,7 @@ pub(crate) struct GroupAggregate {
     weight: Option<usize>,
     groups: Groups,
     snapshots: Snapshots,
+    gathered: Gathered,
     bytes_max: usize,
     /// Where groups are that do not fit into memory.
     disk: Option<OnDisk>,
@@ -123,6 +126,7 @@ impl GroupAggregate {
             weight: spec.weight,
             groups,
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
+            gathered: Gathered::new(spec.mini_batch_rows),
             bytes_max: options.state_bytes,
             disk: None,
             scratch: Scratch::default(),
@@ -191,8 +195,8 @@ impl GroupAggregate {
             }
         }
         match self.is_updating {
-            true => out.batch(self.changed(&keys, before.as_deref())?),
-            false => out.batch(self.new_groups(&keys)?),
+            true => emit(&self.changed(&keys, before.as_deref())?, out),
+            false => emit(&self.new_groups(&keys)?, out),
         }
         self.remove_dead()?;
         self.keep_to_size()
@@ -279,12 +283,17 @@ impl Groups {
 
 impl Operator for GroupAggregate {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        self.groups.restored();
-        if let Some(disk) = &mut self.disk {
-            disk.restored()?;
+        match self.gathered.add(batch)? {
+            Some(batch) => self.take_in(&batch, out),
+            None => Ok(()),
         }
-        self.add(&batch, out)?;
-        self.disk.as_mut().map_or(Ok(()), OnDisk::work)
+    }
+
+    fn flush(&mut self, out: &mut Output) -> Result<()> {
+        match self.gathered.take()? {
+            Some(batch) => self.take_in(&batch, out),
+            None => Ok(()),
+        }
     }
 
     fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
@@ -321,6 +330,15 @@ impl Operator for GroupAggregate {
 }
 
 impl GroupAggregate {
+    fn take_in(&mut self, batch: &RecordBatch, out: &mut Output) -> Result<()> {
+        self.groups.restored();
+        if let Some(disk) = &mut self.disk {
+            disk.restored()?;
+        }
+        self.add(batch, out)?;
+        self.disk.as_mut().map_or(Ok(()), OnDisk::work)
+    }
+
     /// Gives back the memory of groups and values that do not exist any more, once they are most.
     fn remove_dead(&mut self) -> Result<()> {
         if self.groups.is_sparse() {
@@ -367,6 +385,13 @@ impl GroupAggregate {
         let columns = keys.iter().map(|key| Ok(take(key, &new, None)?)).collect::<Result<_>>()?;
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(new.len()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+}
+
+/// Emits rows in pieces, of which there may be many if batches were gathered.
+fn emit(rows: &RecordBatch, out: &mut Output) {
+    for first in (0..rows.num_rows()).step_by(RESULT_ROWS) {
+        out.batch(rows.slice(first, RESULT_ROWS.min(rows.num_rows() - first)));
     }
 }
 

@@ -26,6 +26,7 @@ mod scan;
 mod states;
 mod stream;
 mod stream_join;
+mod table_options;
 mod temporal_join;
 mod union;
 mod unnest;
@@ -47,6 +48,7 @@ use self::join_times::{Times, plain_time};
 pub(crate) use self::rank::row_number;
 pub(crate) use self::scan::dead_letters;
 use self::stream::{LogicalColumn, Stream};
+use self::table_options::TableOptions;
 pub(crate) use self::temporal_join::version_key;
 use self::windowed::Windowed;
 use crate::PlanOptions;
@@ -113,10 +115,8 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
     }
     let (mut stages, mut exchanges, mut labels) = (Vec::new(), Vec::new(), Labels::new());
     let own = &catalog.settings.job.stage_parallelism;
+    let table = TableOptions::of(&catalog.settings)?;
     for output in outputs {
-        let (drop_nulls, mode) = (catalog.settings.drop_nulls, catalog.settings.runtime_mode);
-        // Results that are emitted once need all rows until the end.
-        let time_to_live = catalog.settings.time_to_live.filter(|_| mode != RuntimeMode::Batch);
         let dead_letters = &output.dead_letters;
         let (reads_clock, by_clock) = (processing_time::is_read(&output.plan), None);
         let mut lowering = Lowering {
@@ -124,9 +124,8 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             parallelism,
             own,
             labels,
-            drop_nulls,
-            mode,
-            time_to_live_ms: time_to_live.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX).max(1)),
+            table,
+            mode: catalog.settings.runtime_mode,
             limit: None,
             takes_versions: false,
             reads_clock,
@@ -153,11 +152,8 @@ struct Lowering<'a> {
     own: &'a BTreeMap<String, u32>,
     /// The labels so far.
     labels: Labels,
-    /// Whether a row with NULL for a NOT NULL column of a sink is dropped instead of stopping the job.
-    drop_nulls: bool,
+    table: TableOptions,
     mode: RuntimeMode,
-    /// For how long state is kept that nothing changes.
-    time_to_live_ms: Option<i64>,
     /// How many rows of each partition the rank needs that is lowered next.
     limit: Option<u64>,
     /// What is lowered next selects the latest row of each key, and all rows are wanted, as versions.
@@ -210,7 +206,7 @@ impl Lowering<'_> {
             stream = self.exchange(stream, kind, parallelism, format!("sink {}", output.sink.table));
             stream.tasks_max = Some(parallelism);
         }
-        stream.require_values(&output.sink, self.drop_nulls);
+        stream.require_values(&output.sink, self.table.drop_nulls);
         let updating = stream.weight.is_some();
         let id = self.close(stream);
         let stage = &mut self.stages[id.0 as usize];

@@ -15,6 +15,7 @@ use crate::insert::plan_insert;
 use crate::lower::{Output, dead_letters, lower, lower_job};
 use crate::place::{at, or_at, planning_error};
 use crate::query::Planner;
+use crate::settings::Settings;
 use crate::spelling::name_columns;
 use crate::sql_function::{CalledFunction, SqlFunction, called_functions};
 use crate::statement::{CreateFunction, Insert, Statement, parse};
@@ -241,7 +242,10 @@ fn perform(
         Statement::Drop { kind, name, if_exists } => drop_declared(kind, &name, if_exists, catalog).map(Outcome::Done),
         Statement::Set { name, value } => {
             catalog.settings.set(&name, &value, options.key_groups)?;
-            Ok(Outcome::Done(format!("{name} = {value}")))
+            Ok(match Settings::without_effect(&name) {
+                Some(reason) => Outcome::Report(format!("{name} has no effect: {reason}")),
+                None => Outcome::Done(format!("{name} = {value}")),
+            })
         }
         Statement::ShowSettings => {
             let lines = catalog.settings.list().into_iter().map(|(name, value)| format!("{name} = {value}"));

@@ -2,6 +2,8 @@
 
 mod autoscale;
 mod runtime_mode;
+mod table;
+mod without_effect;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -12,6 +14,7 @@ use anabranch_model::{Error, KeyGroups, Result};
 
 pub use self::autoscale::{autoscale_options, autoscale_settings};
 pub(crate) use self::runtime_mode::RuntimeMode;
+pub(crate) use self::table::TableSettings;
 use crate::place::nearest;
 
 /// The values of `SET`.
@@ -19,11 +22,8 @@ use crate::place::nearest;
 pub(crate) struct Settings {
     pub(crate) job: JobOptions,
     pub(crate) parallelism: Option<u32>,
-    /// Whether rows with NULL for a NOT NULL column of a sink are dropped instead of stopping the job.
-    pub(crate) drop_nulls: bool,
+    pub(crate) table: TableSettings,
     pub(crate) runtime_mode: RuntimeMode,
-    /// For how long state is kept that nothing changes. `None`: for ever.
-    pub(crate) time_to_live: Option<Duration>,
     /// Used only with a directory.
     checkpoints: CheckpointOptions,
     /// Used only if `autoscale` is not `off`.
@@ -37,9 +37,8 @@ impl Default for Settings {
         Settings {
             job: JobOptions::default(),
             parallelism: None,
-            drop_nulls: false,
+            table: TableSettings::default(),
             runtime_mode: RuntimeMode::default(),
-            time_to_live: None,
             checkpoints: CheckpointOptions::new(""),
             autoscale: AutoscaleOptions::default(),
             fixed: BTreeSet::new(),
@@ -50,7 +49,7 @@ impl Default for Settings {
 /// Larger groups would take longer than any job.
 const GROUP_EPOCHS_MAX: u64 = 1_000_000;
 
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 27] = [
     "parallelism",
     "stage-parallelism",
     "stage-key-groups",
@@ -69,9 +68,7 @@ const NAMES: [&str; 29] = [
     "checkpoint-interval",
     "checkpoint-timeout",
     "restart-attempts",
-    "table.exec.sink.not-null-enforcer",
     "execution.runtime-mode",
-    "table.exec.state.ttl",
     "autoscale",
     "autoscale-tasks-min",
     "autoscale-tasks-max",
@@ -85,10 +82,10 @@ const NAMES: [&str; 29] = [
 /// The name in [`NAMES`] of an option that Flink calls otherwise.
 fn own_name(name: &str) -> &str {
     match name {
-        "parallelism.default" => "parallelism",
+        "parallelism.default" | "table.exec.resource.default-parallelism" => "parallelism",
         "pipeline.name" => "job-name",
         "execution.buffer-timeout" => "buffer-timeout",
-        "state.backend.type" => "state-backend",
+        "state.backend" | "state.backend.type" => "state-backend",
         "state.checkpoints.dir" => "checkpoint-directory",
         "execution.checkpointing.interval" => "checkpoint-interval",
         "execution.checkpointing.timeout" => "checkpoint-timeout",
@@ -132,9 +129,7 @@ impl Settings {
             "group-epochs" | "coordination-percent-min" | "coordination-percent-max" => {
                 self.set_group(name, value).map_err(of)?;
             }
-            "buffer-timeout" => {
-                self.job.buffer_timeout = parse_duration(value).map_err(of)?;
-            }
+            "buffer-timeout" => self.job.buffer_timeout = parse_duration(value).map_err(of)?,
             "batch-rows" => {
                 let rows: usize = value.parse().ok().filter(|rows| (1..=1 << 20).contains(rows)).ok_or_else(|| {
                     of(Error::user(format!("'{value}' is not a number of rows")).remedy("use 1 to 1048576"))
@@ -167,28 +162,20 @@ impl Settings {
                 })?;
                 self.job.checkpoints = self.job.checkpoints.take().map(|_| self.checkpoints.clone());
             }
-            table if table.starts_with("table.") && NAMES.contains(&table) => {
-                self.set_table(table, value).map_err(of)?;
-            }
+            table if table::NAMES.contains(&table) => self.table.set(table, value).map_err(of)?,
             "execution.runtime-mode" => self.runtime_mode = RuntimeMode::parse(value).map_err(of)?,
             autoscale if autoscale.starts_with("autoscale") && NAMES.contains(&autoscale) => {
                 self.set_autoscale(autoscale, value, key_groups).map_err(of)?;
             }
             _ => {
-                let near = nearest(name, NAMES.into_iter());
+                if let Some(checked) = without_effect::check(name, value) {
+                    return checked.map_err(of);
+                }
+                let near = nearest(name, NAMES.into_iter().chain(table::NAMES));
                 let help = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
                 return Err(Error::user(format!("unknown option '{name}'"))
-                    .remedy(format!("{help}The options are: {}", NAMES.join(", "))));
+                    .remedy(format!("{help}The options are: {}", [&NAMES[..], &table::NAMES].concat().join(", "))));
             }
-        }
-        Ok(())
-    }
-
-    /// Options that statements are planned with.
-    fn set_table(&mut self, name: &str, value: &str) -> Result<()> {
-        match name {
-            "table.exec.sink.not-null-enforcer" => self.drop_nulls = parse_enforcer(value)?,
-            _ => self.time_to_live = Some(parse_duration(value)?).filter(|time| !time.is_zero()),
         }
         Ok(())
     }
@@ -208,6 +195,11 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// Why an option has no effect, if it is one of Flink's that has none here.
+    pub(crate) fn without_effect(name: &str) -> Option<&'static str> {
+        without_effect::reason(name)
     }
 
     /// The options with their values, for people.
@@ -234,24 +226,13 @@ impl Settings {
             format!("{} ms", self.checkpoints.interval.as_millis()),
             format!("{} ms", self.checkpoints.timeout.as_millis()),
             self.checkpoints.restart_attempts.to_string(),
-            if self.drop_nulls { "DROP".into() } else { "ERROR".into() },
             self.runtime_mode.name().into(),
-            format!("{} ms", self.time_to_live.map_or(0, |time| time.as_millis())),
             autoscale::mode_name(self.job.autoscale.as_ref()).into(),
         ];
         let mut list: Vec<_> = NAMES.iter().map(ToString::to_string).zip(values).collect();
+        list.extend(table::NAMES.iter().map(ToString::to_string).zip(self.table.list()));
         list.extend(autoscale_settings(&self.autoscale));
         list
-    }
-}
-
-/// Whether rows with NULL for a NOT NULL column are dropped.
-fn parse_enforcer(text: &str) -> Result<bool> {
-    match text.trim().to_uppercase().as_str() {
-        "ERROR" => Ok(false),
-        "DROP" => Ok(true),
-        _ => Err(Error::user(format!("'{text}' is not a way to enforce NOT NULL"))
-            .remedy("use 'ERROR' to stop the job, or 'DROP' to drop the row")),
     }
 }
 

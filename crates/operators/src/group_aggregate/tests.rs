@@ -82,6 +82,7 @@ fn spec(weighted: bool) -> GroupAggregateSpec {
         weight: weighted.then_some(4),
         input_schema: input(weighted),
         time_to_live_ms: None,
+        mini_batch_rows: None,
     }
 }
 
@@ -312,4 +313,27 @@ fn too_many_groups_are_an_error_with_a_remedy() {
     let mut out = Output::default();
     let failed = (0..1000).find_map(|key| now.batch(batch(&[((Some(key), None, None), 1)], false), &mut out).err());
     assert!(failed.expect("too many").to_string().contains("'state-bytes'"));
+}
+
+#[test]
+fn gathered_rows_change_a_group_once() {
+    let spec = GroupAggregateSpec { mini_batch_rows: Some(5), ..spec(true) };
+    let mut now = GroupAggregate::new(&spec, &Functions::default(), &options(None)).expect("an operator");
+    let row = |number| ((Some(1), Some(number), Some("a")), 1);
+    let (mut out, mut integral) = (Output::default(), Integral::default());
+    for batches in [vec![vec![row(1)], vec![row(2), row(3)]], vec![vec![row(1); 3], vec![row(2); 2]]] {
+        for rows in &batches {
+            assert!(out.is_empty(), "rows are gathered");
+            now.batch(batch(rows, true), &mut out).expect("a batch");
+        }
+        // Five rows are enough.
+        assert_eq!(out.is_empty(), batches[1].len() + batches[0].len() < 5);
+        now.flush(&mut out).expect("flushed");
+        integral.add(&mut out);
+        assert_eq!(integral.0.len(), 1, "the former result is taken back");
+    }
+    let all: Vec<Row> = [1, 2, 3, 1, 1, 1, 2, 2].map(|number| row(number).0).into();
+    assert_eq!(integral.0, results(&all, &all.iter().map(|row| (*row, 1)).collect::<Vec<_>>()));
+    now.flush(&mut out).expect("flushed");
+    assert!(out.is_empty());
 }

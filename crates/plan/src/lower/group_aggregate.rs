@@ -53,7 +53,8 @@ impl Lowering<'_> {
             aggregates: grouping.aggregates.clone(),
             weight: stream.weight,
             input_schema: stream.physical_schema(),
-            time_to_live_ms: self.time_to_live_ms,
+            time_to_live_ms: self.table.time_to_live_ms,
+            mini_batch_rows: self.table.mini_batch_rows,
         };
         let weight = spec.is_updating().then(|| spec.keys.len() + spec.aggregates.len());
         stream.operators.push(OperatorSpec::GroupAggregate(spec));

@@ -140,7 +140,7 @@ impl Lowering<'_> {
             output: Vec::new(),
             number,
             window: windowed.is_some().then_some(partition.len()),
-            time_to_live_ms: self.time_to_live_ms.filter(|_| windowed.is_none()),
+            time_to_live_ms: self.table.time_to_live_ms.filter(|_| windowed.is_none()),
         };
         let mut outputs: Vec<LogicalColumn> = Vec::new();
         for (column, logical) in columns.into_iter().enumerate() {

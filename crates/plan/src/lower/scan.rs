@@ -45,7 +45,7 @@ impl Lowering<'_> {
                     Ok(anabranch_dataflow::Expr::Column(decoded_index(scan_column(plan, index))?))
                 })?,
                 delay_ms: table.watermark.as_ref().map_or(0, |w| w.delay_ms),
-                idle_timeout_ms: table.options.idle_timeout_ms,
+                idle_timeout_ms: table.options.idle_timeout_ms.or(self.table.idle_timeout_ms),
                 lateness: table.options.lateness,
                 by_clock: false,
             }),

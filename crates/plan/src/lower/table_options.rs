@@ -1,0 +1,36 @@
+//! Options of `SET` that operators are made with.
+
+use std::time::Duration;
+
+use anabranch_model::Result;
+
+use crate::settings::{RuntimeMode, Settings};
+
+/// What the options say, in the units of the plan.
+#[derive(Clone, Copy)]
+pub(super) struct TableOptions {
+    /// Whether a row with NULL for a NOT NULL column of a sink is dropped instead of stopping the job.
+    pub(super) drop_nulls: bool,
+    /// How many rows aggregates gather until the end of an epoch.
+    pub(super) mini_batch_rows: Option<u64>,
+    /// After how long a partition without rows holds event time back no more.
+    pub(super) idle_timeout_ms: Option<u64>,
+    /// For how long state is kept that nothing changes.
+    pub(super) time_to_live_ms: Option<i64>,
+}
+
+impl TableOptions {
+    /// # Errors
+    /// An option that another one needs is missing.
+    pub(super) fn of(settings: &Settings) -> Result<TableOptions> {
+        let (table, mode) = (&settings.table, settings.runtime_mode);
+        let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX).max(1);
+        Ok(TableOptions {
+            drop_nulls: table.drop_nulls,
+            mini_batch_rows: table.mini_batch(settings.job.epoch_interval)?,
+            idle_timeout_ms: table.idle_timeout.map(|time| ms(time).unsigned_abs()),
+            // Results that are emitted once need all rows until the end.
+            time_to_live_ms: table.time_to_live.filter(|_| mode != RuntimeMode::Batch).map(ms),
+        })
+    }
+}

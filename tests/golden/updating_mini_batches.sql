@@ -1,0 +1,13 @@
+SET 'execution.runtime-mode' = 'streaming';
+SET 'table.exec.state.ttl' = '30 d';
+SET 'table.exec.mini-batch.enabled' = 'true';
+SET 'table.exec.mini-batch.allow-latency' = '1 s';
+SET 'table.exec.mini-batch.size' = '100';
+SET 'table.optimizer.distinct-agg.split.enabled' = 'true';
+CREATE TABLE bid (auction BIGINT NOT NULL, bidder BIGINT, price BIGINT, channel STRING, `dateTime` TIMESTAMP(3), WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND) WITH ('connector' = 'nexmark', 'table' = 'bid', 'number-of-rows' = '400', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE results (what STRING, k BIGINT, n BIGINT, most BIGINT) WITH ('connector' = 'collect');
+INSERT INTO results SELECT 'groups', auction % 7, COUNT(*), MAX(price) FROM bid GROUP BY auction % 7;
+INSERT INTO results SELECT 'counts', n, COUNT(*), MAX(k) FROM (SELECT bidder % 19 AS k, COUNT(DISTINCT auction) AS n FROM bid GROUP BY bidder % 19) GROUP BY n;
+INSERT INTO results SELECT 'distinct', a, b, 0 FROM (SELECT DISTINCT auction % 3 AS a, bidder % 3 AS b FROM bid);
+INSERT INTO results SELECT 'ranks', k, price, n FROM (SELECT bidder % 5 AS k, price, ROW_NUMBER() OVER (PARTITION BY bidder % 5 ORDER BY price DESC) AS n FROM bid) WHERE n <= 2;
+INSERT INTO results SELECT 'joins', l.n, l.k, r.k FROM (SELECT auction % 5 AS k, COUNT(*) AS n FROM bid GROUP BY auction % 5) AS l LEFT JOIN (SELECT bidder % 5 AS k, COUNT(*) AS n FROM bid GROUP BY bidder % 5) AS r ON l.n = r.n;
