@@ -1,13 +1,6 @@
-import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Instant;
-import java.time.LocalDate;
-import java.time.LocalDateTime;
-import java.time.LocalTime;
-import java.time.ZoneOffset;
-import java.time.format.DateTimeFormatter;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -31,7 +24,6 @@ public class Record {
     /** A column of the table; and a text, in which a column's name means nothing. */
     private static final Pattern COLUMN = Pattern.compile("\\b(b|ti|si|i|l|f|d|dc|s|p|u|j|dt|ts|tz)\\b");
     private static final Pattern TEXT = Pattern.compile("'[^']*'");
-    private static final DateTimeFormatter SECONDS = DateTimeFormatter.ofPattern("uuuu-MM-dd HH:mm:ss.SSSSSSSSS");
 
     private final TableEnvironment flink;
     private final List<Integer> ids = new ArrayList<>();
@@ -95,7 +87,7 @@ public class Record {
                 flink.sqlQuery("SELECT " + expression + " FROM input");
                 valid.add(expression);
             } catch (Throwable error) {
-                answer.type = "!" + rootClass(error);
+                answer.type = "!" + Texts.rootClass(error);
             }
             answers.put(expression, answer);
         }
@@ -129,11 +121,11 @@ public class Record {
                 try {
                     query(expressions, " WHERE id = " + id, answers);
                 } catch (Throwable single) {
-                    answer.values.put(id, "!" + rootClass(single));
+                    answer.values.put(id, "!" + Texts.rootClass(single));
                 }
             }
             if (constant) {
-                ids.forEach(id -> answer.values.put(id, "!" + rootClass(error)));
+                ids.forEach(id -> answer.values.put(id, "!" + Texts.rootClass(error)));
             }
             if (answer.type == null) {
                 answer.type = "?";
@@ -152,67 +144,8 @@ public class Record {
             Answer answer = answers.get(expressions.get(column));
             answer.type = types.get(column + 1).getLogicalType().asSummaryString();
             for (Row row : rows) {
-                answer.values.put((Integer) row.getField(0), text(row.getField(column + 1)));
+                answer.values.put((Integer) row.getField(0), Texts.value(row.getField(column + 1)));
             }
         }
-    }
-
-    private static String rootClass(Throwable error) {
-        Throwable root = error;
-        while (root.getCause() != null && root.getCause() != root) {
-            root = root.getCause();
-        }
-        if (System.getenv("FLINK_ERRORS") != null) {
-            System.err.println(root);
-        }
-        return root.getClass().getSimpleName();
-    }
-
-    /** A value as text, the same that the test in Rust writes for an Arrow value. */
-    private static String text(Object value) {
-        if (value == null) {
-            return "NULL";
-        } else if (value instanceof String string) {
-            return quoted(string);
-        } else if (value instanceof BigDecimal decimal) {
-            return decimal.toPlainString();
-        } else if (value instanceof LocalDateTime time) {
-            return time.format(SECONDS);
-        } else if (value instanceof Instant instant) {
-            return instant.atOffset(ZoneOffset.UTC).format(SECONDS);
-        } else if (value instanceof LocalDate || value instanceof LocalTime) {
-            return value.toString();
-        } else if (value instanceof byte[] bytes) {
-            StringBuilder hex = new StringBuilder("x'");
-            for (byte b : bytes) {
-                hex.append(String.format("%02x", b));
-            }
-            return hex.append('\'').toString();
-        } else if (value instanceof Object[] items) {
-            List<String> texts = new ArrayList<>();
-            for (Object item : items) {
-                texts.add(text(item));
-            }
-            return texts.toString();
-        } else if (value instanceof Map<?, ?> map) {
-            Map<String, String> texts = new TreeMap<>();
-            map.forEach((key, item) -> texts.put(text(key), text(item)));
-            return texts.toString();
-        }
-        return value.toString();
-    }
-
-    private static String quoted(String string) {
-        StringBuilder text = new StringBuilder("'");
-        string.codePoints().forEach(c -> {
-            if (c == '\\' || c == '\'') {
-                text.append('\\').appendCodePoint(c);
-            } else if (c < ' ' || c == 0x7f || c >= 0xd800 && c <= 0xdfff) {
-                text.append(String.format("\\u%04x", c));
-            } else {
-                text.appendCodePoint(c);
-            }
-        });
-        return text.append('\'').toString();
     }
 }

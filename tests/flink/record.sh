@@ -1,17 +1,30 @@
 #!/usr/bin/env bash
-# Evaluates the expressions of corpus.sql that answers.tsv lacks in Apache Flink, and writes its answers there,
-# and the names of Flink's functions to functions.txt.
-# Remove answers.tsv to record all of them again.
-# Needs a JDK of version 17 or 21, Maven, and Maven Central. `make test` does not run this: it reads answers.tsv.
+# Asks Apache Flink what its answers lack, and writes them:
+#   answers.tsv      the values of the expressions in corpus.sql. Remove the file to record all of them again
+#   functions.txt    the names of Flink's functions
+#   queries/*.sql    below each query, the rows that Flink has for it. Remove an answer to record it again
+#
+#   record.sh [expressions | queries]
+#
+# Needs a JDK of version 17 or 21, Maven, and Maven Central. `make test` does not run this: it reads the answers.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+what="${1:-all}"
 version="$(sed -n 's:.*<flink.version>\(.*\)</flink.version>.*:\1:p' "$here/pom.xml")"
-jars="$("$here/../fetch-jars.sh" "flink-$version" "$here/pom.xml" "flink-table-runtime-$version.jar")"
+jars="$("$here/../fetch-jars.sh" "flink-sql-$version" "$here/pom.xml" "flink-csv-$version.jar")"
+classes="$(mktemp -d)"
+trap 'rm -rf "$classes"' EXIT
+javac -d "$classes" -cp "$jars/*" "$here"/*.java
 opens=()
 for package in java.lang java.lang.reflect java.net java.nio java.text java.time java.util java.util.concurrent sun.util.calendar; do
   opens+=(--add-opens "java.base/$package=ALL-UNNAMED")
 done
+run=(java -Xmx2g -Duser.timezone=UTC "${opens[@]}" -cp "$classes:$jars/*")
 # Flink prints the code of each expression that fails; FLINK_ERRORS=1 shows the errors alone.
-java -Xmx2g -Duser.timezone=UTC "${opens[@]}" -cp "$jars/*" "$here/Record.java" \
-  "$here/input.json" "$here/input.sql" "$here/corpus.sql" "$here/answers.tsv" "$here/functions.txt"
+if [[ $what != queries ]]; then
+  "${run[@]}" Record "$here/input.json" "$here/input.sql" "$here/corpus.sql" "$here/answers.tsv" "$here/functions.txt"
+fi
+if [[ $what != expressions ]]; then
+  "${run[@]}" Queries "$here/queries"
+fi

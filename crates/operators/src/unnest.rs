@@ -31,6 +31,8 @@ struct Open {
     nulls: Option<NullBuffer>,
     /// The columns of all elements.
     elements: Vec<ArrayRef>,
+    /// Elements that are no rows: a NULL where rows are.
+    absent: Option<NullBuffer>,
     row: usize,
     /// How many elements of the row were emitted.
     emitted: i32,
@@ -79,19 +81,28 @@ impl Open {
         while self.row < self.batch.num_rows() && picked.rows.len() < RESULT_ROWS {
             let (first, end) = (self.offsets[self.row], self.offsets[self.row + 1]);
             let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(self.row));
-            let count = if is_null { 0 } else { end - first };
+            let is_empty = is_null || (first..end).all(|place| self.is_absent(place));
+            let count = if is_empty { 0 } else { end - first };
             if count == 0 && outer {
                 picked.push(self.row, None);
             }
             while self.emitted < count && picked.rows.len() < RESULT_ROWS {
-                picked.push(self.row, Some((first + self.emitted, self.emitted + 1)));
+                let place = first + self.emitted;
                 self.emitted += 1;
+                if !self.is_absent(place) {
+                    picked.push(self.row, Some((place, self.emitted)));
+                }
             }
             if self.emitted == count {
                 (self.row, self.emitted) = (self.row + 1, 0);
             }
         }
         picked
+    }
+
+    fn is_absent(&self, place: i32) -> bool {
+        let nulls = self.absent.as_ref().zip(usize::try_from(place).ok());
+        nulls.is_some_and(|(nulls, place)| nulls.is_null(place))
     }
 }
 
@@ -117,9 +128,9 @@ impl Picked {
 impl Operator for Unnest {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
         let value = self.value.evaluate(&batch)?;
-        let (offsets, elements) = parts(&value)?;
+        let (offsets, elements, absent) = parts(&value)?;
         let (offsets, nulls) = (offsets.clone(), value.nulls().cloned());
-        self.open = Some(Open { batch, offsets, nulls, elements, row: 0, emitted: 0 });
+        self.open = Some(Open { batch, offsets, nulls, elements, absent, row: 0, emitted: 0 });
         self.go_on(out).map(|_| ())
     }
 
@@ -128,20 +139,20 @@ impl Operator for Unnest {
     }
 }
 
-/// Where the elements of each row lie, and the columns of all elements.
-fn parts(value: &ArrayRef) -> Result<(&OffsetBuffer<i32>, Vec<ArrayRef>)> {
+/// Where the elements of each row lie, the columns of all elements, and which of these are absent.
+fn parts(value: &ArrayRef) -> Result<(&OffsetBuffer<i32>, Vec<ArrayRef>, Option<NullBuffer>)> {
     match value.data_type() {
         DataType::List(_) => {
             let list = value.as_list::<i32>();
-            let columns = match list.values().as_struct_opt() {
-                Some(rows) => fields(rows)?,
-                None => vec![Arc::clone(list.values())],
+            let (columns, absent) = match list.values().as_struct_opt() {
+                Some(rows) => (fields(rows)?, rows.nulls().cloned()),
+                None => (vec![Arc::clone(list.values())], None),
             };
-            Ok((list.offsets(), columns))
+            Ok((list.offsets(), columns, absent))
         }
         DataType::Map(..) => {
             let map = value.as_map();
-            Ok((map.offsets(), vec![Arc::clone(map.keys()), Arc::clone(map.values())]))
+            Ok((map.offsets(), vec![Arc::clone(map.keys()), Arc::clone(map.values())], None))
         }
         other => Err(Error::internal(format!("{other} has no elements"))),
     }

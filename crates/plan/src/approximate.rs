@@ -2,25 +2,67 @@
 //! library would compare `x > 0.5` by converting every `x` to a DECIMAL, which loses small values and fails for large
 //! ones.
 
+use std::sync::Arc;
+
 use arrow::datatypes::{DataType, Decimal128Type, DecimalType};
-use datafusion_common::tree_node::Transformed;
+use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Projection, Union, cast};
 
 use crate::rewrite::rewrite_expressions;
 
 /// Functions whose arguments are converted to one type.
 const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
 
-/// Converts each DECIMAL that meets floating point to DOUBLE in a comparison, `BETWEEN`, `IN`, `CASE`, or a function
+/// Converts each DECIMAL that meets floating point to DOUBLE in a comparison, in arithmetic, `BETWEEN`, `IN`, `CASE`, or a function
 /// whose arguments have one type. Runs before the library's type coercion.
 pub(crate) fn approximate_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
-    rewrite_expressions(plan, approximate)
+    let plan = plan.transform_up(|plan| match plan {
+        LogicalPlan::Union(union) => approximate_union(union),
+        plan => Ok(Transformed::no(plan)),
+    })?;
+    rewrite_expressions(plan.data, approximate)
+}
+
+/// Converts the DECIMAL columns of inputs where another one has floating point. The inputs of a union within are its own.
+fn approximate_union(union: Union) -> Result<Transformed<LogicalPlan>> {
+    let within = |input: &Arc<LogicalPlan>| match input.as_ref() {
+        LogicalPlan::Union(union) => union.inputs.clone(),
+        _ => vec![Arc::clone(input)],
+    };
+    let all: Vec<Arc<LogicalPlan>> = union.inputs.iter().flat_map(within).collect();
+    let is_float = |column: usize| all.iter().any(|input| input.schema().field(column).data_type().is_floating());
+    let floats: Vec<bool> = (0..union.schema.fields().len()).map(is_float).collect();
+    let is_exact =
+        |input: &LogicalPlan, column: usize| floats[column] && input.schema().field(column).data_type().is_decimal();
+    let mut changed = false;
+    let inputs = all.iter().map(|input| {
+        if !(0..floats.len()).any(|column| is_exact(input, column)) {
+            return Ok(Arc::clone(input));
+        }
+        changed = true;
+        let columns = input.schema().iter().enumerate().map(|(index, (qualifier, field))| {
+            let column = Expr::from((qualifier, field));
+            match is_exact(input, index) {
+                true => as_double(column).alias_qualified(qualifier.cloned(), field.name()),
+                false => column,
+            }
+        });
+        Projection::try_new(columns.collect(), Arc::clone(input))
+            .map(|projection| Arc::new(LogicalPlan::Projection(projection)))
+    });
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    Ok(match changed {
+        true => Transformed::yes(LogicalPlan::Union(Union { inputs, schema: union.schema })),
+        false => Transformed::no(LogicalPlan::Union(union)),
+    })
 }
 
 fn approximate(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let changed = match &mut expr {
-        Expr::BinaryExpr(binary) if is_comparison(binary.op) => alike([&mut *binary.left, &mut *binary.right], schema),
+        Expr::BinaryExpr(binary) if is_comparison(binary.op) || is_arithmetic(binary.op) => {
+            alike([&mut *binary.left, &mut *binary.right], schema)
+        }
         Expr::Between(between) => alike([&mut *between.expr, &mut *between.low, &mut *between.high], schema),
         Expr::InList(list) => alike(std::iter::once(&mut *list.expr).chain(&mut list.list), schema),
         Expr::Case(case) => {
@@ -37,6 +79,10 @@ fn approximate(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         _ => false,
     };
     Ok(if changed { Transformed::yes(expr) } else { Transformed::no(expr) })
+}
+
+fn is_arithmetic(op: Operator) -> bool {
+    matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo)
 }
 
 fn is_comparison(op: Operator) -> bool {

@@ -8,7 +8,7 @@ pub(crate) use self::nested::plain_map;
 use std::any::TypeId;
 
 use datafusion_sql::sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident};
-use datafusion_sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion_sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::Token;
@@ -69,8 +69,24 @@ impl Dialect for AnabranchDialect {
     }
 
     fn parse_infix(&self, parser: &mut Parser, expr: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
-        json::parse_is_json(parser, expr)
+        json::parse_is_json(parser, expr).or_else(|| parse_is_distinct(self, parser, expr))
     }
+}
+
+/// `IS [NOT] DISTINCT FROM value` after an expression: a comparison, which ends where one with `=` would. The parser's own
+/// rule takes `AND` and what follows for a part of the value.
+fn parse_is_distinct(dialect: &dyn Dialect, parser: &mut Parser, left: &Expr) -> Option<Result<Expr, ParserError>> {
+    use Keyword::{DISTINCT, FROM, IS, NOT};
+    let left = Box::new(left.clone());
+    let negated = parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]);
+    if !negated && !parser.parse_keywords(&[IS, DISTINCT, FROM]) {
+        return None;
+    }
+    let right = parser.parse_subexpr(dialect.prec_value(Precedence::Eq)).map(Box::new);
+    Some(right.map(|right| match negated {
+        true => Expr::IsNotDistinctFrom(left, right),
+        false => Expr::IsDistinctFrom(left, right),
+    }))
 }
 
 fn table_argument(parser: &mut Parser) -> Result<Expr, ParserError> {

@@ -88,6 +88,9 @@ impl Functions {
             for name in std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)) {
                 let exact = matches!(function.name(), "sum" | "avg");
                 let function = if exact { ExactAggregate::over(Arc::clone(&function)) } else { Arc::clone(&function) };
+                if function.name() == "var" {
+                    aggregate.insert("variance".to_owned(), Arc::clone(&function));
+                }
                 if name == "grouping" {
                     aggregate.insert("grouping_id".to_owned(), Arc::clone(&function));
                 }
@@ -127,6 +130,10 @@ impl Functions {
 
     pub(crate) fn aggregate(&self, name: &str) -> Option<Arc<AggregateUDF>> {
         self.aggregate.get(name).or_else(|| self.aggregate.get(&name.to_lowercase())).cloned()
+    }
+
+    pub(crate) fn row_number(&self) -> Arc<WindowUDF> {
+        Arc::clone(&self.row_number)
     }
 
     pub(crate) fn window(&self, name: &str) -> Option<Arc<WindowUDF>> {

@@ -482,10 +482,10 @@ fn columns_of<'e>(exprs: impl IntoIterator<Item = &'e Expr>, input: &ColumnIndex
 
 fn unsupported(plan: &LogicalPlan) -> Error {
     match plan {
-        LogicalPlan::Sort(_) => Error::user("ORDER BY is not supported yet").remedy("sort where the results are read"),
-        LogicalPlan::Limit(_) => {
-            Error::user("LIMIT is not supported yet in this place").remedy("use it at the end of an interactive SELECT")
-        }
+        LogicalPlan::Sort(_) => Error::user("ORDER BY without LIMIT is not supported yet")
+            .remedy("add LIMIT for the first rows, or sort where the results are read"),
+        LogicalPlan::Limit(_) => Error::user("LIMIT without ORDER BY is not supported yet in this place")
+            .remedy("say which rows are the first by ORDER BY, or use it at the end of an interactive SELECT"),
         LogicalPlan::Unnest(_) => Error::user("UNNEST is not supported in this place")
             .remedy("write it in FROM: CROSS JOIN UNNEST(array) AS u (x)"),
         LogicalPlan::RecursiveQuery(_) => Error::user("WITH RECURSIVE is not supported"),

@@ -15,7 +15,7 @@ use datafusion_expr::{
 };
 use datafusion_optimizer::analyzer::Analyzer;
 use datafusion_optimizer::{Optimizer, OptimizerContext};
-use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
+use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use datafusion_sql::sqlparser::ast::{self, Query, VisitMut, visit_expressions_mut};
 
 use crate::approximate::approximate_decimals;
@@ -28,9 +28,11 @@ use crate::nesting;
 use crate::place::{nearest, planning_error, through, unknown_column, unknown_function};
 use crate::set_operations;
 use crate::settings::RuntimeMode;
+use crate::shared_columns;
 use crate::spelling;
 use crate::sql_function::expand_calls;
 use crate::subqueries::join_subqueries;
+use crate::top::number_first_rows;
 use crate::types::FlinkTypes;
 use crate::values::unify;
 use crate::window_table::WindowTablePlanner;
@@ -93,6 +95,7 @@ impl<'a> Planner<'a> {
     /// The plan of a query, names resolved, not yet optimized.
     pub(crate) fn query(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
         set_operations::check(&query)?;
+        shared_columns::check(&query)?;
         name_fields(&mut query);
         group_window::rewrite(&mut query)?;
         nesting::nest(&mut query);
@@ -104,7 +107,9 @@ impl<'a> Planner<'a> {
             let data_type = expr.get_type(&schema).ok()?;
             Some((expr, data_type))
         })?;
-        self.sql_to_rel().sql_statement_to_plan(ast::Statement::Query(query)).map_err(|e| self.explain(e))
+        let plan =
+            self.sql_to_rel().sql_statement_to_plan(ast::Statement::Query(query)).map_err(|e| self.explain(e))?;
+        number_first_rows(plan, &self.catalog.functions).map_err(planning_error)
     }
 
     /// An expression over the columns of `schema`.
@@ -166,7 +171,8 @@ impl<'a> Planner<'a> {
 
     fn sql_to_rel(&self) -> SqlToRel<'_, Self> {
         let options = ParserOptions::new().with_enable_ident_normalization(false).with_collect_spans(true);
-        let options = options.with_parse_float_as_decimal(true);
+        // NULL is the least value, as in Flink.
+        let options = options.with_parse_float_as_decimal(true).with_default_null_ordering(NullOrdering::NullsMin);
         SqlToRel::new_with_options(self, options)
     }
 }

@@ -120,6 +120,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
             Some(call(function, "coalesce", vec![value.clone(), otherwise.clone()]))
         }
         ("DATE_TRUNC", Some([unit, time])) => forms::truncated(unit, time),
+        ("LAG" | "GROUPING" | "GROUPING_ID", Some(args)) => forms::around(&name, function, args),
         ("MOD", Some([left, right])) => Some(modulo(left, right)),
         ("TIMESTAMPADD", Some([unit, count, time])) => Some(timestamp_add(function, unit, count, time)),
         ("TIMESTAMPDIFF", Some([unit, start, end])) => Some(call(

@@ -161,6 +161,10 @@ fn over(
         let what = format!("columns of an element: {}; names: {}", fields.len(), names.len());
         return Err(refused(what, place, "name each of them"));
     }
+    // Elements without names of their own have that of the table.
+    if let (Some(alias), [], Some(field)) = (alias, names, fields.first_mut().filter(|field| field.name() == ELEMENT)) {
+        *field = Arc::new(field.as_ref().clone().with_name(context.normalize_ident(alias.name.clone())));
+    }
     for (field, name) in fields.iter_mut().zip(names) {
         *field = Arc::new(field.as_ref().clone().with_name(context.normalize_ident(name.name.clone())));
     }

@@ -123,6 +123,22 @@ pub(super) fn settle(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
+/// The library's call, with what makes its answer that of Flink.
+pub(super) fn around(name: &str, function: &Function, args: &[Expr]) -> Option<Expr> {
+    let call = Expr::Function(function.clone());
+    match (name, args) {
+        // A value that is NULL gives way too.
+        ("LAG", [_, _, otherwise]) if function.over.is_some() => {
+            Some(self::call("coalesce", vec![call, otherwise.clone()]))
+        }
+        ("LAG", _) => None,
+        _ => {
+            let (kind, data_type) = (CastKind::Cast, DataType::BigInt(None));
+            Some(Expr::Cast { kind, expr: Box::new(call), data_type, array: false, format: None })
+        }
+    }
+}
+
 /// An interval needs a unit: the library would take seconds.
 fn check_interval(expr: &Expr) -> Result<()> {
     let Expr::Interval(interval) = expr else { return Ok(()) };
