@@ -39,13 +39,27 @@ pub struct GroupAggregateSpec {
     /// Until the end of an epoch, so many rows are gathered before their groups are changed. `None`: each batch is taken as it comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mini_batch_rows: Option<u64>,
+    /// The groups are of windows. `None`: they are not, and results are emitted at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emission: Option<EmissionSpec>,
+}
+
+/// When results of groups of windows are emitted, and until when they may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmissionSpec {
+    /// Which of the keys is the last instant of the group's window, of a timestamp type.
+    pub time: usize,
+    /// For how many milliseconds of event time after that rows may change the group. Later ones are dropped.
+    pub lateness_ms: i64,
+    /// Results are emitted before the window ends, as they change. Otherwise the first one comes when event time has reached its end.
+    pub early: bool,
 }
 
 impl GroupAggregateSpec {
     /// Whether the output has weights.
     #[must_use]
     pub fn is_updating(&self) -> bool {
-        self.weight.is_some() || !self.aggregates.is_empty()
+        self.weight.is_some() || !self.aggregates.is_empty() || self.emission.is_some()
     }
 
     /// Columns of the output.
@@ -69,6 +83,10 @@ impl fmt::Display for GroupAggregateSpec {
         f.write_str("]")?;
         self.weight.map_or(Ok(()), |weight| write!(f, ", weight #{weight}"))?;
         crate::spec::time_to_live(f, "groups", self.time_to_live_ms)?;
+        if let Some(EmissionSpec { time, lateness_ms, early }) = self.emission {
+            let from = if early { "from the start" } else { "from the end" };
+            write!(f, ", emitted {from} of window #{time}, until {lateness_ms} ms later")?;
+        }
         self.mini_batch_rows.map_or(Ok(()), |rows| write!(f, ", in batches of {rows} rows"))
     }
 }

@@ -18,7 +18,7 @@ mod table;
 
 pub use decimal::{DECIMAL_DIGITS_MAX, as_decimal, decimal_result, exact_aggregate};
 pub use expr::{BinaryOp, Expr, Literal, NamedExpr};
-pub use group_aggregate::{GroupAggregateSpec, WEIGHT, weight_field};
+pub use group_aggregate::{EmissionSpec, GroupAggregateSpec, WEIGHT, weight_field};
 pub use identity::{Identities, Part, PartSpec};
 pub use options::{AutoscaleOptions, CheckpointOptions, GroupOptions, JobOptions, StateBackendKind, Thresholds};
 pub use over::{Frame, LAG, OverSpec};

@@ -43,6 +43,9 @@ impl StateSpec<'_> {
                 ("a row for each key, until the input ends".to_owned(), Growth::WithKeys)
             }
             StateSpec::WindowAggregate(_) => ("the groups of windows that have not ended".to_owned(), Growth::Bounded),
+            StateSpec::GroupAggregate(spec) if spec.emission.is_some() => {
+                ("the groups of windows until no row may change them".to_owned(), Growth::Bounded)
+            }
             StateSpec::GroupAggregate(spec)
                 if spec.aggregates.iter().any(keeps_all)
                     || spec.weight.is_some() && spec.aggregates.iter().any(has_extreme) =>

@@ -21,14 +21,15 @@ mod snapshot;
 mod succession;
 mod sum;
 mod time_to_live;
+mod windows;
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{GroupAggregateSpec, JobOptions};
-use anabranch_model::{Error, Result};
+use anabranch_dataflow::{GroupAggregateSpec, JobOptions, StateBackendKind};
+use anabranch_model::{Error, EventTime, Result};
 use arrow::array::make_comparator;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute::kernels::cmp::not_distinct;
@@ -38,11 +39,12 @@ use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use self::accumulator::Call;
 use self::entries::Entries;
 use self::gathered::Gathered;
+use self::windows::Windows;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, is_full};
+use crate::keyed_state::{Changes, LEAST_BYTES, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, is_full};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
-use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
+use crate::{CompiledExpr, Dropped, Functions, Operator, Output, hash_keys};
 
 pub(crate) use succession::goes_on;
 
@@ -76,6 +78,8 @@ struct Groups {
     times: Option<TimeToLive>,
     /// Groups whose values are to be written anew: they have an earlier time.
     outdated: Vec<usize>,
+    /// If the groups are of windows.
+    windows: Option<Windows>,
 }
 
 /// Memory that is used again for each batch.
@@ -118,6 +122,7 @@ impl GroupAggregate {
             changes: Changes::default(),
             times: spec.time_to_live_ms.map(TimeToLive::new),
             outdated: Vec::new(),
+            windows: spec.emission.map(Windows::new),
         };
         let mut aggregate = GroupAggregate {
             schema: Arc::new(spec.output_schema()),
@@ -131,7 +136,11 @@ impl GroupAggregate {
             disk: None,
             scratch: Scratch::default(),
         };
-        aggregate.disk = OnDisk::new(&aggregate.shapes(), options)?;
+        if spec.emission.is_none() {
+            aggregate.disk = OnDisk::new(&aggregate.shapes(), options)?;
+        } else if options.state_backend == StateBackendKind::Disk {
+            aggregate.bytes_max = aggregate.bytes_max.max(LEAST_BYTES);
+        }
         aggregate.groups.for_disk(aggregate.disk.as_ref());
         Ok(aggregate)
     }
@@ -160,10 +169,14 @@ impl GroupAggregate {
     fn add(&mut self, batch: &RecordBatch, out: &mut Output) -> Result<()> {
         let weights = self.weights(batch)?;
         let keys = self.keys.iter_mut().map(|key| Ok(canonical(&key.evaluate(batch)?))).collect::<Result<Vec<_>>>()?;
+        if let Some(on_time) = self.rows_on_time(&keys)? {
+            return self.add(&filter_record_batch(batch, &on_time)?, out);
+        }
         let Scratch { hashes, ids, .. } = &mut self.scratch;
         hash_keys(&keys, batch.num_rows(), hashes)?;
         let known = self.groups.keys.len();
         self.groups.keys.intern(&keys, hashes, ids)?;
+        self.groups.windows.iter_mut().try_for_each(|windows| windows.add(ids, &keys))?;
         self.groups.resize();
         if !self.load(known)? {
             // What is in memory makes room, and half of the rows need fewer groups.
@@ -194,8 +207,9 @@ impl GroupAggregate {
                 _ => {}
             }
         }
+        let shown = self.groups.shown(&self.scratch.touched.groups, &self.scratch.touched.existed);
         match self.is_updating {
-            true => emit(&self.changed(&keys, before.as_deref())?, out),
+            true => emit(&self.changed(&keys, before.as_deref(), &shown)?, out),
             false => emit(&self.new_groups(&keys)?, out),
         }
         self.remove_dead()?;
@@ -269,6 +283,7 @@ impl Groups {
         self.calls.iter_mut().try_for_each(|call| call.accumulator.keep(&live))?;
         self.rows = live.iter().map(|group| self.rows[*group]).collect();
         self.times.iter_mut().for_each(|times| times.keep(&live));
+        self.windows.iter_mut().for_each(|windows| windows.keep(&live));
         self.outdated.clear();
         self.keys = keys;
         Ok(())
@@ -276,7 +291,8 @@ impl Groups {
 
     fn size_bytes(&self) -> usize {
         let calls: usize = self.calls.iter().map(|call| call.accumulator.size_bytes()).sum();
-        let times = self.times.as_ref().map_or(0, TimeToLive::size_bytes);
+        let times = self.times.as_ref().map_or(0, TimeToLive::size_bytes)
+            + self.windows.as_ref().map_or(0, Windows::size_bytes);
         self.keys.size_bytes() + self.rows.capacity() * size_of::<i64>() + self.changes.size_bytes() + calls + times
     }
 }
@@ -294,6 +310,23 @@ impl Operator for GroupAggregate {
             Some(batch) => self.take_in(&batch, out),
             None => Ok(()),
         }
+    }
+
+    fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
+        self.fire(watermark, out)
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        self.go_on_firing(out)
+    }
+
+    fn restored(&mut self, watermark: EventTime) -> Result<()> {
+        self.groups.windows.iter_mut().for_each(|windows| windows.reached(watermark));
+        Ok(())
+    }
+
+    fn take_dropped(&mut self) -> Dropped {
+        self.groups.windows.as_mut().map(Windows::take_dropped).unwrap_or_default()
     }
 
     fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
@@ -349,21 +382,20 @@ impl GroupAggregate {
     }
 
     /// The former and the new rows of the groups that differ.
-    fn changed(&self, keys: &[ArrayRef], before: Option<&[ArrayRef]>) -> Result<RecordBatch> {
-        let Touched { groups, rows, existed } = &self.scratch.touched;
+    fn changed(&self, keys: &[ArrayRef], before: Option<&[ArrayRef]>, shown: &[(bool, bool)]) -> Result<RecordBatch> {
+        let Touched { groups, rows, .. } = &self.scratch.touched;
         let after = self.groups.results(groups)?;
         let same = before.map(|before| same(before, &after, groups.len())).transpose()?;
         // Pairs of (0 before, 1 after) and the place of the group.
         let mut order: Vec<(usize, usize)> = Vec::with_capacity(groups.len() * 2);
-        for (place, group) in groups.iter().enumerate() {
-            let exists = self.groups.rows[*group] > 0;
-            if existed[place] && exists && same.as_ref().is_some_and(|same| same.value(place)) {
+        for (place, (was, is)) in shown.iter().enumerate() {
+            if *was && *is && same.as_ref().is_some_and(|same| same.value(place)) {
                 continue;
             }
-            if existed[place] {
+            if *was {
                 order.push((0, place));
             }
-            if exists {
+            if *is {
                 order.push((1, place));
             }
         }

@@ -11,6 +11,7 @@
 
 mod aggregate;
 mod column_index;
+mod emission;
 mod expr;
 mod final_rows;
 mod group_aggregate;

@@ -29,6 +29,10 @@ impl Groups {
         for call in &self.calls {
             columns.extend(call.accumulator.state(groups)?);
         }
+        if let Some(windows) = &self.windows {
+            let emitted = groups.iter().map(|group| i64::from(windows.emitted[*group])).collect::<Int64Array>();
+            columns.push(Arc::new(emitted));
+        }
         columns.extend(self.times.as_ref().map(|times| times.times_of(groups)));
         Ok(columns)
     }
@@ -46,7 +50,8 @@ impl GroupAggregate {
             StateShape { table, schema, keys: keys.clone(), pane: None }
         };
         let states = calls.iter().flat_map(|call| call.accumulator.state_fields(&call.name));
-        let groups = shape(String::new(), std::iter::once(number("$rows")).chain(states).collect());
+        let emitted = self.groups.windows.is_some().then(|| number("$emitted"));
+        let groups = shape(String::new(), std::iter::once(number("$rows")).chain(states).chain(emitted).collect());
         let values = calls.iter().filter_map(|call| {
             let value = Field::new("$value", call.accumulator.value_type()?.clone(), false);
             Some(shape(format!("values of {}", call.name), vec![value, number("$weight")]))
@@ -117,6 +122,7 @@ impl Groups {
         let (mut hashes, mut ids) = (Vec::new(), Vec::new());
         hash_keys(keys, rows.num_rows(), &mut hashes)?;
         self.keys.intern(keys, &hashes, &mut ids)?;
+        self.windows.iter_mut().try_for_each(|windows| windows.add(&ids, keys))?;
         self.resize();
         Ok(ids)
     }
@@ -164,6 +170,6 @@ impl Groups {
             call.accumulator.restore(&groups, own)?;
             rest = others;
         }
-        Ok(())
+        self.restore_emitted(&groups, rest.first())
     }
 }

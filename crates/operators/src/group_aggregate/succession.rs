@@ -15,7 +15,8 @@ pub(crate) fn goes_on(former: &GroupAggregateSpec, next: &GroupAggregateSpec, fu
     if former == next {
         return true;
     }
-    if (calls(former), former.weight.is_some()) != (calls(next), next.weight.is_some()) {
+    let kinds = |spec: &GroupAggregateSpec| (calls(spec), spec.weight.is_some(), spec.emission);
+    if kinds(former) != kinds(next) {
         return false;
     }
     let tables = |spec: &GroupAggregateSpec| GroupAggregate::new(spec, functions, &Default::default()).ok();
@@ -39,12 +40,12 @@ impl GroupAggregate {
             return Err(Error::internal("an aggregate cannot go on with the state of another kind of operator"));
         };
         let GroupAggregate { groups, snapshots, disk, .. } = *former;
-        let Groups { keys, rows, live, calls, changes, times, outdated, .. } = groups;
+        let Groups { keys, rows, live, calls, changes, times, outdated, windows, .. } = groups;
         (self.snapshots, self.disk) = (snapshots.succeed(), disk);
         (self.groups.keys, self.groups.rows) = (keys, rows);
         (self.groups.live, self.groups.changes) = (live, changes);
         self.groups.times = self.groups.times.take().map(|own| own.follow(times));
-        self.groups.outdated = outdated;
+        (self.groups.outdated, self.groups.windows) = (outdated, windows);
         for (own, former) in self.groups.calls.iter_mut().zip(calls) {
             own.accumulator = former.accumulator;
         }

@@ -1,6 +1,7 @@
 //! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and restored operators.
 
 mod time_to_live;
+mod windows;
 
 use std::collections::BTreeMap;
 
@@ -83,6 +84,7 @@ fn spec(weighted: bool) -> GroupAggregateSpec {
         input_schema: input(weighted),
         time_to_live_ms: None,
         mini_batch_rows: None,
+        emission: None,
     }
 }
 

@@ -69,11 +69,16 @@ impl Groups {
     fn forget(&mut self) -> Result<()> {
         let Some(times) = &self.times else { return Ok(()) };
         let over = times.over((0..self.rows.len()).filter(|group| self.rows[*group] != 0));
+        self.forget_groups(&over)
+    }
+
+    /// Forgets groups, without taking their results back.
+    pub(super) fn forget_groups(&mut self, over: &[usize]) -> Result<()> {
         if over.is_empty() {
             return Ok(());
         }
         let mut is_over = vec![false; self.rows.len()];
-        for group in &over {
+        for group in over {
             self.live -= usize::from(self.rows[*group] > 0);
             (self.rows[*group], is_over[*group]) = (0, true);
             self.changes.add(*group);
@@ -88,7 +93,7 @@ impl Groups {
             let first = UInt64Array::from(vec![0; over.len()]);
             let fresh = call.accumulator.state(&[is_over.len()])?;
             let fresh: Vec<ArrayRef> = fresh.iter().map(|state| take(state, &first, None)).collect::<Result<_, _>>()?;
-            call.accumulator.restore(&over, &fresh)?;
+            call.accumulator.restore(over, &fresh)?;
             call.accumulator.resize(is_over.len());
         }
         Ok(())

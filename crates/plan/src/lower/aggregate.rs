@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use anabranch_dataflow::{
-    AggregatePhase, AggregateSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, Window, WindowAggregateSpec,
+    AggregatePhase, AggregateSpec, EmissionSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, Window,
+    WindowAggregateSpec,
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, TimeUnit};
@@ -63,11 +64,17 @@ impl Lowering<'_> {
         mut stream: Stream,
     ) -> Result<Stream> {
         let below = ColumnIndex::of(aggregate.input.schema());
+        let emission = self.emission(aggregate, &below, &mut stream)?;
         let mut grouping = grouping(aggregate, needed, &below, &mut stream)?;
         grouping.check_window(aggregate)?;
+        if let Some((time, emission)) = emission {
+            let emission = EmissionSpec { time: grouping.keys.len(), ..emission };
+            grouping.keys.push(time);
+            return self.group_aggregate(aggregate, needed, stream, grouping, Some(emission));
+        }
         let is_session = grouping.windowed.as_ref().is_some_and(|w| matches!(w.window, Window::Session { .. }));
         if !self.ends(&grouping, &stream) {
-            return self.group_aggregate(aggregate, needed, stream, grouping);
+            return self.group_aggregate(aggregate, needed, stream, grouping, None);
         }
         let input_schema = stream.physical_schema();
         let (label, target, tasks_max) = self.stage_of_keys(AGGREGATE, grouping.keys.is_empty());
@@ -184,10 +191,7 @@ impl Grouping<'_> {
             self.outputs.iter().any(|output| matches!(output, Output::Window(column) if wanted.contains(column)))
         };
         match self.windowed.as_ref().map(|windowed| (windowed.window, &windowed.partition)) {
-            Some((Window::Cumulate { .. }, _)) if !has(&[WindowColumn::End, WindowColumn::Time]) => {
-                Err(Error::user("several windows of CUMULATE have the same window_start")
-                    .remedy("group by window_start, window_end"))
-            }
+            Some((Window::Cumulate { .. }, _)) if !has(&[WindowColumn::End, WindowColumn::Time]) => Err(no_end()),
             Some((Window::Session { .. }, partition)) => {
                 let is_key = |key: &NamedExpr| self.keys.iter().any(|own| own.expr == key.expr);
                 let is_partition = |key: &NamedExpr| partition.iter().any(|own| own.expr == key.expr);
@@ -207,6 +211,10 @@ impl Grouping<'_> {
             _ => Ok(()),
         }
     }
+}
+
+pub(super) fn no_end() -> Error {
+    Error::user("several windows of CUMULATE have the same window_start").remedy("group by window_start, window_end")
 }
 
 /// The text of a key that is no column of the window.

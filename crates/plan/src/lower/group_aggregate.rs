@@ -1,7 +1,7 @@
 //! Aggregations whose results are updated: without a window, over an input that does not end.
 
 use anabranch_dataflow::{
-    AggregateSpec, ExchangeKind, Expr, GroupAggregateSpec, Literal, NamedExpr, OperatorSpec, weight_field,
+    AggregateSpec, EmissionSpec, ExchangeKind, Expr, GroupAggregateSpec, Literal, NamedExpr, OperatorSpec, weight_field,
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
@@ -37,9 +37,12 @@ impl Lowering<'_> {
         needed: &Needed,
         mut stream: Stream,
         mut grouping: Grouping<'_>,
+        emission: Option<EmissionSpec>,
     ) -> Result<Stream> {
+        let place =
+            if emission.is_some() { "in a window that is emitted early or changed late" } else { "without a window" };
         for of in &grouping.aggregates {
-            check_function(of, &stream, "without a window")?;
+            check_function(of, &stream, place)?;
         }
         let (label, target, tasks_max) = self.stage_of_keys(AGGREGATE, grouping.keys.is_empty());
         if stream.parallelism == 1 && target == 1 {
@@ -53,7 +56,8 @@ impl Lowering<'_> {
             aggregates: grouping.aggregates.clone(),
             weight: stream.weight,
             input_schema: stream.physical_schema(),
-            time_to_live_ms: self.table.time_to_live_ms,
+            time_to_live_ms: self.table.time_to_live_ms.filter(|_| emission.is_none()),
+            emission,
             mini_batch_rows: self.table.mini_batch_rows,
         };
         let weight = spec.is_updating().then(|| spec.keys.len() + spec.aggregates.len());

@@ -15,6 +15,8 @@ pub(super) struct TableOptions {
     pub(super) mini_batch_rows: Option<u64>,
     /// After how long a partition without rows holds event time back no more.
     pub(super) idle_timeout_ms: Option<u64>,
+    /// Whether results of windows come before their end, and for how many milliseconds after it they change, if either is so.
+    pub(super) emission: Option<(bool, i64)>,
     /// For how long state is kept that nothing changes.
     pub(super) time_to_live_ms: Option<i64>,
 }
@@ -24,11 +26,13 @@ impl TableOptions {
     /// An option that another one needs is missing.
     pub(super) fn of(settings: &Settings) -> Result<TableOptions> {
         let (table, mode) = (&settings.table, settings.runtime_mode);
-        let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX).max(1);
+        let ms_of = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let ms = |time: Duration| ms_of(time).max(1);
         Ok(TableOptions {
             drop_nulls: table.drop_nulls,
             mini_batch_rows: table.mini_batch(settings.job.epoch_interval)?,
             idle_timeout_ms: table.idle_timeout.map(|time| ms(time).unsigned_abs()),
+            emission: (table.early || !table.lateness.is_zero()).then(|| (table.early, ms_of(table.lateness))),
             // Results that are emitted once need all rows until the end.
             time_to_live_ms: table.time_to_live.filter(|_| mode != RuntimeMode::Batch).map(ms),
         })

@@ -16,6 +16,14 @@ pub(crate) struct TableSettings {
     /// `table.exec.source.idle-timeout`: after how long a partition without rows holds event time back no more, where a table does not say
     /// it. `None`: never.
     pub(crate) idle_timeout: Option<Duration>,
+    /// `table.exec.emit.allow-lateness`: for how long after the end of its window, in event time, a row changes its result.
+    pub(crate) lateness: Duration,
+    /// `table.exec.emit.early-fire.enabled`: whether results of windows are emitted as they change, before the windows end.
+    pub(crate) early: bool,
+    /// `table.exec.emit.early-fire.delay`, `table.exec.emit.late-fire.delay`: changes come at once, and so not later than that.
+    delays: [Duration; 2],
+    /// `table.exec.emit.late-fire.enabled`: has no meaning of its own.
+    late: bool,
     /// `table.exec.mini-batch.enabled`: whether aggregates gather rows until the end of an epoch.
     gathers: bool,
     /// `table.exec.mini-batch.allow-latency`.
@@ -25,10 +33,15 @@ pub(crate) struct TableSettings {
 }
 
 /// Names of the options, in the order of [`TableSettings::list`].
-pub(super) const NAMES: [&str; 7] = [
+pub(super) const NAMES: [&str; 12] = [
     "table.exec.sink.not-null-enforcer",
     "table.exec.state.ttl",
     "table.exec.source.idle-timeout",
+    "table.exec.emit.allow-lateness",
+    "table.exec.emit.early-fire.enabled",
+    "table.exec.emit.early-fire.delay",
+    "table.exec.emit.late-fire.enabled",
+    "table.exec.emit.late-fire.delay",
     "table.exec.mini-batch.enabled",
     "table.exec.mini-batch.allow-latency",
     "table.exec.mini-batch.size",
@@ -42,6 +55,11 @@ impl TableSettings {
             "table.exec.sink.not-null-enforcer" => self.drop_nulls = parse_enforcer(value)?,
             "table.exec.state.ttl" => self.time_to_live = some(parse_duration(value)?),
             "table.exec.source.idle-timeout" => self.idle_timeout = some(parse_duration(value)?),
+            "table.exec.emit.allow-lateness" => self.lateness = parse_duration(value)?,
+            "table.exec.emit.early-fire.enabled" => self.early = parse_switch(value)?,
+            "table.exec.emit.early-fire.delay" => self.delays[0] = parse_duration(value)?,
+            "table.exec.emit.late-fire.enabled" => self.late = parse_switch(value)?,
+            "table.exec.emit.late-fire.delay" => self.delays[1] = parse_duration(value)?,
             "table.exec.mini-batch.enabled" => self.gathers = parse_switch(value)?,
             "table.exec.mini-batch.allow-latency" => self.latency = parse_duration(value)?,
             "table.exec.mini-batch.size" => self.rows = parse_rows(value)?,
@@ -56,6 +74,11 @@ impl TableSettings {
             if self.drop_nulls { "DROP".into() } else { "ERROR".into() },
             ms(self.time_to_live),
             ms(self.idle_timeout),
+            ms(Some(self.lateness)),
+            self.early.to_string(),
+            ms(Some(self.delays[0])),
+            self.late.to_string(),
+            ms(Some(self.delays[1])),
             self.gathers.to_string(),
             ms(Some(self.latency)),
             self.rows.map_or_else(|| "-1".into(), |rows| rows.to_string()),
