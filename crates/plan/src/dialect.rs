@@ -41,6 +41,11 @@ impl Dialect for AnabranchDialect {
         true
     }
 
+    /// Those in other comments than `/*+ ... */` are not hints of Flink, but mean nothing either.
+    fn supports_comment_optimizer_hint(&self) -> bool {
+        true
+    }
+
     fn supports_group_by_expr(&self) -> bool {
         true
     }

@@ -10,6 +10,7 @@ use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
 
 use crate::catalog::Catalog;
+use crate::hints::times_to_live;
 use crate::lower::{Output, dead_letters};
 use crate::place::{at, nearest, planning_error};
 use crate::query::Planner;
@@ -27,6 +28,7 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
     let targets = targets(&insert, table)?;
     let planner = Planner::new(catalog);
     let mut query = insert.query;
+    let times_to_live = times_to_live(&query).map_err(here)?;
     name_columns(&mut query);
     let query = planner.query(query)?;
     let fields = query.schema().fields();
@@ -53,7 +55,7 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
     let plan = planner.optimize(plan)?;
     let dead_letters = dead_letters(&plan, catalog)?;
     let (updates, parallelism) = (table.traits.updates, table.options.sink_parallelism);
-    Ok(Output { plan, sink, updates, parallelism, dead_letters, functions })
+    Ok(Output { plan, sink, updates, parallelism, dead_letters, functions, times_to_live })
 }
 
 /// For each column of the query, the column of the table.

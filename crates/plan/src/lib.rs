@@ -21,6 +21,7 @@ mod exact;
 mod function_changes;
 mod functions;
 mod group_window;
+mod hints;
 mod insert;
 mod lower;
 mod maps;

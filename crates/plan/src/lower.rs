@@ -54,6 +54,7 @@ pub(crate) use self::temporal_join::version_key;
 use self::windowed::Windowed;
 use crate::PlanOptions;
 use crate::catalog::Catalog;
+use crate::hints::TimesToLive;
 use crate::maps::shown;
 use crate::place::planning_error;
 use crate::processing_time;
@@ -76,6 +77,8 @@ pub(crate) struct Output {
     pub(crate) dead_letters: BTreeMap<String, Arc<Table>>,
     /// The declared functions that the query called before it was optimized.
     pub(crate) functions: BTreeSet<CalledFunction>,
+    /// What hints say of the state of rows of some tables.
+    pub(crate) times_to_live: TimesToLive,
 }
 
 /// Short name of the stages after an exchange by key.
@@ -126,6 +129,7 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             own,
             labels,
             table,
+            times_to_live: &output.times_to_live,
             mode: catalog.settings.runtime_mode,
             limit: None,
             takes_versions: false,
@@ -154,6 +158,7 @@ struct Lowering<'a> {
     /// The labels so far.
     labels: Labels,
     table: TableOptions,
+    times_to_live: &'a TimesToLive,
     mode: RuntimeMode,
     /// How many rows of each partition the rank needs that is lowered next.
     limit: Option<u64>,

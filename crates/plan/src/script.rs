@@ -11,6 +11,7 @@ use datafusion_expr::{Expr, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType
 use datafusion_sql::sqlparser::ast::{Ident, Query};
 
 use crate::catalog::{Catalog, Relation};
+use crate::hints::times_to_live;
 use crate::insert::plan_insert;
 use crate::lower::{Output, dead_letters, lower, lower_job};
 use crate::place::{at, or_at, planning_error};
@@ -228,6 +229,10 @@ fn perform(
                 return Ok(Outcome::Done(format!("view {} exists", name.value)));
             }
             let mut query = query;
+            if !times_to_live(&query)?.is_empty() {
+                return Err(Error::user("STATE_TTL is in a view")
+                    .remedy("write the hint in INSERT INTO ... SELECT, by the name of the view"));
+            }
             name_columns(&mut query);
             let mut plan = Planner::new(catalog).query(query)?;
             if !columns.is_empty() {
@@ -324,6 +329,7 @@ struct Collected {
 
 fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected> {
     let planner = Planner::new(catalog);
+    let times_to_live = times_to_live(&query)?;
     name_columns(&mut query);
     let mut plan = planner.query(query)?;
     let (mut skip, mut limit) = (0, None);
@@ -365,7 +371,8 @@ fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Colle
     );
     let dead_letters = dead_letters(&plan, catalog)?;
     let updates = Updates::Written;
-    Ok(Collected { output: Output { plan, sink, updates, parallelism: None, dead_letters, functions }, skip, limit })
+    let output = Output { plan, sink, updates, parallelism: None, dead_letters, functions, times_to_live };
+    Ok(Collected { output, skip, limit })
 }
 
 fn explain(statement: Statement, catalog: &Catalog, options: &PlanOptions) -> Result<String> {

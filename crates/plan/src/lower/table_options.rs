@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anabranch_model::Result;
+use datafusion_common::DFSchema;
 
+use super::Lowering;
 use crate::settings::{RuntimeMode, Settings};
 
 /// What the options say, in the units of the plan.
@@ -36,5 +38,18 @@ impl TableOptions {
             // Results that are emitted once need all rows until the end.
             time_to_live_ms: table.time_to_live.filter(|_| mode != RuntimeMode::Batch).map(ms),
         })
+    }
+}
+
+impl Lowering<'_> {
+    /// For how many milliseconds state of rows with these columns is kept: as a hint says of the one table that they are from, or the
+    /// option.
+    pub(super) fn time_to_live_of(&self, rows: &DFSchema) -> Option<i64> {
+        let mut names = rows.iter().map(|(table, _)| table.map(|table| table.table().to_lowercase()));
+        let first = names.next().flatten().filter(|first| names.all(|name| name.as_ref() == Some(first)));
+        match first.and_then(|name| self.times_to_live.get(&name)) {
+            Some(hint) => hint.filter(|_| self.mode != RuntimeMode::Batch),
+            None => self.table.time_to_live_ms,
+        }
     }
 }
