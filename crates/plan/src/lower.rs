@@ -119,7 +119,6 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
     }
     let (mut stages, mut exchanges, mut labels) = (Vec::new(), Vec::new(), Labels::new());
     let own = &catalog.settings.job.stage_parallelism;
-    let table = TableOptions::of(&catalog.settings)?;
     for output in outputs {
         let dead_letters = &output.dead_letters;
         let (reads_clock, by_clock) = (processing_time::is_read(&output.plan), None);
@@ -128,8 +127,7 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             parallelism,
             own,
             labels,
-            table,
-            times_to_live: &output.times_to_live,
+            table: TableOptions::of(&catalog.settings, &output.times_to_live)?,
             mode: catalog.settings.runtime_mode,
             limit: None,
             takes_versions: false,
@@ -157,8 +155,7 @@ struct Lowering<'a> {
     own: &'a BTreeMap<String, u32>,
     /// The labels so far.
     labels: Labels,
-    table: TableOptions,
-    times_to_live: &'a TimesToLive,
+    table: TableOptions<'a>,
     mode: RuntimeMode,
     /// How many rows of each partition the rank needs that is lowered next.
     limit: Option<u64>,

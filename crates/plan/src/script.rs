@@ -228,17 +228,7 @@ fn perform(
             if if_not_exists && catalog.contains(&name.value) {
                 return Ok(Outcome::Done(format!("view {} exists", name.value)));
             }
-            let mut query = query;
-            if !times_to_live(&query)?.is_empty() {
-                return Err(Error::user("STATE_TTL is in a view")
-                    .remedy("write the hint in INSERT INTO ... SELECT, by the name of the view"));
-            }
-            name_columns(&mut query);
-            let mut plan = Planner::new(catalog).query(query)?;
-            if !columns.is_empty() {
-                let names: Vec<String> = columns.into_iter().map(|c| c.value).collect();
-                plan = renamed(plan, &names)?;
-            }
+            let plan = plan_view(query, columns, catalog)?;
             let inserted = catalog.insert(&name.value, Relation::View(Arc::new(plan)), or_replace);
             inserted.map_err(|e| e.at(at(name.span.start)))?;
             Ok(Outcome::Done(format!("view {} created", name.value)))
@@ -276,6 +266,17 @@ fn perform(
         Statement::Explain(inner) => explain(*inner, catalog, options).map(Outcome::Report),
         Statement::Insert(_) | Statement::Query(_) => Err(Error::internal("a job where none is expected")),
     }
+}
+
+fn plan_view(mut query: Box<Query>, columns: Vec<Ident>, catalog: &Catalog) -> Result<LogicalPlan> {
+    if !times_to_live(&query)?.is_empty() {
+        return Err(Error::user("STATE_TTL is in a view")
+            .remedy("write the hint in INSERT INTO ... SELECT, by the name of the view"));
+    }
+    name_columns(&mut query);
+    let plan = Planner::new(catalog).query(query)?;
+    let names: Vec<String> = columns.into_iter().map(|c| c.value).collect();
+    if names.is_empty() { Ok(plan) } else { renamed(plan, &names) }
 }
 
 /// Declares a function and returns a text for the user.

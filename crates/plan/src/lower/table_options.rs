@@ -6,11 +6,12 @@ use anabranch_model::Result;
 use datafusion_common::DFSchema;
 
 use super::Lowering;
+use crate::hints::TimesToLive;
 use crate::settings::{RuntimeMode, Settings};
 
 /// What the options say, in the units of the plan.
 #[derive(Clone, Copy)]
-pub(super) struct TableOptions {
+pub(super) struct TableOptions<'a> {
     /// Whether a row with NULL for a NOT NULL column of a sink is dropped instead of stopping the job.
     pub(super) drop_nulls: bool,
     /// How many rows aggregates gather until the end of an epoch.
@@ -21,16 +22,19 @@ pub(super) struct TableOptions {
     pub(super) emission: Option<(bool, i64)>,
     /// For how long state is kept that nothing changes.
     pub(super) time_to_live_ms: Option<i64>,
+    /// The same for rows of some tables, as hints say.
+    hints: &'a TimesToLive,
 }
 
-impl TableOptions {
+impl<'a> TableOptions<'a> {
     /// # Errors
     /// An option that another one needs is missing.
-    pub(super) fn of(settings: &Settings) -> Result<TableOptions> {
+    pub(super) fn of(settings: &Settings, hints: &'a TimesToLive) -> Result<TableOptions<'a>> {
         let (table, mode) = (&settings.table, settings.runtime_mode);
         let ms_of = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let ms = |time: Duration| ms_of(time).max(1);
         Ok(TableOptions {
+            hints,
             drop_nulls: table.drop_nulls,
             mini_batch_rows: table.mini_batch(settings.job.epoch_interval)?,
             idle_timeout_ms: table.idle_timeout.map(|time| ms(time).unsigned_abs()),
@@ -47,7 +51,7 @@ impl Lowering<'_> {
     pub(super) fn time_to_live_of(&self, rows: &DFSchema) -> Option<i64> {
         let mut names = rows.iter().map(|(table, _)| table.map(|table| table.table().to_lowercase()));
         let first = names.next().flatten().filter(|first| names.all(|name| name.as_ref() == Some(first)));
-        match first.and_then(|name| self.times_to_live.get(&name)) {
+        match first.and_then(|name| self.table.hints.get(&name)) {
             Some(hint) => hint.filter(|_| self.mode != RuntimeMode::Batch),
             None => self.table.time_to_live_ms,
         }
