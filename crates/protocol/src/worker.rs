@@ -173,7 +173,10 @@ impl<S: Clone> Worker<S> {
                 self.next = None;
                 self.cancel(old);
             }
-            Some(hosted) if hosted.incarnation == fence.incarnation && adopted => self.outbox.adopted(now),
+            Some(hosted) if hosted.incarnation == fence.incarnation && adopted => {
+                self.grants.adopted();
+                self.outbox.adopted(now);
+            }
             Some(hosted) if hosted.incarnation == fence.incarnation => self.outbox.received(received),
             _ => {}
         }

@@ -16,6 +16,7 @@ pub(super) const TABLE: &[Transition] = &[
     row("gap", "a group that was passed on before", "gap", "-"),
     row("gap", "the next group, and another one is missing", "gap", "pass on what follows each other"),
     row("gap", "the next group, and none is missing", "complete", "pass on all in their order"),
+    row("gap", "a new term adopts the tasks", "complete", "forget what was kept: that coordinator grants anew"),
 ];
 
 /// Puts grants into the order of their epochs.
@@ -36,6 +37,15 @@ impl Grants {
     pub(super) fn renew(&mut self, from: Epoch) {
         self.granted = from;
         self.early.clear();
+    }
+
+    /// Another coordinator has adopted the tasks. It knows only the groups that were passed on, and decides what follows them.
+    pub(super) fn adopted(&mut self) {
+        let before = self.state();
+        if before == "gap" {
+            self.early.clear();
+            self.taken.insert(before, self.state());
+        }
     }
 
     fn state(&self) -> &'static str {

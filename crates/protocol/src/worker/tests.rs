@@ -341,6 +341,29 @@ fn only_what_the_new_coordinator_has_heard_extends_the_lease() {
     assert!(matches!(bench.commands()[..], [Command::Tasks(_, Order::Cancel), ..]));
 }
 
+/// The former coordinator granted the end of the plan version with the last of them. The new one does not know that.
+#[test]
+fn groups_that_a_former_coordinator_granted_and_a_gap_held_back_are_not_passed_on_after_an_adoption() {
+    let mut bench = Bench::running();
+    let Order::Grant { group, checkpoint, pace, .. } = grant(3, 3, true) else { panic!("a grant") };
+    bench.order(Order::Grant { group, checkpoint, then: Then::Switch, pace });
+    assert_eq!(bench.commands(), [], "the one before is missing");
+    bench.fence = fence(2, 1);
+    bench.message(bench.fence, None);
+    bench.commands();
+    let passed_on = |bench: &mut Bench, first, last| {
+        bench.order(grant(first, last, false));
+        let commands = bench.commands().into_iter();
+        let groups = commands.filter_map(|command| match command {
+            Command::Tasks(_, Order::Grant { group, then, .. }) => Some((group.first.0, group.last.0, then)),
+            _ => None,
+        });
+        groups.collect::<Vec<_>>()
+    };
+    assert_eq!(passed_on(&mut bench, 1, 2), [(1, 2, Then::Next)]);
+    assert_eq!(passed_on(&mut bench, 3, 4), [(3, 4, Then::Next)]);
+}
+
 #[test]
 fn an_answer_for_all_jobs_extends_the_lease_unless_it_is_of_another_term_or_comes_too_late() {
     let heard = |bench: &mut Bench, term: u64, ms: u64| {
