@@ -1,4 +1,7 @@
-//! Which worker has which task: a function of the workers and the stages, the same for the same arguments.
+//! Which worker has which task: a function of the workers, the stages and what other jobs have there, the same for the same arguments.
+//!
+//! Tasks of all jobs count alike, so a worker that has many tasks of other jobs gets few of this one. A task whose state is at a worker
+//! goes there whatever else that has: moving much state costs more than sharing a machine.
 
 use std::collections::BTreeMap;
 
@@ -42,14 +45,15 @@ struct Room<'a> {
     member: &'a Member,
     /// Slots without a task of the present stage.
     free: u32,
-    /// Tasks of all stages.
-    tasks: u32,
+    /// Tasks of all stages, and of other jobs.
+    tasks: u64,
 }
 
 impl Room<'_> {
     /// Whether it has more room than another one: less of its slots is used, or its number is lower.
     fn is_emptier(&self, than: &Room<'_>) -> bool {
-        let (used, than_used) = (self.tasks * than.member.slots, than.tasks * self.member.slots);
+        let (slots, than_slots) = (u64::from(self.member.slots), u64::from(than.member.slots));
+        let (used, than_used) = (self.tasks * than_slots, than.tasks * slots);
         (used, self.member.process) < (than_used, than.member.process)
     }
 
@@ -60,7 +64,7 @@ impl Room<'_> {
     }
 }
 
-/// Chooses a process for every task. A slot has room for one task of each stage.
+/// Chooses a process for every task. A slot has room for one task of each stage. `others` are the numbers of tasks of other jobs.
 ///
 /// # Errors
 /// The first stage that has not enough slots.
@@ -68,8 +72,11 @@ pub fn place<'a>(
     members: impl IntoIterator<Item = &'a Member>,
     stages: &[Stage],
     former: &Former,
+    others: &BTreeMap<Process, u32>,
 ) -> Result<BTreeMap<TaskId, Process>, Missing> {
-    let mut rooms: Vec<Room<'_>> = members.into_iter().map(|member| Room { member, free: 0, tasks: 0 }).collect();
+    let tasks = |member: &Member| others.get(&member.process).copied().map_or(0, u64::from);
+    let mut rooms: Vec<Room<'_>> =
+        members.into_iter().map(|member| Room { member, free: 0, tasks: tasks(member) }).collect();
     rooms.sort_by_key(|room| room.member.process);
     let mut placed = BTreeMap::new();
     for stage in stages {
@@ -110,6 +117,9 @@ mod tests {
     use super::*;
     use crate::membership::WorkerId;
 
+    /// No other job has tasks.
+    const ALONE: BTreeMap<Process, u32> = BTreeMap::new();
+
     fn process(worker: u32) -> Process {
         Process { worker: WorkerId(worker), life: 1 }
     }
@@ -136,14 +146,42 @@ mod tests {
     fn tasks_are_spread_by_the_slots_of_workers() {
         let members = [member(2, 2, &[]), member(0, 4, &[]), member(1, 2, &[])];
         let stages = [stage(0, 4, None), stage(1, 8, None), stage(2, 1, None)];
-        let placed = place(&members, &stages, &Former::default()).expect("enough slots");
+        let placed = place(&members, &stages, &Former::default(), &ALONE).expect("enough slots");
         assert_eq!(workers(&placed, 0), [0, 1, 2, 0]);
         let mut second = workers(&placed, 1);
         second.sort_unstable();
         assert_eq!(second, [0, 0, 0, 0, 1, 1, 2, 2]);
         assert_eq!(workers(&placed, 2), [0]);
-        let reversed = place(members.iter().rev(), &stages, &Former::default());
+        let reversed = place(members.iter().rev(), &stages, &Former::default(), &ALONE);
         assert_eq!(reversed.as_ref(), Ok(&placed), "the order of the workers does not matter");
+    }
+
+    #[test]
+    fn small_jobs_are_spread_over_all_workers() {
+        let members = [member(0, 4, &[]), member(1, 4, &[]), member(2, 8, &[])];
+        let mut others = BTreeMap::new();
+        for job in 0..40 {
+            let stages = [stage(0, 1 + job % 2, None), stage(1, 1, None)];
+            let placed = place(&members, &stages, &Former::default(), &others).expect("enough slots");
+            placed.into_values().for_each(|process| *others.entry(process).or_default() += 1);
+        }
+        assert_eq!([0, 1, 2].map(|worker| others[&process(worker)]), [25, 25, 50]);
+    }
+
+    #[test]
+    fn a_task_goes_to_a_full_worker_only_if_it_was_there_or_its_state_is() {
+        let members = [member(0, 2, &[]), member(1, 2, &[]), member(2, 2, &[])];
+        let others = [(process(0), 90), (process(1), 2), (process(7), 1)].into();
+        let former =
+            Former { tasks: [(task(0, 0), process(0))].into(), local: [(task(1, 0), vec![process(0)])].into() };
+        let stages = [stage(0, 3, None), stage(1, 3, None)];
+        let placed = place(&members, &stages, &former, &others).expect("enough slots");
+        assert_eq!((workers(&placed, 0), workers(&placed, 1)), (vec![0, 2, 2], vec![0, 1, 2]));
+        // Without other room it goes there too.
+        let placed = place(&members, &[stage(0, 6, None)], &Former::default(), &others).expect("enough slots");
+        let mut used = workers(&placed, 0);
+        used.sort_unstable();
+        assert_eq!(used, [0, 0, 1, 1, 2, 2]);
     }
 
     #[test]
@@ -154,7 +192,7 @@ mod tests {
             // The process that has a task comes before one that has a copy of its state.
             local: [(task(0, 0), vec![process(0)]), (task(0, 2), vec![process(7), process(2)])].into(),
         };
-        let placed = place(&members, &[stage(0, 4, None)], &former).expect("enough slots");
+        let placed = place(&members, &[stage(0, 4, None)], &former, &ALONE).expect("enough slots");
         assert_eq!(workers(&placed, 0), [1, 1, 2, 0]);
     }
 
@@ -166,23 +204,25 @@ mod tests {
             tasks: [(task(0, 0), process(1)), (task(0, 1), process(0)), (task(0, 2), process(1))].into(),
             local: [(task(0, 2), vec![process(0)])].into(),
         };
-        let placed = place(&[member(0, 2, &[]), later(1)], &[stage(0, 3, None)], &former).expect("enough slots");
+        let placed =
+            place(&[member(0, 2, &[]), later(1)], &[stage(0, 3, None)], &former, &ALONE).expect("enough slots");
         assert_eq!(workers(&placed, 0), [1, 0, 0]);
     }
 
     #[test]
     fn what_no_longer_fits_goes_elsewhere() {
         let former = Former { tasks: (0..3).map(|index| (task(0, index), process(0))).collect(), ..Former::default() };
-        let placed = place(&[member(0, 2, &[]), member(1, 1, &[])], &[stage(0, 3, None)], &former);
+        let placed = place(&[member(0, 2, &[]), member(1, 1, &[])], &[stage(0, 3, None)], &former, &ALONE);
         assert_eq!(workers(&placed.expect("enough slots"), 0), [0, 0, 1]);
-        let drained = place(&[member(1, 3, &[])], &[stage(0, 3, None)], &former);
+        let drained = place(&[member(1, 3, &[])], &[stage(0, 3, None)], &former, &ALONE);
         assert_eq!(workers(&drained.expect("enough slots"), 0), [1, 1, 1]);
     }
 
     #[test]
     fn a_stage_goes_to_workers_with_its_label() {
         let members = [member(0, 4, &["disk"]), member(1, 4, &["disk", "gpu"])];
-        let placed = place(&members, &[stage(0, 2, Some("gpu")), stage(1, 2, Some("disk"))], &Former::default());
+        let placed =
+            place(&members, &[stage(0, 2, Some("gpu")), stage(1, 2, Some("disk"))], &Former::default(), &ALONE);
         let placed = placed.expect("enough slots");
         assert_eq!((workers(&placed, 0), workers(&placed, 1)), (vec![1, 1], vec![0, 0]));
     }
@@ -190,12 +230,12 @@ mod tests {
     #[test]
     fn missing_slots_are_counted_by_stage_and_label() {
         let members = [member(0, 2, &[]), member(1, 1, &["gpu"])];
-        let missing = |stage| place(&members, &[stage], &Former::default()).expect_err("not enough slots");
+        let missing = |stage| place(&members, &[stage], &Former::default(), &ALONE).expect_err("not enough slots");
         let stage_3 = StageId(3);
         assert_eq!(missing(stage(3, 5, None)), Missing { slots: 2, stage: stage_3, label: None });
         let label = Some("gpu".to_owned());
         assert_eq!(missing(stage(3, 2, Some("gpu"))), Missing { slots: 1, stage: stage_3, label });
-        let none = place([], &[stage(3, 1, None)], &Former::default());
+        let none = place([], &[stage(3, 1, None)], &Former::default(), &ALONE);
         assert_eq!(none, Err(Missing { slots: 1, stage: stage_3, label: None }));
     }
 }

@@ -65,8 +65,8 @@ pub(crate) enum Message {
     Reconfigure(Box<Requested>),
     /// From a worker in another process.
     Worker(Process, FromWorker),
-    /// Tasks can be placed at a worker in another process.
-    Joined(Box<RemoteWorker>),
+    /// Tasks can be placed at workers in other processes.
+    Joined(Vec<RemoteWorker>),
     /// A worker is silent, or its connection is broken: its tasks have failed.
     Lost(Process, Error),
 }
@@ -310,7 +310,7 @@ impl Shell {
                     self.unanswered.entry(process).or_insert(at);
                 }
             }
-            Message::Joined(worker) => self.joined(*worker),
+            Message::Joined(workers) => self.joined(workers),
             Message::Lost(process, why) => self.lost(process, why),
             Message::Store(sequence, answer, error) => {
                 let was_slow = self.watch.done(Awaited::Log);

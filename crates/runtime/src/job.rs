@@ -22,6 +22,7 @@ use crate::durable::{Begun, Check, Checkpointing, Running, TakenOver, begin, beg
 use crate::journal::in_memory;
 use crate::mailbox::Mailbox;
 use crate::messages::FromWorker;
+use crate::occupancy::Occupancy;
 use crate::origin::Origin;
 use crate::reconfiguration::{Reconfigure, Reconfigured};
 use crate::remote::{RemoteWorker, Remotes, stages_here};
@@ -55,6 +56,8 @@ pub struct Workers {
     pub endpoint: Arc<dyn Network>,
     /// How many must have joined before tasks are placed.
     pub awaited: usize,
+    /// The tasks of all jobs that these workers have.
+    pub occupancy: Arc<Occupancy>,
     /// What the workers have of the job already. If that is all of it, this process adopts the tasks as they run.
     pub hosted: Box<dyn Fn() -> Vec<(Process, Hosted)>>,
     /// How long to wait for workers that have tasks of the job.
@@ -230,9 +233,9 @@ pub(crate) fn prepare(
     let config = worker::Config { lease: Duration::MAX, ..worker::Config::default() };
     let seen = (Arc::clone(&handle.shared), mail);
     let (mut remotes, mut network) = (None, None);
-    if let Some(Workers { job, endpoint, awaited, register, .. }) = workers {
+    if let Some(Workers { job, endpoint, awaited, occupancy, register, .. }) = workers {
         let here = stages_here(&deployment.plan, connectors)?;
-        remotes = Some(Remotes::new(Arc::clone(&deployment.plan), endpoint.peer(), here, awaited));
+        remotes = Some(Remotes::new(Arc::clone(&deployment.plan), endpoint.peer(), here, awaited, (job, occupancy)));
         network = Some((endpoint, job));
         register(handle.clone());
     }
@@ -352,9 +355,9 @@ impl JobHandle {
         self.shared.plan()
     }
 
-    /// A worker in another process has joined: tasks can be placed there.
-    pub fn joined(&self, worker: RemoteWorker) {
-        self.mailbox.send(Message::Joined(Box::new(worker)));
+    /// Workers in other processes are there: tasks can be placed at all of them.
+    pub fn joined(&self, workers: Vec<RemoteWorker>) {
+        self.mailbox.send(Message::Joined(workers));
     }
 
     /// A worker is silent, has left, or its connection is broken.

@@ -15,6 +15,7 @@ use crate::coordinator::HERE;
 use crate::deployment::Deployment;
 use crate::messages::{Deploy, DeployCheckpoints, ToWorker};
 use crate::network::Peer;
+use crate::occupancy::Occupancy;
 use crate::reconfiguration::Moves;
 use crate::worker::WorkerShell;
 
@@ -66,6 +67,18 @@ pub(crate) struct Remotes {
     former: BTreeMap<TaskId, Process>,
     /// Workers that get no task.
     away_from: BTreeSet<WorkerId>,
+    /// The number of the job, and the tasks of all jobs of this process.
+    job: (u64, Arc<Occupancy>),
+    /// The tasks of other jobs when the next plan version was placed ahead: it is then placed alike.
+    seen_ahead: Option<BTreeMap<Process, u32>>,
+}
+
+/// A job that is over has no tasks.
+impl Drop for Remotes {
+    fn drop(&mut self) {
+        let (job, occupancy) = &self.job;
+        occupancy.forget(*job);
+    }
 }
 
 /// What is placed, and with which requests.
@@ -78,8 +91,16 @@ struct Placing<'a> {
 
 impl Remotes {
     /// No worker has joined yet, and so many are awaited. `here` are the stages that must run in this process.
-    pub(crate) fn new(plan: Arc<Plan>, exchange: Peer, here: BTreeSet<StageId>, awaited: usize) -> Remotes {
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        exchange: Peer,
+        here: BTreeSet<StageId>,
+        awaited: usize,
+        job: (u64, Arc<Occupancy>),
+    ) -> Remotes {
         Remotes {
+            job,
+            seen_ahead: None,
             plan,
             exchange,
             here,
@@ -128,7 +149,11 @@ impl Remotes {
             return Err(format!("{} of {} workers are there", self.workers.len(), self.awaited));
         }
         let of = Placing { plan: &self.plan, here: &self.here, to: &self.to, away_from: &self.away_from };
-        let placement = self.choose(&of, &self.former, former, here)?;
+        let (job, occupancy) = &self.job;
+        let placement = occupancy.place(*job, |others| {
+            self.choose(&of, &self.former, former, (self.seen_ahead.as_ref().unwrap_or(others), here))
+        })?;
+        self.seen_ahead = None;
         (self.to, self.former) = (BTreeMap::new(), BTreeMap::new());
         self.renew(taken);
         self.deploy(&placement, here);
@@ -137,7 +162,7 @@ impl Remotes {
 
     /// Where the tasks of another plan would be.
     pub(crate) fn ahead(
-        &self,
+        &mut self,
         (plan, here): (&Plan, BTreeSet<StageId>),
         moves: &Moves,
         former: &BTreeMap<TaskId, Process>,
@@ -145,7 +170,10 @@ impl Remotes {
         worker: &WorkerShell,
     ) -> std::result::Result<BTreeMap<TaskId, Process>, String> {
         let of = Placing { plan, here: &here, to: &moves.to, away_from: &moves.away_from };
-        self.choose(&of, former, now, worker)
+        let others = self.job.1.others(self.job.0);
+        let placement = self.choose(&of, former, now, (&others, worker));
+        self.seen_ahead = Some(others);
+        placement
     }
 
     /// `former` are places by the identities of parts, which count more than those `now`.
@@ -154,7 +182,7 @@ impl Remotes {
         of: &Placing<'_>,
         former: &BTreeMap<TaskId, Process>,
         now: &BTreeMap<TaskId, Process>,
-        worker: &WorkerShell,
+        (others, worker): (&BTreeMap<Process, u32>, &WorkerShell),
     ) -> std::result::Result<BTreeMap<TaskId, Process>, String> {
         let stages = of.plan.stages.iter().filter(|stage| !of.here.contains(&stage.id));
         let stages: Vec<Stage> =
@@ -167,7 +195,7 @@ impl Remotes {
         }
         let members = self.workers.values().map(|worker| &worker.member);
         let members = members.filter(|member| !of.away_from.contains(&member.process.worker));
-        let mut placement = place(members, &stages, &places).map_err(|missing| {
+        let mut placement = place(members, &stages, &places, others).map_err(|missing| {
             let stage = &of.plan.stage(missing.stage).name;
             format!("{} more slots are needed for {stage} ({})", missing.slots, missing.stage)
         })?;
@@ -253,12 +281,14 @@ impl Remotes {
     }
 
     /// The tasks of an incarnation go on at these processes. Those with a full sink say so again.
-    pub(crate) fn adopt(&mut self, taken: (Incarnation, Term), processes: &[Process]) {
+    pub(crate) fn adopt(&mut self, taken: (Incarnation, Term), tasks: BTreeMap<Process, u32>) {
         self.renew(taken);
-        self.opened.extend(processes);
-        for worker in processes.iter().filter_map(|process| self.workers.get(process)) {
+        self.opened.extend(tasks.keys());
+        for worker in tasks.keys().filter_map(|process| self.workers.get(process)) {
             worker.link.send(self.term, ToWorker::Hold { incarnation: self.incarnation, held: false });
         }
+        let (job, occupancy) = &self.job;
+        occupancy.adopted(*job, tasks);
     }
 
     /// Lets these workers prepare a plan version.

@@ -85,7 +85,7 @@ fn start(tables: &Tables, plan: &Plan, workers: u32, slots: u32, is_encrypted: b
             here.lock().expect("lock").insert(process, Arc::clone(&job));
             let member = Member { process, slots, labels: Arc::default() };
             let (copies, link) = ([].into(), Arc::new(Down(job)));
-            handle.joined(RemoteWorker { member, exchange, heard: Nanos(0), copies, link });
+            handle.joined(vec![RemoteWorker { member, exchange, heard: Nanos(0), copies, link }]);
         }
     };
     let workers = Workers {
@@ -96,6 +96,7 @@ fn start(tables: &Tables, plan: &Plan, workers: u32, slots: u32, is_encrypted: b
         patience: Duration::ZERO,
         check: Check::Content,
         is_wanted: Box::new(|| true),
+        occupancy: Arc::default(),
         register: Box::new(register),
     };
     Job::start_at(plan, &connectors, Arc::clone(&clock), None, None, Some(workers))

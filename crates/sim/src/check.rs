@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, TaskId};
+use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, StageId, TaskId};
 use anabranch_protocol::coordinator::{Checkpoint, Entry, Owner};
 use anabranch_protocol::membership::{Member, Process};
 
@@ -299,6 +299,31 @@ pub(crate) fn placed(scenario: &Scenario, members: &[Member], placement: &BTreeM
             };
             if tasks > member.slots || stage.label.as_ref().is_some_and(|label| !member.labels.contains(label)) {
                 return wrong(format!("{process:?} does not suit {tasks} tasks of {}", stage.id));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tasks that were nowhere before are spread over the slots beside those of other jobs: none would have more room at a worker with a free
+/// slot for each stage.
+pub(crate) fn spread(scenario: &Scenario, members: &[Member], placement: &BTreeMap<TaskId, Process>) -> Checked {
+    if scenario.labelled_sinks {
+        return Ok(());
+    }
+    let others = scenario.others(members);
+    let own = |member: &Member, stage: Option<StageId>| {
+        let here = |(task, process): &(&TaskId, &Process)| {
+            **process == member.process && stage.is_none_or(|stage| task.stage == stage)
+        };
+        placement.iter().filter(here).count() as u32
+    };
+    let used = |member: &Member| others[&member.process] + own(member, None);
+    let has_room = |member: &Member| scenario.stages().iter().all(|stage| own(member, Some(stage.id)) < member.slots);
+    for full in members.iter().filter(|member| own(member, None) > 0) {
+        for empty in members.iter().filter(|member| has_room(member)) {
+            if (used(full) - 1) * empty.slots > used(empty) * full.slots {
+                return Err(("placement", format!("{empty:?} had more room than {full:?}: {placement:?}")));
             }
         }
     }

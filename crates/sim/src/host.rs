@@ -14,7 +14,7 @@ use anabranch_protocol::placement::{Former, place};
 use anabranch_protocol::worker::{Hosting, ToCoordinator};
 
 use crate::Mutation;
-use crate::check::placed;
+use crate::check::{placed, spread};
 use crate::event::{Event, Handle, index};
 use crate::scenario::MS;
 use crate::worker::LEASE;
@@ -262,13 +262,17 @@ impl World {
         let Host { coordinator: Some(coordinator), membership, peers, .. } = &mut self.hosts[host] else { return };
         let members: Vec<Member> = membership.members().cloned().collect();
         let former = Former { tasks: peers.placement(), local: BTreeMap::new() };
-        let placement = place(&members, &self.scenario.stages(), &former);
+        let placement = place(&members, &self.scenario.stages(), &former, &self.scenario.others(&members));
         let all = self.scenario.tasks(coordinator.version());
         peers.start((incarnation, coordinator.term()), from, &all, placement.as_ref().unwrap_or(&BTreeMap::new()));
         match placement {
             Ok(placement) => {
                 let checked = placed(&self.scenario, &members, &placement);
                 self.check(checked);
+                if former.tasks.is_empty() {
+                    let checked = spread(&self.scenario, &members, &placement);
+                    self.check(checked);
+                }
                 self.tell_workers(host);
             }
             Err(missing) => {

@@ -1,6 +1,6 @@
 //! What a seed decides: the job, the faults of its surroundings, and the settings of its coordinator.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub(crate) struct Scenario {
     pub(crate) sinks: u32,
     /// Slots of each worker.
     pub(crate) slots: Vec<u32>,
+    /// Tasks of other jobs at each worker.
+    pub(crate) others: Vec<u32>,
     /// Sinks need a worker with [`LABEL`], which the first one has.
     pub(crate) labelled_sinks: bool,
     /// Keys of the records of each source, in order.
@@ -60,11 +62,15 @@ impl Scenario {
         let sources = 1 + rng.below(2) as u32;
         let faulty = rng.below(8) > 0;
         let upto = |rng: &mut Rng, most: u64| if faulty { rng.below(most + 1) } else { 0 };
+        let (counters, sinks, slots) = (1 + rng.below(2) as u32, 1 + rng.below(2) as u32, slots(rng));
+        // Drawn apart, so that a seed decides everything else as before.
+        let mut apart = rng.clone();
         Scenario {
             sources,
-            counters: 1 + rng.below(2) as u32,
-            sinks: 1 + rng.below(2) as u32,
-            slots: slots(rng),
+            counters,
+            sinks,
+            others: slots.iter().map(|_| apart.below(5) as u32).collect(),
+            slots,
             labelled_sinks: rng.below(5) == 0,
             records: (0..sources).map(|_| records(rng)).collect(),
             requests: (0..rng.below(4)).map(|_| rng.below(2_500) * MS).collect(),
@@ -107,6 +113,12 @@ impl Scenario {
         let process = Process { worker: WorkerId(worker as u32), life };
         let labels = (worker == 0).then(|| LABEL.to_owned()).into_iter().collect();
         Member { process, slots: self.slots[worker], labels: Arc::new(labels) }
+    }
+
+    /// The tasks of other jobs at these workers.
+    pub(crate) fn others(&self, members: &[Member]) -> BTreeMap<Process, u32> {
+        let tasks = |member: &Member| self.others.get(member.process.worker.0 as usize).copied().unwrap_or(0);
+        members.iter().map(|member| (member.process, tasks(member))).collect()
     }
 
     pub(crate) fn upstream(&self, task: TaskId) -> Vec<TaskId> {

@@ -107,6 +107,40 @@ fn jobs_are_submitted_shown_stopped_and_refused() {
     assert!(cluster.ok(&["show", "endless"]).contains("failure: the job was cancelled by a request"));
 }
 
+/// The number of tasks at a worker.
+fn tasks_at(cluster: &Cluster, worker: &str) -> usize {
+    let listed = cluster.ok(&["jobs"]);
+    let line = listed.lines().find(|line| line.starts_with(worker)).unwrap_or_default();
+    line.split_whitespace().nth(4).and_then(|tasks| tasks.parse().ok()).unwrap_or_else(|| panic!("{worker}: {listed}"))
+}
+
+#[test]
+fn small_jobs_are_spread_over_the_workers() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    for name in ["first", "second", "third"] {
+        cluster.worker(name, 2);
+    }
+    cluster.until("the workers", || cluster.ok(&["jobs"]).matches("127.0.0.1:").count() == 3);
+    let submit = |name: &str| {
+        let job = file(folder.path(), "job.sql", &script(&folder.path().join(name), None, 10));
+        cluster.ok(&["submit", &job, "--name", name, "--parallelism", "1"]);
+        cluster.until("its start", || cluster.state(name) == "running");
+    };
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let even = || ["first", "second", "third"].iter().all(|worker| tasks_at(&cluster, worker) == 2);
+    names.into_iter().for_each(submit);
+    cluster.until("two tasks at each worker", even);
+    // What is free again is used first.
+    let shown = |name: &str| cluster.ok(&["show", name]);
+    let gone: Vec<_> = names.into_iter().filter(|name| shown(name).contains("second")).collect();
+    gone.iter().for_each(|name| drop(cluster.ok(&["stop", name])));
+    cluster.until("the stops", || gone.iter().all(|name| cluster.state(name) == "stopped"));
+    cluster.until("its last task", || tasks_at(&cluster, "second") == 0);
+    ["g", "h"].into_iter().for_each(submit);
+    cluster.until("two tasks at each worker again", even);
+}
+
 #[test]
 fn a_coordinator_that_is_killed_and_starts_again_goes_on_with_its_jobs() {
     for workers_go_too in [false, true] {

@@ -74,7 +74,7 @@ impl Shell {
         let former = self.former_places(plan);
         let now = self.peers.placement();
         let present = &self.worker.deployment().plan;
-        let placement: BTreeMap<TaskId, Process> = match &self.remotes {
+        let placement: BTreeMap<TaskId, Process> = match &mut self.remotes {
             None => tasks(plan).all.into_iter().map(|task| (task, HERE)).collect(),
             Some(remotes) => {
                 let here = self.worker.stages_here(plan).ok()?;

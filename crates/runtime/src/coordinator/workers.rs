@@ -61,10 +61,12 @@ impl Shell {
     ) {
         // The workers that were there when the job was registered.
         while self.step() {}
+        let count = |tasks: &Tasks| u32::try_from(tasks.all.len()).unwrap_or(u32::MAX);
+        let counts: BTreeMap<Process, u32> = hosted.iter().map(|(process, tasks)| (*process, count(tasks))).collect();
         let processes: Vec<Process> = hosted.keys().copied().collect();
         let taken = (incarnation, self.coordinator.term());
         self.peers.adopt(taken, newest, self.tasks.version, hosted);
-        self.remotes.iter_mut().for_each(|remotes| remotes.adopt(taken, &processes));
+        self.remotes.iter_mut().for_each(|remotes| remotes.adopt(taken, counts.clone()));
         self.was_open = true;
         self.shared.life.adopted(taken.0, taken.1);
         // A sink may wait for one that it has requested, and what the coordinator before did not commit is covered.
@@ -75,10 +77,10 @@ impl Shell {
         self.settle();
     }
 
-    /// Another worker is there: an incarnation that waits for one may begin.
-    pub(super) fn joined(&mut self, worker: RemoteWorker) {
+    /// Other workers are there: an incarnation that waits for one may begin. Its tasks are spread over all of them.
+    pub(super) fn joined(&mut self, workers: Vec<RemoteWorker>) {
         if let Some(remotes) = &mut self.remotes {
-            remotes.join(worker);
+            workers.into_iter().for_each(|worker| remotes.join(worker));
         }
         let waits = self.coordinator.phase() == Phase::Restoring;
         if let Some(Unplaced { incarnation, from, .. }) = self.unplaced.take_if(|_| waits) {

@@ -15,7 +15,7 @@ use anabranch_protocol::membership::{Config, Event as Change, Input, Member, Pro
 use anabranch_protocol::worker::Term;
 use anabranch_runtime::messages::{MESSAGES_VERSION, ToWorker};
 use anabranch_runtime::network::{Endpoint, Peer, is_loopback};
-use anabranch_runtime::{Check, Hosted, JobHandle, Link, RemoteWorker, Workers, random_seed};
+use anabranch_runtime::{Check, Hosted, JobHandle, Link, Occupancy, RemoteWorker, Workers, random_seed};
 
 use anabranch_state::LocalCopies;
 use tracing::{info, warn};
@@ -34,6 +34,7 @@ pub struct Cluster {
     shared: Arc<Shared>,
     listener: Option<Listener>,
     endpoint: Arc<Endpoint>,
+    occupancy: Arc<Occupancy>,
     /// Whether workers end with it.
     ends_workers: bool,
     ends: Option<Sender<()>>,
@@ -123,6 +124,7 @@ impl Cluster {
             shared,
             listener: Some(listener),
             endpoint,
+            occupancy: Arc::default(),
             ends_workers: true,
             ends: Some(ends),
             thread: Some(thread),
@@ -153,12 +155,13 @@ impl Cluster {
         let register = Box::new(move |handle: JobHandle| {
             let mut state = shared.lock();
             let there = state.workers.values().filter(|known| !known.is_drained);
-            there.filter_map(|known| known.remote(job)).for_each(|worker| handle.joined(worker));
+            // All at once: the job's tasks are spread over them.
+            handle.joined(there.filter_map(|known| known.remote(job)).collect());
             state.jobs.insert(job, handle);
         });
         let (endpoint, check) = (Arc::<Endpoint>::clone(&self.endpoint), Check::Content);
-        let is_wanted = Box::new(|| true);
-        Workers { job, endpoint, awaited, hosted, patience, check, is_wanted, register }
+        let (is_wanted, occupancy) = (Box::new(|| true), Arc::clone(&self.occupancy));
+        Workers { job, endpoint, awaited, occupancy, hosted, patience, check, is_wanted, register }
     }
 
     /// A job is over in this process.
@@ -389,7 +392,7 @@ impl State {
         known.hosted.remove(&job);
         handle.lost(process, Error::outside(format!("worker {} does not have the job's tasks any more", known.name)));
         // Others can be placed there.
-        known.remote(job).into_iter().for_each(|worker| handle.joined(worker));
+        handle.joined(known.remote(job).into_iter().collect());
     }
 
     fn tell_leader(&self) {
@@ -425,7 +428,7 @@ impl State {
                     let (worker, pid, slots) = (&known.name, known.pid, known.member.slots);
                     info!(worker, pid, slots, peer = %known.connection.peer(), "worker joined");
                     for (number, job) in &self.jobs {
-                        known.remote(*number).into_iter().for_each(|worker| job.joined(worker));
+                        job.joined(known.remote(*number).into_iter().collect());
                     }
                 }
                 Change::Lost(process) => {

@@ -162,9 +162,10 @@ impl Cluster {
         }
         let remotes = hub.remotes(controls);
         let hosted = Box::new(move || found.clone());
-        let register = Box::new(move |job: JobHandle| remotes.into_iter().for_each(|worker| job.joined(worker)));
+        let register = Box::new(move |job: JobHandle| job.joined(remotes));
         let (patience, check, is_wanted) = (Duration::ZERO, Check::Content, Box::new(|| true));
-        Some(Workers { job: JOB, endpoint, awaited, hosted, patience, check, is_wanted, register })
+        let occupancy = Arc::default();
+        Some(Workers { job: JOB, endpoint, awaited, occupancy, hosted, patience, check, is_wanted, register })
     }
 
     /// Its job has begun.

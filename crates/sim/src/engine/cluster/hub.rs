@@ -142,7 +142,7 @@ impl Hub {
         let (Some(known), Some(job)) = (self.known.get_mut(&process), &self.job) else { return };
         known.hosted = None;
         job.lost(process, Error::outside(format!("{} does not have the job's tasks any more", process.worker)));
-        known.remote(controls).into_iter().for_each(|worker| job.joined(worker));
+        job.joined(known.remote(controls).into_iter().collect());
     }
 
     fn introduce(&mut self, id: u64, life: u64, controls: &mut BTreeMap<u64, Control>, now: Nanos, air: &mut Air) {
@@ -192,7 +192,7 @@ impl Hub {
                 Event::Joined(process) => {
                     let remote = self.known.get(&process).and_then(|known| known.remote(controls));
                     if let (Some(job), Some(remote)) = (&self.job, remote) {
-                        job.joined(remote);
+                        job.joined(vec![remote]);
                     }
                 }
                 Event::Lost(process) => {
