@@ -7,9 +7,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anabranch_model::{Epoch, Error, ErrorKind, Group, Incarnation, Nanos, Result, TaskId};
-use anabranch_protocol::coordinator::{Pace, Report, turn};
+use anabranch_protocol::coordinator::{Pace, Report, Tasks, turn};
 use anabranch_state::TaskState;
 
+use crate::gathered::Gathered;
 use crate::hold_back::Foremost;
 use crate::inbox::Inbox;
 use crate::orders::Orders;
@@ -25,6 +26,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Control {
     incarnation: Incarnation,
     mail: Arc<dyn Mail>,
+    /// Locked while the worker is given reports, so none overtakes another.
+    gathered: Mutex<Gathered>,
     orders: Orders,
     reported: Reported,
     /// Held while a value changes that a task may wait for.
@@ -47,6 +50,7 @@ impl Control {
         Arc::new(Control {
             incarnation,
             mail,
+            gathered: Mutex::new(Gathered::none()),
             orders: Orders::after(after),
             reported: Reported::after(after, tasks),
             waiting: Mutex::new(()),
@@ -56,9 +60,17 @@ impl Control {
         })
     }
 
-    /// Sends a task's report to the coordinator.
+    /// Reports for which nobody waits before all of these tasks have made them are gathered until then.
+    pub(crate) fn gather(&self, tasks: &Tasks, after: Epoch, has_checkpoints: bool) {
+        *self.gathered.lock().unwrap_or_else(PoisonError::into_inner) = Gathered::new(tasks, after, has_checkpoints);
+    }
+
+    /// Sends a task's report to the coordinator, or gathers it.
     pub(crate) fn report(&self, task: TaskId, report: Report<TaskState>) {
-        self.mail.send(FromTask::Report(self.incarnation, task, report));
+        let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        for (task, report) in gathered.add(task, report) {
+            self.mail.send(FromTask::Report(self.incarnation, task, report));
+        }
     }
 
     /// The furthest event time of any partition.

@@ -29,7 +29,7 @@ const METRICS: Duration = Duration::from_millis(500);
 /// The same while tasks have few rows.
 const METRICS_IDLE: Duration = Duration::from_secs(4);
 /// How long a change of the tasks may wait for the next summary. A coordinator that waits for one gets it at once.
-const LINGER: Duration = Duration::from_secs(1);
+const LINGER: Duration = Duration::from_secs(2);
 /// Fewer rows of all tasks between two readings are few.
 const FEW_ROWS: u64 = 100;
 /// What was loaded for a plan version is dropped if no coordinator says anything for so long: the one that wanted it is gone, or a file

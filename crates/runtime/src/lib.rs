@@ -20,6 +20,7 @@ mod cut_times;
 mod deployment;
 mod durable;
 mod exchange;
+mod gathered;
 mod handover;
 mod hearts;
 mod hold_back;

@@ -10,6 +10,9 @@ mod control;
 #[path = "../src/network/credit.rs"]
 mod credit;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
+#[path = "../src/gathered.rs"]
+mod gathered;
+#[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
 #[path = "../src/inbox.rs"]
 mod inbox;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]

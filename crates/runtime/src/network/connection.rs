@@ -30,7 +30,7 @@ pub struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        let [beat, silence_max, connect_max] = [1, 5, 30].map(Duration::from_secs);
+        let [beat, silence_max, connect_max] = [2, 5, 30].map(Duration::from_secs);
         Patience { beat, silence_max, connect_max }
     }
 }

@@ -19,7 +19,7 @@ use crate::watermarks::Watermarks;
 /// The longest time that a source waits for records before its task checks for work that nothing announces: epochs that are done.
 pub(super) const LOOK: Duration = Duration::from_millis(200);
 /// The same for a source whose wait ends when the task has something else to do, unless the task waits for an epoch to be done.
-const LOOK_AT_HOST: Duration = Duration::from_secs(1);
+const LOOK_AT_HOST: Duration = Duration::from_secs(4);
 
 /// The further parts of a source task.
 pub(crate) struct SourceParts {

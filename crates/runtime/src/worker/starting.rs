@@ -115,6 +115,7 @@ impl WorkerShell {
         self.restoring = restoring.collect();
         self.shared.show(Arc::clone(&views));
         let (host, plan) = (assembly.host(), (Arc::clone(plan), placement.clone()));
+        assembly.control().gather(tasks, after, checkpoints.is_some());
         self.running = Some(Running::new(assembly.control(), wiring, host, plan));
         self.take_hold();
         let Some(running) = &mut self.running else { return Ok(()) };
