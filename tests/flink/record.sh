@@ -3,8 +3,9 @@
 #   answers.tsv      the values of the expressions in corpus.sql. Remove the file to record all of them again
 #   functions.txt    the names of Flink's functions
 #   queries/*.sql    below each query, the rows that Flink has for it. Remove an answer to record it again
+#   debezium/        the records that Flink writes of the changes that it reads in debezium/changes.json
 #
-#   record.sh [expressions | queries]
+#   record.sh [expressions | queries | debezium]
 #
 # Needs a JDK of version 17 or 21, Maven, and Maven Central. `make test` does not run this: it reads the answers.
 set -euo pipefail
@@ -22,9 +23,12 @@ for package in java.lang java.lang.reflect java.net java.nio java.text java.time
 done
 run=(java -Xmx2g -Duser.timezone=UTC "${opens[@]}" -cp "$classes:$jars/*")
 # Flink prints the code of each expression that fails; FLINK_ERRORS=1 shows the errors alone.
-if [[ $what != queries ]]; then
+if [[ $what == all || $what == expressions ]]; then
   "${run[@]}" Record "$here/input.json" "$here/input.sql" "$here/corpus.sql" "$here/answers.tsv" "$here/functions.txt"
 fi
-if [[ $what != expressions ]]; then
+if [[ $what == all || $what == queries ]]; then
   "${run[@]}" Queries "$here/queries"
+fi
+if [[ $what == all || $what == debezium ]]; then
+  "${run[@]}" Changes "$here/debezium" "$classes/written"
 fi
