@@ -45,6 +45,7 @@ mod table;
 mod temporal_join;
 mod text;
 mod top;
+mod tuples;
 mod types;
 mod unnest;
 mod values;

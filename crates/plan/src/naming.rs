@@ -64,7 +64,8 @@ fn tables_of(tables: &TableWithJoins) -> Vec<String> {
     std::iter::once(&tables.relation).chain(joined).filter_map(name_of).collect()
 }
 
-fn name_of(table: &TableFactor) -> Option<String> {
+/// The name by which columns of a table are qualified.
+pub(crate) fn name_of(table: &TableFactor) -> Option<String> {
     let (alias, name) = match table {
         TableFactor::Table { name, alias, .. } => (alias, name.0.last().and_then(|part| part.as_ident())),
         TableFactor::Derived { alias, .. } | TableFactor::TableFunction { alias, .. } => (alias, None),

@@ -33,6 +33,7 @@ use crate::spelling;
 use crate::sql_function::expand_calls;
 use crate::subqueries::join_subqueries;
 use crate::top::number_first_rows;
+use crate::tuples;
 use crate::types::FlinkTypes;
 use crate::values::unify;
 use crate::window_table::WindowTablePlanner;
@@ -95,7 +96,8 @@ impl<'a> Planner<'a> {
     /// The plan of a query, names resolved, not yet optimized.
     pub(crate) fn query(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
         set_operations::check(&query)?;
-        shared_columns::check(&query)?;
+        shared_columns::rewrite(&mut query)?;
+        tuples::rewrite(&mut query)?;
         name_fields(&mut query);
         group_window::rewrite(&mut query)?;
         nesting::nest(&mut query);

@@ -796,3 +796,58 @@ SELECT ti AS x FROM numbers WHERE id < 3 UNION ALL SELECT dc FROM numbers WHERE 
 --= 20.5
 --= 3.5
 
+
+--- full_join_using_grouped
+SELECT k, COUNT(*) AS n, COUNT(v) AS vs FROM lefts FULL JOIN rights USING (k) GROUP BY k HAVING COUNT(*) > 0 AND (k IS NULL OR k > 0);
+--! refused: SqlValidatorException: Column 'k' is ambiguous
+
+--- full_join_using_in_where
+SELECT k + 0.5 AS k2, l.k AS lk, r.k AS rk FROM lefts AS l FULL OUTER JOIN rights AS r USING (k) WHERE k > 3;
+--! refused: SqlValidatorException: Column 'k' is ambiguous
+
+--- right_join_using_all_columns
+SELECT * FROM lefts RIGHT JOIN rights USING (k) WHERE w = 's';
+--: streaming, updates
+--: k INT | v STRING | w STRING
+--= 5 | NULL | 's'
+
+--- full_join_using_ordered
+SELECT k, w FROM lefts FULL JOIN rights USING (k) ORDER BY k DESC, w DESC LIMIT 2;
+--: streaming, updates
+--: k INT | w STRING
+--= 4 | NULL
+--= 5 | 's'
+
+--- in_two_columns_and_more
+SELECT id FROM orders AS o WHERE qty > 0 AND (customer, item) IN (SELECT customer, item FROM orders WHERE id = 14 OR id = 5 OR id = 4);
+--: streaming, stays
+--: id INT
+--= 14
+--= 2
+
+--- in_two_columns_of_groups
+SELECT id, customer, price FROM orders WHERE (customer, price) IN (SELECT customer, MAX(price) FROM orders GROUP BY customer);
+--: streaming, updates
+--: id INT | customer STRING | price DECIMAL(10, 2)
+--= 11 | 'dot' | 99.99
+--= 15 | 'ann' | 12.00
+--= 2 | 'bob' | 8.00
+--= 6 | 'cid' | 8.00
+
+--- not_in_two_columns
+SELECT k, v FROM lefts WHERE (k, v) NOT IN (SELECT k, w FROM rights);
+--: streaming, updates
+--: k INT | v STRING
+--= 1 | 'a'
+--= 2 | 'b'
+--= 2 | 'b'
+--= 2 | 'c'
+--= 3 | 'd'
+
+--- in_a_list_of_pairs
+SELECT k, v FROM lefts WHERE (k, v) IN ((2, 'b'), (3, 'x'), (4, 'y'));
+--: streaming, stays
+--: k INT | v STRING
+--= 2 | 'b'
+--= 2 | 'b'
+

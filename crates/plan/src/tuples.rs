@@ -1,0 +1,80 @@
+//! `(a, b) IN (SELECT x, y ...)` as a condition: the library knows lists of one column, so it becomes an `EXISTS`.
+
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
+use anabranch_model::{Error, Result};
+use datafusion_sql::sqlparser::ast::{
+    BinaryOperator, Expr, Ident, Query, Select, SetExpr, Spanned, TableFactor, VisitMut, VisitorMut,
+};
+use datafusion_sql::sqlparser::parser::Parser;
+
+use crate::dialect::AnabranchDialect;
+use crate::place::at;
+
+/// Name of the rows of the list.
+const LISTED: &str = "$listed";
+
+/// Rewrites each such condition of a WHERE. Elsewhere, where a row that is not listed and one that may be are not the same,
+/// it stays.
+pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
+    struct Rewriting(Result<()>);
+    impl VisitorMut for Rewriting {
+        type Break = Infallible;
+
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
+            if let (Some(condition), Ok(())) = (&mut select.selection, &self.0) {
+                self.0 = rewrite_condition(condition);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut rewriting = Rewriting(Ok(()));
+    let _ = query.visit(&mut rewriting);
+    rewriting.0
+}
+
+fn rewrite_condition(condition: &mut Expr) -> Result<()> {
+    match condition {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            rewrite_condition(left)?;
+            rewrite_condition(right)
+        }
+        Expr::Nested(within) => rewrite_condition(within),
+        Expr::InSubquery { expr, subquery, negated: false } => {
+            if let Expr::Tuple(values) = expr.as_ref() {
+                *condition = exists(values, subquery)?;
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A row of the list has these values.
+fn exists(values: &[Expr], list: &Query) -> Result<Expr> {
+    let name = |place: usize| format!("`${place}`");
+    let names: Vec<String> = (0..values.len()).map(name).collect();
+    let text = format!("SELECT 1 FROM (SELECT 1) AS `{LISTED}` ({})", names.join(", "));
+    let mut query = Parser::new(&AnabranchDialect)
+        .try_with_sql(&text)
+        .and_then(|mut parser| parser.parse_query())
+        .map_err(|error| Error::internal(error.to_string()).at(at(list.span().start)))?;
+    let column = |place: usize| {
+        let parts = [LISTED.to_owned(), format!("${place}")];
+        Expr::CompoundIdentifier(parts.into_iter().map(|part| Ident::with_quote('`', part)).collect())
+    };
+    let equal = |(place, value): (usize, &Expr)| Expr::BinaryOp {
+        left: Box::new(column(place)),
+        op: BinaryOperator::Eq,
+        right: Box::new(Expr::Nested(Box::new(value.clone()))),
+    };
+    let both = |left, right| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) };
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.selection = values.iter().enumerate().map(equal).reduce(both);
+        if let Some(TableFactor::Derived { subquery, .. }) = select.from.first_mut().map(|from| &mut from.relation) {
+            **subquery = list.clone();
+        }
+    }
+    Ok(Expr::Exists { subquery: query, negated: false })
+}
