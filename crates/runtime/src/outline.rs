@@ -122,8 +122,11 @@ fn describe(spec: StateSpec<'_>) -> String {
         }
         StateSpec::GroupAggregate(spec) => {
             // Values that may be taken back are kept.
-            let kind =
-                if spec.weight.is_some() { "updating aggregate of an updating stream" } else { "updating aggregate" };
+            let kind = match (spec.weight.is_some(), spec.emission.is_some()) {
+                (true, _) => "updating aggregate of an updating stream",
+                (false, true) => "updating aggregate of windows",
+                (false, false) => "updating aggregate",
+            };
             format!("{kind}, by [{}]: [{}]", keys(&spec.keys), aggregates(&spec.aggregates))
         }
     }

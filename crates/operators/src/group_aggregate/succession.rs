@@ -15,7 +15,7 @@ pub(crate) fn goes_on(former: &GroupAggregateSpec, next: &GroupAggregateSpec, fu
     if former == next {
         return true;
     }
-    let kinds = |spec: &GroupAggregateSpec| (calls(spec), spec.weight.is_some(), spec.emission);
+    let kinds = |spec: &GroupAggregateSpec| (calls(spec), spec.weight.is_some(), spec.emission.map(|of| of.time));
     if kinds(former) != kinds(next) {
         return false;
     }
@@ -45,7 +45,8 @@ impl GroupAggregate {
         (self.groups.keys, self.groups.rows) = (keys, rows);
         (self.groups.live, self.groups.changes) = (live, changes);
         self.groups.times = self.groups.times.take().map(|own| own.follow(times));
-        (self.groups.outdated, self.groups.windows) = (outdated, windows);
+        self.groups.outdated = outdated;
+        self.groups.windows = self.groups.windows.take().zip(windows).map(|(own, former)| own.follow(former));
         for (own, former) in self.groups.calls.iter_mut().zip(calls) {
             own.accumulator = former.accumulator;
         }

@@ -78,6 +78,11 @@ impl Windows {
         self.watermark = self.watermark.max(watermark.0);
     }
 
+    /// Goes on with the windows of another plan version.
+    pub(super) fn follow(self, former: Windows) -> Windows {
+        Windows { spec: self.spec, ..former }
+    }
+
     fn is_late(&self, time: i64) -> bool {
         time.saturating_add(self.spec.lateness_ms) <= self.watermark
     }
