@@ -24,13 +24,15 @@ mod sink;
 mod source;
 mod text;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, LookupJoinSpec, Lookups, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Error, Result};
-use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Lookup, LookupContext, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
 use options::{FileFormat, FileOptions};
 use partitions::Partitions;
+
+use crate::lookup::Whole;
 
 /// Tables of files.
 #[derive(Debug, Default)]
@@ -59,6 +61,7 @@ impl Connector for FilesystemConnector {
             writable: true,
             max_readers: files.map(|count| u32::try_from(count.max(1)).unwrap_or(u32::MAX)),
             schema: None,
+            lookups: if bounded { Lookups::Whole } else { Lookups::None },
             ..TableTraits::default()
         })
     }
@@ -71,6 +74,11 @@ impl Connector for FilesystemConnector {
             ));
         }
         Ok(Box::new(source::FileSource::open(spec, options, context, from)?))
+    }
+
+    fn lookup(&self, spec: &LookupJoinSpec, context: &LookupContext) -> Result<Box<dyn Lookup>> {
+        let open = |spec: &SourceSpec, task: &TaskContext| FilesystemConnector.source(spec, task, None);
+        Ok(Box::new(Whole::open(spec, context, Box::new(open))?))
     }
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {

@@ -14,6 +14,7 @@ mod attempts;
 mod cells;
 mod content;
 mod failure;
+mod lookup;
 mod options;
 mod session;
 mod sink;
@@ -23,9 +24,11 @@ mod tls;
 mod url;
 mod writer;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
+use anabranch_dataflow::{
+    ConnectorSpec, LookupCache, LookupJoinSpec, Lookups, SinkSpec, SourceSpec, TableTraits, Updates,
+};
 use anabranch_model::{Error, Result};
-use anabranch_operators::{Connector, Delivery, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Delivery, Lookup, LookupContext, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
 use self::cells::check_column;
@@ -34,6 +37,7 @@ use self::sink::{ExactJdbcSink, JdbcSink};
 use self::source::JdbcSource;
 use self::writer::Writer;
 use crate::guarantee::{Guarantee, no_checkpoints};
+use crate::lookup::{ByKey, Whole};
 
 /// Writes and reads tables of PostgreSQL.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,6 +53,7 @@ impl Connector for JdbcConnector {
             writable: true,
             max_readers: Some(1),
             updates: Updates::UpsertedByKey,
+            lookups: Lookups::ByKey,
             ..TableTraits::default()
         })
     }
@@ -59,6 +64,15 @@ impl Connector for JdbcConnector {
             Ok(Box::new(JdbcSource::open(&table, spec, context, from)?) as Box<dyn Source>)
         };
         open().map_err(|error: Error| error.at(format!("table {}", spec.table)))
+    }
+
+    fn lookup(&self, spec: &LookupJoinSpec, context: &LookupContext) -> Result<Box<dyn Lookup>> {
+        if matches!(spec.cache, LookupCache::Full { .. }) {
+            let open = |spec: &SourceSpec, task: &TaskContext| JdbcConnector.source(spec, task, None);
+            return Ok(Box::new(Whole::open(spec, context, Box::new(open))?));
+        }
+        let table = JdbcTable::read(&spec.table.connector)?;
+        Ok(Box::new(ByKey::open(spec, context, lookup::calling(table, spec, context)?)?))
     }
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {

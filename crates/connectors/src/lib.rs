@@ -8,6 +8,7 @@ mod generator;
 mod guarantee;
 mod jdbc;
 pub mod kafka;
+mod lookup;
 mod memory;
 mod options;
 mod ownership;

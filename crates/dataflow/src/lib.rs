@@ -5,6 +5,7 @@ mod decimal;
 mod expr;
 mod group_aggregate;
 mod identity;
+mod lookup_join;
 mod options;
 mod over;
 mod plan;
@@ -20,6 +21,7 @@ pub use decimal::{DECIMAL_DIGITS_MAX, as_decimal, decimal_result, exact_aggregat
 pub use expr::{BinaryOp, Expr, Literal, NamedExpr};
 pub use group_aggregate::{EmissionSpec, GroupAggregateSpec, WEIGHT, weight_field};
 pub use identity::{Identities, Part, PartSpec};
+pub use lookup_join::{LookupCache, LookupJoinSpec, LookupKey, PartialCache};
 pub use options::{AutoscaleOptions, CheckpointOptions, GroupOptions, JobOptions, StateBackendKind, Thresholds};
 pub use over::{Frame, LAG, OverSpec};
 pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
@@ -33,4 +35,4 @@ pub use spec::{
 pub use sql_name::{fraction_digits, sql_name};
 pub use state_bound::{Growth, StateBound};
 pub use stream_join::{ExpirySpec, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
-pub use table::{ConnectorSpec, ONE_ROW, TableTraits, Updates, Versions};
+pub use table::{ConnectorSpec, Lookups, ONE_ROW, TableTraits, Updates, Versions};

@@ -8,8 +8,8 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ConnectorSpec, ExpandSpec, Expr, GroupAggregateSpec, NamedExpr, OverSpec, RankSpec, RepeatSpec, StreamJoinSpec,
-    UnnestSpec, ValuesSpec,
+    ConnectorSpec, ExpandSpec, Expr, GroupAggregateSpec, LookupJoinSpec, NamedExpr, OverSpec, RankSpec, RepeatSpec,
+    StreamJoinSpec, UnnestSpec, ValuesSpec,
 };
 
 /// A table to read. Records become rows in three steps: the connector decodes `decoded` (only the columns that the
@@ -145,6 +145,8 @@ pub enum OperatorSpec {
     },
     /// Joins rows with a static table.
     StaticJoin(StaticJoinSpec),
+    /// Joins rows with a table that is asked for their keys. The first operator of its chain.
+    LookupJoin(Box<LookupJoinSpec>),
     /// Appends `window_start`, `window_end`, `window_time`; with hopping windows a row appears once per window.
     WindowAssign(WindowAssignSpec),
     /// Groups by keys and window, and aggregates.
@@ -206,6 +208,7 @@ impl OperatorSpec {
             OperatorSpec::Filter { .. }
             | OperatorSpec::Project { .. }
             | OperatorSpec::StaticJoin(_)
+            | OperatorSpec::LookupJoin(_)
             | OperatorSpec::NotNull(_)
             | OperatorSpec::Values(_)
             | OperatorSpec::Expand(_)
@@ -391,6 +394,7 @@ impl fmt::Display for OperatorSpec {
                 named(f, columns)
             }
             OperatorSpec::StaticJoin(spec) => write!(f, "{spec}"),
+            OperatorSpec::LookupJoin(spec) => write!(f, "{spec}"),
             OperatorSpec::WindowAssign(spec) => write!(f, "window assign {} over #{}", spec.window, spec.time),
             OperatorSpec::WindowAggregate(spec) => write!(f, "{spec}"),
             OperatorSpec::GroupAggregate(spec) => write!(f, "{spec}"),
@@ -413,6 +417,13 @@ impl fmt::Display for OperatorSpec {
 impl fmt::Display for StaticJoinSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "static join {:?} on ", self.kind)?;
+        self.write_keys(f)
+    }
+}
+
+impl StaticJoinSpec {
+    /// The condition.
+    pub(crate) fn write_keys(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (probe, build)) in self.probe_keys.iter().zip(&self.build_keys).enumerate() {
             write!(f, "{}{probe} = build {build}", if i == 0 { "" } else { " AND " })?;
         }

@@ -135,6 +135,11 @@ impl Plan {
     pub fn state_report(&self) -> String {
         let mut report = String::new();
         for stage in &self.stages {
+            for operator in &stage.operators {
+                if let OperatorSpec::LookupJoin(lookup) = operator {
+                    let _ = writeln!(report, "{}, {}: {}", stage.id, stage.name, lookup.kept());
+                }
+            }
             for state in stage.operators.iter().filter_map(OperatorSpec::state) {
                 let StateBound { kept, growth } = state.bound();
                 let growth = match growth {

@@ -44,6 +44,20 @@ pub struct TableTraits {
     pub updates: Updates,
     /// Its reader gives a field of a ROW column alone, as a column `row.field`.
     pub row_fields: bool,
+    /// How a running job can ask it for rows.
+    pub lookups: Lookups,
+}
+
+/// How a running job can ask a table for rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lookups {
+    /// Not at all.
+    #[default]
+    None,
+    /// It reads the whole table again and again.
+    Whole,
+    /// By keys.
+    ByKey,
 }
 
 /// Which records of a table are later ones of the same key, and which say that there is no row any more: the keys of metadata with that.

@@ -8,7 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::{EventTime, KeyGroupReading, KeyGroupRows, KeyGroups, Nanos, SourceProgress, StageId, TaskId};
+use crate::{
+    EventTime, KeyGroupReading, KeyGroupRows, KeyGroups, LookupCounters, LookupReading, Nanos, SourceProgress, StageId,
+    TaskId,
+};
 
 /// The lag of a task that reads no table, or one that does not tell how many rows are left.
 const LAG_UNKNOWN: u64 = u64::MAX;
@@ -50,6 +53,8 @@ pub struct TaskCounters {
     pub epoch: AtomicU64,
     /// Event time of the partitions that the task reads. Written a few times per second.
     progress: Mutex<Option<Arc<SourceProgress>>>,
+    /// Its calls to a table outside.
+    pub lookups: Arc<LookupCounters>,
     /// The rows of each key group that the task has sent to other stages.
     key_groups: Mutex<BTreeMap<StageId, Arc<KeyGroupRows>>>,
     /// From a row's reading by a source until this task has processed it.
@@ -97,6 +102,7 @@ impl Default for TaskCounters {
             watermark_ms: AtomicI64::new(i64::MIN),
             epoch: AtomicU64::new(0),
             progress: Mutex::default(),
+            lookups: Arc::default(),
             key_groups: Mutex::default(),
             latency: Latencies::default(),
             result_latency: Latencies::default(),
@@ -246,6 +252,9 @@ pub struct TaskMetrics {
     /// Rows of its partitions that it has not read yet, if its table tells.
     #[serde(default)]
     pub lag_rows: Option<u64>,
+    /// Its calls to a table outside, if it asks one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lookups: Option<LookupReading>,
     /// Watermark.
     pub watermark: EventTime,
     /// Last epoch ended.

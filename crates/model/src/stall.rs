@@ -266,6 +266,7 @@ mod tests {
             rows_with_null: 0,
             malformed_rows: 0,
             lag_rows: None,
+            lookups: None,
             watermark: EventTime(0),
             epoch: 7,
             queue_batches: 0,

@@ -9,6 +9,7 @@ use arrow::datatypes::SchemaRef;
 use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::group_aggregate::{self, GroupAggregate};
+use crate::lookup_join::LookupJoin;
 use crate::not_null::NotNull;
 use crate::over::{self, Over};
 use crate::project::Project;
@@ -53,6 +54,11 @@ pub fn build_operator(
         }
         OperatorSpec::StaticJoin(spec) => {
             let join = StaticJoin::new(spec, functions, options.state_bytes)?;
+            let schema = Arc::clone(join.schema());
+            (Box::new(join), schema)
+        }
+        OperatorSpec::LookupJoin(spec) => {
+            let join = LookupJoin::new(spec, functions, options)?;
             let schema = Arc::clone(join.schema());
             (Box::new(join), schema)
         }

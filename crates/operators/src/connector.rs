@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_dataflow::{ConnectorSpec, ONE_ROW, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, LookupJoinSpec, ONE_ROW, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Clock, Epoch, Error, EventTime, Incarnation, Nanos, PartitionId, Result};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 
 use crate::one_row::OneRow;
+use crate::{Lookup, LookupContext};
 
 /// A kind of external table: creates readers and writers.
 pub trait Connector: Send + Sync {
@@ -26,6 +27,11 @@ pub trait Connector: Send + Sync {
 
     /// Opens the writer of one task.
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>>;
+
+    /// Opens the table for the calls of one task that asks it for rows, see [`TableTraits::lookups`].
+    fn lookup(&self, spec: &LookupJoinSpec, _context: &LookupContext) -> Result<Box<dyn Lookup>> {
+        Err(Error::internal(format!("a table of connector '{}' cannot be asked for rows", spec.table.connector)))
+    }
 
     /// Whether its tables exist only in the process that starts the job, such as its standard output: their tasks run there.
     fn is_of_process(&self) -> bool {

@@ -11,6 +11,8 @@ mod group_aggregate;
 mod key_hash;
 mod key_table;
 mod keyed_state;
+mod lookup;
+mod lookup_join;
 mod not_null;
 mod one_row;
 mod operator;
@@ -35,5 +37,6 @@ pub use connector::{
 pub use event_time::{event_times, latest_time};
 pub use expression::{CompiledExpr, Functions, Projection};
 pub use key_hash::{hash_keys, rows_of_groups};
+pub use lookup::{Answer, Lookup, LookupContext};
 pub use operator::{Dropped, Element, Operator, Output, StateChange, StateShape};
 pub use static_join::StaticSide;

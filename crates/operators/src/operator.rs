@@ -9,7 +9,7 @@ use anabranch_state::Run;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-use crate::StaticSide;
+use crate::{Lookup, StaticSide};
 
 /// Approximate number of rows that an operator emits at once if its output may be many times its input.
 pub(crate) const RESULT_ROWS: usize = 1 << 14;
@@ -43,6 +43,22 @@ pub trait Operator: Any + Send {
     /// Takes the static side of another operator in place of rows: of the same rows, with the same keys.
     fn take_static_side(&mut self, _side: StaticSide) -> Result<()> {
         Err(anabranch_model::Error::internal("this operator has no static side"))
+    }
+
+    /// The table that the operator asks for rows, before any other call.
+    fn take_lookup(&mut self, _lookup: Box<dyn Lookup>) -> Result<()> {
+        Err(anabranch_model::Error::internal("this operator asks no table"))
+    }
+
+    /// Asks for what it must know of a batch of the main input. Batches that were asked for follow by [`Operator::batch`] in this order, each
+    /// once [`Operator::is_answered`] says so. Only called on an operator with a [`Lookup`].
+    fn ask(&mut self, _batch: &RecordBatch) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether the next batch that was asked for can be processed.
+    fn is_answered(&self) -> bool {
+        true
     }
 
     /// Event time has reached `watermark`. Implementations pass it on after the rows that it causes.

@@ -83,6 +83,12 @@ impl StaticJoin {
         &self.output_schema
     }
 
+    /// Replaces the static side by these rows.
+    pub(crate) fn replace_side(&mut self, rows: RecordBatch) -> Result<()> {
+        self.table = Some(Arc::new(BuildTable::new(rows, &mut self.build_keys)?));
+        Ok(())
+    }
+
     /// Keeps the pairs that satisfy the filter.
     fn filtered(&mut self, batch: &RecordBatch, build: &RecordBatch, pairs: Pairs) -> Result<Pairs> {
         let Some(filter) = &mut self.filter else { return Ok(pairs) };
@@ -155,8 +161,7 @@ impl Operator for StaticJoin {
 
     fn side_end(&mut self) -> Result<()> {
         let rows = concat_batches(&self.build_schema, &std::mem::take(&mut self.pending))?;
-        self.table = Some(Arc::new(BuildTable::new(rows, &mut self.build_keys)?));
-        Ok(())
+        self.replace_side(rows)
     }
 
     fn static_side(&self) -> Option<StaticSide> {

@@ -23,6 +23,7 @@ mod functions;
 mod group_window;
 mod hints;
 mod insert;
+mod lookup_options;
 mod lower;
 mod maps;
 mod metadata;

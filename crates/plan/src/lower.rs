@@ -19,6 +19,7 @@ mod grouping_sets;
 mod join;
 mod join_times;
 mod literal;
+mod lookup_join;
 mod over;
 mod over_checks;
 mod rank;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Lateness, TableTraits, Updates, sql_name};
+use anabranch_dataflow::{ConnectorSpec, Lateness, Lookups, TableTraits, Updates, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::metadata::FieldMetadata;
@@ -14,6 +14,7 @@ use datafusion_sql::sqlparser::ast;
 
 use crate::catalog::Catalog;
 use crate::changes::with_weight;
+use crate::lookup_options::LookupOptions;
 use crate::metadata::{check_metadata, content_of, metadata_columns, written_columns};
 use crate::place::{at, nearest, or_at, planning_error};
 use crate::query::Planner;
@@ -73,6 +74,7 @@ pub(crate) struct TableOptions {
     pub(crate) malformed: Malformed,
     pub(crate) sink_parallelism: Option<u32>,
     pub(crate) scan_parallelism: Option<u32>,
+    pub(crate) lookup: LookupOptions,
 }
 
 /// `on-malformed`.
@@ -120,6 +122,7 @@ impl Table {
             spec.options.insert(PARTITION_KEYS.to_owned(), keys);
         }
         let mut traits = resolver.describe(&spec, &content).map_err(here)?;
+        options.lookup.check(traits.lookups, &spec).map_err(here)?;
         traits.updates = traits.updates.of_table(!statement.primary_key.is_empty());
         for (column, key) in &metadata {
             check_metadata(declared.field(*column), key, traits.metadata.as_ref(), &spec).map_err(here)?;
@@ -185,6 +188,13 @@ impl Table {
     pub(crate) fn check_readable(&self) -> Result<()> {
         if self.traits.readable {
             return Ok(());
+        }
+        if self.traits.lookups == Lookups::ByKey {
+            let what = format!("table '{}' cannot be read as a whole: it is asked for rows by key", self.name);
+            return Err(Error::user(what).remedy(format!(
+                "join it: FROM o JOIN {} FOR SYSTEM_TIME AS OF o.proctime AS t ON o.k = t.k, with proctime AS PROCTIME() in o",
+                self.name
+            )));
         }
         Err(Error::user(format!("table '{}' cannot be read: its connector '{}' only writes", self.name, self.spec))
             .remedy("read a table of another connector"))
@@ -312,6 +322,7 @@ fn split_options(mut all: BTreeMap<String, String>, key_groups: u16) -> Result<(
     if let Some(text) = all.remove("scan.parallelism") {
         options.scan_parallelism = Some(parse_parallelism(&text, key_groups).map_err(of("scan.parallelism"))?);
     }
+    options.lookup = LookupOptions::take(&mut all)?;
     let dead_letter = all.remove("dead-letter.table");
     options.malformed = match (all.remove("on-malformed").as_deref(), dead_letter) {
         (None | Some("fail"), None) => Malformed::Fail,

@@ -1,12 +1,13 @@
 //! `JOIN t FOR SYSTEM_TIME AS OF o.ts`: each row with the version of a row of `t` that is valid at its event time. A table that ends and has
-//! no event time is the same at every time: that join is an ordinary one.
+//! no event time is the same at every time: that join is an ordinary one. `AS OF` the processing time of a row, a table outside is asked for its
+//! rows when that row comes.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use anabranch_dataflow::sql_name;
+use anabranch_dataflow::{LookupCache, Lookups, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{DFSchemaRef, JoinType, internal_err};
@@ -14,14 +15,16 @@ use datafusion_expr::logical_plan::builder::build_join_schema;
 use datafusion_expr::planner::RelationPlannerContext;
 use datafusion_expr::{Expr, ExprSchemable, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion_sql::sqlparser::ast::{
-    Join, JoinConstraint, JoinOperator, Spanned, TableFactor, TableVersion, TableWithJoins,
+    self as ast, Join, JoinConstraint, JoinOperator, Spanned, TableFactor, TableVersion, TableWithJoins,
 };
 
+use crate::event_time::{EventTime, event_time_of};
 use crate::lower::version_key;
 use crate::maps::shown;
 use crate::nesting::is_version;
 use crate::place::{at, planning_error};
-use crate::table::is_bounded;
+use crate::processing_time::is_call;
+use crate::table::{Table, is_bounded};
 use crate::window_assign::EVENT_TIME;
 
 /// The node; see the module.
@@ -31,10 +34,8 @@ pub(crate) struct TemporalJoin {
     pub(crate) right: Arc<LogicalPlan>,
     /// Over the columns of both.
     pub(crate) condition: Expr,
-    /// Event time, a column of the left side.
-    pub(crate) time: Expr,
-    /// When a version becomes valid, a column of the right side.
-    pub(crate) valid_from: Expr,
+    /// The times that decide. `None`: the table is asked when a row comes.
+    pub(crate) times: Option<VersionTimes>,
     /// The columns of the right side that identify a row. Empty: not known.
     pub(crate) key: Vec<Expr>,
     /// Rows without a version have NULL for its columns.
@@ -42,21 +43,35 @@ pub(crate) struct TemporalJoin {
     schema: DFSchemaRef,
 }
 
+/// By which times versions are found.
+#[derive(Clone, Debug)]
+pub(crate) struct VersionTimes {
+    /// Event time, a column of the left side.
+    pub(crate) time: Expr,
+    /// When a version becomes valid, a column of the right side.
+    pub(crate) valid_from: Expr,
+}
+
 impl TemporalJoin {
     fn new(
         [left, right]: [Arc<LogicalPlan>; 2],
-        [condition, time, valid_from]: [Expr; 3],
+        (condition, times): (Expr, Option<VersionTimes>),
         key: Vec<Expr>,
         outer: bool,
     ) -> datafusion_common::Result<Self> {
         let kind = if outer { JoinType::Left } else { JoinType::Inner };
         let schema = Arc::new(build_join_schema(left.schema(), right.schema(), &kind)?);
-        Ok(TemporalJoin { left, right, condition, time, valid_from, key, outer, schema })
+        Ok(TemporalJoin { left, right, condition, times, key, outer, schema })
     }
 
     fn text(&self) -> String {
         let outer = if self.outer { "left " } else { "" };
-        format!("{outer}on {} at {} from {} on", self.condition, self.time, self.valid_from)
+        match &self.times {
+            Some(VersionTimes { time, valid_from }) => {
+                format!("{outer}on {} at {time} from {valid_from} on", self.condition)
+            }
+            None => format!("{outer}on {} when a row comes", self.condition),
+        }
     }
 }
 
@@ -82,8 +97,50 @@ fn event_times(plan: &LogicalPlan) -> Vec<Expr> {
     columns.map(Expr::from).collect()
 }
 
-fn joined(tables: &TableWithJoins, join: &Join, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+/// Whether rows without a match stay, and the condition.
+fn kind_and_condition(operator: &JoinOperator) -> Result<(bool, &ast::Expr)> {
     use JoinConstraint::On;
+    match operator {
+        JoinOperator::Inner(On(condition)) | JoinOperator::Join(On(condition)) => Ok((false, condition)),
+        JoinOperator::Left(On(condition)) | JoinOperator::LeftOuter(On(condition)) => Ok((true, condition)),
+        _ => {
+            Err(Error::user("versions of rows cannot be joined in this way")
+                .remedy("use JOIN ... ON or LEFT JOIN ... ON"))
+        }
+    }
+}
+
+/// The table that a plan reads and does nothing with but to filter and to compute, if rows can be asked from it.
+pub(crate) fn asked_table(plan: &LogicalPlan) -> Result<Option<&Table>> {
+    match plan {
+        LogicalPlan::Projection(projection) => asked_table(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => asked_table(&alias.input),
+        LogicalPlan::Filter(filter) => asked_table(&filter.input),
+        LogicalPlan::TableScan(scan) => {
+            // A scan of anything but a declared table asks nobody.
+            let table = scan.source.downcast_ref::<Table>();
+            Ok(table.filter(|table| match table.traits.lookups {
+                Lookups::None => false,
+                Lookups::Whole => matches!(table.options.lookup.cache, LookupCache::Full { .. }),
+                Lookups::ByKey => true,
+            }))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Whether a time is the processing time of a row.
+fn is_processing_time(time: &Expr, plan: &LogicalPlan) -> bool {
+    match time {
+        Expr::Column(column) => {
+            let index = plan.schema().index_of_column_by_name(column.relation.as_ref(), &column.name);
+            index.is_some_and(|index| event_time_of(plan, index) == Some(EventTime::Processing))
+        }
+        other => is_call(other),
+    }
+}
+
+fn joined(tables: &TableWithJoins, join: &Join, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let mut relation = join.relation.clone();
     let TableFactor::Table { name, version, .. } = &mut relation else {
         return Err(Error::internal("only tables have versions"));
@@ -93,23 +150,33 @@ fn joined(tables: &TableWithJoins, join: &Join, context: &mut dyn RelationPlanne
     };
     let right = context.plan(relation.clone()).map_err(planning_error)?;
     let mut times = event_times(&right);
+    let left = context.plan(tables.relation.clone()).map_err(planning_error)?;
+    let of_row = context.sql_to_expr(time, left.schema()).map_err(planning_error)?;
+    if let Some(table) = asked_table(&right)? {
+        if is_processing_time(&of_row, &left) {
+            let (outer, condition) = kind_and_condition(&join.join_operator)?;
+            let schema = left.schema().join(right.schema()).map_err(planning_error)?;
+            let condition = context.sql_to_expr(condition.clone(), &schema).map_err(planning_error)?;
+            let node = TemporalJoin::new([left.into(), right.into()], (condition, None), Vec::new(), outer);
+            return Ok(LogicalPlan::Extension(Extension { node: Arc::new(node.map_err(planning_error)?) }));
+        }
+        if !table.traits.readable {
+            return Err(Error::user(format!(
+                "'{name}' is asked when a row comes, and '{}' is no processing time",
+                shown(&of_row)
+            ))
+            .remedy("declare a column proctime AS PROCTIME() in the other table, and name it after AS OF"));
+        }
+    }
     if times.is_empty() && is_bounded(&right) {
         let join = Join { relation, ..join.clone() };
         let table_with_joins = Box::new(TableWithJoins { relation: tables.relation.clone(), joins: vec![join] });
         return context.plan(TableFactor::NestedJoin { table_with_joins, alias: None }).map_err(planning_error);
     }
-    let left = context.plan(tables.relation.clone()).map_err(planning_error)?;
-    let (outer, condition) = match &join.join_operator {
-        JoinOperator::Inner(On(condition)) | JoinOperator::Join(On(condition)) => (false, condition),
-        JoinOperator::Left(On(condition)) | JoinOperator::LeftOuter(On(condition)) => (true, condition),
-        _ => {
-            return Err(Error::user("versions of rows cannot be joined in this way")
-                .remedy("use JOIN ... ON or LEFT JOIN ... ON"));
-        }
-    };
+    let (outer, condition) = kind_and_condition(&join.join_operator)?;
     let schema = left.schema().join(right.schema()).map_err(planning_error)?;
     let condition = context.sql_to_expr(condition.clone(), &schema).map_err(planning_error)?;
-    let time = context.sql_to_expr(time, left.schema()).map_err(planning_error)?;
+    let time = of_row;
     let has_time = event_times(&left).contains(&time);
     let valid_from = match (times.pop(), times.as_slice()) {
         (Some(column), []) => column,
@@ -144,7 +211,8 @@ fn joined(tables: &TableWithJoins, join: &Join, context: &mut dyn RelationPlanne
             .remedy("select them in the view: the primary key, or the columns of PARTITION BY")
     })?;
     let key = key.unwrap_or_default().into_iter().map(|column| right.schema().qualified_field(column).into());
-    let (key, exprs) = (key.collect(), [condition, time, valid_from]);
+    let key = key.collect();
+    let exprs = (condition, Some(VersionTimes { time, valid_from }));
     let node = TemporalJoin::new([left.into(), right.into()], exprs, key, outer);
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node.map_err(planning_error)?) }))
 }
@@ -188,7 +256,8 @@ impl UserDefinedLogicalNodeCore for TemporalJoin {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        [&self.condition, &self.time, &self.valid_from].into_iter().chain(&self.key).cloned().collect()
+        let times = self.times.iter().flat_map(|times| [&times.time, &times.valid_from]);
+        std::iter::once(&self.condition).chain(times).chain(&self.key).cloned().collect()
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -197,14 +266,17 @@ impl UserDefinedLogicalNodeCore for TemporalJoin {
 
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> datafusion_common::Result<Self> {
         let mut exprs = exprs.into_iter();
-        let own = [exprs.next(), exprs.next(), exprs.next()];
-        match (own, <[LogicalPlan; 2]>::try_from(inputs)) {
-            ([Some(condition), Some(time), Some(valid_from)], Ok(inputs)) => {
-                let own = [condition, time, valid_from];
-                TemporalJoin::new(inputs.map(Arc::new), own, exprs.collect(), self.outer)
-            }
-            _ => internal_err!("TemporalJoin has three expressions at least, and two inputs"),
-        }
+        let (Some(condition), Ok(inputs)) = (exprs.next(), <[LogicalPlan; 2]>::try_from(inputs)) else {
+            return internal_err!("TemporalJoin has a condition and two inputs");
+        };
+        let times = match self.times.is_some() {
+            false => None,
+            true => match (exprs.next(), exprs.next()) {
+                (Some(time), Some(valid_from)) => Some(VersionTimes { time, valid_from }),
+                _ => return internal_err!("TemporalJoin has two times"),
+            },
+        };
+        TemporalJoin::new(inputs.map(Arc::new), (condition, times), exprs.collect(), self.outer)
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {

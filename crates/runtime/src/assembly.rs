@@ -11,7 +11,9 @@ use anabranch_dataflow::{
 use anabranch_model::{
     Clock, Epoch, Error, EventTime, Incarnation, KeyGroupRange, Notices, Result, StageId, TaskCounters, TaskId,
 };
-use anabranch_operators::{Connectors, Delivery, Former, Functions, Host, StaticSide, TaskContext, build_operator};
+use anabranch_operators::{
+    Connectors, Delivery, Former, Functions, Host, Lookup, LookupContext, StaticSide, TaskContext, build_operator,
+};
 use anabranch_state::{Log, Others, StateFile};
 use arrow::datatypes::SchemaRef;
 
@@ -20,6 +22,7 @@ use crate::control::Control;
 use crate::exchange::ExchangeWriter;
 use crate::handover::Handover;
 use crate::host::{HostLife, TaskHost};
+use crate::inbox::Inbox;
 use crate::inbox_task::InboxTask;
 use crate::job_state::{JobState, RestoredOperator, RestoredSink};
 use crate::preparation::{Preparation, Share};
@@ -305,7 +308,7 @@ impl Assembly {
         }
         let (restore, after) = (self.restore(stage, id), self.after);
         let sides = self.sides(id, &mut chain)?;
-        let parts = TaskParts {
+        let mut parts = TaskParts {
             id,
             chain,
             restore,
@@ -323,7 +326,11 @@ impl Assembly {
             (Some(_), _) => Ok(Task::Source(Box::new(self.source(stage, parts, &context)?))),
             (None, Some((inbox, _))) => {
                 let second = self.wiring.second_inputs(stage.id);
-                Ok(Task::Inbox(Box::new(InboxTask::new(parts, inbox, second))))
+                let lookup = self.lookup(stage, &context, &inbox, &parts.counters)?;
+                let asks = lookup.is_some();
+                lookup.map_or(Ok(()), |lookup| parts.chain.take_lookup(lookup))?;
+                let task = InboxTask::new(parts, inbox, second);
+                Ok(Task::Inbox(Box::new(if asks { task.asking() } else { task })))
             }
             _ => Err(Error::internal("a stage without input")),
         }
@@ -359,6 +366,26 @@ impl Assembly {
         let go_on = (0..stage.operators.len()).filter(|place| prepared.contains_key(&(id, *place))).collect();
         let (is_first, own) = (id.index == 0, assignment.of_task(id));
         Some(Restore { operators, go_on, is_first, own, groups: *key_groups })
+    }
+
+    /// Opens the table outside that the first operator of a stage asks, if it does.
+    fn lookup(
+        &self,
+        stage: &Stage,
+        task: &TaskContext,
+        inbox: &Arc<Inbox>,
+        counters: &TaskCounters,
+    ) -> Result<Option<Box<dyn Lookup>>> {
+        let Some(OperatorSpec::LookupJoin(spec)) = stage.operators.first() else { return Ok(None) };
+        let inbox = Arc::clone(inbox);
+        let context = LookupContext {
+            task: task.clone(),
+            wake: Arc::new(move || inbox.wake()),
+            counters: Arc::clone(&counters.lookups),
+            bytes_max: self.plan.options.state_bytes,
+        };
+        let connector = self.connectors.get(&spec.table.connector.connector)?;
+        connector.lookup(spec, &context).map(Some).map_err(|error| error.at(format!("table {}", spec.table.table)))
     }
 
     /// When rows leave a sink, and what distinguishes its writer from the job's other writers: two inserts into one

@@ -5,6 +5,7 @@
 //! until its tail has no room: then it goes on from there at the next call.
 
 mod epoch_end;
+mod lookups;
 mod restore;
 mod sink_tail;
 mod succession;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Envelope, Epoch, Error, EventTime, Nanos, Result, Stamped};
+use anabranch_model::{Envelope, Epoch, Error, Nanos, Result};
 
+use crate::ahead::Ahead;
 use crate::alignment::{Alignment, Event};
 use crate::chain::Progress;
 use crate::inbox::Inbox;
@@ -17,6 +18,8 @@ pub(crate) struct InboxTask {
     inbox: Arc<Inbox>,
     alignment: Alignment,
     second: Vec<bool>,
+    /// What waits for answers of a table outside, if the task asks one.
+    ahead: Option<Ahead>,
     /// The task becomes idle once its last watermark has passed.
     becomes_idle: bool,
     /// The last epoch, once it has ended.
@@ -30,7 +33,12 @@ impl InboxTask {
         // Operators continue with the watermark that they had.
         let operators = task.restore.iter().flat_map(|restore| restore.operators.values());
         operators.for_each(|operator| inbox.set_reached(operator.watermark));
-        InboxTask { task, inbox, alignment, second, becomes_idle: false, ended: None }
+        InboxTask { task, inbox, alignment, second, ahead: None, becomes_idle: false, ended: None }
+    }
+
+    /// Its first operator asks a table outside for what it must know of its batches.
+    pub(crate) fn asking(self) -> Self {
+        InboxTask { ahead: Some(Ahead::default()), ..self }
     }
 
     /// Handles an envelope, and moves what it causes.
@@ -60,6 +68,11 @@ impl InboxTask {
             }
             Progress::Ready => {}
         }
+        let answered = || self.task.chain.is_answered();
+        if let Some(event) = self.ahead.as_mut().and_then(|ahead| ahead.pop(answered)) {
+            self.pass(event, false)?;
+            return Ok(Advance::Continue);
+        }
         self.task.checkpoints_done()?;
         match self.task.chain.flush_due(now)? {
             true => Ok(Advance::Input(self.task.chain.next_deadline())),
@@ -70,6 +83,15 @@ impl InboxTask {
     /// Takes an envelope of the channels that are not blocked.
     pub(crate) fn receive(&self, timeout: Option<Duration>, only: Option<usize>) -> Result<Input> {
         let (blocked, clock) = (self.alignment.blocked(), self.task.clock.as_ref());
+        if let Some(ahead) = &self.ahead {
+            // A call that has ended since the task has looked has woken it, perhaps before it waits for the second time.
+            if ahead.is_ready(|| self.task.chain.is_answered()) {
+                return Ok(Input::Nothing);
+            }
+            if ahead.is_full() {
+                return self.inbox.receive(&vec![true; blocked.len()], timeout, clock).try_into();
+            }
+        }
         let received = match only {
             None => self.inbox.receive(blocked, timeout, clock),
             Some(channel) => {
@@ -105,24 +127,38 @@ impl InboxTask {
 
     fn take(&mut self, channel: usize, envelope: Envelope) -> Result<()> {
         self.task.count_in(&envelope);
-        match self.alignment.receive(channel, envelope)? {
-            // Without its static side the task must not join; it only passes the stop on.
-            Event::Batch(_) | Event::Watermark(_) | Event::Idle(_) if self.task.side_end == Some(SideEnd::Cut) => {}
-            Event::Batch(batch) => self.task.chain.batch(batch, self.second[channel])?,
-            Event::Watermark(watermark) => self.watermark(watermark)?,
+        let event = self.alignment.receive(channel, envelope)?;
+        // Without its static side the task must not join; it only passes the stop on.
+        let is_cut = self.task.side_end == Some(SideEnd::Cut);
+        if matches!(&event, Event::None)
+            || is_cut && matches!(&event, Event::Batch(_) | Event::Watermark(_) | Event::Idle(_))
+        {
+            return Ok(());
+        }
+        if let Event::Watermark(watermark) | Event::Idle(Some(watermark)) = &event {
+            self.inbox.set_reached(watermark.value);
+        }
+        let Some(ahead) = &mut self.ahead else { return self.pass(event, self.second[channel]) };
+        if let Event::Batch(batch) = &event {
+            self.task.chain.ask(&batch.value)?;
+        }
+        ahead.push(event);
+        Ok(())
+    }
+
+    /// Passes an event to the chain, which must be ready.
+    fn pass(&mut self, event: Event, second: bool) -> Result<()> {
+        match event {
+            Event::Batch(batch) => self.task.chain.batch(batch, second)?,
+            Event::Watermark(watermark) => self.task.chain.watermark(watermark)?,
             Event::Idle(watermark) => {
-                watermark.map_or(Ok(()), |watermark| self.watermark(watermark))?;
+                watermark.map_or(Ok(()), |watermark| self.task.chain.watermark(watermark))?;
                 self.becomes_idle = true;
             }
             Event::Marker(marker) => self.task.chain.marker(marker)?,
             Event::None => {}
         }
         Ok(())
-    }
-
-    fn watermark(&mut self, watermark: Stamped<EventTime>) -> Result<()> {
-        self.inbox.set_reached(watermark.value);
-        self.task.chain.watermark(watermark)
     }
 }
 

@@ -9,6 +9,7 @@
 //! snapshots and the log on another thread.
 
 mod adoption;
+mod ahead;
 mod alignment;
 mod assembly;
 mod chain;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anabranch_dataflow::{JobOptions, Plan};
 use anabranch_model::{
-    Clock, EventTime, Incarnation, KeyGroupReading, KeyGroups, Nanos, Notices, Result, StageId, TaskCounters, TaskId,
-    TaskMetrics,
+    Clock, EventTime, Incarnation, KeyGroupReading, KeyGroups, LookupReading, Nanos, Notices, Result, StageId,
+    TaskCounters, TaskId, TaskMetrics,
 };
 use anabranch_protocol::membership::Process;
 
@@ -298,6 +298,7 @@ impl TaskView {
             rows_with_null: counters.rows_with_null.load(Relaxed),
             malformed_rows: counters.malformed_rows.load(Relaxed),
             lag_rows: counters.lag(),
+            lookups: Some(counters.lookups.read()).filter(|lookups| *lookups != LookupReading::default()),
             watermark: EventTime(counters.watermark_ms.load(Relaxed)),
             epoch: counters.epoch.load(Relaxed),
             queue_batches: queue.batches,

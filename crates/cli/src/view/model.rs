@@ -228,6 +228,7 @@ pub(crate) mod tests {
             rows_with_null: 0,
             malformed_rows: 0,
             lag_rows: None,
+            lookups: None,
             watermark: EventTime::MIN,
             epoch: 0,
             queue_batches: 0,

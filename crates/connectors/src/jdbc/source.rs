@@ -68,7 +68,7 @@ struct Reading {
 }
 
 /// Fails if a column has a type that is not read.
-fn check_column(field: &Field) -> Result<()> {
+pub(super) fn check_column(field: &Field) -> Result<()> {
     select("", field.data_type()).map(drop).ok_or_else(|| {
         let found = sql_name(field.data_type());
         Error::user(format!("a table of connector 'jdbc' cannot be read as {found} in column '{}'", field.name()))
@@ -77,24 +77,28 @@ fn check_column(field: &Field) -> Result<()> {
 }
 
 /// A column in the form that the decoder takes for the type.
-fn select(column: &str, data_type: &DataType) -> Option<String> {
-    let array = |data_type: &DataType| match data_type {
-        DataType::Utf8View => Some("text"),
-        DataType::Boolean => Some("boolean"),
-        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => Some("bigint"),
-        DataType::Float32 | DataType::Float64 => Some("float8"),
-        DataType::Decimal128(..) => Some("numeric"),
-        DataType::Date32 => Some("date"),
-        DataType::Timestamp(_, None) => Some("timestamp"),
-        DataType::Timestamp(_, Some(_)) => Some("timestamptz"),
-        _ => None,
-    };
+pub(super) fn select(column: &str, data_type: &DataType) -> Option<String> {
     Some(match data_type {
         DataType::Float32 => format!("{column}::real"),
         DataType::Binary => format!("translate(encode({column}::bytea, 'base64'), E'\\n', '')"),
         DataType::Time32(_) | DataType::Time64(_) => format!("{column}::time"),
-        DataType::List(item) => format!("{column}::{}[]", array(item.data_type())?),
-        other => format!("{column}::{}", array(other)?),
+        DataType::List(item) => format!("{column}::{}[]", type_name(item.data_type())?),
+        other => format!("{column}::{}", type_name(other)?),
+    })
+}
+
+/// The database's type for one of the declaration.
+pub(super) fn type_name(data_type: &DataType) -> Option<&'static str> {
+    Some(match data_type {
+        DataType::Utf8View => "text",
+        DataType::Boolean => "boolean",
+        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => "bigint",
+        DataType::Float32 | DataType::Float64 => "float8",
+        DataType::Decimal128(..) => "numeric",
+        DataType::Date32 => "date",
+        DataType::Timestamp(_, None) => "timestamp",
+        DataType::Timestamp(_, Some(_)) => "timestamptz",
+        _ => return None,
     })
 }
 
@@ -156,7 +160,7 @@ impl JdbcSource {
 }
 
 /// The columns as the decoder takes them: JSON has no times of day.
-fn as_json(columns: &SchemaRef) -> SchemaRef {
+pub(super) fn as_json(columns: &SchemaRef) -> SchemaRef {
     let of = |field: &Arc<Field>| match field.data_type() {
         DataType::Time32(_) | DataType::Time64(_) => {
             Arc::new(Field::new(field.name(), DataType::Utf8View, field.is_nullable()))
@@ -168,7 +172,7 @@ fn as_json(columns: &SchemaRef) -> SchemaRef {
 
 /// Rows with times of day, without those whose time is none: PostgreSQL has 24:00:00. `malformed` are the records that were not decoded; returns these
 /// and those.
-fn typed(
+pub(super) fn typed(
     columns: &SchemaRef,
     decoded: &RecordBatch,
     malformed: Vec<(usize, String)>,
@@ -231,7 +235,7 @@ impl Reading {
         let names: Vec<String> = columns.fields().iter().map(|field| field.name().clone()).collect();
         let layout = Layout { table: table.table.clone(), columns: names, key: Vec::new() };
         let target = Target::open(&session, &layout, bounds)?;
-        let select = target.select(|index, column| {
+        let select = target.select("", |index, column| {
             let field = columns.field(index);
             select(column, field.data_type()).unwrap_or_else(|| column.to_owned())
         });

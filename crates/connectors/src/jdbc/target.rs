@@ -14,6 +14,9 @@ const FIND_TABLE: &str = "SELECT quote_ident(n.nspname), quote_ident(c.relname),
 const FIND_COLUMNS: &str = "SELECT attname::text, quote_ident(attname) FROM pg_attribute \
      WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
 
+const FIND_TYPE: &str = "SELECT format_type(a.atttypid, NULL), t.typcategory = 'S' FROM pg_attribute a \
+     JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = to_regclass($1) AND quote_ident(a.attname) = $2";
+
 /// Which table is written, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
@@ -69,16 +72,38 @@ impl Target {
         format!("{}.anabranch_commits", self.schema)
     }
 
-    /// Reads the columns as JSON objects, whose fields have the names of the declaration.
-    pub(super) fn select(&self, column: impl Fn(usize, &str) -> String) -> String {
+    /// A column as statements that [select](Target::select) write it.
+    pub(super) fn column(&self, index: usize) -> String {
+        format!("t.{}", self.columns[index])
+    }
+
+    /// The type that the database gives a column, and whether it holds text.
+    pub(super) fn type_of(
+        &self,
+        index: usize,
+        session: &Session,
+        bounds: &Bounds<'_>,
+    ) -> Result<(String, bool), Failure> {
+        let row = session.run(bounds, async {
+            let statement = session.client.prepare_typed(FIND_TYPE, &[Type::TEXT, Type::TEXT]).await?;
+            Ok(session.client.query_one(&statement, &[&self.layout.table, &self.columns[index]]).await?)
+        })?;
+        Ok((row.get(0), row.get(1)))
+    }
+
+    /// Reads the columns as JSON objects, whose fields have the names of the declaration, of the rows with a condition.
+    pub(super) fn select(&self, condition: &str, column: impl Fn(usize, &str) -> String) -> String {
         let named = |(index, name): (usize, &String)| {
             let quoted = self.layout.columns[index].replace('"', "\"\"");
             format!("{} AS \"{quoted}\"", column(index, &format!("t.{name}")))
         };
         let columns: Vec<String> = self.columns.iter().enumerate().map(named).collect();
         match columns.is_empty() {
-            true => format!("SELECT ''::text FROM {} t", self.name),
-            false => format!("SELECT row_to_json(r)::text FROM (SELECT {} FROM {} t) r", columns.join(", "), self.name),
+            true => format!("SELECT ''::text FROM {} t {condition}", self.name),
+            false => {
+                let columns = columns.join(", ");
+                format!("SELECT row_to_json(r)::text FROM (SELECT {columns} FROM {} t {condition}) r", self.name)
+            }
         }
     }
 

@@ -20,16 +20,16 @@ use crate::settings::RuntimeMode;
 use crate::table::static_sides;
 
 /// A join seen from its main input.
-struct Sides<'a> {
-    kind: JoinKind,
-    probe: &'a LogicalPlan,
-    build: &'a LogicalPlan,
+pub(super) struct Sides<'a> {
+    pub(super) kind: JoinKind,
+    pub(super) probe: &'a LogicalPlan,
+    pub(super) build: &'a LogicalPlan,
     /// Pairs of (probe, build) keys.
-    keys: Vec<(&'a Logical, &'a Logical)>,
+    pub(super) keys: Vec<(&'a Logical, &'a Logical)>,
     /// Whether the build columns come first in the output.
-    build_first: bool,
+    pub(super) build_first: bool,
     /// Whether the output has build columns.
-    with_build: bool,
+    pub(super) with_build: bool,
 }
 
 impl Lowering<'_> {
@@ -68,11 +68,15 @@ impl Lowering<'_> {
                 .remedy("join the table first, and aggregate the joined rows"));
         }
         let probe = self.plan(sides.probe, &probe_needed)?;
-        self.fuse(join, &sides, probe, build, &output_needed)
+        let (mut joined, spec) = fuse(join.filter.as_ref(), &sides, probe, &build, &output_needed)?;
+        joined.operators.push(OperatorSpec::StaticJoin(spec));
+        let port = Port::Side(joined.operators.len() - 1);
+        let build = self.close(build);
+        Ok(joined.fed_by(build, port, ExchangeKind::Broadcast))
     }
 
     /// Lowers the static side to rows of its needed columns.
-    fn build_side(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+    pub(super) fn build_side(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
         let mut build = self.plan(plan, needed)?;
         if build.waits {
             build.settle_window()?;
@@ -85,77 +89,66 @@ impl Lowering<'_> {
         build.materialize();
         Ok(build)
     }
+}
 
-    /// Adds the join to the end of the probe's chain.
-    fn fuse(
-        &mut self,
-        join: &Join,
-        sides: &Sides,
-        mut probe: Stream,
-        build: Stream,
-        output_needed: &[Needed; 2],
-    ) -> Result<Stream> {
-        probe.check_complete_sessions("a join")?;
-        // Before any key is used: settling a window moves the columns.
-        let read: Vec<&Logical> = sides.keys.iter().map(|(probe_key, _)| *probe_key).chain(&join.filter).collect();
-        let probe_index = ColumnIndex::of(sides.probe.schema());
-        let build_index = ColumnIndex::of(sides.build.schema());
-        probe.settle_window_for(&read, &probe_index)?;
-        let mut probe_keys = Vec::new();
-        let mut build_keys = Vec::new();
-        for (probe_key, build_key) in &sides.keys {
-            let data_type = probe_key.get_type(&probe_index).map_err(planning_error)?;
-            if has_map(&data_type) {
-                return Err(not_comparable(&format!("{} of the join", shown(probe_key)), &data_type));
-            }
-            probe_keys.push(probe.expr(probe_key, &probe_index)?);
-            build_keys.push(build_value(build_key, &build_index, &build)?);
+/// The rows after a join at the end of the probe's chain, and the join.
+pub(super) fn fuse(
+    filter: Option<&Logical>,
+    sides: &Sides,
+    mut probe: Stream,
+    build: &Stream,
+    output_needed: &[Needed; 2],
+) -> Result<(Stream, StaticJoinSpec)> {
+    probe.check_complete_sessions("a join")?;
+    // Before any key is used: settling a window moves the columns.
+    let read: Vec<&Logical> = sides.keys.iter().map(|(probe_key, _)| *probe_key).chain(filter).collect();
+    let probe_index = ColumnIndex::of(sides.probe.schema());
+    let build_index = ColumnIndex::of(sides.build.schema());
+    probe.settle_window_for(&read, &probe_index)?;
+    let mut probe_keys = Vec::new();
+    let mut build_keys = Vec::new();
+    for (probe_key, build_key) in &sides.keys {
+        let data_type = probe_key.get_type(&probe_index).map_err(planning_error)?;
+        if has_map(&data_type) {
+            return Err(not_comparable(&format!("{} of the join", shown(probe_key)), &data_type));
         }
-        let filter = match &join.filter {
-            Some(filter) => Some(join_filter(filter, sides, &probe, &build)?),
-            None => None,
-        };
-        let offset = probe.physical.len();
-        let mut probe_columns = keep_values(&probe.columns, &output_needed[0]);
-        let mut build_columns = keep_values(&build.columns, &output_needed[1]);
-        for column in &mut build_columns {
-            column.value = column.value.as_ref().map(|value| remap(value, &|index| index + offset));
-            column.window = None;
-            column.nullable |= sides.kind == JoinKind::Left;
-        }
-        let output = keep_read_columns(&mut probe_columns, &mut build_columns, &mut probe.window, &mut probe.weight);
-        let (probe_schema, build_schema) = (probe.physical_schema(), build.physical_schema());
-        let fields: Vec<Field> = output
-            .iter()
-            .map(|index| match index.checked_sub(offset) {
-                None => probe.physical[*index].clone(),
-                Some(index) if sides.kind == JoinKind::Left => build.physical[index].clone().with_nullable(true),
-                Some(index) => build.physical[index].clone(),
-            })
-            .collect();
-        probe.operators.push(OperatorSpec::StaticJoin(StaticJoinSpec {
-            kind: sides.kind,
-            probe_keys,
-            build_keys,
-            filter,
-            probe_schema,
-            build_schema,
-            output,
-        }));
-        let port = Port::Side(probe.operators.len() - 1);
-        // A row may match several.
-        (probe.unique, probe.processing_time) = (None, None);
-        let first = if sides.build_first && sides.with_build { build_columns.len() } else { 0 };
-        probe.times = std::mem::take(&mut probe.times).into_iter().map(|(column, ms)| (column + first, ms)).collect();
-        probe.physical = fields;
-        probe.columns = match (sides.with_build, sides.build_first) {
-            (false, _) => probe_columns,
-            (true, false) => probe_columns.into_iter().chain(build_columns).collect(),
-            (true, true) => build_columns.into_iter().chain(probe_columns).collect(),
-        };
-        let build = self.close(build);
-        Ok(probe.fed_by(build, port, ExchangeKind::Broadcast))
+        probe_keys.push(probe.expr(probe_key, &probe_index)?);
+        build_keys.push(build_value(build_key, &build_index, build)?);
     }
+    let filter = match filter {
+        Some(filter) => Some(join_filter(filter, sides, &probe, build)?),
+        None => None,
+    };
+    let offset = probe.physical.len();
+    let mut probe_columns = keep_values(&probe.columns, &output_needed[0]);
+    let mut build_columns = keep_values(&build.columns, &output_needed[1]);
+    for column in &mut build_columns {
+        column.value = column.value.as_ref().map(|value| remap(value, &|index| index + offset));
+        column.window = None;
+        column.nullable |= sides.kind == JoinKind::Left;
+    }
+    let output = keep_read_columns(&mut probe_columns, &mut build_columns, &mut probe.window, &mut probe.weight);
+    let (probe_schema, build_schema) = (probe.physical_schema(), build.physical_schema());
+    let fields: Vec<Field> = output
+        .iter()
+        .map(|index| match index.checked_sub(offset) {
+            None => probe.physical[*index].clone(),
+            Some(index) if sides.kind == JoinKind::Left => build.physical[index].clone().with_nullable(true),
+            Some(index) => build.physical[index].clone(),
+        })
+        .collect();
+    let spec = StaticJoinSpec { kind: sides.kind, probe_keys, build_keys, filter, probe_schema, build_schema, output };
+    // A row may match several.
+    (probe.unique, probe.processing_time) = (None, None);
+    let first = if sides.build_first && sides.with_build { build_columns.len() } else { 0 };
+    probe.times = std::mem::take(&mut probe.times).into_iter().map(|(column, ms)| (column + first, ms)).collect();
+    probe.physical = fields;
+    probe.columns = match (sides.with_build, sides.build_first) {
+        (false, _) => probe_columns,
+        (true, false) => probe_columns.into_iter().chain(build_columns).collect(),
+        (true, true) => build_columns.into_iter().chain(probe_columns).collect(),
+    };
+    Ok((probe, spec))
 }
 
 /// Decides which side is read first and kept in memory: of two sides that end, the right one. `None`: it is a join of two streams.

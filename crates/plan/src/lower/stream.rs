@@ -174,6 +174,13 @@ impl Stream {
         self.label.take()
     }
 
+    /// The table that it reads, and what it does with the rows, if that is only to filter and to compute.
+    pub(super) fn into_plain_table(self) -> Option<(SourceSpec, Vec<OperatorSpec>)> {
+        let is_plain = |of: &OperatorSpec| matches!(of, OperatorSpec::Filter { .. } | OperatorSpec::Project { .. });
+        let is_alone = self.inputs.is_empty() && self.operators.iter().all(is_plain);
+        self.source.filter(|_| is_alone).map(|source| (source, self.operators))
+    }
+
     /// The stage, and the exchanges that enter it.
     pub(super) fn into_stage(self, id: StageId) -> (Stage, Vec<(StageId, Port, ExchangeKind)>) {
         let stage = Stage {

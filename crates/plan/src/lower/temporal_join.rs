@@ -16,18 +16,19 @@ use super::stream_join::Side;
 use super::{Lowering, Needed, columns_of, same_values};
 use crate::maps::shown;
 use crate::table::Table;
-use crate::temporal_join::TemporalJoin;
+use crate::temporal_join::{TemporalJoin, VersionTimes};
 use crate::versions::ORDER;
 
 impl Lowering<'_> {
     pub(super) fn temporal_join(&mut self, join: &TemporalJoin, needed: &Needed) -> Result<Stream> {
+        let Some(VersionTimes { time, valid_from }) = &join.times else { return self.lookup_join(join, needed) };
         let (left, right) = (join.left.as_ref(), join.right.as_ref());
         let indexes = [ColumnIndex::of(left.schema()), ColumnIndex::of(right.schema())];
         let (pairs, rest) = equal_columns(join, &indexes)?;
         let (left_keys, right_keys): (Vec<&Logical>, Vec<&Logical>) = pairs.into_iter().unzip();
         let left_len = left.schema().fields().len();
         let filter = conjunction(rest);
-        let mut wanted = [columns_of([&join.time], &indexes[0])?, columns_of([&join.valid_from], &indexes[1])?];
+        let mut wanted = [columns_of([time], &indexes[0])?, columns_of([valid_from], &indexes[1])?];
         for index in needed {
             match index.checked_sub(left_len) {
                 Some(index) => wanted[1].insert(index),
@@ -41,8 +42,7 @@ impl Lowering<'_> {
             };
         }
         let left_side = self.side_of_join(left, &left_keys, &wanted[0])?;
-        let valid_from = plain_time(&join.valid_from, &indexes[1]);
-        self.takes_versions = takes_latest(right, valid_from);
+        self.takes_versions = takes_latest(right, plain_time(valid_from, &indexes[1]));
         let are_versions = self.takes_versions;
         let right_side = self.side_of_join(right, &right_keys, &wanted[1])?;
         self.takes_versions = false;
@@ -58,8 +58,8 @@ impl Lowering<'_> {
             )
             .remedy("join before you aggregate, or join without FOR SYSTEM_TIME AS OF"));
         }
-        let time = time_of(&join.time, &left_side, &indexes[0])?;
-        let valid_from = time_of(&join.valid_from, &right_side, &indexes[1])?;
+        let time = time_of(time, &left_side, &indexes[0])?;
+        let valid_from = time_of(valid_from, &right_side, &indexes[1])?;
         let spec = |side: &Side, expiry| StreamSideSpec {
             schema: Schema::new(side.fields.clone()).into(),
             updating: side.stream.weight.is_some(),
@@ -201,9 +201,9 @@ pub(crate) fn version_key(plan: &LogicalPlan) -> Option<Option<Vec<usize>>> {
 }
 
 /// Pairs of equal columns by which versions are found, and the rest of the condition.
-type Condition<'a> = (Vec<(&'a Logical, &'a Logical)>, Vec<Logical>);
+pub(super) type Condition<'a> = (Vec<(&'a Logical, &'a Logical)>, Vec<Logical>);
 
-fn equal_columns<'a>(join: &'a TemporalJoin, [left, right]: &[ColumnIndex; 2]) -> Result<Condition<'a>> {
+pub(super) fn equal_columns<'a>(join: &'a TemporalJoin, [left, right]: &[ColumnIndex; 2]) -> Result<Condition<'a>> {
     let key: Vec<usize> = join.key.iter().filter_map(|key| same_values(key, right)).collect();
     let of = |index: &ColumnIndex, expr: &Logical| {
         let columns = expr.column_refs();

@@ -116,6 +116,7 @@ fn task(index: u32) -> TaskMetrics {
         rows_with_null: 0,
         malformed_rows: 0,
         lag_rows: None,
+        lookups: None,
         watermark: EventTime(0),
         epoch: 1,
         queue_batches: 0,

@@ -1,0 +1,169 @@
+//! Asks the database for the rows of many keys by one statement, whose parameters are arrays of keys as text. Rows come as they do when the
+//! table is read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_dataflow::{LookupJoinSpec, OnMalformed, SourceSpec, sql_name};
+use anabranch_model::{Error, Result};
+use anabranch_operators::{LookupContext, TaskContext};
+use arrow::array::{Array, AsArray, BinaryArray, RecordBatch, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, SchemaRef};
+use tokio_postgres::Statement;
+use tokio_postgres::types::{ToSql, Type};
+
+use super::failure::Failure;
+use super::options::JdbcTable;
+use super::session::{Bounds, Purpose, Session};
+use super::source::{as_json, check_column, select, type_name, typed};
+use super::target::{Layout, Target};
+use crate::format::json::{JsonDecoder, JsonOptions};
+use crate::format::{Decode, Decoded, batch, printable, source_schema};
+use crate::lookup::{Caller, Calling, Failed};
+
+/// Connections of a task.
+const CALLS: usize = 4;
+/// Keys of a statement.
+const KEYS: usize = 10_000;
+/// How long the database may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What to do about values that the database does not take.
+const VALUES: &str = "compare a column of the same type in ON, or filter such rows out before";
+
+/// How a table is asked.
+pub(super) fn calling(table: JdbcTable, spec: &LookupJoinSpec, context: &LookupContext) -> Result<Calling> {
+    let columns = source_schema(&spec.table)?;
+    columns.fields().iter().try_for_each(|field| check_column(field))?;
+    let keys: Vec<usize> = spec.keys.iter().map(|key| key.column).collect();
+    for field in keys.iter().map(|key| columns.field(*key)) {
+        if type_name(field.data_type()).is_none() {
+            let found = sql_name(field.data_type());
+            return Err(Error::user(format!(
+                "the database cannot be asked by column '{}', which is {found}",
+                field.name()
+            ))
+            .remedy("compare another column in ON, or use 'lookup.cache' = 'FULL'"));
+        }
+    }
+    let (system, spec, task) = (format!("the database at {}", table.url), spec.table.clone(), context.task.clone());
+    let open = move || {
+        let decoder = JsonDecoder::new(as_json(&columns), &JsonOptions::default())?;
+        let (table, spec, task, keys) = (table.clone(), spec.clone(), task.clone(), keys.clone());
+        let columns = Arc::clone(&columns);
+        Ok(Box::new(JdbcCaller { table, spec, task, columns, keys, decoder, connected: None }) as Box<dyn Caller>)
+    };
+    Ok(Calling { system, threads: CALLS, keys_max: KEYS, open: Box::new(open) })
+}
+
+/// Makes the calls of one thread.
+struct JdbcCaller {
+    table: JdbcTable,
+    spec: SourceSpec,
+    task: TaskContext,
+    columns: SchemaRef,
+    /// Which of them the table is asked by.
+    keys: Vec<usize>,
+    decoder: JsonDecoder,
+    connected: Option<(Session, Statement)>,
+}
+
+impl Caller for JdbcCaller {
+    fn call(&mut self, keys: &RecordBatch) -> Result<RecordBatch, Failed> {
+        let failed = |failure: Failure, url| match failure.of_values(VALUES) {
+            Failure::Final(error) => Failed::Final(error.at(format!("the database at {url}"))),
+            Failure::Passing(reason) | Failure::Value(reason) => Failed::Passing(reason),
+        };
+        let texts = texts(keys)?;
+        let records = self.records(&texts).map_err(|failure| {
+            // The state of the connection is not known.
+            self.connected = None;
+            failed(failure, &self.table.url)
+        })?;
+        Ok(self.decode(&records)?)
+    }
+}
+
+impl JdbcCaller {
+    /// The rows with these keys as JSON objects.
+    fn records(&mut self, keys: &[Vec<Option<String>>]) -> Result<BinaryArray, Failure> {
+        let (clock, host) = (self.task.clock.as_ref(), self.task.host.as_ref());
+        let bounds = Bounds { deadline: clock.now().plus(PATIENCE), clock, host };
+        let (session, statement) = match &mut self.connected {
+            Some(connected) => connected,
+            none => none.insert(connect(&self.table, &self.columns, &self.keys, &bounds)?),
+        };
+        let parameters: Vec<&(dyn ToSql + Sync)> = keys.iter().map(|key| key as &(dyn ToSql + Sync)).collect();
+        session.run(&bounds, async {
+            let rows = session.client.query(statement, &parameters).await?;
+            let texts = rows.iter().map(|row| row.try_get::<_, &str>(0)).collect::<Result<Vec<_>, _>>()?;
+            Ok(texts.iter().map(|text| Some(text.as_bytes())).collect())
+        })
+    }
+
+    fn decode(&mut self, records: &BinaryArray) -> Result<RecordBatch> {
+        if self.columns.fields().is_empty() {
+            return batch(&self.columns, Vec::new(), records.len());
+        }
+        let Decoded { batch, malformed } = self.decoder.decode(records)?;
+        let (batch, malformed) = typed(&self.columns, &batch, malformed)?;
+        match malformed.into_iter().next() {
+            Some((index, error)) if self.spec.on_malformed == OnMalformed::Fail => {
+                let record = printable(&String::from_utf8_lossy(records.value(index)));
+                let place = format!("a row of table {} of {}: {record}", self.table.table, self.table.url);
+                Err(Error::user(error).at(place))
+            }
+            _ => Ok(batch),
+        }
+    }
+}
+
+/// The keys as the parameters of a statement, without those that no text of the database can be equal to.
+fn texts(keys: &RecordBatch) -> Result<Vec<Vec<Option<String>>>> {
+    let columns = keys.columns().iter().map(|column| Ok(cast(column, &DataType::Utf8)?)).collect::<Result<Vec<_>>>()?;
+    let columns: Vec<&StringArray> = columns.iter().map(|column| column.as_string::<i32>()).collect();
+    let is_text =
+        |row: &usize| columns.iter().all(|column| column.is_valid(*row) && !column.value(*row).contains('\0'));
+    let rows: Vec<usize> = (0..keys.num_rows()).filter(is_text).collect();
+    Ok(columns.iter().map(|column| rows.iter().map(|row| Some(column.value(*row).to_owned())).collect()).collect())
+}
+
+/// A connection, and the statement that asks.
+fn connect(
+    table: &JdbcTable,
+    columns: &SchemaRef,
+    keys: &[usize],
+    bounds: &Bounds<'_>,
+) -> Result<(Session, Statement), Failure> {
+    let session = Session::open(table, Purpose::Read, bounds)?;
+    let names: Vec<String> = columns.fields().iter().map(|field| field.name().clone()).collect();
+    let layout = Layout { table: table.table.clone(), columns: names, key: Vec::new() };
+    let target = Target::open(&session, &layout, bounds)?;
+    let mut arrays = Vec::new();
+    for (number, key) in keys.iter().enumerate() {
+        let declared = match columns.field(*key).data_type() {
+            DataType::Float32 => "real".to_owned(),
+            other => type_name(other).unwrap_or("text").to_owned(),
+        };
+        // A text is compared with what is no text in the database as a value of that type, so that an index is of use.
+        let of = match target.type_of(*key, &session, bounds)? {
+            (known, false) if declared == "text" => known,
+            _ => declared,
+        };
+        arrays.push(format!("${}::text[]::{of}[]", number + 1));
+    }
+    let columns_of_keys: Vec<String> = keys.iter().map(|key| target.column(*key)).collect();
+    let condition = match arrays.as_slice() {
+        [array] => format!("WHERE {} = ANY({array})", columns_of_keys.join("")),
+        arrays => {
+            format!("WHERE ({}) IN (SELECT * FROM unnest({}))", columns_of_keys.join(", "), arrays.join(", "))
+        }
+    };
+    let select = target.select(&condition, |index, column| {
+        let field = columns.field(index);
+        select(column, field.data_type()).unwrap_or_else(|| column.to_owned())
+    });
+    let types = vec![Type::TEXT_ARRAY; keys.len()];
+    let statement = session.run(bounds, async { Ok(session.client.prepare_typed(&select, &types).await?) })?;
+    Ok((session, statement))
+}

@@ -1,0 +1,141 @@
+//! Tables outside that jobs ask for rows: calls on threads of their own, caches of answers, and tables that are read as a whole again and again.
+//!
+//! The threads belong to one task of a job. They end with their present call when the task is gone; nobody waits for them.
+
+mod cache;
+mod calls;
+mod whole;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anabranch_dataflow::{LookupCache, LookupJoinSpec};
+use anabranch_model::{Error, Nanos, Result};
+use anabranch_operators::{Answer, Host, Lookup, LookupContext, TaskContext};
+use arrow::array::RecordBatch;
+
+use self::cache::Cache;
+use self::calls::{Ask, Calls};
+pub(crate) use self::whole::Whole;
+
+/// How often a thread that waits looks whether it is still needed.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// Calls a table outside. Used by one thread.
+pub(crate) trait Caller: Send {
+    /// The rows with these keys, and perhaps others, in the decoded columns of the table.
+    fn call(&mut self, keys: &RecordBatch) -> Result<RecordBatch, Failed>;
+
+    /// Requests that the last call has made.
+    fn requests(&self) -> u64 {
+        1
+    }
+}
+
+/// Why a call has failed.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// Another call would fail alike.
+    Final(Error),
+    /// For this reason; another call may succeed.
+    Passing(String),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failed::Final(error)
+    }
+}
+
+/// Makes the callers of a task.
+pub(crate) type Open = Box<dyn Fn() -> Result<Box<dyn Caller>> + Send + Sync>;
+
+/// How a table is called.
+pub(crate) struct Calling {
+    /// What is asked, for messages: `the database at ...`.
+    pub(crate) system: String,
+    /// Calls at a time.
+    pub(crate) threads: usize,
+    /// Keys of a call.
+    pub(crate) keys_max: usize,
+    pub(crate) open: Open,
+}
+
+/// A table that is asked by key, with what is kept of its answers.
+pub(crate) struct ByKey {
+    cache: Option<Arc<Mutex<Cache>>>,
+    calls: Calls,
+    context: LookupContext,
+}
+
+impl ByKey {
+    pub(crate) fn open(spec: &LookupJoinSpec, context: &LookupContext, calling: Calling) -> Result<ByKey> {
+        let cache = match &spec.cache {
+            LookupCache::Partial(bounds) => Some(Arc::new(Mutex::new(Cache::new(spec, bounds.clone())?))),
+            LookupCache::None | LookupCache::Full { .. } => None,
+        };
+        let calls = Calls::new(spec, context.clone(), calling, cache.clone());
+        Ok(ByKey { cache, calls, context: context.clone() })
+    }
+}
+
+impl Lookup for ByKey {
+    fn ask(&mut self, keys: &RecordBatch) -> Result<Arc<Answer>> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let counters = &self.context.counters;
+        counters.keys.fetch_add(keys.num_rows() as u64, Relaxed);
+        let mut ask = Ask { keys: keys.clone(), found: None, answer: Arc::default() };
+        if let Some(cache) = &self.cache {
+            let known = lock(cache).get(keys, self.context.task.clock.now())?;
+            counters.hits.fetch_add(known.hits, Relaxed);
+            let Some(missing) = known.missing else { return Ok(Arc::new(Answer::of(Arc::new(known.rows)))) };
+            (ask.keys, ask.found) = (missing, Some(known.rows));
+        }
+        let answer = Arc::clone(&ask.answer);
+        self.calls.push(ask)?;
+        Ok(answer)
+    }
+}
+
+/// What threads share is consistent after each statement.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the user is told about a table that does not answer, once for all tasks.
+struct Outage {
+    system: String,
+    since: Option<Nanos>,
+}
+
+impl Outage {
+    fn new(system: String) -> Outage {
+        Outage { system, since: None }
+    }
+
+    fn begins(&mut self, task: &TaskContext, text: impl Fn(&str) -> String) {
+        if self.since.is_none() {
+            let now = task.clock.now();
+            self.since = Some(now);
+            if task.host.outage_begins(&self.system, now) {
+                task.host.notify(text(&self.system));
+            }
+        }
+    }
+
+    fn ends(&mut self, task: &TaskContext) {
+        if let Some(since) = self.since.take()
+            && let Some(since) = task.host.outage_ends(&self.system, since)
+        {
+            let seconds = task.clock.now().since(since) / 1_000_000_000;
+            task.host.notify(format!("{} answers again, after {seconds} s", self.system));
+        }
+    }
+
+    /// The task gives up.
+    fn is_over(&mut self, host: &dyn Host) {
+        if let Some(since) = self.since.take() {
+            host.outage_ends(&self.system, since);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Calls under way: a few threads, each with its own connection. A thread that is free takes all that has been asked meanwhile, up to a number of keys,
+//! and makes one call of it. So a slow service gets few large calls, and a fast one many small ones.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use anabranch_dataflow::LookupJoinSpec;
+use anabranch_model::{Error, Result};
+use anabranch_operators::{Answer, LookupContext};
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+
+use super::cache::{Cache, different};
+use super::{Caller, Calling, Failed, LOOK, Outage, lock};
+
+/// Pause before the first repetition; before the second it is twice as long, and so on.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// Keys that a batch of rows asks for.
+pub(super) struct Ask {
+    pub(super) keys: RecordBatch,
+    /// Rows of other keys of the batch, which a cache has had.
+    pub(super) found: Option<RecordBatch>,
+    pub(super) answer: Arc<Answer>,
+}
+
+/// The calls of a task.
+pub(super) struct Calls(Arc<Shared>);
+
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    table: String,
+    max_retries: u32,
+    calling: Calling,
+    cache: Option<Arc<Mutex<Cache>>>,
+    context: LookupContext,
+}
+
+#[derive(Default)]
+struct Queue {
+    asks: VecDeque<Ask>,
+    threads: usize,
+    idle: usize,
+    is_closed: bool,
+}
+
+impl Calls {
+    pub(super) fn new(
+        spec: &LookupJoinSpec,
+        context: LookupContext,
+        calling: Calling,
+        cache: Option<Arc<Mutex<Cache>>>,
+    ) -> Calls {
+        Calls(Arc::new(Shared {
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            table: spec.table.table.clone(),
+            max_retries: spec.max_retries,
+            calling,
+            cache,
+            context,
+        }))
+    }
+
+    pub(super) fn push(&self, ask: Ask) -> Result<()> {
+        let mut queue = lock(&self.0.queue);
+        queue.asks.push_back(ask);
+        if queue.idle > 0 {
+            self.0.changed.notify_one();
+        } else if queue.threads < self.0.calling.threads {
+            queue.threads += 1;
+            let shared = Arc::clone(&self.0);
+            let thread = std::thread::Builder::new().name("lookup".into()).spawn(move || shared.run());
+            thread.map_err(|error| Error::outside(format!("no thread for the calls of a table: {error}")))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        lock(&self.0.queue).is_closed = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// What one call answers. Dropped without an answer, because the thread has failed, it answers with that.
+struct Asked<'a> {
+    asks: Vec<Ask>,
+    wake: &'a (dyn Fn() + Send + Sync),
+}
+
+impl Asked<'_> {
+    fn answer(mut self, shared: &Shared, rows: Result<RecordBatch>) {
+        let mut asks = std::mem::take(&mut self.asks).into_iter();
+        match rows.map(Arc::new) {
+            Ok(rows) => asks.for_each(|ask| ask.answer.give(with_found(&rows, ask.found))),
+            Err(error) => {
+                let error = error.at(format!("table {}", shared.table));
+                let text = error.to_string();
+                let first = asks.next();
+                asks.for_each(|ask| ask.answer.give(Err(Error::outside(text.clone()))));
+                if let Some(first) = first {
+                    first.answer.give(Err(error));
+                }
+            }
+        }
+        (self.wake)();
+    }
+}
+
+/// The rows of an answer, and those that a cache has had.
+fn with_found(rows: &Arc<RecordBatch>, found: Option<RecordBatch>) -> Result<Arc<RecordBatch>> {
+    match found.filter(|found| found.num_rows() > 0) {
+        Some(found) => Ok(Arc::new(concat_batches(&rows.schema(), [rows.as_ref(), &found])?)),
+        None => Ok(Arc::clone(rows)),
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.asks.is_empty() {
+            let gone = || Error::internal("a thread that calls a table has failed");
+            self.asks.drain(..).for_each(|ask| ask.answer.give(Err(gone())));
+            (self.wake)();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut caller = None;
+        let mut outage = Outage::new(self.calling.system.clone());
+        while let Some(asks) = self.take() {
+            let asked = Asked { asks, wake: self.context.wake.as_ref() };
+            let rows = self.answered(&asked, &mut caller, &mut outage);
+            asked.answer(self, rows);
+        }
+        outage.is_over(self.context.task.host.as_ref());
+    }
+
+    /// Waits for something to ask. `None`: the task is gone.
+    fn take(&self) -> Option<Vec<Ask>> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if queue.is_closed {
+                return None;
+            }
+            let mut keys = 0;
+            let mut taken = Vec::new();
+            while let Some(next) = queue.asks.front()
+                && (taken.is_empty() || keys + next.keys.num_rows() <= self.calling.keys_max)
+            {
+                keys += next.keys.num_rows();
+                taken.extend(queue.asks.pop_front());
+            }
+            if !taken.is_empty() {
+                return Some(taken);
+            }
+            queue.idle += 1;
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
+        }
+    }
+
+    /// The rows for what is asked, which the cache keeps.
+    fn answered(
+        &self,
+        asked: &Asked<'_>,
+        caller: &mut Option<Box<dyn Caller>>,
+        outage: &mut Outage,
+    ) -> Result<RecordBatch> {
+        let Some(first) = asked.asks.first() else { return Err(Error::internal("a call that asks for nothing")) };
+        let keys = match asked.asks.as_slice() {
+            [only] => only.keys.clone(),
+            all => different(&concat_batches(&first.keys.schema(), all.iter().map(|ask| &ask.keys))?)?,
+        };
+        let rows = self.rows(&keys, caller, outage)?;
+        if let Some(cache) = &self.cache {
+            lock(cache).put(&keys, &rows, self.context.task.clock.now())?;
+        }
+        Ok(rows)
+    }
+
+    /// Calls until there is an answer, or it has failed too often.
+    fn rows(
+        &self,
+        keys: &RecordBatch,
+        caller: &mut Option<Box<dyn Caller>>,
+        outage: &mut Outage,
+    ) -> Result<RecordBatch> {
+        let task = &self.context.task;
+        for failures in 0.. {
+            let begun = task.clock.now();
+            let called = self.call(keys, caller);
+            let nanos = task.clock.now().since(begun);
+            let requests = caller.as_ref().map_or(1, |caller| caller.requests());
+            self.context.counters.called(requests, nanos, called.is_err());
+            let reason = match called {
+                Ok(rows) => {
+                    outage.ends(task);
+                    return Ok(rows);
+                }
+                Err(Failed::Final(error)) => return Err(error),
+                Err(Failed::Passing(reason)) => reason,
+            };
+            let retries = self.max_retries;
+            if failures >= retries {
+                let remedy = "see whether it runs; 'lookup.max-retries' says how often a call is repeated";
+                let error = format!("{} has not answered {} calls: {reason}", self.calling.system, retries + 1);
+                return Err(Error::outside(error).remedy(remedy));
+            }
+            outage.begins(task, |system| {
+                format!(
+                    "{system} does not answer ({reason}); a call is repeated {retries} times ('lookup.max-retries')"
+                )
+            });
+            if !self.pause((PAUSE * (failures + 1)).min(PAUSE_MAX)) {
+                break;
+            }
+        }
+        Err(Error::cancelled())
+    }
+
+    fn call(&self, keys: &RecordBatch, caller: &mut Option<Box<dyn Caller>>) -> Result<RecordBatch, Failed> {
+        if caller.is_none() {
+            *caller = Some((self.calling.open)()?);
+        }
+        match caller {
+            Some(caller) => caller.call(keys),
+            None => Err(Error::internal("no caller").into()),
+        }
+    }
+
+    /// Waits. Returns false if the task is gone.
+    fn pause(&self, time: Duration) -> bool {
+        let task = &self.context.task;
+        let until = task.clock.now().plus(time);
+        let mut queue = lock(&self.queue);
+        while task.clock.now() < until {
+            if queue.is_closed || task.host.is_cancelled() {
+                return false;
+            }
+            queue = self.changed.wait_timeout(queue, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}

@@ -1,0 +1,239 @@
+//! A small table that is kept as a whole, and read again in the background. Until it has been read again, and if that fails, rows are joined with what
+//! it was before.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use anabranch_dataflow::{LookupCache, LookupJoinSpec, OnMalformed, SourceSpec};
+use anabranch_model::{Error, Incarnation, Result, batch_bytes};
+use anabranch_operators::{Answer, Delivery, Host, Lookup, LookupContext, Polled, Source, TaskContext};
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+
+use super::{LOOK, Outage, lock};
+
+/// Pause after a reading that has failed, unless the interval is shorter.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Opens the table for a reading from its beginning.
+type Open = Box<dyn Fn(&SourceSpec, &TaskContext) -> Result<Box<dyn Source>> + Send + Sync>;
+
+/// See the module.
+pub(crate) struct Whole(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    table: SourceSpec,
+    interval: Duration,
+    max_retries: u32,
+    open: Open,
+    context: LookupContext,
+    reader: TaskContext,
+}
+
+#[derive(Default)]
+struct State {
+    content: Option<Arc<RecordBatch>>,
+    /// It could not be read at all.
+    failed: Option<Error>,
+    waiting: Vec<Arc<Answer>>,
+    is_closed: bool,
+}
+
+/// The thread that reads. If it fails, no row must wait for it.
+struct Reading<'a>(&'a Shared);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(Error::internal("the thread that reads a table has failed"));
+        }
+    }
+}
+
+/// The job as a reading sees it: each finds its own files.
+struct Apart(Arc<dyn Host>);
+
+impl Host for Apart {
+    fn incarnation(&self) -> Incarnation {
+        self.0.incarnation()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    fn request_checkpoint(&self) {}
+
+    fn notify(&self, text: String) {
+        self.0.notify(text);
+    }
+}
+
+impl Whole {
+    pub(crate) fn open(spec: &LookupJoinSpec, context: &LookupContext, open: Open) -> Result<Whole> {
+        let LookupCache::Full { interval_ms } = spec.cache else {
+            return Err(Error::internal("a table that is not kept as a whole"));
+        };
+        let host = Arc::new(Apart(Arc::clone(&context.task.host)));
+        let own =
+            TaskContext { index: 0, parallelism: 1, delivery: Delivery::AtLeastOnce, host, ..context.task.clone() };
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            table: spec.table.clone(),
+            interval: Duration::from_millis(interval_ms),
+            max_retries: spec.max_retries,
+            open,
+            context: context.clone(),
+            reader: own,
+        });
+        let reader = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("lookup".into()).spawn(move || Reading(&reader).0.run());
+        thread.map_err(|error| Error::outside(format!("no thread for reading a table: {error}")))?;
+        Ok(Whole(shared))
+    }
+}
+
+impl Lookup for Whole {
+    fn ask(&mut self, keys: &RecordBatch) -> Result<Arc<Answer>> {
+        let (counters, keys) = (&self.0.context.counters, keys.num_rows() as u64);
+        counters.keys.fetch_add(keys, Relaxed);
+        let mut state = lock(&self.0.state);
+        if let Some(error) = state.failed.take() {
+            return Err(error);
+        }
+        if let Some(content) = &state.content {
+            counters.hits.fetch_add(keys, Relaxed);
+            return Ok(Arc::new(Answer::of(Arc::clone(content))));
+        }
+        let answer = Arc::<Answer>::default();
+        state.waiting.push(Arc::clone(&answer));
+        Ok(answer)
+    }
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        lock(&self.0.state).is_closed = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let task = &self.context.task;
+        let mut outage = Outage::new(format!("table {}, which is read again and again,", self.table.table));
+        let mut failures = 0;
+        loop {
+            let begun = task.clock.now();
+            let read = self.read();
+            self.context.counters.called(1, task.clock.now().since(begun), read.is_err());
+            let pause = match read {
+                Ok(rows) => {
+                    outage.ends(task);
+                    failures = 0;
+                    self.replace(rows);
+                    self.interval
+                }
+                Err(_) if self.is_over() => break,
+                Err(error) => {
+                    failures += 1;
+                    if lock(&self.state).content.is_none() && failures > self.max_retries {
+                        self.fail(error);
+                        break;
+                    }
+                    let reason = error.to_string();
+                    outage.begins(task, |system| {
+                        format!("{system} could not be read: {reason}; rows are joined with what it was before, and it is read again soon")
+                    });
+                    self.interval.min(PAUSE)
+                }
+            };
+            if !self.pause(pause) {
+                break;
+            }
+        }
+        outage.is_over(task.host.as_ref());
+    }
+
+    fn is_over(&self) -> bool {
+        lock(&self.state).is_closed || self.context.task.host.is_cancelled()
+    }
+
+    /// The rows of the table as it is now.
+    fn read(&self) -> Result<RecordBatch> {
+        let place = |error: Error| error.at(format!("table {}", self.table.table));
+        let schema = Arc::new(self.table.decoded()?);
+        let mut source = (self.open)(&self.table, &self.reader).map_err(place)?;
+        let (mut batches, mut bytes) = (Vec::new(), 0);
+        loop {
+            if self.is_over() {
+                return Err(Error::cancelled());
+            }
+            let rows = match source.poll(LOOK).map_err(place)? {
+                Polled::Rows(rows) => rows,
+                Polled::End => return Ok(concat_batches(&schema, &batches)?),
+                Polled::Opened { .. } | Polled::Closed(_) | Polled::Pending => continue,
+            };
+            if let (Some(bad), OnMalformed::Fail) = (rows.malformed.first(), &self.table.on_malformed) {
+                return Err(Error::user(bad.error.clone()).at(bad.place.clone()));
+            }
+            bytes += batch_bytes(&rows.batch);
+            if bytes > self.context.bytes_max {
+                let max = self.context.bytes_max;
+                return Err(place(
+                    Error::user(format!("the table has more than {max} bytes"))
+                        .remedy("SET 'state-bytes' higher, select fewer columns, or use 'lookup.cache' = 'PARTIAL'"),
+                ));
+            }
+            batches.push(rows.batch);
+        }
+    }
+
+    fn replace(&self, rows: RecordBatch) {
+        let rows = Arc::new(rows);
+        let waiting = {
+            let mut state = lock(&self.state);
+            state.content = Some(Arc::clone(&rows));
+            std::mem::take(&mut state.waiting)
+        };
+        if !waiting.is_empty() {
+            waiting.iter().for_each(|answer| answer.give(Ok(Arc::clone(&rows))));
+            (self.context.wake)();
+        }
+    }
+
+    /// The job cannot go on.
+    fn fail(&self, error: Error) {
+        let mut state = lock(&self.state);
+        let mut waiting = std::mem::take(&mut state.waiting).into_iter();
+        match waiting.next() {
+            Some(first) => {
+                let text = error.to_string();
+                first.give(Err(error));
+                waiting.for_each(|answer| answer.give(Err(Error::outside(text.clone()))));
+            }
+            None => state.failed = Some(error),
+        }
+        drop(state);
+        (self.context.wake)();
+    }
+
+    /// Waits. Returns false if the task is gone.
+    fn pause(&self, time: Duration) -> bool {
+        let clock = &self.context.task.clock;
+        let until = clock.now().plus(time);
+        let mut state = lock(&self.state);
+        while clock.now() < until {
+            if state.is_closed || self.context.task.host.is_cancelled() {
+                return false;
+            }
+            let wait = until.after(clock.now()).min(Duration::from_millis(200));
+            state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}

@@ -1,0 +1,147 @@
+//! The options of a table that a running job asks for rows: Flink's `lookup.*`.
+
+use std::collections::BTreeMap;
+
+use anabranch_dataflow::{ConnectorSpec, LookupCache, Lookups, PartialCache};
+use anabranch_model::{Error, Result};
+
+use crate::place::nearest;
+use crate::settings::parse_duration;
+
+const PREFIX: &str = "lookup.";
+const CACHE: &str = "lookup.cache";
+const RETRIES: &str = "lookup.max-retries";
+const ROWS: &str = "lookup.partial-cache.max-rows";
+const AFTER_WRITE: &str = "lookup.partial-cache.expire-after-write";
+const AFTER_ACCESS: &str = "lookup.partial-cache.expire-after-access";
+const MISSING: &str = "lookup.partial-cache.cache-missing-key";
+const STRATEGY: &str = "lookup.full-cache.reload-strategy";
+const INTERVAL: &str = "lookup.full-cache.periodic-reload.interval";
+const ALL: [&str; 8] = [CACHE, RETRIES, ROWS, AFTER_WRITE, AFTER_ACCESS, MISSING, STRATEGY, INTERVAL];
+
+/// Retries, unless the table says how many.
+const RETRIES_DEFAULT: u32 = 3;
+
+/// How a table is asked.
+#[derive(Debug)]
+pub(crate) struct LookupOptions {
+    pub(crate) cache: LookupCache,
+    pub(crate) max_retries: u32,
+    /// An option that was given.
+    given: Option<String>,
+}
+
+impl Default for LookupOptions {
+    fn default() -> Self {
+        LookupOptions { cache: LookupCache::None, max_retries: RETRIES_DEFAULT, given: None }
+    }
+}
+
+/// The options of one table, of which each is taken once.
+struct Given(BTreeMap<String, String>);
+
+impl Given {
+    fn parsed<T>(&mut self, name: &str, remedy: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {
+        let Some(text) = self.0.remove(name) else { return Ok(None) };
+        let wrong = || Error::user(format!("option '{name}' is '{text}'")).remedy(remedy);
+        parse(text.trim()).map(Some).ok_or_else(wrong)
+    }
+
+    fn ms(&mut self, name: &str) -> Result<Option<u64>> {
+        let parse = |text: &str| {
+            let time = parse_duration(text).ok()?;
+            u64::try_from(time.as_millis()).ok().filter(|ms| *ms > 0)
+        };
+        self.parsed(name, "write a time of at least 1 ms, such as '10 min'", parse)
+    }
+
+    /// Fails if an option is left that has no effect with this cache.
+    fn check_unused(&self, needed: &str) -> Result<()> {
+        let Some(name) = self.0.keys().next() else { return Ok(()) };
+        if ALL.contains(&name.as_str()) {
+            return Err(Error::user(format!("option '{name}' has no effect without {needed}"))
+                .remedy(format!("add {needed}, or omit the option")));
+        }
+        let guess = nearest(name, ALL.into_iter()).map(|near| format!("did you mean '{near}'? ")).unwrap_or_default();
+        Err(Error::user(format!("unknown option '{name}'")).remedy(format!("{guess}use one of: {}", ALL.join(", "))))
+    }
+}
+
+impl LookupOptions {
+    /// Takes the options of lookups from those of a table.
+    pub(crate) fn take(all: &mut BTreeMap<String, String>) -> Result<LookupOptions> {
+        let (own, others) = std::mem::take(all).into_iter().partition(|(name, _)| name.starts_with(PREFIX));
+        *all = others;
+        let mut own = Given(own);
+        let given = own.0.keys().next().cloned();
+        let whole = |text: &str| text.parse::<u32>().ok();
+        let max_retries = own.parsed(RETRIES, "write a whole number, such as '3'", whole)?.unwrap_or(RETRIES_DEFAULT);
+        let word = own.0.remove(CACHE);
+        let cache = match word.as_deref().map(str::to_ascii_uppercase).as_deref() {
+            None | Some("NONE") => {
+                let needed =
+                    if own.0.keys().any(|name| name.starts_with("lookup.full-cache.")) { "FULL" } else { "PARTIAL" };
+                own.check_unused(&format!("'{CACHE}' = '{needed}'"))?;
+                LookupCache::None
+            }
+            Some("PARTIAL") => partial(&mut own)?,
+            Some("FULL") => full(&mut own)?,
+            Some(_) => {
+                let word = word.unwrap_or_default();
+                return Err(
+                    Error::user(format!("option '{CACHE}' is '{word}'")).remedy("use 'NONE', 'PARTIAL' or 'FULL'")
+                );
+            }
+        };
+        Ok(LookupOptions { cache, max_retries, given })
+    }
+
+    /// Fails if a table of the connector has no use for the options.
+    pub(crate) fn check(&self, lookups: Lookups, spec: &ConnectorSpec) -> Result<()> {
+        let Some(given) = &self.given else { return Ok(()) };
+        match (lookups, &self.cache) {
+            (Lookups::None, _) => Err(Error::user(format!(
+                "option '{given}' has no effect: a running job does not ask a table of connector '{spec}' for rows"
+            ))
+            .remedy(
+                "omit it; tables of 'jdbc' and 'http' are asked by key, and files that are not followed are read again",
+            )),
+            (Lookups::Whole, LookupCache::None | LookupCache::Partial(_)) => Err(Error::user(format!(
+                "a table of connector '{spec}' cannot be asked by key, as option '{given}' would have it"
+            ))
+            .remedy(format!("use '{CACHE}' = 'FULL', or omit the option to read the table once"))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn partial(own: &mut Given) -> Result<LookupCache> {
+    let rows = |text: &str| text.parse::<u64>().ok().filter(|rows| *rows > 0);
+    let truth = |text: &str| text.to_ascii_lowercase().parse::<bool>().ok();
+    let cache = PartialCache {
+        rows_max: own.parsed(ROWS, "write a whole number above 0, such as '10000'", rows)?,
+        expire_after_write_ms: own.ms(AFTER_WRITE)?,
+        expire_after_access_ms: own.ms(AFTER_ACCESS)?,
+        keeps_missing: own.parsed(MISSING, "use 'true' or 'false'", truth)?.unwrap_or(true),
+    };
+    own.check_unused(&format!("'{CACHE}' = 'FULL'"))?;
+    if (cache.rows_max, cache.expire_after_write_ms, cache.expire_after_access_ms) == (None, None, None) {
+        return Err(Error::user(format!("'{CACHE}' = 'PARTIAL' has no bound"))
+            .remedy(format!("add '{ROWS}', '{AFTER_WRITE}' or '{AFTER_ACCESS}'")));
+    }
+    Ok(LookupCache::Partial(cache))
+}
+
+fn full(own: &mut Given) -> Result<LookupCache> {
+    if let Some(word) = own.0.remove(STRATEGY).filter(|word| !word.eq_ignore_ascii_case("PERIODIC")) {
+        return Err(Error::user(format!("option '{STRATEGY}' is '{word}'"))
+            .remedy("use 'PERIODIC'; nothing else is supported yet"));
+    }
+    let interval_ms = own.ms(INTERVAL)?;
+    own.check_unused(&format!("'{CACHE}' = 'PARTIAL'"))?;
+    let interval_ms = interval_ms.ok_or_else(|| {
+        Error::user(format!("'{CACHE}' = 'FULL' does not say how often the table is read"))
+            .remedy(format!("add '{INTERVAL}' = '10 min'"))
+    })?;
+    Ok(LookupCache::Full { interval_ms })
+}

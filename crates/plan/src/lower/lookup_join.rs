@@ -1,0 +1,131 @@
+//! Joins with tables outside that are asked when a row comes. The join begins a stage of its own, with as many tasks as the rows come from, so that
+//! rows keep their order while they wait for answers.
+
+use anabranch_dataflow::{ExchangeKind, JoinKind, LookupJoinSpec, LookupKey, OnMalformed, OperatorSpec};
+use anabranch_model::{Error, Result};
+use datafusion_expr::utils::conjunction;
+use datafusion_expr::{Expr as Logical, LogicalPlan};
+
+use super::column_index::ColumnIndex;
+use super::join::{Sides, fuse};
+use super::stream::Stream;
+use super::temporal_join::equal_columns;
+use super::{Lowering, Needed, columns_of, same_values};
+use crate::table::Table;
+use crate::temporal_join::{TemporalJoin, asked_table};
+
+impl Lowering<'_> {
+    pub(super) fn lookup_join(&mut self, join: &TemporalJoin, needed: &Needed) -> Result<Stream> {
+        let (left, right) = (join.left.as_ref(), join.right.as_ref());
+        let table = asked_table(right)?.ok_or_else(|| Error::internal("a lookup of something that is no table"))?;
+        let here = |error: Error| error.at(format!("table {}", table.name));
+        let indexes = [ColumnIndex::of(left.schema()), ColumnIndex::of(right.schema())];
+        let (pairs, rest) = equal_columns(join, &indexes).map_err(|_| here(no_keys(table)))?;
+        let filter = conjunction(rest);
+        let sides = Sides {
+            kind: if join.outer { JoinKind::Left } else { JoinKind::Inner },
+            probe: left,
+            build: right,
+            keys: pairs,
+            build_first: false,
+            with_build: true,
+        };
+        let left_len = left.schema().fields().len();
+        let mut output = [Needed::new(), Needed::new()];
+        for index in needed {
+            match index.checked_sub(left_len) {
+                Some(index) => output[1].insert(index),
+                None => output[0].insert(*index),
+            };
+        }
+        let mut wanted = output.clone();
+        wanted[0].extend(columns_of(sides.keys.iter().map(|(key, _)| *key), &indexes[0])?);
+        wanted[1].extend(columns_of(sides.keys.iter().map(|(_, key)| *key), &indexes[1])?);
+        for column in filter.iter().flat_map(|filter| filter.column_refs()) {
+            match indexes[0].find(column) {
+                Some(index) => wanted[0].insert(index),
+                None => wanted[1].insert(indexes[1].place(column)?),
+            };
+        }
+        let build = self.answers(right, &wanted[1]).map_err(here)?;
+        let probe = self.plan(left, &wanted[0])?;
+        if probe.weight.is_some() {
+            return Err(here(updating_rows()));
+        }
+        let (tasks, tasks_max) = (probe.parallelism, probe.tasks_max);
+        let mut probe = self.exchange(probe, ExchangeKind::Forward, tasks, format!("lookup {}", table.name));
+        probe.tasks_max = tasks_max;
+        let (mut joined, spec) = fuse(filter.as_ref(), &sides, probe, &build, &output)?;
+        let Some((mut source, operators)) = build.into_plain_table() else {
+            return Err(here(
+                Error::user("its rows are not only filtered and computed, so it cannot be asked")
+                    .remedy("name the table itself after JOIN"),
+            ));
+        };
+        source.watermark = None;
+        let places = sides.keys.iter().enumerate().filter_map(|(key, (_, theirs))| {
+            let column = physical_column(right, same_values(theirs, &indexes[1])?)?;
+            Some(LookupKey { column: source.projection.iter().position(|of| *of == column)?, key })
+        });
+        // A column that is compared twice is asked by the first; the join compares both.
+        let mut keys: Vec<LookupKey> = Vec::new();
+        for key in places {
+            if keys.iter().all(|known| known.column != key.column) {
+                keys.push(key);
+            }
+        }
+        if keys.is_empty() {
+            return Err(here(no_keys(table)));
+        }
+        if matches!(source.on_malformed, OnMalformed::DeadLetter(_)) {
+            return Err(here(
+                Error::user("records of a table that is asked cannot go to a dead-letter table")
+                    .remedy("use 'on-malformed' = 'skip' or 'fail'"),
+            ));
+        }
+        let (cache, max_retries) = (table.options.lookup.cache.clone(), table.options.lookup.max_retries);
+        let lookup = LookupJoinSpec { join: spec, table: source, operators, keys, cache, max_retries };
+        joined.operators.push(OperatorSpec::LookupJoin(Box::new(lookup)));
+        Ok(joined)
+    }
+
+    /// The rows of the table as they are answered.
+    fn answers(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+        let (reads_clock, by_clock) = (std::mem::take(&mut self.reads_clock), self.by_clock.take());
+        let build = self.build_side(plan, needed);
+        (self.reads_clock, self.by_clock) = (reads_clock, by_clock);
+        build
+    }
+}
+
+/// The column of a table's records that is this column of a plan.
+fn physical_column(plan: &LogicalPlan, index: usize) -> Option<usize> {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let below = ColumnIndex::of(projection.input.schema());
+            let column = match projection.expr.get(index)?.clone().unalias() {
+                Logical::Column(column) => below.find(&column)?,
+                _ => return None,
+            };
+            physical_column(&projection.input, column)
+        }
+        LogicalPlan::SubqueryAlias(alias) => physical_column(&alias.input, index),
+        LogicalPlan::Filter(filter) => physical_column(&filter.input, index),
+        LogicalPlan::TableScan(scan) => match &scan.projection {
+            Some(columns) => columns.get(index).copied(),
+            None => Some(index),
+        },
+        _ => None,
+    }
+}
+
+fn no_keys(table: &Table) -> Error {
+    Error::user(format!("the condition of the join does not say by which column table '{}' is asked", table.name))
+        .remedy("compare a column of it with = in ON, as it is declared: convert the other side if the types differ, CAST(o.id AS INT) = t.id")
+}
+
+fn updating_rows() -> Error {
+    Error::user("a table that is asked when a row comes could answer otherwise when the row is taken back, and these rows are updated").remedy(
+        "join before you aggregate; or join a table that is read once: leave out FOR SYSTEM_TIME AS OF",
+    )
+}
