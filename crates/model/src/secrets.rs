@@ -4,8 +4,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// Parts of the names of options that hold secrets.
-const SECRET_WORDS: [&str; 9] =
-    ["password", "passphrase", "secret", "token", "jaas", "credential", "key.pem", "keystore.key", "access-key"];
+const SECRET_WORDS: [&str; 12] = [
+    "password",
+    "passphrase",
+    "secret",
+    "token",
+    "jaas",
+    "credential",
+    "key.pem",
+    "keystore.key",
+    "access-key",
+    "authorization",
+    "api-key",
+    "cookie",
+];
 
 /// Shorter secrets are hidden only if they are alone in quotes: elsewhere they may be part of any word.
 const LONG_BYTES: usize = 4;

@@ -132,6 +132,7 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             mode: catalog.settings.runtime_mode,
             limit: None,
             takes_versions: false,
+            asks: false,
             reads_clock,
             by_clock,
             stages,
@@ -162,6 +163,8 @@ struct Lowering<'a> {
     limit: Option<u64>,
     /// What is lowered next selects the latest row of each key, and all rows are wanted, as versions.
     takes_versions: bool,
+    /// What is lowered next is a table that is asked by key.
+    asks: bool,
     /// The query calls `PROCTIME()`.
     reads_clock: bool,
     /// Windows above follow processing time.

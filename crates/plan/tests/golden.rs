@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Plan, TableTraits, Updates, Versions};
+use anabranch_dataflow::{ConnectorSpec, Lookups, Plan, TableTraits, Updates, Versions};
 use anabranch_model::{Error, Result};
 use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, plan_script};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -37,12 +37,16 @@ impl TableResolver for Connectors {
             }
             "ad_events" | "stream" => traits(false, true, false, None),
             "single" => traits(false, true, false, Some(1)),
-            "filesystem" => traits(true, true, true, None),
+            "filesystem" => TableTraits { lookups: Lookups::Whole, ..traits(true, true, true, None) },
+            "http" => TableTraits { lookups: Lookups::ByKey, ..traits(true, false, false, None) },
             "upsert-kafka" => {
                 let versions = Some(Versions { order: "offset", deleted: "tombstone" });
                 TableTraits { updates: Updates::Upserted, versions, ..traits(false, true, true, None) }
             }
-            "jdbc" => TableTraits { updates: Updates::UpsertedByKey, ..traits(true, true, true, Some(1)) },
+            "jdbc" => {
+                let (updates, lookups) = (Updates::UpsertedByKey, Lookups::ByKey);
+                TableTraits { updates, lookups, ..traits(true, true, true, Some(1)) }
+            }
             "changes" => {
                 TableTraits { updates: Updates::Written, weight: Some("weight"), ..traits(false, true, true, Some(3)) }
             }

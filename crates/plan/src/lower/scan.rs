@@ -22,6 +22,9 @@ use crate::table::{Malformed, Table};
 impl Lowering<'_> {
     pub(super) fn scan(&mut self, scan: &TableScan, needed: &Needed) -> Result<Stream> {
         let table = plain_scan(scan)?;
+        if !self.asks {
+            table.check_readable()?;
+        }
         // From index in the scan to index in the record.
         let declared_index = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
         let event_time = event_time(table)?;

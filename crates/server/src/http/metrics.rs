@@ -42,7 +42,7 @@ type OfJob = (&'static str, Kind, &'static str, fn(&Reading) -> Option<f64>);
 /// A latency of tasks.
 type Latency = (&'static str, &'static str, fn(&TaskMetrics) -> &LatencySummary);
 
-const OF_TASKS: [OfTask; 18] = [
+const OF_TASKS: [OfTask; 23] = [
     ("anabranch_task_input_rows_total", Counter, "Rows that entered the task.", |t, _| count(t.rows_in)),
     ("anabranch_task_input_bytes_total", Counter, "Bytes of the rows that entered the task.", |t, _| count(t.bytes_in)),
     ("anabranch_task_output_rows_total", Counter, "Rows that left the task.", |t, _| count(t.rows_out)),
@@ -74,6 +74,21 @@ const OF_TASKS: [OfTask; 18] = [
     }),
     ("anabranch_task_lag_rows", Gauge, "Rows of the task's partitions that it has not read yet.", |t, _| {
         t.lag_rows.and_then(count)
+    }),
+    ("anabranch_task_lookup_keys_total", Counter, "Keys that rows asked a table outside for.", |t, _| {
+        t.lookups.and_then(|lookups| count(lookups.keys))
+    }),
+    ("anabranch_task_lookup_hits_total", Counter, "Those of them that a cache answered.", |t, _| {
+        t.lookups.and_then(|lookups| count(lookups.hits))
+    }),
+    ("anabranch_task_lookup_calls_total", Counter, "Calls to the table outside.", |t, _| {
+        t.lookups.and_then(|lookups| count(lookups.calls))
+    }),
+    ("anabranch_task_lookup_failures_total", Counter, "Calls that failed.", |t, _| {
+        t.lookups.and_then(|lookups| count(lookups.failures))
+    }),
+    ("anabranch_task_lookup_seconds_total", Counter, "Time that threads spent in calls.", |t, _| {
+        t.lookups.and_then(|lookups| seconds(lookups.call_ns))
     }),
     ("anabranch_task_queue_batches", Gauge, "Batches in the input queue.", |t, _| count(t.queue_batches)),
     ("anabranch_task_queue_bytes", Gauge, "Bytes in the input queue.", |t, _| count(t.queue_bytes)),

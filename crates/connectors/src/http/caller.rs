@@ -1,0 +1,231 @@
+//! Makes the requests of one thread.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+
+use anabranch_dataflow::OnMalformed;
+use anabranch_model::{Error, Result};
+use anabranch_operators::TaskContext;
+use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, RecordBatch, StringArray};
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use futures::stream::{StreamExt, TryStreamExt};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use reqwest::{Client, RequestBuilder, StatusCode};
+use tokio::runtime::{Builder, Runtime};
+
+use super::elements::elements;
+use super::options::HttpTable;
+use crate::format::json::{JsonDecoder, JsonEncoder, JsonOptions};
+use crate::format::{Decode, Decoded, Encode, batch, printable};
+use crate::lookup::{Caller, Failed, LOOK};
+
+/// Bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Of an answer that is an error, for the message.
+const SHOWN_BYTES: usize = 200;
+
+/// See the module.
+pub(super) struct HttpCaller {
+    table: HttpTable,
+    task: TaskContext,
+    on_malformed: OnMalformed,
+    client: Client,
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+    columns: SchemaRef,
+    /// Which of them the service is asked by.
+    keys: Vec<usize>,
+    decoder: JsonDecoder,
+    /// Requests at a time.
+    concurrency: usize,
+    requests: u64,
+}
+
+impl Drop for HttpCaller {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl HttpCaller {
+    pub(super) fn new(
+        (table, task, on_malformed): (HttpTable, TaskContext, OnMalformed),
+        columns: &SchemaRef,
+        keys: Vec<usize>,
+        threads: usize,
+    ) -> Result<HttpCaller> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::internal(format!("no runtime for requests: {error}")))?;
+        let client = Client::builder().default_headers(table.headers.clone()).timeout(table.timeout);
+        let client = client.connect_timeout(table.timeout).build();
+        let client = client.map_err(|error| Error::outside(format!("no client for requests: {error}")))?;
+        Ok(HttpCaller {
+            concurrency: table.concurrency.div_ceil(threads),
+            decoder: JsonDecoder::new(Arc::clone(columns), &JsonOptions::default())?,
+            columns: Arc::clone(columns),
+            table,
+            task,
+            on_malformed,
+            client,
+            runtime: Some(runtime),
+            keys,
+            requests: 0,
+        })
+    }
+
+    /// One request for each key.
+    fn each(&mut self, keys: &RecordBatch) -> Result<RecordBatch, Failed> {
+        let texts = keys.columns().iter().map(|of| Ok(cast(of, &DataType::Utf8)?)).collect::<Result<Vec<_>>>()?;
+        let texts: Vec<&StringArray> = texts.iter().map(|of| of.as_string::<i32>()).collect();
+        let schema = keys.schema();
+        let mut requests = Vec::with_capacity(keys.num_rows());
+        for row in 0..keys.num_rows() {
+            let value = |name: &str| {
+                let column = schema.fields().iter().position(|field| field.name() == name)?;
+                texts.get(column).map(|texts| texts.value(row))
+            };
+            let url = self.table.url.filled(value).ok_or_else(|| Error::internal("a key that makes no URL"))?;
+            requests.push(self.client.get(url));
+        }
+        self.requests = requests.len() as u64;
+        let answers = self.wait(async {
+            let sent = requests.into_iter().map(|request| answer(request, true));
+            futures::stream::iter(sent).buffered(self.concurrency).try_collect::<Vec<_>>().await
+        })?;
+        let mut batches = Vec::new();
+        for (row, body) in answers.iter().enumerate() {
+            let found = self.decode(body)?;
+            if found.num_rows() > 0 {
+                batches.push(self.with_key(&found, &keys.slice(row, 1))?);
+            }
+        }
+        Ok(concat_batches(&self.columns, &batches).map_err(Error::from)?)
+    }
+
+    /// The rows that a service has returned for a key have this key, whether or not they contain it.
+    fn with_key(&self, rows: &RecordBatch, key: &RecordBatch) -> Result<RecordBatch> {
+        let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
+        let first = arrow::array::UInt32Array::from(vec![0; rows.num_rows()]);
+        for (place, value) in self.keys.iter().zip(key.columns()) {
+            let is_in_url = self.table.url.columns().any(|name| name == self.columns.field(*place).name());
+            if is_in_url {
+                let value = cast(value, self.columns.field(*place).data_type())?;
+                columns[*place] = arrow::compute::take(&value, &first, None)?;
+            }
+        }
+        batch(&self.columns, columns, rows.num_rows())
+    }
+
+    /// One request for all keys.
+    fn together(&mut self, keys: &RecordBatch) -> Result<RecordBatch, Failed> {
+        let names = self.keys.iter().map(|key| self.columns.field(*key).name().clone());
+        let fields = names.zip(keys.columns()).map(|(name, of)| Field::new(name, of.data_type().clone(), true));
+        let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let keys = batch(&schema, keys.columns().to_vec(), keys.num_rows())?;
+        let mut body = vec![b'['];
+        for (row, object) in JsonEncoder::new(&schema)?.encode(&keys)?.iter().flatten().enumerate() {
+            if row > 0 {
+                body.push(b',');
+            }
+            body.extend_from_slice(object);
+        }
+        body.push(b']');
+        let url = self.table.url.filled(|_| None).ok_or_else(|| Error::internal("a url without columns"))?;
+        let json = HeaderValue::from_static("application/json");
+        let request = self.client.post(url).header(CONTENT_TYPE, json).body(body);
+        self.requests = 1;
+        let answer = self.wait(answer(request, false))?;
+        Ok(self.decode(&answer)?)
+    }
+
+    fn decode(&mut self, answer: &[u8]) -> Result<RecordBatch> {
+        let place = format!("an answer of the service at {}", self.table.url);
+        let shown = |bytes: &[u8]| printable(&String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]));
+        let rows =
+            elements(answer).map_err(|what| Error::user(format!("{what}: {}", shown(answer))).at(place.clone()))?;
+        let mut records = BinaryBuilder::new();
+        rows.iter().for_each(|row| records.append_value(row));
+        let Decoded { batch, malformed } = self.decoder.decode(&records.finish())?;
+        match malformed.into_iter().next() {
+            Some((row, error)) if self.on_malformed == OnMalformed::Fail => {
+                Err(Error::user(format!("{error}: {}", shown(rows[row]))).at(place))
+            }
+            _ => Ok(batch),
+        }
+    }
+
+    /// Waits for answers, or until the job's tasks are ended.
+    fn wait<T>(&self, requests: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+        let runtime = self.runtime.as_ref().ok_or_else(|| Error::internal("requests without a runtime"))?;
+        runtime.block_on(async {
+            let mut requests = pin!(requests);
+            loop {
+                match tokio::time::timeout(LOOK, requests.as_mut()).await {
+                    Ok(outcome) => return outcome,
+                    Err(_) if self.task.host.is_cancelled() => return Err(Error::cancelled().into()),
+                    Err(_) => {}
+                }
+            }
+        })
+    }
+}
+
+/// Sends a request, and receives its answer. One that is for one key may find nothing.
+async fn answer(request: RequestBuilder, may_be_missing: bool) -> Result<Vec<u8>, Failed> {
+    let request = request.header(ACCEPT, HeaderValue::from_static("application/json"));
+    let mut response = request.send().await.map_err(|error| passing(&error))?;
+    let status = response.status();
+    if status == StatusCode::NOT_FOUND && may_be_missing || status == StatusCode::NO_CONTENT {
+        return Ok(Vec::new());
+    }
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|error| passing(&error))? {
+        body.extend_from_slice(&piece);
+        if body.len() > ANSWER_BYTES_MAX {
+            return Err(Error::outside(format!("an answer has more than {ANSWER_BYTES_MAX} bytes")).into());
+        }
+        if !status.is_success() && body.len() >= SHOWN_BYTES {
+            break;
+        }
+    }
+    if status.is_success() {
+        return Ok(body);
+    }
+    body.truncate(SHOWN_BYTES);
+    let reason = format!("{status}: {}", printable(&String::from_utf8_lossy(&body)));
+    match status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429) {
+        true => Err(Failed::Passing(reason)),
+        false => Err(Error::user(format!("the service refuses a request: {reason}"))
+            .remedy("see 'url', 'token' and 'header.*' of the table")
+            .into()),
+    }
+}
+
+/// Why a request has no answer, without its URL, which may hold a secret.
+fn passing(error: &reqwest::Error) -> Failed {
+    let mut reason = if error.is_timeout() { "no answer in time".to_owned() } else { "no answer".to_owned() };
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        reason = format!("{reason}: {inner}");
+        source = inner.source();
+    }
+    Failed::Passing(reason)
+}
+
+impl Caller for HttpCaller {
+    fn call(&mut self, keys: &RecordBatch) -> Result<RecordBatch, Failed> {
+        let is_for_one = self.table.url.columns().next().is_some();
+        match is_for_one {
+            true => self.each(keys),
+            false => self.together(keys),
+        }
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests
+    }
+}

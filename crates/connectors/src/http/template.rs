@@ -1,0 +1,133 @@
+//! A URL with places for the values of columns: `http://host/users/{id}`.
+
+use std::fmt;
+
+use anabranch_model::{Error, Result};
+use reqwest::Url;
+
+/// Pieces of a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Template {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Column(String),
+}
+
+impl Template {
+    pub(super) fn parse(text: &str) -> Result<Template> {
+        let wrong = |what: &str| {
+            Error::user(format!("option 'url' {what}"))
+                .remedy("write 'http://host:port/path', and {column} where the value of a column belongs")
+        };
+        let (mut pieces, mut rest) = (Vec::new(), text);
+        while let Some((before, after)) = rest.split_once('{') {
+            let (column, after) = after.split_once('}').ok_or_else(|| wrong("has a { without a }"))?;
+            pieces.extend([Piece::Text(before.to_owned()), Piece::Column(column.to_owned())]);
+            rest = after;
+        }
+        pieces.push(Piece::Text(rest.to_owned()));
+        let template = Template { pieces };
+        let url = template.filled(|_| Some("0")).ok_or_else(|| wrong("is no URL"))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong("begins with neither http:// nor https://"));
+        }
+        let host_ends = text.find("://").map_or(0, |at| at + 3);
+        let host_ends = text[host_ends..].find('/').map_or(text.len(), |at| at + host_ends);
+        if text[..host_ends].contains('{') {
+            return Err(wrong("has a column in the name of its host"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(
+                Error::user("option 'url' has a user or a password").remedy("use 'token', or 'header.Authorization'")
+            );
+        }
+        Ok(template)
+    }
+
+    /// The columns whose values it needs.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Column(name) => Some(name.as_str()),
+            Piece::Text(_) => None,
+        })
+    }
+
+    /// The URL for these values. `None`: it is none.
+    pub(super) fn filled<'v>(&self, value: impl Fn(&str) -> Option<&'v str>) -> Option<Url> {
+        let mut text = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(piece) => text.push_str(piece),
+                Piece::Column(name) => escape(value(name)?, &mut text),
+            }
+        }
+        Url::parse(&text).ok()
+    }
+}
+
+/// Writes a value so that it is one value in a path and in a query, whatever it contains.
+fn escape(value: &str, out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    // A path drops a segment that is a dot or two.
+    let is_dots = matches!(value, "." | "..");
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => out.push(char::from(byte)),
+            b'.' if !is_dots => out.push('.'),
+            _ => {
+                out.push('%');
+                out.extend([byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)])));
+            }
+        }
+    }
+}
+
+impl fmt::Display for Template {
+    /// Without the query, which may hold a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => match text.split_once('?') {
+                    Some((before, _)) => return f.write_str(before),
+                    None => f.write_str(text)?,
+                },
+                Piece::Column(name) => write!(f, "{{{name}}}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_stays_one_value_whatever_it_contains() {
+        let template = Template::parse("https://h:8443/users/{id}/of?region={region}&secret=x").expect("a url");
+        assert_eq!(template.columns().collect::<Vec<_>>(), ["id", "region"]);
+        let value = |name: &str| Some(if name == "id" { "a/../b?c#%" } else { "ü &=1" });
+        let url = template.filled(value).expect("a url");
+        assert_eq!(url.as_str(), "https://h:8443/users/a%2F..%2Fb%3Fc%23%25/of?region=%C3%BC%20%26%3D1&secret=x");
+        assert_eq!(template.to_string(), "https://h:8443/users/{id}/of", "without the query");
+        assert!(template.filled(|_| None).is_none());
+    }
+
+    #[test]
+    fn what_is_no_url_of_a_service_is_refused() {
+        for (text, expected) in [
+            ("users/{id}", "is no URL"),
+            ("ftp://h/{id}", "neither http:// nor https://"),
+            ("http://{host}/users", "name of its host"),
+            ("http://h/{id", "a { without a }"),
+            ("http://me:pw@h/", "a user or a password"),
+        ] {
+            let error = Template::parse(text).expect_err(text).to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}
