@@ -5,6 +5,8 @@ mod postgres;
 #[path = "support/process.rs"]
 #[allow(dead_code, reason = "this test uses a part of the helper")]
 mod process;
+#[path = "../../connectors/tests/support/service.rs"]
+mod service;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -15,6 +17,7 @@ use anabranch_model::{Clock as _, SystemClock};
 
 use postgres::{PASSWORD, Postgres, USER};
 use process::{LIMIT, Process};
+use service::{Service, name_of};
 
 const ROWS: u64 = 60_000;
 
@@ -101,4 +104,68 @@ fn a_job_that_is_killed_again_and_again_writes_each_row_once() {
     assert_eq!(server.sql(odd), ["60|857|857"]);
     assert_eq!(server.sql("SELECT * FROM by_label ORDER BY label"), ["few|18000", "many|36000"]);
     assert!(server.sql("SELECT scope FROM anabranch_commits").len() >= 3, "{}", job.said_last());
+}
+
+/// Rows wait for a slow service and for the database whenever the process is killed.
+#[test]
+fn a_job_that_is_killed_while_rows_wait_for_answers_writes_each_row_once() {
+    const ROWS: u64 = 12_000;
+    let server = Postgres::start();
+    server.sql(
+        "CREATE TABLE named (id bigint, name text, label text);
+         CREATE TABLE labels (part int PRIMARY KEY, label text);
+         INSERT INTO labels SELECT i, 'label ' || i FROM generate_series(0, 8) i",
+    );
+    let service = Service::start(100);
+    let jdbc = |name: &str, columns: &str, options: &str| {
+        format!(
+            "CREATE TABLE {name} ({columns}) WITH ('connector' = 'jdbc', 'url' = '{}', 'table-name' = '{name}', 'username' = '{USER}',
+               'password' = '{PASSWORD}'{options});\n",
+            server.url()
+        )
+    };
+    let script = [
+        format!(
+            "CREATE TABLE numbers (id BIGINT, proctime AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '2000', 'start-time' = '2024-01-01',
+               'fields.id.kind' = 'sequence', 'fields.id.start' = '1', 'fields.id.end' = '{ROWS}');
+             CREATE TABLE users (id BIGINT, name STRING) WITH ('connector' = 'http', 'url' = '{}', 'token' = 'let-me-in', 'request.max-keys' = '100');\n",
+            service.url("/users")
+        ),
+        jdbc("labels", "part INT, label STRING", ", 'lookup.cache' = 'PARTIAL', 'lookup.partial-cache.max-rows' = '5'"),
+        jdbc("named", "id BIGINT, name STRING, label STRING", ""),
+        "INSERT INTO named SELECT n.id, u.name, l.label FROM (SELECT id, CAST(id % 10 AS INT) AS part, proctime FROM numbers) AS n
+           LEFT JOIN users FOR SYSTEM_TIME AS OF n.proctime AS u ON u.id = n.id
+           LEFT JOIN labels FOR SYSTEM_TIME AS OF n.proctime AS l ON l.part = n.part;\n"
+            .to_owned(),
+    ]
+    .concat();
+    let folder = tempfile::tempdir().expect("folder");
+    let (file, checkpoints) = (folder.path().join("job.sql"), folder.path().join("checkpoints"));
+    std::fs::File::create(&file).expect("file").write_all(script.as_bytes()).expect("written");
+    let count = || server.sql("SELECT count(*) FROM named")[0].parse::<u64>().expect("a number");
+    let clock = SystemClock::new();
+    let mut before = 0;
+    for parallelism in [1, 2, 3] {
+        let mut job = start(&file, &checkpoints, parallelism);
+        let limit = clock.now().plus(LIMIT);
+        while count() < before + 1_000 {
+            assert!(!job.has_ended() && clock.now() < limit, "{} rows: {}", count(), job.said_last());
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+        job.kill();
+        before = count();
+        assert!(before < ROWS, "killed before the end");
+    }
+    let job = start(&file, &checkpoints, 2);
+    let limit = clock.now().plus(LIMIT);
+    while !job.has_ended() {
+        assert!(clock.now() < limit, "{}", job.said_last());
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    let rows = server.sql("SELECT id, coalesce(name, ''), coalesce(label, '') FROM named ORDER BY id");
+    let label = |id: u64| if id % 10 == 9 { String::new() } else { format!("label {}", id % 10) };
+    let expected = (1..=ROWS).map(|id| format!("{id}|{}|{}", name_of(id).unwrap_or_default(), label(id)));
+    let wrong = rows.iter().zip(expected).find(|(row, expected)| row != &expected);
+    assert_eq!(wrong, None, "{}", job.said_last());
+    assert_eq!(rows.len() as u64, ROWS, "{}", job.said_last());
 }

@@ -9,7 +9,7 @@ use arrow::datatypes::SchemaRef;
 use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::group_aggregate::{self, GroupAggregate};
-use crate::lookup_join::LookupJoin;
+use crate::lookup_join;
 use crate::not_null::NotNull;
 use crate::over::{self, Over};
 use crate::project::Project;
@@ -57,11 +57,7 @@ pub fn build_operator(
             let schema = Arc::clone(join.schema());
             (Box::new(join), schema)
         }
-        OperatorSpec::LookupJoin(spec) => {
-            let join = LookupJoin::new(spec, functions, options)?;
-            let schema = Arc::clone(join.schema());
-            (Box::new(join), schema)
-        }
+        OperatorSpec::LookupJoin(spec) => lookup_join::build(spec, functions, options)?,
         OperatorSpec::WindowAssign(spec) => {
             let assign = WindowAssign::new(spec, input)?;
             let schema = Arc::clone(assign.schema());

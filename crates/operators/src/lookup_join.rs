@@ -35,8 +35,19 @@ pub(crate) struct LookupJoin {
     hashes: Vec<u64>,
 }
 
+/// The operator, and the schema of its output.
+pub(crate) fn build(
+    spec: &LookupJoinSpec,
+    functions: &Functions,
+    options: &JobOptions,
+) -> Result<(Box<dyn Operator>, SchemaRef)> {
+    let join = LookupJoin::new(spec, functions, options)?;
+    let schema = Arc::clone(join.join.schema());
+    Ok((Box::new(join), schema))
+}
+
 impl LookupJoin {
-    pub(crate) fn new(spec: &LookupJoinSpec, functions: &Functions, options: &JobOptions) -> Result<Self> {
+    fn new(spec: &LookupJoinSpec, functions: &Functions, options: &JobOptions) -> Result<Self> {
         let LookupJoinSpec { join, table, .. } = spec;
         let mut keys = Vec::with_capacity(spec.keys.len());
         let mut fields = Vec::with_capacity(spec.keys.len());
@@ -69,10 +80,6 @@ impl LookupJoin {
             joined: None,
             hashes: Vec::new(),
         })
-    }
-
-    pub(crate) fn schema(&self) -> &SchemaRef {
-        self.join.schema()
     }
 
     /// The different keys of a batch, without those that have a NULL.

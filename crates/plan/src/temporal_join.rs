@@ -110,6 +110,20 @@ fn kind_and_condition(operator: &JoinOperator) -> Result<(bool, &ast::Expr)> {
     }
 }
 
+/// The join with a table that is asked when a row comes.
+fn lookup(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    operator: &JoinOperator,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let (outer, condition) = kind_and_condition(operator)?;
+    let schema = left.schema().join(right.schema()).map_err(planning_error)?;
+    let condition = context.sql_to_expr(condition.clone(), &schema).map_err(planning_error)?;
+    let node = TemporalJoin::new([left.into(), right.into()], (condition, None), Vec::new(), outer);
+    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node.map_err(planning_error)?) }))
+}
+
 /// The table that a plan reads and does nothing with but to filter and to compute, if rows can be asked from it.
 pub(crate) fn asked_table(plan: &LogicalPlan) -> Result<Option<&Table>> {
     match plan {
@@ -152,21 +166,14 @@ fn joined(tables: &TableWithJoins, join: &Join, context: &mut dyn RelationPlanne
     let mut times = event_times(&right);
     let left = context.plan(tables.relation.clone()).map_err(planning_error)?;
     let of_row = context.sql_to_expr(time, left.schema()).map_err(planning_error)?;
-    if let Some(table) = asked_table(&right)? {
-        if is_processing_time(&of_row, &left) {
-            let (outer, condition) = kind_and_condition(&join.join_operator)?;
-            let schema = left.schema().join(right.schema()).map_err(planning_error)?;
-            let condition = context.sql_to_expr(condition.clone(), &schema).map_err(planning_error)?;
-            let node = TemporalJoin::new([left.into(), right.into()], (condition, None), Vec::new(), outer);
-            return Ok(LogicalPlan::Extension(Extension { node: Arc::new(node.map_err(planning_error)?) }));
-        }
-        if !table.traits.readable {
-            return Err(Error::user(format!(
-                "'{name}' is asked when a row comes, and '{}' is no processing time",
-                shown(&of_row)
-            ))
+    let asked = asked_table(&right)?;
+    if asked.is_some() && is_processing_time(&of_row, &left) {
+        return lookup(left, right, &join.join_operator, context);
+    }
+    if asked.is_some_and(|table| !table.traits.readable) {
+        let error = format!("'{name}' is asked when a row comes, and '{}' is no processing time", shown(&of_row));
+        return Err(Error::user(error)
             .remedy("declare a column proctime AS PROCTIME() in the other table, and name it after AS OF"));
-        }
     }
     if times.is_empty() && is_bounded(&right) {
         let join = Join { relation, ..join.clone() };

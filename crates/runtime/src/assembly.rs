@@ -308,7 +308,7 @@ impl Assembly {
         }
         let (restore, after) = (self.restore(stage, id), self.after);
         let sides = self.sides(id, &mut chain)?;
-        let mut parts = TaskParts {
+        let parts = TaskParts {
             id,
             chain,
             restore,
@@ -325,12 +325,9 @@ impl Assembly {
         match (&stage.source, main) {
             (Some(_), _) => Ok(Task::Source(Box::new(self.source(stage, parts, &context)?))),
             (None, Some((inbox, _))) => {
-                let second = self.wiring.second_inputs(stage.id);
                 let lookup = self.lookup(stage, &context, &inbox, &parts.counters)?;
-                let asks = lookup.is_some();
-                lookup.map_or(Ok(()), |lookup| parts.chain.take_lookup(lookup))?;
-                let task = InboxTask::new(parts, inbox, second);
-                Ok(Task::Inbox(Box::new(if asks { task.asking() } else { task })))
+                let second = self.wiring.second_inputs(stage.id);
+                Ok(Task::Inbox(Box::new(InboxTask::new(parts, inbox, second).asking(lookup)?)))
             }
             _ => Err(Error::internal("a stage without input")),
         }

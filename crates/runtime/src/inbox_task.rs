@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Envelope, Epoch, Error, Nanos, Result};
+use anabranch_operators::Lookup;
 
 use crate::ahead::Ahead;
 use crate::alignment::{Alignment, Event};
@@ -36,9 +37,13 @@ impl InboxTask {
         InboxTask { task, inbox, alignment, second, ahead: None, becomes_idle: false, ended: None }
     }
 
-    /// Its first operator asks a table outside for what it must know of its batches.
-    pub(crate) fn asking(self) -> Self {
-        InboxTask { ahead: Some(Ahead::default()), ..self }
+    /// Its first operator asks this table, if there is one, for what it must know of its batches.
+    pub(crate) fn asking(mut self, lookup: Option<Box<dyn Lookup>>) -> Result<Self> {
+        if let Some(lookup) = lookup {
+            self.task.chain.take_lookup(lookup)?;
+            self.ahead = Some(Ahead::default());
+        }
+        Ok(self)
     }
 
     /// Handles an envelope, and moves what it causes.

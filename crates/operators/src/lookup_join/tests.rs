@@ -12,11 +12,14 @@ use arrow::datatypes::{DataType, Int64Type};
 
 use super::*;
 
+/// Keys, and where their answer goes.
+type Asked = (Vec<i64>, Arc<Answer>);
+
 /// A table that answers when it is told to.
 #[derive(Clone, Default)]
 struct Table {
     rows: Vec<(i64, &'static str)>,
-    asked: Arc<Mutex<Vec<(Vec<i64>, Arc<Answer>)>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Lookup for Table {

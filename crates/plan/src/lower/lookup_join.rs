@@ -63,17 +63,7 @@ impl Lowering<'_> {
             ));
         };
         source.watermark = None;
-        let places = sides.keys.iter().enumerate().filter_map(|(key, (_, theirs))| {
-            let column = physical_column(right, same_values(theirs, &indexes[1])?)?;
-            Some(LookupKey { column: source.projection.iter().position(|of| *of == column)?, key })
-        });
-        // A column that is compared twice is asked by the first; the join compares both.
-        let mut keys: Vec<LookupKey> = Vec::new();
-        for key in places {
-            if keys.iter().all(|known| known.column != key.column) {
-                keys.push(key);
-            }
-        }
+        let keys = asked_by(&source.projection, right, &sides.keys, &indexes[1]);
         if keys.is_empty() {
             return Err(here(no_keys(table)));
         }
@@ -98,6 +88,25 @@ impl Lowering<'_> {
         (self.reads_clock, self.by_clock) = (reads_clock, by_clock);
         build
     }
+}
+
+/// The columns by which a table is asked, of which these are decoded.
+fn asked_by(
+    decoded: &[usize],
+    table: &LogicalPlan,
+    pairs: &[(&Logical, &Logical)],
+    index: &ColumnIndex,
+) -> Vec<LookupKey> {
+    let mut keys: Vec<LookupKey> = Vec::new();
+    for (key, (_, theirs)) in pairs.iter().enumerate() {
+        let column = same_values(theirs, index).and_then(|column| physical_column(table, column));
+        let column = column.and_then(|column| decoded.iter().position(|of| *of == column));
+        // A column that is compared twice is asked by the first; the join compares both.
+        if let Some(column) = column.filter(|column| keys.iter().all(|known| known.column != *column)) {
+            keys.push(LookupKey { column, key });
+        }
+    }
+    keys
 }
 
 /// The column of a table's records that is this column of a plan.

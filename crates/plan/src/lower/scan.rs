@@ -21,10 +21,7 @@ use crate::table::{Malformed, Table};
 
 impl Lowering<'_> {
     pub(super) fn scan(&mut self, scan: &TableScan, needed: &Needed) -> Result<Stream> {
-        let table = plain_scan(scan)?;
-        if !self.asks {
-            table.check_readable()?;
-        }
+        let table = plain_scan(scan, self.asks)?;
         // From index in the scan to index in the record.
         let declared_index = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
         let event_time = event_time(table)?;
@@ -107,12 +104,13 @@ impl Lowering<'_> {
     }
 }
 
-/// The table of a scan that does nothing else.
-fn plain_scan(scan: &TableScan) -> Result<&Table> {
+/// The table of a scan that does nothing else. `asks`: it is asked by key.
+fn plain_scan(scan: &TableScan, asks: bool) -> Result<&Table> {
     if !scan.filters.is_empty() || scan.fetch.is_some() {
         return Err(Error::internal("a scan with filters or a limit"));
     }
-    Table::of_scan(scan)
+    let table = Table::of_scan(scan)?;
+    if asks { Ok(table) } else { table.check_readable().map(|()| table) }
 }
 
 /// Whether a stage of a table with so many partitions can have the tasks that an option gives it.
