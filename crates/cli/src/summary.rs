@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anabranch_model::LookupReading;
 use anabranch_server::Coordination;
 
 use crate::view::model::JobView;
@@ -49,6 +50,17 @@ pub(crate) fn lines(summary: &Summary<'_>) -> Vec<String> {
         dropped.push_str(&format!(", {} with NULL for a NOT NULL column", grouped(view.with_null)));
     }
     lines.push(dropped);
+    if view.lookups.keys > 0 {
+        let LookupReading { keys, hits, calls, failures, call_ns } = view.lookups;
+        let each = micros(call_ns.checked_div(calls).unwrap_or(0) / 1000);
+        lines.push(format!(
+            "lookups of {} keys, {} from a cache, {} calls of {each}, {} failed",
+            grouped(keys),
+            grouped(hits),
+            grouped(calls),
+            grouped(failures)
+        ));
+    }
     if let Some(why) = view.stall.as_ref().filter(|_| view.results == 0) {
         lines.push(format!("no results: {why}"));
     }
@@ -94,6 +106,15 @@ mod tests {
                 "2 late, 1 malformed",
             ]
         );
+    }
+
+    #[test]
+    fn calls_to_tables_outside_are_summed_up() {
+        let lookups = LookupReading { keys: 4000, hits: 3900, calls: 20, failures: 1, call_ns: 20_000_000_000 / 5 };
+        let view = JobView { lookups, ..JobView::default() };
+        let summary = Summary { view: &view, elapsed: Duration::ZERO, cpu: None, peak_bytes: None };
+        let last = lines(&summary).pop().expect("lines");
+        assert_eq!(last, "lookups of 4,000 keys, 3,900 from a cache, 20 calls of 200 ms, 1 failed");
     }
 
     #[test]

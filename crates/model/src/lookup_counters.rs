@@ -54,3 +54,13 @@ impl LookupCounters {
         self.failures.fetch_add(u64::from(failed), Relaxed);
     }
 }
+
+impl std::ops::AddAssign for LookupReading {
+    fn add_assign(&mut self, other: LookupReading) {
+        self.keys += other.keys;
+        self.hits += other.hits;
+        self.calls += other.calls;
+        self.failures += other.failures;
+        self.call_ns += other.call_ns;
+    }
+}

@@ -109,6 +109,9 @@ impl InboxTask {
 
     /// No input is there: a sink may send what it has gathered.
     pub(crate) fn pause(&mut self) -> Result<()> {
+        if self.ahead.as_ref().is_some_and(|ahead| ahead.is_ready(|| self.task.chain.is_answered())) {
+            return Ok(());
+        }
         self.task.chain.pause()?;
         self.task.checkpoints_done()
     }

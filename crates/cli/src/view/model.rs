@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use anabranch_model::{EventTime, LatencySummary, Nanos, StageId, TaskId, TaskMetrics, explain_stall};
+use anabranch_model::{EventTime, LatencySummary, LookupReading, Nanos, StageId, TaskId, TaskMetrics, explain_stall};
 
 /// All metrics of a job at one moment.
 #[derive(Clone, Debug)]
@@ -42,6 +42,8 @@ pub(crate) struct JobView {
     pub(crate) with_null: u64,
     /// Malformed records.
     pub(crate) malformed: u64,
+    /// Calls to tables outside.
+    pub(crate) lookups: LookupReading,
     /// Why there are no results, if there are none; see [`explain_stall`].
     pub(crate) stall: Option<String>,
     /// The last epoch that every sink has ended.
@@ -124,6 +126,7 @@ pub(crate) fn view(now: &Reading, before: Option<&Reading>) -> JobView {
         view.without_event_time += task.rows_without_event_time;
         view.with_null += task.rows_with_null;
         view.malformed += task.malformed_rows;
+        view.lookups += task.lookups.unwrap_or_default();
         if task.is_source {
             view.events += task.rows_in;
             view.events_per_s += rate(delta(task, |t| t.rows_in));

@@ -2,6 +2,7 @@
 //! and makes one call of it. So a slow service gets few large calls, and a fast one many small ones.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -178,11 +179,14 @@ impl Shared {
             [only] => only.keys.clone(),
             all => different(&concat_batches(&first.keys.schema(), all.iter().map(|ask| &ask.keys))?)?,
         };
+        let Some(cache) = &self.cache else { return self.rows(&keys, caller, outage) };
+        // Others may have asked for some of them meanwhile.
+        let known = lock(cache).get(&keys, self.context.task.clock.now())?;
+        self.context.counters.hits.fetch_add(known.hits, Relaxed);
+        let Some(keys) = known.missing else { return Ok(known.rows) };
         let rows = self.rows(&keys, caller, outage)?;
-        if let Some(cache) = &self.cache {
-            lock(cache).put(&keys, &rows, self.context.task.clock.now())?;
-        }
-        Ok(rows)
+        lock(cache).put(&keys, &rows, self.context.task.clock.now())?;
+        Ok(concat_batches(&rows.schema(), [&rows, &known.rows])?)
     }
 
     /// Calls until there is an answer, or it has failed too often.

@@ -11,6 +11,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub(crate) struct Service {
     pub(crate) port: u16,
+    #[allow(dead_code, reason = "each test file that includes this uses what it needs")]
     pub(crate) state: Arc<State>,
 }
 

@@ -1,7 +1,7 @@
 //! The documents of the API, as they are serialized. `openapi.json` describes them; a test compares both, field by field.
 
 use anabranch_dataflow::{Exchange, Plan, Port, Stage};
-use anabranch_model::{Error, EventTime, LatencySummary, Notice, TaskMetrics};
+use anabranch_model::{Error, EventTime, LatencySummary, LookupReading, Notice, TaskMetrics};
 use anabranch_state::Savepoint;
 use serde::Serialize;
 
@@ -140,8 +140,19 @@ struct TaskDocument {
     malformed_rows: u64,
     rows_without_event_time: u64,
     rows_with_null: u64,
+    lookups: Option<LookupsDocument>,
     latency: LatencyDocument,
     result_latency: LatencyDocument,
+}
+
+/// Calls of a task to a table outside.
+#[derive(Debug, Serialize)]
+struct LookupsDocument {
+    keys: u64,
+    hits: u64,
+    calls: u64,
+    failures: u64,
+    call_ms: f64,
 }
 
 /// Percentiles of a latency.
@@ -397,9 +408,17 @@ impl TaskDocument {
             malformed_rows: task.malformed_rows,
             rows_without_event_time: task.rows_without_event_time,
             rows_with_null: task.rows_with_null,
+            lookups: task.lookups.map(LookupsDocument::from),
             latency: LatencyDocument::from(&task.latency),
             result_latency: LatencyDocument::from(&task.result_latency),
         }
+    }
+}
+
+impl From<LookupReading> for LookupsDocument {
+    fn from(lookups: LookupReading) -> Self {
+        let LookupReading { keys, hits, calls, failures, call_ns } = lookups;
+        LookupsDocument { keys, hits, calls, failures, call_ms: call_ns as f64 / 1e6 }
     }
 }
 
