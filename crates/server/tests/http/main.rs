@@ -213,12 +213,13 @@ fn the_guide_explains_every_metric_and_no_other() {
     let (_server, address) = serve(&job);
     let guide = include_str!("../../../../docs/http.md");
     let explained: BTreeSet<&str> = guide.split('`').filter(|word| word.starts_with("anabranch_")).collect();
-    // Some exist only after the first checkpoint, the first watermark, or the second group.
+    // Some exist only after the first checkpoint, the first watermark, or the second group; those of lookups, in jobs that ask a table.
+    let here = |name: &&&str| !name.starts_with("anabranch_task_lookup_");
     wait_for(&job, "every metric that is explained", || {
         let metrics = exposition::parse(&get(address, "/metrics").body);
         let unknown: Vec<_> = metrics.keys().filter(|name| !explained.contains(name.as_str())).collect();
         assert!(unknown.is_empty(), "docs/http.md does not explain {unknown:?}");
-        explained.iter().all(|name| metrics.contains_key(*name))
+        explained.iter().filter(here).all(|name| metrics.contains_key(*name))
     });
 }
 
