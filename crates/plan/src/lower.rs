@@ -22,6 +22,7 @@ mod literal;
 mod lookup_join;
 mod over;
 mod over_checks;
+mod query_text;
 mod rank;
 mod row_fields;
 mod scan;
@@ -41,12 +42,12 @@ use std::sync::Arc;
 use anabranch_dataflow::{Exchange, ExchangeKind, NamedExpr, Plan, Port, SinkSpec, Stage, Updates};
 use anabranch_model::{Error, KeyGroups, Result, StageId};
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::utils::expr_to_columns;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use self::column_index::ColumnIndex;
 use self::join_times::{Times, plain_time};
+use self::query_text::query_text;
 pub(crate) use self::rank::row_number;
 pub(crate) use self::scan::dead_letters;
 use self::stream::{LogicalColumn, Stream};
@@ -171,24 +172,6 @@ struct Lowering<'a> {
     by_clock: Option<bool>,
     stages: Vec<Stage>,
     exchanges: Vec<Exchange>,
-}
-
-/// Words of a query that differ where queries differ. The text of a plan names the first rows of VALUES alone: the others
-/// follow it.
-fn query_text(plan: &LogicalPlan) -> Result<String> {
-    const NAMED: usize = 5;
-    let mut text = plan.display_indent().to_string();
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::Values(values) = node {
-            for row in values.values.iter().skip(NAMED) {
-                let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
-                text.push_str(&format!("\n({})", cells.join(", ")));
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })
-    .map_err(planning_error)?;
-    Ok(text)
 }
 
 impl Lowering<'_> {
