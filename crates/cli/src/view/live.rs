@@ -257,6 +257,7 @@ mod tests {
             stall: None,
             late: 2,
             malformed: 0,
+            lookups: Default::default(),
             epoch: 42,
             stages: vec![StageView {
                 id: StageId(1),
