@@ -1,7 +1,9 @@
 //! Which worker has which task: a function of the workers, the stages and what other jobs have there, the same for the same arguments.
 //!
-//! Tasks of all jobs count alike, so a worker that has many tasks of other jobs gets few of this one. A task whose state is at a worker
-//! goes there whatever else that has: moving much state costs more than sharing a machine.
+//! A job takes as many slots of a worker as it has tasks of one stage there. The slots of all jobs count alike, so a worker of which other
+//! jobs have many gets few tasks of this one. Once other jobs have taken all slots, a job gains no processors by being spread, and its exchange
+//! would cost more: it stays together. A task whose state is at a worker goes there whatever else that has: moving much state costs more than
+//! sharing a machine.
 
 use std::collections::BTreeMap;
 
@@ -45,26 +47,41 @@ struct Room<'a> {
     member: &'a Member,
     /// Slots without a task of the present stage.
     free: u32,
-    /// Tasks of all stages, and of other jobs.
+    /// Slots that other jobs have taken.
+    others: u64,
+    /// Tasks of the present stage.
+    of_stage: u64,
+    /// The most tasks of one stage.
+    slots: u64,
+    /// Tasks of all stages.
     tasks: u64,
 }
 
 impl Room<'_> {
-    /// Whether it has more room than another one: less of its slots is used, or its number is lower.
-    fn is_emptier(&self, than: &Room<'_>) -> bool {
+    /// Slots that are taken once it has another task of the present stage.
+    fn taken(&self) -> u64 {
+        self.others + self.slots.max(self.of_stage + 1)
+    }
+
+    /// Whether it has more room than another one: then less of its slots is taken, it has fewer tasks, or its number is lower. A job that
+    /// stays `together` goes where it is already.
+    fn is_emptier(&self, than: &Room<'_>, together: bool) -> bool {
         let (slots, than_slots) = (u64::from(self.member.slots), u64::from(than.member.slots));
-        let (used, than_used) = (self.tasks * than_slots, than.tasks * slots);
-        (used, self.member.process) < (than_used, than.member.process)
+        let (here, there) = (together && self.tasks > 0, together && than.tasks > 0);
+        let own = (there, self.taken() * than_slots, self.tasks * than_slots, self.member.process);
+        own < (here, than.taken() * slots, than.tasks * slots, than.member.process)
     }
 
     fn take(&mut self) -> Process {
         self.free -= 1;
+        self.of_stage += 1;
+        self.slots = self.slots.max(self.of_stage);
         self.tasks += 1;
         self.member.process
     }
 }
 
-/// Chooses a process for every task. A slot has room for one task of each stage. `others` are the numbers of tasks of other jobs.
+/// Chooses a process for every task. A slot has room for one task of each stage. `others` are the slots that other jobs have taken.
 ///
 /// # Errors
 /// The first stage that has not enough slots.
@@ -74,15 +91,18 @@ pub fn place<'a>(
     former: &Former,
     others: &BTreeMap<Process, u32>,
 ) -> Result<BTreeMap<TaskId, Process>, Missing> {
-    let tasks = |member: &Member| others.get(&member.process).copied().map_or(0, u64::from);
-    let mut rooms: Vec<Room<'_>> =
-        members.into_iter().map(|member| Room { member, free: 0, tasks: tasks(member) }).collect();
+    let room = |member: &'a Member| {
+        let others = others.get(&member.process).copied().map_or(0, u64::from);
+        Room { member, free: 0, others, of_stage: 0, slots: 0, tasks: 0 }
+    };
+    let mut rooms: Vec<Room<'_>> = members.into_iter().map(room).collect();
     rooms.sort_by_key(|room| room.member.process);
+    let together = rooms.iter().all(|room| room.others >= u64::from(room.member.slots));
     let mut placed = BTreeMap::new();
     for stage in stages {
         for room in &mut rooms {
             let fits = stage.label.as_ref().is_none_or(|label| room.member.labels.contains(label));
-            room.free = if fits { room.member.slots } else { 0 };
+            (room.free, room.of_stage) = (if fits { room.member.slots } else { 0 }, 0);
         }
         let slots = rooms.iter().fold(0, |slots: u32, room| slots.saturating_add(room.free));
         if slots < stage.parallelism {
@@ -101,7 +121,7 @@ pub fn place<'a>(
         for prefers in [&stays as &dyn Fn(&TaskId, &Room<'_>) -> bool, &has_state, &is_successor, &|_, _| true] {
             left.retain(|task| {
                 let fitting = rooms.iter_mut().filter(|room| room.free > 0 && prefers(task, room));
-                let emptiest = fitting.reduce(|best, room| if room.is_emptier(best) { room } else { best });
+                let emptiest = fitting.reduce(|best, room| if room.is_emptier(best, together) { room } else { best });
                 placed.extend(emptiest.map(|room| (*task, room.take())));
                 !placed.contains_key(task)
             });
@@ -159,13 +179,21 @@ mod tests {
     #[test]
     fn small_jobs_are_spread_over_all_workers() {
         let members = [member(0, 4, &[]), member(1, 4, &[]), member(2, 8, &[])];
-        let mut others = BTreeMap::new();
+        let (mut others, mut apart) = (BTreeMap::new(), 0);
         for job in 0..40 {
-            let stages = [stage(0, 1 + job % 2, None), stage(1, 1, None)];
+            let stages = [stage(0, 2, None), stage(1, 2, None)];
             let placed = place(&members, &stages, &Former::default(), &others).expect("enough slots");
-            placed.into_values().for_each(|process| *others.entry(process).or_default() += 1);
+            let used: std::collections::BTreeSet<Process> = placed.values().copied().collect();
+            assert!(job < 8 || used.len() == 1, "all slots are taken: job {job} stays together");
+            apart += usize::from(used.len() > 1);
+            for process in used {
+                let of_stage = |id| placed.iter().filter(|(task, at)| task.stage.0 == id && **at == process).count();
+                *others.entry(process).or_default() += of_stage(0).max(of_stage(1)) as u32;
+            }
         }
-        assert_eq!([0, 1, 2].map(|worker| others[&process(worker)]), [25, 25, 50]);
+        assert!(apart >= 4, "{apart} jobs were spread");
+        let [first, second, large] = [0, 1, 2].map(|worker| others[&process(worker)]);
+        assert!(first.abs_diff(second) <= 2 && large.abs_diff(first + second) <= 2, "{others:?}");
     }
 
     #[test]
@@ -176,7 +204,11 @@ mod tests {
             Former { tasks: [(task(0, 0), process(0))].into(), local: [(task(1, 0), vec![process(0)])].into() };
         let stages = [stage(0, 3, None), stage(1, 3, None)];
         let placed = place(&members, &stages, &former, &others).expect("enough slots");
-        assert_eq!((workers(&placed, 0), workers(&placed, 1)), (vec![0, 2, 2], vec![0, 1, 2]));
+        assert_eq!(
+            (workers(&placed, 0), workers(&placed, 1)),
+            (vec![0, 2, 2], vec![0, 2, 2]),
+            "the slots that it takes have room"
+        );
         // Without other room it goes there too.
         let placed = place(&members, &[stage(0, 6, None)], &Former::default(), &others).expect("enough slots");
         let mut used = workers(&placed, 0);

@@ -1,45 +1,55 @@
-//! How many tasks of which job each worker has, for all jobs of a process: placement spreads the tasks of all jobs.
+//! How many slots of each worker which job has taken, for all jobs of a process: placement spreads the tasks of all jobs.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anabranch_model::TaskId;
+use anabranch_model::{StageId, TaskId};
 use anabranch_protocol::membership::Process;
 
-/// Numbers of tasks.
-type Tasks = BTreeMap<Process, u32>;
+/// Numbers of slots.
+type Slots = BTreeMap<Process, u32>;
 
-/// The tasks of all jobs of a coordinator's process, as they were placed or adopted.
+/// The slots that these tasks take: for each process as many as it has of one stage.
+fn slots<'a>(placed: impl IntoIterator<Item = (&'a TaskId, &'a Process)>) -> Slots {
+    let (mut of_stage, mut slots) = (BTreeMap::<(Process, StageId), u32>::new(), Slots::new());
+    for (task, process) in placed {
+        let tasks = of_stage.entry((*process, task.stage)).or_default();
+        *tasks += 1;
+        let most = slots.entry(*process).or_default();
+        *most = (*most).max(*tasks);
+    }
+    slots
+}
+
+/// The slots of all jobs of a coordinator's process, as their tasks were placed or adopted.
 #[derive(Debug, Default)]
-pub struct Occupancy(Mutex<BTreeMap<u64, Tasks>>);
+pub struct Occupancy(Mutex<BTreeMap<u64, Slots>>);
 
 impl Occupancy {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Tasks>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Slots>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Places the tasks of a job, given those of the others. No other job is placed meanwhile.
+    /// Places the tasks of a job, given the slots of the others. No other job is placed meanwhile.
     pub(crate) fn place<E>(
         &self,
         job: u64,
-        choose: impl FnOnce(&Tasks) -> Result<BTreeMap<TaskId, Process>, E>,
+        choose: impl FnOnce(&Slots) -> Result<BTreeMap<TaskId, Process>, E>,
     ) -> Result<BTreeMap<TaskId, Process>, E> {
         let mut jobs = self.lock();
         let placement = choose(&others(&jobs, job))?;
-        let mut tasks = Tasks::new();
-        placement.values().for_each(|process| *tasks.entry(*process).or_default() += 1);
-        jobs.insert(job, tasks);
+        jobs.insert(job, slots(&placement));
         Ok(placement)
     }
 
-    /// The tasks of the other jobs.
-    pub(crate) fn others(&self, job: u64) -> Tasks {
+    /// The slots of the other jobs.
+    pub(crate) fn others(&self, job: u64) -> Slots {
         others(&self.lock(), job)
     }
 
-    /// A job has these tasks.
-    pub(crate) fn adopted(&self, job: u64, tasks: Tasks) {
-        self.lock().insert(job, tasks);
+    /// A job has its tasks there.
+    pub(crate) fn adopted(&self, job: u64, placed: &BTreeMap<TaskId, Process>) {
+        self.lock().insert(job, slots(placed));
     }
 
     /// A job is over in this process.
@@ -48,16 +58,15 @@ impl Occupancy {
     }
 }
 
-fn others(jobs: &BTreeMap<u64, Tasks>, job: u64) -> Tasks {
-    let mut all = Tasks::new();
-    let tasks = jobs.iter().filter(|(other, _)| **other != job).flat_map(|(_, tasks)| tasks);
-    tasks.for_each(|(process, tasks)| *all.entry(*process).or_default() += tasks);
+fn others(jobs: &BTreeMap<u64, Slots>, job: u64) -> Slots {
+    let mut all = Slots::new();
+    let taken = jobs.iter().filter(|(other, _)| **other != job).flat_map(|(_, slots)| slots);
+    taken.for_each(|(process, slots)| *all.entry(*process).or_default() += slots);
     all
 }
 
 #[cfg(test)]
 mod tests {
-    use anabranch_model::StageId;
     use anabranch_protocol::membership::WorkerId;
 
     use super::*;
@@ -71,7 +80,7 @@ mod tests {
         let occupancy = Occupancy::default();
         let at = |job, worker, seen: &[(u32, u32)]| {
             let placed = occupancy.place(job, |others| {
-                let seen: Tasks = seen.iter().map(|(worker, tasks)| (process(*worker), *tasks)).collect();
+                let seen: Slots = seen.iter().map(|(worker, tasks)| (process(*worker), *tasks)).collect();
                 assert_eq!(*others, seen, "job {job}");
                 let task = |index| (TaskId { stage: StageId(0), index }, process(worker));
                 Ok::<_, ()>([task(0), task(1)].into())
@@ -81,11 +90,12 @@ mod tests {
         at(1, 1, &[]);
         at(2, 1, &[(1, 2)]);
         at(2, 2, &[(1, 2)]);
-        occupancy.adopted(3, [(process(2), 5)].into());
-        at(1, 3, &[(2, 7)]);
+        let of = |stage, index| (TaskId { stage: StageId(stage), index }, process(2));
+        occupancy.adopted(3, &[of(0, 0), of(1, 0), of(1, 1), of(1, 2), of(2, 0)].into());
+        at(1, 3, &[(2, 5)]);
         occupancy.forget(2);
-        at(1, 1, &[(2, 5)]);
+        at(1, 1, &[(2, 3)]);
         assert_eq!(occupancy.place(1, |_| Err("no room")), Err("no room"));
-        assert_eq!(occupancy.others(4), [(process(1), 2), (process(2), 5)].into(), "it keeps what it has");
+        assert_eq!(occupancy.others(4), [(process(1), 2), (process(2), 3)].into(), "it keeps what it has");
     }
 }

@@ -67,9 +67,9 @@ pub(crate) struct Remotes {
     former: BTreeMap<TaskId, Process>,
     /// Workers that get no task.
     away_from: BTreeSet<WorkerId>,
-    /// The number of the job, and the tasks of all jobs of this process.
+    /// The number of the job, and the slots of all jobs of this process.
     job: (u64, Arc<Occupancy>),
-    /// The tasks of other jobs when the next plan version was placed ahead: it is then placed alike.
+    /// The slots of other jobs when the next plan version was placed ahead: it is then placed alike.
     seen_ahead: Option<BTreeMap<Process, u32>>,
 }
 
@@ -281,14 +281,15 @@ impl Remotes {
     }
 
     /// The tasks of an incarnation go on at these processes. Those with a full sink say so again.
-    pub(crate) fn adopt(&mut self, taken: (Incarnation, Term), tasks: BTreeMap<Process, u32>) {
+    pub(crate) fn adopt(&mut self, taken: (Incarnation, Term), placed: &BTreeMap<TaskId, Process>) {
         self.renew(taken);
-        self.opened.extend(tasks.keys());
-        for worker in tasks.keys().filter_map(|process| self.workers.get(process)) {
+        self.opened.extend(placed.values());
+        let processes: BTreeSet<Process> = placed.values().copied().collect();
+        for worker in processes.iter().filter_map(|process| self.workers.get(process)) {
             worker.link.send(self.term, ToWorker::Hold { incarnation: self.incarnation, held: false });
         }
         let (job, occupancy) = &self.job;
-        occupancy.adopted(*job, tasks);
+        occupancy.adopted(*job, placed);
     }
 
     /// Lets these workers prepare a plan version.

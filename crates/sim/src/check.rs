@@ -305,24 +305,23 @@ pub(crate) fn placed(scenario: &Scenario, members: &[Member], placement: &BTreeM
     Ok(())
 }
 
-/// Tasks that were nowhere before are spread over the slots beside those of other jobs: none would have more room at a worker with a free
-/// slot for each stage.
+/// Tasks that were nowhere before are spread over the slots beside those of other jobs, unless these have taken all: none would have more
+/// room at a worker with a free slot for each stage.
 pub(crate) fn spread(scenario: &Scenario, members: &[Member], placement: &BTreeMap<TaskId, Process>) -> Checked {
-    if scenario.labelled_sinks {
+    let others = scenario.others(members);
+    if scenario.labelled_sinks || members.iter().all(|member| others[&member.process] >= member.slots) {
         return Ok(());
     }
-    let others = scenario.others(members);
-    let own = |member: &Member, stage: Option<StageId>| {
-        let here = |(task, process): &(&TaskId, &Process)| {
-            **process == member.process && stage.is_none_or(|stage| task.stage == stage)
-        };
+    let own = |member: &Member, stage: StageId| {
+        let here = |(task, process): &(&TaskId, &Process)| **process == member.process && task.stage == stage;
         placement.iter().filter(here).count() as u32
     };
-    let used = |member: &Member| others[&member.process] + own(member, None);
-    let has_room = |member: &Member| scenario.stages().iter().all(|stage| own(member, Some(stage.id)) < member.slots);
-    for full in members.iter().filter(|member| own(member, None) > 0) {
-        for empty in members.iter().filter(|member| has_room(member)) {
-            if (used(full) - 1) * empty.slots > used(empty) * full.slots {
+    let stages = scenario.stages();
+    let slots = |member: &Member| stages.iter().map(|stage| own(member, stage.id)).max().unwrap_or(0);
+    let taken = |member: &Member| others[&member.process] + slots(member);
+    for full in members.iter().filter(|member| slots(member) > 0) {
+        for empty in members.iter().filter(|member| slots(member) < member.slots) {
+            if taken(full) * empty.slots > (taken(empty) + 1) * full.slots {
                 return Err(("placement", format!("{empty:?} had more room than {full:?}: {placement:?}")));
             }
         }

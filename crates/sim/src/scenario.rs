@@ -28,7 +28,7 @@ pub(crate) struct Scenario {
     pub(crate) sinks: u32,
     /// Slots of each worker.
     pub(crate) slots: Vec<u32>,
-    /// Tasks of other jobs at each worker.
+    /// Slots of each worker that other jobs have taken.
     pub(crate) others: Vec<u32>,
     /// Sinks need a worker with [`LABEL`], which the first one has.
     pub(crate) labelled_sinks: bool,
@@ -115,10 +115,10 @@ impl Scenario {
         Member { process, slots: self.slots[worker], labels: Arc::new(labels) }
     }
 
-    /// The tasks of other jobs at these workers.
+    /// The slots of these workers that other jobs have taken.
     pub(crate) fn others(&self, members: &[Member]) -> BTreeMap<Process, u32> {
-        let tasks = |member: &Member| self.others.get(member.process.worker.0 as usize).copied().unwrap_or(0);
-        members.iter().map(|member| (member.process, tasks(member))).collect()
+        let slots = |member: &Member| self.others.get(member.process.worker.0 as usize).copied().unwrap_or(0);
+        members.iter().map(|member| (member.process, slots(member))).collect()
     }
 
     pub(crate) fn upstream(&self, task: TaskId) -> Vec<TaskId> {

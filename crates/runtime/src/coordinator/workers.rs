@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anabranch_model::{Error, ErrorKind, Incarnation};
+use anabranch_model::{Error, ErrorKind, Incarnation, TaskId};
 use anabranch_protocol::coordinator::{Checkpoint, Input, Phase, Report, Tasks};
 use anabranch_protocol::membership::Process;
 use anabranch_state::TaskState;
@@ -61,12 +61,12 @@ impl Shell {
     ) {
         // The workers that were there when the job was registered.
         while self.step() {}
-        let count = |tasks: &Tasks| u32::try_from(tasks.all.len()).unwrap_or(u32::MAX);
-        let counts: BTreeMap<Process, u32> = hosted.iter().map(|(process, tasks)| (*process, count(tasks))).collect();
+        let tasks = hosted.iter().flat_map(|(process, tasks)| tasks.all.iter().map(|task| (*task, *process)));
+        let placed: BTreeMap<TaskId, Process> = tasks.collect();
         let processes: Vec<Process> = hosted.keys().copied().collect();
         let taken = (incarnation, self.coordinator.term());
         self.peers.adopt(taken, newest, self.tasks.version, hosted);
-        self.remotes.iter_mut().for_each(|remotes| remotes.adopt(taken, counts.clone()));
+        self.remotes.iter_mut().for_each(|remotes| remotes.adopt(taken, &placed));
         self.was_open = true;
         self.shared.life.adopted(taken.0, taken.1);
         // A sink may wait for one that it has requested, and what the coordinator before did not commit is covered.
