@@ -124,7 +124,11 @@ impl StateSpec<'_> {
                 "SET 'table.exec.state.ttl', bound how far event times are apart (a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts), join the same windows, or join versions \
                  FOR SYSTEM_TIME AS OF"
             }
-            _ => "SET 'table.exec.state.ttl', or aggregate or rank in windows",
+            StateSpec::GroupAggregate(spec) if spec.time_to_live_ms.is_none() => {
+                "SET 'table.exec.state.ttl', or aggregate in windows"
+            }
+            StateSpec::Rank(spec) if spec.time_to_live_ms.is_none() => "SET 'table.exec.state.ttl', or rank in windows",
+            _ => "aggregate or rank in windows",
         }
     }
 }

@@ -108,7 +108,7 @@ impl FirstRows {
             restores: false,
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
             windows: Windows::default(),
-            times: spec.time_to_live_ms.map(TimeToLive::new),
+            times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
             bytes_max: options.state_bytes,
             disk: None,
             touched: Touched::default(),

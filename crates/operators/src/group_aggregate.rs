@@ -48,6 +48,9 @@ use crate::{CompiledExpr, Dropped, Functions, Operator, Output, hash_keys};
 
 pub(crate) use succession::goes_on;
 
+/// Gathered rows take at most this share of the memory of the state.
+const GATHERED_SHARE: usize = 8;
+
 pub(crate) struct GroupAggregate {
     schema: SchemaRef,
     /// Whether results are taken back.
@@ -120,7 +123,7 @@ impl GroupAggregate {
             live: 0,
             calls,
             changes: Changes::default(),
-            times: spec.time_to_live_ms.map(TimeToLive::new),
+            times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
             outdated: Vec::new(),
             windows: spec.emission.map(Windows::new),
         };
@@ -131,7 +134,7 @@ impl GroupAggregate {
             weight: spec.weight,
             groups,
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
-            gathered: Gathered::new(spec.mini_batch_rows),
+            gathered: Gathered::new(spec.mini_batch_rows, options.state_bytes / GATHERED_SHARE),
             bytes_max: options.state_bytes,
             disk: None,
             scratch: Scratch::default(),

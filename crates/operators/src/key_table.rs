@@ -212,6 +212,14 @@ impl KeyTable {
         }
     }
 
+    /// The first columns of the keys of these ids. Only of a table of several columns.
+    pub(crate) fn first_of(&self, ids: &[usize]) -> Result<ArrayRef> {
+        match &self.table {
+            Table::Columns(table) => table.first_of(ids),
+            _ => Err(Error::internal("keys of one column")),
+        }
+    }
+
     fn nulls(&self) -> Option<NullBuffer> {
         self.ids.null.map(|null| (0..self.ids.len).map(|id| id != null).collect())
     }

@@ -106,7 +106,7 @@ impl Rank {
             bytes: 0,
             changes: Changes::default(),
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
-            times: spec.time_to_live_ms.map(TimeToLive::new),
+            times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
             bytes_max: options.state_bytes,
             disk: None,
         };

@@ -41,7 +41,7 @@ impl Dialect for AnabranchDialect {
         true
     }
 
-    /// Those in other comments than `/*+ ... */` are not hints of Flink, but mean nothing either.
+    /// See `hints`.
     fn supports_comment_optimizer_hint(&self) -> bool {
         true
     }

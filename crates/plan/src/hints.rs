@@ -5,8 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
-use datafusion_sql::sqlparser::ast::{Query, Select, SetExpr, TableFactor, TableWithJoins, Visit, Visitor};
+use datafusion_sql::sqlparser::ast::{
+    OptimizerHint, OptimizerHintStyle, Query, Select, SetExpr, TableFactor, TableWithJoins, Visit, Visitor,
+};
+use datafusion_sql::sqlparser::tokenizer::{Token, Tokenizer};
 
+use crate::dialect::AnabranchDialect;
 use crate::settings::parse_duration;
 
 /// For how many milliseconds state of the rows of a table or alias is kept; `None`: for ever.
@@ -21,13 +25,26 @@ const STATE_TTL: &str = "STATE_TTL";
 pub(crate) fn times_to_live(query: &Query) -> Result<TimesToLive> {
     let mut gathered = Gathered::default();
     match query.visit(&mut gathered) {
-        ControlFlow::Continue(()) => Ok(gathered.0),
-        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => {}
+        ControlFlow::Break(error) => return Err(error),
+    }
+    let Gathered { times, selects } = gathered;
+    // A name is looked for in the whole statement.
+    match times.keys().find(|name| selects.get(*name).is_some_and(|selects| *selects > 1)) {
+        Some(name) => {
+            Err(Error::user(format!("{STATE_TTL} names '{name}', which is in several SELECTs of the statement"))
+                .remedy("give the table another alias where it is hinted"))
+        }
+        None => Ok(times),
     }
 }
 
 #[derive(Default)]
-struct Gathered(TimesToLive);
+struct Gathered {
+    times: TimesToLive,
+    /// In how many SELECTs there is a table of a name.
+    selects: BTreeMap<String, usize>,
+}
 
 impl Visitor for Gathered {
     type Break = Error;
@@ -53,11 +70,12 @@ impl Gathered {
     }
 
     fn of_select(&mut self, select: &Select) -> Result<()> {
-        for hint in &select.optimizer_hints {
-            let Some(arguments) = arguments(&hint.text)? else { continue };
-            let mut names = BTreeSet::new();
-            select.from.iter().for_each(|table| add_names(table, &mut names));
-            for (name, value) in arguments {
+        let mut names = BTreeSet::new();
+        select.from.iter().for_each(|table| add_names(table, &mut names));
+        names.iter().for_each(|name| *self.selects.entry(name.clone()).or_default() += 1);
+        let is_hint = |hint: &&OptimizerHint| hint.style == OptimizerHintStyle::MultiLine && hint.prefix.is_empty();
+        for hint in select.optimizer_hints.iter().filter(is_hint) {
+            for (name, value) in arguments(&hint.text)? {
                 if !names.contains(&name.to_lowercase()) {
                     let known: Vec<&str> = names.iter().map(String::as_str).collect();
                     return Err(Error::user(format!("{STATE_TTL} names '{name}', which is no table of its SELECT"))
@@ -65,11 +83,7 @@ impl Gathered {
                 }
                 let time = parse_duration(&value).map_err(|error| error.at(format!("hint {STATE_TTL}('{name}')")))?;
                 let ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-                let former = self.0.insert(name.to_lowercase(), Some(ms).filter(|ms| *ms > 0));
-                if former.is_some_and(|former| former != Some(ms).filter(|ms| *ms > 0)) {
-                    return Err(Error::user(format!("{STATE_TTL} gives two times for '{name}'"))
-                        .remedy("give the tables of the two SELECTs different aliases"));
-                }
+                self.times.insert(name.to_lowercase(), Some(ms).filter(|ms| *ms > 0));
             }
         }
         Ok(())
@@ -93,19 +107,35 @@ fn add_names(table: &TableWithJoins, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The pairs of the hint, if it is among those of a comment.
-fn arguments(text: &str) -> Result<Option<Vec<(String, String)>>> {
-    let Some(start) = text.to_uppercase().find(STATE_TTL) else { return Ok(None) };
+/// The pairs of all such hints in a comment.
+fn arguments(text: &str) -> Result<Vec<(String, String)>> {
     let unreadable = || {
         Error::user(format!("the hint {STATE_TTL} cannot be read"))
             .remedy(format!("write /*+ {STATE_TTL}('a' = '1 d', 'b' = '12 h') */ with names of tables or aliases"))
     };
-    let rest = text.get(start + STATE_TTL.len()..).unwrap_or_default().trim_start();
-    let inner = rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).ok_or_else(unreadable)?.0;
-    let pair = |pair: &str| {
-        let (name, value) = pair.split_once('=')?;
-        let text = |text: &str| Some(text.trim().strip_prefix('\'')?.strip_suffix('\'')?.to_owned());
-        Some((text(name)?, text(value)?))
-    };
-    inner.split(',').map(pair).collect::<Option<_>>().map(Some).ok_or_else(unreadable)
+    let tokens = Tokenizer::new(&AnabranchDialect, text).tokenize().map_err(|_| unreadable())?;
+    let mut tokens = tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_)));
+    let mut pairs = Vec::new();
+    while let Some(token) = tokens.next() {
+        if !matches!(&token, Token::Word(word) if word.value.eq_ignore_ascii_case(STATE_TTL)) {
+            continue;
+        }
+        let mut next = Some(Token::Comma);
+        if tokens.next() != Some(Token::LParen) {
+            return Err(unreadable());
+        }
+        while next == Some(Token::Comma) {
+            match (tokens.next(), tokens.next(), tokens.next()) {
+                (Some(Token::SingleQuotedString(name)), Some(Token::Eq), Some(Token::SingleQuotedString(value))) => {
+                    pairs.push((name, value));
+                }
+                _ => return Err(unreadable()),
+            }
+            next = tokens.next();
+        }
+        if next != Some(Token::RParen) {
+            return Err(unreadable());
+        }
+    }
+    Ok(pairs)
 }

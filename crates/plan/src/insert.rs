@@ -55,7 +55,8 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
     let plan = planner.optimize(plan)?;
     let dead_letters = dead_letters(&plan, catalog)?;
     let (updates, parallelism) = (table.traits.updates, table.options.sink_parallelism);
-    Ok(Output { plan, sink, updates, parallelism, dead_letters, functions, times_to_live })
+    let options = catalog.settings.table.clone();
+    Ok(Output { plan, sink, updates, parallelism, dead_letters, functions, times_to_live, table: options })
 }
 
 /// For each column of the query, the column of the table.

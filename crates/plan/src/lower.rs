@@ -60,7 +60,7 @@ use crate::hints::TimesToLive;
 use crate::maps::shown;
 use crate::place::planning_error;
 use crate::processing_time;
-use crate::settings::RuntimeMode;
+use crate::settings::{RuntimeMode, TableSettings};
 use crate::sql_function::CalledFunction;
 use crate::table::Table;
 use crate::temporal_join::TemporalJoin;
@@ -81,6 +81,8 @@ pub(crate) struct Output {
     pub(crate) functions: BTreeSet<CalledFunction>,
     /// What hints say of the state of rows of some tables.
     pub(crate) times_to_live: TimesToLive,
+    /// Options at the time of the statement.
+    pub(crate) table: TableSettings,
 }
 
 /// Short name of the stages after an exchange by key.
@@ -129,7 +131,7 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             parallelism,
             own,
             labels,
-            table: TableOptions::of(&catalog.settings, &output.times_to_live)?,
+            table: TableOptions::of(&output.table, &catalog.settings, &output.times_to_live)?,
             mode: catalog.settings.runtime_mode,
             limit: None,
             takes_versions: false,

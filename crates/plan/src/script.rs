@@ -372,7 +372,8 @@ fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Colle
     );
     let dead_letters = dead_letters(&plan, catalog)?;
     let updates = Updates::Written;
-    let output = Output { plan, sink, updates, parallelism: None, dead_letters, functions, times_to_live };
+    let table = catalog.settings.table.clone();
+    let output = Output { plan, sink, updates, parallelism: None, dead_letters, functions, times_to_live, table };
     Ok(Collected { output, skip, limit })
 }
 

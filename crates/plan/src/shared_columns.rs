@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
-    Expr, Ident, Join, JoinConstraint, JoinOperator, Query, Select, SelectItem, Spanned, VisitMut, VisitorMut,
-    visit_expressions_mut,
+    Distinct, Expr, Ident, Join, JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr, Spanned, VisitMut,
+    VisitorMut, visit_expressions_mut,
 };
 
 use crate::naming::name_of;
@@ -27,6 +27,31 @@ struct Rewriting;
 impl VisitorMut for Rewriting {
     type Break = Error;
 
+    /// ORDER BY may only mean what is selected.
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        let (Some(order), SetExpr::Select(select)) = (&mut query.order_by, query.body.as_ref()) else {
+            return ControlFlow::Continue(());
+        };
+        let joins = || select.from.iter().flat_map(|tables| &tables.joins);
+        let Some(join) = joins().find(|join| shares(join)) else { return ControlFlow::Continue(()) };
+        let selected = |name: &Ident| {
+            select.projection.iter().any(|item| match item {
+                SelectItem::UnnamedExpr(Expr::Identifier(own)) | SelectItem::ExprWithAlias { alias: own, .. } => {
+                    own.value == name.value
+                }
+                _ => false,
+            })
+        };
+        let mut are_selected = true;
+        visit(order, &mut |expr| {
+            are_selected &= identifier(expr).is_none_or(|name| selected(&name));
+        });
+        match are_selected {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(refused().at(at(join.relation.span().start))),
+        }
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         let joins = || select.from.iter().flat_map(|tables| &tables.joins);
         let Some(join) = joins().find(|join| shares(join)) else { return ControlFlow::Continue(()) };
@@ -34,10 +59,13 @@ impl VisitorMut for Rewriting {
         if rewrite_select(select).is_some() {
             return ControlFlow::Continue(());
         }
-        let error = Error::user("USING and NATURAL of a RIGHT or FULL JOIN are not supported in this query");
-        let remedy = "write the condition: FULL JOIN b ON a.k = b.k, and select COALESCE(a.k, b.k) AS k";
-        ControlFlow::Break(error.at(place).remedy(remedy))
+        ControlFlow::Break(refused().at(place))
     }
+}
+
+fn refused() -> Error {
+    Error::user("USING and NATURAL of a RIGHT or FULL JOIN are not supported in this query")
+        .remedy("write the condition: FULL JOIN b ON a.k = b.k, and select COALESCE(a.k, b.k) AS k")
 }
 
 fn shares(join: &Join) -> bool {
@@ -51,6 +79,11 @@ fn shares(join: &Join) -> bool {
 
 /// `None`: there are more tables than two, one of them has no name, the columns are not named, or a subquery may mean them.
 fn rewrite_select(select: &mut Select) -> Option<()> {
+    let names_columns_elsewhere =
+        select.qualify.is_some() || !select.named_window.is_empty() || matches!(select.distinct, Some(Distinct::On(_)));
+    if names_columns_elsewhere {
+        return None;
+    }
     let [tables] = select.from.as_slice() else { return None };
     let [join] = tables.joins.as_slice() else { return None };
     let sides = [name_of(&tables.relation)?, name_of(&join.relation)?];

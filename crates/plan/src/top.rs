@@ -1,5 +1,6 @@
 //! `ORDER BY ... LIMIT n` within a query: the rows whose number in that order is at most `n`. They come in no order.
 
+use anabranch_model::Error;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, Result};
 use datafusion_expr::expr::{WindowFunction, WindowFunctionParams};
@@ -8,6 +9,7 @@ use datafusion_expr::{
 };
 
 use crate::functions::Functions;
+use crate::place::through;
 
 /// Name of the column with the number of a row.
 const NUMBER: &str = "$number";
@@ -44,6 +46,12 @@ fn first_rows(limit: &Limit, functions: &Functions) -> Result<Option<LogicalPlan
 }
 
 fn numbered(sort: &Sort, skip: usize, fetch: usize, functions: &Functions) -> Result<LogicalPlan> {
+    // Its condition would come to be applied to numbered rows.
+    if !sort.input.all_out_ref_exprs().is_empty() {
+        let error =
+            Error::user("ORDER BY with LIMIT is not supported in a subquery that reads columns of the query around it");
+        return Err(through(error.remedy("number the rows of each key: ROW_NUMBER() OVER (PARTITION BY k ORDER BY t) AS n, and join those with n <= 1")));
+    }
     let params = WindowFunctionParams {
         args: Vec::new(),
         partition_by: Vec::new(),

@@ -84,6 +84,11 @@ impl Gathered {
             Report::SinkFinished => self.ends.finished(task),
             _ => {}
         }
+        if !self.ends_matter && matches!(report, Report::EpochEnded(_)) {
+            // At a worker without a source, nothing else may come for long.
+            let is_former = |of: &TaskId, report: &Report<_>| *of == task && matches!(report, Report::EpochEnded(_));
+            self.waiting.retain(|(of, report)| !is_former(of, report));
+        }
         self.waiting.push((task, report));
         if is_due { std::mem::take(&mut self.waiting) } else { Vec::new() }
     }

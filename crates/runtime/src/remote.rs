@@ -160,6 +160,11 @@ impl Remotes {
         Ok(placement)
     }
 
+    /// The plan that was placed ahead does not come.
+    pub(crate) fn give_up_ahead(&mut self) {
+        self.seen_ahead = None;
+    }
+
     /// Where the tasks of another plan would be.
     pub(crate) fn ahead(
         &mut self,
@@ -172,7 +177,7 @@ impl Remotes {
         let of = Placing { plan, here: &here, to: &moves.to, away_from: &moves.away_from };
         let others = self.job.1.others(self.job.0);
         let placement = self.choose(&of, former, now, (&others, worker));
-        self.seen_ahead = Some(others);
+        self.seen_ahead = placement.is_ok().then_some(others);
         placement
     }
 

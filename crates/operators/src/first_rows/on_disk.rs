@@ -21,6 +21,10 @@ impl FirstRows {
             let is_new: BooleanArray = groups.iter().map(|group| Some(*group >= known)).collect();
             let rows = filter_record_batch(&rows, &is_new)?;
             groups.retain(|group| *group >= known);
+            let (mut groups, rows) = match &self.times {
+                Some(times) => times.living(groups, &rows)?,
+                None => (groups, rows),
+            };
             let ids = self.intern(&rows, &groups)?;
             let copies = numbers(rows.columns(), self.spec.schema.fields().len())?;
             for (id, copies) in ids.iter().zip(copies.values()) {

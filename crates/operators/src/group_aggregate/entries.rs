@@ -151,8 +151,9 @@ impl Entries {
 
     fn of_groups(&self, groups: &[bool]) -> Result<Vec<usize>> {
         let ids: Vec<usize> = (0..self.weights.len()).filter(|id| self.weights[*id] != 0).collect();
-        let (of, ..) = self.of(&ids)?;
-        Ok(ids.into_iter().zip(of).filter(|(_, group)| groups[*group]).map(|(id, _)| id).collect())
+        let of = self.table.first_of(&ids)?;
+        let of = of.as_primitive::<UInt32Type>().values();
+        Ok(ids.into_iter().zip(of).filter(|(_, group)| groups[**group as usize]).map(|(id, _)| id).collect())
     }
 
     /// Whether so many values do not occur any more that they should be removed.

@@ -1,6 +1,6 @@
 //! Batches that are taken as one: a group that many rows touch changes once.
 
-use anabranch_model::Result;
+use anabranch_model::{Result, batch_bytes};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 
@@ -8,26 +8,30 @@ use arrow::compute::concat_batches;
 pub(super) struct Gathered {
     /// So many rows are gathered. `None`: none are.
     rows_max: Option<u64>,
+    /// And so many bytes.
+    bytes_max: usize,
+    bytes: usize,
     batches: Vec<RecordBatch>,
     rows: u64,
 }
 
 impl Gathered {
-    pub(super) fn new(rows_max: Option<u64>) -> Gathered {
-        Gathered { rows_max, batches: Vec::new(), rows: 0 }
+    pub(super) fn new(rows_max: Option<u64>, bytes_max: usize) -> Gathered {
+        Gathered { rows_max, bytes_max, bytes: 0, batches: Vec::new(), rows: 0 }
     }
 
     /// Takes a batch. Returns what is to be taken now.
     pub(super) fn add(&mut self, batch: RecordBatch) -> Result<Option<RecordBatch>> {
         let Some(rows_max) = self.rows_max else { return Ok(Some(batch)) };
         self.rows += batch.num_rows() as u64;
+        self.bytes += batch_bytes(&batch);
         self.batches.push(batch);
-        if self.rows < rows_max { Ok(None) } else { self.take() }
+        if self.rows < rows_max && self.bytes < self.bytes_max { Ok(None) } else { self.take() }
     }
 
     /// Returns what there is.
     pub(super) fn take(&mut self) -> Result<Option<RecordBatch>> {
-        self.rows = 0;
+        (self.rows, self.bytes) = (0, 0);
         let batches = std::mem::take(&mut self.batches);
         match batches.as_slice() {
             [] => Ok(None),

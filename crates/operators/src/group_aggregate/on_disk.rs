@@ -20,6 +20,10 @@ impl GroupAggregate {
             let is_new: BooleanArray = ids.iter().map(|id| Some(*id >= known)).collect();
             let rows = filter_record_batch(&rows, &is_new)?;
             ids.retain(|id| *id >= known);
+            let (ids, rows) = match self.groups.times.as_ref().filter(|_| table > 0) {
+                Some(times) => times.living(ids, &rows)?,
+                None => (ids, rows),
+            };
             self.groups.take_in(table, &ids, &rows, None)?;
         }
         Ok(true)

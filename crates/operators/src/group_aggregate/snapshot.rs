@@ -135,7 +135,7 @@ impl Groups {
         rows: &RecordBatch,
         versions: Option<&Int64Array>,
     ) -> Result<()> {
-        if let Some(times) = &mut self.times {
+        if let Some(times) = self.times.as_mut().filter(|_| table == 0) {
             times.restore_rows(ids, rows)?;
         }
         let columns = &rows.columns()[self.key_types.len()..rows.num_columns() - 1];

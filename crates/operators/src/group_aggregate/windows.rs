@@ -12,6 +12,9 @@ use crate::event_time::event_times;
 use crate::operator::RESULT_ROWS;
 use crate::{Dropped, Output};
 
+/// Groups are forgotten when they are at least this share of all: all values of all groups are looked through.
+const WORTH: usize = 8;
+
 /// The windows of groups.
 pub(super) struct Windows {
     spec: EmissionSpec,
@@ -22,8 +25,9 @@ pub(super) struct Windows {
     pub(super) emitted: Vec<bool>,
     /// Groups by the last instants of their windows.
     by_time: BTreeMap<i64, Vec<usize>>,
-    /// All windows up to here have fired.
+    /// All windows up to here have fired, and up to there they are over.
     fired: i64,
+    over: i64,
     /// Groups whose windows fire now, and the watermark that follows their results.
     firing: Vec<usize>,
     passing: Option<EventTime>,
@@ -39,6 +43,7 @@ impl Windows {
             emitted: Vec::new(),
             by_time: BTreeMap::new(),
             fired: i64::MIN,
+            over: i64::MIN,
             firing: Vec::new(),
             passing: None,
             dropped: Dropped::default(),
@@ -84,7 +89,7 @@ impl Windows {
     }
 
     fn is_late(&self, time: i64) -> bool {
-        time.saturating_add(self.spec.lateness_ms) <= self.watermark
+        time <= self.over || time.saturating_add(self.spec.lateness_ms) <= self.watermark
     }
 
     /// The groups that fire at a watermark.
@@ -97,16 +102,15 @@ impl Windows {
         (self.fired, self.passing) = (self.watermark, Some(watermark));
     }
 
-    /// Takes the groups that no row changes any more.
-    fn over(&mut self) -> Vec<usize> {
-        let mut over = Vec::new();
-        while let Some(window) = self.by_time.first_entry() {
-            if window.key().saturating_add(self.spec.lateness_ms) > self.watermark {
-                break;
-            }
-            over.append(&mut window.remove());
+    /// Takes the groups that no row changes any more, once they are worth it, of so many.
+    fn over(&mut self, live: usize) -> Vec<usize> {
+        self.over = self.over.max(self.watermark.saturating_sub(self.spec.lateness_ms));
+        let over = self.by_time.range(..=self.over).map(|(_, groups)| groups.len()).sum::<usize>();
+        if over * WORTH < live {
+            return Vec::new();
         }
-        over
+        let stay = self.by_time.split_off(&self.over.saturating_add(1));
+        std::mem::replace(&mut self.by_time, stay).into_values().flatten().collect()
     }
 
     pub(super) fn take_dropped(&mut self) -> Dropped {
@@ -157,7 +161,7 @@ impl GroupAggregate {
             return Ok(true);
         }
         let Some(watermark) = windows.passing.take() else { return Ok(false) };
-        let over = windows.over();
+        let over = windows.over(self.groups.live);
         self.groups.forget_groups(&over)?;
         self.remove_dead()?;
         out.watermark(watermark);

@@ -1,6 +1,6 @@
 //! Keys of several columns, or of a type without a table of its own.
 
-use anabranch_model::Result;
+use anabranch_model::{Error, Result};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
@@ -62,6 +62,12 @@ impl ColumnsTable {
     /// The keys of these ids.
     pub(super) fn keys_of(&self, ids: &[usize]) -> Result<Vec<ArrayRef>> {
         self.columns.iter().map(|column| column.array_of(ids)).collect()
+    }
+
+    /// The first columns of the keys of these ids.
+    pub(super) fn first_of(&self, ids: &[usize]) -> Result<ArrayRef> {
+        let first = self.columns.first().ok_or_else(|| Error::internal("keys without a column"))?;
+        first.array_of(ids)
     }
 
     /// Maps each row to its key's id; adds the keys that are new.

@@ -5,7 +5,9 @@
 //! finds a part of a key. Time is the processing time at the ends of epochs: an operator reads no clock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use anabranch_dataflow::JobOptions;
 use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, TimestampMillisecondArray};
 use arrow::compute::filter_record_batch;
@@ -16,12 +18,17 @@ use super::FirstTime;
 /// Column of the times of rows of state.
 const WRITTEN: &str = "$written";
 
-/// The time to live is divided into so many steps. A key lives for two of them longer, at most.
+/// The time to live is divided into so many steps. A key lives for one of them and an epoch longer, at most.
 const STEPS: i64 = 8;
+
+/// Epochs of an idle job are not longer.
+const IDLE_EPOCH: Duration = Duration::from_secs(2);
 
 /// When keys were changed last, by their ids.
 pub(crate) struct TimeToLive {
     ms: i64,
+    /// So long may the processing time be behind.
+    behind_ms: i64,
     /// The processing time, in milliseconds. It never goes back.
     now: i64,
     /// The step in which keys were forgotten last.
@@ -32,8 +39,9 @@ pub(crate) struct TimeToLive {
 
 impl TimeToLive {
     /// For keys that live so many milliseconds.
-    pub(crate) fn new(ms: i64) -> TimeToLive {
-        TimeToLive { ms: ms.max(1), now: 0, swept: i64::MIN, written: Vec::new() }
+    pub(crate) fn new(ms: i64, options: &JobOptions) -> TimeToLive {
+        let behind_ms = i64::try_from(options.epoch_interval.max(IDLE_EPOCH).as_millis()).unwrap_or(i64::MAX);
+        TimeToLive { ms: ms.max(1), behind_ms, now: 0, swept: i64::MIN, written: Vec::new() }
     }
 
     /// The column of times that rows of state have, before the number of their snapshot.
@@ -52,9 +60,9 @@ impl TimeToLive {
         std::mem::replace(&mut self.swept, step) != step
     }
 
-    /// The time of what is changed now. Until the next epoch ends, time may go on by almost a step.
+    /// The time of what is changed now, before the end of the next epoch.
     pub(crate) fn current(&self) -> i64 {
-        (self.now / self.step_ms() + 2).saturating_mul(self.step_ms())
+        (self.now.saturating_add(self.behind_ms) / self.step_ms()).saturating_add(1).saturating_mul(self.step_ms())
     }
 
     /// A key is changed. Returns whether its other rows have an earlier time.
@@ -115,8 +123,22 @@ impl TimeToLive {
             self.written.resize(key + 1, 0);
         }
         self.written[key] = self.written[key].max(time);
-        // The clock may have been ahead on another machine.
-        self.now = self.now.max(time.saturating_sub(2 * self.step_ms()));
+    }
+
+    /// The rows of a table that have the time of their key, with their keys. Others are of a former life of the key, which ended before a
+    /// longer time to live, or another clock, let its rows be found again.
+    pub(crate) fn living(&self, mut keys: Vec<usize>, rows: &RecordBatch) -> Result<(Vec<usize>, RecordBatch)> {
+        let living = self.are_living(&keys, rows)?;
+        let mut row = 0..keys.len();
+        keys.retain(|_| row.next().is_some_and(|row| living.value(row)));
+        Ok((keys, filter_record_batch(rows, &living)?))
+    }
+
+    /// Whether rows are those of [`TimeToLive::living`].
+    pub(crate) fn are_living(&self, keys: &[usize], rows: &RecordBatch) -> Result<BooleanArray> {
+        let times = times(rows, column_of(rows.schema_ref())?)?;
+        let is_of_key = |(key, time): (&usize, &i64)| Some(self.written.get(*key) == Some(time));
+        Ok(keys.iter().zip(times.values()).map(is_of_key).collect())
     }
 
     /// Keys have rows of state with these times.
@@ -133,8 +155,8 @@ impl TimeToLive {
 
     /// The time to live of another plan version.
     pub(crate) fn follow(self, former: Option<TimeToLive>) -> TimeToLive {
-        let TimeToLive { now, written, .. } = former.unwrap_or_else(|| TimeToLive::new(self.ms));
-        TimeToLive { ms: self.ms, now, swept: i64::MIN, written }
+        let (now, written) = former.map_or((self.now, Vec::new()), |former| (former.now, former.written));
+        TimeToLive { now, swept: i64::MIN, written, ..self }
     }
 
     pub(crate) fn size_bytes(&self) -> usize {
@@ -172,18 +194,24 @@ pub(crate) fn without_times(rows: RecordBatch, schema: &SchemaRef) -> Result<Rec
 mod tests {
     use super::*;
 
+    /// Steps of 1 s, and epochs of 2 s at most.
+    fn times() -> TimeToLive {
+        TimeToLive::new(8_000, &JobOptions::default())
+    }
+
     #[test]
-    fn keys_live_as_long_as_they_are_changed_and_a_quarter_longer_at_most() {
-        let mut times = TimeToLive::new(800);
-        assert!(times.advance(10_000) && !times.advance(10_050), "a step has 100 ms");
+    fn keys_live_as_long_as_they_are_changed_and_little_longer() {
+        let mut times = times();
+        assert!(times.advance(100_000) && !times.advance(100_500), "a step has a second");
         assert!(!times.write(0), "it has no other rows");
         assert!(!times.write(0), "they were written in this step");
-        times.advance(10_799);
+        // The row may have come 2 s later.
+        times.advance(109_999);
         assert_eq!(times.over(0..1), Vec::<usize>::new());
         assert!(times.write(0), "they are written anew");
-        times.advance(11_598);
+        times.advance(119_998);
         assert_eq!(times.over(0..1), Vec::<usize>::new());
-        times.advance(11_799);
+        times.advance(121_000);
         assert_eq!(times.over(0..1), vec![0]);
         times.advance(0);
         assert_eq!(times.over(0..1), vec![0], "time does not go back");
@@ -191,11 +219,22 @@ mod tests {
 
     #[test]
     fn what_is_restored_goes_on_living() {
-        let mut times = TimeToLive::new(800);
-        times.advance(10_000);
-        times.restore(3, 10_700);
+        let mut times = times();
+        times.advance(100_000);
+        times.restore(3, 107_000);
         assert_eq!(times.over(0..4), vec![0, 1, 2]);
-        times.advance(11_501);
+        times.advance(115_001);
         assert_eq!(times.over([3].into_iter()), vec![3]);
+    }
+
+    /// Times of a longer time to live are further ahead.
+    #[test]
+    fn a_shorter_time_to_live_forgets_nothing_too_early() {
+        let mut times = times();
+        times.advance(100_000);
+        times.restore(0, 190_000);
+        times.restore(1, 101_000);
+        assert_eq!(times.over(0..2), Vec::<usize>::new());
+        assert!(times.write(0), "its rows have another time");
     }
 }

@@ -16,11 +16,13 @@ impl Rank {
         let new = ids.iter().zip(hashes).filter(|(id, _)| **id >= known).map(|(_, hash)| *hash).collect();
         let Some(tables) = disk.look_up(new)? else { return Ok(false) };
         for rows in tables {
-            let (rows, copies) = self.rows_of(&rows)?;
-            for (row, copies) in rows.into_iter().zip(copies.values()) {
+            let (keys, copies) = self.rows_of(&rows)?;
+            let groups: Vec<usize> = keys.iter().map(|(group, _)| *group as usize).collect();
+            let living = self.times.as_ref().map(|times| times.are_living(&groups, &rows)).transpose()?;
+            for (row, (key, copies)) in keys.into_iter().zip(copies.values()).enumerate() {
                 // Another key with the same hash may be in memory, where it is later.
-                if row.0 as usize >= known {
-                    self.set(row, |_| *copies);
+                if key.0 as usize >= known && living.as_ref().is_none_or(|living| living.value(row)) {
+                    self.set(key, |_| *copies);
                 }
             }
         }

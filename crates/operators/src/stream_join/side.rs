@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anabranch_dataflow::StreamSideSpec;
+use anabranch_dataflow::{JobOptions, StreamSideSpec};
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Int64Type};
@@ -93,7 +93,13 @@ pub(super) struct Side {
 
 impl Side {
     /// `gives_pairs`: its rows appear in pairs. Otherwise it is only asked for matches.
-    pub(super) fn new(spec: &StreamSideSpec, keys: usize, role: Role, gives_pairs: bool) -> Result<Side> {
+    pub(super) fn new(
+        spec: &StreamSideSpec,
+        keys: usize,
+        role: Role,
+        gives_pairs: bool,
+        options: &JobOptions,
+    ) -> Result<Side> {
         let types: Vec<DataType> = spec.schema.fields().iter().map(|field| field.data_type().clone()).collect();
         // Equal rows are likely where only keys are kept, or what a condition reads: they are one, with a weight.
         let is_numbered = gives_pairs && types.len() > keys && !role.counts() && !spec.updating;
@@ -108,7 +114,7 @@ impl Side {
             heads: Vec::new(),
             live: 0,
             expiry: spec.expiry.map(Expiry::new),
-            times: spec.time_to_live_ms.map(TimeToLive::new),
+            times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
             orphans: BTreeSet::new(),
             changes: Changes::default(),
             hashes: Vec::new(),
@@ -195,6 +201,7 @@ impl Side {
         for row in times.over((0..self.weights.len()).filter(|row| self.weights[*row] != 0)) {
             self.matches.get_mut(row).into_iter().for_each(|matches| *matches = 0);
             self.set_weight(row, 0);
+            self.changes.add(row);
         }
     }
 

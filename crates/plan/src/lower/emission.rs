@@ -27,7 +27,9 @@ impl Lowering<'_> {
         }
         let columns = aggregate.group_expr.iter().filter_map(|key| stream.plain_column(key, below));
         let columns: Vec<WindowColumn> = columns.filter_map(|column| stream.columns[column].window).collect();
-        let Some(windowed) = stream.window.as_ref().filter(|windowed| !windowed.settled && !columns.is_empty()) else {
+        let Some(windowed) =
+            stream.window.as_ref().filter(|windowed| (!windowed.settled || windowed.assigned) && !columns.is_empty())
+        else {
             return Ok(None);
         };
         match windowed.window {

@@ -56,7 +56,7 @@ impl Lowering<'_> {
             aggregates: grouping.aggregates.clone(),
             weight: stream.weight,
             input_schema: stream.physical_schema(),
-            time_to_live_ms: self.time_to_live_of(aggregate.input.schema()).filter(|_| emission.is_none()),
+            time_to_live_ms: self.time_to_live_of(&aggregate.input).filter(|_| emission.is_none()),
             emission,
             mini_batch_rows: self.table.mini_batch_rows,
         };

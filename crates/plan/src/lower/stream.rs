@@ -344,7 +344,8 @@ impl Stream {
         physical.extend(WINDOW_COLUMNS.map(|name| Field::new(name, time_type.clone(), false)));
         self.physical = physical;
         let window_time = Expr::Column(keep.len() + WindowColumn::Time as usize);
-        self.window = Some(Windowed::settled(windowed.window, window_time, time_type));
+        let settled = Windowed::settled(windowed.window, window_time, time_type);
+        self.window = Some(Windowed { assigned: true, ..settled });
         Ok(())
     }
 

@@ -101,9 +101,8 @@ impl Lowering<'_> {
         };
         let keys: Vec<(&Logical, &Logical)> = left_keys.into_iter().zip(right_keys).collect();
         let mut times = bound(&mut spec, join, &keys, [(&left_side, &indexes[0]), (&right_side, &indexes[1])]);
-        if spec.left.expiry.is_none() && spec.right.expiry.is_none() {
-            spec.left.time_to_live_ms = self.time_to_live_of(left.schema());
-            spec.right.time_to_live_ms = self.time_to_live_of(right.schema());
+        for (side, plan) in [(&mut spec.left, left), (&mut spec.right, right)] {
+            side.time_to_live_ms = self.time_to_live_of(plan).filter(|_| side.expiry.is_none());
         }
         let marks = join.schema.fields().iter().map(|field| field.metadata().contains_key(EVENT_TIME));
         let marked: Vec<bool> = marks.collect();

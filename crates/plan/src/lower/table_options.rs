@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anabranch_model::Result;
-use datafusion_common::DFSchema;
+use datafusion_expr::LogicalPlan;
 
 use super::Lowering;
 use crate::hints::TimesToLive;
-use crate::settings::{RuntimeMode, Settings};
+use crate::settings::{RuntimeMode, Settings, TableSettings};
 
 /// What the options say, in the units of the plan.
 #[derive(Clone, Copy)]
@@ -29,8 +29,8 @@ pub(super) struct TableOptions<'a> {
 impl<'a> TableOptions<'a> {
     /// # Errors
     /// An option that another one needs is missing.
-    pub(super) fn of(settings: &Settings, hints: &'a TimesToLive) -> Result<TableOptions<'a>> {
-        let (table, mode) = (&settings.table, settings.runtime_mode);
+    pub(super) fn of(table: &TableSettings, settings: &Settings, hints: &'a TimesToLive) -> Result<TableOptions<'a>> {
+        let mode = settings.runtime_mode;
         let ms_of = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let ms = |time: Duration| ms_of(time).max(1);
         Ok(TableOptions {
@@ -38,7 +38,7 @@ impl<'a> TableOptions<'a> {
             drop_nulls: table.drop_nulls,
             mini_batch_rows: table.mini_batch(settings.job.epoch_interval)?,
             idle_timeout_ms: table.idle_timeout.map(|time| ms(time).unsigned_abs()),
-            emission: (table.early || !table.lateness.is_zero()).then(|| (table.early, ms_of(table.lateness))),
+            emission: table.emits()?.then(|| (table.early, ms_of(table.lateness))),
             // Results that are emitted once need all rows until the end.
             time_to_live_ms: table.time_to_live.filter(|_| mode != RuntimeMode::Batch).map(ms),
         })
@@ -46,14 +46,24 @@ impl<'a> TableOptions<'a> {
 }
 
 impl Lowering<'_> {
-    /// For how many milliseconds state of rows with these columns is kept: as a hint says of the one table that they are from, or the
-    /// option.
-    pub(super) fn time_to_live_of(&self, rows: &DFSchema) -> Option<i64> {
-        let mut names = rows.iter().map(|(table, _)| table.map(|table| table.table().to_lowercase()));
-        let first = names.next().flatten().filter(|first| names.all(|name| name.as_ref() == Some(first)));
-        match first.and_then(|name| self.table.hints.get(&name)) {
+    /// For how many milliseconds state of the rows of a plan is kept: as a hint says of the one table that they are from, or the option.
+    pub(super) fn time_to_live_of(&self, rows: &LogicalPlan) -> Option<i64> {
+        match name_of(rows).and_then(|name| self.table.hints.get(&name)) {
             Some(hint) => hint.filter(|_| self.mode != RuntimeMode::Batch),
             None => self.table.time_to_live_ms,
         }
+    }
+}
+
+/// The name or alias of the one table whose rows a plan gives.
+fn name_of(plan: &LogicalPlan) -> Option<String> {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => Some(alias.alias.table().to_lowercase()),
+        LogicalPlan::TableScan(scan) => Some(scan.table_name.table().to_lowercase()),
+        LogicalPlan::Aggregate(_) => None,
+        other => match other.inputs().as_slice() {
+            [input] => name_of(input),
+            _ => None,
+        },
     }
 }

@@ -26,12 +26,14 @@ pub(super) struct Windowed {
     pub(super) earlier_ms: i64,
     /// Whether the window columns have values: the rows are already results of a window.
     pub(super) settled: bool,
+    /// The rows are not results: each has the columns of its window.
+    pub(super) assigned: bool,
 }
 
 impl Windowed {
     /// Rows that are assigned to windows when needed.
     pub(super) fn lazily(window: Window, time: Expr, time_type: DataType, partition: Vec<NamedExpr>) -> Self {
-        Windowed { window, time, time_type, partition, earlier_ms: 0, settled: false }
+        Windowed { window, time, time_type, partition, earlier_ms: 0, settled: false, assigned: false }
     }
 
     /// Rows that contain their window's columns. `window_time`, in steps of the slide, distinguishes the windows.
@@ -44,7 +46,15 @@ impl Windowed {
             Window::Session { .. } => (Window::Tumble { size_ms: 1, offset_ms: 0 }, 0),
             other => (other, 0),
         };
-        Windowed { window, time: window_time, time_type, partition: Vec::new(), earlier_ms, settled: true }
+        Windowed {
+            window,
+            time: window_time,
+            time_type,
+            partition: Vec::new(),
+            earlier_ms,
+            settled: true,
+            assigned: false,
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct TableSettings {
     /// `table.exec.emit.early-fire.enabled`: whether results of windows are emitted as they change, before the windows end.
     pub(crate) early: bool,
     /// `table.exec.emit.early-fire.delay`, `table.exec.emit.late-fire.delay`: changes come at once, and so not later than that.
-    delays: [Duration; 2],
+    delays: [Option<Duration>; 2],
     /// `table.exec.emit.late-fire.enabled`: has no meaning of its own.
     late: bool,
     /// `table.exec.mini-batch.enabled`: whether aggregates gather rows until the end of an epoch.
@@ -57,9 +57,9 @@ impl TableSettings {
             "table.exec.source.idle-timeout" => self.idle_timeout = some(parse_duration(value)?),
             "table.exec.emit.allow-lateness" => self.lateness = parse_duration(value)?,
             "table.exec.emit.early-fire.enabled" => self.early = parse_switch(value)?,
-            "table.exec.emit.early-fire.delay" => self.delays[0] = parse_duration(value)?,
+            "table.exec.emit.early-fire.delay" => self.delays[0] = Some(parse_duration(value)?),
             "table.exec.emit.late-fire.enabled" => self.late = parse_switch(value)?,
-            "table.exec.emit.late-fire.delay" => self.delays[1] = parse_duration(value)?,
+            "table.exec.emit.late-fire.delay" => self.delays[1] = Some(parse_duration(value)?),
             "table.exec.mini-batch.enabled" => self.gathers = parse_switch(value)?,
             "table.exec.mini-batch.allow-latency" => self.latency = parse_duration(value)?,
             "table.exec.mini-batch.size" => self.rows = parse_rows(value)?,
@@ -76,14 +76,32 @@ impl TableSettings {
             ms(self.idle_timeout),
             ms(Some(self.lateness)),
             self.early.to_string(),
-            ms(Some(self.delays[0])),
+            ms(self.delays[0]),
             self.late.to_string(),
-            ms(Some(self.delays[1])),
+            ms(self.delays[1]),
             self.gathers.to_string(),
             ms(Some(self.latency)),
             self.rows.map_or_else(|| "-1".into(), |rows| rows.to_string()),
             "UTC".into(),
         ]
+    }
+
+    /// Whether windows emit results early, or change them for late rows.
+    ///
+    /// # Errors
+    /// An option needs another one, as in Flink.
+    pub(crate) fn emits(&self) -> Result<bool> {
+        let missing = |name: &str, other: &str, example: &str| {
+            Error::user(format!("'table.exec.emit.{name}' needs 'table.exec.emit.{other}'"))
+                .remedy(format!("SET 'table.exec.emit.{other}' = '{example}'"))
+        };
+        if self.late && self.lateness.is_zero() {
+            return Err(missing("late-fire.enabled", "allow-lateness", "1 h"));
+        }
+        if self.early && self.delays[0].is_none() {
+            return Err(missing("early-fire.enabled", "early-fire.delay", "1 s"));
+        }
+        Ok(self.early || !self.lateness.is_zero())
     }
 
     /// How many rows an aggregate gathers until the end of an epoch. `None`: it takes each batch as it comes.

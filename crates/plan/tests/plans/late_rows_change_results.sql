@@ -12,3 +12,7 @@ CREATE TABLE views (page STRING, minute TIMESTAMP(3), views BIGINT, users BIGINT
 
 INSERT INTO views SELECT page, window_start, COUNT(*), COUNT(DISTINCT user_id)
 FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY page, window_start, window_end;
+
+-- A condition on the window's columns comes before the aggregation.
+INSERT INTO views SELECT page, window_start, COUNT(*), COUNT(*)
+FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) WHERE window_start > TIMESTAMP '2026-01-01 00:00:00' GROUP BY page, window_start, window_end;

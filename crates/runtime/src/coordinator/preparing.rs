@@ -205,6 +205,7 @@ impl Shell {
         let Some(present) = self.reconfiguring.take_preparing() else { return };
         self.shared.life.changes(None);
         self.worker.give_up_preparing();
+        self.remotes.iter_mut().for_each(|remotes| remotes.give_up_ahead());
         if let (Some(remotes), Step::Preparing(preparing)) = (&self.remotes, &present.step) {
             preparing.told.iter().for_each(|process| remotes.tell(*process, ToWorker::GiveUp));
         }

@@ -49,7 +49,7 @@ impl Expected {
 /// Returns how many groups were forgotten.
 fn run(seed: u64, weighted: bool, disk_bytes: Option<usize>) -> usize {
     let mut numbers = Numbers(Rng::new(seed));
-    let (mut wall_ms, mut times) = (10_000, TimeToLive::new(TTL_MS));
+    let (mut wall_ms, mut times) = (10_000, TimeToLive::new(TTL_MS, &options(None)));
     times.advance(wall_ms);
     let (mut now, mut integral) = (operator(weighted, disk_bytes, wall_ms), Integral::default());
     let (mut expected, mut files) = (Expected::default(), Files::default());
@@ -69,7 +69,7 @@ fn run(seed: u64, weighted: bool, disk_bytes: Option<usize>) -> usize {
                 expected.forget(&times);
             }
             2 | 3 => {
-                wall_ms += numbers.below(300) as i64;
+                wall_ms += numbers.below(900) as i64;
                 now.processing_time(wall_ms).expect("a time");
                 if times.advance(wall_ms) {
                     expected.forget(&times);
@@ -144,7 +144,7 @@ fn a_time_to_live_may_come_and_go() {
     let mut files = Files::default();
     files.take(&mut now, false);
     assert_eq!(now.groups.live, 1);
-    now.processing_time(12_000).expect("a time");
+    now.processing_time(15_000).expect("a time");
     assert_eq!(now.groups.live, 0);
     let mut now = super::operator(true, None);
     files.restore(&mut now, false, &mut |_| 0);

@@ -64,7 +64,7 @@ fn run(seed: u64, disk_bytes: Option<usize>) -> usize {
         updating: below(2) == 0,
         numbered: below(2) == 0,
     };
-    let (mut wall_ms, mut times) = (10_000, TimeToLive::new(TTL_MS));
+    let (mut wall_ms, mut times) = (10_000, TimeToLive::new(TTL_MS, &options(None)));
     times.advance(wall_ms);
     let (mut now, mut integral) = (operator(way, disk_bytes, wall_ms), BTreeMap::new());
     let (mut expected, mut files) = (Expected::default(), Files::default());
@@ -83,7 +83,7 @@ fn run(seed: u64, disk_bytes: Option<usize>) -> usize {
                 expected.forget(way, &times);
             }
             2 | 3 => {
-                wall_ms += below(300) as i64;
+                wall_ms += below(900) as i64;
                 now.processing_time(wall_ms).expect("a time");
                 if times.advance(wall_ms) {
                     expected.forget(way, &times);

@@ -50,7 +50,7 @@ fn run(seed: u64, disk_bytes: Option<usize>) -> usize {
     let mut below = |end: usize| rng.below(end as u64) as usize;
     let updating = [below(2) == 0, below(2) == 0];
     let way = Way { kind: StreamJoinKind::Inner, filter: below(2) == 0, nulls_equal: below(4) == 0, updating };
-    let (mut wall_ms, mut times) = (10_000, TTL_MS.map(TimeToLive::new));
+    let (mut wall_ms, mut times) = (10_000, TTL_MS.map(|ms| TimeToLive::new(ms, &options(None))));
     times.iter_mut().for_each(|times| _ = times.advance(wall_ms));
     let mut now = operator(way, disk_bytes, wall_ms);
     let (mut integral, mut expected) = (BTreeMap::new(), BTreeMap::<String, i64>::new());
@@ -70,7 +70,7 @@ fn run(seed: u64, disk_bytes: Option<usize>) -> usize {
                 forgotten += forget(&mut kept, &times);
             }
             2 | 3 => {
-                wall_ms += below(300) as i64;
+                wall_ms += below(900) as i64;
                 now.processing_time(wall_ms).expect("a time");
                 // Both sides are looked through when it is time for one of them.
                 if times.iter_mut().fold(false, |is_time, times| times.advance(wall_ms) | is_time) {
@@ -127,7 +127,7 @@ fn a_forgotten_row_that_is_taken_back_takes_its_pairs_back() {
     add(&mut integral, &mut join, false, batch(&[(right, 1)], true));
     let pair = integral.clone();
     assert_eq!(pair, results(way, &[left], &[right]));
-    join.processing_time(11_200).expect("a time");
+    join.processing_time(13_000).expect("a time");
     assert_eq!((join.left.live, join.right.live), (0, 1));
     add(&mut integral, &mut join, true, batch(&[(left, -1)], true));
     assert_eq!(integral, BTreeMap::new());
