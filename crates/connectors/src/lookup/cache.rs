@@ -1,6 +1,6 @@
 //! Answers that are kept: the rows of each key, of which those that were used longest ago leave first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::{LookupJoinSpec, PartialCache};
@@ -100,12 +100,7 @@ impl Cache {
     /// Keeps the answer for keys.
     pub(super) fn put(&mut self, keys: &RecordBatch, rows: &RecordBatch, now: Nanos) -> Result<()> {
         let asked = self.key_bytes(keys.columns())?;
-        let own: Vec<ArrayRef> = self
-            .key_columns
-            .iter()
-            .zip(keys.schema().fields())
-            .map(|(column, field)| Ok(cast(rows.column(*column), field.data_type())?))
-            .collect::<Result<_>>()?;
+        let own = own_keys(rows, keys, &self.key_columns)?;
         let mut by_key: BTreeMap<Arc<[u8]>, Vec<usize>> = BTreeMap::new();
         for (row, key) in self.key_bytes(&own)?.into_iter().enumerate() {
             by_key.entry(key).or_default().push(row);
@@ -199,6 +194,25 @@ pub(super) fn different(keys: &RecordBatch) -> Result<RecordBatch> {
     let mut rows: Vec<u32> = known.into_values().collect();
     rows.sort_unstable();
     taken(keys, &UInt32Array::from(rows))
+}
+
+/// The keys that rows have themselves, of the types of the keys that are asked for.
+fn own_keys(rows: &RecordBatch, keys: &RecordBatch, key_columns: &[usize]) -> Result<Vec<ArrayRef>> {
+    let schema: &Schema = keys.schema_ref();
+    let columns = key_columns.iter().zip(schema.fields());
+    columns.map(|(column, field)| Ok(cast(rows.column(*column), field.data_type())?)).collect()
+}
+
+/// The rows of an answer that have one of these keys. There may be others, which somebody else has asked for by the same call.
+pub(super) fn only(rows: &RecordBatch, keys: &RecordBatch, key_columns: &[usize]) -> Result<RecordBatch> {
+    let schema: &Schema = keys.schema_ref();
+    let fields = schema.fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
+    let converter = RowConverter::new(fields)?;
+    let asked = converter.convert_columns(keys.columns())?;
+    let asked: BTreeSet<_> = asked.iter().collect();
+    let own = converter.convert_columns(&own_keys(rows, keys, key_columns)?)?;
+    let kept = own.iter().enumerate().filter(|(_, key)| asked.contains(key)).map(|(row, _)| row as u32);
+    taken(rows, &UInt32Array::from_iter_values(kept))
 }
 
 #[cfg(test)]
@@ -329,5 +343,18 @@ mod tests {
     fn keys_that_several_batches_ask_for_are_asked_once() {
         let asked = different(&keys(&[3, 1, 3, 2, 1])).expect("keys");
         assert_eq!(asked.column(0).as_primitive::<Int64Type>().values().to_vec(), [3, 1, 2]);
+    }
+
+    #[test]
+    fn of_an_answer_for_several_each_gets_the_rows_of_its_own_keys() {
+        let cache = cache(UNBOUNDED);
+        let answer = rows(&cache, &[(1, "a"), (2, "b"), (3, "c"), (2, "d")]);
+        let names = |of: &[i64]| -> Vec<String> {
+            let own = only(&answer, &keys(of), &[0]).expect("rows");
+            own.column(1).as_string_view().iter().flatten().map(str::to_owned).collect()
+        };
+        assert_eq!(names(&[2, 4]), texts(&["b", "d"]));
+        assert_eq!(names(&[1, 3]), texts(&["a", "c"]));
+        assert_eq!(names(&[5]), texts(&[]));
     }
 }

@@ -12,7 +12,7 @@ use anabranch_operators::{Answer, LookupContext};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 
-use super::cache::{Cache, different};
+use super::cache::{Cache, different, only};
 use super::{Caller, Calling, Failed, LOOK, Outage, lock};
 
 /// Pause before the first repetition; before the second it is twice as long, and so on.
@@ -35,6 +35,8 @@ struct Shared {
     changed: Condvar,
     table: String,
     max_retries: u32,
+    /// The columns of the table's rows that are the keys.
+    key_columns: Vec<usize>,
     calling: Calling,
     cache: Option<Arc<Mutex<Cache>>>,
     context: LookupContext,
@@ -60,6 +62,7 @@ impl Calls {
             changed: Condvar::new(),
             table: spec.table.table.clone(),
             max_retries: spec.max_retries,
+            key_columns: spec.keys.iter().map(|key| key.column).collect(),
             calling,
             cache,
             context,
@@ -98,7 +101,7 @@ impl Asked<'_> {
     fn answer(mut self, shared: &Shared, rows: Result<RecordBatch>) {
         let mut asks = std::mem::take(&mut self.asks).into_iter();
         match rows.map(Arc::new) {
-            Ok(rows) => asks.for_each(|ask| ask.answer.give(with_found(&rows, ask.found))),
+            Ok(rows) => asks.for_each(|ask| ask.answer.give(shared.own_rows(&rows, &ask))),
             Err(error) => {
                 let error = error.at(format!("table {}", shared.table));
                 let text = error.to_string();
@@ -110,14 +113,6 @@ impl Asked<'_> {
             }
         }
         (self.wake)();
-    }
-}
-
-/// The rows of an answer, and those that a cache has had.
-fn with_found(rows: &Arc<RecordBatch>, found: Option<RecordBatch>) -> Result<Arc<RecordBatch>> {
-    match found.filter(|found| found.num_rows() > 0) {
-        Some(found) => Ok(Arc::new(concat_batches(&rows.schema(), [rows.as_ref(), &found])?)),
-        None => Ok(Arc::clone(rows)),
     }
 }
 
@@ -167,6 +162,21 @@ impl Shared {
         }
     }
 
+    /// The rows of an answer for an ask, and those that a cache has had.
+    fn own_rows(&self, rows: &Arc<RecordBatch>, ask: &Ask) -> Result<Arc<RecordBatch>> {
+        match ask.found.as_ref().filter(|found| found.num_rows() > 0) {
+            // The call may have been for others too, which have asked for keys that this one has found.
+            Some(found) => Ok(Arc::new(self.joined(rows, &ask.keys, found)?)),
+            None => Ok(Arc::clone(rows)),
+        }
+    }
+
+    /// The rows of an answer that have these keys, and those of other keys.
+    fn joined(&self, rows: &RecordBatch, keys: &RecordBatch, found: &RecordBatch) -> Result<RecordBatch> {
+        let own = only(rows, keys, &self.key_columns)?;
+        Ok(concat_batches(&rows.schema(), [&own, found])?)
+    }
+
     /// The rows for what is asked, which the cache keeps.
     fn answered(
         &self,
@@ -186,7 +196,7 @@ impl Shared {
         let Some(keys) = known.missing else { return Ok(known.rows) };
         let rows = self.rows(&keys, caller, outage)?;
         lock(cache).put(&keys, &rows, self.context.task.clock.now())?;
-        Ok(concat_batches(&rows.schema(), [&rows, &known.rows])?)
+        self.joined(&rows, &keys, &known.rows)
     }
 
     /// Calls until there is an answer, or it has failed too often.
