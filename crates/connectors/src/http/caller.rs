@@ -1,5 +1,6 @@
 //! Makes the requests of one thread.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use futures::stream::{StreamExt, TryStreamExt};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
-use reqwest::{Client, RequestBuilder, StatusCode};
+use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use tokio::runtime::{Builder, Runtime};
 
 use super::elements::elements;
@@ -77,27 +78,39 @@ impl HttpCaller {
         })
     }
 
-    /// One request for each key.
-    fn each(&mut self, keys: &RecordBatch) -> Result<RecordBatch, Failed> {
+    /// The different URLs for keys, each with the row of the first key that asks for it.
+    fn urls(&self, keys: &RecordBatch) -> Result<Vec<(usize, Url)>> {
         let texts = keys.columns().iter().map(|of| Ok(cast(of, &DataType::Utf8)?)).collect::<Result<Vec<_>>>()?;
         let texts: Vec<&StringArray> = texts.iter().map(|of| of.as_string::<i32>()).collect();
         let schema = keys.schema();
-        let mut requests = Vec::with_capacity(keys.num_rows());
+        let mut known = BTreeSet::new();
+        let mut urls = Vec::with_capacity(keys.num_rows());
         for row in 0..keys.num_rows() {
             let value = |name: &str| {
                 let column = schema.fields().iter().position(|field| field.name() == name)?;
                 texts.get(column).map(|texts| texts.value(row))
             };
-            let url = self.table.url.filled(value).ok_or_else(|| Error::internal("a key that makes no URL"))?;
-            requests.push(self.client.get(url));
+            // Keys may differ only in columns that are not in the URL.
+            let values: Vec<Option<&str>> = self.table.url.columns().map(value).collect();
+            if known.insert(values) {
+                let url = self.table.url.filled(value).ok_or_else(|| Error::internal("a key that makes no URL"))?;
+                urls.push((row, url));
+            }
         }
+        Ok(urls)
+    }
+
+    /// One request for each URL.
+    fn each(&mut self, keys: &RecordBatch) -> Result<RecordBatch, Failed> {
+        let (rows, urls): (Vec<usize>, Vec<Url>) = self.urls(keys)?.into_iter().unzip();
+        let requests: Vec<RequestBuilder> = urls.into_iter().map(|url| self.client.get(url)).collect();
         self.requests = requests.len() as u64;
         let answers = self.wait(async {
             let sent = requests.into_iter().map(|request| answer(request, true));
             futures::stream::iter(sent).buffered(self.concurrency).try_collect::<Vec<_>>().await
         })?;
         let mut batches = Vec::new();
-        for (row, body) in answers.iter().enumerate() {
+        for (row, body) in rows.into_iter().zip(&answers) {
             let found = self.decode(body)?;
             if found.num_rows() > 0 {
                 batches.push(self.with_key(&found, &keys.slice(row, 1))?);
