@@ -92,7 +92,8 @@ impl HttpCaller {
             };
             // Keys may differ only in columns that are not in the URL.
             let values: Vec<Option<&str>> = self.table.url.columns().map(value).collect();
-            if known.insert(values) {
+            // A key that makes no name in the path finds nothing.
+            if known.insert(values) && self.table.url.is_named(value) {
                 let url = self.table.url.filled(value).ok_or_else(|| Error::internal("a key that makes no URL"))?;
                 urls.push((row, url));
             }

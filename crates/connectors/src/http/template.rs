@@ -67,17 +67,49 @@ impl Template {
         }
         Url::parse(&text).ok()
     }
+
+    /// Whether each segment of the path with a value in it is a name. One that is empty or a dot or two leads to another resource.
+    pub(super) fn is_named<'v>(&self, value: impl Fn(&str) -> Option<&'v str>) -> bool {
+        let (mut segment, mut has_value) = (String::new(), false);
+        for piece in &self.pieces {
+            match piece {
+                Piece::Column(name) => {
+                    escape(value(name).unwrap_or_default(), &mut segment);
+                    has_value = true;
+                }
+                Piece::Text(text) => {
+                    let path_ends = text.find(['?', '#']);
+                    let path = &text[..path_ends.unwrap_or(text.len())];
+                    for (place, part) in path.split(['/', '\\']).enumerate() {
+                        if place > 0 {
+                            if has_value && is_dots(&segment) {
+                                return false;
+                            }
+                            (segment, has_value) = (String::new(), false);
+                        }
+                        segment.push_str(part);
+                    }
+                    if path_ends.is_some() {
+                        break;
+                    }
+                }
+            }
+        }
+        !(has_value && is_dots(&segment))
+    }
+}
+
+/// Whether a path drops this segment, or it is empty.
+fn is_dots(segment: &str) -> bool {
+    matches!(segment.replace("%2E", ".").replace("%2e", ".").as_str(), "" | "." | "..")
 }
 
 /// Writes a value so that it is one value in a path and in a query, whatever it contains.
 fn escape(value: &str, out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    // A path drops a segment that is a dot or two.
-    let is_dots = matches!(value, "." | "..");
     for byte in value.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => out.push(char::from(byte)),
-            b'.' if !is_dots => out.push('.'),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
             _ => {
                 out.push('%');
                 out.extend([byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)])));
@@ -115,6 +147,22 @@ mod tests {
         assert_eq!(url.as_str(), "https://h:8443/users/a%2F..%2Fb%3Fc%23%25/of?region=%C3%BC%20%26%3D1&secret=x");
         assert_eq!(template.to_string(), "https://h:8443/users/{id}/of", "without the query");
         assert!(template.filled(|_| None).is_none());
+    }
+
+    #[test]
+    fn a_value_that_leads_to_another_resource_is_no_name() {
+        let is_named = |url: &str, value: &str| Template::parse(url).expect("a url").is_named(|_| Some(value));
+        for url in ["http://h/users/{id}", "http://h/users/{id}/of", "http://h/users/{id}?x=1"] {
+            for value in ["", ".", ".."] {
+                assert!(!is_named(url, value), "{url}: '{value}'");
+            }
+            for value in ["...", "a", ".a", "%2E", "/"] {
+                assert!(is_named(url, value), "{url}: '{value}'");
+            }
+        }
+        assert!(!is_named("http://h/users/%2e{id}/of", "."));
+        assert!(is_named("http://h/users/a{id}", ""));
+        assert!(is_named("http://h/users/?id={id}&x={id}", ""), "in the query");
     }
 
     #[test]
