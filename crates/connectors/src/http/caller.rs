@@ -13,6 +13,7 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use futures::stream::{StreamExt, TryStreamExt};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use tokio::runtime::{Builder, Runtime};
 
@@ -62,7 +63,8 @@ impl HttpCaller {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::internal(format!("no runtime for requests: {error}")))?;
         let client = Client::builder().default_headers(table.headers.clone()).timeout(table.timeout);
-        let client = client.connect_timeout(table.timeout).build();
+        // A redirection could lead the headers, which may hold secrets, to another host.
+        let client = client.connect_timeout(table.timeout).redirect(Policy::none()).build();
         let client = client.map_err(|error| Error::outside(format!("no client for requests: {error}")))?;
         Ok(HttpCaller {
             concurrency: table.concurrency.div_ceil(threads),
@@ -195,6 +197,11 @@ async fn answer(request: RequestBuilder, may_be_missing: bool) -> Result<Vec<u8>
     let status = response.status();
     if status == StatusCode::NOT_FOUND && may_be_missing || status == StatusCode::NO_CONTENT {
         return Ok(Vec::new());
+    }
+    if status.is_redirection() {
+        return Err(Error::user(format!("the service answers {status}, and redirections are not followed"))
+            .remedy("write the final address into 'url'")
+            .into());
     }
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| passing(&error))? {
