@@ -48,10 +48,14 @@ impl Lowering<'_> {
             };
         }
         let build = self.answers(right, &wanted[1]).map_err(here)?;
-        let probe = self.plan(left, &wanted[0])?;
+        let mut probe = self.plan(left, &wanted[0])?;
         if probe.weight.is_some() {
             return Err(here(updating_rows()));
         }
+        // Before the exchange: the join is the first operator of its stage.
+        probe.check_complete_sessions("a join")?;
+        let read: Vec<&Logical> = sides.keys.iter().map(|(key, _)| *key).chain(filter.as_ref()).collect();
+        probe.settle_window_for(&read, &indexes[0])?;
         let (tasks, tasks_max) = (probe.parallelism, probe.tasks_max);
         let mut probe = self.exchange(probe, ExchangeKind::Forward, tasks, format!("lookup {}", table.name));
         probe.tasks_max = tasks_max;
