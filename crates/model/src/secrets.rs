@@ -22,11 +22,11 @@ const SECRET_WORDS: [&str; 12] = [
 /// Shorter secrets are hidden only if they are alone in quotes: elsewhere they may be part of any word.
 const LONG_BYTES: usize = 4;
 
-/// Whether an option of this name holds a secret.
+/// Whether an option of this name holds a secret. Any header of a request may.
 #[must_use]
 pub fn is_secret(option: &str) -> bool {
     let option = option.to_ascii_lowercase();
-    SECRET_WORDS.iter().any(|word| option.contains(word))
+    option.starts_with("header.") || SECRET_WORDS.iter().any(|word| option.contains(word))
 }
 
 /// The secrets within a value that is none itself: `jdbc:db://user:SECRET@host`, `a=b&password=SECRET`. Rather too much than too little.
@@ -129,8 +129,7 @@ mod tests {
 
     #[test]
     fn secrets_are_known_by_the_names_of_their_options() {
-        for secret in ["properties.sasl.password", "properties.sasl.jaas.config", "s3.Secret-Access-Key", "ssl.key.pem"]
-        {
+        for secret in ["properties.sasl.password", "properties.sasl.jaas.config", "s3.Secret-Access-Key", "header.X"] {
             assert!(is_secret(secret), "{secret}");
         }
         for open in ["key.fields", "key.format", "properties.ssl.key.location", "properties.sasl.username", "topic"] {
