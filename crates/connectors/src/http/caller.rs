@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anabranch_dataflow::OnMalformed;
 use anabranch_model::{Error, Result};
@@ -25,6 +26,10 @@ use crate::lookup::{Caller, Failed, LOOK};
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// How often a request for one key is tried again within a call.
+const TRIES_AGAIN: u32 = 3;
+/// Pause before the first of these; before the second it is twice as long, and so on.
+const SOON: Duration = Duration::from_millis(200);
 /// Of an answer that is an error, for the message.
 const SHOWN_BYTES: usize = 200;
 
@@ -109,7 +114,7 @@ impl HttpCaller {
         let requests: Vec<RequestBuilder> = urls.into_iter().map(|url| self.client.get(url)).collect();
         self.requests = requests.len() as u64;
         let answers = self.wait(async {
-            let sent = requests.into_iter().map(|request| answer(request, true));
+            let sent = requests.into_iter().map(answer_for_one);
             futures::stream::iter(sent).buffered(self.concurrency).try_collect::<Vec<_>>().await
         })?;
         let mut batches = Vec::new();
@@ -188,6 +193,18 @@ impl HttpCaller {
             }
         })
     }
+}
+
+/// The answer for one key. What passes is tried again soon, so that the answers for other keys are not lost.
+async fn answer_for_one(request: RequestBuilder) -> Result<Vec<u8>, Failed> {
+    for tries in 1..=TRIES_AGAIN {
+        let Some(copy) = request.try_clone() else { break };
+        match answer(copy, true).await {
+            Err(Failed::Passing(_)) => tokio::time::sleep(SOON * tries).await,
+            outcome => return outcome,
+        }
+    }
+    answer(request, true).await
 }
 
 /// Sends a request, and receives its answer. One that is for one key may find nothing.
