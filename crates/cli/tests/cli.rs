@@ -182,19 +182,24 @@ fn explain_shows_stages_and_runs_nothing() {
 #[test]
 fn explain_warns_of_state_that_grows_with_every_row() {
     let bid = "(auction BIGINT, price BIGINT, `dateTime` TIMESTAMP(3), WATERMARK FOR `dateTime` AS `dateTime`) WITH ('connector' = 'nexmark', 'table' = 'bid')";
-    let query = |condition: &str| {
+    let query = |before: &str, condition: &str| {
         file(&format!(
-            "CREATE TABLE a {bid}; CREATE TABLE b {bid}; CREATE TABLE pairs (n BIGINT) WITH ('connector' = 'blackhole');
+            "{before}CREATE TABLE a {bid}; CREATE TABLE b {bid}; CREATE TABLE pairs (n BIGINT) WITH ('connector' = 'blackhole');
              INSERT INTO pairs SELECT a.price FROM a JOIN b ON a.auction = b.auction{condition};"
         ))
     };
     let bound = " AND a.`dateTime` BETWEEN b.`dateTime` - INTERVAL '1' HOUR AND b.`dateTime`";
-    for (condition, warns) in [("", true), (bound, false)] {
-        let file = query(condition);
+    let lives = "SET 'table.exec.state.ttl' = '1 d'; ";
+    for (before, condition, warns) in [("", "", true), ("", bound, false), (lives, "", false)] {
+        let file = query(before, condition);
         let output = anabranch(&["explain", file.path().to_str().expect("path")]).output().expect("runs");
         let plan = text(&output.stdout);
         let (_, state) = plan.split_once("\nstate\n").expect("state");
-        assert_eq!(state.contains("warning: grows with every row\n  help: bound how far"), warns, "{plan}");
+        assert_eq!(
+            state.contains("warning: grows with every row\n  help: SET 'table.exec.state.ttl', bound how far"),
+            warns,
+            "{plan}"
+        );
         assert_eq!(state.contains("; bounded"), !warns, "{plan}");
     }
 }

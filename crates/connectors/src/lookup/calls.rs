@@ -73,7 +73,8 @@ impl Calls {
         let mut queue = lock(&self.0.queue);
         queue.asks.push_back(ask);
         if queue.idle > 0 {
-            self.0.changed.notify_one();
+            // One of them may be waiting to try again.
+            self.0.changed.notify_all();
         } else if queue.threads < self.0.calling.threads {
             queue.threads += 1;
             let shared = Arc::clone(&self.0);
