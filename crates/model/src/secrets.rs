@@ -129,7 +129,13 @@ mod tests {
 
     #[test]
     fn secrets_are_known_by_the_names_of_their_options() {
-        for secret in ["properties.sasl.password", "properties.ssl.key.pem", "s3.Secret-Access-Key", "header.X"] {
+        for secret in [
+            "properties.sasl.password",
+            "properties.sasl.jaas.config",
+            "properties.ssl.key.pem",
+            "s3.Secret-Access-Key",
+            "header.X",
+        ] {
             assert!(is_secret(secret), "{secret}");
         }
         for open in ["key.fields", "key.format", "properties.ssl.key.location", "properties.sasl.username", "topic"] {
