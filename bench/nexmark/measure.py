@@ -99,7 +99,7 @@ def flink_classes(folder: Path) -> str:
     assert version is not None
     fetch = [
         str(ROOT / "tests/fetch-jars.sh"),
-        f"flink-nexmark-{version[1]}",
+        f"flink-nexmark-{version[1]}-files",
         str(HERE / "pom.xml"),
         f"flink-table-runtime-{version[1]}.jar",
     ]

@@ -15,7 +15,7 @@ use anabranch_operators::{Answer, Host, Lookup, LookupContext, TaskContext};
 use arrow::array::RecordBatch;
 
 use self::cache::Cache;
-use self::calls::{Ask, Calls};
+use self::calls::Calls;
 pub(crate) use self::whole::Whole;
 
 /// How often a thread that waits looks whether it is still needed.
@@ -84,16 +84,17 @@ impl Lookup for ByKey {
         use std::sync::atomic::Ordering::Relaxed;
         let counters = &self.context.counters;
         counters.keys.fetch_add(keys.num_rows() as u64, Relaxed);
-        let mut ask = Ask { keys: keys.clone(), found: None, answer: Arc::default() };
-        if let Some(cache) = &self.cache {
-            let known = lock(cache).get(keys, self.context.task.clock.now())?;
-            counters.hits.fetch_add(known.hits, Relaxed);
-            let Some(missing) = known.missing else { return Ok(Arc::new(Answer::of(Arc::new(known.rows)))) };
-            (ask.keys, ask.found) = (missing, Some(known.rows));
+        let Some(cache) = &self.cache else { return self.calls.ask(keys, None) };
+        let known = lock(cache).get(keys, self.context.task.clock.now())?;
+        counters.hits.fetch_add(known.hits, Relaxed);
+        match known.missing {
+            Some(missing) => self.calls.ask(&missing, Some(known.rows)),
+            None => Ok(Arc::new(Answer::of(Arc::new(known.rows)))),
         }
-        let answer = Arc::clone(&ask.answer);
-        self.calls.push(ask)?;
-        Ok(answer)
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.calls.waiting_bytes()
     }
 }
 

@@ -153,6 +153,10 @@ impl Operator for LookupJoin {
         !matches!(self.asked.front(), Some(Some(answer)) if !answer.is_there())
     }
 
+    fn answers_bytes(&self) -> usize {
+        self.lookup.as_ref().map_or(0, |lookup| lookup.waiting_bytes())
+    }
+
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
         let asked = self.asked.pop_front().ok_or_else(|| Error::internal("rows that nobody has asked for"))?;
         let rows = match asked {

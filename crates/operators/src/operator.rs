@@ -61,6 +61,11 @@ pub trait Operator: Any + Send {
         true
     }
 
+    /// Bytes of answers to what was asked that are there and wait for those before them.
+    fn answers_bytes(&self) -> usize {
+        0
+    }
+
     /// Event time has reached `watermark`. Implementations pass it on after the rows that it causes.
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         out.watermark(watermark);

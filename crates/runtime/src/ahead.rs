@@ -2,7 +2,7 @@
 //! Watermarks and markers wait behind the rows before them, so nothing overtakes anything, and a task that takes a snapshot has
 //! processed every row before it. Calls go on meanwhile, also beyond the end of an epoch.
 //!
-//! What waits is bounded. A task with a full queue reads no channel: back-pressure spreads to the source.
+//! What waits is bounded, with the answers that are there. A task with a full queue reads no channel: back-pressure spreads to the source.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use anabranch_model::batch_bytes;
 
 use crate::alignment::Event;
 
-/// Bytes of rows that wait at most, but for one batch.
+/// Bytes of rows and of answers that wait at most, but for one batch and the calls under way.
 const BYTES_MAX: usize = 4 << 20;
 /// Batches that wait at most: rows may come one by one.
 const EVENTS_MAX: usize = 4096;
@@ -47,9 +47,10 @@ impl Ahead {
         }
     }
 
-    /// Whether no more may arrive.
-    pub(crate) fn is_full(&self) -> bool {
-        self.bytes >= BYTES_MAX || self.waiting.len() >= EVENTS_MAX
+    /// Whether no more may arrive, while so many bytes of answers wait.
+    pub(crate) fn is_full(&self, answers: usize) -> bool {
+        let holds_rows = self.bytes > 0;
+        holds_rows && self.bytes + answers >= BYTES_MAX || self.waiting.len() >= EVENTS_MAX
     }
 }
 
@@ -85,7 +86,7 @@ mod tests {
         assert!(ahead.pop(|| false).is_none(), "the rows wait, and so does what follows them");
         assert!(matches!(ahead.pop(|| true), Some(Event::Batch(batch)) if batch.value.num_rows() == 1));
         assert!(matches!(ahead.pop(|| false), Some(Event::Watermark(_))));
-        assert!(ahead.pop(|| false).is_none() && !ahead.is_full());
+        assert!(ahead.pop(|| false).is_none() && !ahead.is_full(0));
         assert!(matches!(ahead.pop(|| true), Some(Event::Batch(batch)) if batch.value.num_rows() == 2));
         assert!(ahead.pop(|| true).is_none());
     }
@@ -94,9 +95,12 @@ mod tests {
     fn what_waits_is_bounded_in_bytes_and_in_number() {
         let mut ahead = Ahead::default();
         ahead.push(rows(BYTES_MAX as i64 / 8));
-        assert!(ahead.is_full());
-        assert!(ahead.pop(|| true).is_some() && !ahead.is_full(), "the bytes are free again");
+        assert!(ahead.is_full(0));
+        assert!(ahead.pop(|| true).is_some() && !ahead.is_full(0), "the bytes are free again");
+        ahead.push(rows(1));
+        assert!(ahead.is_full(BYTES_MAX) && !ahead.is_full(BYTES_MAX / 2), "answers that wait count too");
+        assert!(ahead.pop(|| true).is_some() && !ahead.is_full(BYTES_MAX), "what waits for nothing may always arrive");
         (0..EVENTS_MAX).for_each(|_| ahead.push(rows(1)));
-        assert!(ahead.is_full());
+        assert!(ahead.is_full(0));
     }
 }

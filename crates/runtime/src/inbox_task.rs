@@ -93,7 +93,7 @@ impl InboxTask {
             if ahead.is_ready(|| self.task.chain.is_answered()) {
                 return Ok(Input::Nothing);
             }
-            if ahead.is_full() {
+            if ahead.is_full(self.task.chain.answers_bytes()) {
                 return self.inbox.receive(&vec![true; blocked.len()], timeout, clock).try_into();
             }
         }

@@ -175,6 +175,31 @@ fn a_service_that_is_away_for_a_while_loses_no_row_and_one_that_stays_away_fails
 }
 
 #[test]
+fn a_connection_that_the_service_closes_meanwhile_is_no_failure() {
+    let service = Service::start(0);
+    service.state.closes_after_ms.store(10, SeqCst);
+    let join = "INSERT INTO named SELECT n.id, u.name FROM numbers AS n LEFT JOIN users FOR SYSTEM_TIME AS OF n.proctime AS u ON n.id = u.id;";
+    for path in ["/users", "/users/{id}"] {
+        let users = users(&service, path, ", 'lookup.max-retries' = '0'");
+        let (rows, calls) = start(&[&numbers(20, 20), &users, NAMED, join].concat()).ended();
+        check(&rows, &expected(20, |id| id), path);
+        assert_eq!((calls.failures, calls.calls >= 20), (0, true), "{path}");
+    }
+}
+
+#[test]
+fn a_request_has_no_more_keys_than_it_may_however_many_rows_come_at_once() {
+    let service = Service::start(1);
+    let join = "INSERT INTO named SELECT n.id, u.name FROM numbers AS n LEFT JOIN users FOR SYSTEM_TIME AS OF n.proctime AS u ON n.id = u.id;";
+    for cache in ["NONE", "PARTIAL', 'lookup.partial-cache.max-rows' = '1000"] {
+        let users = users(&service, "/users", &format!(", 'request.max-keys' = '70', 'lookup.cache' = '{cache}'"));
+        let (rows, _) = start(&[&numbers(20_000, 1_000_000), &users, NAMED, join].concat()).ended();
+        check(&rows, &expected(20_000, |id| id), cache);
+        assert_eq!(service.state.most_keys.load(SeqCst), 70, "{cache}");
+    }
+}
+
+#[test]
 fn a_job_stops_and_is_cancelled_while_its_service_does_not_answer() {
     let service = Service::start(600_000);
     let join = "INSERT INTO named SELECT n.id, u.name FROM numbers AS n JOIN users FOR SYSTEM_TIME AS OF n.proctime AS u ON n.id = u.id;";

@@ -15,7 +15,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use futures::stream::{StreamExt, TryStreamExt};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use reqwest::redirect::Policy;
-use reqwest::{Client, RequestBuilder, StatusCode, Url};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use tokio::runtime::{Builder, Runtime};
 
 use super::elements::elements;
@@ -30,6 +30,8 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 const TRIES_AGAIN: u32 = 3;
 /// Pause before the first of these; before the second it is twice as long, and so on.
 const SOON: Duration = Duration::from_millis(200);
+/// Connections without a request for so long are not used again: few services keep them for longer.
+const IDLE_MAX: Duration = Duration::from_secs(2);
 /// Of an answer that is an error, for the message.
 const SHOWN_BYTES: usize = 200;
 
@@ -69,7 +71,7 @@ impl HttpCaller {
         let runtime = runtime.map_err(|error| Error::internal(format!("no runtime for requests: {error}")))?;
         let client = Client::builder().default_headers(table.headers.clone()).timeout(table.timeout);
         // A redirection could lead the headers, which may hold secrets, to another host.
-        let client = client.connect_timeout(table.timeout).redirect(Policy::none()).build();
+        let client = client.connect_timeout(table.timeout).redirect(Policy::none()).pool_idle_timeout(IDLE_MAX).build();
         let client = client.map_err(|error| Error::outside(format!("no client for requests: {error}")))?;
         Ok(HttpCaller {
             concurrency: table.concurrency.div_ceil(threads),
@@ -210,7 +212,7 @@ async fn answer_for_one(request: RequestBuilder) -> Result<Vec<u8>, Failed> {
 /// Sends a request, and receives its answer. One that is for one key may find nothing.
 async fn answer(request: RequestBuilder, may_be_missing: bool) -> Result<Vec<u8>, Failed> {
     let request = request.header(ACCEPT, HeaderValue::from_static("application/json"));
-    let mut response = request.send().await.map_err(|error| passing(&error))?;
+    let mut response = sent(request).await.map_err(|error| passing(&error))?;
     let status = response.status();
     if status == StatusCode::NOT_FOUND && may_be_missing || status == StatusCode::NO_CONTENT {
         return Ok(Vec::new());
@@ -240,6 +242,17 @@ async fn answer(request: RequestBuilder, may_be_missing: bool) -> Result<Vec<u8>
         false => Err(Error::user(format!("the service refuses a request: {reason}"))
             .remedy("see 'url', 'token' and 'header.*' of the table")
             .into()),
+    }
+}
+
+/// Sends a request, on another connection if the service has closed the first one: that says nothing of the service.
+async fn sent(request: RequestBuilder) -> reqwest::Result<Response> {
+    let again = request.try_clone();
+    match (request.send().await, again) {
+        (Err(error), Some(again)) if error.is_request() && !error.is_timeout() && !error.is_connect() => {
+            again.send().await
+        }
+        (outcome, _) => outcome,
     }
 }
 

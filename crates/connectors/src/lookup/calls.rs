@@ -2,13 +2,14 @@
 //! and makes one call of it. So a slow service gets few large calls, and a fast one many small ones.
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch_dataflow::LookupJoinSpec;
-use anabranch_model::{Error, Result};
-use anabranch_operators::{Answer, LookupContext};
+use anabranch_model::{Error, Result, batch_bytes};
+use anabranch_operators::{Answer, LookupContext, Waiting};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 
@@ -19,12 +20,56 @@ use super::{Caller, Calling, Failed, LOOK, Outage, lock};
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Keys that a batch of rows asks for.
-pub(super) struct Ask {
-    pub(super) keys: RecordBatch,
-    /// Rows of other keys of the batch, which a cache has had.
-    pub(super) found: Option<RecordBatch>,
-    pub(super) answer: Arc<Answer>,
+/// Keys that a batch of rows asks for, or a part of them: no more than a call may have.
+struct Ask {
+    keys: RecordBatch,
+    to: Arc<Gathering>,
+}
+
+/// The answer for a batch of rows, until all of it is there.
+struct Gathering {
+    answer: Arc<Answer>,
+    parts: Mutex<Parts>,
+}
+
+struct Parts {
+    /// Asks that have no rows yet. None, if one of them has failed.
+    missing: usize,
+    /// Rows of keys that a cache has had, and those of other asks.
+    rows: Vec<RecordBatch>,
+}
+
+impl Gathering {
+    /// The rows for these keys, among others that were called for together with them.
+    fn give(&self, (keys, called): (&RecordBatch, usize), rows: &Arc<RecordBatch>, shared: &Shared) -> Result<()> {
+        let mut parts = lock(&self.parts);
+        match parts.missing {
+            0 => return Ok(()),
+            // Rows that several batches share are indexed once, and count once in all.
+            1 if parts.rows.is_empty() => {
+                let bytes = batch_bytes(rows) / called.max(1);
+                self.answer.give_counted(Arc::clone(rows), Waiting::new(&shared.waiting, bytes));
+            }
+            missing => {
+                parts.rows.push(only(rows, keys, &shared.key_columns)?);
+                if missing == 1 {
+                    let all = concat_batches(&rows.schema(), &parts.rows)?;
+                    let waiting = Waiting::new(&shared.waiting, batch_bytes(&all));
+                    self.answer.give_counted(Arc::new(all), waiting);
+                }
+            }
+        }
+        parts.missing -= 1;
+        Ok(())
+    }
+
+    fn fail(&self, error: Error) {
+        let mut parts = lock(&self.parts);
+        if parts.missing > 0 {
+            parts.missing = 0;
+            self.answer.give(Err(error));
+        }
+    }
 }
 
 /// The calls of a task.
@@ -40,6 +85,8 @@ struct Shared {
     calling: Calling,
     cache: Option<Arc<Mutex<Cache>>>,
     context: LookupContext,
+    /// Bytes of answers that wait to be taken.
+    waiting: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -66,16 +113,37 @@ impl Calls {
             calling,
             cache,
             context,
+            waiting: Arc::default(),
         }))
     }
 
-    pub(super) fn push(&self, ask: Ask) -> Result<()> {
+    /// Asks for the rows with these keys. The rows of other keys of the batch are known.
+    pub(super) fn ask(&self, keys: &RecordBatch, known: Option<RecordBatch>) -> Result<Arc<Answer>> {
+        let most = self.0.calling.keys_max.max(1);
+        let known = known.filter(|rows| rows.num_rows() > 0);
+        let parts = Parts { missing: keys.num_rows().div_ceil(most), rows: known.into_iter().collect() };
+        let answer = Arc::<Answer>::default();
+        let to = Arc::new(Gathering { answer: Arc::clone(&answer), parts: Mutex::new(parts) });
+        for first in (0..keys.num_rows()).step_by(most) {
+            let keys = keys.slice(first, most.min(keys.num_rows() - first));
+            self.push(Ask { keys, to: Arc::clone(&to) })?;
+        }
+        Ok(answer)
+    }
+
+    /// Bytes of answers that wait to be taken.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.0.waiting.load(Relaxed)
+    }
+
+    fn push(&self, ask: Ask) -> Result<()> {
         let mut queue = lock(&self.0.queue);
         queue.asks.push_back(ask);
         if queue.idle > 0 {
             // One of them may be waiting to try again.
             self.0.changed.notify_all();
-        } else if queue.threads < self.0.calling.threads {
+        }
+        if queue.asks.len() > queue.idle && queue.threads < self.0.calling.threads {
             queue.threads += 1;
             let shared = Arc::clone(&self.0);
             let thread = std::thread::Builder::new().name("lookup".into()).spawn(move || shared.run());
@@ -101,15 +169,20 @@ struct Asked<'a> {
 impl Asked<'_> {
     fn answer(mut self, shared: &Shared, rows: Result<RecordBatch>) {
         let mut asks = std::mem::take(&mut self.asks).into_iter();
+        let called = asks.len();
         match rows.map(Arc::new) {
-            Ok(rows) => asks.for_each(|ask| ask.answer.give(shared.own_rows(&rows, &ask))),
+            Ok(rows) => asks.for_each(|Ask { keys, to }| {
+                if let Err(error) = to.give((&keys, called), &rows, shared) {
+                    to.fail(error);
+                }
+            }),
             Err(error) => {
                 let error = error.at(format!("table {}", shared.table));
                 let text = error.to_string();
                 let first = asks.next();
-                asks.for_each(|ask| ask.answer.give(Err(Error::outside(text.clone()))));
+                asks.for_each(|ask| ask.to.fail(Error::outside(text.clone())));
                 if let Some(first) = first {
-                    first.answer.give(Err(error));
+                    first.to.fail(error);
                 }
             }
         }
@@ -121,7 +194,7 @@ impl Drop for Asked<'_> {
     fn drop(&mut self) {
         if !self.asks.is_empty() {
             let gone = || Error::internal("a thread that calls a table has failed");
-            self.asks.drain(..).for_each(|ask| ask.answer.give(Err(gone())));
+            self.asks.drain(..).for_each(|ask| ask.to.fail(gone()));
             (self.wake)();
         }
     }
@@ -160,15 +233,6 @@ impl Shared {
             queue.idle += 1;
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
             queue.idle -= 1;
-        }
-    }
-
-    /// The rows of an answer for an ask, and those that a cache has had.
-    fn own_rows(&self, rows: &Arc<RecordBatch>, ask: &Ask) -> Result<Arc<RecordBatch>> {
-        match ask.found.as_ref().filter(|found| found.num_rows() > 0) {
-            // The call may have been for others too, which have asked for keys that this one has found.
-            Some(found) => Ok(Arc::new(self.joined(rows, &ask.keys, found)?)),
-            None => Ok(Arc::clone(rows)),
         }
     }
 

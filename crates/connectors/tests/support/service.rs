@@ -24,6 +24,10 @@ pub(crate) struct State {
     pub(crate) fails: AtomicBool,
     pub(crate) requests: AtomicU64,
     pub(crate) keys: AtomicU64,
+    /// The most keys of a request.
+    pub(crate) most_keys: AtomicU64,
+    /// It closes connections without requests after this time; 0: never.
+    pub(crate) closes_after_ms: AtomicU64,
     /// Requests under way, and the most there were.
     now: AtomicU64,
     pub(crate) most: AtomicU64,
@@ -61,6 +65,8 @@ impl Service {
 fn serve(connection: &TcpStream, state: &State) {
     let mut reader = BufReader::new(connection.try_clone().expect("a connection"));
     let mut line = String::new();
+    let patience = Some(state.closes_after_ms.load(SeqCst)).filter(|ms| *ms > 0).map(Duration::from_millis);
+    connection.set_read_timeout(patience).expect("a connection");
     while reader.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
         let request = std::mem::take(&mut line);
         let (mut length, mut token) = (0, false);
@@ -114,6 +120,7 @@ fn answer(request: &str, body: &str, state: &State) -> (&'static str, String) {
             });
             let ids: Vec<u64> = ids.collect();
             state.keys.fetch_add(ids.len() as u64, SeqCst);
+            state.most_keys.fetch_max(ids.len() as u64, SeqCst);
             ("200 OK", format!("[{}]", ids.into_iter().filter_map(user).collect::<Vec<_>>().join(", ")))
         }
         _ => ("400 Bad Request", "what?".to_owned()),

@@ -21,4 +21,9 @@ impl Chain {
     pub(crate) fn is_answered(&self) -> bool {
         self.links.first().is_none_or(|link| link.operator.is_answered())
     }
+
+    /// Bytes of answers that are there and wait for those before them.
+    pub(crate) fn answers_bytes(&self) -> usize {
+        self.links.first().map_or(0, |link| link.operator.answers_bytes())
+    }
 }
