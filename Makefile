@@ -32,7 +32,7 @@ DIST := anabranch-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 BUILD := cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test test-python chaos sim bench bench-flight bench-nexmark lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
+.PHONY: help demo demo-kafka sql test test-python chaos sim bench bench-flight bench-nexmark bench-finite lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ bench-flight: need-build ## Arrow Flight in the place of the exchange, with the 
 
 bench-nexmark: release need-jdk ## the queries of Nexmark beside Apache Flink (EVENTS=4000000); writes bench/NEXMARK.md
 	bench/nexmark/measure.py $(ANABRANCH) --events $(EVENTS) --markdown bench/NEXMARK.md
+
+bench-finite: release need-python ## queries over files that end, beside DuckDB; writes bench/FINITE.md
+	$(PYTHON)/bin/python bench/finite/measure.py $(ANABRANCH) --markdown bench/FINITE.md
 
 wheel: need-build need-python ## the Python package with the binary, as a wheel in dist/
 	cd python && CARGO="$$PWD/cargo.sh" $(PYTHON)/bin/maturin build --quiet --locked --profile $(WHEEL_PROFILE) --out ../dist

@@ -44,15 +44,36 @@ public class Nexmark {
 
     /**
      * FILE PARALLELISM STATE_BACKEND EVENTS RATE. After a run to warm up, two are measured, of which one has a quarter of the events: their
-     * difference is the cost of three quarters, without what a job takes to start and to end.
+     * difference is the cost of three quarters, without what a job takes to start and to end. With `memory` as a further argument it runs once, and
+     * prints the most megabytes of the heap that were in use after a collection, less those before.
      */
     public static void main(String[] args) throws Exception {
         long events = Long.parseLong(args[3]);
+        if (args.length > 5 && args[5].equals("memory")) {
+            long before = usedAfterCollection();
+            var most = new java.util.concurrent.atomic.AtomicLong();
+            var looks = new Thread(() -> {
+                while (true) {
+                    most.accumulateAndGet(usedAfterCollection() - before, Math::max);
+                    java.util.concurrent.locks.LockSupport.parkNanos(2_000_000_000L);
+                }
+            });
+            looks.setDaemon(true);
+            looks.start();
+            run(Files.readString(Path.of(args[0])), args[1], args[2], args[3], args[4]);
+            System.out.println(most.get() / 1_000_000);
+            System.exit(0);
+        }
         measured(args, events / 2);
         double[] few = measured(args, events / 4);
         double[] all = measured(args, events);
         System.out.printf("%.3f %.3f%n", all[0] - few[0], all[1] - few[1]);
         System.exit(0);
+    }
+
+    private static long usedAfterCollection() {
+        System.gc();
+        return Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory();
     }
 
     /** Seconds, and seconds of processor time of this process. */
