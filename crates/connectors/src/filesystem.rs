@@ -62,6 +62,7 @@ impl Connector for FilesystemConnector {
             max_readers: files.map(|count| u32::try_from(count.max(1)).unwrap_or(u32::MAX)),
             schema: None,
             lookups: if bounded { Lookups::Whole } else { Lookups::None },
+            ignores_epochs: true,
             ..TableTraits::default()
         })
     }

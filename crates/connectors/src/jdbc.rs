@@ -45,7 +45,7 @@ pub struct JdbcConnector;
 
 impl Connector for JdbcConnector {
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
-        JdbcTable::read(spec)?;
+        let table = JdbcTable::read(spec)?;
         columns.fields().iter().try_for_each(|field| check_column(field))?;
         Ok(TableTraits {
             bounded: true,
@@ -54,6 +54,7 @@ impl Connector for JdbcConnector {
             max_readers: Some(1),
             updates: Updates::UpsertedByKey,
             lookups: Lookups::ByKey,
+            ignores_epochs: table.guarantee != Some(Guarantee::AtLeastOnce),
             ..TableTraits::default()
         })
     }

@@ -122,6 +122,7 @@ impl Connector for KafkaConnector {
             written_metadata: attached::WRITTEN,
             weight: content.has_changes().then_some(metadata::WEIGHT),
             updates: if content.has_changes() { Updates::Written } else { Updates::Refused },
+            ignores_epochs: table.guarantee != Some(Guarantee::AtLeastOnce),
             ..TableTraits::default()
         })
     }

@@ -120,13 +120,24 @@ pub struct SinkSpec {
     /// Columns that records have beside their content, and the connector's keys for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<usize, String>,
+    /// See [`TableTraits::ignores_epochs`](crate::TableTraits::ignores_epochs).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignores_epochs: bool,
 }
 
 impl SinkSpec {
     /// A table without a key, for rows that stay.
     #[must_use]
     pub fn new(table: impl Into<String>, connector: ConnectorSpec, schema: SchemaRef) -> SinkSpec {
-        SinkSpec { table: table.into(), connector, schema, key: Vec::new(), updating: false, metadata: BTreeMap::new() }
+        SinkSpec {
+            table: table.into(),
+            connector,
+            schema,
+            key: Vec::new(),
+            updating: false,
+            metadata: BTreeMap::new(),
+            ignores_epochs: false,
+        }
     }
 }
 

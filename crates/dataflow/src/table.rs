@@ -46,6 +46,9 @@ pub struct TableTraits {
     pub row_fields: bool,
     /// How a running job can ask it for rows.
     pub lookups: Lookups,
+    /// Its writer does nothing at the end of an epoch that anybody waits for, if the job has checkpoints: it shows rows as they come, or when
+    /// a checkpoint covers them.
+    pub ignores_epochs: bool,
 }
 
 /// How a running job can ask a table for rows.

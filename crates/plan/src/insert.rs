@@ -50,7 +50,8 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
     let plan = shape(query, table, &targets).map_err(here)?;
     let sink = SinkSpec::new(table.name.clone(), table.spec.clone(), table.written.clone());
     let key = table.primary_key.iter().filter_map(|key| table.written.index_of(key).ok()).collect();
-    let sink = SinkSpec { key, metadata: table.written_metadata.clone(), ..sink };
+    let ignores_epochs = table.traits.ignores_epochs;
+    let sink = SinkSpec { key, metadata: table.written_metadata.clone(), ignores_epochs, ..sink };
     let functions = called_functions(&plan).map_err(planning_error)?;
     let plan = planner.optimize(plan)?;
     let dead_letters = dead_letters(&plan, catalog)?;

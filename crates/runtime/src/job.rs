@@ -205,7 +205,7 @@ pub(crate) fn prepare(
     shared.life.named(&plan.options.job_name);
     let mailbox = Mailbox::new(sender, Arc::clone(&shared));
     let handle = JobHandle { shared, mailbox, keeps_checkpoints: checkpointing.is_some() };
-    let (config, all) = (config(&plan.options, checkpointing), tasks(plan));
+    let (config, all) = (config(plan, checkpointing), tasks(plan));
     let (running, found) = match &workers {
         Some(Workers { hosted, patience, .. }) => running(&all, hosted, *patience, clock.as_ref()),
         None => (None, BTreeMap::new()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_dataflow::{JobOptions, Plan, Stage};
+use anabranch_dataflow::{JobOptions, OnMalformed, Plan, SinkSpec, SourceSpec, Stage};
 use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Quiet, Restart, Tasks};
 
 use crate::assembly::tasks_of;
@@ -40,10 +40,11 @@ pub(crate) fn tasks(plan: &Plan) -> Tasks {
 }
 
 /// The coordinator's settings. A job without checkpoints is not restarted: it would start over.
-pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>) -> Config {
+pub(crate) fn config(plan: &Plan, checkpointing: Option<&Checkpointing>) -> Config {
+    let options = &plan.options;
     Config {
         group_size: group_size(options, checkpointing.map(|checkpointing| checkpointing.interval)),
-        quiet: quiet(options),
+        quiet: quiet(options, checkpointing.is_some() && sinks_of(plan).all(|sink| sink.ignores_epochs)),
         checkpoint_interval: checkpointing.map(|checkpointing| checkpointing.interval),
         checkpoint_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         checkpoint_failures_max: FAILURES_TOLERATED,
@@ -65,10 +66,21 @@ pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>
     }
 }
 
-/// When groups are granted to sources that pass nothing on.
-fn quiet(options: &JobOptions) -> Option<Quiet> {
-    let pause = options.epoch_interval.saturating_mul(PAUSE_EPOCHS);
-    (pause < QUIET_MAX).then_some(Quiet { pause, longest: QUIET_MAX })
+/// All tables that a plan writes, those of dead letters too.
+fn sinks_of(plan: &Plan) -> impl Iterator<Item = &SinkSpec> {
+    let dead_letters = |stage: &'_ Stage| match &stage.source {
+        Some(SourceSpec { on_malformed: OnMalformed::DeadLetter(sink), .. }) => Some(sink.as_ref()),
+        _ => None,
+    };
+    plan.stages.iter().flat_map(move |stage| stage.sink.iter().chain(dead_letters(stage)))
+}
+
+/// When groups are granted to sources that pass nothing on, or little. If nobody waits for the ends of epochs, few rows are no reason for
+/// more of them than no rows: a checkpoint that is due gets its epoch in any case.
+fn quiet(options: &JobOptions, nobody_waits: bool) -> Option<Quiet> {
+    let soon = options.epoch_interval.saturating_mul(PAUSE_EPOCHS);
+    let pause = if nobody_waits { QUIET_MAX } else { soon };
+    (soon < QUIET_MAX).then_some(Quiet { soon, pause, longest: QUIET_MAX })
 }
 
 /// How often a task that restores its state reports its progress: several times within the time that a restore without

@@ -177,6 +177,10 @@ fn config(rng: &mut Rng) -> Config {
         store_retry: ms(1 + rng.below(20)),
         store_patience: Duration::MAX,
         fence_look: ms(500),
-        quiet: (rng.below(2) == 0).then(|| Quiet { pause: ms(rng.below(50)), longest: ms(20 + rng.below(400)) }),
+        quiet: (rng.below(2) == 0).then(|| {
+            let (soon, longest) = (rng.below(50), 20 + rng.below(400));
+            let pause = if soon % 2 == 0 { soon } else { soon.max(longest) };
+            Quiet { soon: ms(soon), pause: ms(pause), longest: ms(longest) }
+        }),
     }
 }

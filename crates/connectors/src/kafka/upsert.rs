@@ -21,6 +21,7 @@ use super::source::KafkaSource;
 use super::table::{Startup, Table};
 use crate::Options;
 use crate::format::Format;
+use crate::guarantee::Guarantee;
 
 /// Reads and writes the latest versions of rows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,6 +55,7 @@ impl Connector for UpsertKafkaConnector {
             written_metadata: WRITTEN,
             versions: Some(Versions { order: ORDER, deleted: DELETED }),
             updates: Updates::Upserted,
+            ignores_epochs: table.guarantee != Some(Guarantee::AtLeastOnce),
             ..TableTraits::default()
         })
     }

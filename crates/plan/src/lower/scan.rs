@@ -96,11 +96,8 @@ impl Lowering<'_> {
             Malformed::DeadLetter(name) => self.dead_letters.get(name),
         };
         let target = target.ok_or_else(|| Error::internal("a dead-letter table that was not looked up"))?;
-        Ok(OnMalformed::DeadLetter(Box::new(SinkSpec::new(
-            target.name.clone(),
-            target.spec.clone(),
-            target.written.clone(),
-        ))))
+        let sink = SinkSpec::new(target.name.clone(), target.spec.clone(), target.written.clone());
+        Ok(OnMalformed::DeadLetter(Box::new(SinkSpec { ignores_epochs: target.traits.ignores_epochs, ..sink })))
     }
 }
 

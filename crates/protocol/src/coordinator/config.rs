@@ -57,7 +57,10 @@ impl Default for Config {
 /// When groups are granted to sources that pass nothing on.
 #[derive(Clone, Debug)]
 pub struct Quiet {
-    /// Sources that wait for a grant after this time since the last one get one epoch: a few times the epochs' interval.
+    /// Sources that wait for a grant within this time since the last one have rows in each epoch: a few times the epochs' interval.
+    pub soon: Duration,
+    /// Sources that wait for a grant after this time since the last one get one epoch. Those that wait between the two
+    /// times get it then: the same as `soon`, or more if nobody waits for the ends of epochs.
     pub pause: Duration,
     /// The longest time between two grants, while sources could cut what is granted.
     pub longest: Duration,

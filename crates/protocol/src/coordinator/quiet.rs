@@ -5,7 +5,8 @@
 //! no row waits for anything but the end of its epoch, and that comes with the grant.
 //!
 //! While groups follow each other, one is granted ahead. A row that comes after a pause gets one epoch, so a job with few rows
-//! has about one epoch for each. From time to time an epoch is granted although nothing was passed on.
+//! has about one epoch for each. From time to time an epoch is granted although nothing was passed on. If nobody waits for the ends
+//! of epochs, because all results become visible with checkpoints, few rows get epochs no more often than that.
 
 use anabranch_model::{Epoch, Nanos};
 
@@ -18,6 +19,7 @@ pub(super) const TABLE: &[Transition] = &[
     row("busy", "a group is due, and nothing was passed on", "quiet", "grant it: one is ahead"),
     row("quiet", "sources wait for a grant, soon after the last one", "busy", "grant the group"),
     row("quiet", "sources wait for a grant, after a pause", "quiet", "grant one epoch"),
+    row("quiet", "sources wait for a grant, neither soon nor after a pause", "quiet", "wait for the pause to be over"),
     row("quiet", "something was passed on since the last group", "busy", "grant the group that is due"),
     row(
         "quiet",
@@ -70,12 +72,16 @@ impl Quiet {
 
     /// A group is due, and epochs up to `last` are granted: whether it is wanted. `retries`: a checkpoint has failed.
     pub(super) fn wants(&mut self, now: Nanos, last: Epoch, retries: bool) -> Option<Wanted> {
-        let Some(Config { pause, longest }) = self.config else { return Some(Wanted::Group) };
-        let (news, paused) = (self.active > self.seen, now >= self.granted_at.plus(pause));
+        let Some(Config { soon, pause, longest }) = self.config else { return Some(Wanted::Group) };
+        let since = |time| now >= self.granted_at.plus(time);
+        let (news, soon, paused) = (self.active > self.seen, !since(soon), since(pause));
         let was_busy = std::mem::replace(&mut self.busy, false);
-        if !was_busy && self.active > last && paused {
-            self.seen = self.active;
-            return Some(Wanted::One);
+        if !was_busy && self.active > last && !soon {
+            let is_due = paused || retries;
+            if is_due {
+                self.seen = self.active;
+            }
+            return is_due.then_some(Wanted::One);
         }
         if news {
             (self.busy, self.seen) = (true, self.active);
@@ -84,13 +90,13 @@ impl Quiet {
             return Some(Wanted::Group);
         }
         let over = now >= self.granted_at.plus(longest);
-        (over || (retries && paused)).then_some(Wanted::One)
+        (over || (retries && !soon)).then_some(Wanted::One)
     }
 
     /// When a group that is due is wanted although nothing was passed on.
     pub(super) fn deadline(&self, retries: bool) -> Option<Nanos> {
-        let Config { pause, longest } = self.config.as_ref()?;
-        Some(self.granted_at.plus(if retries { *pause } else { *longest }))
+        let Config { soon, longest, .. } = self.config.as_ref()?;
+        Some(self.granted_at.plus(if retries { *soon } else { *longest }))
     }
 }
 
@@ -102,9 +108,16 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    const SOON: Duration = Duration::from_millis(300);
+    const LONGEST: Duration = Duration::from_secs(2);
+
     /// A job of one source with epochs of 100 ms, whose rows come at these times. Returns when each epoch was cut.
     fn cuts(rows_ms: &[u64], until_ms: u64) -> Vec<u64> {
-        let config = Config { pause: Duration::from_millis(300), longest: Duration::from_secs(2) };
+        cuts_with(SOON, rows_ms, until_ms)
+    }
+
+    fn cuts_with(pause: Duration, rows_ms: &[u64], until_ms: u64) -> Vec<u64> {
+        let config = Config { soon: SOON, pause, longest: LONGEST };
         let mut quiet = Quiet::new(Nanos(0), Some(&config), Epoch(0));
         let (mut granted, mut cut, mut cuts) = (0, 0, Vec::new());
         let mut active = false;
@@ -147,10 +160,19 @@ mod tests {
 
     #[test]
     fn rows_in_each_epoch_wait_for_no_grant() {
-        let rows: Vec<u64> = (3_000..6_000).step_by(20).collect();
-        let cuts = cuts(&rows, 6_000);
-        let after: Vec<u64> = cuts.into_iter().filter(|at| *at > 3_300).collect();
-        let every: Vec<u64> = (34..60).map(|tenth| tenth * 100).collect();
-        assert_eq!(after, every);
+        let rows: Vec<u64> = (3_000..9_000).step_by(20).collect();
+        for pause in [SOON, LONGEST] {
+            let after = cuts_with(pause, &rows, 9_000).into_iter().filter(|at| *at > 6_000);
+            assert!(after.eq((61..90).map(|tenth| tenth * 100)));
+        }
+    }
+
+    #[test]
+    fn rows_whose_epochs_nobody_waits_for_have_as_few_epochs_as_no_rows() {
+        let rows: Vec<u64> = (0..40).map(|row| 550 + row * 1_000).collect();
+        let often = cuts(&rows, 40_000).len();
+        assert!(often >= 38, "{often}");
+        let seldom = cuts_with(LONGEST, &rows, 40_000);
+        assert!(seldom.len() <= 3 + 20 && seldom.len() >= 18, "{seldom:?}");
     }
 }

@@ -32,7 +32,7 @@ fn take_over(store: &Store) -> Result<TakenOver> {
 
 fn take_over_from(store: &Store, running: Option<Running>) -> Result<TakenOver> {
     let (plan, checkpointing) = (plan(), checkpointing(store));
-    let config = config(&plan.options, Some(&checkpointing));
+    let config = config(&plan, Some(&checkpointing));
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
     let taken = checkpointing.take_over(&plan, &config, &tasks(&plan), &clock, None, (running, Check::Content))?;
     Ok(taken.expect("the job has not ended"))
@@ -233,7 +233,7 @@ fn a_starter_that_is_fenced_gives_way() {
     let store = job(folder.path());
     let plan = plan();
     let checkpointing = checkpointing(&store);
-    let config = config(&plan.options, Some(&checkpointing));
+    let config = config(&plan, Some(&checkpointing));
     let mut journal = Journal::new(store.clone(), "ads".into(), &plan);
     let entries = journal.entries(&mut BTreeMap::new()).expect("read");
     let now = anabranch_model::Nanos(0);

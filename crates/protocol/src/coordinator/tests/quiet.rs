@@ -8,7 +8,7 @@ fn quiet(checkpoint_ms: u64) -> Config {
     let ms = Duration::from_millis;
     Config {
         group_size: GroupSizing::Fixed(1),
-        quiet: Some(Quiet { pause: ms(30), longest: ms(200) }),
+        quiet: Some(Quiet { soon: ms(30), pause: ms(30), longest: ms(200) }),
         checkpoint_interval: Some(ms(checkpoint_ms)),
         ..config()
     }
