@@ -68,11 +68,14 @@ pub(crate) fn config(plan: &Plan, checkpointing: Option<&Checkpointing>) -> Conf
 
 /// All tables that a plan writes, those of dead letters too.
 fn sinks_of(plan: &Plan) -> impl Iterator<Item = &SinkSpec> {
-    let dead_letters = |stage: &'_ Stage| match &stage.source {
-        Some(SourceSpec { on_malformed: OnMalformed::DeadLetter(sink), .. }) => Some(sink.as_ref()),
+    plan.stages.iter().flat_map(|stage| stage.sink.iter().chain(dead_letters(stage)))
+}
+
+fn dead_letters(stage: &Stage) -> Option<&SinkSpec> {
+    match &stage.source {
+        Some(SourceSpec { on_malformed: OnMalformed::DeadLetter(sink), .. }) => Some(sink),
         _ => None,
-    };
-    plan.stages.iter().flat_map(move |stage| stage.sink.iter().chain(dead_letters(stage)))
+    }
 }
 
 /// When groups are granted to sources that pass nothing on, or little. If nobody waits for the ends of epochs, few rows are no reason for
