@@ -5,14 +5,13 @@
 //! its driver waits for that. `streaming` drives each task on a thread of its own, `stepped` all of them on one for
 //! simulations: then the caller says which task does its next step.
 //!
-//! `coordinator` and `worker` drive the two machines of the protocol, and `control` is between them and the tasks. `recorder` writes
-//! snapshots, and `scribe` the log, each on a thread of its own.
+//! `driver` drives the job's coordinator on a thread, and `control` is between it and the tasks. `recorder` writes
+//! snapshots and the log on another thread.
 
 mod adoption;
 mod ahead;
 mod alignment;
 mod assembly;
-mod background;
 mod chain;
 mod collector;
 mod contact;

@@ -13,7 +13,6 @@ use anabranch_model::{Epoch, Error, Incarnation, Result, StageId, TaskId};
 use anabranch_protocol::coordinator::Report;
 
 use crate::assembly::Assembly;
-use crate::background::lower_priority;
 use crate::control::Control;
 use crate::handover::{Handover, Left};
 use crate::host::TaskHost;
@@ -133,7 +132,6 @@ impl Running {
         }
         let (control, (ends, ended)) = (Arc::clone(&self.control), channel());
         let run = move || {
-            lower_priority();
             let ran = catch_unwind(AssertUnwindSafe(|| recorder.run(&snapshots, mail.as_ref())));
             match ran {
                 // Nobody may wait for it.

@@ -14,11 +14,14 @@ use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_state::TaskState;
 
 use super::{FromTask, WorkerShell};
-use crate::background::lower_priority;
 use crate::job_state::JobState;
 use crate::messages::FromWorker;
 use crate::preparation::{Preparation, Share, passed_on, states};
 use crate::running::{Drive, no_thread, panicked};
+
+/// The priority of the thread that loads state, as `nice` counts: tasks get most of a core that they share with it.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
 
 /// Loading is given up after so long without a piece of state: the store does not answer.
 const NO_PROGRESS_MAX: Duration = Duration::from_secs(120);
@@ -159,6 +162,15 @@ impl WorkerShell {
             tasks.map(move |view| (id, present.assignment.of_task(view.id)))
         });
         shares.collect()
+    }
+}
+
+/// Lets the tasks go first.
+fn lower_priority() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the call takes no pointers. 0 is the calling thread. If it fails, the priority is as it was.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
     }
 }
 
