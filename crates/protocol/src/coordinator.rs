@@ -157,7 +157,10 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 let outcome = self.log.answer(now, sequence, answer, &mut self.commands);
                 self.logged(now, outcome);
             }
-            Input::Overhead { coordinating, group } => self.group_size.measured(coordinating, group),
+            Input::Overhead { coordinating, group } if self.quiet.grants_ahead() => {
+                self.group_size.measured(coordinating, group);
+            }
+            Input::Overhead { .. } => {}
             Input::Checkpoint => self.checkpoints.requested(),
             Input::Stop => self.life.stop_wanted = true,
             Input::Change(tasks) => self.change(tasks),

@@ -46,13 +46,15 @@ pub(super) struct Quiet {
     /// The same when a group was last granted because of it.
     seen: Epoch,
     busy: bool,
+    /// The newest group was granted ahead of the sources, so any wait of theirs for it was a cost of coordination.
+    ahead: bool,
     granted_at: Nanos,
 }
 
 impl Quiet {
     /// The sources of an incarnation begin.
     pub(super) fn new(now: Nanos, config: Option<&Config>, from: Epoch) -> Self {
-        Quiet { config: config.cloned(), active: from, seen: from, busy: true, granted_at: now }
+        Quiet { config: config.cloned(), active: from, seen: from, busy: true, ahead: true, granted_at: now }
     }
 
     /// A source has passed something on in this epoch.
@@ -63,6 +65,12 @@ impl Quiet {
     /// The newest epoch in which something was passed on.
     pub(super) fn active(&self) -> Epoch {
         self.active
+    }
+
+    /// Whether sources waited for the newest group only because coordination takes time. Others had passed nothing on for a while: that
+    /// they waited says nothing about its cost, and larger groups would give epochs to a job that needs few.
+    pub(super) fn grants_ahead(&self) -> bool {
+        self.ahead
     }
 
     /// A group is granted.
@@ -79,7 +87,7 @@ impl Quiet {
         if !was_busy && self.active > last && !soon {
             let is_due = paused || retries;
             if is_due {
-                self.seen = self.active;
+                (self.seen, self.ahead) = (self.active, false);
             }
             return is_due.then_some(Wanted::One);
         }
@@ -87,6 +95,7 @@ impl Quiet {
             (self.busy, self.seen) = (true, self.active);
         }
         if news || was_busy {
+            self.ahead = was_busy;
             return Some(Wanted::Group);
         }
         let over = now >= self.granted_at.plus(longest);

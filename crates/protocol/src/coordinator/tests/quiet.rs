@@ -102,3 +102,19 @@ fn a_checkpoint_that_has_failed_is_tried_again_although_nothing_comes() {
     bench.pass(30);
     assert_eq!(bench.commands(), [grant(1, 3, 3, true)]);
 }
+
+#[test]
+fn groups_of_a_job_with_few_rows_stay_small() {
+    let mut bench = paused(Config { group_size: GroupSizing::default(), ..quiet(3_600_000) });
+    for epoch in 2..50 {
+        bench.pass(50);
+        bench.report(0, Report::Active(Epoch(epoch)));
+        assert_eq!(bench.commands(), [grant(1, epoch, epoch, false)]);
+        // The source has waited for the whole pause.
+        bench.tell(Input::Overhead { coordinating: Duration::from_millis(45), group: Duration::from_millis(50) });
+        bench.all_report(&Report::EpochCut(Epoch(epoch)));
+        bench.tell(Input::Tick);
+        assert_eq!(bench.commands(), []);
+    }
+    assert_eq!((bench.coordinator.group_epochs(), bench.coordinator.overhead()), (1, None));
+}
