@@ -157,7 +157,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 let outcome = self.log.answer(now, sequence, answer, &mut self.commands);
                 self.logged(now, outcome);
             }
-            Input::Overhead { coordinating, group } if self.quiet.grants_ahead() => {
+            Input::Overhead { coordinating, group } if self.quiet.counts_waits(now) => {
                 self.group_size.measured(coordinating, group);
             }
             Input::Overhead { .. } => {}

@@ -24,7 +24,7 @@ pub(super) const TABLE: &[Transition] = &[
         "size - step, at least the minimum",
     ),
     row("adaptive", "overhead measured, average in bounds", "adaptive", "-"),
-    row("adaptive", "overhead measured, of a group that was not granted ahead", "adaptive", "-"),
+    row("adaptive", "overhead measured, soon after sources waited because they had passed nothing on", "adaptive", "-"),
     row("fixed", "overhead measured", "fixed", "- (the average is kept)"),
 ];
 

@@ -46,15 +46,15 @@ pub(super) struct Quiet {
     /// The same when a group was last granted because of it.
     seen: Epoch,
     busy: bool,
-    /// The newest group was granted ahead of the sources, so any wait of theirs for it was a cost of coordination.
-    ahead: bool,
+    /// From here on, what sources wait for a grant is a cost of coordination.
+    counts_from: Nanos,
     granted_at: Nanos,
 }
 
 impl Quiet {
     /// The sources of an incarnation begin.
     pub(super) fn new(now: Nanos, config: Option<&Config>, from: Epoch) -> Self {
-        Quiet { config: config.cloned(), active: from, seen: from, busy: true, ahead: true, granted_at: now }
+        Quiet { config: config.cloned(), active: from, seen: from, busy: true, counts_from: now, granted_at: now }
     }
 
     /// A source has passed something on in this epoch.
@@ -67,10 +67,10 @@ impl Quiet {
         self.active
     }
 
-    /// Whether sources waited for the newest group only because coordination takes time. Others had passed nothing on for a while: that
-    /// they waited says nothing about its cost, and larger groups would give epochs to a job that needs few.
-    pub(super) fn grants_ahead(&self) -> bool {
-        self.ahead
+    /// Whether groups have been granted ahead for so long that what sources have waited, as they report it, was a cost of coordination. Sources that
+    /// passed nothing on for a while also wait. That says nothing about the cost, and larger groups would give epochs to a job that needs few.
+    pub(super) fn counts_waits(&self, now: Nanos) -> bool {
+        now >= self.counts_from
     }
 
     /// A group is granted.
@@ -87,7 +87,7 @@ impl Quiet {
         if !was_busy && self.active > last && !soon {
             let is_due = paused || retries;
             if is_due {
-                (self.seen, self.ahead) = (self.active, false);
+                (self.seen, self.counts_from) = (self.active, now.plus(longest));
             }
             return is_due.then_some(Wanted::One);
         }
@@ -95,7 +95,9 @@ impl Quiet {
             (self.busy, self.seen) = (true, self.active);
         }
         if news || was_busy {
-            self.ahead = was_busy;
+            if !was_busy {
+                self.counts_from = now.plus(longest);
+            }
             return Some(Wanted::Group);
         }
         let over = now >= self.granted_at.plus(longest);

@@ -110,10 +110,10 @@ fn groups_of_a_job_with_few_rows_stay_small() {
         bench.pass(50);
         bench.report(0, Report::Active(Epoch(epoch)));
         assert_eq!(bench.commands(), [grant(1, epoch, epoch, false)]);
-        // The source has waited for the whole pause.
-        bench.tell(Input::Overhead { coordinating: Duration::from_millis(45), group: Duration::from_millis(50) });
+        // The source has waited for the whole pause, and says so later.
         bench.all_report(&Report::EpochCut(Epoch(epoch)));
-        bench.tell(Input::Tick);
+        bench.pass(20);
+        bench.tell(Input::Overhead { coordinating: Duration::from_millis(45), group: Duration::from_millis(50) });
         assert_eq!(bench.commands(), []);
     }
     assert_eq!((bench.coordinator.group_epochs(), bench.coordinator.overhead()), (1, None));
