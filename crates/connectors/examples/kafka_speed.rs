@@ -123,6 +123,7 @@ fn read(servers: &str, topic: &str, format: &str, columns: &[(&str, DataType)]) 
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,
+        on_late: Default::default(),
         reads_clock: false,
     };
     let mut source = KafkaConnector.source(&spec, &context(), None)?;

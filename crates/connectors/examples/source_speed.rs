@@ -42,6 +42,7 @@ fn read(name: &str, spec: ConnectorSpec, columns: Option<&SchemaRef>, wanted: &[
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,
+        on_late: Default::default(),
         reads_clock: false,
     };
     let context = context();

@@ -9,11 +9,12 @@ use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::{Error, Result};
 
 /// Options that the planner reads itself, for tables of every connector.
-const PLAN_OPTIONS: [&str; 6] = [
+const PLAN_OPTIONS: [&str; 7] = [
     "on-malformed",
     "dead-letter.table",
     "scan.idle-timeout",
     "scan.watermark.lateness",
+    "scan.watermark.late-table",
     "scan.parallelism",
     "sink.parallelism",
 ];

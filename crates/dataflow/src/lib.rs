@@ -11,6 +11,7 @@ mod over;
 mod plan;
 mod rank;
 mod rows;
+mod source;
 mod spec;
 mod sql_name;
 mod state_bound;
@@ -27,10 +28,12 @@ pub use over::{Frame, LAG, OverSpec};
 pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use rank::{Ordering, RankSpec};
 pub use rows::{ExpandSpec, Grouping, ORDINALITY, RepeatSpec, UnnestSpec, ValuesSpec};
+pub use source::{
+    Lateness, OnLate, OnMalformed, PROCESSING_TIME, SourceSpec, WatermarkSpec, processing_time_field,
+};
 pub use spec::{
-    AggregatePhase, AggregateSpec, JoinKind, Lateness, NotNullSpec, OnMalformed, OperatorSpec, PROCESSING_TIME,
-    SinkSpec, SourceSpec, StateSpec, StaticJoinSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
-    processing_time_field,
+    AggregatePhase, AggregateSpec, JoinKind, NotNullSpec, OperatorSpec, SinkSpec, StateSpec, StaticJoinSpec, Window,
+    WindowAggregateSpec, WindowAssignSpec,
 };
 pub use sql_name::{fraction_digits, sql_name};
 pub use state_bound::{Growth, StateBound};

@@ -1,106 +1,15 @@
-//! Specifications of sources, operators and sinks.
+//! Specifications of operators and sinks.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     ConnectorSpec, ExpandSpec, Expr, GroupAggregateSpec, LookupJoinSpec, NamedExpr, OverSpec, RankSpec, RepeatSpec,
     StreamJoinSpec, UnnestSpec, ValuesSpec,
 };
-
-/// A table to read. Records become rows in three steps: the connector decodes `decoded` (only the columns that the
-/// query needs), `columns` computes the rows that leave the source, `watermark` derives event-time progress.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SourceSpec {
-    /// Name of the table.
-    pub table: String,
-    /// The location of its records.
-    pub connector: ConnectorSpec,
-    /// Physical columns, as declared.
-    pub declared: SchemaRef,
-    /// Indexes into `declared` of the columns to decode, ascending.
-    pub projection: Vec<usize>,
-    /// The columns of `declared` that are no part of a record's content, with the connector's key of what they hold.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub metadata: BTreeMap<usize, String>,
-    /// The columns of the key, if records are versions of rows: indexes into `declared`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub key: Vec<usize>,
-    /// Rows that leave the source, over the decoded columns. Empty: the decoded columns as they are.
-    pub columns: Vec<NamedExpr>,
-    /// Event-time progress; `None` if the table declares no watermark.
-    pub watermark: Option<WatermarkSpec>,
-    /// Fate of a record that cannot be decoded.
-    pub on_malformed: OnMalformed,
-    /// After the decoded columns, rows have the time at which they were read: [`PROCESSING_TIME`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub reads_clock: bool,
-}
-
-/// Column with the time at which a row was read, TIMESTAMP_LTZ(3) NOT NULL.
-pub const PROCESSING_TIME: &str = "$processing_time";
-
-impl SourceSpec {
-    /// Columns over which the others are computed.
-    pub fn decoded(&self) -> Result<Schema, ArrowError> {
-        let decoded = self.declared.project(&self.projection)?;
-        let clock = self.reads_clock.then(processing_time_field);
-        Ok(Schema::new(decoded.fields().iter().cloned().chain(clock.map(Arc::new)).collect::<Vec<_>>()))
-    }
-}
-
-/// The column [`PROCESSING_TIME`].
-#[must_use]
-pub fn processing_time_field() -> Field {
-    Field::new(PROCESSING_TIME, DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), false)
-}
-
-/// Watermark of a partition: 1 ms before the largest `time` so far minus `delay_ms`, since a row exactly at that bound
-/// may come.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WatermarkSpec {
-    /// Event time over the decoded columns, of a timestamp type.
-    pub time: Expr,
-    /// How far records may be out of order, in milliseconds.
-    pub delay_ms: i64,
-    /// After this many milliseconds without a record a partition no longer holds the watermark back. `None`: it always does.
-    pub idle_timeout_ms: Option<u64>,
-    /// What decides whether a row is late.
-    #[serde(default)]
-    pub lateness: Lateness,
-    /// `time` is the time at which rows are read: it also goes on without rows.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub by_clock: bool,
-}
-
-/// What decides whether a row is late.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Lateness {
-    /// The job's event time at the row's window: a row is late if all of its windows have fired.
-    #[default]
-    Job,
-    /// The earlier records of its partition: a row is late if it is more than `delay_ms` behind the latest of them. The
-    /// source drops it.
-    Partition,
-}
-
-/// Fate of a record that cannot be decoded.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum OnMalformed {
-    /// The job stops with an error that shows the record's place.
-    Fail,
-    /// The record is dropped and counted.
-    Skip,
-    /// The record is written to a table of columns (table, place, error, record) and counted.
-    DeadLetter(Box<SinkSpec>),
-    /// The record is dropped. Another reader of the same table, which decodes at least these columns, writes and counts it.
-    Leave,
-}
 
 /// A table to write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -343,38 +252,6 @@ pub struct AggregateSpec {
     pub data_type: DataType,
     /// Whether the result can be null.
     pub nullable: bool,
-}
-
-impl fmt::Display for SourceSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}) columns [", self.table, self.connector)?;
-        for (i, index) in self.projection.iter().enumerate() {
-            write!(f, "{}{}", if i == 0 { "" } else { ", " }, self.declared.field(*index).name())?;
-        }
-        f.write_str("]")?;
-        if !self.columns.is_empty() {
-            f.write_str(" as ")?;
-            named(f, &self.columns)?;
-        }
-        if self.reads_clock {
-            write!(f, " with {PROCESSING_TIME}")?;
-        }
-        if let Some(watermark) = &self.watermark {
-            match watermark.by_clock {
-                true => f.write_str(" watermark by the clock")?,
-                false => write!(f, " watermark max({}) - {} ms", watermark.time, watermark.delay_ms)?,
-            }
-            if watermark.lateness == Lateness::Partition {
-                f.write_str(", lateness by partition")?;
-            }
-        }
-        match &self.on_malformed {
-            OnMalformed::Fail => Ok(()),
-            OnMalformed::Skip => f.write_str(", malformed records skipped"),
-            OnMalformed::DeadLetter(sink) => write!(f, ", malformed records to {}", sink.table),
-            OnMalformed::Leave => f.write_str(", malformed records left to another reader"),
-        }
-    }
 }
 
 impl fmt::Display for SinkSpec {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_dataflow::{SinkSpec, sql_name};
+use anabranch_dataflow::sql_name;
 use anabranch_functions::map_parts;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, FieldRef};
@@ -11,7 +11,7 @@ use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
 
 use crate::catalog::Catalog;
 use crate::hints::times_to_live;
-use crate::lower::{Output, dead_letters};
+use crate::lower::{Output, side_tables};
 use crate::place::{at, nearest, planning_error};
 use crate::query::Planner;
 use crate::spelling::name_columns;
@@ -48,16 +48,13 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
         ));
     }
     let plan = shape(query, table, &targets).map_err(here)?;
-    let sink = SinkSpec::new(table.name.clone(), table.spec.clone(), table.written.clone());
-    let key = table.primary_key.iter().filter_map(|key| table.written.index_of(key).ok()).collect();
-    let ignores_epochs = table.traits.ignores_epochs;
-    let sink = SinkSpec { key, metadata: table.written_metadata.clone(), ignores_epochs, ..sink };
+    let sink = table.sink();
     let functions = called_functions(&plan).map_err(planning_error)?;
     let plan = planner.optimize(plan)?;
-    let dead_letters = dead_letters(&plan, catalog)?;
+    let side_tables = side_tables(&plan, catalog)?;
     let (updates, parallelism) = (table.traits.updates, table.options.sink_parallelism);
     let options = catalog.settings.table.clone();
-    Ok(Output { plan, sink, updates, parallelism, dead_letters, functions, times_to_live, table: options })
+    Ok(Output { plan, sink, updates, parallelism, side_tables, functions, times_to_live, table: options })
 }
 
 /// For each column of the query, the column of the table.

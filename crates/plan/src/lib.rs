@@ -53,6 +53,7 @@ mod values;
 mod versions;
 mod window_assign;
 mod window_table;
+mod with_options;
 
 use std::collections::BTreeMap;
 

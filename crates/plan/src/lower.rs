@@ -26,6 +26,7 @@ mod query_text;
 mod rank;
 mod row_fields;
 mod scan;
+mod side_tables;
 mod states;
 mod stream;
 mod stream_join;
@@ -49,7 +50,7 @@ use self::column_index::ColumnIndex;
 use self::join_times::{Times, plain_time};
 use self::query_text::query_text;
 pub(crate) use self::rank::row_number;
-pub(crate) use self::scan::dead_letters;
+pub(crate) use self::side_tables::side_tables;
 use self::stream::{LogicalColumn, Stream};
 use self::table_options::TableOptions;
 pub(crate) use self::temporal_join::version_key;
@@ -75,8 +76,8 @@ pub(crate) struct Output {
     /// What the table does with updating rows.
     pub(crate) updates: Updates,
     pub(crate) parallelism: Option<u32>,
-    /// See [`dead_letters`].
-    pub(crate) dead_letters: BTreeMap<String, Arc<Table>>,
+    /// See [`side_tables`].
+    pub(crate) side_tables: BTreeMap<String, Arc<Table>>,
     /// The declared functions that the query called before it was optimized.
     pub(crate) functions: BTreeSet<CalledFunction>,
     /// What hints say of the state of rows of some tables.
@@ -124,10 +125,10 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
     let (mut stages, mut exchanges, mut labels) = (Vec::new(), Vec::new(), Labels::new());
     let own = &catalog.settings.job.stage_parallelism;
     for output in outputs {
-        let dead_letters = &output.dead_letters;
+        let side_tables = &output.side_tables;
         let (reads_clock, by_clock) = (processing_time::is_read(&output.plan), None);
         let mut lowering = Lowering {
-            dead_letters,
+            side_tables,
             parallelism,
             own,
             labels,
@@ -144,7 +145,7 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
         lowering.output(output)?;
         (stages, exchanges, labels) = (lowering.stages, lowering.exchanges, lowering.labels);
     }
-    scan::report_malformed_once(&mut stages, &exchanges);
+    side_tables::report_once(&mut stages, &exchanges);
     Ok((Plan::new(KeyGroups(options.key_groups), catalog.settings.job.clone(), stages, exchanges), labels))
 }
 
@@ -153,7 +154,7 @@ type Labels = BTreeMap<String, Option<u32>>;
 
 /// The stages created so far.
 struct Lowering<'a> {
-    dead_letters: &'a BTreeMap<String, Arc<Table>>,
+    side_tables: &'a BTreeMap<String, Arc<Table>>,
     /// Parallelism of stages that follow a hash exchange.
     parallelism: u32,
     /// Tasks of stages that have a number of their own, by their labels.

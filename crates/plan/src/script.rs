@@ -13,7 +13,7 @@ use datafusion_sql::sqlparser::ast::{Ident, Query};
 use crate::catalog::{Catalog, Relation};
 use crate::hints::times_to_live;
 use crate::insert::plan_insert;
-use crate::lower::{Output, dead_letters, lower, lower_job};
+use crate::lower::{Output, lower, lower_job, side_tables};
 use crate::place::{at, or_at, planning_error};
 use crate::query::Planner;
 use crate::settings::Settings;
@@ -370,10 +370,10 @@ fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Colle
         ConnectorSpec { connector: COLLECT.into(), options: Default::default() },
         Arc::new(Schema::new(fields)),
     );
-    let dead_letters = dead_letters(&plan, catalog)?;
+    let side_tables = side_tables(&plan, catalog)?;
     let updates = Updates::Written;
     let table = catalog.settings.table.clone();
-    let output = Output { plan, sink, updates, parallelism: None, dead_letters, functions, times_to_live, table };
+    let output = Output { plan, sink, updates, parallelism: None, side_tables, functions, times_to_live, table };
     Ok(Collected { output, skip, limit })
 }
 

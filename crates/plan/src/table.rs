@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Lateness, Lookups, TableTraits, Updates, sql_name};
+use anabranch_dataflow::{ConnectorSpec, Lookups, SinkSpec, TableTraits, Updates, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::metadata::FieldMetadata;
@@ -14,11 +14,9 @@ use datafusion_sql::sqlparser::ast;
 
 use crate::catalog::Catalog;
 use crate::changes::with_weight;
-use crate::lookup_options::LookupOptions;
 use crate::metadata::{check_metadata, content_of, metadata_columns, written_columns};
 use crate::place::{at, nearest, or_at, planning_error};
 use crate::query::Planner;
-use crate::settings::{parse_duration, parse_parallelism};
 use crate::show_create::create_table_text;
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
 use crate::temporal_join::TemporalJoin;
@@ -26,6 +24,7 @@ use crate::versions::{all_versions, latest};
 use crate::window_assign::EVENT_TIME;
 use crate::window_assign::WindowAssign;
 use crate::window_table::literal_interval_ms;
+use crate::with_options::{TableOptions, split_options};
 use crate::{PlanOptions, TableResolver};
 
 /// A declared table. It is the leaf of the plans that read it, so a plan keeps its tables even if later statements
@@ -64,26 +63,6 @@ pub(crate) struct Watermark {
     /// Plan whose one column is the event time.
     pub(crate) plan: LogicalPlan,
     pub(crate) delay_ms: i64,
-}
-
-/// Options of WITH for the engine, not the connector.
-#[derive(Debug, Default)]
-pub(crate) struct TableOptions {
-    pub(crate) idle_timeout_ms: Option<u64>,
-    pub(crate) lateness: Lateness,
-    pub(crate) malformed: Malformed,
-    pub(crate) sink_parallelism: Option<u32>,
-    pub(crate) scan_parallelism: Option<u32>,
-    pub(crate) lookup: LookupOptions,
-}
-
-/// `on-malformed`.
-#[derive(Debug, Default)]
-pub(crate) enum Malformed {
-    #[default]
-    Fail,
-    Skip,
-    DeadLetter(String),
 }
 
 /// The physical columns of a table, or the parameters of a function, that is being declared.
@@ -128,6 +107,7 @@ impl Table {
             check_metadata(declared.field(*column), key, traits.metadata.as_ref(), &spec).map_err(here)?;
         }
         check_updates(&traits, &spec, statement.primary_key.is_empty(), statement.watermark.is_some()).map_err(here)?;
+        options.check_event_time(&traits, &spec, statement.watermark.is_some()).map_err(here)?;
         let physical = match (&traits.schema, declared.fields().is_empty()) {
             (Some(schema), true) => Arc::clone(schema),
             (None, true) => {
@@ -178,6 +158,14 @@ impl Table {
         scan.source
             .downcast_ref::<Table>()
             .ok_or_else(|| Error::internal(format!("a scan of '{}' is not of a declared table", scan.table_name)))
+    }
+
+    /// The table as one that is written.
+    pub(crate) fn sink(&self) -> SinkSpec {
+        let sink = SinkSpec::new(self.name.clone(), self.spec.clone(), self.written.clone());
+        let key = self.primary_key.iter().filter_map(|key| self.written.index_of(key).ok()).collect();
+        let ignores_epochs = self.traits.ignores_epochs;
+        SinkSpec { key, metadata: self.written_metadata.clone(), ignores_epochs, ..sink }
     }
 
     /// The columns of the primary key, among those of a scan.
@@ -293,55 +281,6 @@ fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> 
         ColumnKind::Computed(_) => None,
     });
     Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
-}
-
-/// Splits WITH into the connector's options and the engine's.
-fn split_options(mut all: BTreeMap<String, String>, key_groups: u16) -> Result<(ConnectorSpec, TableOptions)> {
-    let Some(connector) = all.remove("connector") else {
-        return Err(Error::user("the table has no connector").remedy("add WITH ('connector' = '...', ...)"));
-    };
-    let mut options = TableOptions::default();
-    let of = |name: &'static str| move |error: Error| error.at(format!("option '{name}'"));
-    if let Some(text) = all.remove("scan.idle-timeout") {
-        let timeout = parse_duration(&text).map_err(of("scan.idle-timeout"))?;
-        options.idle_timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)).filter(|ms| *ms > 0);
-    }
-    if let Some(text) = all.remove("scan.watermark.lateness") {
-        options.lateness = match text.as_str() {
-            "job" => Lateness::Job,
-            "partition" => Lateness::Partition,
-            other => {
-                return Err(Error::user(format!("unknown value '{other}' of option 'scan.watermark.lateness'"))
-                    .remedy("use 'job' or 'partition'"));
-            }
-        };
-    }
-    if let Some(text) = all.remove("sink.parallelism") {
-        options.sink_parallelism = Some(parse_parallelism(&text, key_groups).map_err(of("sink.parallelism"))?);
-    }
-    if let Some(text) = all.remove("scan.parallelism") {
-        options.scan_parallelism = Some(parse_parallelism(&text, key_groups).map_err(of("scan.parallelism"))?);
-    }
-    options.lookup = LookupOptions::take(&mut all)?;
-    let dead_letter = all.remove("dead-letter.table");
-    options.malformed = match (all.remove("on-malformed").as_deref(), dead_letter) {
-        (None | Some("fail"), None) => Malformed::Fail,
-        (Some("skip"), None) => Malformed::Skip,
-        (Some("dead-letter"), Some(table)) => Malformed::DeadLetter(table),
-        (Some("dead-letter"), None) => {
-            return Err(Error::user("'on-malformed' = 'dead-letter' needs the table to write to")
-                .remedy("add 'dead-letter.table' = 'name of a declared table'"));
-        }
-        (_, Some(_)) => {
-            return Err(Error::user("'dead-letter.table' has no effect here")
-                .remedy("add 'on-malformed' = 'dead-letter', or omit it"));
-        }
-        (Some(other), None) => {
-            return Err(Error::user(format!("unknown value '{other}' of option 'on-malformed'"))
-                .remedy("use 'fail', 'skip' or 'dead-letter'"));
-        }
-    };
-    Ok((ConnectorSpec { connector, options: all }, options))
 }
 
 /// Rows of physical columns. The name is taken literally: the library would convert a text to lower case and divide it

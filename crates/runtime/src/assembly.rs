@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_dataflow::{
-    AggregatePhase, Exchange, Identities, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, SourceSpec, Stage,
+    AggregatePhase, Exchange, Identities, OnLate, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, SourceSpec, Stage,
 };
 use anabranch_model::{
     Clock, Epoch, Error, EventTime, Incarnation, KeyGroupRange, Notices, Result, StageId, TaskCounters, TaskId,
@@ -24,12 +24,12 @@ use crate::handover::Handover;
 use crate::host::{HostLife, TaskHost};
 use crate::inbox::Inbox;
 use crate::inbox_task::InboxTask;
-use crate::job_state::{JobState, RestoredOperator, RestoredSink};
+use crate::job_state::{JobState, RestoredOperator, RestoredSink, RestoredSource};
 use crate::preparation::{Preparation, Share};
 use crate::recorder::{OperatorFiles, Recorder};
 use crate::shared::TaskView;
 use crate::snapshot::Snapshot;
-use crate::source_task::{SourceParts, SourceTask};
+use crate::source_task::{SideTails, SourceParts, SourceTask};
 use crate::static_sides::{Join, Placement, Unread, unread};
 use crate::task::{Side, Task, TaskParts};
 use crate::wiring::Wiring;
@@ -426,33 +426,56 @@ impl Assembly {
             return Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host).goes_on());
         }
         if self.present.unread.contains(&stage.id) {
-            let spec = SourceSpec { on_malformed: OnMalformed::Leave, ..spec.clone() };
-            let source = SourceParts::new(&spec, Box::new(Unread), None, None, &self.functions).map_err(place)?;
+            let (on_malformed, on_late) = (OnMalformed::Leave, OnLate::Leave);
+            let spec = SourceSpec { on_malformed, on_late, ..spec.clone() };
+            let source = SourceParts::new(&spec, Box::new(Unread), SideTails::default(), None, &self.functions).map_err(place)?;
             return Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host));
         }
         let positions = restored.map(|restored| &restored.positions);
         let source = self.connectors.get(&spec.connector.connector)?.source(spec, context, positions).map_err(place)?;
-        let dead_letter = match &spec.on_malformed {
-            OnMalformed::DeadLetter(sink) => {
-                // The stage may also have a sink, which needs a different name.
-                let delivery =
-                    self.delivery(|identities| Some(format!("malformed-{}", identities.source(stage.id)?.number)));
-                let context = TaskContext { delivery, ..context.clone() };
-                Some(self.sink(sink, &context, restored.map(|restored| &restored.dead_letters))?)
-            }
-            // An earlier version had this reader report them. What it had prepared has no table any more.
-            OnMalformed::Leave if restored.is_some_and(|restored| !restored.dead_letters.is_empty()) => {
-                let table = &spec.table;
-                self.host.notify(format!(
-                    "table {table}: malformed records that the checkpoint holds for this reader are not written, because \
-                     another reader of the table reports malformed records now"
-                ));
-                None
-            }
-            _ => None,
-        };
-        let source = SourceParts::new(spec, source, dead_letter, restored, &self.functions).map_err(place)?;
+        let tails = self.side_tails(stage, spec, context, restored)?;
+        let source = SourceParts::new(spec, source, tails, restored, &self.functions).map_err(place)?;
         Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host))
+    }
+
+    /// Opens the tables that a source writes beside its rows.
+    fn side_tails(
+        &self,
+        stage: &Stage,
+        spec: &SourceSpec,
+        context: &TaskContext,
+        restored: Option<&RestoredSource>,
+    ) -> Result<SideTails> {
+        // The stage may also have a sink, which needs a different name.
+        let open = |sink: &SinkSpec, what: &str, prepared: Option<&RestoredSink>| {
+            let scope = |identities: &Identities| Some(format!("{what}-{}", identities.source(stage.id)?.number));
+            let context = TaskContext { delivery: self.delivery(scope), ..context.clone() };
+            self.sink(sink, &context, prepared).map(Some)
+        };
+        // An earlier version had this reader write them. What it had prepared has no table any more.
+        let left_out = |what: &str, prepared: Option<&RestoredSink>, is_left: bool| {
+            if prepared.is_some_and(|prepared| !prepared.is_empty()) {
+                let table = &spec.table;
+                let why = match is_left {
+                    true => format!("another reader of the table reports {what} now"),
+                    false => format!("the table has no table for {what} any more"),
+                };
+                self.host.notify(format!(
+                    "table {table}: {what} that the checkpoint holds for this reader are not written, because {why}"
+                ));
+            }
+            None
+        };
+        let prepared = (restored.map(|of| &of.dead_letters), restored.map(|of| &of.late_rows));
+        let malformed = match &spec.on_malformed {
+            OnMalformed::DeadLetter(sink) => open(sink, "malformed", prepared.0)?,
+            other => left_out("malformed records", prepared.0, *other == OnMalformed::Leave),
+        };
+        let late = match &spec.on_late {
+            OnLate::Write(sink) => open(sink, "late", prepared.1)?,
+            other => left_out("late rows", prepared.1, *other == OnLate::Leave),
+        };
+        Ok(SideTails { malformed, late })
     }
 
     /// The sending side of an exchange for one task.

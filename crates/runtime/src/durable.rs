@@ -373,11 +373,7 @@ pub(crate) fn begin_with(origin: Option<&Origin>, plan: &Plan) -> Result<Plan> {
 
 /// Whether sinks have prepared anything that this checkpoint contains.
 fn is_prepared(checkpoint: &Checkpoint<TaskState>) -> bool {
-    let of_task = |task: &TaskState| {
-        let sink = task.sink.iter().flat_map(|sink| &sink.prepared);
-        sink.chain(task.source.iter().flat_map(|source| &source.dead_letters)).next().is_some()
-    };
-    checkpoint.tasks.values().any(of_task)
+    checkpoint.tasks.values().any(|task| task.prepared().next().is_some())
 }
 
 /// A number that no other process draws.

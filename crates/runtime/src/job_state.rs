@@ -27,6 +27,7 @@ pub(crate) struct RestoredSource {
     pub(crate) positions: Positions,
     pub(crate) watermarks: BTreeMap<String, EventTime>,
     pub(crate) dead_letters: RestoredSink,
+    pub(crate) late_rows: RestoredSink,
 }
 
 /// What a sink has prepared, of all its tasks together.
@@ -139,6 +140,7 @@ impl JobState {
             let watermarks = source.watermarks_ms.iter();
             restored.watermarks.extend(watermarks.map(|(name, ms)| (name.clone(), EventTime(*ms))));
             restored.dead_letters.add(store, &source.dead_letters);
+            restored.late_rows.add(store, &source.late_rows);
         }
         for operator in &task.operators {
             let watermark = EventTime(operator.watermark_ms);
@@ -160,9 +162,7 @@ impl JobState {
 pub(crate) fn check<'a>(store: &Store, tasks: impl Iterator<Item = &'a TaskState> + Clone, how: Check) -> Result<()> {
     let blobs = tasks.flat_map(|task| {
         let files = task.operators.iter().flat_map(|operator| &operator.files).map(|file| &file.blob);
-        let dead_letters = task.source.iter().flat_map(|source| &source.dead_letters);
-        let prepared = task.sink.iter().flat_map(|sink| &sink.prepared).chain(dead_letters);
-        files.chain(prepared.map(|prepared| &prepared.blob))
+        files.chain(task.prepared().map(|prepared| &prepared.blob))
     });
     if how == Check::Sizes && store.check_sizes(blobs.clone())?.is_some() {
         return Ok(());

@@ -102,7 +102,10 @@ fn of_parts(task: &TaskState, parts: &BTreeSet<OperatorId>) -> TaskState {
     let mut task = TaskState { sink: None, ..task.clone() };
     let is = |kind, number| parts.contains(&OperatorId { kind, number });
     task.source = task.source.filter(|source| is(OperatorKind::Source, source.number));
-    task.source.iter_mut().for_each(|source| source.dead_letters.clear());
+    if let Some(source) = &mut task.source {
+        source.dead_letters.clear();
+        source.late_rows.clear();
+    }
     task.operators.retain(|operator| is(OperatorKind::State, operator.number));
     task
 }
@@ -124,11 +127,12 @@ mod tests {
         let prepared = vec![Prepared { epoch: Epoch(3), task: 0, blob }];
         let positions = BTreeMap::from([("p".to_owned(), "40".to_owned())]);
         let watermarks_ms = BTreeMap::from([("p".to_owned(), 1000)]);
-        let source = |number, dead_letters| SourceState {
+        let source = |number, prepared: Vec<Prepared>| SourceState {
             number,
             positions: positions.clone(),
             watermarks_ms: watermarks_ms.clone(),
-            dead_letters,
+            dead_letters: prepared.clone(),
+            late_rows: prepared,
         };
         let operator = |number| OperatorState { number, watermark_ms: 900, files: Vec::new() };
         let task = TaskState {

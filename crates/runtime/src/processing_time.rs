@@ -82,6 +82,7 @@ mod tests {
             columns: Vec::new(),
             watermark: Some(watermark),
             on_malformed: OnMalformed::Fail,
+            on_late: Default::default(),
             reads_clock: true,
         }
     }

@@ -27,7 +27,7 @@ pub(crate) struct Recorder {
     incarnation: Incarnation,
     files: BTreeMap<(TaskId, OperatorId), OperatorFiles>,
     /// What sinks have prepared and not made visible, as stored.
-    prepared: BTreeMap<(TaskId, bool, Epoch), Blob>,
+    prepared: BTreeMap<(TaskId, &'static str, Epoch), Blob>,
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
     dropped: Vec<(Epoch, String)>,
     /// Approximate largest size of a file of changes.
@@ -128,12 +128,13 @@ impl Recorder {
                 number: id.number,
                 positions: source.positions,
                 watermarks_ms: source.partition_watermarks.into_iter().map(|(name, time)| (name, time.0)).collect(),
-                dead_letters: self.record_prepared(task, true, source.dead_letters)?,
+                dead_letters: self.record_prepared(task, "dead", source.dead_letters)?,
+                late_rows: self.record_prepared(task, "late", source.late_rows)?,
             }),
             None => None,
         };
         let sink = match self.identities.sink(stage) {
-            Some(id) => Some(SinkState { number: id.number, prepared: self.record_prepared(task, false, prepared)? }),
+            Some(id) => Some(SinkState { number: id.number, prepared: self.record_prepared(task, "rows", prepared)? }),
             None => None,
         };
         Ok(TaskState { task, finished, source, operators: states, sink })
@@ -209,21 +210,25 @@ impl Recorder {
         Ok(())
     }
 
-    fn record_prepared(&mut self, task: TaskId, dead: bool, prepared: Vec<Committable>) -> Result<Vec<Prepared>> {
+    fn record_prepared(
+        &mut self,
+        task: TaskId,
+        kind: &'static str,
+        prepared: Vec<Committable>,
+    ) -> Result<Vec<Prepared>> {
         let first = prepared.first().map_or(Epoch(u64::MAX), |committable| committable.epoch);
-        self.prepared.retain(|(of, kind, epoch), _| (*of, *kind) != (task, dead) || *epoch >= first);
+        self.prepared.retain(|(of, is, epoch), _| (*of, *is) != (task, kind) || *epoch >= first);
         let mut stored = Vec::with_capacity(prepared.len());
         for Committable { epoch, task: index, content } in prepared {
-            let blob = match self.prepared.get(&(task, dead, epoch)) {
+            let blob = match self.prepared.get(&(task, kind, epoch)) {
                 Some(blob) => blob.clone(),
                 None => {
-                    let kind = if dead { "dead" } else { "rows" };
                     let (incarnation, stage) = (self.incarnation.0, task.stage.0);
                     let name = format!("prepared/{incarnation}-{}-{stage}.{index}-{kind}.bin", epoch.0);
                     self.store.put(&name, content)?
                 }
             };
-            self.prepared.insert((task, dead, epoch), blob.clone());
+            self.prepared.insert((task, kind, epoch), blob.clone());
             stored.push(Prepared { epoch, task: index, blob });
         }
         Ok(stored)

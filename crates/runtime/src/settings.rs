@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_dataflow::{JobOptions, OnMalformed, Plan, SinkSpec, SourceSpec, Stage};
+use anabranch_dataflow::{JobOptions, Plan, SinkSpec, SourceSpec, Stage};
 use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Quiet, Restart, Tasks};
 
 use crate::assembly::tasks_of;
@@ -66,16 +66,9 @@ pub(crate) fn config(plan: &Plan, checkpointing: Option<&Checkpointing>) -> Conf
     }
 }
 
-/// All tables that a plan writes, those of dead letters too.
+/// All tables that a plan writes, those beside the rows of sources too.
 fn sinks_of(plan: &Plan) -> impl Iterator<Item = &SinkSpec> {
-    plan.stages.iter().flat_map(|stage| stage.sink.iter().chain(dead_letters(stage)))
-}
-
-fn dead_letters(stage: &Stage) -> Option<&SinkSpec> {
-    match &stage.source {
-        Some(SourceSpec { on_malformed: OnMalformed::DeadLetter(sink), .. }) => Some(sink),
-        _ => None,
-    }
+    plan.stages.iter().flat_map(|stage| stage.sink.iter().chain(stage.source.iter().flat_map(SourceSpec::sinks)))
 }
 
 /// When groups are granted to sources that pass nothing on, or little. If nobody waits for the ends of epochs, few rows are no reason for

@@ -46,4 +46,6 @@ pub(crate) struct SourceSnapshot {
     pub(crate) partition_watermarks: BTreeMap<String, EventTime>,
     /// What the sink of malformed records has prepared and not yet made visible, oldest first.
     pub(crate) dead_letters: Vec<Committable>,
+    /// The same of the sink of late rows.
+    pub(crate) late_rows: Vec<Committable>,
 }

@@ -1,4 +1,4 @@
-//! A task whose rows come from a source: decides the fate of malformed records, derives watermarks, cuts epochs, drives its
+//! A task whose rows come from a source: decides the fate of malformed records and late rows, derives watermarks, cuts epochs, drives its
 //! chain.
 
 mod parts;
@@ -12,9 +12,8 @@ use anabranch_model::{
 };
 use anabranch_operators::{Host, Polled, Rows};
 use anabranch_protocol::coordinator::Report;
-use arrow::compute::filter_record_batch;
 
-use crate::chain::{ChainSnapshot, Progress};
+use crate::chain::{ChainSnapshot, Progress, SinkTail};
 use crate::cut_times::CutTimes;
 use crate::hold_back::HoldBack;
 use crate::processing_time::ProcessingTime;
@@ -23,8 +22,8 @@ use crate::source_time::Observed;
 use crate::task::{Advance, Input, SideEnd, TaskParts};
 use crate::watermarks::Progress as TimeProgress;
 
-pub(crate) use parts::SourceParts;
-use parts::{Fate, LOOK};
+use parts::LOOK;
+pub(crate) use parts::{SideTails, SourceParts};
 
 /// How long a task waits while sources are held back before it checks for work that nothing announces.
 const LOOK_HELD: Duration = Duration::from_millis(50);
@@ -313,14 +312,7 @@ impl SourceTask {
             None => batch,
         };
         let Observed { watermark, on_time } = self.parts.observe(partition, &batch)?;
-        let batch = match on_time {
-            Some(on_time) => {
-                let kept = filter_record_batch(&batch, &on_time)?;
-                TaskCounters::add(&counters.late_rows, (batch.num_rows() - kept.num_rows()) as u64);
-                kept
-            }
-            None => batch,
-        };
+        let batch = self.parts.on_time(batch, on_time, counters)?;
         if batch.num_rows() > 0 {
             let value = match &mut self.parts.columns {
                 Some(columns) => columns.apply(&batch)?,
@@ -360,13 +352,13 @@ impl SourceTask {
         let marker = Marker { epoch, version: self.version, snapshot, kind };
         self.parts.source.epoch_cut(epoch)?;
         let mut state = SourceSnapshot::default();
-        if let Fate::DeadLetter(tail, _) = &mut self.parts.on_malformed {
-            tail.epoch_end(marker)?;
-            state.dead_letters = tail.prepared();
-        }
+        self.parts.tails.each().try_for_each(|tail| tail.epoch_end(marker))?;
         if snapshot {
             state.positions = self.parts.source.positions()?;
             state.partition_watermarks = self.parts.watermarks.partitions();
+            let prepared = |tail: &Option<SinkTail>| tail.as_ref().map(SinkTail::prepared).unwrap_or_default();
+            state.dead_letters = prepared(&self.parts.tails.malformed);
+            state.late_rows = prepared(&self.parts.tails.late);
         }
         self.cutting = state;
         self.task.chain.marker(marker)
@@ -398,9 +390,7 @@ impl SourceTask {
         if done > self.done {
             self.done = done;
             self.parts.source.epoch_done(done.min(Epoch(self.epoch.0 - 1)))?;
-            if let Fate::DeadLetter(tail, _) = &mut self.parts.on_malformed {
-                tail.commit(done)?;
-            }
+            self.parts.tails.each().try_for_each(|tail| tail.commit(done))?;
         }
         self.task.checkpoints_done()
     }
@@ -416,13 +406,11 @@ impl SourceTask {
             self.parts.source.epoch_done(last)?;
         }
         let leaves = control.leaves_parts();
-        if let Fate::DeadLetter(tail, _) = &mut self.parts.on_malformed {
-            match (leaves, done) {
-                (false, done) => tail.finish(done.then_some(last))?,
-                (true, true) => tail.commit(last)?,
-                (true, false) => {}
-            }
-        }
+        self.parts.tails.each().try_for_each(|tail| match (leaves, done) {
+            (false, done) => tail.finish(done.then_some(last)),
+            (true, true) => tail.commit(last),
+            (true, false) => Ok(()),
+        })?;
         self.task.finish(last)
     }
 

@@ -182,6 +182,7 @@ mod tests {
             columns: Vec::new(),
             watermark: None,
             on_malformed: OnMalformed::Fail,
+            on_late: Default::default(),
             reads_clock: false,
         };
         let stage = |id, parallelism, source, operators| Stage {

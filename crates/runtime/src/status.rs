@@ -228,9 +228,7 @@ pub(crate) fn log_notice(job: &str, Notice { number, times, text, .. }: &Notice)
 fn bytes(checkpoint: &Checkpoint<TaskState>) -> u64 {
     let of_task = |task: &TaskState| {
         let files = task.operators.iter().flat_map(|operator| &operator.files).map(|file| file.blob.bytes);
-        let prepared = task.sink.iter().flat_map(|sink| &sink.prepared);
-        let dead_letters = task.source.iter().flat_map(|source| &source.dead_letters);
-        files.sum::<u64>() + prepared.chain(dead_letters).map(|prepared| prepared.blob.bytes).sum::<u64>()
+        files.sum::<u64>() + task.prepared().map(|prepared| prepared.blob.bytes).sum::<u64>()
     };
     checkpoint.tasks.values().map(of_task).sum()
 }

@@ -100,6 +100,8 @@ impl Connector for Partitions {
 struct Outcome {
     counts: Counts,
     late: u64,
+    /// The rows of the table for late rows.
+    late_rows: BTreeMap<Record, u64>,
     without_event_time: u64,
 }
 
@@ -110,6 +112,8 @@ struct Declared {
 }
 
 const SIZE_MS: i64 = 10;
+const LATE_DROPPED: &str = ", 'scan.watermark.lateness' = 'partition'";
+const LATE_WRITTEN: &str = ", 'scan.watermark.lateness' = 'partition', 'scan.watermark.late-table' = 'late'";
 
 /// Runs a count by key and window once; everything that must not matter is drawn from `seed`.
 fn run(records: &[Vec<Record>], declared: &Declared, seed: u64) -> Outcome {
@@ -117,6 +121,7 @@ fn run(records: &[Vec<Record>], declared: &Declared, seed: u64) -> Outcome {
     let sql = format!(
         "CREATE TABLE records (id BIGINT NOT NULL, at BIGINT, ts AS TO_TIMESTAMP_LTZ(at, 3),
            WATERMARK FOR ts AS ts - INTERVAL '0.{delay_ms:03}' SECOND) WITH ('connector' = 'partitions'{options});
+         CREATE TABLE late (id BIGINT, at BIGINT) WITH ('connector' = 'late');
          CREATE TABLE results (id BIGINT, at BIGINT, n BIGINT) WITH ('connector' = 'results');
          INSERT INTO results
          SELECT id, EXTRACT(EPOCH FROM window_start) * 1000 + EXTRACT(MILLISECOND FROM window_start) AS at, n FROM (
@@ -126,9 +131,11 @@ fn run(records: &[Vec<Record>], declared: &Declared, seed: u64) -> Outcome {
     );
     let mut rng = Rng::new(seed);
     let (sink, rows) = MemorySink::collected();
+    let (late_sink, late) = MemorySink::collected();
     let mut engine = Engine::default();
     engine.register("partitions", Arc::new(Partitions { records: Arc::new(records.to_vec()), seed }));
     engine.register("results", Arc::new(sink));
+    engine.register("late", Arc::new(late_sink));
     let pick = |rng: &mut Rng, of: [&str; 3]| of[rng.below(3) as usize].to_owned();
     let set = vec![
         ("batch-rows".to_owned(), pick(&mut rng, ["1", "7", "200"])),
@@ -148,8 +155,16 @@ fn run(records: &[Vec<Record>], declared: &Declared, seed: u64) -> Outcome {
             assert_eq!(again, None, "a window fired twice");
         }
     }
+    let mut late_rows = BTreeMap::new();
+    for batch in late.lock().expect("no panic").iter() {
+        let [ids, times] = [0, 1].map(|column| batch.column(column).as_primitive::<Int64Type>());
+        for (id, time) in ids.values().iter().zip(times) {
+            *late_rows.entry((*id, time)).or_default() += 1;
+        }
+    }
     Outcome {
         counts,
+        late_rows,
         late: tasks.iter().map(|task| task.late_rows).sum(),
         without_event_time: tasks.iter().map(|task| task.rows_without_event_time).sum(),
     }
@@ -173,7 +188,7 @@ fn records(rng: &mut Rng, disorder_ms: i64, nulls: bool) -> Vec<Vec<Record>> {
 
 /// The definition: a row is late if it is further behind an earlier row of its partition than the bound.
 fn expected(records: &[Vec<Record>], delay_ms: i64) -> Outcome {
-    let mut outcome = Outcome { counts: Counts::new(), late: 0, without_event_time: 0 };
+    let mut outcome = Outcome { counts: Counts::new(), late: 0, late_rows: BTreeMap::new(), without_event_time: 0 };
     for partition in records {
         let mut latest = i64::MIN;
         for (key, time) in partition {
@@ -183,6 +198,7 @@ fn expected(records: &[Vec<Record>], delay_ms: i64) -> Outcome {
             };
             if time < latest.saturating_sub(delay_ms) {
                 outcome.late += 1;
+                *outcome.late_rows.entry((*key, Some(time))).or_default() += 1;
             } else {
                 *outcome.counts.entry((*key, time.div_euclid(SIZE_MS) * SIZE_MS)).or_default() += 1;
             }
@@ -212,10 +228,13 @@ fn lateness_by_partition_repeats_exactly() {
         let mut rng = Rng::new(seed);
         let delay_ms = rng.below(10) as i64;
         let records = records(&mut rng, 3 * delay_ms + 5, true);
-        let declared = Declared { delay_ms, options: ", 'scan.watermark.lateness' = 'partition'" };
-        let definition = expected(&records, delay_ms);
+        let options = [LATE_DROPPED, LATE_WRITTEN][seed as usize % 2];
+        let mut definition = expected(&records, delay_ms);
+        if options == LATE_DROPPED {
+            definition.late_rows.clear();
+        }
         late += definition.late;
-        assert_eq!(run(&records, &declared, seed), definition, "seed {seed}");
+        assert_eq!(run(&records, &Declared { delay_ms, options }, seed), definition, "seed {seed}");
     }
     assert!(late > 1000, "{late} late rows are too few to test with");
 }

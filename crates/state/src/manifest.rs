@@ -94,6 +94,18 @@ pub struct SourceState {
     pub watermarks_ms: BTreeMap<String, i64>,
     /// What the sink of malformed records has prepared and not yet made visible, oldest first.
     pub dead_letters: Vec<Prepared>,
+    /// The same of the sink of late rows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub late_rows: Vec<Prepared>,
+}
+
+impl TaskState {
+    /// What all of the task's sinks have prepared and not yet made visible.
+    pub fn prepared(&self) -> impl Iterator<Item = &Prepared> + Clone {
+        let of_sink = self.sink.iter().flat_map(|sink| &sink.prepared);
+        let of_source = self.source.iter().flat_map(|source| source.dead_letters.iter().chain(&source.late_rows));
+        of_sink.chain(of_source)
+    }
 }
 
 /// State of one operator in one task: all of these files together.
@@ -173,10 +185,10 @@ impl Manifest {
     pub fn names(&self) -> impl Iterator<Item = String> {
         let of_task = |task: &TaskState| {
             let files = task.operators.iter().flat_map(|operator| &operator.files).map(|file| &file.blob);
-            let prepared = task.sink.iter().flat_map(|sink| &sink.prepared);
-            let dead_letters = task.source.iter().flat_map(|source| &source.dead_letters);
-            let prepared = prepared.chain(dead_letters).map(|prepared| &prepared.blob);
-            files.chain(prepared).map(|blob| blob.name.clone()).collect::<Vec<_>>()
+            files
+                .chain(task.prepared().map(|prepared| &prepared.blob))
+                .map(|blob| blob.name.clone())
+                .collect::<Vec<_>>()
         };
         self.tasks.iter().flat_map(of_task)
     }
@@ -258,6 +270,7 @@ mod tests {
                     positions: BTreeMap::from([("ads/0".into(), "4711".into())]),
                     watermarks_ms: BTreeMap::from([("ads/0".into(), 1000)]),
                     dead_letters: Vec::new(),
+                    late_rows: Vec::new(),
                 }),
                 operators: vec![OperatorState {
                     number: 0,

@@ -111,11 +111,13 @@ fn copy_all(
 ) -> Result<Savepoint> {
     let mut left_out = 0;
     for task in &mut manifest.tasks {
+        left_out += task.prepared().count() as u64;
         if let Some(source) = &mut task.source {
-            left_out += source.dead_letters.drain(..).len() as u64;
+            source.dead_letters.clear();
+            source.late_rows.clear();
         }
         if let Some(sink) = &mut task.sink {
-            left_out += sink.prepared.drain(..).len() as u64;
+            sink.prepared.clear();
         }
     }
     for file in manifest.state_files(|_| true) {

@@ -327,6 +327,7 @@ mod tests {
                 columns: Vec::new(),
                 watermark: None,
                 on_malformed: OnMalformed::Fail,
+                on_late: Default::default(),
                 reads_clock: false,
             };
             RowReader::new(&Content::Changes(DebeziumOptions::default()), &spec, None)

@@ -240,6 +240,7 @@ mod tests {
             columns: Vec::new(),
             watermark: None,
             on_malformed: OnMalformed::Fail,
+            on_late: Default::default(),
             reads_clock: false,
         };
         let join = StaticJoinSpec {

@@ -98,6 +98,7 @@ pub(crate) fn source_spec(spec: &ConnectorSpec, columns: &SchemaRef, projection:
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Skip,
+        on_late: Default::default(),
         reads_clock: false,
     }
 }

@@ -82,6 +82,7 @@ fn source_spec(connector: ConnectorSpec) -> SourceSpec {
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,
+        on_late: Default::default(),
         reads_clock: false,
     }
 }

@@ -39,6 +39,7 @@ fn read(topic: &str, columns: &[(Field, Option<&str>)], projection: &[usize]) ->
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Skip,
+        on_late: Default::default(),
         reads_clock: false,
     };
     let mut source = KafkaConnector.source(&spec, &context(0, 1), None).unwrap();

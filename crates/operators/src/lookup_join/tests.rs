@@ -93,6 +93,7 @@ fn join(kind: JoinKind, table: &Table) -> LookupJoin {
             columns: Vec::new(),
             watermark: None,
             on_malformed: OnMalformed::Fail,
+            on_late: Default::default(),
             reads_clock: false,
         },
         operators: vec![OperatorSpec::Filter { predicate }],

@@ -1,7 +1,7 @@
 //! Joins with tables outside that are asked when a row comes. The join begins a stage of its own, with as many tasks as the rows come from, so that
 //! rows keep their order while they wait for answers.
 
-use anabranch_dataflow::{ExchangeKind, JoinKind, LookupJoinSpec, LookupKey, OnMalformed, OperatorSpec};
+use anabranch_dataflow::{ExchangeKind, JoinKind, LookupJoinSpec, LookupKey, OnLate, OnMalformed, OperatorSpec};
 use anabranch_model::{Error, Result};
 use datafusion_expr::utils::conjunction;
 use datafusion_expr::{Expr as Logical, LogicalPlan};
@@ -66,7 +66,7 @@ impl Lowering<'_> {
                     .remedy("name the table itself after JOIN"),
             ));
         };
-        source.watermark = None;
+        (source.watermark, source.on_late) = (None, OnLate::Drop);
         let keys = asked_by(&source.projection, right, &sides.keys, &indexes[1]);
         if keys.is_empty() {
             return Err(here(no_keys(table)));

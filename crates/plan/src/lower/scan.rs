@@ -1,23 +1,17 @@
 //! Converts scans to sources: which columns to decode, and event time over them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{
-    Exchange, Lateness, OnMalformed, Port, SinkSpec, SourceSpec, Stage, WatermarkSpec, processing_time_field,
-};
-use anabranch_model::{Error, Result, StageId};
+use anabranch_dataflow::{Lateness, OnLate, SourceSpec, WatermarkSpec, processing_time_field};
+use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr as LogicalExpr, LogicalPlan, TableScan};
 
 use super::column_index::ColumnIndex;
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
-use crate::catalog::Catalog;
-use crate::place::{planning_error, through};
-use crate::table::{Malformed, Table};
+use crate::table::Table;
 
 impl Lowering<'_> {
     pub(super) fn scan(&mut self, scan: &TableScan, needed: &Needed) -> Result<Stream> {
@@ -28,6 +22,10 @@ impl Lowering<'_> {
         let mut projection: Needed = needed.iter().map(|index| declared_index(*index)).collect();
         projection.extend(event_time.iter().flat_map(|(_, _, reads)| reads));
         projection.extend(table.weight());
+        let on_late = if self.by_clock == Some(true) { OnLate::Drop } else { self.on_late(table)? };
+        if on_late != OnLate::Drop {
+            projection.extend(0..table.physical.fields().len());
+        }
         if projection.is_empty() {
             // A count of rows still needs one column for the number of rows: the cheapest.
             projection.insert(narrowest(table));
@@ -68,6 +66,7 @@ impl Lowering<'_> {
             columns: Vec::new(),
             watermark,
             on_malformed: self.on_malformed(table)?,
+            on_late,
             reads_clock: self.reads_clock,
         };
         let decoded = physical.len();
@@ -88,17 +87,6 @@ impl Lowering<'_> {
         stream.parallelism = of_table.unwrap_or(self.parallelism).min(most).max(1);
         Ok(stream)
     }
-
-    fn on_malformed(&self, table: &Table) -> Result<OnMalformed> {
-        let target = match &table.options.malformed {
-            Malformed::Fail => return Ok(OnMalformed::Fail),
-            Malformed::Skip => return Ok(OnMalformed::Skip),
-            Malformed::DeadLetter(name) => self.dead_letters.get(name),
-        };
-        let target = target.ok_or_else(|| Error::internal("a dead-letter table that was not looked up"))?;
-        let sink = SinkSpec::new(target.name.clone(), target.spec.clone(), target.written.clone());
-        Ok(OnMalformed::DeadLetter(Box::new(SinkSpec { ignores_epochs: target.traits.ignores_epochs, ..sink })))
-    }
 }
 
 /// The table of a scan that does nothing else. `asks`: it is asked by key.
@@ -115,75 +103,6 @@ fn check_own(label: &str, own: Option<u32>, most: u32) -> Result<()> {
     let Some(tasks) = own.filter(|own| *own > most) else { return Ok(()) };
     let what = format!("stage '{label}' cannot have {tasks} tasks: its table has {most} partitions");
     Err(Error::user(what).at("option 'stage-parallelism'").remedy(format!("use at most {most}")))
-}
-
-/// Of several readers of one table, lets the one write and count malformed records that decodes all columns which the others
-/// decode. If there is none such, each may find records that the others do not, and all write and count. A reader of a
-/// stream comes first: the static side of a join is read again at every start, and reports its records again.
-pub(super) fn report_malformed_once(stages: &mut [Stage], exchanges: &[Exchange]) {
-    let sources = || stages.iter().filter_map(|stage| stage.source.as_ref()).enumerate();
-    let is_static: Vec<bool> =
-        stages.iter().filter(|stage| stage.source.is_some()).map(|stage| is_static(stage.id, exchanges)).collect();
-    let alike = |a: &SourceSpec, b: &SourceSpec| {
-        (&a.table, &a.connector, &a.declared, &a.on_malformed) == (&b.table, &b.connector, &b.declared, &b.on_malformed)
-    };
-    let covers =
-        |a: &SourceSpec, b: &SourceSpec| b.projection.iter().all(|column| a.projection.binary_search(column).is_ok());
-    let left = sources().map(|(place, source)| {
-        let readers = || sources().filter(|(_, other)| alike(source, other));
-        let reporters = readers().filter(|(_, one)| readers().all(|(_, other)| covers(one, other)));
-        let reporter = reporters.min_by_key(|(place, _)| is_static[*place]);
-        source.on_malformed != OnMalformed::Fail && reporter.is_some_and(|(reporter, _)| reporter != place)
-    });
-    let left: Vec<bool> = left.collect();
-    let sources = stages.iter_mut().filter_map(|stage| stage.source.as_mut());
-    for (source, _) in sources.zip(left).filter(|(_, left)| *left) {
-        source.on_malformed = OnMalformed::Leave;
-    }
-}
-
-/// Whether the rows of a stage only complete the static sides of joins.
-fn is_static(stage: StageId, exchanges: &[Exchange]) -> bool {
-    let mut outputs = exchanges.iter().filter(|exchange| exchange.from == stage).peekable();
-    outputs.peek().is_some() && outputs.all(|exchange| exchange.port != Port::Main || is_static(exchange.to, exchanges))
-}
-
-/// The tables, by name, to which a query's tables write records that they cannot decode. Like the query's own tables,
-/// they are those at the time of the statement.
-pub(crate) fn dead_letters(plan: &LogicalPlan, catalog: &Catalog) -> Result<BTreeMap<String, Arc<Table>>> {
-    let mut found = BTreeMap::new();
-    let walked = plan.apply(|node| {
-        if let LogicalPlan::TableScan(scan) = node
-            && let table = Table::of_scan(scan).map_err(through)?
-            && let Malformed::DeadLetter(name) = &table.options.malformed
-        {
-            let of = |error: Error| through(error.at(format!("table {}, option 'dead-letter.table'", table.name)));
-            let target = catalog.table(name).map_err(of)?;
-            check_dead_letter(target).map_err(of)?;
-            found.insert(name.clone(), Arc::clone(target));
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    walked.map_err(planning_error)?;
-    Ok(found)
-}
-
-fn check_dead_letter(target: &Table) -> Result<()> {
-    target.check_writable()?;
-    let name = &target.name;
-    let types: Vec<&DataType> = target.written.fields().iter().map(|f| f.data_type()).collect();
-    let fits = match types.as_slice() {
-        [a, b, c, d] => {
-            [a, b, c].iter().all(|t| **t == &DataType::Utf8View) && matches!(d, DataType::Utf8View | DataType::Binary)
-        }
-        _ => false,
-    };
-    if fits {
-        return Ok(());
-    }
-    Err(Error::user(format!("table '{name}' cannot take records that could not be decoded")).remedy(format!(
-        "declare it as CREATE TABLE {name} (source_table STRING, place STRING, error STRING, record STRING)"
-    )))
 }
 
 /// The event time of a table: its expression, the scan below it, and the physical columns that it reads.

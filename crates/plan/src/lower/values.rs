@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Expr, Literal, ONE_ROW, OnMalformed, OperatorSpec, SourceSpec, ValuesSpec};
+use anabranch_dataflow::{ConnectorSpec, Expr, Literal, ONE_ROW, OnLate, OnMalformed, OperatorSpec, SourceSpec, ValuesSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::DFSchema;
@@ -64,6 +64,7 @@ fn one_row() -> Stream {
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,
+        on_late: OnLate::Drop,
         reads_clock: false,
     };
     let mut stream = Stream::of_source(source, vec![row], Vec::new());

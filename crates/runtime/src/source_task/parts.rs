@@ -1,13 +1,14 @@
-//! What a source task has beside its source: the columns that leave it, event time, and the fate of malformed records.
+//! What a source task has beside its source: the columns that leave it, event time, and the fate of
+//! malformed records and late rows.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_dataflow::{OnMalformed, SourceSpec};
+use anabranch_dataflow::{OnLate, OnMalformed, SourceSpec};
 use anabranch_model::{Error, PartitionId, Result, TaskCounters};
 use anabranch_operators::{Functions, Malformed, Projection, Source};
-use arrow::array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
-use arrow::compute::cast;
+use arrow::array::{ArrayRef, BinaryArray, BooleanArray, RecordBatch, StringArray};
+use arrow::compute::{cast, filter_record_batch, not};
 use arrow::datatypes::SchemaRef;
 
 use crate::chain::SinkTail;
@@ -29,51 +30,56 @@ pub(crate) struct SourceParts {
     pub(super) time: Option<SourceTime>,
     pub(super) watermarks: Watermarks,
     pub(super) processing: Option<ProcessingTime>,
-    pub(super) on_malformed: Fate,
+    on_malformed: OnMalformed,
+    on_late: OnLate,
+    pub(super) tails: SideTails,
     pub(super) table: String,
 }
 
-pub(super) enum Fate {
-    Fail,
-    Skip,
-    DeadLetter(SinkTail, SchemaRef),
-    Leave,
+/// The open tables that a source writes beside its rows.
+#[derive(Default)]
+pub(crate) struct SideTails {
+    /// The one of [`OnMalformed::DeadLetter`].
+    pub(crate) malformed: Option<SinkTail>,
+    /// The one of [`OnLate::Write`].
+    pub(crate) late: Option<SinkTail>,
 }
 
-impl Fate {
-    /// Whether records are prepared that are not visible yet.
-    fn is_prepared(&self) -> bool {
-        matches!(self, Fate::DeadLetter(tail, _) if tail.is_prepared())
+impl SideTails {
+    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut SinkTail> {
+        self.malformed.iter_mut().chain(&mut self.late)
     }
+
+    /// Whether something is prepared that is not visible yet.
+    fn is_prepared(&self) -> bool {
+        self.malformed.iter().chain(&self.late).any(SinkTail::is_prepared)
+    }
+}
+
+fn write(tail: &mut Option<SinkTail>, rows: &RecordBatch) -> Result<()> {
+    let tail = tail.as_mut().ok_or_else(|| Error::internal("a table beside the rows of a source is not open"))?;
+    tail.sink.write(rows)
 }
 
 impl SourceParts {
     /// The longest time that the source waits for records. `waits` tells whether the task waits for an epoch to be done.
     pub(super) fn look(&self, waits: bool) -> Duration {
-        match self.source.waits_at_host() && !waits && !self.on_malformed.is_prepared() {
+        match self.source.waits_at_host() && !waits && !self.tails.is_prepared() {
             true => LOOK_AT_HOST,
             false => LOOK,
         }
     }
 
-    /// Compiles a source's specification. `dead_letter` is the opened sink of [`OnMalformed::DeadLetter`]; `restored`
-    /// is what the source resumes from.
+    /// Compiles a source's specification. `restored` is what the source resumes from.
     pub(crate) fn new(
         spec: &SourceSpec,
         source: Box<dyn Source>,
-        dead_letter: Option<SinkTail>,
+        tails: SideTails,
         restored: Option<&RestoredSource>,
         functions: &Functions,
     ) -> Result<Self> {
         let (columns, time, idle) = derived(spec, functions)?;
         let wait_max = if source.waits_at_host() { LOOK_AT_HOST } else { LOOK };
-        let on_malformed = match (&spec.on_malformed, dead_letter) {
-            (OnMalformed::Fail, _) => Fate::Fail,
-            (OnMalformed::Skip, _) => Fate::Skip,
-            (OnMalformed::Leave, _) => Fate::Leave,
-            (OnMalformed::DeadLetter(sink), Some(writer)) => Fate::DeadLetter(writer, Arc::clone(&sink.schema)),
-            (OnMalformed::DeadLetter(_), None) => return Err(Error::internal("the dead-letter table is not open")),
-        };
         let restored = restored.map(|state| state.watermarks.clone()).unwrap_or_default();
         Ok(SourceParts {
             source,
@@ -81,7 +87,9 @@ impl SourceParts {
             time,
             processing: ProcessingTime::of(spec, restored.values().max().copied()),
             watermarks: Watermarks::new(idle, wait_max, restored),
-            on_malformed,
+            on_malformed: spec.on_malformed.clone(),
+            on_late: spec.on_late.clone(),
+            tails,
             table: spec.table.clone(),
         })
     }
@@ -95,12 +103,9 @@ impl SourceParts {
         Ok(self)
     }
 
-    /// Nobody reads on: closes the table of malformed records.
-    pub(crate) fn close(self) -> Result<()> {
-        match self.on_malformed {
-            Fate::DeadLetter(mut tail, _) => tail.finish(None),
-            _ => Ok(()),
-        }
+    /// Nobody reads on: closes the tables beside the rows.
+    pub(crate) fn close(mut self) -> Result<()> {
+        self.tails.each().try_for_each(|tail| tail.finish(None))
     }
 
     /// Schema of the rows that leave the source.
@@ -114,13 +119,15 @@ impl SourceParts {
 
     pub(super) fn malformed(&mut self, records: &[Malformed], counters: &TaskCounters) -> Result<()> {
         let Some(first) = records.first() else { return Ok(()) };
-        if !matches!(self.on_malformed, Fate::Leave) {
+        if self.on_malformed != OnMalformed::Leave {
             TaskCounters::add(&counters.malformed_rows, records.len() as u64);
         }
-        match &mut self.on_malformed {
-            Fate::Skip | Fate::Leave => Ok(()),
-            Fate::DeadLetter(tail, schema) => tail.sink.write(&dead_letters(&self.table, records, schema)?),
-            Fate::Fail => {
+        match &self.on_malformed {
+            OnMalformed::Skip | OnMalformed::Leave => Ok(()),
+            OnMalformed::DeadLetter(sink) => {
+                write(&mut self.tails.malformed, &dead_letters(&self.table, records, &sink.schema)?)
+            }
+            OnMalformed::Fail => {
                 let shown = String::from_utf8_lossy(&first.record[..first.record.len().min(200)]);
                 Err(Error::user(format!("malformed record: {}: {}", first.error, shown.trim_end()))
                     .at(first.place.clone())
@@ -128,6 +135,26 @@ impl SourceParts {
                     .remedy("correct the record, or declare its fate: 'on-malformed' = 'skip' or 'dead-letter'"))
             }
         }
+    }
+
+    /// Takes the late rows out of a batch, whose decoded columns come first. `None`: no row is late.
+    pub(super) fn on_time(
+        &mut self,
+        batch: RecordBatch,
+        on_time: Option<BooleanArray>,
+        counters: &TaskCounters,
+    ) -> Result<RecordBatch> {
+        let Some(on_time) = on_time else { return Ok(batch) };
+        let kept = filter_record_batch(&batch, &on_time)?;
+        if self.on_late != OnLate::Leave {
+            TaskCounters::add(&counters.late_rows, (batch.num_rows() - kept.num_rows()) as u64);
+        }
+        if let OnLate::Write(sink) = &self.on_late {
+            let late = filter_record_batch(&batch, &not(&on_time)?)?;
+            let columns = late.columns()[..sink.schema.fields().len()].to_vec();
+            write(&mut self.tails.late, &RecordBatch::try_new(Arc::clone(&sink.schema), columns)?)?;
+        }
+        Ok(kept)
     }
 
     /// Derives event time from rows of a partition.

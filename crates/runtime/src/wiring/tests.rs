@@ -24,7 +24,7 @@ use crate::host::{HostLife, TaskHost};
 use crate::inbox::Received;
 use crate::inbox_task::InboxTask;
 use crate::network::Patience;
-use crate::source_task::{SourceParts, SourceTask};
+use crate::source_task::{SideTails, SourceParts, SourceTask};
 use crate::streaming;
 use crate::task::{Task, TaskParts};
 use crate::worker::Unheard;
@@ -153,7 +153,7 @@ impl<'a> Worker<'a> {
             return Task::Inbox(Box::new(InboxTask::new(parts, inbox, vec![false; channels])));
         };
         let source = self.tables.source(spec, &context, None).unwrap();
-        let source = SourceParts::new(spec, source, None, None, &functions).unwrap();
+        let source = SourceParts::new(spec, source, SideTails::default(), None, &functions).unwrap();
         let (interval, host) = (options.epoch_interval, Arc::<TaskHost>::clone(&self.host));
         Task::Source(Box::new(SourceTask::new(parts, source, self.plan.version, interval, true, host)))
     }

@@ -222,6 +222,7 @@ pub(crate) fn plan(
         columns: Vec::new(),
         watermark: None,
         on_malformed,
+        on_late: Default::default(),
         reads_clock: false,
     };
     let stage = |id: u32, name: &str, parallelism: u32| Stage {

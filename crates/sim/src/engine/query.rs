@@ -22,7 +22,9 @@ CREATE TABLE events (id BIGINT, k STRING, v BIGINT, at TIMESTAMP(3), WATERMARK F
 CREATE TABLE more (id BIGINT, k STRING, v BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '2' SECOND)
   WITH ('connector' = 'log');
 CREATE TABLE broken (id BIGINT, k STRING, v BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '2' SECOND)
-  WITH ('connector' = 'log', 'on-malformed' = 'dead-letter', 'dead-letter.table' = 'dead');
+  WITH ('connector' = 'log', 'on-malformed' = 'dead-letter', 'dead-letter.table' = 'dead',
+    'scan.watermark.lateness' = 'partition', 'scan.watermark.late-table' = 'late');
+CREATE TABLE late (id BIGINT, k STRING, v BIGINT, at TIMESTAMP(3)) WITH ('connector' = 'log');
 CREATE TABLE dead (of STRING, place STRING, error STRING, record STRING) WITH ('connector' = 'log');
 CREATE TABLE dims (k STRING, label STRING, factor BIGINT) WITH ('connector' = 'log');
 CREATE VIEW both AS SELECT k, v, at FROM events UNION ALL SELECT k, v * 3, at FROM more;
@@ -78,7 +80,7 @@ const QUERIES: [(&str, &[(&str, &str)]); 9] = [
         )],
     ),
     (
-        "dead letters, and windows of windows",
+        "dead letters, late rows, and windows of windows",
         &[(
             "e TIMESTAMP(3), high BIGINT",
             "SELECT window_end, MAX(n) FROM

@@ -338,7 +338,11 @@ impl Truth {
                 .source
                 .iter()
                 .flat_map(|source| source.dead_letters.iter().map(|p| (format!("malformed-{}", source.number), p)));
-            for (table, part) in rows.chain(dead) {
+            let late = task
+                .source
+                .iter()
+                .flat_map(|source| source.late_rows.iter().map(|p| (format!("late-{}", source.number), p)));
+            for (table, part) in rows.chain(dead).chain(late) {
                 let (scope, content) = prepared(&store.get_blob(&part.blob).map_err(broken)?);
                 let (expected, name) = (format!("{}-{table}", manifest.job), (scope, part.task, part.epoch));
                 if name.0 != expected && !self.held.contains_key(&name) {

@@ -35,6 +35,7 @@ fn open(columns: &SchemaRef, options: &[(&str, &str)], from: Option<&Positions>)
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,
+        on_late: Default::default(),
         reads_clock: false,
     };
     let context = TaskContext {

@@ -1,0 +1,157 @@
+//! The tables that sources write beside their rows: for records that cannot be decoded, and for late rows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_dataflow::{Exchange, OnLate, OnMalformed, Port, SourceSpec, Stage, sql_name};
+use anabranch_model::{Error, Result, StageId};
+use arrow::datatypes::{DataType, Field};
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_expr::LogicalPlan;
+
+use super::Lowering;
+use crate::catalog::Catalog;
+use crate::place::{planning_error, through};
+use crate::table::Table;
+use crate::with_options::{LATE_TABLE, Malformed};
+
+/// The tables, by name, to which a query's tables write records that they cannot decode, and late rows. Like the query's own
+/// tables, they are those at the time of the statement.
+pub(crate) fn side_tables(plan: &LogicalPlan, catalog: &Catalog) -> Result<BTreeMap<String, Arc<Table>>> {
+    let mut found = BTreeMap::new();
+    let mut add = |table: &Table, option: &str, name: &str, check: &dyn Fn(&Table) -> Result<()>| -> Result<()> {
+        let of = |error: Error| error.at(format!("table {}, option '{option}'", table.name));
+        let target = catalog.table(name).map_err(of)?;
+        target.check_writable().and_then(|()| check(target)).map_err(of)?;
+        found.insert(name.to_owned(), Arc::clone(target));
+        Ok(())
+    };
+    let walked = plan.apply(|node| {
+        let LogicalPlan::TableScan(scan) = node else { return Ok(TreeNodeRecursion::Continue) };
+        let table = Table::of_scan(scan).map_err(through)?;
+        if let Malformed::DeadLetter(name) = &table.options.malformed {
+            add(table, "dead-letter.table", name, &check_dead_letter).map_err(through)?;
+        }
+        if let Some(name) = &table.options.late_table {
+            add(table, LATE_TABLE, name, &|target| check_late(table, target)).map_err(through)?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    walked.map_err(planning_error)?;
+    Ok(found)
+}
+
+fn check_dead_letter(target: &Table) -> Result<()> {
+    let name = &target.name;
+    let types: Vec<&DataType> = target.written.fields().iter().map(|f| f.data_type()).collect();
+    let fits = match types.as_slice() {
+        [a, b, c, d] => {
+            [a, b, c].iter().all(|t| **t == &DataType::Utf8View) && matches!(d, DataType::Utf8View | DataType::Binary)
+        }
+        _ => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Error::user(format!("table '{name}' cannot take records that could not be decoded")).remedy(format!(
+        "declare it as CREATE TABLE {name} (source_table STRING, place STRING, error STRING, record STRING)"
+    )))
+}
+
+/// Whether a table has the columns of the rows of `source`, one after the other.
+fn check_late(source: &Table, target: &Table) -> Result<()> {
+    if source.name == target.name {
+        return Err(Error::user("its late rows would be rows of the same table").remedy("name another table"));
+    }
+    let (from, to) = (source.physical.fields(), target.written.fields());
+    let declared = |field: &Field| {
+        let not_null = if field.is_nullable() { "" } else { " NOT NULL" };
+        format!("{} {}{not_null}", field.name(), sql_name(field.data_type()))
+    };
+    let fits =
+        |from: &Field, to: &Field| from.data_type() == to.data_type() && (to.is_nullable() || !from.is_nullable());
+    let what = match from.iter().zip(to).find(|(from, to)| !fits(from, to)) {
+        Some((from, to)) => format!("its column '{}' is not {}", declared(to), declared(from)),
+        None if from.len() != to.len() => {
+            format!("it has {} columns, and the rows have {}", to.len(), from.len())
+        }
+        None => return Ok(()),
+    };
+    let columns: Vec<String> = from.iter().map(|field| declared(field)).collect();
+    let name = &target.name;
+    Err(Error::user(format!("table '{name}' cannot take late rows of table '{}': {what}", source.name)).remedy(
+        format!(
+            "declare it with all columns of that table that are not computed: CREATE TABLE {name} ({})",
+            columns.join(", ")
+        ),
+    ))
+}
+
+impl Lowering<'_> {
+    pub(super) fn on_malformed(&self, table: &Table) -> Result<OnMalformed> {
+        match &table.options.malformed {
+            Malformed::Fail => Ok(OnMalformed::Fail),
+            Malformed::Skip => Ok(OnMalformed::Skip),
+            Malformed::DeadLetter(name) => Ok(OnMalformed::DeadLetter(Box::new(self.side_table(name)?.sink()))),
+        }
+    }
+
+    pub(super) fn on_late(&self, table: &Table) -> Result<OnLate> {
+        match &table.options.late_table {
+            None => Ok(OnLate::Drop),
+            Some(name) => Ok(OnLate::Write(Box::new(self.side_table(name)?.sink()))),
+        }
+    }
+
+    fn side_table(&self, name: &str) -> Result<&Table> {
+        let target = self.side_tables.get(name).map(Arc::as_ref);
+        target.ok_or_else(|| Error::internal(format!("table '{name}' was not looked up")))
+    }
+}
+
+/// Of several readers of one table, lets one write and count malformed records, and one late rows.
+pub(super) fn report_once(stages: &mut [Stage], exchanges: &[Exchange]) {
+    let same_malformed = |a: &SourceSpec, b: &SourceSpec| a.on_malformed == b.on_malformed;
+    let malformed = left_to_others(stages, exchanges, same_malformed);
+    let late = left_to_others(stages, exchanges, |a, b| a.on_late == b.on_late);
+    let sources = stages.iter_mut().filter_map(|stage| stage.source.as_mut());
+    for (source, (malformed, late)) in sources.zip(malformed.into_iter().zip(late)) {
+        if malformed && source.on_malformed != OnMalformed::Fail {
+            source.on_malformed = OnMalformed::Leave;
+        }
+        if late && source.on_late != OnLate::Drop {
+            source.on_late = OnLate::Leave;
+        }
+    }
+}
+
+/// For each source, whether another reader of its table reports for it: one that decodes all columns which the others
+/// decode. If there is none such, each may find records that the others do not, and all report. A reader of a stream comes
+/// first: the static side of a join is read again at every start, and reports its records again.
+fn left_to_others(
+    stages: &[Stage],
+    exchanges: &[Exchange],
+    same_fate: impl Fn(&SourceSpec, &SourceSpec) -> bool,
+) -> Vec<bool> {
+    let sources = || stages.iter().filter_map(|stage| stage.source.as_ref()).enumerate();
+    let is_static: Vec<bool> =
+        stages.iter().filter(|stage| stage.source.is_some()).map(|stage| is_static(stage.id, exchanges)).collect();
+    let alike = |a: &SourceSpec, b: &SourceSpec| {
+        (&a.table, &a.connector, &a.declared) == (&b.table, &b.connector, &b.declared) && same_fate(a, b)
+    };
+    let covers =
+        |a: &SourceSpec, b: &SourceSpec| b.projection.iter().all(|column| a.projection.binary_search(column).is_ok());
+    let left = sources().map(|(place, source)| {
+        let readers = || sources().filter(|(_, other)| alike(source, other));
+        let reporters = readers().filter(|(_, one)| readers().all(|(_, other)| covers(one, other)));
+        let reporter = reporters.min_by_key(|(place, _)| is_static[*place]);
+        reporter.is_some_and(|(reporter, _)| reporter != place)
+    });
+    left.collect()
+}
+
+/// Whether the rows of a stage only complete the static sides of joins.
+fn is_static(stage: StageId, exchanges: &[Exchange]) -> bool {
+    let mut outputs = exchanges.iter().filter(|exchange| exchange.from == stage).peekable();
+    outputs.peek().is_some() && outputs.all(|exchange| exchange.port != Port::Main || is_static(exchange.to, exchanges))
+}

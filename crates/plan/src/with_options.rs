@@ -1,0 +1,116 @@
+//! Options of `WITH` that the engine reads itself, for tables of every connector.
+
+use std::collections::BTreeMap;
+
+use anabranch_dataflow::{ConnectorSpec, Lateness, TableTraits};
+use anabranch_model::{Error, Result};
+
+use crate::lookup_options::LookupOptions;
+use crate::settings::{parse_duration, parse_parallelism};
+
+/// Options of WITH for the engine, not the connector.
+#[derive(Debug, Default)]
+pub(crate) struct TableOptions {
+    pub(crate) idle_timeout_ms: Option<u64>,
+    pub(crate) lateness: Lateness,
+    /// The table for rows that are late in their partition.
+    pub(crate) late_table: Option<String>,
+    pub(crate) malformed: Malformed,
+    pub(crate) sink_parallelism: Option<u32>,
+    pub(crate) scan_parallelism: Option<u32>,
+    pub(crate) lookup: LookupOptions,
+}
+
+/// `on-malformed`.
+#[derive(Debug, Default)]
+pub(crate) enum Malformed {
+    #[default]
+    Fail,
+    Skip,
+    DeadLetter(String),
+}
+
+impl TableOptions {
+    /// Whether the table has the event time that some of the options need.
+    pub(crate) fn check_event_time(&self, traits: &TableTraits, spec: &ConnectorSpec, has_event_time: bool) -> Result<()> {
+        if self.late_table.is_none() {
+            return Ok(());
+        }
+        let of = |error: Error| Err(error.at(format!("option '{LATE_TABLE}'")));
+        if !has_event_time {
+            return of(Error::user("no row is late: the table has no event time")
+                .remedy("declare one: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, or omit the option"));
+        }
+        if traits.versions.is_some() {
+            return of(Error::user(format!("rows of connector '{spec}' are versions, of which none can go to another table"))
+                .remedy("omit the option"));
+        }
+        Ok(())
+    }
+}
+
+/// The option that names the table for late rows.
+pub(crate) const LATE_TABLE: &str = "scan.watermark.late-table";
+
+/// Splits WITH into the connector's options and the engine's.
+pub(crate) fn split_options(mut all: BTreeMap<String, String>, key_groups: u16) -> Result<(ConnectorSpec, TableOptions)> {
+    let Some(connector) = all.remove("connector") else {
+        return Err(Error::user("the table has no connector").remedy("add WITH ('connector' = '...', ...)"));
+    };
+    let mut options = TableOptions::default();
+    let of = |name: &'static str| move |error: Error| error.at(format!("option '{name}'"));
+    if let Some(text) = all.remove("scan.idle-timeout") {
+        let timeout = parse_duration(&text).map_err(of("scan.idle-timeout"))?;
+        options.idle_timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)).filter(|ms| *ms > 0);
+    }
+    (options.lateness, options.late_table) = lateness(&mut all)?;
+    if let Some(text) = all.remove("sink.parallelism") {
+        options.sink_parallelism = Some(parse_parallelism(&text, key_groups).map_err(of("sink.parallelism"))?);
+    }
+    if let Some(text) = all.remove("scan.parallelism") {
+        options.scan_parallelism = Some(parse_parallelism(&text, key_groups).map_err(of("scan.parallelism"))?);
+    }
+    options.lookup = LookupOptions::take(&mut all)?;
+    options.malformed = malformed(&mut all)?;
+    Ok((ConnectorSpec { connector, options: all }, options))
+}
+
+/// What decides whether a row is late, and the table for rows that are.
+fn lateness(all: &mut BTreeMap<String, String>) -> Result<(Lateness, Option<String>)> {
+    let lateness = match all.remove("scan.watermark.lateness").as_deref() {
+        None | Some("job") => Lateness::Job,
+        Some("partition") => Lateness::Partition,
+        Some(other) => {
+            return Err(Error::user(format!("unknown value '{other}' of option 'scan.watermark.lateness'"))
+                .remedy("use 'job' or 'partition'"));
+        }
+    };
+    let table = all.remove(LATE_TABLE);
+    if table.is_some() && lateness == Lateness::Job {
+        return Err(Error::user(format!("option '{LATE_TABLE}' needs rows that are late in their partition"))
+            .remedy("add 'scan.watermark.lateness' = 'partition', or omit it"));
+    }
+    Ok((lateness, table))
+}
+
+/// What happens to records that cannot be decoded.
+fn malformed(all: &mut BTreeMap<String, String>) -> Result<Malformed> {
+    let dead_letter = all.remove("dead-letter.table");
+    Ok(match (all.remove("on-malformed").as_deref(), dead_letter) {
+        (None | Some("fail"), None) => Malformed::Fail,
+        (Some("skip"), None) => Malformed::Skip,
+        (Some("dead-letter"), Some(table)) => Malformed::DeadLetter(table),
+        (Some("dead-letter"), None) => {
+            return Err(Error::user("'on-malformed' = 'dead-letter' needs the table to write to")
+                .remedy("add 'dead-letter.table' = 'name of a declared table'"));
+        }
+        (_, Some(_)) => {
+            return Err(Error::user("'dead-letter.table' has no effect here")
+                .remedy("add 'on-malformed' = 'dead-letter', or omit it"));
+        }
+        (Some(other), None) => {
+            return Err(Error::user(format!("unknown value '{other}' of option 'on-malformed'"))
+                .remedy("use 'fail', 'skip' or 'dead-letter'"));
+        }
+    })
+}
