@@ -9,12 +9,15 @@ use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::{Error, Result};
 
 /// Options that the planner reads itself, for tables of every connector.
-const PLAN_OPTIONS: [&str; 7] = [
+const PLAN_OPTIONS: [&str; 10] = [
     "on-malformed",
     "dead-letter.table",
     "scan.idle-timeout",
     "scan.watermark.lateness",
     "scan.watermark.late-table",
+    "scan.watermark.alignment.group",
+    "scan.watermark.alignment.max-drift",
+    "scan.watermark.alignment.update-interval",
     "scan.parallelism",
     "sink.parallelism",
 ];

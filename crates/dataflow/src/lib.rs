@@ -29,7 +29,7 @@ pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stag
 pub use rank::{Ordering, RankSpec};
 pub use rows::{ExpandSpec, Grouping, ORDINALITY, RepeatSpec, UnnestSpec, ValuesSpec};
 pub use source::{
-    Lateness, OnLate, OnMalformed, PROCESSING_TIME, SourceSpec, WatermarkSpec, processing_time_field,
+    AlignmentSpec, Lateness, OnLate, OnMalformed, PROCESSING_TIME, SourceSpec, WatermarkSpec, processing_time_field,
 };
 pub use spec::{
     AggregatePhase, AggregateSpec, JoinKind, NotNullSpec, OperatorSpec, SinkSpec, StateSpec, StaticJoinSpec, Window,

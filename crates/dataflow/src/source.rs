@@ -89,6 +89,20 @@ pub struct WatermarkSpec {
     /// `time` is the time at which rows are read: it also goes on without rows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_clock: bool,
+    /// How far its partitions may be ahead of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignment: Option<AlignmentSpec>,
+}
+
+/// A partition pauses while its watermark is more than `max_drift_ms` ahead of the least one of its group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlignmentSpec {
+    /// The group: all partitions of the job's tables that name it.
+    pub group: String,
+    /// In milliseconds of event time.
+    pub max_drift_ms: i64,
+    /// How often processes learn of each other's progress, in milliseconds.
+    pub update_interval_ms: u64,
 }
 
 /// What decides whether a row is late.
@@ -155,6 +169,9 @@ impl fmt::Display for SourceSpec {
             }
             if watermark.lateness == Lateness::Partition {
                 f.write_str(", lateness by partition")?;
+            }
+            if let Some(alignment) = &watermark.alignment {
+                write!(f, ", at most {} ms ahead in group {}", alignment.max_drift_ms, alignment.group)?;
             }
         }
         match &self.on_late {

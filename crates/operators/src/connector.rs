@@ -1,6 +1,6 @@
 //! The contracts of sources and sinks, and the registry in which a job finds connectors by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -189,6 +189,12 @@ pub trait Source: Send {
     /// Epoch `epoch` was cut after what `poll` last returned.
     fn epoch_cut(&mut self, _epoch: Epoch) -> Result<()> {
         Ok(())
+    }
+
+    /// From now on `poll` returns no further rows of exactly these partitions, which are too far ahead of others. Rows that it has read
+    /// already may still come. Returns false if the reader cannot do so: then it goes on with all of them.
+    fn hold(&mut self, _partitions: &BTreeSet<PartitionId>) -> Result<bool> {
+        Ok(false)
     }
 
     /// Positions of this reader's partitions after what `poll` last returned. A reader that is opened there returns

@@ -101,13 +101,12 @@ impl Table {
             spec.options.insert(PARTITION_KEYS.to_owned(), keys);
         }
         let mut traits = resolver.describe(&spec, &content).map_err(here)?;
-        options.lookup.check(traits.lookups, &spec).map_err(here)?;
+        options.check(&traits, &spec, statement.watermark.is_some()).map_err(here)?;
         traits.updates = traits.updates.of_table(!statement.primary_key.is_empty());
         for (column, key) in &metadata {
             check_metadata(declared.field(*column), key, traits.metadata.as_ref(), &spec).map_err(here)?;
         }
         check_updates(&traits, &spec, statement.primary_key.is_empty(), statement.watermark.is_some()).map_err(here)?;
-        options.check_event_time(&traits, &spec, statement.watermark.is_some()).map_err(here)?;
         let physical = match (&traits.schema, declared.fields().is_empty()) {
             (Some(schema), true) => Arc::clone(schema),
             (None, true) => {

@@ -1,8 +1,9 @@
 //! Options of `WITH` that the engine reads itself, for tables of every connector.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use anabranch_dataflow::{ConnectorSpec, Lateness, TableTraits};
+use anabranch_dataflow::{AlignmentSpec, ConnectorSpec, Lateness, TableTraits};
 use anabranch_model::{Error, Result};
 
 use crate::lookup_options::LookupOptions;
@@ -15,6 +16,7 @@ pub(crate) struct TableOptions {
     pub(crate) lateness: Lateness,
     /// The table for rows that are late in their partition.
     pub(crate) late_table: Option<String>,
+    pub(crate) alignment: Option<AlignmentSpec>,
     pub(crate) malformed: Malformed,
     pub(crate) sink_parallelism: Option<u32>,
     pub(crate) scan_parallelism: Option<u32>,
@@ -31,19 +33,18 @@ pub(crate) enum Malformed {
 }
 
 impl TableOptions {
-    /// Whether the table has the event time that some of the options need.
-    pub(crate) fn check_event_time(&self, traits: &TableTraits, spec: &ConnectorSpec, has_event_time: bool) -> Result<()> {
-        if self.late_table.is_none() {
-            return Ok(());
-        }
-        let of = |error: Error| Err(error.at(format!("option '{LATE_TABLE}'")));
-        if !has_event_time {
-            return of(Error::user("no row is late: the table has no event time")
+    /// Whether the connector and the table have what the options need.
+    pub(crate) fn check(&self, traits: &TableTraits, spec: &ConnectorSpec, has_event_time: bool) -> Result<()> {
+        self.lookup.check(traits.lookups, spec)?;
+        let needs = [(LATE_TABLE, self.late_table.is_some()), (ALIGNMENT_GROUP, self.alignment.is_some())];
+        if let Some((option, _)) = needs.into_iter().find(|(_, is_set)| *is_set && !has_event_time) {
+            return Err(Error::user("the table has no event time")
+                .at(format!("option '{option}'"))
                 .remedy("declare one: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, or omit the option"));
         }
-        if traits.versions.is_some() {
-            return of(Error::user(format!("rows of connector '{spec}' are versions, of which none can go to another table"))
-                .remedy("omit the option"));
+        if self.late_table.is_some() && traits.versions.is_some() {
+            let what = format!("rows of connector '{spec}' are versions, of which none can go to another table");
+            return Err(Error::user(what).at(format!("option '{LATE_TABLE}'")).remedy("omit the option"));
         }
         Ok(())
     }
@@ -51,9 +52,16 @@ impl TableOptions {
 
 /// The option that names the table for late rows.
 pub(crate) const LATE_TABLE: &str = "scan.watermark.late-table";
+/// The option that names the tables that are aligned with each other.
+const ALIGNMENT_GROUP: &str = "scan.watermark.alignment.group";
+/// Flink's default.
+const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Splits WITH into the connector's options and the engine's.
-pub(crate) fn split_options(mut all: BTreeMap<String, String>, key_groups: u16) -> Result<(ConnectorSpec, TableOptions)> {
+pub(crate) fn split_options(
+    mut all: BTreeMap<String, String>,
+    key_groups: u16,
+) -> Result<(ConnectorSpec, TableOptions)> {
     let Some(connector) = all.remove("connector") else {
         return Err(Error::user("the table has no connector").remedy("add WITH ('connector' = '...', ...)"));
     };
@@ -64,6 +72,7 @@ pub(crate) fn split_options(mut all: BTreeMap<String, String>, key_groups: u16) 
         options.idle_timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)).filter(|ms| *ms > 0);
     }
     (options.lateness, options.late_table) = lateness(&mut all)?;
+    options.alignment = alignment(&mut all)?;
     if let Some(text) = all.remove("sink.parallelism") {
         options.sink_parallelism = Some(parse_parallelism(&text, key_groups).map_err(of("sink.parallelism"))?);
     }
@@ -91,6 +100,42 @@ fn lateness(all: &mut BTreeMap<String, String>) -> Result<(Lateness, Option<Stri
             .remedy("add 'scan.watermark.lateness' = 'partition', or omit it"));
     }
     Ok((lateness, table))
+}
+
+/// How far partitions may be ahead of others. Like Flink's, the group and the drift are given together.
+fn alignment(all: &mut BTreeMap<String, String>) -> Result<Option<AlignmentSpec>> {
+    const DRIFT: &str = "scan.watermark.alignment.max-drift";
+    const INTERVAL: &str = "scan.watermark.alignment.update-interval";
+    let (group, drift, interval) = (all.remove(ALIGNMENT_GROUP), all.remove(DRIFT), all.remove(INTERVAL));
+    let duration = |name: &str, text: &str| parse_duration(text).map_err(|error| error.at(format!("option '{name}'")));
+    let (group, drift) = match (group, drift) {
+        (Some(group), Some(drift)) => (group, drift),
+        (None, None) if interval.is_none() => return Ok(None),
+        (None, _) => {
+            return Err(Error::user(format!(
+                "partitions are aligned in a group, and option '{ALIGNMENT_GROUP}' is missing"
+            ))
+            .remedy(format!("add '{ALIGNMENT_GROUP}' = 'name', the same for all tables that are aligned")));
+        }
+        (Some(_), None) => {
+            return Err(Error::user(format!("option '{ALIGNMENT_GROUP}' needs option '{DRIFT}'"))
+                .remedy(format!("add for example '{DRIFT}' = '1 min'")));
+        }
+    };
+    if group.trim().is_empty() {
+        return Err(Error::user(format!("option '{ALIGNMENT_GROUP}' is empty")).remedy("give the group a name"));
+    }
+    let interval = interval.map_or(Ok(UPDATE_INTERVAL), |text| duration(INTERVAL, &text))?;
+    if interval.is_zero() {
+        return Err(Error::user("the interval must be positive")
+            .at(format!("option '{INTERVAL}'"))
+            .remedy("use for example '1 s'"));
+    }
+    Ok(Some(AlignmentSpec {
+        group,
+        max_drift_ms: i64::try_from(duration(DRIFT, &drift)?.as_millis()).unwrap_or(i64::MAX),
+        update_interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1),
+    }))
 }
 
 /// What happens to records that cannot be decoded.

@@ -3,8 +3,9 @@
 //! [`coordinator`] is a job's whole coordination as one value: the embedded engine drives it, and the simulator attacks
 //! it. [`worker`] is what one worker does for one job, and [`peers`] the coordinator's side of the messages between the two.
 //! [`membership`] is which workers there are, and [`placement`] which of them has which task. [`autoscale`] decides how many tasks
-//! the stages need, and [`balance`] which of them owns which key groups.
+//! the stages need, and [`balance`] which of them owns which key groups. [`alignment`] is how far sources may be ahead of each other.
 
+pub mod alignment;
 pub mod autoscale;
 pub mod balance;
 pub mod coordinator;

@@ -93,7 +93,7 @@ fn keeps_windows(operator: &OperatorSpec) -> bool {
 
 /// Whether the rows of a stage belong to a stream. Rows of a static side only complete the join that they enter, and
 /// that join's stage passes no marker before: a job that held them back would wait for itself.
-fn reaches_sink(plan: &Plan, stage: StageId) -> bool {
+pub(crate) fn reaches_sink(plan: &Plan, stage: StageId) -> bool {
     plan.outputs(stage).all(|exchange| !exchange.port.is_side() && reaches_sink(plan, exchange.to))
 }
 
@@ -428,7 +428,8 @@ impl Assembly {
         if self.present.unread.contains(&stage.id) {
             let (on_malformed, on_late) = (OnMalformed::Leave, OnLate::Leave);
             let spec = SourceSpec { on_malformed, on_late, ..spec.clone() };
-            let source = SourceParts::new(&spec, Box::new(Unread), SideTails::default(), None, &self.functions).map_err(place)?;
+            let source = SourceParts::new(&spec, Box::new(Unread), SideTails::default(), None, &self.functions)
+                .map_err(place)?;
             return Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host));
         }
         let positions = restored.map(|restored| &restored.positions);

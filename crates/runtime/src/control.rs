@@ -3,10 +3,12 @@
 //! Tasks report by messages, at most a few per epoch. The worker's [`Orders`] for all tasks are numbers that tasks
 //! read without a lock, and so is what tasks have [`Reported`].
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use anabranch_model::{Epoch, Error, ErrorKind, Group, Incarnation, Nanos, Result, TaskId};
+use anabranch_model::{Epoch, Error, ErrorKind, EventTime, Group, Incarnation, Nanos, Result, TaskId};
+use anabranch_protocol::alignment::Aligned;
 use anabranch_protocol::coordinator::{Pace, Report, Tasks, turn};
 use anabranch_state::TaskState;
 
@@ -16,7 +18,7 @@ use crate::inbox::Inbox;
 use crate::orders::Orders;
 use crate::reported::Reported;
 use crate::sync::atomic::Ordering::SeqCst;
-use crate::sync::{Arc, Condvar, Mutex, PoisonError};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::worker::{FromTask, Mail};
 
 /// How often a task that waits for other workers checks whether it must end.
@@ -36,6 +38,8 @@ pub(crate) struct Control {
     /// Sources have something else to do than to wait for rows. Few of the changes of `changed` are of that kind.
     interrupted: Condvar,
     inboxes: Vec<Arc<Inbox>>,
+    /// Sources that are aligned with others, by group.
+    aligned: Mutex<BTreeMap<String, Aligned>>,
 }
 
 impl Control {
@@ -57,7 +61,59 @@ impl Control {
             changed: Condvar::new(),
             interrupted: Condvar::new(),
             inboxes,
+            aligned: Mutex::new(BTreeMap::new()),
         })
+    }
+
+    /// The sources of the tasks that are aligned with others.
+    pub(crate) fn align(&self, groups: BTreeMap<String, Aligned>) {
+        *self.aligned() = groups;
+    }
+
+    fn aligned(&self) -> MutexGuard<'_, BTreeMap<String, Aligned>> {
+        self.aligned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A source has come so far. Returns how far the slowest one of its group has, as far as is known here.
+    pub(crate) fn reached(&self, group: &str, task: TaskId, time: EventTime, now: Nanos) -> EventTime {
+        let mut groups = self.aligned();
+        let Some(of_group) = groups.get_mut(group) else { return EventTime::MAX };
+        let before = of_group.least();
+        of_group.reached(task, time);
+        let (least, news) = (of_group.least(), of_group.news(now));
+        drop(groups);
+        if let Some(time) = news {
+            self.mail.send(FromTask::Reached(self.incarnation, group.to_owned(), time));
+        }
+        if least > before {
+            self.change(|| ());
+        }
+        least
+    }
+
+    /// How far the slowest source of a group has come.
+    fn least(&self, group: &str) -> EventTime {
+        self.aligned().get(group).map_or(EventTime::MAX, Aligned::least)
+    }
+
+    /// Sources at other workers have come so far.
+    pub(crate) fn reached_elsewhere(&self, group: &str, time: EventTime) {
+        if let Some(of_group) = self.aligned().get_mut(group) {
+            of_group.elsewhere(time);
+        }
+        self.change(|| ());
+    }
+
+    /// What the coordinator is to learn of the groups. `again`: it is another one, and knows nothing.
+    pub(crate) fn reached_here(&self, again: bool, now: Nanos) -> Vec<(String, EventTime)> {
+        let mut groups = self.aligned();
+        let news = groups.iter_mut().filter_map(|(name, group)| {
+            if again {
+                group.forget_told();
+            }
+            Some((name.clone(), group.news(now)?))
+        });
+        news.collect()
     }
 
     /// Reports for which nobody waits before all of these tasks have made them are gathered until then.
@@ -236,12 +292,19 @@ impl Control {
         self.is_held() && epoch <= self.granted() && leads_to_checkpoint
     }
 
-    /// Waits at most `timeout` while sources are held back and a source in `epoch`, which knows that `done` is done, has
-    /// nothing else to do.
-    pub(crate) fn wait_held(&self, epoch: Epoch, done: Epoch, timeout: Duration) {
+    /// Waits at most `timeout` while sources are held back, or the slowest one of `ahead_of` has not come further than this, and a source
+    /// in `epoch`, which knows that `done` is done, has nothing else to do.
+    pub(crate) fn wait_held(
+        &self,
+        (epoch, done): (Epoch, Epoch),
+        ahead_of: Option<(&str, EventTime)>,
+        timeout: Duration,
+    ) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let nothing_to_do =
-            |_: &mut ()| self.is_held() && !self.cuts_early(epoch) && self.done() <= done && !self.is_cancelled();
+        let is_ahead = || ahead_of.is_some_and(|(group, least)| self.least(group) <= least);
+        let nothing_to_do = |_: &mut ()| {
+            (self.is_held() || is_ahead()) && !self.cuts_early(epoch) && self.done() <= done && !self.is_cancelled()
+        };
         // Whatever ended the wait, the source checks everything again.
         drop(self.changed.wait_timeout_while(waiting, timeout, nothing_to_do));
     }

@@ -303,6 +303,7 @@ impl Host {
                 (self.sent, self.sent_rows) = (None, (None, Vec::new()));
                 shell.hold(incarnation, held);
             }
+            (ToWorker::Align { incarnation, group, time }, Some(shell)) => shell.aligned(incarnation, group, time),
             (ToWorker::Agreed { incarnation, key, list }, Some(shell)) => shell.agreed(incarnation, &key, &list),
             // Messages follow a deployment.
             (_, None) => {}

@@ -10,6 +10,7 @@
 
 mod adoption;
 mod ahead;
+mod aligned;
 mod alignment;
 mod assembly;
 mod chain;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{
-    Epoch, Error, HASH_SEED, Incarnation, KeyGroupReading, PlanVersion, TaskId, TaskMetrics, hash_bytes,
+    Epoch, Error, EventTime, HASH_SEED, Incarnation, KeyGroupReading, PlanVersion, TaskId, TaskMetrics, hash_bytes,
 };
 use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_protocol::membership::WorkerId;
@@ -21,7 +21,7 @@ use crate::durable::FormerNames;
 use crate::network::{Peer, PublicKey};
 
 /// Version of these messages. Processes with another one refuse each other.
-pub const MESSAGES_VERSION: u32 = 6;
+pub const MESSAGES_VERSION: u32 = 7;
 
 /// What distinguishes a plan from others, wherever it was made: of the same statements, all processes of a release make the same.
 pub(crate) fn fingerprint(plan: &Plan) -> u64 {
@@ -54,6 +54,15 @@ pub enum ToWorker {
         incarnation: Incarnation,
         /// Whether sources are held back.
         held: bool,
+    },
+    /// The sources of a group at other workers have reached this event time.
+    Align {
+        /// Of the tasks.
+        incarnation: Incarnation,
+        /// The group.
+        group: String,
+        /// The least that all of them have reached.
+        time: EventTime,
     },
     /// The answer to [`FromWorker::Agree`].
     Agreed {
@@ -138,6 +147,15 @@ pub enum FromWorker {
         incarnation: Incarnation,
         /// Whether one is.
         full: bool,
+    },
+    /// The sources of a group at this worker have reached this event time.
+    Reached {
+        /// Of the tasks.
+        incarnation: Incarnation,
+        /// The group.
+        group: String,
+        /// The least that all of them have reached.
+        time: EventTime,
     },
     /// A task has found this list, and uses the one of the first task that found one.
     Agree {

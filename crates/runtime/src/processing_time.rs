@@ -71,6 +71,7 @@ mod tests {
             idle_timeout_ms: None,
             lateness: Lateness::Job,
             by_clock,
+            alignment: None,
         };
         SourceSpec {
             table: "t".into(),

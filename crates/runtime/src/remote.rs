@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Epoch, Error, Incarnation, Nanos, Result, StageId, TaskId};
+use anabranch_model::{Epoch, Error, EventTime, Incarnation, Nanos, Result, StageId, TaskId};
 use anabranch_operators::Connectors;
+use anabranch_protocol::alignment::Processes;
 use anabranch_protocol::membership::{Member, Process, WorkerId};
 use anabranch_protocol::placement::{Former, Stage, place};
 use anabranch_protocol::worker::{FromCoordinator, Term};
@@ -59,6 +60,8 @@ pub(crate) struct Remotes {
     opened: BTreeSet<Process>,
     /// Workers with a sink that is full.
     full: BTreeSet<Process>,
+    /// How far the sources of each group have come.
+    alignment: Processes,
     /// What the first tasks have found that asked.
     agreed: BTreeMap<String, Vec<String>>,
     /// Where tasks are to be that are placed next.
@@ -110,6 +113,7 @@ impl Remotes {
             term: Term(0),
             opened: BTreeSet::new(),
             full: BTreeSet::new(),
+            alignment: Processes::default(),
             agreed: BTreeMap::new(),
             to: BTreeMap::new(),
             former: BTreeMap::new(),
@@ -283,6 +287,7 @@ impl Remotes {
     fn renew(&mut self, taken: (Incarnation, Term)) {
         (self.incarnation, self.term) = taken;
         (self.opened, self.full, self.agreed) = ([].into(), [].into(), [].into());
+        self.alignment = Processes::default();
     }
 
     /// The tasks of an incarnation go on at these processes. Those with a full sink say so again.
@@ -377,6 +382,24 @@ impl Remotes {
         here.hold(incarnation, held(HERE));
         for (other, worker) in self.workers.iter().filter(|(other, _)| all.contains(other)) {
             worker.link.send(self.term, ToWorker::Hold { incarnation, held: held(*other) });
+        }
+    }
+
+    /// The sources of a group at a worker have come so far, which those at other workers may have to know.
+    pub(crate) fn reached(
+        &mut self,
+        process: Process,
+        (group, time): (&str, EventTime),
+        all: &[Process],
+        here: &mut WorkerShell,
+    ) {
+        let incarnation = self.incarnation;
+        for (process, time) in self.alignment.reached(group, process, time, all) {
+            let group = group.to_owned();
+            match self.workers.get(&process) {
+                Some(worker) => worker.link.send(self.term, ToWorker::Align { incarnation, group, time }),
+                None => here.aligned(incarnation, group, time),
+            }
         }
     }
 

@@ -3,11 +3,13 @@
 
 mod parts;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_dataflow::AlignmentSpec;
 use anabranch_model::{
-    Epoch, Error, EventTime, Marker, MarkerKind, Nanos, PlanVersion, Result, SourceProgress, Stamped, TaskCounters,
+    Epoch, Error, EventTime, Marker, MarkerKind, Nanos, PartitionId, PlanVersion, Result, SourceProgress, Stamped, TaskCounters,
     batch_bytes,
 };
 use anabranch_operators::{Host, Polled, Rows};
@@ -64,6 +66,12 @@ pub(crate) struct SourceTask {
     /// Rows have come since the last publication.
     has_unpublished: bool,
     hold_back: HoldBack,
+    /// How far it may be ahead of others.
+    alignment: Option<AlignmentSpec>,
+    /// Its partitions that are too far ahead, by what it knew last.
+    held: BTreeSet<PartitionId>,
+    /// If these are all that it has: how far the slowest source of the group has come.
+    ahead_of: Option<EventTime>,
 }
 
 impl SourceTask {
@@ -77,6 +85,7 @@ impl SourceTask {
     ) -> Self {
         let (epoch, done) = (task.after.next(), task.after);
         let cut_times = CutTimes::new(task.clock.as_ref(), epoch_interval);
+        let alignment = parts.alignment.clone().filter(|_| reaches_sink);
         SourceTask {
             task,
             parts,
@@ -98,6 +107,9 @@ impl SourceTask {
             next_publication: Nanos(0),
             has_unpublished: false,
             hold_back: HoldBack::default(),
+            alignment,
+            held: BTreeSet::new(),
+            ahead_of: None,
         }
     }
 
@@ -133,6 +145,7 @@ impl SourceTask {
             Some(_) => return Err(Error::internal("a source was given the input of channels")),
             None => {}
         }
+        self.align(now)?;
         match self.task.chain.advance()? {
             Progress::Full => return Ok(Advance::Room),
             Progress::Marked(marker, taken) => {
@@ -148,13 +161,34 @@ impl SourceTask {
         if !self.task.chain.flush_due(self.task.clock.now())? {
             return Ok(Advance::Room);
         }
-        if self.has_opened && self.reaches_sink && self.task.control.is_held() {
+        if self.has_opened && self.is_held() {
             // The partitions do not become idle meanwhile: the source is not polled.
             return Ok(Advance::Release(now.plus(self.wait_without_rows(now).min(LOOK_HELD))));
         }
         // The first turn only learns which partitions there are, and an epoch may be due that only waits for its first turn.
         let wait = if self.has_opened && self.epoch <= self.may_cut { self.wait(now) } else { Duration::ZERO };
         Ok(Advance::Input(Some(now.plus(wait))))
+    }
+
+    /// Whether no rows are read, because a sink is full or all partitions are too far ahead of others.
+    fn is_held(&self) -> bool {
+        self.reaches_sink && self.task.control.is_held() || self.ahead_of.is_some()
+    }
+
+    /// Tells the other sources of its group how far it has come, and learns which partitions are too far ahead of them.
+    fn align(&mut self, now: Nanos) -> Result<()> {
+        let Some(alignment) = self.alignment.as_ref().filter(|_| self.has_opened) else { return Ok(()) };
+        // One that has ended holds no other one back.
+        let time = self.parts.watermarks.least().filter(|_| !self.is_exhausted).unwrap_or(EventTime::MAX);
+        let least = self.task.control.reached(&alignment.group, self.task.id, time, now);
+        let bound = EventTime(least.0.saturating_add(alignment.max_drift_ms));
+        let held = self.parts.watermarks.ahead_of(bound);
+        if held != self.held {
+            self.parts.source.hold(&held)?;
+            self.held = held;
+        }
+        self.ahead_of = self.parts.watermarks.are_all_ahead().then_some(least);
+        Ok(())
     }
 
     /// Gives the chain its next input, if anything but rows is due. Returns whether it did. Event time comes first: what was read
@@ -222,7 +256,7 @@ impl SourceTask {
     /// source's rows back until then.
     fn is_cut_due(&mut self, now: Nanos) -> bool {
         // Otherwise markers would leave no room for rows, if they take longer than an epoch. Sources that are held back read no rows.
-        if self.epoch > self.may_cut && !self.task.control.is_held() {
+        if self.epoch > self.may_cut && !self.is_held() {
             return false;
         }
         if (now >= self.next_cut && self.is_granted(now)) || self.task.control.cuts_early(self.epoch) {
@@ -268,12 +302,18 @@ impl SourceTask {
         let clock = self.parts.processing.as_ref().and_then(ProcessingTime::next_progress);
         let next = [cut, self.task.chain.next_deadline(), publication, clock].into_iter().flatten().min();
         let look = self.parts.look(self.task.chain.waits_for_checkpoint());
+        // Nothing announces that others have caught up to a reader that waits for rows of its other partitions.
+        let look = if self.held.is_empty() { look } else { look.min(LOOK_HELD) };
+        let update = self.alignment.as_ref().map_or(Duration::MAX, |of| Duration::from_millis(of.update_interval_ms));
+        let look = look.min(update);
         next.map_or(look, |deadline| deadline.after(now)).min(look)
     }
 
     /// Waits while sources are held back, at most for `timeout`.
     pub(crate) fn wait_held(&self, timeout: Duration) {
-        self.task.control.wait_held(self.epoch, self.done, timeout);
+        let group = self.alignment.as_ref().map_or("", |alignment| &alignment.group);
+        let ahead_of = self.ahead_of.map(|least| (group, least));
+        self.task.control.wait_held((self.epoch, self.done), ahead_of, timeout);
     }
 
     fn take(&mut self, polled: Polled, now: Nanos) -> Result<()> {

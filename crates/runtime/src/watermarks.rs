@@ -1,6 +1,6 @@
 //! Event-time progress of a source task: a watermark per partition, the minimum over those that are active.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ struct Partition {
     /// Time spent polling when it last had rows.
     rows_at: Duration,
     idle: bool,
+    /// It is too far ahead of others.
+    is_ahead: bool,
 }
 
 /// What the task must send downstream.
@@ -79,7 +81,7 @@ impl Watermarks {
     pub(crate) fn opened(&mut self, partition: PartitionId, name: String, now: Nanos) {
         let watermark = self.restored.remove(&name).unwrap_or(EventTime::MIN);
         let (name, rows_at) = (name.into(), self.looked);
-        let new = Partition { name, watermark, advanced_at: now, had_rows_at: None, rows_at, idle: false };
+        let new = Partition { name, watermark, advanced_at: now, had_rows_at: None, rows_at, idle: false, is_ahead: false };
         self.partitions.insert(partition, new);
     }
 
@@ -128,6 +130,29 @@ impl Watermarks {
         self.partitions.values().map(report).collect()
     }
 
+    /// The least time of a partition that is neither idle nor has ended, if there is one.
+    pub(crate) fn least(&self) -> Option<EventTime> {
+        self.partitions.values().filter(|p| !p.idle).map(|p| p.watermark).min()
+    }
+
+    /// Which partitions have come further than `bound`. Nobody reads them, so they are not silent meanwhile.
+    pub(crate) fn ahead_of(&mut self, bound: EventTime) -> BTreeSet<PartitionId> {
+        let looked = self.looked;
+        for partition in self.partitions.values_mut() {
+            if partition.is_ahead {
+                partition.rows_at = looked;
+            }
+            partition.is_ahead = !partition.idle && partition.watermark > bound;
+        }
+        self.partitions.iter().filter(|(_, p)| p.is_ahead).map(|(id, _)| *id).collect()
+    }
+
+    /// Whether all partitions that are not idle, at least one, were found to be ahead.
+    pub(crate) fn are_all_ahead(&self) -> bool {
+        let mut active = self.partitions.values().filter(|p| !p.idle).peekable();
+        active.peek().is_some() && active.all(|p| p.is_ahead)
+    }
+
     /// Time spent polling.
     pub(crate) fn polled(&self) -> Duration {
         self.looked
@@ -148,10 +173,10 @@ impl Watermarks {
     /// The progress since the last call, if any.
     pub(crate) fn progress(&mut self) -> Option<Progress> {
         if let Some(timeout) = self.idle_timeout {
-            let timed_out = |p: &&mut Partition| self.looked >= p.rows_at + timeout;
+            let timed_out = |p: &&mut Partition| !p.is_ahead && self.looked >= p.rows_at + timeout;
             self.partitions.values_mut().filter(timed_out).for_each(|p| p.idle = true);
         }
-        let minimum = self.partitions.values().filter(|p| !p.idle).map(|p| p.watermark).min();
+        let minimum = self.least();
         let was_idle = std::mem::replace(&mut self.idle, minimum.is_none());
         match minimum {
             None => (!was_idle).then_some(Progress::Idle),

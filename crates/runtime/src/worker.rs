@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result, StageId, TaskId};
+use anabranch_model::{Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, Nanos, Result, StageId, TaskId};
 use anabranch_operators::Connectors;
 use anabranch_protocol::Worker;
 use anabranch_protocol::coordinator::{Checkpoint, Report, Tasks, Then};
@@ -48,6 +48,8 @@ pub(crate) enum FromTask {
     Checkpoint,
     /// A sink is full, or none is any more.
     Full(Incarnation, bool),
+    /// The sources here of a group have reached this time.
+    Reached(Incarnation, String, EventTime),
     /// A task uses the list that the first task of the job has found, and waits for it.
     Agree(Incarnation, String, Vec<String>, Sender<Vec<String>>),
     /// The channels to other workers are there.
@@ -96,6 +98,8 @@ pub(crate) struct WorkerShell {
     full: Option<(Incarnation, bool)>,
     /// The newest message that said whether sources are held back, and for which tasks.
     held: Option<(Incarnation, bool)>,
+    /// The newest messages that said how far sources at other workers have come, and for which tasks, by group.
+    elsewhere: BTreeMap<String, (Incarnation, EventTime)>,
     /// Tasks that wait for a list, by what it is of.
     asking: BTreeMap<String, Vec<Sender<Vec<String>>>>,
     /// Tasks that restore their state, with their names for messages.
@@ -140,6 +144,7 @@ impl WorkerShell {
             running: None,
             full: None,
             held: None,
+            elsewhere: BTreeMap::new(),
             asking: BTreeMap::new(),
             restoring: BTreeMap::new(),
             dropped: Vec::new(),
@@ -189,6 +194,29 @@ impl WorkerShell {
         }
     }
 
+    /// The sources of a group at other workers have come so far.
+    pub(crate) fn aligned(&mut self, incarnation: Incarnation, group: String, time: EventTime) {
+        self.elsewhere.insert(group, (incarnation, time));
+        self.take_alignment();
+    }
+
+    /// The tasks that run learn how far sources elsewhere have come.
+    fn take_alignment(&self) {
+        let Some(running) = &self.running else { return };
+        for (group, (_, time)) in self.elsewhere.iter().filter(|(_, (of, _))| *of == running.control.incarnation()) {
+            running.control.reached_elsewhere(group, *time);
+        }
+    }
+
+    /// The coordinator learns how far the sources here have come. `again`: it is another one.
+    fn tell_alignment(&mut self, again: bool) {
+        let Some(running) = &self.running else { return };
+        let incarnation = running.control.incarnation();
+        for (group, time) in running.control.reached_here(again, self.clock.now()) {
+            self.outbox.push_back(FromWorker::Reached { incarnation, group, time });
+        }
+    }
+
     /// The list that the first task of the job has found.
     pub(crate) fn agreed(&mut self, incarnation: Incarnation, key: &str, list: &[String]) {
         if incarnation == self.incarnation() {
@@ -226,6 +254,7 @@ impl WorkerShell {
             self.outbox.push_back(FromWorker::Full { incarnation, full });
         }
         if adopted {
+            self.tell_alignment(true);
             self.give_up_preparing();
         }
     }
@@ -287,6 +316,9 @@ impl WorkerShell {
             FromTask::Full(incarnation, full) => {
                 self.full = Some((incarnation, full));
                 self.outbox.push_back(FromWorker::Full { incarnation, full });
+            }
+            FromTask::Reached(incarnation, group, time) => {
+                self.outbox.push_back(FromWorker::Reached { incarnation, group, time });
             }
             FromTask::Agree(incarnation, key, list, answer) if incarnation == self.incarnation() => {
                 self.asking.entry(key.clone()).or_default().push(answer);
@@ -406,6 +438,7 @@ impl WorkerShell {
         }
         let restoring = self.restoring.values().cloned().collect();
         self.outbox.push_back(FromWorker::Opened { incarnation, restoring });
+        self.tell_alignment(false);
         let tasks = self.shared.tasks();
         let opened = tasks.first().map(|task| Input::Task(incarnation, task.id, Report::Restoring));
         let ready = tasks.iter().filter(|task| !task.restores).map(|task| task.id);

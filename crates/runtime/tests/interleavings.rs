@@ -76,6 +76,7 @@ mod worker {
         Dropped(Incarnation, Vec<(Epoch, String)>),
         Checkpoint,
         Full(Incarnation, bool),
+        Reached(Incarnation, String, anabranch_model::EventTime),
         Agree(Incarnation, String, Vec<String>, std::sync::mpsc::Sender<Vec<String>>),
     }
 

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_dataflow::{ExchangeKind, JobOptions, OnMalformed, Plan};
+use anabranch_dataflow::{AlignmentSpec, ExchangeKind, Expr, JobOptions, Lateness, OnMalformed, Plan, WatermarkSpec};
 use anabranch_model::{Clock, Error, Nanos, Result, Rng, SystemClock};
 use anabranch_operators::Connectors;
 use anabranch_protocol::membership::{Member, Process, WorkerId};
@@ -17,6 +17,7 @@ use anabranch_runtime::messages::{FromWorker, ToWorker};
 use anabranch_runtime::network::{Endpoint, Keys};
 use anabranch_runtime::{Check, HostedJob, Job, JobHandle, Link, Origin, Premises, RemoteWorker, Workers};
 use anabranch_state::Store;
+use arrow::datatypes::{DataType, TimeUnit};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use support::{Tables, plan};
@@ -141,6 +142,46 @@ fn tasks_of_several_workers_give_the_rows_of_one() {
         let tasks: BTreeSet<u32> = log.cut.keys().map(|(task, _)| *task).collect();
         assert_eq!(tasks.len(), sources as usize);
         drop(log);
+        hosted.lock().expect("lock").clear();
+    }
+}
+
+/// The numbers of rows are their event times. A source of any worker goes on only while it is at most so far ahead of the slowest one,
+/// wherever that is, and no source waits for one that has ended.
+#[test]
+fn no_source_of_several_workers_runs_ahead_of_the_slowest() {
+    let base = std::env::var("ANABRANCH_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    for seed in base..base + 12 {
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let (sources, drift) = (1 + rng.below(4) as u32, rng.below(100) as i64);
+        let mut tables = Tables::new(seed, Some(1000));
+        tables.drift = Some((drift, Arc::new(Mutex::new((0..sources).map(|task| (task, i64::MIN)).collect()))));
+        let mut plan = plan(sources, ExchangeKind::Rebalance, sources, options(&mut rng), OnMalformed::Fail);
+        let time = DataType::Timestamp(TimeUnit::Millisecond, None);
+        plan.stages[0].source.as_mut().expect("a source").watermark = Some(WatermarkSpec {
+            time: Expr::Cast { expr: Box::new(Expr::Column(1)), to: time, safe: false },
+            delay_ms: 0,
+            idle_timeout_ms: None,
+            lateness: Lateness::Job,
+            by_clock: false,
+            alignment: Some(AlignmentSpec { group: "g".into(), max_drift_ms: drift, update_interval_ms: 1 }),
+        });
+        let workers = rng.below(4) as u32;
+        let hosted = Hosted::default();
+        let job = match workers {
+            0 => {
+                let mut connectors = Connectors::default();
+                connectors.register("log", Arc::new(tables.clone()));
+                Job::start(&plan, &connectors, Arc::new(SystemClock::new()), None, None)
+            }
+            workers => start(&tables, &plan, workers, sources.div_ceil(workers), false, &hosted),
+        };
+        let job = job.expect("the job starts");
+        assert!(job.handle().wait_timeout(LIMIT), "seed {seed}: the job hangs");
+        job.wait().expect("the job ends");
+        let rows: usize = tables.log.lock().expect("no panic").written.values().map(Vec::len).sum();
+        assert_eq!(rows, 1000 * sources as usize, "seed {seed}");
         hosted.lock().expect("lock").clear();
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct FileSource {
     ended: Vec<Ended>,
     /// Index of the file whose turn it is.
     turn: usize,
+    /// Partitions that are not read for now.
+    held: BTreeSet<PartitionId>,
     /// Set if the table is followed.
     follow: Option<Follow>,
 }
@@ -135,6 +137,7 @@ impl FileSource {
             files: Vec::new(),
             ended: Vec::new(),
             turn: 0,
+            held: BTreeSet::new(),
             follow,
             options,
         };
@@ -229,7 +232,8 @@ impl FileSource {
                 self.turn = 0;
             }
             let take_turns = self.files.len() <= OPEN_FILES_MAX;
-            if self.files[self.turn].exhausted {
+            let file = &self.files[self.turn];
+            if file.exhausted || self.held.contains(&PartitionId(file.partition)) {
                 self.turn += 1;
                 continue;
             }
@@ -369,7 +373,7 @@ impl Source for FileSource {
             return Ok(polled);
         }
         if self.follow.is_none() {
-            return Ok(Polled::End);
+            return Ok(if self.files.is_empty() { Polled::End } else { Polled::Pending });
         }
         if !self.look(wait_at_most)? {
             return Ok(Polled::Pending);
@@ -378,6 +382,11 @@ impl Source for FileSource {
             Some(owed) => Ok(owed),
             None => Ok(self.read()?.unwrap_or(Polled::Pending)),
         }
+    }
+
+    fn hold(&mut self, partitions: &BTreeSet<PartitionId>) -> Result<bool> {
+        self.held.clone_from(partitions);
+        Ok(true)
     }
 
     fn positions(&self) -> Result<Positions> {

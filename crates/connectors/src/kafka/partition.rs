@@ -35,6 +35,10 @@ pub(super) struct Partition {
     start: i64,
     /// The offset after the last record that has left the source.
     pub(super) position: Option<i64>,
+    /// The offset after the last record that was received.
+    received: Option<i64>,
+    /// It is stopped for now.
+    pub(super) held: bool,
     block: Block,
 }
 
@@ -63,7 +67,25 @@ impl Block {
 impl Partition {
     pub(super) fn new(topic: usize, partition: i32, Position { next: start, end }: Position) -> Partition {
         let (id, block) = (partition_id(topic, partition), Block::with_capacity(0, 0));
-        Partition { id, topic, partition, end, ended: false, closed: false, start, position: None, block }
+        let (position, received) = (None, None);
+        Partition {
+            id,
+            topic,
+            partition,
+            end,
+            ended: false,
+            closed: false,
+            start,
+            position,
+            received,
+            held: false,
+            block,
+        }
+    }
+
+    /// Where reading goes on: an offset, or where it began.
+    pub(super) fn next(&self) -> i64 {
+        self.received.unwrap_or(self.start)
     }
 
     /// Where the partition stands after what has left the source.
@@ -73,10 +95,15 @@ impl Partition {
 
     /// Adds a record, unless it lies beyond the end. Returns where its metadata is to be gathered. `None` is a tombstone.
     pub(super) fn push(&mut self, offset: i64, record: Option<&[u8]>) -> Option<&mut Gathered> {
+        if self.received.is_some_and(|next| offset < next) {
+            // The partition was started again while records of before were on their way.
+            return None;
+        }
         if self.ended || self.end.is_some_and(|end| offset >= end) {
             self.ended = true;
             return None;
         }
+        self.received = Some(offset + 1);
         self.block.offsets.push(offset);
         self.block.records.append_option(record);
         self.nothing_before(offset + 1);
@@ -122,6 +149,17 @@ mod tests {
             assert_eq!(owners.len(), parallelism, "one-partition topics at parallelism {parallelism}");
         }
         assert_eq!(partition_id(0, 7), PartitionId(7), "a single topic's partitions keep their numbers");
+    }
+
+    #[test]
+    fn records_that_come_again_are_taken_once() {
+        let mut partition = Partition::new(0, 0, Position { next: 7, end: None });
+        assert_eq!(partition.next(), 7);
+        for offset in [8, 9, 8, 9, 11, 9, 12] {
+            partition.push(offset, Some(b"a"));
+        }
+        assert_eq!(partition.take_block().expect("records").finish().1, [8, 9, 11, 12]);
+        assert_eq!((partition.next(), partition.stands_at().next), (13, 7));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The reader of one task.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::CStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -338,6 +338,26 @@ impl Source for KafkaSource {
             self.partitions[slot].position = Some(position);
         }
         Ok(polled)
+    }
+
+    /// A partition that is held is stopped. What the client still gives of it is read, so it starts again right after that.
+    fn hold(&mut self, partitions: &BTreeSet<PartitionId>) -> Result<bool> {
+        for slot in 0..self.partitions.len() {
+            let partition = &mut self.partitions[slot];
+            let held = partitions.contains(&partition.id);
+            if partition.ended || std::mem::replace(&mut partition.held, held) == held {
+                continue;
+            }
+            let (topic, number, next) = (partition.topic, partition.partition, partition.next());
+            match held {
+                true => self.queue.stop(&self.topics[topic], number),
+                false => {
+                    let started = self.queue.start(&self.topics[topic], number, next);
+                    started.map_err(|code| self.unreadable(topic, number, code, ""))?;
+                }
+            }
+        }
+        Ok(true)
     }
 
     fn epoch_cut(&mut self, epoch: Epoch) -> Result<()> {

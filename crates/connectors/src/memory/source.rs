@@ -1,5 +1,6 @@
 //! Rows from the embedding program. The task that reads a block divides it into batches, and text into records.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
@@ -118,6 +119,7 @@ impl Connector for MemorySource {
             partitions: Vec::new(),
             ended: Positions::new(),
             turn: 0,
+            held: BTreeSet::new(),
             rows_max: context.batch_rows.max(1),
             decoder,
         };
@@ -328,6 +330,8 @@ struct Reader {
     ended: Positions,
     /// Index of the partition whose turn it is.
     turn: usize,
+    /// Partitions that are not read for now.
+    held: BTreeSet<PartitionId>,
     rows_max: usize,
     decoder: Option<Box<dyn Decode>>,
 }
@@ -337,10 +341,14 @@ impl Source for Reader {
         if let Some(owed) = self.announcements.next() {
             return Ok(owed);
         }
-        if self.turn >= self.partitions.len() {
-            self.turn = 0;
+        if self.partitions.is_empty() {
+            return Ok(Polled::End);
         }
-        let Some(partition) = self.partitions.get_mut(self.turn) else { return Ok(Polled::End) };
+        let turns = (0..self.partitions.len()).map(|next| (self.turn + next) % self.partitions.len());
+        let mut read = turns.filter(|turn| !self.held.contains(&PartitionId(self.partitions[*turn].id)));
+        let Some(turn) = read.next() else { return Ok(Polled::Pending) };
+        self.turn = turn;
+        let partition = &mut self.partitions[turn];
         let id = PartitionId(partition.id);
         let (batch, malformed) = match (partition.next(self.rows_max)?, &mut self.decoder) {
             (None, _) => {
@@ -365,6 +373,11 @@ impl Source for Reader {
         };
         self.turn += 1;
         Ok(Polled::Rows(Rows { partition: id, batch, malformed }))
+    }
+
+    fn hold(&mut self, partitions: &BTreeSet<PartitionId>) -> Result<bool> {
+        self.held.clone_from(partitions);
+        Ok(true)
     }
 
     fn positions(&self) -> Result<Positions> {

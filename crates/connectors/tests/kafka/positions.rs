@@ -1,5 +1,8 @@
 //! Resuming from positions: exactly there, or with an error that says why not.
 
+use std::collections::BTreeSet;
+
+use anabranch_model::PartitionId;
 use anabranch_operators::Positions;
 
 use crate::harness::{BOUNDED, Outside, Place, Reader, open_source_from, records, refusal, table};
@@ -129,4 +132,40 @@ fn positions_of_something_else_are_refused() {
         let error = refused(positions);
         assert!(error.contains(expected) && error.contains("table events") && error.contains("help: "), "{error}");
     }
+}
+
+/// What is on its way of a partition that is held still comes, but nothing else. It goes on right after that.
+#[test]
+fn a_partition_that_is_held_goes_on_where_it_was() {
+    let outside = Outside::shared();
+    outside.create_topic("held", 2);
+    outside.produce("held", 0, &records(0..3000));
+    outside.produce("held", 1, &records(3000..5000));
+    let [none, first, second, both]: [BTreeSet<PartitionId>; 4] =
+        [&[][..], &[0], &[1], &[0, 1]].map(|of| of.iter().map(|id| PartitionId(*id)).collect());
+    let mut reader = Reader::open(table("held", &[BOUNDED]), 0, 1);
+    reader.read_until("rows", |reader| reader.count() > 0);
+    assert!(reader.source.hold(&both).expect("stopped"));
+    for _ in 0..20 {
+        reader.poll().expect("what is on its way");
+    }
+    let (stood, read) = (stands_at(&reader), reader.count());
+    for _ in 0..10 {
+        reader.poll().expect("nothing");
+    }
+    assert_eq!((stands_at(&reader), reader.count()), (stood, read));
+    assert!(read < 5000 && !reader.ended);
+    let mut turns = [&first, &none, &second, &both].into_iter().cycle();
+    let mut before = read;
+    while before < 3500 {
+        reader.source.hold(turns.next().expect("a turn")).expect("held");
+        for _ in 0..4 {
+            reader.poll().expect("rows");
+        }
+        before = reader.count();
+    }
+    reader.source.hold(&none).expect("released");
+    reader.read_until("the end", |reader| reader.ended);
+    let ids: Vec<Vec<i64>> = reader.ids.into_values().collect();
+    assert_eq!(ids, [(0..3000).collect::<Vec<i64>>(), (3000..5000).collect()]);
 }

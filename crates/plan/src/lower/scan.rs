@@ -46,6 +46,7 @@ impl Lowering<'_> {
                 idle_timeout_ms: table.options.idle_timeout_ms.or(self.table.idle_timeout_ms),
                 lateness: table.options.lateness,
                 by_clock: false,
+                alignment: table.options.alignment.clone(),
             }),
             None => None,
         };
@@ -142,6 +143,7 @@ fn by_clock(column: usize) -> WatermarkSpec {
         idle_timeout_ms: None,
         lateness: Lateness::Job,
         by_clock: true,
+        alignment: None,
     }
 }
 

@@ -156,6 +156,11 @@ impl Shell {
                     remotes.full(process, full, &self.peers.processes(), &mut self.worker);
                 }
             }
+            FromWorker::Reached { incarnation, group, time } if incarnation == present => {
+                if let Some(remotes) = &mut self.remotes {
+                    remotes.reached(process, (&group, time), &self.peers.processes(), &mut self.worker);
+                }
+            }
             FromWorker::Agree { incarnation, key, list } if incarnation == present => {
                 if let Some(remotes) = &mut self.remotes {
                     remotes.agree(process, key, list, &mut self.worker);
@@ -175,6 +180,7 @@ impl Shell {
             FromWorker::KeyGroups { .. }
             | FromWorker::Opened { .. }
             | FromWorker::Full { .. }
+            | FromWorker::Reached { .. }
             | FromWorker::Agree { .. } => {}
         }
     }

@@ -68,6 +68,7 @@ pub(crate) fn to_worker() -> Vec<ToWorker> {
         ToWorker::AddOnly,
         ToWorker::GiveUp,
         ToWorker::Hold { incarnation: ONE, held: true },
+        ToWorker::Align { incarnation: ONE, group: "clicks and ads".into(), time: EventTime(1000) },
         ToWorker::Agreed { incarnation: ONE, key: "files of /a".into(), list: vec!["b".into()] },
     ]
 }
@@ -107,6 +108,7 @@ fn from_worker() -> Vec<FromWorker> {
         FromWorker::Opened { incarnation: ONE, restoring: vec!["stage 0 task 1 (count)".into()] },
         FromWorker::Checkpoint,
         FromWorker::Full { incarnation: ONE, full: true },
+        FromWorker::Reached { incarnation: ONE, group: "clicks and ads".into(), time: EventTime::MAX },
         FromWorker::Agree { incarnation: ONE, key: "files of /a".into(), list: vec!["b".into()] },
         FromWorker::Loaded { version: PlanVersion(2), error: None },
         FromWorker::Notices(vec!["a notice".into()]),

@@ -1,10 +1,11 @@
 //! What a source task has beside its source: the columns that leave it, event time, and the fate of
 //! malformed records and late rows.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_dataflow::{OnLate, OnMalformed, SourceSpec};
+use anabranch_dataflow::{AlignmentSpec, OnLate, OnMalformed, SourceSpec};
 use anabranch_model::{Error, PartitionId, Result, TaskCounters};
 use anabranch_operators::{Functions, Malformed, Projection, Source};
 use arrow::array::{ArrayRef, BinaryArray, BooleanArray, RecordBatch, StringArray};
@@ -30,6 +31,7 @@ pub(crate) struct SourceParts {
     pub(super) time: Option<SourceTime>,
     pub(super) watermarks: Watermarks,
     pub(super) processing: Option<ProcessingTime>,
+    pub(super) alignment: Option<AlignmentSpec>,
     on_malformed: OnMalformed,
     on_late: OnLate,
     pub(super) tails: SideTails,
@@ -85,6 +87,7 @@ impl SourceParts {
             source,
             columns,
             time,
+            alignment: alignment(spec),
             processing: ProcessingTime::of(spec, restored.values().max().copied()),
             watermarks: Watermarks::new(idle, wait_max, restored),
             on_malformed: spec.on_malformed.clone(),
@@ -100,6 +103,8 @@ impl SourceParts {
         (self.columns, self.time, idle) = derived(spec, functions)?;
         self.processing = ProcessingTime::of(spec, self.watermarks.partitions().values().max().copied());
         self.watermarks.go_on(idle);
+        self.source.hold(&BTreeSet::new())?;
+        self.alignment = alignment(spec);
         Ok(self)
     }
 
@@ -164,6 +169,11 @@ impl SourceParts {
             None => Ok(Observed { watermark: None, on_time: None }),
         }
     }
+}
+
+/// How far a source may be ahead of others.
+fn alignment(spec: &SourceSpec) -> Option<AlignmentSpec> {
+    spec.watermark.as_ref().and_then(|watermark| watermark.alignment.clone())
 }
 
 /// The columns that leave a source, unless they are those that it decodes; its event time; and after what time a partition is idle.

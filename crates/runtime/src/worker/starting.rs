@@ -10,6 +10,7 @@ use anabranch_protocol::worker::{Input, Phase};
 use anabranch_state::Log;
 
 use super::{FromTask, Starting, WorkerShell};
+use crate::aligned::aligned;
 use crate::assembly::{Assembly, DurableParts, Life};
 use crate::deployment::Deployment;
 use crate::job_state::JobState;
@@ -115,9 +116,12 @@ impl WorkerShell {
         self.restoring = restoring.collect();
         self.shared.show(Arc::clone(&views));
         let (host, plan) = (assembly.host(), (Arc::clone(plan), placement.clone()));
+        let alone = !asks || self.deployment.placement.is_empty();
+        assembly.control().align(aligned(&self.deployment.plan, &views, alone));
         assembly.control().gather(tasks, after, checkpoints.is_some());
         self.running = Some(Running::new(assembly.control(), wiring, host, plan));
         self.take_hold();
+        self.take_alignment();
         let Some(running) = &mut self.running else { return Ok(()) };
         if let Some(mut recorder) = recorder {
             assembly.pass_files_on(&mut recorder.0);

@@ -32,6 +32,9 @@ pub(crate) struct Log {
     pub(crate) finished_sinks: u32,
 }
 
+/// The newest row that each source task has given.
+pub(crate) type Given = Arc<Mutex<BTreeMap<u32, i64>>>;
+
 /// Behaviour of the tables of a test.
 #[derive(Clone)]
 pub(crate) struct Tables {
@@ -46,6 +49,8 @@ pub(crate) struct Tables {
     /// The sink fails, or panics, at this row.
     pub(crate) fail_at: Option<i64>,
     pub(crate) panic_at: Option<i64>,
+    /// How far sources may be ahead of the slowest, and the newest row that each has given.
+    pub(crate) drift: Option<(i64, Given)>,
 }
 
 impl Tables {
@@ -58,6 +63,7 @@ impl Tables {
             malformed_every: None,
             fail_at: None,
             panic_at: None,
+            drift: None,
         }
     }
 
@@ -110,10 +116,15 @@ impl Source for LogSource {
             return Ok(Polled::Opened { partition, name: self.task.to_string() });
         }
         if self.tables.rows.is_some_and(|rows| self.next >= rows) {
+            if let Some((_, given)) = &self.tables.drift {
+                given.lock().unwrap().remove(&self.task);
+            }
             return Ok(Polled::End);
         }
         self.polls += 1;
-        if self.rng.below(8) == 0 {
+        // Aligned sources have a pace of their own each.
+        let slowness = if self.tables.drift.is_some() { 1 + 3 * u64::from(self.task % 3) } else { 1 };
+        if self.rng.below(8) < slowness {
             std::thread::park_timeout(wait.min(Duration::from_micros(300)));
             return Ok(Polled::Pending);
         }
@@ -131,6 +142,14 @@ impl Source for LogSource {
             Arc::new(Int64Array::from(vec![i64::from(self.task); count as usize])),
             Arc::new(Int64Array::from_iter_values(self.next..self.next + count)),
         ];
+        if let Some((drift, given)) = &self.tables.drift {
+            let mut given = given.lock().unwrap();
+            let slowest = given.values().copied().min().unwrap_or(i64::MAX);
+            let last = self.next - 1;
+            // Without rows nothing is known of its time.
+            assert!(self.next == 0 || last <= slowest.saturating_add(*drift), "task {} at {last}: {given:?}", self.task);
+            given.insert(self.task, last + count);
+        }
         self.next += count;
         let batch = RecordBatch::try_new(schema(), columns)?;
         Ok(Polled::Rows(Rows { partition, batch, malformed }))
