@@ -125,6 +125,7 @@ fn read(servers: &str, topic: &str, format: &str, columns: &[(&str, DataType)]) 
         on_malformed: OnMalformed::Fail,
         on_late: Default::default(),
         reads_clock: false,
+        reads_watermark: false,
     };
     let mut source = KafkaConnector.source(&spec, &context(), None)?;
     let mut count = 0;

@@ -44,6 +44,7 @@ fn read(name: &str, spec: ConnectorSpec, columns: Option<&SchemaRef>, wanted: &[
         on_malformed: OnMalformed::Fail,
         on_late: Default::default(),
         reads_clock: false,
+        reads_watermark: false,
     };
     let context = context();
     let mut source = connector.source(&reader, &context, None).unwrap();

@@ -29,7 +29,8 @@ pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stag
 pub use rank::{Ordering, RankSpec};
 pub use rows::{ExpandSpec, Grouping, ORDINALITY, RepeatSpec, UnnestSpec, ValuesSpec};
 pub use source::{
-    AlignmentSpec, Lateness, OnLate, OnMalformed, PROCESSING_TIME, SourceSpec, WatermarkSpec, processing_time_field,
+    AlignmentSpec, CURRENT_WATERMARK, Lateness, OnLate, OnMalformed, PROCESSING_TIME, SourceSpec, WatermarkSpec,
+    current_watermark_field, processing_time_field,
 };
 pub use spec::{
     AggregatePhase, AggregateSpec, JoinKind, NotNullSpec, OperatorSpec, SinkSpec, StateSpec, StaticJoinSpec, Window,

@@ -40,12 +40,21 @@ pub struct SourceSpec {
     /// After the decoded columns, rows have the time at which they were read: [`PROCESSING_TIME`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reads_clock: bool,
+    /// After these, rows have the event time that the source had reached before them: [`CURRENT_WATERMARK`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reads_watermark: bool,
 }
 
 /// Column with the time at which a row was read, TIMESTAMP_LTZ(3) NOT NULL.
 pub const PROCESSING_TIME: &str = "$processing_time";
 
 impl SourceSpec {
+    /// The columns that rows have after the decoded ones.
+    pub fn stamps(&self) -> impl Iterator<Item = Field> {
+        let clock = self.reads_clock.then(processing_time_field);
+        clock.into_iter().chain(self.reads_watermark.then(current_watermark_field))
+    }
+
     /// The tables that it writes: for records that cannot be decoded, and for late rows.
     pub fn sinks(&self) -> impl Iterator<Item = &SinkSpec> {
         let malformed = match &self.on_malformed {
@@ -62,8 +71,8 @@ impl SourceSpec {
     /// Columns over which the others are computed.
     pub fn decoded(&self) -> Result<Schema, ArrowError> {
         let decoded = self.declared.project(&self.projection)?;
-        let clock = self.reads_clock.then(processing_time_field);
-        Ok(Schema::new(decoded.fields().iter().cloned().chain(clock.map(Arc::new)).collect::<Vec<_>>()))
+        let stamps = self.stamps().map(Arc::new);
+        Ok(Schema::new(decoded.fields().iter().cloned().chain(stamps).collect::<Vec<_>>()))
     }
 }
 
@@ -71,6 +80,15 @@ impl SourceSpec {
 #[must_use]
 pub fn processing_time_field() -> Field {
     Field::new(PROCESSING_TIME, DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), false)
+}
+
+/// Column with the watermark of the task that has read a row, before it was read: TIMESTAMP_LTZ(3), NULL before the first.
+pub const CURRENT_WATERMARK: &str = "$current_watermark";
+
+/// The column [`CURRENT_WATERMARK`].
+#[must_use]
+pub fn current_watermark_field() -> Field {
+    Field::new(CURRENT_WATERMARK, DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), true)
 }
 
 /// Watermark of a partition: 1 ms before the largest `time` so far minus `delay_ms`, since a row exactly at that bound
@@ -161,6 +179,9 @@ impl fmt::Display for SourceSpec {
         }
         if self.reads_clock {
             write!(f, " with {PROCESSING_TIME}")?;
+        }
+        if self.reads_watermark {
+            write!(f, " with {CURRENT_WATERMARK}")?;
         }
         if let Some(watermark) = &self.watermark {
             match watermark.by_clock {

@@ -15,7 +15,7 @@ use datafusion_expr::{
 
 use crate::element::ElementPlanner;
 use crate::exact::{ExactAggregate, ExactPlanner};
-use crate::processing_time;
+use crate::{current_watermark, processing_time};
 
 /// Name of the function that numbers the rows of a partition.
 pub(crate) const ROW_NUMBER: &str = "row_number";
@@ -125,6 +125,9 @@ impl Functions {
         if name.eq_ignore_ascii_case(processing_time::PROCTIME) {
             return Some(processing_time::function());
         }
+        if name.eq_ignore_ascii_case(current_watermark::CURRENT_WATERMARK) {
+            return Some(current_watermark::function());
+        }
         self.scalar.get(name).or_else(|| self.scalar.get(&name.to_lowercase())).cloned()
     }
 
@@ -146,7 +149,8 @@ impl Functions {
     }
 
     pub(crate) fn scalar_names(&self) -> Vec<String> {
-        self.scalar.keys().cloned().chain([processing_time::PROCTIME.to_owned()]).collect()
+        let planned = [processing_time::PROCTIME, current_watermark::CURRENT_WATERMARK].map(str::to_owned);
+        self.scalar.keys().cloned().chain(planned).collect()
     }
 
     pub(crate) fn aggregate_names(&self) -> Vec<String> {

@@ -14,6 +14,7 @@
 mod approximate;
 mod catalog;
 mod changes;
+mod current_watermark;
 mod dialect;
 mod element;
 mod event_time;
@@ -40,6 +41,7 @@ mod shared_columns;
 mod show_create;
 mod spelling;
 mod sql_function;
+mod stamps;
 mod statement;
 mod subqueries;
 mod table;

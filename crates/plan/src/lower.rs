@@ -63,6 +63,7 @@ use crate::place::planning_error;
 use crate::processing_time;
 use crate::settings::{RuntimeMode, TableSettings};
 use crate::sql_function::CalledFunction;
+use crate::stamps::Reads;
 use crate::table::Table;
 use crate::temporal_join::TemporalJoin;
 use crate::unnest::Unnest;
@@ -126,7 +127,7 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
     let own = &catalog.settings.job.stage_parallelism;
     for output in outputs {
         let side_tables = &output.side_tables;
-        let (reads_clock, by_clock) = (processing_time::is_read(&output.plan), None);
+        let reads = Reads::of(&output.plan);
         let mut lowering = Lowering {
             side_tables,
             parallelism,
@@ -137,8 +138,8 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             limit: None,
             takes_versions: false,
             asks: false,
-            reads_clock,
-            by_clock,
+            reads,
+            by_clock: None,
             stages,
             exchanges,
         };
@@ -169,8 +170,7 @@ struct Lowering<'a> {
     takes_versions: bool,
     /// What is lowered next is a table that is asked by key.
     asks: bool,
-    /// The query calls `PROCTIME()`.
-    reads_clock: bool,
+    reads: Reads,
     /// Windows above follow processing time.
     by_clock: Option<bool>,
     stages: Vec<Stage>,

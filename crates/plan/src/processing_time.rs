@@ -4,18 +4,14 @@ use std::sync::{Arc, LazyLock};
 
 use anabranch_dataflow::processing_time_field;
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{Result, not_impl_err};
-use datafusion_expr::expr::Placeholder;
 use datafusion_expr::{
     ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 /// Name of the function.
 pub(crate) const PROCTIME: &str = "proctime";
-
-/// In place of a column's index: the processing time of a stream.
-pub(crate) const PROCESSING_TIME_COLUMN: usize = usize::MAX;
 
 /// `PROCTIME()`: only planned, never called. Its value is a column of the source's rows.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -60,16 +56,4 @@ pub(crate) fn is_read(plan: &LogicalPlan) -> bool {
     let reads = |expr: &Expr| expr.exists(|expr| Ok(is_call(expr))).unwrap_or(true);
     let found = plan.exists(|node| Ok(node.expressions().iter().any(reads)));
     found.unwrap_or(true)
-}
-
-/// The expression with a placeholder in place of each call.
-pub(crate) fn with_placeholders(expr: &Expr) -> Result<Expr> {
-    let replaced = expr.clone().transform(|expr| match is_call(&expr) {
-        true => Ok(Transformed::yes(Expr::Placeholder(Placeholder::new_with_field(
-            format!("${PROCTIME}"),
-            Some(Arc::new(processing_time_field())),
-        )))),
-        false => Ok(Transformed::no(expr)),
-    })?;
-    Ok(replaced.data)
 }

@@ -21,6 +21,7 @@ use datafusion_sql::sqlparser::ast::{self, Query, VisitMut, visit_expressions_mu
 
 use crate::approximate::approximate_decimals;
 use crate::catalog::{Catalog, Relation};
+use crate::current_watermark;
 use crate::exact::settle_constants;
 use crate::group_window;
 use crate::maps::compare_maps;
@@ -112,7 +113,8 @@ impl<'a> Planner<'a> {
         })?;
         let plan =
             self.sql_to_rel().sql_statement_to_plan(ast::Statement::Query(query)).map_err(|e| self.explain(e))?;
-        number_first_rows(plan, &self.catalog.functions).map_err(planning_error)
+        let plan = current_watermark::settle(plan);
+        plan.and_then(|plan| number_first_rows(plan, &self.catalog.functions)).map_err(planning_error)
     }
 
     /// An expression over the columns of `schema`.

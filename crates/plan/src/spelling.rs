@@ -20,7 +20,7 @@ pub(crate) use self::similar::similar_regex;
 use crate::place::at;
 
 /// Functions whose value would be fixed at planning time.
-const CLOCKS: [&str; 10] = [
+const CLOCKS: [&str; 9] = [
     "CURRENT_TIMESTAMP",
     "NOW",
     "CURRENT_DATE",
@@ -29,7 +29,6 @@ const CLOCKS: [&str; 10] = [
     "LOCALTIMESTAMP",
     "TODAY",
     "CURRENT_ROW_TIMESTAMP",
-    "CURRENT_WATERMARK",
     "CURRENT_DATABASE",
 ];
 

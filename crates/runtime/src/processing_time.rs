@@ -85,6 +85,7 @@ mod tests {
             on_malformed: OnMalformed::Fail,
             on_late: Default::default(),
             reads_clock: true,
+            reads_watermark: false,
         }
     }
 

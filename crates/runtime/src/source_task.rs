@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anabranch_dataflow::AlignmentSpec;
 use anabranch_model::{
-    Epoch, Error, EventTime, Marker, MarkerKind, Nanos, PartitionId, PlanVersion, Result, SourceProgress, Stamped, TaskCounters,
-    batch_bytes,
+    Epoch, Error, EventTime, Marker, MarkerKind, Nanos, PartitionId, PlanVersion, Result, SourceProgress, Stamped,
+    TaskCounters, batch_bytes,
 };
 use anabranch_operators::{Host, Polled, Rows};
 use anabranch_protocol::coordinator::Report;
@@ -351,6 +351,7 @@ impl SourceTask {
             Some(processing) => processing.stamp(&batch, self.task.clock.wall_ms())?,
             None => batch,
         };
+        let batch = self.parts.with_watermark(batch)?;
         let Observed { watermark, on_time } = self.parts.observe(partition, &batch)?;
         let batch = self.parts.on_time(batch, on_time, counters)?;
         if batch.num_rows() > 0 {

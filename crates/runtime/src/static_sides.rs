@@ -184,6 +184,7 @@ mod tests {
             on_malformed: OnMalformed::Fail,
             on_late: Default::default(),
             reads_clock: false,
+            reads_watermark: false,
         };
         let stage = |id, parallelism, source, operators| Stage {
             id: StageId(id),

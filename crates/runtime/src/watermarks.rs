@@ -81,7 +81,8 @@ impl Watermarks {
     pub(crate) fn opened(&mut self, partition: PartitionId, name: String, now: Nanos) {
         let watermark = self.restored.remove(&name).unwrap_or(EventTime::MIN);
         let (name, rows_at) = (name.into(), self.looked);
-        let new = Partition { name, watermark, advanced_at: now, had_rows_at: None, rows_at, idle: false, is_ahead: false };
+        let new =
+            Partition { name, watermark, advanced_at: now, had_rows_at: None, rows_at, idle: false, is_ahead: false };
         self.partitions.insert(partition, new);
     }
 
@@ -133,6 +134,11 @@ impl Watermarks {
     /// The least time of a partition that is neither idle nor has ended, if there is one.
     pub(crate) fn least(&self) -> Option<EventTime> {
         self.partitions.values().filter(|p| !p.idle).map(|p| p.watermark).min()
+    }
+
+    /// What the task has said last of its event time.
+    pub(crate) fn reached(&self) -> EventTime {
+        self.emitted
     }
 
     /// Which partitions have come further than `bound`. Nobody reads them, so they are not silent meanwhile.

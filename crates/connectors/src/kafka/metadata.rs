@@ -329,6 +329,7 @@ mod tests {
                 on_malformed: OnMalformed::Fail,
                 on_late: Default::default(),
                 reads_clock: false,
+                reads_watermark: false,
             };
             RowReader::new(&Content::Changes(DebeziumOptions::default()), &spec, None)
         };

@@ -242,6 +242,7 @@ mod tests {
             on_malformed: OnMalformed::Fail,
             on_late: Default::default(),
             reads_clock: false,
+            reads_watermark: false,
         };
         let join = StaticJoinSpec {
             kind: JoinKind::Inner,

@@ -100,6 +100,7 @@ pub(crate) fn source_spec(spec: &ConnectorSpec, columns: &SchemaRef, projection:
         on_malformed: OnMalformed::Skip,
         on_late: Default::default(),
         reads_clock: false,
+        reads_watermark: false,
     }
 }
 

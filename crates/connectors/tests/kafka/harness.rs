@@ -84,6 +84,7 @@ fn source_spec(connector: ConnectorSpec) -> SourceSpec {
         on_malformed: OnMalformed::Fail,
         on_late: Default::default(),
         reads_clock: false,
+        reads_watermark: false,
     }
 }
 

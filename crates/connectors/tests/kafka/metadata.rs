@@ -41,6 +41,7 @@ fn read(topic: &str, columns: &[(Field, Option<&str>)], projection: &[usize]) ->
         on_malformed: OnMalformed::Skip,
         on_late: Default::default(),
         reads_clock: false,
+        reads_watermark: false,
     };
     let mut source = KafkaConnector.source(&spec, &context(0, 1), None).unwrap();
     let (clock, mut batches, mut malformed) = (SystemClock::new(), Vec::new(), 0);

@@ -95,6 +95,7 @@ fn join(kind: JoinKind, table: &Table) -> LookupJoin {
             on_malformed: OnMalformed::Fail,
             on_late: Default::default(),
             reads_clock: false,
+            reads_watermark: false,
         },
         operators: vec![OperatorSpec::Filter { predicate }],
         keys: vec![LookupKey { column: 0, key: 0 }],

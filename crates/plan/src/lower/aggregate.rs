@@ -433,7 +433,7 @@ pub(super) fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggre
             ..LogicalColumn::absent(field)
         })
         .collect();
-    (stream.physical, stream.processing_time) = (physical, None);
+    (stream.physical, stream.stamps) = (physical, Vec::new());
     stream.window = grouping.windowed.as_ref().map(|w| {
         let window_time = Expr::Column(key_count + WindowColumn::Time as usize);
         let mut settled = Windowed::settled(w.window, window_time, w.time_type.clone());

@@ -8,14 +8,19 @@ use datafusion_expr::{BinaryExpr, Expr as Logical, ExprSchemable, Operator};
 
 use super::column_index::ColumnIndex;
 use super::literal::constant;
+use crate::current_watermark;
 use crate::exact::{Meaning, meaning};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
-use crate::processing_time::{PROCESSING_TIME_COLUMN, is_call};
+use crate::processing_time::is_call;
 use crate::spelling::similar_regex;
+use crate::stamps::Stamp;
 
-/// `PROCTIME()` where rows are not those of a source.
-pub(super) fn no_processing_time() -> Error {
+/// A call where rows are not those of a source.
+pub(super) fn unknown(stamp: Stamp) -> Error {
+    if stamp == Stamp::Watermark {
+        return current_watermark::not_just_read();
+    }
     Error::user("PROCTIME() is only known of rows that are just read").remedy(
         "give the rows the time first: a computed column p AS PROCTIME() of the table, or SELECT *, PROCTIME() AS p FROM t in a view",
     )
@@ -28,8 +33,11 @@ pub(super) fn convert(expr: &Logical, schema: &ColumnIndex, column: &dyn Fn(usiz
     Ok(match expr {
         Logical::Alias(alias) => sub(&alias.expr)?,
         Logical::Column(name) => column(schema.place(name)?)?,
-        Logical::Placeholder(_) => column(PROCESSING_TIME_COLUMN)?,
-        call if is_call(call) => return Err(no_processing_time()),
+        Logical::Placeholder(of) => {
+            column(Stamp::of(of).ok_or_else(|| Error::internal("an unknown placeholder"))?.index())?
+        }
+        call if is_call(call) => return Err(unknown(Stamp::ProcessingTime)),
+        call if current_watermark::is_call(call) => return Err(unknown(Stamp::Watermark)),
         Logical::Literal(value, _) => constant(value)?,
         Logical::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or | Operator::StringConcat) => {
             let op = binary_op(binary.op, expr)?;

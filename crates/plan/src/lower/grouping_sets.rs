@@ -66,7 +66,7 @@ impl Lowering<'_> {
             stream.columns.push(LogicalColumn { value, ..LogicalColumn::absent(field) });
         }
         stream.operators.push(OperatorSpec::Expand(ExpandSpec { keys: expanded, groupings, number }));
-        (stream.unique, stream.processing_time) = (None, None);
+        (stream.unique, stream.stamps) = (None, Vec::new());
         let over = Aggregate::try_new_with_schema(
             Arc::new(columns(aggregate.input.schema(), fields)?),
             group_expr,

@@ -81,7 +81,7 @@ impl Lowering<'_> {
         if build.waits {
             build.settle_window()?;
         }
-        (build.window, build.processing_time) = (None, None);
+        (build.window, build.stamps) = (None, Vec::new());
         // One task reads it: the rows go to every task anyway.
         if let Some(label) = build.narrow() {
             self.labels.remove(&label);
@@ -139,7 +139,7 @@ pub(super) fn fuse(
         .collect();
     let spec = StaticJoinSpec { kind: sides.kind, probe_keys, build_keys, filter, probe_schema, build_schema, output };
     // A row may match several.
-    (probe.unique, probe.processing_time) = (None, None);
+    (probe.unique, probe.stamps) = (None, Vec::new());
     let first = if sides.build_first && sides.with_build { build_columns.len() } else { 0 };
     probe.times = std::mem::take(&mut probe.times).into_iter().map(|(column, ms)| (column + first, ms)).collect();
     probe.physical = fields;

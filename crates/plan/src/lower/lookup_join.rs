@@ -85,11 +85,11 @@ impl Lowering<'_> {
 
     /// The rows of the table as they are answered.
     fn answers(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
-        let (reads_clock, by_clock) = (std::mem::take(&mut self.reads_clock), self.by_clock.take());
+        let (reads, by_clock) = (std::mem::take(&mut self.reads), self.by_clock.take());
         self.asks = true;
         let build = self.build_side(plan, needed);
         self.asks = false;
-        (self.reads_clock, self.by_clock) = (reads_clock, by_clock);
+        (self.reads, self.by_clock) = (reads, by_clock);
         build
     }
 }

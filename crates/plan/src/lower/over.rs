@@ -267,7 +267,7 @@ impl Lowering<'_> {
 
     /// Sends rows to the tasks of their partitions.
     fn over_rows(&mut self, mut stream: Stream, exprs: Vec<NamedExpr>, spec: &OverSpec) -> Stream {
-        (stream.window, stream.processing_time) = (None, None);
+        (stream.window, stream.stamps) = (None, Vec::new());
         stream.columns.clear();
         stream.project(exprs, false);
         let (label, target, tasks_max) = self.stage_of_keys(OVER, spec.keys == 0);

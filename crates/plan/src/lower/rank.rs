@@ -114,7 +114,7 @@ impl Lowering<'_> {
         below.extend(needed.iter().filter(|column| **column < inputs));
         let mut stream = self.plan(&window.input, &below)?;
         stream.settle_window()?;
-        stream.processing_time = None;
+        stream.stamps = Vec::new();
         let mut windowed = window_of(&mut stream, partition, &index);
         let last = windowed.as_ref().map(|windowed| NamedExpr {
             name: "window_time".into(),

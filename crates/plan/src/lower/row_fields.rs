@@ -125,8 +125,8 @@ fn replace_columns(source: &mut SourceSpec, fields: &BTreeMap<usize, BTreeSet<us
             declared.push(Arc::new(Field::new(name, part.data_type().clone(), true)));
         }
     }
-    if source.reads_clock {
-        places.whole.insert(source.projection.len(), projection.len());
+    for stamp in 0..source.stamps().count() {
+        places.whole.insert(source.projection.len() + stamp, projection.len() + stamp);
     }
     source.declared = Arc::new(Schema::new(declared));
     source.projection = projection;

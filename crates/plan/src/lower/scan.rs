@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{Lateness, OnLate, SourceSpec, WatermarkSpec, processing_time_field};
+use anabranch_dataflow::{Lateness, OnLate, SourceSpec, WatermarkSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
 use datafusion_expr::{Expr as LogicalExpr, LogicalPlan, TableScan};
@@ -11,6 +11,7 @@ use super::column_index::ColumnIndex;
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
+use crate::stamps::Stamp;
 use crate::table::Table;
 
 impl Lowering<'_> {
@@ -23,7 +24,9 @@ impl Lowering<'_> {
         projection.extend(event_time.iter().flat_map(|(_, _, reads)| reads));
         projection.extend(table.weight());
         let on_late = if self.by_clock == Some(true) { OnLate::Drop } else { self.on_late(table)? };
-        if on_late != OnLate::Drop {
+        // Late rows are written whole.
+        let is_whole = on_late != OnLate::Drop;
+        if is_whole {
             projection.extend(0..table.physical.fields().len());
         }
         if projection.is_empty() {
@@ -31,23 +34,10 @@ impl Lowering<'_> {
             projection.insert(narrowest(table));
         }
         let projection: Vec<usize> = projection.into_iter().collect();
-        let decoded_index = |declared: usize| {
-            projection
-                .binary_search(&declared)
-                .map_err(|_| Error::internal(format!("column {declared} is not decoded")))
-        };
+        let decoded_index = |declared: usize| decoded_index(&projection, declared);
         let watermark = match event_time {
             _ if self.by_clock == Some(true) => Some(by_clock(projection.len())),
-            Some((expr, plan, _)) => Some(WatermarkSpec {
-                time: convert(&expr, &ColumnIndex::of(plan.schema()), &|index| {
-                    Ok(anabranch_dataflow::Expr::Column(decoded_index(scan_column(plan, index))?))
-                })?,
-                delay_ms: table.watermark.as_ref().map_or(0, |w| w.delay_ms),
-                idle_timeout_ms: table.options.idle_timeout_ms.or(self.table.idle_timeout_ms),
-                lateness: table.options.lateness,
-                by_clock: false,
-                alignment: table.options.alignment.clone(),
-            }),
+            Some((expr, plan, _)) => Some(self.watermark(table, (&expr, plan), &projection)?),
             None => None,
         };
         let mut physical: Vec<Field> = projection.iter().map(|index| table.physical.field(*index).clone()).collect();
@@ -68,14 +58,16 @@ impl Lowering<'_> {
             watermark,
             on_malformed: self.on_malformed(table)?,
             on_late,
-            reads_clock: self.reads_clock,
+            reads_clock: self.reads.clock,
+            reads_watermark: self.reads.watermark,
         };
         let decoded = physical.len();
-        physical.extend(self.reads_clock.then(processing_time_field));
+        let stamps: Vec<(Stamp, usize)> = self.reads.stamps().zip(decoded..).collect();
+        physical.extend(stamps.iter().map(|(stamp, _)| stamp.field()));
         let mut stream = Stream::of_source(source, physical, columns);
-        (stream.bounded, stream.row_fields) = (table.traits.bounded, table.traits.row_fields);
+        (stream.bounded, stream.row_fields) = (table.traits.bounded, table.traits.row_fields && !is_whole);
         (stream.weight, stream.unique) = (weight, table.unique_in(scan));
-        stream.processing_time = self.reads_clock.then_some(decoded);
+        stream.stamps = stamps;
         if self.by_clock != Some(true) {
             stream.times.extend(event_time_place(table, scan).map(|column| (column, 0)));
         }
@@ -88,6 +80,29 @@ impl Lowering<'_> {
         stream.parallelism = of_table.unwrap_or(self.parallelism).min(most).max(1);
         Ok(stream)
     }
+
+    /// The watermark of a table whose event time is this expression over this scan.
+    fn watermark(
+        &self,
+        table: &Table,
+        (time, scan): (&LogicalExpr, &LogicalPlan),
+        projection: &[usize],
+    ) -> Result<WatermarkSpec> {
+        let column = |index| decoded_index(projection, scan_column(scan, index)).map(anabranch_dataflow::Expr::Column);
+        Ok(WatermarkSpec {
+            time: convert(time, &ColumnIndex::of(scan.schema()), &column)?,
+            delay_ms: table.watermark.as_ref().map_or(0, |w| w.delay_ms),
+            idle_timeout_ms: table.options.idle_timeout_ms.or(self.table.idle_timeout_ms),
+            lateness: table.options.lateness,
+            by_clock: false,
+            alignment: table.options.alignment.clone(),
+        })
+    }
+}
+
+/// The place of a column of the record among those that are decoded.
+fn decoded_index(projection: &[usize], declared: usize) -> Result<usize> {
+    projection.binary_search(&declared).map_err(|_| Error::internal(format!("column {declared} is not decoded")))
 }
 
 /// The table of a scan that does nothing else. `asks`: it is asked by key.

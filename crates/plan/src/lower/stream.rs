@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{
     BinaryOp, ExchangeKind, Expr, Literal, NamedExpr, NotNullSpec, OperatorSpec, Port, SinkSpec, SourceSpec, Stage,
-    Window, WindowAssignSpec, processing_time_field,
+    Window, WindowAssignSpec,
 };
 use anabranch_model::{Error, Result, StageId};
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
@@ -13,11 +13,11 @@ use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr as logical;
 
 use super::column_index::ColumnIndex;
-use super::expr::{convert, no_processing_time};
+use super::expr::{convert, unknown};
 use super::join_times::Times;
 use super::windowed::{WindowColumn, Windowed};
 use crate::place::planning_error;
-use crate::processing_time::{PROCESSING_TIME_COLUMN, with_placeholders};
+use crate::stamps::{Stamp, with_placeholders};
 use crate::window_assign::{WINDOW_COLUMNS, WindowAssign};
 
 /// See the module of [`super`].
@@ -41,8 +41,8 @@ pub(super) struct Stream {
     pub(super) window: Option<Windowed>,
     /// Which physical column is the weight of the rows, if they are updating.
     pub(super) weight: Option<usize>,
-    /// Which physical column is the processing time of the rows, if the query reads it and the rows are those of a source.
-    pub(super) processing_time: Option<usize>,
+    /// Which physical columns are what the source has added to its rows, if the query reads that and the rows are those of a source.
+    pub(super) stamps: Vec<(Stamp, usize)>,
     /// Logical columns that identify a row, if some are known to.
     pub(super) unique: Option<Vec<usize>>,
     /// Whether every source below ends.
@@ -129,7 +129,7 @@ impl Stream {
             columns,
             window: None,
             weight: None,
-            processing_time: None,
+            stamps: Vec::new(),
             unique: None,
             bounded: false,
             times: Times::new(),
@@ -152,7 +152,7 @@ impl Stream {
             columns: self.columns.clone(),
             window: self.window.clone(),
             weight: self.weight,
-            processing_time: None,
+            stamps: Vec::new(),
             unique: self.unique.clone(),
             bounded: self.bounded,
             has_event_time: self.has_event_time,
@@ -210,8 +210,9 @@ impl Stream {
         self.settle_window_for(&[expr], schema)?;
         let replaced = with_placeholders(expr).map_err(planning_error)?;
         convert(&replaced, schema, &|index| {
-            if index == PROCESSING_TIME_COLUMN {
-                return self.processing_time.map(Expr::Column).ok_or_else(no_processing_time);
+            if let Some(stamp) = Stamp::at(index) {
+                let column = self.stamps.iter().find(|(of, _)| *of == stamp);
+                return column.map(|(_, column)| Expr::Column(*column)).ok_or_else(|| unknown(stamp));
             }
             self.columns[index]
                 .value
@@ -330,7 +331,7 @@ impl Stream {
             time,
             keep: keep.clone(),
         }));
-        self.processing_time = None;
+        self.stamps = Vec::new();
         let mut physical: Vec<Field> = keep.iter().map(|index| self.physical[*index].clone()).collect();
         let places: BTreeMap<usize, usize> = keep.iter().enumerate().map(|(place, index)| (*index, place)).collect();
         for column in &mut self.columns {
@@ -384,11 +385,11 @@ impl Stream {
             }
         }
         exprs.extend(self.carried_weight(exprs.len()));
-        if let Some(column) = &mut self.processing_time {
-            let field = processing_time_field();
+        for (stamp, column) in &mut self.stamps {
+            let field = stamp.field();
             let (name, data_type) = (field.name().clone(), field.data_type().clone());
             let expr = Expr::Column(std::mem::replace(column, exprs.len()));
-            exprs.push(NamedExpr { name, expr, data_type, nullable: false });
+            exprs.push(NamedExpr { name, expr, data_type, nullable: field.is_nullable() });
         }
         self.project(exprs, exactly);
     }
@@ -419,7 +420,7 @@ impl Stream {
                 .ok_or_else(|| Error::internal(format!("output column {} has no value", column.name)))?;
             exprs.push(NamedExpr { name: field.name().clone(), ..column.named(value) });
         }
-        (self.window, self.processing_time) = (None, None);
+        (self.window, self.stamps) = (None, Vec::new());
         exprs.extend(self.carried_weight(exprs.len()));
         self.project(exprs, true);
         for (index, column) in self.columns.iter_mut().enumerate() {

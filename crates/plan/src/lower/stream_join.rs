@@ -121,7 +121,7 @@ impl Lowering<'_> {
         needed.extend(wanted);
         let mut stream = self.plan(plan, &needed)?;
         stream.settle_window()?;
-        (stream.window, stream.processing_time) = (None, None);
+        (stream.window, stream.stamps) = (None, Vec::new());
         let mut exprs: Vec<NamedExpr> = Vec::new();
         for (number, key) in keys.iter().enumerate() {
             let data_type = key.get_type(&index).map_err(planning_error)?;

@@ -13,7 +13,7 @@ impl Lowering<'_> {
         for input in &union.inputs {
             let mut branch = self.plan(input, needed)?;
             branch.settle_window()?;
-            (branch.window, branch.processing_time) = (None, None);
+            (branch.window, branch.stamps) = (None, Vec::new());
             branches.push(branch);
         }
         let columns = union.schema.fields().iter().enumerate().map(|(index, field)| LogicalColumn {

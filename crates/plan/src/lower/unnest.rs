@@ -46,7 +46,7 @@ impl Lowering<'_> {
         stream.columns = columns;
         stream.operators.push(OperatorSpec::Unnest(spec));
         // A row may have several elements.
-        (stream.unique, stream.processing_time) = (None, None);
+        (stream.unique, stream.stamps) = (None, Vec::new());
         Ok(stream)
     }
 }

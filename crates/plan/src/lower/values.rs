@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Expr, Literal, ONE_ROW, OnLate, OnMalformed, OperatorSpec, SourceSpec, ValuesSpec};
+use anabranch_dataflow::{
+    ConnectorSpec, Expr, Literal, ONE_ROW, OnLate, OnMalformed, OperatorSpec, SourceSpec, ValuesSpec,
+};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::DFSchema;
@@ -66,6 +68,7 @@ fn one_row() -> Stream {
         on_malformed: OnMalformed::Fail,
         on_late: OnLate::Drop,
         reads_clock: false,
+        reads_watermark: false,
     };
     let mut stream = Stream::of_source(source, vec![row], Vec::new());
     stream.bounded = true;

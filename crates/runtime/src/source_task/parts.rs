@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_dataflow::{AlignmentSpec, OnLate, OnMalformed, SourceSpec};
-use anabranch_model::{Error, PartitionId, Result, TaskCounters};
+use anabranch_dataflow::{AlignmentSpec, OnLate, OnMalformed, SourceSpec, current_watermark_field};
+use anabranch_model::{Error, EventTime, PartitionId, Result, TaskCounters};
 use anabranch_operators::{Functions, Malformed, Projection, Source};
-use arrow::array::{ArrayRef, BinaryArray, BooleanArray, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, BinaryArray, BooleanArray, RecordBatch, StringArray, TimestampMillisecondArray};
 use arrow::compute::{cast, filter_record_batch, not};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::chain::SinkTail;
 use crate::job_state::RestoredSource;
@@ -31,6 +31,7 @@ pub(crate) struct SourceParts {
     pub(super) time: Option<SourceTime>,
     pub(super) watermarks: Watermarks,
     pub(super) processing: Option<ProcessingTime>,
+    reads_watermark: bool,
     pub(super) alignment: Option<AlignmentSpec>,
     on_malformed: OnMalformed,
     on_late: OnLate,
@@ -87,6 +88,7 @@ impl SourceParts {
             source,
             columns,
             time,
+            reads_watermark: spec.reads_watermark,
             alignment: alignment(spec),
             processing: ProcessingTime::of(spec, restored.values().max().copied()),
             watermarks: Watermarks::new(idle, wait_max, restored),
@@ -160,6 +162,19 @@ impl SourceParts {
             write(&mut self.tails.late, &RecordBatch::try_new(Arc::clone(&sink.schema), columns)?)?;
         }
         Ok(kept)
+    }
+
+    /// The rows with the watermark before them as their last column, if the query reads it.
+    pub(super) fn with_watermark(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        if !self.reads_watermark {
+            return Ok(batch);
+        }
+        let reached = Some(self.watermarks.reached().0).filter(|reached| *reached != EventTime::MIN.0);
+        let times = TimestampMillisecondArray::from(vec![reached; batch.num_rows()]).with_timezone("UTC");
+        let columns = batch.columns().iter().cloned().chain([Arc::new(times) as ArrayRef]).collect();
+        let fields =
+            batch.schema().fields().iter().cloned().chain([Arc::new(current_watermark_field())]).collect::<Vec<_>>();
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
     }
 
     /// Derives event time from rows of a partition.

@@ -147,7 +147,11 @@ impl Source for LogSource {
             let slowest = given.values().copied().min().unwrap_or(i64::MAX);
             let last = self.next - 1;
             // Without rows nothing is known of its time.
-            assert!(self.next == 0 || last <= slowest.saturating_add(*drift), "task {} at {last}: {given:?}", self.task);
+            assert!(
+                self.next == 0 || last <= slowest.saturating_add(*drift),
+                "task {} at {last}: {given:?}",
+                self.task
+            );
             given.insert(self.task, last + count);
         }
         self.next += count;
@@ -243,6 +247,7 @@ pub(crate) fn plan(
         on_malformed,
         on_late: Default::default(),
         reads_clock: false,
+        reads_watermark: false,
     };
     let stage = |id: u32, name: &str, parallelism: u32| Stage {
         id: StageId(id),

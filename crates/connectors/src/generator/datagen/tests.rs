@@ -37,6 +37,7 @@ fn open(columns: &SchemaRef, options: &[(&str, &str)], from: Option<&Positions>)
         on_malformed: OnMalformed::Fail,
         on_late: Default::default(),
         reads_clock: false,
+        reads_watermark: false,
     };
     let context = TaskContext {
         index: 0,

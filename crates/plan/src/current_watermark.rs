@@ -1,0 +1,138 @@
+//! `CURRENT_WATERMARK(ts)`: the watermark of the task that reads a row, as it was before the row.
+
+use std::sync::{Arc, LazyLock};
+
+use anabranch_dataflow::current_watermark_field;
+use anabranch_model::Error;
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{Result, not_impl_err};
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::{
+    ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast,
+};
+
+use crate::event_time::{EventTime, event_time_of};
+use crate::place::through;
+use crate::stamps::Stamp;
+
+/// Name of the function.
+pub(crate) const CURRENT_WATERMARK: &str = "current_watermark";
+
+/// The function: only planned, never called. Its value is a column of the source's rows.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct CurrentWatermark {
+    signature: Signature,
+    /// The type of its result, once the argument is known to be an event time. The call has no argument then, since the planner may
+    /// replace a column by what computes it.
+    settled: Option<DataType>,
+}
+
+impl ScalarUDFImpl for CurrentWatermark {
+    fn name(&self) -> &str {
+        CURRENT_WATERMARK
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        match (&self.settled, arguments) {
+            (Some(data_type), _) => Ok(data_type.clone()),
+            (None, [DataType::Timestamp(_, zone)]) => Ok(DataType::Timestamp(TimeUnit::Millisecond, zone.clone())),
+            (None, _) => Err(through(no_event_time())),
+        }
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        not_impl_err!("sources give rows their watermark")
+    }
+}
+
+/// The function as queries call it. The planner must not compute it: it is volatile.
+pub(crate) fn function() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let signature = Signature::any(1, Volatility::Volatile);
+        Arc::new(ScalarUDF::new_from_impl(CurrentWatermark { signature, settled: None }))
+    });
+    Arc::clone(&FUNCTION)
+}
+
+fn no_event_time() -> Error {
+    Error::user("the argument of CURRENT_WATERMARK is not an event time").remedy(
+        "use the column of a table that WATERMARK FOR declares, before an aggregation: WHERE ts <= CURRENT_WATERMARK(ts)",
+    )
+}
+
+/// `CURRENT_WATERMARK` where rows are not those of a source.
+pub(crate) fn not_just_read() -> Error {
+    Error::user("CURRENT_WATERMARK is only known of rows that are just read")
+        .remedy("call it first, in a query of the table: CREATE VIEW v AS SELECT *, CURRENT_WATERMARK(ts) AS w FROM t")
+}
+
+fn call_of(expr: &Expr) -> Option<(&ScalarFunction, &CurrentWatermark)> {
+    match expr {
+        Expr::ScalarFunction(call) => Some((call, call.func.inner().downcast_ref()?)),
+        _ => None,
+    }
+}
+
+/// Whether an expression is a call of the function.
+pub(crate) fn is_call(expr: &Expr) -> bool {
+    call_of(expr).is_some()
+}
+
+/// Whether some expression of a plan calls the function.
+pub(crate) fn is_read(plan: &LogicalPlan) -> bool {
+    plan.exists(|node| Ok(calls(node))).unwrap_or(true)
+}
+
+fn calls(node: &LogicalPlan) -> bool {
+    node.expressions().iter().any(|expr| expr.exists(|expr| Ok(is_call(expr))).unwrap_or(true))
+}
+
+/// Checks the arguments of all calls, and omits them.
+pub(crate) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let settled = plan.transform_up_with_subqueries(|node| {
+        if !calls(&node) {
+            return Ok(Transformed::no(node));
+        }
+        let inputs: Vec<LogicalPlan> = node.inputs().into_iter().cloned().collect();
+        let names = NamePreserver::new(&node);
+        let node = node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let settled = expr.transform_up(|expr| settle_call(expr, &inputs))?;
+            Ok(settled.update_data(|expr| name.restore(expr)))
+        })?;
+        node.map_data(LogicalPlan::recompute_schema)
+    });
+    settled.map(|settled| settled.data)
+}
+
+#[expect(clippy::disallowed_methods, reason = "one column")]
+fn settle_call(expr: Expr, inputs: &[LogicalPlan]) -> Result<Transformed<Expr>> {
+    let Some((call, CurrentWatermark { settled: None, .. })) = call_of(&expr) else { return Ok(Transformed::no(expr)) };
+    let [Expr::Column(column)] = call.args.as_slice() else { return Err(through(no_event_time())) };
+    let mut places = inputs.iter().filter_map(|input| Some((input, input.schema().maybe_index_of_column(column)?)));
+    let Some((input, index)) = places.next() else { return Ok(Transformed::no(expr)) };
+    let is_event_time = matches!(event_time_of(input, index), Some(EventTime::Record | EventTime::Window));
+    let DataType::Timestamp(_, zone) = input.schema().field(index).data_type() else {
+        return Err(through(no_event_time()));
+    };
+    if !is_event_time {
+        return Err(through(no_event_time()));
+    }
+    let settled = Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone()));
+    let signature = Signature::nullary(Volatility::Volatile);
+    let function = Arc::new(ScalarUDF::new_from_impl(CurrentWatermark { signature, settled }));
+    Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, Vec::new()))))
+}
+
+/// The column of the source's rows in place of a call whose argument was checked.
+pub(crate) fn column_of(expr: &Expr) -> Option<Expr> {
+    let (_, CurrentWatermark { settled: Some(data_type), .. }) = call_of(expr)? else { return None };
+    let stamp = Stamp::Watermark.placeholder();
+    Some(if data_type == current_watermark_field().data_type() { stamp } else { cast(stamp, data_type.clone()) })
+}

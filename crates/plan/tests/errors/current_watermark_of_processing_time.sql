@@ -1,0 +1,5 @@
+CREATE TABLE out (id BIGINT, w TIMESTAMP(3)) WITH ('connector' = 'print');
+CREATE TABLE t (id BIGINT, at TIMESTAMP(3), other TIMESTAMP(3), WATERMARK FOR at AS at)
+WITH ('connector' = 'kafka', 'topic' = 't');
+CREATE VIEW v AS SELECT id, PROCTIME() AS p FROM t;
+INSERT INTO out SELECT id, CURRENT_WATERMARK(p) FROM v;
