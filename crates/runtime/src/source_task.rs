@@ -324,7 +324,10 @@ impl SourceTask {
             Polled::Opened { partition, name } => self.parts.watermarks.opened(partition, name, now),
             Polled::Closed(partition) => self.parts.watermarks.closed(partition),
             Polled::Rows(rows) => self.rows(rows, now)?,
-            Polled::Pending => self.task.chain.pause()?,
+            Polled::Pending => {
+                self.parts.watermarks.waits();
+                self.task.chain.pause()?;
+            }
             // No more input will come: event time reaches its end, and with it every window.
             Polled::End => {
                 self.is_exhausted = true;
