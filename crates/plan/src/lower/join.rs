@@ -63,10 +63,8 @@ impl Lowering<'_> {
             }
         }
         let build = self.build_side(sides.build, &build_needed)?;
-        if build.weight.is_some() {
-            return Err(Error::user("a join with results that are updated is not supported yet")
-                .remedy("join the table first, and aggregate the joined rows"));
-        }
+        // It is read to its end: of rows that are taken back, those that are left count.
+        let build = self.final_rows(build)?;
         let probe = self.plan(sides.probe, &probe_needed)?;
         let (mut joined, spec) = fuse(join.filter.as_ref(), &sides, probe, &build, &output_needed)?;
         joined.operators.push(OperatorSpec::StaticJoin(spec));
