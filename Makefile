@@ -32,7 +32,7 @@ DIST := anabranch-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 BUILD := cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test test-python chaos sim bench bench-flight bench-nexmark bench-finite lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
+.PHONY: help demo demo-kafka sql test test-python chaos sim oracle bench bench-flight bench-nexmark bench-finite lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ lint: need-build need-python ## format, clippy, ruff and mypy without warnings, 
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo xtask tidy
 	cd python && $(PYTHON)/bin/ruff format --check --quiet && $(PYTHON)/bin/ruff check --quiet && $(PYTHON)/bin/mypy
+
+oracle: release need-python ## compare queries by chance with DuckDB, one seed after the other, from SEED on, until one fails or Ctrl-C
+	cd python && ANABRANCH_PROGRAM=$(ANABRANCH) PYTHONPATH=src $(PYTHON)/bin/python tests/oracle_hunt.py $(SEED)
 
 bench: release ## measure against hand-written limits and peers; writes bench/RESULTS.md
 	@mkdir -p bench
