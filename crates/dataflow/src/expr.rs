@@ -179,6 +179,20 @@ impl Expr {
         }
     }
 
+    /// The expression with its columns at other places.
+    #[must_use]
+    pub fn with_columns_at(&self, place: &dyn Fn(usize) -> usize) -> Expr {
+        fn move_columns(expr: &mut Expr, place: &dyn Fn(usize) -> usize) {
+            match expr {
+                Expr::Column(index) => *index = place(*index),
+                other => other.children_mut().into_iter().for_each(|child| move_columns(child, place)),
+            }
+        }
+        let mut moved = self.clone();
+        move_columns(&mut moved, place);
+        moved
+    }
+
     /// Whether a value of a column may make the expression fail: a division, a number that does not fit, or a function
     /// that may. Such an expression is evaluated only for rows that pass the conditions around it.
     /// `column` returns the types of columns. If it does not know one, the expression may fail.

@@ -167,7 +167,9 @@ fn in_order(stages: &[Stage], exchanges: &[Exchange]) -> Vec<StageId> {
     order
 }
 
-fn static_stages(stages: &[Stage], exchanges: &[Exchange]) -> BTreeSet<StageId> {
+/// Stages from which rows only reach static sides.
+#[must_use]
+pub fn static_stages(stages: &[Stage], exchanges: &[Exchange]) -> BTreeSet<StageId> {
     let mut found: BTreeSet<StageId> = BTreeSet::new();
     loop {
         let before = found.len();

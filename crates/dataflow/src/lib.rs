@@ -11,6 +11,7 @@ mod over;
 mod plan;
 mod rank;
 mod rows;
+mod shared_source;
 mod source;
 mod spec;
 mod sql_name;
@@ -21,13 +22,14 @@ mod table;
 pub use decimal::{DECIMAL_DIGITS_MAX, as_decimal, decimal_result, exact_aggregate};
 pub use expr::{BinaryOp, Expr, Literal, NamedExpr};
 pub use group_aggregate::{EmissionSpec, GroupAggregateSpec, WEIGHT, weight_field};
-pub use identity::{Identities, Part, PartSpec};
+pub use identity::{Identities, Part, PartSpec, static_stages};
 pub use lookup_join::{LookupCache, LookupJoinSpec, LookupKey, PartialCache};
 pub use options::{AutoscaleOptions, CheckpointOptions, GroupOptions, JobOptions, StateBackendKind, Thresholds};
 pub use over::{Frame, LAG, OverSpec};
 pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use rank::{Ordering, RankSpec};
 pub use rows::{ExpandSpec, Grouping, ORDINALITY, RepeatSpec, UnnestSpec, ValuesSpec};
+pub use shared_source::report_once;
 pub use source::{
     AlignmentSpec, CURRENT_WATERMARK, Lateness, OnLate, OnMalformed, PROCESSING_TIME, SourceSpec, WatermarkSpec,
     current_watermark_field, processing_time_field,

@@ -26,6 +26,7 @@ mod query_text;
 mod rank;
 mod row_fields;
 mod scan;
+mod shared_sources;
 mod side_tables;
 mod states;
 mod stream;
@@ -40,7 +41,7 @@ mod windowed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{Exchange, ExchangeKind, NamedExpr, Plan, Port, SinkSpec, Stage, Updates};
+use anabranch_dataflow::{Exchange, ExchangeKind, NamedExpr, Plan, Port, SinkSpec, Stage, Updates, report_once};
 use anabranch_model::{Error, KeyGroups, Result, StageId};
 use arrow::datatypes::DataType;
 use datafusion_expr::utils::expr_to_columns;
@@ -50,6 +51,7 @@ use self::column_index::ColumnIndex;
 use self::join_times::{Times, plain_time};
 use self::query_text::query_text;
 pub(crate) use self::rank::row_number;
+use self::shared_sources::{Readers, share_sources};
 pub(crate) use self::side_tables::side_tables;
 use self::stream::{LogicalColumn, Stream};
 use self::table_options::TableOptions;
@@ -123,7 +125,7 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
         ))
         .remedy("lower the parallelism"));
     }
-    let (mut stages, mut exchanges, mut labels) = (Vec::new(), Vec::new(), Labels::new());
+    let mut lowered = Lowered::default();
     let own = &catalog.settings.job.stage_parallelism;
     for output in outputs {
         let side_tables = &output.side_tables;
@@ -132,7 +134,6 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             side_tables,
             parallelism,
             own,
-            labels,
             table: TableOptions::of(&output.table, &catalog.settings, &output.times_to_live)?,
             mode: catalog.settings.runtime_mode,
             limit: None,
@@ -140,28 +141,38 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             asks: false,
             reads,
             by_clock: None,
-            stages,
-            exchanges,
+            lowered,
         };
         lowering.output(output)?;
-        (stages, exchanges, labels) = (lowering.stages, lowering.exchanges, lowering.labels);
+        lowered = lowering.lowered;
     }
-    side_tables::report_once(&mut stages, &exchanges);
+    let Lowered { stages, exchanges, labels, by_field, .. } = lowered;
+    let (mut stages, exchanges) = share_sources(stages, exchanges, &by_field)?;
+    report_once(&mut stages, &exchanges);
     Ok((Plan::new(KeyGroups(options.key_groups), catalog.settings.job.clone(), stages, exchanges), labels))
 }
 
 /// Labels of stages, with their own numbers of tasks.
 type Labels = BTreeMap<String, Option<u32>>;
 
-/// The stages created so far.
+/// What all queries of a job have been converted to so far.
+#[derive(Default)]
+struct Lowered {
+    stages: Vec<Stage>,
+    exchanges: Vec<Exchange>,
+    labels: Labels,
+    readers: Vec<Readers>,
+    /// Stages whose source gives fields of rows as columns: see [`row_fields`].
+    by_field: BTreeSet<StageId>,
+}
+
+/// The conversion of a query.
 struct Lowering<'a> {
     side_tables: &'a BTreeMap<String, Arc<Table>>,
     /// Parallelism of stages that follow a hash exchange.
     parallelism: u32,
     /// Tasks of stages that have a number of their own, by their labels.
     own: &'a BTreeMap<String, u32>,
-    /// The labels so far.
-    labels: Labels,
     table: TableOptions<'a>,
     mode: RuntimeMode,
     /// How many rows of each partition the rank needs that is lowered next.
@@ -173,8 +184,7 @@ struct Lowering<'a> {
     reads: Reads,
     /// Windows above follow processing time.
     by_clock: Option<bool>,
-    stages: Vec<Stage>,
-    exchanges: Vec<Exchange>,
+    lowered: Lowered,
 }
 
 impl Lowering<'_> {
@@ -202,7 +212,7 @@ impl Lowering<'_> {
         stream.require_values(&output.sink, self.table.drop_nulls);
         let updating = stream.weight.is_some();
         let id = self.close(stream);
-        let stage = &mut self.stages[id.0 as usize];
+        let stage = &mut self.lowered.stages[id.0 as usize];
         stage.sink = Some(SinkSpec { updating, ..output.sink.clone() });
         stage.query = Some(query_text(&output.plan)?);
         Ok(())
@@ -365,9 +375,9 @@ impl Lowering<'_> {
     /// The label of the next stage of a name, and its own number of tasks if it has one.
     fn own_parallelism(&mut self, name: &str) -> (String, Option<u32>) {
         let numbered = |number: u32| if number == 1 { name.to_owned() } else { format!("{name}#{number}") };
-        let label = (1..).map(numbered).find(|label| !self.labels.contains_key(label)).unwrap_or_default();
+        let label = (1..).map(numbered).find(|label| !self.lowered.labels.contains_key(label)).unwrap_or_default();
         let own = self.own.get(&label).copied();
-        self.labels.insert(label.clone(), own);
+        self.lowered.labels.insert(label.clone(), own);
         (label, own)
     }
 
@@ -381,14 +391,12 @@ impl Lowering<'_> {
 
     /// Adds the chain to the plan as a stage.
     fn close(&mut self, stream: Stream) -> StageId {
-        let id = StageId(u32::try_from(self.stages.len()).unwrap_or(u32::MAX));
-        let row_fields = stream.row_fields;
-        let (mut stage, inputs) = stream.into_stage(id);
-        if row_fields {
-            row_fields::read_fields_alone(&mut stage);
-        }
-        self.stages.push(stage);
-        self.exchanges.extend(inputs.into_iter().map(|(from, port, kind)| Exchange { from, to: id, port, kind }));
+        let lowered = &mut self.lowered;
+        let id = StageId(u32::try_from(lowered.stages.len()).unwrap_or(u32::MAX));
+        lowered.by_field.extend(stream.row_fields.then_some(id));
+        let (stage, inputs) = stream.into_stage(id);
+        lowered.stages.push(stage);
+        lowered.exchanges.extend(inputs.into_iter().map(|(from, port, kind)| Exchange { from, to: id, port, kind }));
         id
     }
 }

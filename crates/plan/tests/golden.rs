@@ -1,13 +1,16 @@
 //! Plans and errors of SQL files against their recorded text. `UPDATE_GOLDEN=1 cargo test -p anabranch-plan` rewrites
 //! the records.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Lookups, Plan, TableTraits, Updates, Versions};
-use anabranch_model::{Error, Result};
+use anabranch_dataflow::{
+    ConnectorSpec, ExchangeKind, Lookups, OperatorSpec, Part, PartSpec, Plan, Port, TableTraits, Updates, Versions,
+};
+use anabranch_model::{Error, Result, StageId};
 use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, plan_script};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
@@ -50,6 +53,7 @@ impl TableResolver for Connectors {
             "changes" => {
                 TableTraits { updates: Updates::Written, weight: Some("weight"), ..traits(false, true, true, Some(3)) }
             }
+            "nexmark" => TableTraits { row_fields: true, ..traits(false, true, false, None) },
             "print" | "blackhole" => TableTraits { updates: Updates::Written, ..traits(false, false, true, None) },
             "ad_campaigns" => {
                 let columns = ["ad_id", "campaign_id"].map(|name| Field::new(name, DataType::Utf8View, false));
@@ -167,34 +171,87 @@ fn examples_have_the_recorded_plan() {
     }
 }
 
-/// What the runtime relies on: ids in order, exchanges forward, ports that exist, equal parallelism where tasks pair up.
+/// What the runtime relies on, for each plan and for the one in which no source is shared.
 #[test]
 fn plans_are_well_formed() {
-    use anabranch_dataflow::{ExchangeKind, OperatorSpec, Port};
+    let mut shared = 0;
     for path in files("tests/plans") {
         let text = fs::read_to_string(&path).expect("read");
         let Some(plan) = plan(&text, 4).expect("plan").plan else { continue };
-        for (index, stage) in plan.stages.iter().enumerate() {
-            assert_eq!(stage.id.0 as usize, index, "{}", path.display());
-            let fed = plan.inputs(stage.id).any(|e| e.port == Port::Main);
-            assert!(fed != stage.source.is_some(), "{}: {}", path.display(), stage.name);
-            let leaves = plan.outputs(stage.id).count() > 0;
-            assert!(leaves != stage.sink.is_some(), "{}: {}", path.display(), stage.name);
+        check_form(&plan, &path);
+        let ids: BTreeSet<StageId> = plan.shared_sources().map(|stage| stage.id).collect();
+        let readers: usize = ids.iter().map(|id| plan.outputs(*id).count()).sum();
+        let apart = plan.with_own_sources(&ids);
+        check_form(&apart, &path);
+        let sources = |plan: &Plan| plan.stages.iter().filter(|stage| stage.source.is_some()).count();
+        assert_eq!(sources(&apart), sources(&plan) - ids.len() + readers, "{}", path.display());
+        let sides = plan.static_stages();
+        assert!(ids.iter().all(|id| !sides.contains(id)), "{}: a static side is shared", path.display());
+        shared += ids.len();
+    }
+    assert!(shared > 3, "{shared} sources are shared");
+}
+
+/// Positions and state are found again at any number of tasks.
+#[test]
+fn parts_of_a_plan_are_the_same_at_any_number_of_tasks() {
+    for path in files("tests/plans") {
+        let text = fs::read_to_string(&path).expect("read");
+        let parts = |parallelism: u32| {
+            let plan = plan(&text, parallelism).expect("plan").plan?;
+            let source = |part: Part<'_>| match part.spec {
+                PartSpec::Source(source) => Some(format!("{} {} {:?}", part.id, source.table, source.projection)),
+                _ => None,
+            };
+            Some((plan.parts().len(), plan.parts().into_iter().filter_map(source).collect::<Vec<_>>()))
+        };
+        assert_eq!(parts(1), parts(4), "{}", path.display());
+    }
+}
+
+#[test]
+fn the_queries_of_nexmark_have_one_generator() {
+    let mut several = BTreeSet::new();
+    for path in files("../../examples/nexmark") {
+        let text = fs::read_to_string(&path).expect("read");
+        let planned = plan(&text, 2).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let plan = planned.plan.expect("a job");
+        let sources = plan.stages.iter().filter_map(|stage| stage.source.as_ref());
+        let generators = sources.filter(|source| source.connector.connector == "nexmark").count();
+        assert_eq!(generators, 1, "{}:\n{plan}", path.display());
+        let name = path.file_stem().and_then(|name| name.to_str()).map(str::to_owned);
+        several.extend(name.filter(|_| plan.shared_sources().next().is_some()));
+    }
+    let expected = ["q20", "q23", "q3", "q4", "q5", "q7", "q8", "q9"].map(str::to_owned);
+    assert_eq!(several, expected.into(), "queries that read events more than once");
+}
+
+/// Ids in order, exchanges forward, ports that exist, equal parallelism where tasks pair up, one channel between two tasks.
+fn check_form(plan: &Plan, path: &Path) {
+    for (index, stage) in plan.stages.iter().enumerate() {
+        assert_eq!(stage.id.0 as usize, index, "{}", path.display());
+        let fed = plan.inputs(stage.id).any(|e| e.port == Port::Main);
+        assert!(fed != stage.source.is_some(), "{}: {}", path.display(), stage.name);
+        let leaves = plan.outputs(stage.id).count() > 0;
+        assert!(leaves != stage.sink.is_some(), "{}: {}", path.display(), stage.name);
+        let receivers: BTreeSet<StageId> = plan.outputs(stage.id).map(|exchange| exchange.to).collect();
+        assert_eq!(receivers.len(), plan.outputs(stage.id).count(), "{}: {}", path.display(), stage.name);
+    }
+    let labels: Vec<&String> = plan.stages.iter().filter_map(|stage| stage.label.as_ref()).collect();
+    assert_eq!(labels.iter().collect::<BTreeSet<_>>().len(), labels.len(), "{}: {labels:?}", path.display());
+    for exchange in &plan.exchanges {
+        assert!(exchange.from < exchange.to, "{}", path.display());
+        let (from, to) = (plan.stage(exchange.from), plan.stage(exchange.to));
+        match &exchange.kind {
+            ExchangeKind::Forward => assert_eq!(from.parallelism, to.parallelism),
+            ExchangeKind::Hash { keys } => assert!(keys.iter().all(|key| *key < from.schema.fields().len())),
+            ExchangeKind::Broadcast | ExchangeKind::Rebalance => {}
         }
-        for exchange in &plan.exchanges {
-            assert!(exchange.from < exchange.to, "{}", path.display());
-            let (from, to) = (plan.stage(exchange.from), plan.stage(exchange.to));
-            match &exchange.kind {
-                ExchangeKind::Forward => assert_eq!(from.parallelism, to.parallelism),
-                ExchangeKind::Hash { keys } => assert!(keys.iter().all(|key| *key < from.schema.fields().len())),
-                ExchangeKind::Broadcast | ExchangeKind::Rebalance => {}
-            }
-            if let Port::Side(operator) = exchange.port {
-                let OperatorSpec::StaticJoin(join) = &to.operators[operator] else {
-                    panic!("{}: the side port leads to no join", path.display());
-                };
-                assert_eq!(join.build_schema, from.schema, "{}", path.display());
-            }
+        if let Port::Side(operator) = exchange.port {
+            let OperatorSpec::StaticJoin(join) = &to.operators[operator] else {
+                panic!("{}: the side port leads to no join", path.display());
+            };
+            assert_eq!(join.build_schema, from.schema, "{}", path.display());
         }
     }
 }

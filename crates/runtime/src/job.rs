@@ -24,6 +24,7 @@ use crate::mailbox::Mailbox;
 use crate::messages::FromWorker;
 use crate::occupancy::Occupancy;
 use crate::origin::Origin;
+use crate::own_sources::resuming;
 use crate::reconfiguration::{Reconfigure, Reconfigured};
 use crate::remote::{RemoteWorker, Remotes, stages_here};
 use crate::running::{Drive, no_thread, panicked};
@@ -199,6 +200,7 @@ pub(crate) fn prepare(
     drive: Drive,
 ) -> Result<(JobHandle, Option<Prepared>)> {
     plan.check()?;
+    let plan = &resuming(plan, checkpointing, origin)?;
     let (sender, received) = channel();
     let shared = Shared::new(Arc::clone(clock));
     shared.set_plan(Arc::new(plan.clone()));

@@ -41,6 +41,7 @@ mod occupancy;
 mod orders;
 mod origin;
 mod outline;
+mod own_sources;
 mod preparation;
 mod processing_time;
 mod reconfiguration;

@@ -39,6 +39,11 @@ impl Origin {
         self.store.place()
     }
 
+    /// What the savepoint has state of.
+    pub(crate) fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
     /// The savepoint's unique identifier.
     pub(crate) fn id(&self) -> &str {
         &self.id
@@ -63,10 +68,10 @@ impl Origin {
 
     /// What happens to each part with state, of the savepoint and of the plan.
     pub fn compare(&self, plan: &Plan) -> Result<Vec<Change>> {
-        Ok(self.comparison(plan)?.changes(&self.manifest.tasks.iter().collect::<Vec<_>>()))
+        Ok(self.comparison(plan)?.0.changes(&self.manifest.tasks.iter().collect::<Vec<_>>()))
     }
 
-    fn comparison(&self, plan: &Plan) -> Result<Comparison> {
+    fn comparison(&self, plan: &Plan) -> Result<(Comparison, Plan)> {
         let then = read_outline(&self.manifest.outline, &self.manifest.lineage).ok_or_else(|| {
             Error::outside("the outline of the savepoint cannot be read")
                 .at(self.store.place().to_owned())
@@ -78,7 +83,8 @@ impl Origin {
 
     /// The plan, with the savepoint's identities for the parts that are in it.
     pub(crate) fn carry(&self, plan: &Plan) -> Result<Plan> {
-        Ok(self.comparison(plan)?.carry(plan, self.manifest.unused))
+        let (comparison, plan) = self.comparison(plan)?;
+        Ok(comparison.carry(&plan, self.manifest.unused))
     }
 
     /// What the savepoint has of the parts of a plan that [carries](Origin::carry) its identities.

@@ -7,7 +7,7 @@ pub(crate) mod former;
 use std::collections::BTreeSet;
 
 use anabranch_dataflow::{
-    AggregateSpec, NamedExpr, OperatorSpec, PartSpec, Plan, StateSpec, StreamJoinKind, StreamSideSpec,
+    AggregateSpec, NamedExpr, OperatorSpec, PartSpec, Plan, SourceSpec, StateSpec, StreamJoinKind, StreamSideSpec,
 };
 use anabranch_model::{HASH_SEED, OperatorId, StageId, hash_bytes};
 use anabranch_state::Lineage;
@@ -46,13 +46,17 @@ impl Part {
 pub(crate) fn outline(plan: &Plan) -> Vec<Part> {
     let part = |part: anabranch_dataflow::Part<'_>| {
         let description = match part.spec {
-            PartSpec::Source(source) => format!("{} ({})", source.table, source.connector.connector),
+            PartSpec::Source(source) => describe_source(source),
             PartSpec::State(spec) => describe(spec),
             PartSpec::Sink(sink) => format!("{} ({})", sink.table, sink.connector.connector),
         };
         Part { id: part.id, description, lineage: Some(lineage(plan, part.stage)) }
     };
     plan.parts().into_iter().map(part).collect()
+}
+
+pub(crate) fn describe_source(source: &SourceSpec) -> String {
+    format!("{} ({})", source.table, source.connector.connector)
 }
 
 /// The parts that a checkpoint describes. `None`: a line cannot be read.

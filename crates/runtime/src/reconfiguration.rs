@@ -11,6 +11,7 @@ use anabranch_state::{Entry, Lineage, Log, Store, TaskState};
 
 use crate::matching::{Matching, pair};
 use crate::outline::{Part, differ, former, outline};
+use crate::own_sources::as_before;
 
 /// A request: a running job goes on by another plan, or elsewhere.
 #[derive(Clone, Debug)]
@@ -98,8 +99,10 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    pub(crate) fn new(then: Vec<Part>, plan: &Plan) -> Comparison {
-        Comparison::of(then, outline(plan))
+    /// Also returns the plan with the [sources](as_before) that it goes on with.
+    pub(crate) fn new(then: Vec<Part>, plan: &Plan) -> (Comparison, Plan) {
+        let plan = as_before(plan, &then);
+        (Comparison::of(then, outline(&plan)), plan)
     }
 
     /// Of the parts of a plan.
@@ -202,8 +205,8 @@ pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Res
         return Err(Error::internal(format!("the job has {then} key groups, the plan has {now}")));
     }
     check_options(&present.options, &plan.options)?;
-    let comparison = Comparison::new(outline(present), plan);
-    let mut plan = comparison.carry(plan, present.identities.unused());
+    let (comparison, plan) = Comparison::new(outline(present), plan);
+    let mut plan = comparison.carry(&plan, present.identities.unused());
     plan.options.job_name.clone_from(&present.options.job_name);
     plan.version = present.version;
     Ok((comparison.changes(newest), plan))

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_dataflow::{ExchangeKind, JobOptions, OnMalformed, Plan};
-use anabranch_model::{Rng, SystemClock};
+use anabranch_dataflow::{Exchange, ExchangeKind, JobOptions, OnMalformed, Plan, Port, Stage};
+use anabranch_model::{Rng, StageId, SystemClock};
 use anabranch_operators::Connectors;
 use anabranch_runtime::{Job, Summary};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -90,6 +90,47 @@ fn no_record_overtakes_a_marker_and_no_marker_a_record() {
         notified += log.done.len();
     }
     assert!(notified > 0, "no source was notified of an epoch");
+}
+
+/// A source whose rows take ways of different lengths to one stage: the channel of the short way is blocked between the marker that
+/// came there and the one that comes the long way. Channels are so small that the source waits for room in both.
+#[test]
+fn a_shared_source_neither_blocks_itself_nor_mixes_epochs() {
+    for seed in 1..=25 {
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let (sources, sinks) = (1 + rng.below(3) as u32, 1 + rng.below(3) as u32);
+        let mut kind = || match rng.below(3) {
+            0 => ExchangeKind::Rebalance,
+            1 => ExchangeKind::Hash { keys: vec![1] },
+            _ => ExchangeKind::Hash { keys: Vec::new() },
+        };
+        let ends = [kind(), kind()];
+        let tables = Tables::new(seed, Some(2000));
+        let plan = diamond(sources, ends, sinks, random_options(&mut rng));
+        assert_eq!(plan.shared_sources().count(), 1);
+        let summary = finish(start(&tables, &plan)).expect("the job ends");
+        let read: u64 = summary.tasks.iter().filter(|task| task.is_source).map(|task| task.rows_out).sum();
+        assert_eq!(read, 2000 * u64::from(sources), "seed {seed}: it is read once");
+        check_epochs(&tables, 2, &format!("seed {seed}"));
+    }
+}
+
+/// A source, two readers of its rows, a stage behind one of them, and a sink of both.
+fn diamond(sources: u32, [short, long]: [ExchangeKind; 2], sinks: u32, options: JobOptions) -> Plan {
+    let two = plan(sources, ExchangeKind::Forward, sinks, options, OnMalformed::Fail);
+    let stage = |id: u32, of: &Stage| Stage { id: StageId(id), ..of.clone() };
+    let between = |id: u32| Stage { source: None, name: "pass".into(), ..stage(id, &two.stages[0]) };
+    let exchange = |from: u32, to: u32, kind| Exchange { from: StageId(from), to: StageId(to), port: Port::Main, kind };
+    let exchanges = vec![
+        exchange(0, 1, ExchangeKind::Forward),
+        exchange(0, 2, ExchangeKind::Forward),
+        exchange(2, 3, ExchangeKind::Rebalance),
+        exchange(1, 4, short),
+        exchange(3, 4, long),
+    ];
+    let stages = vec![two.stages[0].clone(), between(1), between(2), between(3), stage(4, &two.stages[1])];
+    Plan::new(two.key_groups, two.options, stages, exchanges)
 }
 
 #[test]

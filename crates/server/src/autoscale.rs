@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anabranch_dataflow::{AutoscaleOptions, Plan, Stage};
+use anabranch_dataflow::{AutoscaleOptions, ExchangeKind, Plan};
 use anabranch_model::{Incarnation, Nanos, Result, StageId, TaskId, TaskMetrics};
 use anabranch_protocol::autoscale::{
     Action, Autoscaler, Decision, Edge, Graph, Observation, Sample, Settings, StageLimits, StageSample, TaskSample,
@@ -143,10 +143,17 @@ fn graph(plan: &Plan, slots: u32) -> Graph {
     }
     let counts = |id: StageId| !is_static[id.0 as usize];
     let slots = if slots == 0 { u32::MAX } else { slots };
-    let own = |stage: &Stage| plan.options.stage_parallelism.get(stage.label.as_ref()?).copied();
-    let stages = plan.stages.iter().filter(|stage| counts(stage.id)).map(|stage| match own(stage) {
-        Some(_) => StageLimits { id: stage.id, min: stage.parallelism, max: stage.parallelism },
-        None => StageLimits { id: stage.id, min: 1, max: stage.tasks_max.unwrap_or(u32::MAX).min(slots).max(1) },
+    let is_named = |label: &String| plan.options.stage_parallelism.contains_key(label);
+    let mut is_own = vec![false; plan.stages.len()];
+    for stage in &plan.stages {
+        // The readers of a source have as many tasks as the source.
+        let mut pairs = plan.inputs(stage.id).filter(|input| input.kind == ExchangeKind::Forward);
+        let follows = pairs.any(|input| is_own[input.from.0 as usize]);
+        is_own[stage.id.0 as usize] = follows || stage.label.as_ref().is_some_and(is_named);
+    }
+    let stages = plan.stages.iter().filter(|stage| counts(stage.id)).map(|stage| match is_own[stage.id.0 as usize] {
+        true => StageLimits { id: stage.id, min: stage.parallelism, max: stage.parallelism },
+        false => StageLimits { id: stage.id, min: 1, max: stage.tasks_max.unwrap_or(u32::MAX).min(slots).max(1) },
     });
     let edges = plan.exchanges.iter().filter(|of| !of.port.is_side() && counts(of.from) && counts(of.to));
     let edges = edges.map(|of| Edge { from: of.from, to: of.to, forward: false });

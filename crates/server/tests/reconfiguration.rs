@@ -93,7 +93,7 @@ fn state_that_moves_is_loaded_before_the_tasks_switch() {
             wait_for("waited for results", &|| rows(folder.path(), "results").len() > seen);
             let done = change(&job, plan(parallelism)).expect("changed");
             assert!(done.copied_bytes > 0, "{done:?}");
-            assert_eq!(job.metrics().into_iter().filter(|task| task.is_source).count(), 2 * parallelism as usize);
+            assert_eq!(job.metrics().into_iter().filter(|task| task.is_source).count(), parallelism as usize);
         }
         assert_eq!(job.restarts(), [""; 0], "nothing has failed");
         finish(job);

@@ -209,7 +209,7 @@ fn identical_statements_are_distinguished_by_what_they_compute() {
     finish(job);
     let swapped = ordered("first", [1, 0], &settings(Some(&at("checkpoints")), 2));
     let error = engine.start(&swapped).err().expect("refused").to_string();
-    assert!(error.contains("have changed places") && error.contains("'source events (ad_events)'"), "{error}");
+    assert!(error.contains("have changed places") && error.contains("'state aggregate"), "{error}");
     finish(engine.start(&ordered("first", [0, 1], &settings(Some(&at("checkpoints")), 3))).expect("a job"));
     let all = rows(&at("first"), "results");
     assert_eq!(all.len(), 30 * 3 * 2, "thirty windows, three types, two statements");
@@ -220,7 +220,6 @@ fn identical_statements_are_distinguished_by_what_they_compute() {
         let changes = origin.compare(&plan).expect("compared");
         assert!(changes.iter().all(|change| change.fate == Fate::Kept), "{changes:?}");
         finish(engine.start_from(&plan, &origin, false).expect("a job"));
-        // Each statement reads the events by itself: at one epoch they may be at different event times.
         let rest = by_statement(rows(&at(name), "results"));
         by_statement(all.clone()).iter().zip(&rest).for_each(|(all, rest)| check_rest(all, rest));
     }

@@ -82,7 +82,7 @@ impl Lowering<'_> {
         (build.window, build.stamps) = (None, Vec::new());
         // One task reads it: the rows go to every task anyway.
         if let Some(label) = build.narrow() {
-            self.labels.remove(&label);
+            self.give_up_label(&label);
         }
         build.materialize();
         Ok(build)
@@ -121,7 +121,7 @@ pub(super) fn fuse(
     let mut probe_columns = keep_values(&probe.columns, &output_needed[0]);
     let mut build_columns = keep_values(&build.columns, &output_needed[1]);
     for column in &mut build_columns {
-        column.value = column.value.as_ref().map(|value| remap(value, &|index| index + offset));
+        column.value = column.value.as_ref().map(|value| value.with_columns_at(&|index| index + offset));
         column.window = None;
         column.nullable |= sides.kind == JoinKind::Left;
     }
@@ -212,10 +212,10 @@ pub(super) fn keep_read_columns(
     let output: Vec<usize> = output.into_iter().collect();
     let position = |index: usize| output.binary_search(&index).unwrap_or_default();
     for column in probe_columns.iter_mut().chain(build_columns) {
-        column.value = column.value.as_ref().map(|value| remap(value, &position));
+        column.value = column.value.as_ref().map(|value| value.with_columns_at(&position));
     }
     if let Some(window) = window {
-        window.time = remap(&window.time, &position);
+        window.time = window.time.with_columns_at(&position);
     }
     *weight = weight.map(position);
     output
@@ -237,37 +237,4 @@ fn build_value(key: &Logical, schema: &ColumnIndex, build: &Stream) -> Result<Ex
     convert(key, schema, &|index| {
         build.columns[index].value.clone().ok_or_else(|| Error::internal("a key of a join was not needed"))
     })
-}
-
-/// The expression with its columns renumbered.
-pub(super) fn remap(expr: &Expr, position: &dyn Fn(usize) -> usize) -> Expr {
-    let sub = |expr: &Expr| remap(expr, position);
-    let boxed = |expr: &Expr| Box::new(remap(expr, position));
-    match expr {
-        Expr::Column(index) => Expr::Column(position(*index)),
-        Expr::Literal(literal) => Expr::Literal(literal.clone()),
-        Expr::Binary { op, left, right } => Expr::Binary { op: *op, left: boxed(left), right: boxed(right) },
-        Expr::Not(inner) => Expr::Not(boxed(inner)),
-        Expr::Negative(inner) => Expr::Negative(boxed(inner)),
-        Expr::IsNull(inner) => Expr::IsNull(boxed(inner)),
-        Expr::Cast { expr, to, safe } => Expr::Cast { expr: boxed(expr), to: to.clone(), safe: *safe },
-        Expr::Like { expr, pattern, negated, case_insensitive } => Expr::Like {
-            expr: boxed(expr),
-            pattern: boxed(pattern),
-            negated: *negated,
-            case_insensitive: *case_insensitive,
-        },
-        Expr::InList { expr, list, negated } => {
-            Expr::InList { expr: boxed(expr), list: list.iter().map(sub).collect(), negated: *negated }
-        }
-        Expr::Case { operand, branches, otherwise } => Expr::Case {
-            operand: operand.as_deref().map(boxed),
-            branches: branches.iter().map(|(when, then)| (sub(when), sub(then))).collect(),
-            otherwise: otherwise.as_deref().map(boxed),
-        },
-        Expr::Call { function, args, returns, fails } => {
-            let args = args.iter().map(sub).collect();
-            Expr::Call { function: function.clone(), args, returns: returns.clone(), fails: *fails }
-        }
-    }
 }

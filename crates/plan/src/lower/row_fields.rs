@@ -18,27 +18,38 @@ struct Reads {
     fields: BTreeMap<usize, BTreeSet<usize>>,
 }
 
-/// Replaces ROW columns of the stage's source by their fields, where only fields are read.
-pub(super) fn read_fields_alone(stage: &mut Stage) {
-    let Some(source) = &mut stage.source else { return };
-    let Ok(decoded) = source.decoded() else { return };
-    let mut reads = Reads::default();
-    if !each_expr(source, &mut stage.operators, &mut |expr| reads.of(expr, &decoded)) {
+/// Replaces ROW columns of a table by their fields, where its readers only read fields.
+pub(super) fn read_fields_alone(readers: &mut [&mut Stage]) {
+    let all: Vec<(Schema, Reads)> = readers.iter_mut().filter_map(|stage| Reads::of_stage(stage)).collect();
+    if all.len() < readers.len() {
         return;
     }
-    reads.fields.retain(|column, _| !reads.whole.contains(column));
-    if reads.fields.is_empty() {
-        return;
+    let (mut whole, mut fields) = (BTreeSet::new(), BTreeSet::new());
+    for (stage, (_, reads)) in readers.iter().zip(&all) {
+        let declared = |column: &usize| stage.source.as_ref().and_then(|of| of.projection.get(*column)).copied();
+        whole.extend(reads.whole.iter().filter_map(declared));
+        fields.extend(reads.fields.keys().filter_map(declared));
     }
-    let places = replace_columns(source, &reads.fields);
-    let schema = source.decoded().map(Arc::new).unwrap_or_else(|_| source.declared.clone());
-    each_expr(source, &mut stage.operators, &mut |expr| point(expr, &decoded, &places));
-    each_input_schema(&mut stage.operators, &schema);
+    let divided: BTreeSet<usize> = fields.difference(&whole).copied().collect();
+    for (stage, (decoded, reads)) in readers.iter_mut().zip(&all) {
+        let Some(source) = stage.source.as_mut().filter(|_| !divided.is_empty()) else { continue };
+        let places = replace_columns(source, &divided, &reads.fields);
+        let schema = source.decoded().map(Arc::new).unwrap_or_else(|_| source.declared.clone());
+        each_expr(source, &mut stage.operators, &mut |expr| point(expr, decoded, &places));
+        if !places.fields.is_empty() {
+            each_input_schema(&mut stage.operators, &schema);
+        }
+    }
 }
 
 /// Calls `visit` with each expression over the source's columns. Returns false if something else reads the columns too.
 fn each_expr(source: &mut SourceSpec, operators: &mut [OperatorSpec], visit: &mut dyn FnMut(&mut Expr)) -> bool {
     source.watermark.iter_mut().for_each(|watermark| visit(&mut watermark.time));
+    each_first_expr(operators, visit)
+}
+
+/// Calls `visit` with each expression over the columns that enter a chain. Returns false if something else reads them too.
+pub(super) fn each_first_expr(operators: &mut [OperatorSpec], visit: &mut dyn FnMut(&mut Expr)) -> bool {
     for operator in operators {
         let (keys, aggregates): (&mut [NamedExpr], &mut [_]) = match operator {
             OperatorSpec::Filter { predicate } => {
@@ -63,7 +74,7 @@ fn each_expr(source: &mut SourceSpec, operators: &mut [OperatorSpec], visit: &mu
 }
 
 /// Sets the columns that enter the first operator that does not pass them on.
-fn each_input_schema(operators: &mut [OperatorSpec], schema: &SchemaRef) {
+pub(super) fn each_input_schema(operators: &mut [OperatorSpec], schema: &SchemaRef) {
     match operators.iter_mut().find(|operator| !matches!(operator, OperatorSpec::Filter { .. })) {
         Some(OperatorSpec::WindowAggregate(spec)) => spec.input_schema = Arc::clone(schema),
         Some(OperatorSpec::GroupAggregate(spec)) => spec.input_schema = Arc::clone(schema),
@@ -81,6 +92,17 @@ fn field_of(expr: &Expr, decoded: &Schema) -> Option<(usize, usize)> {
 }
 
 impl Reads {
+    /// Of the first operators of a stage with a source, and the columns of the source.
+    fn of_stage(stage: &mut Stage) -> Option<(Schema, Reads)> {
+        let source = stage.source.as_mut()?;
+        let decoded = source.decoded().ok()?;
+        let mut reads = Reads::default();
+        if !each_expr(source, &mut stage.operators, &mut |expr| reads.of(expr, &decoded)) {
+            reads.whole.extend(0..decoded.fields().len());
+        }
+        Some((decoded, reads))
+    }
+
     fn of(&mut self, expr: &mut Expr, decoded: &Schema) {
         match (field_of(expr, decoded), &*expr) {
             (Some((column, field)), _) => {
@@ -101,14 +123,17 @@ struct Places {
     fields: BTreeMap<(usize, usize), usize>,
 }
 
-/// Divides the columns of which `fields` are read.
-fn replace_columns(source: &mut SourceSpec, fields: &BTreeMap<usize, BTreeSet<usize>>) -> Places {
+/// Divides some of the declared columns into their fields. Of the decoded ones among them, `fields` are read.
+fn replace_columns(
+    source: &mut SourceSpec,
+    divided: &BTreeSet<usize>,
+    fields: &BTreeMap<usize, BTreeSet<usize>>,
+) -> Places {
     let mut places = Places { whole: BTreeMap::new(), fields: BTreeMap::new() };
     let (mut declared, mut projection): (Vec<Arc<Field>>, Vec<usize>) = (Vec::new(), Vec::new());
     for (index, column) in source.declared.fields().iter().enumerate() {
         let decoded = source.projection.binary_search(&index).ok();
-        let read = decoded.and_then(|decoded| Some((decoded, fields.get(&decoded)?)));
-        let (DataType::Struct(parts), Some((decoded, read))) = (column.data_type(), read) else {
+        let (DataType::Struct(parts), true) = (column.data_type(), divided.contains(&index)) else {
             if let Some(decoded) = decoded {
                 places.whole.insert(decoded, projection.len());
                 projection.push(declared.len());
@@ -116,8 +141,9 @@ fn replace_columns(source: &mut SourceSpec, fields: &BTreeMap<usize, BTreeSet<us
             declared.push(Arc::clone(column));
             continue;
         };
+        let read = decoded.and_then(|decoded| Some((decoded, fields.get(&decoded)?)));
         for (field, part) in parts.iter().enumerate() {
-            if read.contains(&field) {
+            if let Some((decoded, _)) = read.filter(|(_, read)| read.contains(&field)) {
                 places.fields.insert((decoded, field), projection.len());
                 projection.push(declared.len());
             }

@@ -64,6 +64,7 @@ impl Lowering<'_> {
         let decoded = physical.len();
         let stamps: Vec<(Stamp, usize)> = self.reads.stamps().zip(decoded..).collect();
         physical.extend(stamps.iter().map(|(stamp, _)| stamp.field()));
+        let (label, own) = self.source_label(&source);
         let mut stream = Stream::of_source(source, physical, columns);
         (stream.bounded, stream.row_fields) = (table.traits.bounded, table.traits.row_fields && !is_whole);
         (stream.weight, stream.unique) = (weight, table.unique_in(scan));
@@ -71,7 +72,6 @@ impl Lowering<'_> {
         if self.by_clock != Some(true) {
             stream.times.extend(event_time_place(table, scan).map(|column| (column, 0)));
         }
-        let (label, own) = self.own_parallelism(&format!("source {}", table.name));
         let most = table.traits.max_readers.unwrap_or(u32::MAX);
         check_own(&label, own, most)?;
         stream.label = Some(label);

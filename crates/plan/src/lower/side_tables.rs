@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{Exchange, OnLate, OnMalformed, Port, SourceSpec, Stage, sql_name};
-use anabranch_model::{Error, Result, StageId};
+use anabranch_dataflow::{OnLate, OnMalformed, sql_name};
+use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::LogicalPlan;
@@ -107,51 +107,4 @@ impl Lowering<'_> {
         let target = self.side_tables.get(name).map(Arc::as_ref);
         target.ok_or_else(|| Error::internal(format!("table '{name}' was not looked up")))
     }
-}
-
-/// Of several readers of one table, lets one write and count malformed records, and one late rows.
-pub(super) fn report_once(stages: &mut [Stage], exchanges: &[Exchange]) {
-    let same_malformed = |a: &SourceSpec, b: &SourceSpec| a.on_malformed == b.on_malformed;
-    let malformed = left_to_others(stages, exchanges, same_malformed);
-    let late = left_to_others(stages, exchanges, |a, b| a.on_late == b.on_late);
-    let sources = stages.iter_mut().filter_map(|stage| stage.source.as_mut());
-    for (source, (malformed, late)) in sources.zip(malformed.into_iter().zip(late)) {
-        if malformed && source.on_malformed != OnMalformed::Fail {
-            source.on_malformed = OnMalformed::Leave;
-        }
-        if late && source.on_late != OnLate::Drop {
-            source.on_late = OnLate::Leave;
-        }
-    }
-}
-
-/// For each source, whether another reader of its table reports for it: one that decodes all columns which the others
-/// decode. If there is none such, each may find records that the others do not, and all report. A reader of a stream comes
-/// first: the static side of a join is read again at every start, and reports its records again.
-fn left_to_others(
-    stages: &[Stage],
-    exchanges: &[Exchange],
-    same_fate: impl Fn(&SourceSpec, &SourceSpec) -> bool,
-) -> Vec<bool> {
-    let sources = || stages.iter().filter_map(|stage| stage.source.as_ref()).enumerate();
-    let is_static: Vec<bool> =
-        stages.iter().filter(|stage| stage.source.is_some()).map(|stage| is_static(stage.id, exchanges)).collect();
-    let alike = |a: &SourceSpec, b: &SourceSpec| {
-        (&a.table, &a.connector, &a.declared) == (&b.table, &b.connector, &b.declared) && same_fate(a, b)
-    };
-    let covers =
-        |a: &SourceSpec, b: &SourceSpec| b.projection.iter().all(|column| a.projection.binary_search(column).is_ok());
-    let left = sources().map(|(place, source)| {
-        let readers = || sources().filter(|(_, other)| alike(source, other));
-        let reporters = readers().filter(|(_, one)| readers().all(|(_, other)| covers(one, other)));
-        let reporter = reporters.min_by_key(|(place, _)| is_static[*place]);
-        reporter.is_some_and(|(reporter, _)| reporter != place)
-    });
-    left.collect()
-}
-
-/// Whether the rows of a stage only complete the static sides of joins.
-fn is_static(stage: StageId, exchanges: &[Exchange]) -> bool {
-    let mut outputs = exchanges.iter().filter(|exchange| exchange.from == stage).peekable();
-    outputs.peek().is_some() && outputs.all(|exchange| exchange.port != Port::Main || is_static(exchange.to, exchanges))
 }

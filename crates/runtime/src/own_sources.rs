@@ -1,0 +1,56 @@
+//! Sources that a plan reads once for several statements, while what the job resumes from has positions for each of them.
+//!
+//! Earlier versions gave each reference to a table a source of its own, and each source has its own positions. None of these can
+//! stand for the others: rows would be lost or read twice. So the job goes on with the sources that it had.
+
+use std::collections::BTreeSet;
+
+use anabranch_dataflow::{Plan, Stage};
+use anabranch_model::{OperatorKind, Result};
+use anabranch_state::{Contents, Manifest};
+
+use crate::durable::Checkpointing;
+use crate::matching::pair;
+use crate::origin::Origin;
+use crate::outline::{Part, describe_source, former, outline, read_outline};
+
+/// The plan of a job as it resumes from its newest checkpoint, or starts from a savepoint.
+pub(crate) fn resuming(plan: &Plan, checkpointing: Option<&Checkpointing>, origin: Option<&Origin>) -> Result<Plan> {
+    if plan.shared_sources().next().is_none() {
+        return Ok(plan.clone());
+    }
+    let contents = checkpointing.map_or(Ok(None), |checkpointing| Contents::read_if_any(&checkpointing.store))?;
+    let newest = contents.as_ref().and_then(|contents| Some(&contents.checkpoints.last()?.manifest));
+    let then = |manifest: &Manifest| read_outline(&manifest.outline, &manifest.lineage);
+    let then = newest.or_else(|| origin.map(Origin::manifest)).and_then(then);
+    Ok(as_before(plan, &then.unwrap_or_default()))
+}
+
+/// The plan with as many sources of each table as these parts need to go on.
+pub(crate) fn as_before(plan: &Plan, then: &[Part]) -> Plan {
+    let mut plan = plan.clone();
+    let tables: BTreeSet<String> = plan.shared_sources().filter_map(description).collect();
+    for table in tables {
+        let is_it = |part: &Part| part.id.kind == OperatorKind::Source && part.description == table;
+        if then.iter().filter(|part| is_it(part)).count() < 2 {
+            continue;
+        }
+        let shared = plan.shared_sources().filter(|stage| description(stage).as_ref() == Some(&table));
+        let divided = plan.with_own_sources(&shared.map(|stage| stage.id).collect());
+        let lost = |plan: &Plan| {
+            let (mut then, now) = (then.to_vec(), outline(plan));
+            former::convert(&mut then, &now);
+            let matching = pair(&then, &now);
+            let lost = |(place, part): &(usize, &Part)| is_it(part) && !matching.pairs.contains_key(place);
+            then.iter().enumerate().filter(lost).count()
+        };
+        if lost(&divided) <= lost(&plan) {
+            plan = divided;
+        }
+    }
+    plan
+}
+
+fn description(stage: &Stage) -> Option<String> {
+    stage.source.as_ref().map(describe_source)
+}
