@@ -26,6 +26,8 @@ public class Record {
     private static final Pattern TEXT = Pattern.compile("'[^']*'");
 
     private final TableEnvironment flink;
+    /** What stands before each expression in the output. */
+    private final String prefix;
     private final List<Integer> ids = new ArrayList<>();
 
     /** What one expression gives: its type and its value by row. */
@@ -34,9 +36,10 @@ public class Record {
         final Map<Integer, String> values = new TreeMap<>();
     }
 
-    private Record(Path data, Path table) throws Exception {
+    private Record(Path data, Path table, String zone) throws Exception {
+        prefix = zone.equals("UTC") ? "" : zone + ": ";
         flink = TableEnvironment.create(EnvironmentSettings.newInstance().inBatchMode().build());
-        flink.getConfig().set("table.local-time-zone", "UTC");
+        flink.getConfig().set("table.local-time-zone", zone);
         flink.getConfig().set("parallelism.default", "1");
         flink.executeSql(Files.readString(table) + " WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '"
                 + data.toAbsolutePath() + "')");
@@ -45,22 +48,37 @@ public class Record {
         }
     }
 
+    /**
+     * Arguments: the rows and the declaration of the table, the expressions, the output, and the file of functions. With a sixth
+     * argument, a file of time zones, each expression is evaluated in each of them.
+     */
     public static void main(String[] args) throws Exception {
-        Record record = new Record(Path.of(args[0]), Path.of(args[1]));
-        List<String> expressions = new ArrayList<>();
-        for (String line : Files.readAllLines(Path.of(args[2]), StandardCharsets.UTF_8)) {
+        List<String> expressions = lines(Path.of(args[2]));
+        List<String> zones = args.length > 5 ? lines(Path.of(args[5])) : List.of("UTC");
+        Map<String, String> known = known(Path.of(args[3]));
+        List<String> all = new ArrayList<>();
+        for (String zone : zones) {
+            Record record = new Record(Path.of(args[0]), Path.of(args[1]), zone);
+            expressions.forEach(expression -> all.add(record.prefix + expression));
+            List<String> asked = expressions.stream().filter(e -> !known.containsKey(record.prefix + e)).toList();
+            for (int from = 0; from < asked.size(); from += BATCH) {
+                record.answer(asked.subList(from, Math.min(from + BATCH, asked.size())), known);
+                write(Path.of(args[3]), all, known);
+            }
+            Files.write(Path.of(args[4]), new TreeSet<>(List.of(record.flink.listFunctions())));
+        }
+        write(Path.of(args[3]), all, known);
+    }
+
+    /** The lines of a file that are neither blank nor comments. */
+    private static List<String> lines(Path path) throws Exception {
+        List<String> lines = new ArrayList<>();
+        for (String line : Files.readAllLines(path, StandardCharsets.UTF_8)) {
             if (!line.isBlank() && !line.startsWith("--")) {
-                expressions.add(line.strip());
+                lines.add(line.strip());
             }
         }
-        Map<String, String> known = known(Path.of(args[3]));
-        List<String> asked = expressions.stream().filter(e -> !known.containsKey(e)).toList();
-        for (int from = 0; from < asked.size(); from += BATCH) {
-            record.answer(asked.subList(from, Math.min(from + BATCH, asked.size())), known);
-            write(Path.of(args[3]), expressions, known);
-        }
-        write(Path.of(args[3]), expressions, known);
-        Files.write(Path.of(args[4]), new TreeSet<>(List.of(record.flink.listFunctions())));
+        return lines;
     }
 
     /** The lines that an earlier run has written, by expression. */
@@ -94,9 +112,9 @@ public class Record {
         evaluate(valid, answers);
         for (String expression : expressions) {
             Answer answer = answers.get(expression);
-            StringBuilder line = new StringBuilder(expression).append('\t').append(answer.type);
+            StringBuilder line = new StringBuilder(prefix + expression).append('\t').append(answer.type);
             answer.values.values().forEach(value -> line.append('\t').append(value));
-            lines.put(expression, line.toString());
+            lines.put(prefix + expression, line.toString());
         }
         System.err.println("answered " + expressions.size() + ", refused " + (expressions.size() - valid.size()));
     }

@@ -42,6 +42,9 @@ pub struct GroupAggregateSpec {
     /// The groups are of windows. `None`: they are not, and results are emitted at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emission: Option<EmissionSpec>,
+    /// See [`StateSpec::zone`](crate::StateSpec::zone).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
 }
 
 /// When results of groups of windows are emitted, and until when they may change.
@@ -87,6 +90,7 @@ impl fmt::Display for GroupAggregateSpec {
             let from = if early { "from the start" } else { "from the end" };
             write!(f, ", emitted {from} of window #{time}, until {lateness_ms} ms later")?;
         }
+        crate::spec::in_zone(f, self.zone.as_deref())?;
         self.mini_batch_rows.map_or(Ok(()), |rows| write!(f, ", in batches of {rows} rows"))
     }
 }

@@ -16,6 +16,7 @@ mod source;
 mod spec;
 mod sql_name;
 mod state_bound;
+mod state_spec;
 mod stream_join;
 mod table;
 
@@ -35,10 +36,11 @@ pub use source::{
     current_watermark_field, processing_time_field,
 };
 pub use spec::{
-    AggregatePhase, AggregateSpec, JoinKind, NotNullSpec, OperatorSpec, SinkSpec, StateSpec, StaticJoinSpec, Window,
+    AggregatePhase, AggregateSpec, JoinKind, NotNullSpec, OperatorSpec, SinkSpec, StaticJoinSpec, Window,
     WindowAggregateSpec, WindowAssignSpec,
 };
 pub use sql_name::{fraction_digits, sql_name};
 pub use state_bound::{Growth, StateBound};
+pub use state_spec::StateSpec;
 pub use stream_join::{ExpirySpec, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
 pub use table::{ConnectorSpec, Lookups, ONE_ROW, TableTraits, Updates, Versions};

@@ -35,6 +35,9 @@ pub struct RankSpec {
     /// For how many milliseconds a partition is kept whose rows do not change. `None`: for ever, or until its window ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_live_ms: Option<i64>,
+    /// See [`StateSpec::zone`](crate::StateSpec::zone).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
 }
 
 /// The order of a column.
@@ -76,6 +79,7 @@ impl fmt::Display for RankSpec {
         }
         self.number.as_ref().map_or(Ok(()), |name| write!(f, ", number AS {name}"))?;
         f.write_str("]")?;
+        crate::spec::in_zone(f, self.zone.as_deref())?;
         crate::spec::time_to_live(f, "partitions", self.time_to_live_ms)
     }
 }

@@ -102,44 +102,6 @@ pub struct NotNullSpec {
     pub drop_rows: bool,
 }
 
-/// An operator that keeps state between batches, which belongs into every checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the kinds say it")]
-pub enum StateSpec<'a> {
-    WindowAggregate(&'a WindowAggregateSpec),
-    GroupAggregate(&'a GroupAggregateSpec),
-    StreamJoin(&'a StreamJoinSpec),
-    Rank(&'a RankSpec),
-    Over(&'a OverSpec),
-}
-
-impl OperatorSpec {
-    /// The operator's state. `None` if it keeps none. A static join's table is read again at every start.
-    #[must_use]
-    pub fn state(&self) -> Option<StateSpec<'_>> {
-        match self {
-            OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial => {
-                Some(StateSpec::WindowAggregate(spec))
-            }
-            OperatorSpec::GroupAggregate(spec) => Some(StateSpec::GroupAggregate(spec)),
-            OperatorSpec::StreamJoin(spec) => Some(StateSpec::StreamJoin(spec)),
-            OperatorSpec::Rank(spec) => Some(StateSpec::Rank(spec)),
-            OperatorSpec::Over(spec) => Some(StateSpec::Over(spec)),
-            OperatorSpec::Filter { .. }
-            | OperatorSpec::Project { .. }
-            | OperatorSpec::StaticJoin(_)
-            | OperatorSpec::LookupJoin(_)
-            | OperatorSpec::NotNull(_)
-            | OperatorSpec::Values(_)
-            | OperatorSpec::Expand(_)
-            | OperatorSpec::Unnest(_)
-            | OperatorSpec::Repeat(_)
-            | OperatorSpec::WindowAssign(_)
-            | OperatorSpec::WindowAggregate(_) => None,
-        }
-    }
-}
-
 /// Join of the main input (probe) with a static table (build) that is read to its end first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StaticJoinSpec {
@@ -222,6 +184,9 @@ pub struct WindowAggregateSpec {
     pub aggregates: Vec<AggregateSpec>,
     /// Columns of the rows before aggregation, over which keys and aggregates are typed.
     pub input_schema: SchemaRef,
+    /// See [`StateSpec::zone`](crate::StateSpec::zone).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
 }
 
 /// Half of a two-phase aggregation, or the whole.
@@ -263,6 +228,11 @@ impl fmt::Display for SinkSpec {
 /// Shows for how long something is kept, if that is bounded.
 pub(crate) fn time_to_live(f: &mut fmt::Formatter<'_>, what: &str, ms: Option<i64>) -> fmt::Result {
     ms.map_or(Ok(()), |ms| write!(f, ", {what} kept for {ms} ms"))
+}
+
+/// Shows the time zone of windows.
+pub(crate) fn in_zone(f: &mut fmt::Formatter<'_>, zone: Option<&str>) -> fmt::Result {
+    zone.map_or(Ok(()), |zone| write!(f, ", in the time zone {zone}"))
 }
 
 pub(crate) fn named(f: &mut fmt::Formatter<'_>, columns: &[NamedExpr]) -> fmt::Result {
@@ -350,6 +320,7 @@ impl fmt::Display for WindowAggregateSpec {
         if let Some(time) = self.time.as_ref().filter(|_| self.phase != AggregatePhase::Final) {
             write!(f, " over {time}")?;
         }
+        in_zone(f, self.zone.as_deref())?;
         f.write_str(", by ")?;
         named(f, &self.keys)?;
         f.write_str(": [")?;

@@ -41,6 +41,9 @@ pub struct StreamJoinSpec {
     /// and left rows stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<usize>,
+    /// See [`StateSpec::zone`](crate::StateSpec::zone).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
 }
 
 fn is_zero(ms: &i64) -> bool {
@@ -162,6 +165,7 @@ impl fmt::Display for StreamJoinSpec {
             }
             crate::spec::time_to_live(f, &format!("{name} rows"), side.time_to_live_ms)?;
         }
+        crate::spec::in_zone(f, self.zone.as_deref())?;
         if self.delay_ms != 0 {
             write!(f, ", watermark {:+} ms", -self.delay_ms)?;
         }

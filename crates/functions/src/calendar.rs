@@ -10,6 +10,7 @@ use datafusion_expr::ReturnFieldArgs;
 use crate::arguments::{Arguments, primitives, try_primitives};
 use crate::definition::{Definition, Kind, Returns, failure, function};
 use crate::moment::{Moments, moments, out_of_range};
+use crate::zone::Zone;
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     field("year", |a| get(a, |t| i64::from(t.year()))),
@@ -32,8 +33,11 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     field("extract_century", |a| get(a, |t| i64::from((t.year() + 99).div_euclid(100)))),
     field("extract_millennium", |a| get(a, |t| i64::from((t.year() + 999).div_euclid(1000)))),
     // The unit is a constant that the planner writes.
-    function("floor_to", &[&[Kind::Moment, Kind::Text]], Returns::First, |a| to_unit(a, Unit::floor)),
-    function("ceil_to", &[&[Kind::Moment, Kind::Text]], Returns::First, |a| to_unit(a, Unit::ceil)),
+    function("floor_to", &[&[Kind::Moment, Kind::Text]], Returns::First, |a| to_unit(a, Unit::floor, None)),
+    function("ceil_to", &[&[Kind::Moment, Kind::Text]], Returns::First, |a| to_unit(a, Unit::ceil, None)),
+    // Of an instant, in the time zone that is the last argument.
+    function("floor_to_in", TO_UNIT_IN, Returns::First, |a| to_unit(a, Unit::floor, Some(zone_of_call(a)?))),
+    function("ceil_to_in", TO_UNIT_IN, Returns::First, |a| to_unit(a, Unit::ceil, Some(zone_of_call(a)?))),
     function("timestamp_add", ADD, Returns::Of(|args| Ok(args.arg_fields[2].data_type().clone())), add),
     // By a unit shorter than a day, which makes a timestamp of a date.
     function("timestamp_add_time", ADD, Returns::Of(time_of), add),
@@ -42,6 +46,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     function("timestamp_diff", &[&[Kind::Text, Kind::Moment, Kind::Moment]], Returns::Int, difference),
 ];
 
+const TO_UNIT_IN: &[&[Kind]] = &[&[Kind::Moment, Kind::Text, Kind::Text]];
 const ADD: &[&[Kind]] = &[&[Kind::Text, Kind::Integer, Kind::Moment]];
 const CLOCK: &[&[Kind]] = &[&[Kind::Clock]];
 
@@ -156,11 +161,29 @@ impl Unit {
     }
 }
 
-fn to_unit(arguments: &Arguments, round: fn(Unit, NaiveDateTime) -> Option<NaiveDateTime>) -> Result<ArrayRef> {
+fn zone_of_call(arguments: &Arguments) -> Result<Zone> {
+    Zone::known(arguments.text(2).get(0).unwrap_or_default())
+}
+
+/// Rounds to a unit. In a zone, the result has the offset of the instant itself, as in Flink: where clocks are changed in between, it is not
+/// the beginning of the unit.
+fn to_unit(
+    arguments: &Arguments,
+    round: fn(Unit, NaiveDateTime) -> Option<NaiveDateTime>,
+    zone: Option<Zone>,
+) -> Result<ArrayRef> {
     let (times, unit) = (Moments::new(arguments, 0)?, Unit::argument(arguments, 1)?);
     moments(arguments, |row| {
         let Some(time) = times.get(row) else { return Ok(None) };
-        round(unit, time).map(Some).ok_or_else(|| out_of_range(&time.to_string()))
+        let ahead = zone.map(|zone| Duration::seconds(zone.offset(time.and_utc().timestamp())));
+        let rounded = match ahead {
+            Some(ahead) => {
+                let rounded = time.checked_add_signed(ahead).and_then(|local| round(unit, local));
+                rounded.and_then(|local| local.checked_sub_signed(ahead))
+            }
+            None => round(unit, time),
+        };
+        rounded.map(Some).ok_or_else(|| out_of_range(&time.to_string()))
     })
 }
 
@@ -175,16 +198,20 @@ fn of_seconds_type(_: &ReturnFieldArgs) -> Result<DataType> {
     Ok(DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())))
 }
 
+/// Milliseconds since 1970 in the years 0 to 9999.
+pub(crate) fn within_years(ms: i64) -> Option<i64> {
+    (-62_167_219_200_000..=253_402_300_799_999).contains(&ms).then_some(ms)
+}
+
 /// Seconds since 1970, with milliseconds if they have fractions; NULL outside of the years 0 to 9999.
 fn of_seconds(arguments: &Arguments) -> Result<ArrayRef> {
-    let within = |ms: i64| (-62_167_219_200_000..=253_402_300_799_999).contains(&ms).then_some(ms);
     let times = if arguments.array(0).data_type().is_integer() {
         let seconds = arguments.integer(0);
-        primitives::<Int64Type>(arguments.rows, |row| within(seconds.get(row)?.checked_mul(1000)?))?
+        primitives::<Int64Type>(arguments.rows, |row| within_years(seconds.get(row)?.checked_mul(1000)?))?
     } else {
         let seconds = arguments.double(0);
         #[expect(clippy::cast_possible_truncation, reason = "numbers beyond the range are out of bounds")]
-        primitives::<Int64Type>(arguments.rows, |row| within((seconds.get(row)? * 1000.0).floor() as i64))?
+        primitives::<Int64Type>(arguments.rows, |row| within_years((seconds.get(row)? * 1000.0).floor() as i64))?
     };
     Ok(arrow::compute::cast(&times, arguments.returns)?)
 }

@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use crate::arguments::{GROWTH, LONG_CONSTANT};
 
 /// Functions that give a value or NULL for all arguments.
-const CERTAIN: [&str; 118] = [
+const CERTAIN: [&str; 119] = [
     "acos",
     "array_append",
     "array_concat",
@@ -118,6 +118,7 @@ const CERTAIN: [&str; 118] = [
     "tanh",
     "timestamp_of_seconds",
     "to_base64",
+    "to_timestamp_ltz",
     "translate",
     "unhex",
     "upper",
@@ -146,6 +147,8 @@ pub fn may_fail(function: &str, constants: &[Option<&str>], returns: &DataType) 
         "regexp_replace" => !is_constant(1) || !is_short(2),
         // A wrong pattern fails for each row, whatever its values are.
         "regexp" | "regexp_count" | "regexp_extract" | "date_format" => !is_constant(1),
+        // The planner writes no other zones than there are.
+        "time_in_zone" | "instant_in_zone" => !is_constant(1),
         // Without patterns, a comma and an equals sign separate the parts.
         "str_to_map" => constants.len() > 1 && !(is_constant(1) && is_constant(2)),
         // A key must not be NULL.

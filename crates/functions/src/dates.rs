@@ -1,17 +1,16 @@
 //! Functions between texts and dates or times.
 
-use std::str::FromStr;
-
-use arrow::array::timezone::Tz;
 use arrow::array::{ArrayRef, StringViewArray};
 use arrow::datatypes::{DataType, Int64Type, TimeUnit};
-use chrono::{DateTime, NaiveDateTime, NaiveTime, TimeZone};
+use chrono::{DateTime, NaiveDateTime, NaiveTime};
 use datafusion_common::Result;
 
-use crate::arguments::{Arguments, Column, try_primitives, try_texts};
+use crate::arguments::{Arguments, Column, primitives, try_primitives, try_texts};
+use crate::calendar::within_years;
 use crate::date_pattern::{Pattern, read_date, read_sql};
 use crate::definition::{Definition, Kind, Returns, failure, function};
 use crate::moment::{Moments, moments};
+use crate::zone::{Twice, Zone};
 
 const TEXT: &[&[Kind]] = &[&[Kind::Text], &[Kind::Text, Kind::Text]];
 
@@ -19,8 +18,25 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     function("date_format", &[&[Kind::Text, Kind::Text], &[Kind::Moment, Kind::Text]], Returns::Text, date_format),
     function("to_date", TEXT, Returns::Of(|_| Ok(DataType::Date32)), to_date),
     function("to_timestamp", TEXT, Returns::Of(|_| Ok(DataType::Timestamp(TimeUnit::Millisecond, None))), to_timestamp),
-    function("unix_timestamp", TEXT, Returns::BigInt, unix_timestamp),
-    function("from_unixtime", &[&[Kind::Integer], &[Kind::Integer, Kind::Text]], Returns::Text, from_unixtime),
+    // Of a text in UTC, or of milliseconds since 1970.
+    function("to_timestamp_ltz", &[&[Kind::Text], &[Kind::Integer]], Returns::Of(|_| Ok(ltz())), to_timestamp_ltz),
+    function("unix_timestamp", TEXT, Returns::BigInt, |a| unix_timestamp(a, 0, None)),
+    function("from_unixtime", &[&[Kind::Integer], &[Kind::Integer, Kind::Text]], Returns::Text, |a| {
+        from_unixtime(a, 0, None)
+    }),
+    // The same in the time zone before the other arguments, a constant that the planner writes.
+    function(
+        "unix_timestamp_in",
+        &[&[Kind::Text, Kind::Text], &[Kind::Text, Kind::Text, Kind::Text]],
+        Returns::BigInt,
+        |a| unix_timestamp(a, 1, Some(zone_of_call(a)?)),
+    ),
+    function(
+        "from_unixtime_in",
+        &[&[Kind::Text, Kind::Integer], &[Kind::Text, Kind::Integer, Kind::Text]],
+        Returns::Text,
+        |a| from_unixtime(a, 1, Some(zone_of_call(a)?)),
+    ),
     function("convert_tz", &[&[Kind::Text, Kind::Text, Kind::Text]], Returns::Text, convert_tz),
 ];
 
@@ -85,9 +101,13 @@ fn date_format(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// The time in each text by its pattern, or in SQL's form; NULL if the text does not match.
-fn read(arguments: &Arguments) -> impl FnMut(usize) -> Result<Option<NaiveDateTime>> {
-    let (text, mut patterns) = (arguments.text(0), Patterns::new(arguments, 1, ""));
+fn zone_of_call(arguments: &Arguments) -> Result<Zone> {
+    Zone::known(arguments.text(0).get(0).unwrap_or_default())
+}
+
+/// The time in each text by its pattern, or in SQL's form; NULL if the text does not match. The text is the argument `first`.
+fn read(arguments: &Arguments, first: usize) -> impl FnMut(usize) -> Result<Option<NaiveDateTime>> {
+    let (text, mut patterns) = (arguments.text(first), Patterns::new(arguments, first + 1, ""));
     move |row| {
         let Some(text) = text.get(row) else { return Ok(None) };
         if !patterns.are_given() {
@@ -99,12 +119,25 @@ fn read(arguments: &Arguments) -> impl FnMut(usize) -> Result<Option<NaiveDateTi
 }
 
 fn to_timestamp(arguments: &Arguments) -> Result<ArrayRef> {
-    moments(arguments, read(arguments))
+    moments(arguments, read(arguments, 0))
+}
+
+fn ltz() -> DataType {
+    DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))
+}
+
+fn to_timestamp_ltz(arguments: &Arguments) -> Result<ArrayRef> {
+    if arguments.array(0).data_type().is_string() {
+        return moments(arguments, read(arguments, 0));
+    }
+    let numbers = arguments.integer(0);
+    let times = primitives::<Int64Type>(arguments.rows, |row| within_years(numbers.get(row)?))?;
+    Ok(arrow::compute::cast(&times, arguments.returns)?)
 }
 
 fn to_date(arguments: &Arguments) -> Result<ArrayRef> {
     if arguments.len() > 1 {
-        return moments(arguments, read(arguments));
+        return moments(arguments, read(arguments, 0));
     }
     let text = arguments.text(0);
     moments(arguments, |row| {
@@ -113,32 +146,33 @@ fn to_date(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-fn unix_timestamp(arguments: &Arguments) -> Result<ArrayRef> {
-    let mut read = read(arguments);
-    let text = arguments.text(0);
-    let with_pattern = arguments.len() > 1;
+fn unix_timestamp(arguments: &Arguments, first: usize, zone: Option<Zone>) -> Result<ArrayRef> {
+    let mut read = read(arguments, first);
+    let text = arguments.text(first);
+    let with_pattern = arguments.len() > first + 1;
     try_primitives::<Int64Type>(arguments.rows, |row| {
         let time = read(row)?.filter(|_| with_pattern || text.get(row).is_some_and(|text| text.contains(' ')));
-        Ok(time.map(|time| time.and_utc().timestamp()))
+        let seconds = time.map(|time| time.and_utc().timestamp());
+        Ok(seconds.map(|local| zone.map_or(local, |zone| zone.instant_seconds(local, Twice::Last))))
     })
 }
 
-fn from_unixtime(arguments: &Arguments) -> Result<ArrayRef> {
-    let seconds = arguments.integer(0);
-    let mut patterns = Patterns::new(arguments, 1, "yyyy-MM-dd HH:mm:ss");
+fn from_unixtime(arguments: &Arguments, first: usize, zone: Option<Zone>) -> Result<ArrayRef> {
+    let seconds = arguments.integer(first);
+    let mut patterns = Patterns::new(arguments, first + 1, "yyyy-MM-dd HH:mm:ss");
     try_texts(arguments, |row, out| {
         let (Some(seconds), Some(pattern)) = (seconds.get(row), patterns.get(row)?) else { return Ok(None) };
-        let time = DateTime::from_timestamp(seconds, 0)
+        let local = zone.map_or(seconds, |zone| zone.local_seconds(seconds));
+        let time = DateTime::from_timestamp(local, 0)
             .ok_or_else(|| failure(format!("FROM_UNIXTIME: {seconds} seconds since 1970 are out of range")))?;
         pattern.write(time.naive_utc(), out);
         Ok(Some(()))
     })
 }
 
-fn zone(name: &str) -> Result<Tz> {
-    let offset = name.strip_prefix("GMT").filter(|offset| !offset.is_empty()).unwrap_or(name);
-    Tz::from_str(offset)
-        .map_err(|_| failure(format!("CONVERT_TZ: unknown time zone '{name}'; use one like Europe/Berlin or +02:00")))
+fn zone(name: &str) -> Result<Zone> {
+    Zone::parse(name)
+        .ok_or_else(|| failure(format!("CONVERT_TZ: unknown time zone '{name}'; use one like Europe/Berlin or +02:00")))
 }
 
 fn convert_tz(arguments: &Arguments) -> Result<ArrayRef> {
@@ -147,9 +181,9 @@ fn convert_tz(arguments: &Arguments) -> Result<ArrayRef> {
     try_texts(arguments, |row, out| {
         let (Some(text), Some(from), Some(to)) = (text.get(row), from.get(row), to.get(row)) else { return Ok(None) };
         let Some(time) = read_sql(text).filter(|_| text.contains(' ')) else { return Ok(None) };
-        // A time that a change of the clock skips uses the offset before the change.
-        let Some(moment) = zone(from)?.from_local_datetime(&time).earliest() else { return Ok(None) };
-        pattern.write(moment.with_timezone(&zone(to)?).naive_local(), out);
+        let instant = zone(from)?.instant_seconds(time.and_utc().timestamp(), Twice::Last);
+        let Some(time) = DateTime::from_timestamp(zone(to)?.local_seconds(instant), 0) else { return Ok(None) };
+        pattern.write(time.naive_utc(), out);
         Ok(Some(()))
     })
 }

@@ -26,6 +26,7 @@ mod text;
 mod trim;
 mod url;
 mod whole;
+mod zone;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -38,8 +39,9 @@ pub use self::json::check_json_path;
 pub use self::map::{map_type, parts as map_parts};
 pub use self::regex::{check_library_regex, check_regex};
 pub use self::whole::parse_whole;
+pub use self::zone::{INSTANT, LOCAL_TIME, Zone};
 
-const FAMILIES: [&[Definition]; 17] = [
+const FAMILIES: [&[Definition]; 18] = [
     array::DEFINITIONS,
     calendar::DEFINITIONS,
     dates::DEFINITIONS,
@@ -57,6 +59,7 @@ const FAMILIES: [&[Definition]; 17] = [
     text::DEFINITIONS,
     trim::DEFINITIONS,
     url::DEFINITIONS,
+    zone::DEFINITIONS,
 ];
 
 /// All scalar functions by name in lower case. A function with Flink's name replaces DataFusion's function of that

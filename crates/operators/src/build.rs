@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, OperatorSpec, StateSpec, Window};
-use anabranch_model::Result;
+use anabranch_functions::Zone;
+use anabranch_model::{Error, Result};
 use arrow::datatypes::SchemaRef;
 
 use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::group_aggregate::{self, GroupAggregate};
+use crate::local_time::LocalTime;
 use crate::lookup_join;
 use crate::not_null::NotNull;
 use crate::over::{self, Over};
@@ -28,6 +30,9 @@ use crate::{Functions, Operator, Projection};
 #[must_use]
 pub fn state_goes_on(former: StateSpec<'_>, next: StateSpec<'_>, functions: &Functions) -> bool {
     use StateSpec::{GroupAggregate, StreamJoin, WindowAggregate};
+    if former.zone() != next.zone() {
+        return false;
+    }
     match (former, next) {
         (WindowAggregate(former), WindowAggregate(next)) => succession::goes_on(former, next, functions),
         (GroupAggregate(former), GroupAggregate(next)) => group_aggregate::goes_on(former, next, functions),
@@ -40,6 +45,21 @@ pub fn state_goes_on(former: StateSpec<'_>, next: StateSpec<'_>, functions: &Fun
 
 /// Builds the operator of a specification for rows of `input`, and returns the schema of its output.
 pub fn build_operator(
+    spec: &OperatorSpec,
+    input: &SchemaRef,
+    options: &JobOptions,
+    functions: &Functions,
+) -> Result<(Box<dyn Operator>, SchemaRef)> {
+    let (operator, schema) = build(spec, input, options, functions)?;
+    let Some(name) = spec.zone() else { return Ok((operator, schema)) };
+    let zone = Zone::parse(name).ok_or_else(|| {
+        Error::user(format!("the plan has the time zone '{name}', which this version does not know"))
+            .remedy("plan the query again with this version")
+    })?;
+    Ok((Box::new(LocalTime::new(zone, operator)), schema))
+}
+
+fn build(
     spec: &OperatorSpec,
     input: &SchemaRef,
     options: &JobOptions,

@@ -11,6 +11,7 @@ mod group_aggregate;
 mod key_hash;
 mod key_table;
 mod keyed_state;
+mod local_time;
 mod lookup;
 mod lookup_join;
 mod not_null;
@@ -29,6 +30,7 @@ mod values;
 mod window_aggregate;
 mod window_assign;
 
+pub use anabranch_functions::Zone;
 pub use build::{build_operator, state_goes_on};
 pub use connector::{
     Committable, Connector, Connectors, Delivery, Former, Host, Malformed, NoHost, Polled, Positions, Rows, Sink,

@@ -218,6 +218,20 @@ impl Output {
         self.elements.push(Element::Watermark(watermark));
     }
 
+    /// Changes the watermarks among the elements behind the first `elements`.
+    pub(crate) fn change_watermarks(&mut self, elements: usize, mut change: impl FnMut(EventTime) -> EventTime) {
+        for element in self.elements.iter_mut().skip(elements) {
+            if let Element::Watermark(watermark) = element {
+                *watermark = change(*watermark);
+            }
+        }
+    }
+
+    /// Number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.elements.len()
+    }
+
     /// Takes the elements, leaving the output empty with its capacity.
     pub fn drain(&mut self) -> impl Iterator<Item = Element> {
         self.elements.drain(..)

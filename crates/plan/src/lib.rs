@@ -56,6 +56,7 @@ mod versions;
 mod window_assign;
 mod window_table;
 mod with_options;
+mod zones;
 
 use std::collections::BTreeMap;
 

@@ -131,6 +131,7 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
         let side_tables = &output.side_tables;
         let reads = Reads::of(&output.plan);
         let mut lowering = Lowering {
+            catalog,
             side_tables,
             parallelism,
             own,
@@ -168,6 +169,7 @@ struct Lowered {
 
 /// The conversion of a query.
 struct Lowering<'a> {
+    catalog: &'a Catalog,
     side_tables: &'a BTreeMap<String, Arc<Table>>,
     /// Parallelism of stages that follow a hash exchange.
     parallelism: u32,
@@ -356,7 +358,8 @@ impl Lowering<'_> {
             let name = format!("$session_key_{number}");
             partition.push(NamedExpr { name, expr: stream.expr(key, &index)?, data_type, nullable: true });
         }
-        stream.set_window(Windowed::lazily(assign.window, time, time_type, partition), assign);
+        let windowed = Windowed::lazily(assign.window, time, time_type, partition, assign.zone.as_deref());
+        stream.set_window(windowed, assign);
         Ok(stream)
     }
 

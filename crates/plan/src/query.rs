@@ -39,6 +39,7 @@ use crate::tuples;
 use crate::types::FlinkTypes;
 use crate::values::unify;
 use crate::window_table::WindowTablePlanner;
+use crate::zones::{settle_times, settle_windows};
 
 /// Rules whose plans are worse here. A distinct count becomes a second aggregation; for windows it is better to keep
 /// the distinct values as the state of one aggregation.
@@ -82,21 +83,38 @@ fn approximate_exponents(tree: &mut impl VisitMut) {
 /// Plans queries against a catalog.
 pub(crate) struct Planner<'a> {
     catalog: &'a Catalog,
+    /// The time zone of the session. `None`: UTC.
+    zone: Option<&'a str>,
     options: Arc<ConfigOptions>,
     relation_planners: Vec<Arc<dyn RelationPlanner>>,
 }
 
 impl<'a> Planner<'a> {
     pub(crate) fn new(catalog: &'a Catalog) -> Self {
+        Planner::in_zone(catalog, catalog.settings.table.zone.as_deref())
+    }
+
+    /// Plans statements of a session with this time zone.
+    pub(crate) fn in_zone(catalog: &'a Catalog, zone: Option<&'a str>) -> Self {
         let mut options = ConfigOptions::default();
         options.sql_parser.enable_ident_normalization = false;
         options.sql_parser.collect_spans = true;
         options.sql_parser.parse_float_as_decimal = true;
-        Planner { catalog, options: Arc::new(options), relation_planners: vec![Arc::new(WindowTablePlanner)] }
+        Planner { catalog, zone, options: Arc::new(options), relation_planners: vec![Arc::new(WindowTablePlanner)] }
     }
 
-    /// The plan of a query, names resolved, not yet optimized.
-    pub(crate) fn query(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
+    /// The time zone of the session. `None`: UTC.
+    pub(crate) fn zone(&self) -> Option<&str> {
+        self.zone
+    }
+
+    /// The plan of a query that is run, names resolved, not yet optimized.
+    pub(crate) fn query(&self, query: Box<Query>) -> Result<LogicalPlan> {
+        settle_windows(self.view(query)?, self.zone).map_err(planning_error)
+    }
+
+    /// The plan of a query that others are to use, in their time zones.
+    pub(crate) fn view(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
         set_operations::check(&query)?;
         shared_columns::rewrite(&mut query)?;
         tuples::rewrite(&mut query)?;
@@ -151,6 +169,7 @@ impl<'a> Planner<'a> {
     pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let streaming = self.catalog.settings.runtime_mode == RuntimeMode::Streaming;
         let plan = expand_calls(self.analyze(plan)?)
+            .and_then(|plan| settle_times(plan, self.zone))
             .and_then(settle_constants)
             .and_then(|plan| join_subqueries(plan, streaming));
         let plan = plan.map_err(planning_error)?;

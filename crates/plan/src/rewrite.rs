@@ -11,15 +11,27 @@ pub(crate) fn rewrite_expressions(
     plan: LogicalPlan,
     rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {
-    let rewritten = plan.transform_up(|plan| {
-        let schemas = plan.inputs().into_iter().map(|input| input.schema().as_ref().clone());
-        let schema = schemas.reduce(|all, schema| all.join(&schema).unwrap_or(all)).unwrap_or_else(DFSchema::empty);
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let rewritten = expr.transform_up(|expr| rewrite(expr, &schema))?;
-            Ok(rewritten.update_data(|expr| name.restore(expr)))
-        })
-    })?;
-    rewritten.data.recompute_schema()
+    plan.transform_up(|plan| rewrite_node(plan, &rewrite))?.data.recompute_schema()
+}
+
+/// [`rewrite_expressions`], also of the plans of subqueries.
+pub(crate) fn rewrite_expressions_everywhere(
+    plan: LogicalPlan,
+    rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|plan| rewrite_node(plan, &rewrite))?.data.recompute_schema()
+}
+
+fn rewrite_node(
+    plan: LogicalPlan,
+    rewrite: &impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let schemas = plan.inputs().into_iter().map(|input| input.schema().as_ref().clone());
+    let schema = schemas.reduce(|all, schema| all.join(&schema).unwrap_or(all)).unwrap_or_else(DFSchema::empty);
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let rewritten = expr.transform_up(|expr| rewrite(expr, &schema))?;
+        Ok(rewritten.update_data(|expr| name.restore(expr)))
+    })
 }

@@ -22,6 +22,7 @@ use crate::sql_function::{CalledFunction, SqlFunction, called_functions};
 use crate::statement::{CreateFunction, Insert, Statement, parse};
 use crate::table::Table;
 use crate::text::{StatementText, split_statements};
+use crate::zones::settle_windows;
 use crate::{PlanOptions, TableResolver};
 
 /// Connector of the sink that an interactive SELECT writes to.
@@ -59,6 +60,8 @@ pub enum Outcome {
         skip: usize,
         /// See `skip`; `None`: all rows.
         limit: Option<usize>,
+        /// The time zone in which instants are shown. `None`: UTC.
+        zone: Option<String>,
     },
 }
 
@@ -189,7 +192,8 @@ fn execute_here(
                 ));
             }
             let schema = results.map_or(collected.output.sink.schema, |stage| stage.schema.clone());
-            Ok(Outcome::Query { plan: Box::new(plan), schema, skip: collected.skip, limit: collected.limit })
+            let (skip, limit) = (collected.skip, collected.limit);
+            Ok(Outcome::Query { plan: Box::new(plan), schema, skip, limit, zone: catalog.settings.table.zone.clone() })
         }
         other => perform(other, catalog, resolver, options).map_err(place),
     }
@@ -257,7 +261,7 @@ fn perform(
         Statement::ShowCreateFunction(name) => show_create_function(&name, catalog).map(Outcome::Report),
         Statement::Describe(name) => {
             let relation = catalog.get(&name.value).map_err(|e| e.at(at(name.span.start)))?;
-            Ok(Outcome::Report(describe(relation)))
+            Ok(Outcome::Report(describe(relation, catalog.settings.table.zone.as_deref())?))
         }
         Statement::ShowCreate(name) => {
             let table = catalog.table(&name.value).map_err(|e| e.at(at(name.span.start)))?;
@@ -274,7 +278,7 @@ fn plan_view(mut query: Box<Query>, columns: Vec<Ident>, catalog: &Catalog) -> R
             .remedy("write the hint in INSERT INTO ... SELECT, by the name of the view"));
     }
     name_columns(&mut query);
-    let plan = Planner::new(catalog).query(query)?;
+    let plan = Planner::new(catalog).view(query)?;
     let names: Vec<String> = columns.into_iter().map(|c| c.value).collect();
     if names.is_empty() { Ok(plan) } else { renamed(plan, &names) }
 }
@@ -402,11 +406,12 @@ fn logical_text(output: &Output) -> String {
 }
 
 /// Columns with their types, and event time.
-fn describe(relation: &Relation) -> String {
+fn describe(relation: &Relation, zone: Option<&str>) -> Result<String> {
     let (plan, table) = match relation {
         Relation::Table(declared) => (&declared.plan, Some(&declared.table)),
         Relation::View(plan) => (plan.as_ref(), None),
     };
+    let plan = settle_windows(plan.clone(), zone).map_err(planning_error)?;
     let width = plan.schema().fields().iter().map(|f| f.name().chars().count()).max().unwrap_or(0);
     let physical = table.map(|table| table.physical.fields().iter().map(|field| field.name()));
     let physical: BTreeSet<&String> = physical.into_iter().flatten().collect();
@@ -436,5 +441,5 @@ fn describe(relation: &Relation) -> String {
     if let Some(table) = table {
         lines.push(format!("connector {}", table.spec));
     }
-    lines.join("\n")
+    Ok(lines.join("\n"))
 }

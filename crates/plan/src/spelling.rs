@@ -112,7 +112,6 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     }
     check_pattern(&name, function).map_err(|e| e.at(place.clone()))?;
     let replaced = match (name.as_str(), plain_args(function).as_deref()) {
-        ("TO_TIMESTAMP_LTZ", Some([value])) => Some(cast(value.clone(), timestamp_ltz("3"))),
         ("TO_TIMESTAMP_LTZ", Some([value, precision])) => Some(epoch_timestamp(function, value, precision, &place)?),
         ("IF", Some([condition, then, otherwise])) => Some(case(condition, then, otherwise)),
         ("IFNULL", Some([value, otherwise])) => {

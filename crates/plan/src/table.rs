@@ -1,5 +1,6 @@
 //! Declared tables: a connector, the columns in its records, the columns computed from them, event time.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -62,7 +63,20 @@ pub(crate) struct Watermark {
     pub(crate) column: String,
     /// Plan whose one column is the event time.
     pub(crate) plan: LogicalPlan,
+    /// The same before it was optimized, and the time zone of the session then.
+    declared: (LogicalPlan, Option<String>),
     pub(crate) delay_ms: i64,
+}
+
+impl Watermark {
+    /// Its plan for a statement of a session with this time zone.
+    pub(crate) fn in_zone(&self, zone: Option<&str>, catalog: &Catalog) -> Result<Cow<'_, LogicalPlan>> {
+        let (declared, then) = &self.declared;
+        match then.as_deref() == zone {
+            true => Ok(Cow::Borrowed(&self.plan)),
+            false => Planner::in_zone(catalog, zone).optimize(declared.clone()).map(Cow::Owned),
+        }
+    }
 }
 
 /// The physical columns of a table, or the parameters of a function, that is being declared.
@@ -329,9 +343,9 @@ fn plan_columns(
         };
         let time = expr.clone().alias(column.as_str());
         let plan = LogicalPlanBuilder::from(scan.clone()).project([time]).and_then(LogicalPlanBuilder::build);
-        let plan = planner
-            .optimize(plan.map_err(planning_error)?)
-            .map_err(|e| or_at(e, watermark.start.line, watermark.start.column))?;
+        let declared = plan.map_err(planning_error)?;
+        let plan =
+            planner.optimize(declared.clone()).map_err(|e| or_at(e, watermark.start.line, watermark.start.column))?;
         let data_type = plan.schema().field(0).data_type();
         if !matches!(data_type, DataType::Timestamp(..)) {
             let conversion = if data_type.is_integer() {
@@ -348,7 +362,8 @@ fn plan_columns(
         }
         let mark = FieldMetadata::from(BTreeMap::from([(EVENT_TIME.into(), "true".into())]));
         *expr = expr.clone().alias_with_metadata(column.as_str(), Some(mark));
-        event_time = Some(Watermark { column: column.clone(), plan, delay_ms });
+        let declared = (declared, planner.zone().map(str::to_owned));
+        event_time = Some(Watermark { column: column.clone(), plan, declared, delay_ms });
     }
     let exprs = exprs.into_iter().map(|(name, expr)| match expr {
         Expr::Column(_) | Expr::Alias(_) => expr,

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use anabranch_dataflow::Window;
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::{DFSchema, DFSchemaRef, Result, internal_err};
-use datafusion_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, UserDefinedLogicalNodeCore};
+
+use crate::zones::without_zone;
 
 /// Key of the field metadata that marks an event-time attribute: a column whose values a watermark accompanies.
 pub(crate) const EVENT_TIME: &str = "anabranch.event_time";
@@ -27,6 +29,8 @@ pub(crate) struct WindowAssign {
     pub(crate) partition: Vec<Expr>,
     /// The time is processing time.
     pub(crate) by_clock: bool,
+    /// The time zone in which windows of instants are aligned. `None`: UTC.
+    pub(crate) zone: Option<String>,
     pub(crate) input: Arc<LogicalPlan>,
     schema: DFSchemaRef,
 }
@@ -39,25 +43,59 @@ impl WindowAssign {
         by_clock: bool,
         input: LogicalPlan,
     ) -> Result<Self> {
-        use datafusion_expr::ExprSchemable;
-        let data_type: DataType = time.get_type(input.schema())?;
+        WindowAssign {
+            window,
+            time,
+            partition,
+            by_clock,
+            zone: None,
+            input: Arc::new(input),
+            schema: Arc::new(DFSchema::empty()),
+        }
+        .with_columns()
+    }
+
+    /// The same in the time zone of a session. The bounds of windows of instants are local times there.
+    pub(crate) fn in_zone(&self, zone: &str) -> Result<Self> {
+        let is_instant = matches!(self.time.get_type(self.input.schema())?, DataType::Timestamp(_, Some(_)));
+        WindowAssign {
+            window: self.window,
+            time: self.time.clone(),
+            partition: self.partition.clone(),
+            by_clock: self.by_clock,
+            zone: is_instant.then(|| zone.to_owned()),
+            input: Arc::clone(&self.input),
+            schema: Arc::clone(&self.schema),
+        }
+        .with_columns()
+    }
+
+    /// Adds the columns of windows to those of the input.
+    fn with_columns(mut self) -> Result<Self> {
+        let input = &self.input;
+        let data_type: DataType = self.time.get_type(input.schema())?;
         let mut fields: Vec<_> =
             input.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field))).collect();
+        let bound_type = if self.zone.is_some() { without_zone(&data_type) } else { data_type.clone() };
         for name in WINDOW_COLUMNS {
-            let mut field = Field::new(name, data_type.clone(), false);
+            let mut field = Field::new(name, bound_type.clone(), false);
             if name == WINDOW_COLUMNS[2] {
-                field = field.with_metadata([(EVENT_TIME.to_string(), "true".to_string())].into());
+                field = Field::new(name, data_type.clone(), false)
+                    .with_metadata([(EVENT_TIME.to_string(), "true".to_string())].into());
             }
             fields.push((None, Arc::new(field)));
         }
-        let schema = Arc::new(DFSchema::new_with_metadata(fields, input.schema().metadata().clone())?);
-        Ok(WindowAssign { window, time, partition, by_clock, input: Arc::new(input), schema })
+        self.schema = Arc::new(DFSchema::new_with_metadata(fields, input.schema().metadata().clone())?);
+        Ok(self)
     }
 
     fn rank(&self) -> String {
         let mut text = format!("{} over {}", self.window, self.time);
         for (place, key) in self.partition.iter().enumerate() {
             text.push_str(&format!("{}{key}", if place == 0 { " by " } else { ", " }));
+        }
+        if let Some(zone) = &self.zone {
+            text.push_str(&format!(" in {zone}"));
         }
         text
     }
@@ -122,7 +160,13 @@ impl UserDefinedLogicalNodeCore for WindowAssign {
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
         let mut exprs = exprs.into_iter();
         match (exprs.next(), <[LogicalPlan; 1]>::try_from(inputs)) {
-            (Some(time), Ok([input])) => WindowAssign::new(self.window, time, exprs.collect(), self.by_clock, input),
+            (Some(time), Ok([input])) => {
+                let assign = WindowAssign::new(self.window, time, exprs.collect(), self.by_clock, input)?;
+                match self.zone.as_deref() {
+                    Some(zone) => assign.in_zone(zone),
+                    None => Ok(assign),
+                }
+            }
             _ => internal_err!("WindowAssign has a time and one input"),
         }
     }

@@ -37,7 +37,7 @@ const CLICKS: &str = "CREATE TABLE clicks (id BIGINT, page STRING) WITH ('connec
 #[test]
 fn a_select_is_collected_with_its_names_and_its_limit() {
     let outcome = last(&format!("{CLICKS} SELECT c.*, id + 1 FROM clicks c LIMIT 10 OFFSET 2")).expect("query");
-    let Outcome::Query { plan, schema, skip, limit } = outcome else { panic!("{outcome:?}") };
+    let Outcome::Query { plan, schema, skip, limit, .. } = outcome else { panic!("{outcome:?}") };
     assert_eq!((skip, limit), (2, Some(10)));
     let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
     assert_eq!(names.len(), 3);

@@ -69,8 +69,13 @@ pub(crate) fn read_outline(lines: &[String], lineage: &[Lineage]) -> Option<Vec<
     lines.iter().enumerate().map(part).collect()
 }
 
-/// Aggregates are the same if their states are; the expressions that feed them may change.
+/// Aggregates are the same if their states are; the expressions that feed them may change. Times of windows are those of a zone.
 fn describe(spec: StateSpec<'_>) -> String {
+    let zone = spec.zone().map_or_else(String::new, |zone| format!(", in the time zone {zone}"));
+    describe_rows(spec) + &zone
+}
+
+fn describe_rows(spec: StateSpec<'_>) -> String {
     let keys = |keys: &[NamedExpr]| {
         let keys: Vec<String> = keys.iter().map(|key| format!("{} {}", key.name, key.data_type)).collect();
         keys.join(", ")

@@ -137,6 +137,7 @@ fn a_restore_without_progress_is_named_even_if_its_tasks_get_further_when_they_a
         keys: vec![key("task", 0), key("seq", 1)],
         aggregates: Vec::new(),
         input_schema: schema(),
+        zone: None,
     };
     plan.stages[1].operators.push(OperatorSpec::WindowAggregate(counts));
     let plan = Plan::new(plan.key_groups, plan.options, plan.stages, plan.exchanges);

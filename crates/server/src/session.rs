@@ -56,6 +56,8 @@ pub struct Query {
     pub skip: usize,
     /// Rows to take before the caller stops the job; `None`: all.
     pub limit: Option<usize>,
+    /// The time zone in which instants are shown. `None`: UTC.
+    pub zone: Option<String>,
 }
 
 impl Session {
@@ -106,12 +108,12 @@ impl Session {
             Outcome::Done(text) => Reply::Done(text),
             Outcome::Report(text) => Reply::Report(text),
             Outcome::Insert(plan) => Reply::Job(self.engine.start(&plan)?),
-            Outcome::Query { plan, schema, skip, limit } => {
+            Outcome::Query { plan, schema, skip, limit, zone } => {
                 // The sink of one query: registered in a copy of the engine that lives only while the job starts.
                 let (sink, rows) = MemorySink::channel(RESULT_BATCHES);
                 let mut engine = self.engine.clone();
                 engine.register(COLLECT, Arc::new(sink));
-                Reply::Query(Query { job: engine.start(&plan)?, schema, rows, skip, limit })
+                Reply::Query(Query { job: engine.start(&plan)?, schema, rows, skip, limit, zone })
             }
         })
     }

@@ -65,3 +65,9 @@ CREATE TABLE trades (
 
 -- Files of CSV.
 CREATE TABLE lines_of_csv (id INT, name STRING, amount DECIMAL(6, 2), ok BOOLEAN, ts TIMESTAMP(3), day_of DATE);
+
+-- Instants around changes of clocks: in New York and in Sao Paulo.
+CREATE TABLE visits (
+  id INT, who STRING, n INT, ts TIMESTAMP_LTZ(3),
+  WATERMARK FOR ts AS ts - INTERVAL '10' MINUTE
+);

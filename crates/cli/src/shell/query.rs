@@ -63,8 +63,8 @@ pub(super) fn insert(job: Job, signals: &Signals, output: &mut Console) -> Resul
 pub(super) fn select(query: Query, layout: Layout, signals: &Signals, output: &mut Console) -> Result<(), Failure> {
     let clock = SystemClock::new();
     let started = clock.now();
-    let Query { job, schema, rows, skip, limit } = query;
-    let mut table = Table::new(&schema, layout, terminal::width());
+    let Query { job, schema, rows, skip, limit, zone } = query;
+    let mut table = Table::new(&schema, layout, terminal::width()).in_zone(zone.as_deref());
     let shown = show(&job, &rows, &mut table, Wanted { skip, limit }, signals, output);
     let outcome = job.wait();
     shown?;

@@ -1,9 +1,10 @@
 //! Results while they arrive: an aligned table that grows, or one line per value.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use anabranch_model::{Error, Result, visible};
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use ratatui::text::Span;
@@ -39,6 +40,8 @@ pub(crate) struct Table {
     headed: bool,
     rows: u64,
     cut: bool,
+    /// The time zone in which instants are shown. `None`: UTC.
+    zone: Option<Arc<str>>,
 }
 
 impl Table {
@@ -47,7 +50,24 @@ impl Table {
         let names: Vec<String> = schema.fields().iter().map(|f| visible(f.name()).into_owned()).collect();
         let right = schema.fields().iter().map(|f| is_number(f.data_type())).collect();
         let widths = names.iter().map(|n| width(n)).collect();
-        Table { names, right, widths, layout, terminal, headed: false, rows: 0, cut: false }
+        Table { names, right, widths, layout, terminal, headed: false, rows: 0, cut: false, zone: None }
+    }
+
+    /// Shows instants in this time zone.
+    pub(crate) fn in_zone(self, zone: Option<&str>) -> Self {
+        // The library knows offsets without a prefix.
+        let zone = zone.map(|name| name.strip_prefix("GMT").filter(|offset| !offset.is_empty()).unwrap_or(name));
+        Table { zone: zone.map(Arc::from), ..self }
+    }
+
+    /// The column as it is shown.
+    fn shown(&self, column: &ArrayRef) -> Result<ArrayRef> {
+        Ok(match (column.data_type(), &self.zone) {
+            (DataType::Timestamp(unit, Some(_)), Some(zone)) => {
+                arrow::compute::cast(column, &DataType::Timestamp(*unit, Some(Arc::clone(zone))))?
+            }
+            _ => Arc::clone(column),
+        })
     }
 
     /// Rows written so far.
@@ -63,8 +83,9 @@ impl Table {
     /// Writes the rows of a batch.
     pub(crate) fn write(&mut self, batch: &RecordBatch, out: &mut dyn Write) -> Result<()> {
         let options = FormatOptions::default().with_null("NULL");
+        let columns = batch.columns().iter().map(|column| self.shown(column)).collect::<Result<Vec<_>>>()?;
         let columns: Vec<ArrayFormatter<'_>> =
-            batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options)).collect::<Result<_, _>>()?;
+            columns.iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options)).collect::<Result<_, _>>()?;
         let cell = |column: &ArrayFormatter<'_>, row| {
             let text = column.value(row).try_to_string()?;
             Ok(visible(&text.replace(['\n', '\r', '\t'], " ")).into_owned())

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anabranch_model::{Error, Result};
+use anabranch_operators::Zone;
 use chrono::{NaiveDate, NaiveDateTime};
 
 use super::io_error;
@@ -19,6 +20,8 @@ pub(super) struct Partitions {
     default_name: String,
     /// Text that becomes a folder's time when `$column` is replaced by the column's value.
     time_pattern: Option<String>,
+    /// The time zone of the folders' times. `None`: UTC.
+    zone: Option<Zone>,
     pub(super) trigger: Trigger,
     pub(super) delay: Duration,
     /// Name of the file that declares a folder complete; `None`: none does.
@@ -41,12 +44,14 @@ impl Partitions {
         let triggers = [("process-time", Trigger::ProcessTime), ("partition-time", Trigger::PartitionTime)];
         let trigger = options.choice("sink.partition-commit.trigger", &triggers)?;
         let delay = options.duration("sink.partition-commit.delay")?;
+        let zone = options.string("sink.partition-commit.watermark-time-zone");
         let policy = options.choice("sink.partition-commit.policy.kind", &[("success-file", ())])?;
         let success = options.string("sink.partition-commit.success-file.name");
         let time_pattern = options.string("partition.time-extractor.timestamp-pattern");
         options.choice("partition.time-extractor.kind", &[("default", ())])?;
         let default_name = options.string("partition.default-name");
-        let given = policy.is_some() || trigger.is_some() || time_pattern.is_some();
+        let zone = zone.filter(|zone| !matches!(*zone, "UTC" | "default")).map(parse_zone).transpose()?;
+        let given = policy.is_some() || trigger.is_some() || time_pattern.is_some() || zone.is_some();
         let Some(keys) = keys else {
             return match given {
                 true => Err(Error::user("options of partitions are given, but the table is not divided into any")
@@ -58,6 +63,7 @@ impl Partitions {
             keys,
             default_name: default_name.unwrap_or("__DEFAULT_PARTITION__").to_owned(),
             time_pattern: time_pattern.map(str::to_owned),
+            zone,
             trigger: trigger.unwrap_or(Trigger::ProcessTime),
             delay: delay.unwrap_or(Duration::ZERO),
             success: policy.map(|()| success.unwrap_or("_SUCCESS").to_owned()),
@@ -114,12 +120,23 @@ impl Partitions {
         }
         let time = NaiveDateTime::parse_from_str(&text, "%Y-%m-%d %H:%M:%S").ok();
         let time = time.or_else(|| NaiveDate::parse_from_str(&text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0));
-        time.map(|time| time.and_utc().timestamp_millis()).ok_or_else(|| {
+        let time = time.map(|time| time.and_utc().timestamp_millis());
+        time.map(|local| self.zone.map_or(local, |zone| zone.instant_ms(local))).ok_or_else(|| {
             Error::user(format!("the partition {} has the time '{text}', which cannot be read", folder.display()))
                 .at("option 'partition.time-extractor.timestamp-pattern'")
                 .remedy("give a pattern that becomes a time such as 2024-01-01 10:05:00, for example '$dt $hm:00'")
         })
     }
+}
+
+fn parse_zone(name: &str) -> Result<Zone> {
+    Zone::parse(name).ok_or_else(|| {
+        Error::user(format!("there is no time zone '{name}'"))
+            .at("option 'sink.partition-commit.watermark-time-zone'")
+            .remedy(
+                "use a name of the time zone database such as 'Europe/Berlin', an offset such as 'GMT+03:00', or 'UTC'",
+            )
+    })
 }
 
 /// Characters that do not go into the name of a folder as they are.
@@ -167,6 +184,7 @@ mod tests {
             keys: keys.iter().map(|key| (*key).to_owned()).collect(),
             default_name: "__DEFAULT_PARTITION__".into(),
             time_pattern: pattern.map(str::to_owned),
+            zone: None,
             trigger: Trigger::PartitionTime,
             delay: Duration::ZERO,
             success: None,
@@ -184,6 +202,18 @@ mod tests {
         assert_eq!(unescaped("..%2Fa%3D%25"), "../a=%");
         let error = partitions.time_ms(&folder).unwrap_err().to_string();
         assert!(error.contains("'__DEFAULT_PARTITION__ ../a=%:00'"), "{error}");
+    }
+
+    #[test]
+    fn the_time_of_a_folder_is_one_of_its_zone() {
+        let folder = Path::new("day=2024-03-10");
+        let zone = Some(parse_zone("America/New_York").unwrap());
+        let time_ms = |pattern| Partitions { zone, ..by(&["day"], Some(pattern)) }.time_ms(folder).unwrap();
+        assert_eq!(time_ms("$day"), 1_710_046_800_000);
+        // A time that the change of the clock skips.
+        assert_eq!(time_ms("$day 02:30:00"), time_ms("$day 03:30:00"));
+        let error = parse_zone("Mars/Olympus").unwrap_err().to_string();
+        assert!(error.contains("no time zone 'Mars/Olympus'") && error.contains("watermark-time-zone"), "{error}");
     }
 
     #[test]

@@ -11,18 +11,22 @@ use super::*;
 use crate::scalar_functions;
 
 /// Functions of this crate that some values make fail.
-const UNCERTAIN: [&str; 36] = [
+const UNCERTAIN: [&str; 42] = [
     "abs",
     "array_join",
     "as_char",
     "ceil_to",
+    "ceil_to_in",
     "concat_ws",
     "convert_tz",
     "date_format",
     "element",
     "floor_to",
+    "floor_to_in",
     "from_base64",
     "from_unixtime",
+    "from_unixtime_in",
+    "instant_in_zone",
     "instr",
     "json_exists",
     "json_query",
@@ -41,6 +45,7 @@ const UNCERTAIN: [&str; 36] = [
     "sha2",
     "sign",
     "str_to_map",
+    "time_in_zone",
     "timestamp_add",
     "timestamp_add_time",
     "timestamp_diff",
@@ -48,6 +53,7 @@ const UNCERTAIN: [&str; 36] = [
     "to_timestamp",
     "truncate",
     "unix_timestamp",
+    "unix_timestamp_in",
 ];
 
 #[test]

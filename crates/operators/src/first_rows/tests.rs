@@ -32,6 +32,7 @@ fn operator(limit: u64) -> FirstRows {
         number: Some("number".to_owned()),
         window: Some(1),
         time_to_live_ms: None,
+        zone: None,
     };
     let mut options = JobOptions::default();
     options.thresholds.snapshot_changed_rows = 8;
@@ -165,6 +166,7 @@ fn rows_that_stay_need_no_more_memory_than_the_first_ones() {
         number: None,
         window: None,
         time_to_live_ms: None,
+        zone: None,
     };
     let (mut rank, mut out) = (FirstRows::new(&spec, &options(None)).expect("an operator"), Output::default());
     for number in 0..5000_i64 {
@@ -203,6 +205,7 @@ fn more_than_the_first_rows_are_cut_when_they_are_read_from_the_disk() {
             number: None,
             window: None,
             time_to_live_ms: None,
+            zone: None,
         };
         FirstRows::new(&spec, &options(Some(1000))).expect("an operator")
     };

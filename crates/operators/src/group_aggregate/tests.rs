@@ -85,6 +85,7 @@ fn spec(weighted: bool) -> GroupAggregateSpec {
         time_to_live_ms: None,
         mini_batch_rows: None,
         emission: None,
+        zone: None,
     }
 }
 

@@ -51,6 +51,7 @@ fn spec(way: Way) -> RankSpec {
         number: way.numbered.then(|| "number".to_owned()),
         window: None,
         time_to_live_ms: None,
+        zone: None,
     }
 }
 

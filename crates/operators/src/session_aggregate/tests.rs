@@ -43,6 +43,7 @@ fn operator(keys: usize) -> SessionAggregate {
             call("different", "count", Expr::Column(2), true),
         ],
         input_schema: schema(),
+        zone: None,
     };
     let mut options = JobOptions::default();
     options.thresholds.snapshot_changed_rows = 8;

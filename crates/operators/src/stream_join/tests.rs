@@ -63,6 +63,7 @@ fn spec(way: Way) -> StreamJoinSpec {
         output: if way.kind.gives_pairs() { vec![1, 0, 2, 4, 5] } else { vec![1, 0, 2] },
         delay_ms: 0,
         versions: None,
+        zone: None,
     }
 }
 

@@ -90,6 +90,7 @@ mod tests {
             keys: vec![key],
             aggregates: vec![of_value],
             input_schema: std::sync::Arc::new(Schema::new(fields)),
+            zone: None,
         }
     }
 

@@ -59,6 +59,7 @@ fn spec(phase: AggregatePhase, window: Window) -> WindowAggregateSpec {
             aggregate("mean", "avg", vec![cast_to_float(Expr::Column(2))], None, DataType::Float64),
         ],
         input_schema: schema(),
+        zone: None,
     }
 }
 

@@ -89,6 +89,7 @@ impl Lowering<'_> {
             keys: grouping.keys.clone(),
             aggregates: grouping.aggregates.clone(),
             input_schema: input_schema.clone(),
+            zone: windowed.as_ref().and_then(|w| w.zone.clone()),
         };
         if stream.parallelism == 1 && target == 1 {
             stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Complete, &grouping)));
@@ -413,19 +414,20 @@ pub(super) fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggre
         0
     };
     physical.extend(grouping.aggregates.iter().map(|a| Field::new(&a.name, a.data_type.clone(), a.nullable)));
-    let value = |output: Output| match output {
+    let value = |output: Output, data_type: &DataType| match output {
         Output::Key(index) => Expr::Column(index),
         Output::Aggregate(index) => Expr::Column(key_count + window_columns + index),
         Output::Window(column) => {
             let value = Expr::Column(key_count + column as usize);
             let earlier_ms = grouping.windowed.as_ref().map_or(0, |w| w.earlier_ms);
-            if column == WindowColumn::Start { minus_ms(value, earlier_ms) } else { value }
+            let value = if column == WindowColumn::Start { minus_ms(value, earlier_ms) } else { value };
+            grouping.windowed.as_ref().map_or(value.clone(), |w| w.value(column, value, data_type))
         }
     };
     let outputs = grouping.outputs.iter().zip(aggregate.schema.fields()).enumerate();
     stream.columns = outputs
         .map(|(index, (output, field))| LogicalColumn {
-            value: needed.contains(&index).then(|| value(*output)),
+            value: needed.contains(&index).then(|| value(*output, field.data_type())),
             window: match output {
                 Output::Window(column) => grouping.windowed.as_ref().and_then(|w| column.settled(w.window)),
                 _ => None,
@@ -436,7 +438,7 @@ pub(super) fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggre
     (stream.physical, stream.stamps) = (physical, Vec::new());
     stream.window = grouping.windowed.as_ref().map(|w| {
         let window_time = Expr::Column(key_count + WindowColumn::Time as usize);
-        let mut settled = Windowed::settled(w.window, window_time, w.time_type.clone());
+        let mut settled = w.settled(window_time);
         settled.earlier_ms += w.earlier_ms;
         settled
     });

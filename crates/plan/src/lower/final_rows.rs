@@ -50,6 +50,7 @@ impl Lowering<'_> {
             keys,
             aggregates: vec![copies],
             input_schema: next.physical_schema(),
+            zone: None,
         }));
         next.operators.push(OperatorSpec::Repeat(RepeatSpec { copies: last }));
         next.physical.remove(weight);

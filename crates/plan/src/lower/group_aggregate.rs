@@ -57,6 +57,7 @@ impl Lowering<'_> {
             weight: stream.weight,
             input_schema: stream.physical_schema(),
             time_to_live_ms: self.time_to_live_of(&aggregate.input).filter(|_| emission.is_none()),
+            zone: emission.and_then(|_| stream.zone.clone()),
             emission,
             mini_batch_rows: self.table.mini_batch_rows,
         };

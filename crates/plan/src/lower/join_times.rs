@@ -97,10 +97,20 @@ impl Bounds {
         bound.most = [bound.most, apart.most].into_iter().flatten().min();
     }
 
-    /// Until when the rows of both sides are needed, with logical columns.
-    pub(super) fn expiries(&self, left: &Times, right: &Times) -> [Option<ExpirySpec>; 2] {
+    /// Keeps the bounds of these left and right columns.
+    pub(super) fn retain(&mut self, keeps: impl Fn(usize, usize) -> bool) {
+        self.0.retain(|(l, r), _| keeps(*l, *r));
+    }
+
+    /// Until when the rows of both sides are needed, with logical columns, by the bounds of some left columns.
+    pub(super) fn expiries(
+        &self,
+        left: &Times,
+        right: &Times,
+        counts: impl Fn(usize) -> bool,
+    ) -> [Option<ExpirySpec>; 2] {
         let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
-        for ((l, r), apart) in &self.0 {
+        for ((l, r), apart) in self.0.iter().filter(|((l, _), _)| counts(*l)) {
             let (Some(left_lag), Some(right_lag)) = (left.get(l), right.get(r)) else { continue };
             if let Some(most) = apart.most {
                 of_left.push((most + right_lag + left_lag, ExpirySpec { time: *l, after_ms: most + right_lag }));
@@ -207,7 +217,7 @@ mod tests {
         let mut bounds = Bounds::default();
         bounds.add(0, 0, Apart { least: Some(-60_000), most: Some(60_000) });
         bounds.add(1, 1, Apart { least: Some(0), most: Some(0) });
-        let [left, _] = bounds.expiries(&times, &times);
+        let [left, _] = bounds.expiries(&times, &times, |_| true);
         assert_eq!(left, Some(ExpirySpec { time: 1, after_ms: -1 }));
         let [of_pairs, _] = bounds.times(&side, &side, [None, None]);
         assert_eq!(of_pairs, Times::from([(0, 60_000), (1, -1)]));

@@ -141,6 +141,7 @@ impl Lowering<'_> {
             number,
             window: windowed.is_some().then_some(partition.len()),
             time_to_live_ms: self.table.time_to_live_ms.filter(|_| windowed.is_none()),
+            zone: windowed.as_ref().and_then(|windowed| windowed.zone.clone()),
         };
         let mut outputs: Vec<LogicalColumn> = Vec::new();
         for (column, logical) in columns.into_iter().enumerate() {

@@ -19,7 +19,8 @@ impl Lowering<'_> {
         let table = plain_scan(scan, self.asks)?;
         // From index in the scan to index in the record.
         let declared_index = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
-        let event_time = event_time(table)?;
+        let planned = table.watermark.as_ref().map(|of| of.in_zone(self.table.zone, self.catalog)).transpose()?;
+        let event_time = planned.as_deref().map(|plan| event_time(table, plan)).transpose()?;
         let mut projection: Needed = needed.iter().map(|index| declared_index(*index)).collect();
         projection.extend(event_time.iter().flat_map(|(_, _, reads)| reads));
         projection.extend(table.weight());
@@ -122,9 +123,8 @@ fn check_own(label: &str, own: Option<u32>, most: u32) -> Result<()> {
 }
 
 /// The event time of a table: its expression, the scan below it, and the physical columns that it reads.
-fn event_time(table: &Table) -> Result<Option<(LogicalExpr, &LogicalPlan, Needed)>> {
-    let Some(watermark) = &table.watermark else { return Ok(None) };
-    let (expr, input) = match &watermark.plan {
+fn event_time<'a>(table: &Table, plan: &'a LogicalPlan) -> Result<(LogicalExpr, &'a LogicalPlan, Needed)> {
+    let (expr, input) = match plan {
         LogicalPlan::Projection(projection) => match projection.expr.as_slice() {
             [expr] => (expr.clone(), projection.input.as_ref()),
             _ => return Err(Error::internal("event time of several columns")),
@@ -133,7 +133,8 @@ fn event_time(table: &Table) -> Result<Option<(LogicalExpr, &LogicalPlan, Needed
         scan => (LogicalExpr::from(scan.schema().qualified_field(0)), scan),
     };
     if !matches!(input, LogicalPlan::TableScan(_)) {
-        return Err(Error::user(format!("the event time '{}' is too complex", watermark.column))
+        let column = table.watermark.as_ref().map_or("", |watermark| &watermark.column);
+        return Err(Error::user(format!("the event time '{column}' is too complex"))
             .remedy("compute it by one expression of the record's columns"));
     }
     let mut reads = Needed::new();
@@ -141,7 +142,7 @@ fn event_time(table: &Table) -> Result<Option<(LogicalExpr, &LogicalPlan, Needed
     for column in expr.column_refs() {
         reads.insert(scan_column(input, columns.place(column)?));
     }
-    Ok(Some((expr, input, reads)))
+    Ok((expr, input, reads))
 }
 
 /// The place of the event time among the columns of a scan.

@@ -53,6 +53,8 @@ pub(super) struct Stream {
     pub(super) times: Times,
     /// Whether rows wait for watermarks somewhere below.
     pub(super) waits: bool,
+    /// The time zone in which the bounds of windows, among `times`, are local times.
+    pub(super) zone: Option<String>,
 }
 
 /// A column of the logical plan.
@@ -134,6 +136,7 @@ impl Stream {
             bounded: false,
             times: Times::new(),
             waits: false,
+            zone: None,
         }
     }
 
@@ -158,6 +161,7 @@ impl Stream {
             has_event_time: self.has_event_time,
             times: self.times.clone(),
             waits: self.waits,
+            zone: self.zone.clone(),
         }
     }
 
@@ -292,6 +296,7 @@ impl Stream {
                 .zip(WindowColumn::ALL)
                 .map(|(field, window)| LogicalColumn { window: Some(window), ..LogicalColumn::absent(field) }),
         );
+        self.zone = windowed.zone.clone().or(self.zone.take());
         self.window = Some(windowed);
         self.waits = true;
     }
@@ -337,7 +342,10 @@ impl Stream {
         for column in &mut self.columns {
             column.value = match (&column.value, column.window) {
                 (Some(Expr::Column(index)), _) => places.get(index).copied().map(Expr::Column),
-                (_, Some(window)) => Some(Expr::Column(keep.len() + window as usize)),
+                (_, Some(window)) => {
+                    let value = Expr::Column(keep.len() + window as usize);
+                    Some(windowed.value(window, value, &column.data_type))
+                }
                 _ => None,
             };
             column.window = column.window.and_then(|column| column.settled(windowed.window));
@@ -345,8 +353,7 @@ impl Stream {
         physical.extend(WINDOW_COLUMNS.map(|name| Field::new(name, time_type.clone(), false)));
         self.physical = physical;
         let window_time = Expr::Column(keep.len() + WindowColumn::Time as usize);
-        let settled = Windowed::settled(windowed.window, window_time, time_type);
-        self.window = Some(Windowed { assigned: true, ..settled });
+        self.window = Some(Windowed { assigned: true, ..windowed.settled(window_time) });
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anabranch_dataflow::{
     ExchangeKind, ExpirySpec, Expr, NamedExpr, OperatorSpec, Port, StreamJoinKind, StreamJoinSpec, StreamSideSpec,
 };
+use anabranch_functions::Zone;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema};
 use datafusion_common::{JoinType, NullEquality};
@@ -15,10 +16,12 @@ use super::expr::convert;
 use super::join_times::{Bounds, TimedSide, Times, plain_time};
 use super::rank::key_name;
 use super::stream::{LogicalColumn, Stream};
+use super::windowed::WindowColumn;
 use super::{Lowering, Needed, columns_of, same_values};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::window_assign::EVENT_TIME;
+use crate::zones::is_instant;
 
 /// Short name of the stages of joins.
 const JOIN: &str = "join";
@@ -98,6 +101,7 @@ impl Lowering<'_> {
             output: Vec::new(),
             delay_ms: 0,
             versions: None,
+            zone: None,
         };
         let keys: Vec<(&Logical, &Logical)> = left_keys.into_iter().zip(right_keys).collect();
         let mut times = bound(&mut spec, join, &keys, [(&left_side, &indexes[0]), (&right_side, &indexes[1])]);
@@ -188,6 +192,7 @@ impl Lowering<'_> {
         let mut next = left.stream.continued(JOIN.into(), target);
         next.bounded = left.stream.bounded && right.stream.bounded;
         next.waits = left.stream.waits || right.stream.waits;
+        next.zone = next.zone.or_else(|| right.stream.zone.clone());
         (next.label, next.tasks_max) = (label, tasks_max);
         let kind = ExchangeKind::Hash { keys: (0..spec.keys).collect() };
         let (from_left, from_right) = (self.close(left.stream), self.close(right.stream));
@@ -198,6 +203,24 @@ impl Lowering<'_> {
         next.operators.push(OperatorSpec::StreamJoin(spec));
         next
     }
+}
+
+impl Side {
+    /// The time zone in which a logical column is a local time of windows.
+    fn zone_of(&self, column: usize) -> Option<&str> {
+        self.stream.zone.as_deref().filter(|_| !is_instant(&self.columns[column].data_type))
+    }
+}
+
+/// What is known of the times of a side. The last instant of a window of local times that come twice is the first one: it may be behind by as
+/// much.
+fn late_times(side: &Side) -> Times {
+    let mut times = side.times.clone();
+    if let Some(zone) = side.stream.zone.as_deref().and_then(Zone::parse) {
+        let is_last = |column: usize| side.columns[column].window == Some(WindowColumn::Time);
+        times.iter_mut().filter(|(column, _)| is_last(**column)).for_each(|(_, ms)| *ms += zone.repeated_ms());
+    }
+    times
 }
 
 /// Bounds how long the rows of both sides are needed, where the condition does. Returns what is known of the output's times, by logical
@@ -212,8 +235,9 @@ fn bound(
     if spec.left.updating || spec.right.updating {
         return Times::new();
     }
-    let of_left = TimedSide { index: left_index, columns: &left.columns, times: &left.times };
-    let of_right = TimedSide { index: right_index, columns: &right.columns, times: &right.times };
+    let (left_times, right_times) = (late_times(left), late_times(right));
+    let of_left = TimedSide { index: left_index, columns: &left.columns, times: &left_times };
+    let of_right = TimedSide { index: right_index, columns: &right.columns, times: &right_times };
     let mut bounds = Bounds::default();
     if !spec.nulls_equal {
         bounds.add_keys(keys, &of_left, &of_right);
@@ -231,7 +255,16 @@ fn bound(
         let place = [left, right][side].places.get(&time).copied().or_else(|| key(side, time))?;
         Some(ExpirySpec { time: place, after_ms })
     };
-    let [left_expiry, right_expiry] = bounds.expiries(&left.times, &right.times);
+    // Local times of windows are compared with those of the same zone. If there are such, they decide.
+    bounds.retain(|l, r| left.zone_of(l) == right.zone_of(r));
+    let is_local = |of_left: usize| left.zone_of(of_left).is_some();
+    let mut expiries = bounds.expiries(&left_times, &right_times, is_local);
+    if expiries.iter().any(Option::is_some) {
+        spec.zone.clone_from(&left.stream.zone);
+    } else {
+        expiries = bounds.expiries(&left_times, &right_times, |of_left| !is_local(of_left));
+    }
+    let [left_expiry, right_expiry] = expiries;
     let (pads_left, pads_right) = spec.kind.pads();
     let waits = |waits: bool, expiry: Option<ExpirySpec>| expiry.filter(|_| waits).map(|expiry| expiry.time);
     let left_waits = waits(pads_left || spec.kind == StreamJoinKind::LeftAnti, left_expiry);
@@ -240,7 +273,12 @@ fn bound(
     if spec.is_updating() {
         return Times::new();
     }
-    let [mut times, of_right] = bounds.times(&of_left, &of_right, waits_by);
+    let [mut times, mut of_right] = bounds.times(&of_left, &of_right, waits_by);
+    if left.stream.zone != right.stream.zone {
+        // A column of the joined rows would not say whether it is a local time.
+        times.retain(|column, _| is_instant(&left.columns[*column].data_type));
+        of_right.retain(|column, _| is_instant(&right.columns[*column].data_type));
+    }
     if spec.kind.gives_pairs() {
         times.extend(of_right.into_iter().map(|(column, ms)| (column + left.columns.len(), ms)));
     }

@@ -24,17 +24,24 @@ pub(super) struct TableOptions<'a> {
     pub(super) time_to_live_ms: Option<i64>,
     /// The same for rows of some tables, as hints say.
     hints: &'a TimesToLive,
+    /// The time zone of the session. `None`: UTC.
+    pub(super) zone: Option<&'a str>,
 }
 
 impl<'a> TableOptions<'a> {
     /// # Errors
     /// An option that another one needs is missing.
-    pub(super) fn of(table: &TableSettings, settings: &Settings, hints: &'a TimesToLive) -> Result<TableOptions<'a>> {
+    pub(super) fn of(
+        table: &'a TableSettings,
+        settings: &Settings,
+        hints: &'a TimesToLive,
+    ) -> Result<TableOptions<'a>> {
         let mode = settings.runtime_mode;
         let ms_of = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let ms = |time: Duration| ms_of(time).max(1);
         Ok(TableOptions {
             hints,
+            zone: table.zone.as_deref(),
             drop_nulls: table.drop_nulls,
             mini_batch_rows: table.mini_batch(settings.job.epoch_interval)?,
             idle_timeout_ms: table.idle_timeout.map(|time| ms(time).unsigned_abs()),

@@ -76,6 +76,7 @@ impl Lowering<'_> {
             output: Vec::new(),
             delay_ms: 0,
             versions: Some(valid_from),
+            zone: None,
         };
         // A row comes when event time has reached its own.
         let is_time = |column: &usize| left_side.places.get(column) == Some(&time);

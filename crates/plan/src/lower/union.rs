@@ -6,6 +6,7 @@ use datafusion_expr::Union;
 
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
+use crate::zones::is_instant;
 
 impl Lowering<'_> {
     pub(super) fn union(&mut self, union: &Union, needed: &Needed) -> Result<Stream> {
@@ -49,6 +50,10 @@ impl Lowering<'_> {
             all.and_then(|all| all.into_iter().max()).map(|most| (*column, most.max(*ms)))
         };
         merged.times = branches[0].times.iter().filter_map(least).collect();
+        if branches.iter().any(|branch| branch.zone != merged.zone) {
+            merged.times.retain(|column, _| is_instant(&columns[*column].data_type));
+            merged.zone = None;
+        }
         merged.waits = branches.iter().any(|b| b.waits);
         for branch in branches {
             let kind = if branch.parallelism == parallelism { ExchangeKind::Forward } else { branch.divided() };

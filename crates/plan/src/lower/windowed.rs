@@ -3,6 +3,8 @@
 use anabranch_dataflow::{Expr, NamedExpr, Window};
 use arrow::datatypes::DataType;
 
+use crate::zones::{physical_instant, physical_local_time, without_zone};
+
 /// The columns of a window, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WindowColumn {
@@ -28,17 +30,30 @@ pub(super) struct Windowed {
     pub(super) settled: bool,
     /// The rows are not results: each has the columns of its window.
     pub(super) assigned: bool,
+    /// The time zone in which `time` is a local time. `None`: it is what watermarks speak of.
+    pub(super) zone: Option<String>,
 }
 
 impl Windowed {
     /// Rows that are assigned to windows when needed.
-    pub(super) fn lazily(window: Window, time: Expr, time_type: DataType, partition: Vec<NamedExpr>) -> Self {
-        Windowed { window, time, time_type, partition, earlier_ms: 0, settled: false, assigned: false }
+    pub(super) fn lazily(
+        window: Window,
+        time: Expr,
+        time_type: DataType,
+        partition: Vec<NamedExpr>,
+        zone: Option<&str>,
+    ) -> Self {
+        let (time, time_type) = match zone {
+            Some(zone) => (physical_local_time(time, &time_type, zone), without_zone(&time_type)),
+            None => (time, time_type),
+        };
+        let zone = zone.map(str::to_owned);
+        Windowed { window, time, time_type, partition, earlier_ms: 0, settled: false, assigned: false, zone }
     }
 
     /// Rows that contain their window's columns. `window_time`, in steps of the slide, distinguishes the windows.
-    pub(super) fn settled(window: Window, window_time: Expr, time_type: DataType) -> Self {
-        let (window, earlier_ms) = match window {
+    pub(super) fn settled(&self, window_time: Expr) -> Self {
+        let (window, earlier_ms) = match self.window {
             Window::Hop { size_ms, slide_ms, offset_ms } => {
                 (Window::Tumble { size_ms: slide_ms, offset_ms }, size_ms - slide_ms)
             }
@@ -49,11 +64,20 @@ impl Windowed {
         Windowed {
             window,
             time: window_time,
-            time_type,
+            time_type: self.time_type.clone(),
             partition: Vec::new(),
             earlier_ms,
             settled: true,
             assigned: false,
+            zone: self.zone.clone(),
+        }
+    }
+
+    /// The value of a window column in the plan, of its value as operators have it: `window_time` is an instant.
+    pub(super) fn value(&self, column: WindowColumn, value: Expr, data_type: &DataType) -> Expr {
+        match &self.zone {
+            Some(zone) if column == WindowColumn::Time => physical_instant(value, data_type, zone),
+            _ => value,
         }
     }
 }

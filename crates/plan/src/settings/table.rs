@@ -5,6 +5,7 @@ use std::time::Duration;
 use anabranch_model::{Error, Result};
 
 use super::parse_duration;
+use crate::zones::parse_zone;
 
 /// The options by their names, without those of sinks.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,8 @@ pub(crate) struct TableSettings {
     latency: Duration,
     /// `table.exec.mini-batch.size`: how many rows they gather at most.
     rows: Option<u64>,
+    /// `table.local-time-zone`: the time zone of the session. `None`: UTC.
+    pub(crate) zone: Option<String>,
 }
 
 /// Names of the options, in the order of [`TableSettings::list`].
@@ -63,7 +66,7 @@ impl TableSettings {
             "table.exec.mini-batch.enabled" => self.gathers = parse_switch(value)?,
             "table.exec.mini-batch.allow-latency" => self.latency = parse_duration(value)?,
             "table.exec.mini-batch.size" => self.rows = parse_rows(value)?,
-            _ => check_zone(value)?,
+            _ => self.zone = parse_zone(value)?,
         }
         Ok(())
     }
@@ -82,7 +85,7 @@ impl TableSettings {
             self.gathers.to_string(),
             ms(Some(self.latency)),
             self.rows.map_or_else(|| "-1".into(), |rows| rows.to_string()),
-            "UTC".into(),
+            self.zone.clone().unwrap_or_else(|| "UTC".into()),
         ]
     }
 
@@ -153,16 +156,5 @@ fn parse_rows(text: &str) -> Result<Option<u64>> {
         Ok(-1) => Ok(None),
         Ok(rows) if rows > 0 => Ok(Some(rows.unsigned_abs())),
         _ => Err(Error::user(format!("'{text}' is not a number of rows")).remedy("use a whole number from 1, or -1")),
-    }
-}
-
-/// Times are shown, and texts are read, in UTC.
-fn check_zone(text: &str) -> Result<()> {
-    match text.trim().to_uppercase().as_str() {
-        "UTC" | "GMT" | "Z" | "ETC/UTC" | "ETC/GMT" | "UCT" | "ETC/UCT" | "+00:00" | "UTC+00:00" | "GMT+00:00"
-        | "UTC+0" | "GMT+0" | "GMT0" => Ok(()),
-        _ => Err(Error::user(format!("the session has no time zone '{text}'")).remedy(
-            "use 'UTC', and convert where another one is shown: CONVERT_TZ(CAST(ts AS STRING), 'UTC', 'Europe/Berlin')",
-        )),
     }
 }

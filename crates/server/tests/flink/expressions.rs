@@ -3,7 +3,8 @@
 //!
 //! An expression that Flink refuses is not compared. Every expression that differs is listed, with the reason, in
 //! `tests/flink/differences.tsv`, and every one that we refuse in `tests/flink/refused.tsv`. A listed expression must
-//! differ, or be refused.
+//! differ, or be refused. `tests/flink/zones` has the same for time zones of the session: an expression that is listed
+//! there differs in some of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -15,6 +16,8 @@ use arrow::datatypes::Int32Type;
 use crate::texts::{equal, sql_type, text, without_lengths};
 use crate::{execute, file, read, reasons};
 
+/// The time zone without a prefix in the file of answers.
+const UTC: &str = "UTC";
 /// Expressions in one query.
 const BATCH: usize = 40;
 
@@ -25,11 +28,12 @@ struct Answer {
     values: Vec<String>,
 }
 
-/// The answers of Flink, without the expressions that it refuses.
-fn answers() -> Vec<(String, Answer)> {
-    let text = read("answers.tsv");
+/// The answers of Flink in a time zone, without the expressions that it refuses.
+fn answers(folder: &str, zone: &str) -> Vec<(String, Answer)> {
+    let text = read(&format!("{folder}answers.tsv"));
+    let prefix = if zone == UTC { String::new() } else { format!("{zone}: ") };
     let parse = |line: &str| {
-        let mut parts = line.split('\t').map(str::to_owned);
+        let mut parts = line.strip_prefix(&prefix)?.split('\t').map(str::to_owned);
         let (expression, data_type) = (parts.next()?, parts.next()?);
         (!data_type.starts_with('!')).then(|| (expression, Answer { data_type, values: parts.collect() }))
     };
@@ -42,16 +46,18 @@ struct Ours {
 }
 
 impl Ours {
-    fn new() -> Self {
+    /// A session in a time zone, with the table of a folder.
+    fn new(folder: &str, zone: &str) -> Self {
         let settings = Settings { parallelism: Some(1), ..Settings::default() };
         let mut session = Session::new(Engine::default(), &settings).expect("a session");
         let create = format!(
             "{} WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{}')",
-            read("input.sql"),
-            file("input.json").display()
+            read(&format!("{folder}input.sql")),
+            file(&format!("{folder}input.json")).display()
         );
         execute(&mut session, &create).expect("the table");
-        let ids = (0..i32::try_from(read("input.json").lines().count()).expect("few rows")).collect();
+        execute(&mut session, &format!("SET 'table.local-time-zone' = '{zone}'")).expect("the zone");
+        let ids = (0..i32::try_from(read(&format!("{folder}input.json")).lines().count()).expect("few rows")).collect();
         Ours { session, ids }
     }
 
@@ -125,36 +131,52 @@ fn difference(flink: &Answer, ours: &Answer) -> Option<String> {
     (known && data_type != ours.data_type).then(|| format!("Flink's type {data_type}, ours {}", ours.data_type))
 }
 
+/// Compares the answers of a folder in some time zones.
+fn check(folder: &str, zones: &[&str]) {
+    let (differences, refusals) = (read(&format!("{folder}differences.tsv")), read(&format!("{folder}refused.tsv")));
+    let (differences, refusals) = (reasons(&differences), reasons(&refusals));
+    let mut wrong = Vec::new();
+    let (mut known, mut different) = (BTreeSet::new(), BTreeSet::new());
+    for zone in zones {
+        let (answers, mut ours) = (answers(folder, zone), Ours::new(folder, zone));
+        assert!(answers.len() > 100, "{zone} has no answers of Flink: run tests/flink/record.sh");
+        let mut planned = Vec::new();
+        for (expression, _) in &answers {
+            known.insert(expression.clone());
+            match refusals.contains_key(expression.as_str()) {
+                false => planned.push(expression.clone()),
+                true if ours.refusal(expression).is_some() => {}
+                true => wrong.push(format!("{expression}\tis listed and is not refused, {zone}")),
+            }
+        }
+        let mut given = BTreeMap::new();
+        for batch in planned.chunks(BATCH) {
+            ours.answer(batch, &mut given);
+        }
+        for (expression, flink) in &answers {
+            let Some(difference) = given.get(expression).and_then(|ours| difference(flink, ours)) else { continue };
+            different.insert(expression.clone());
+            if !differences.contains_key(expression.as_str()) {
+                wrong.push(format!("{expression}\t{difference}, {zone}"));
+            }
+        }
+    }
+    let same = differences.keys().filter(|expression| !different.contains(**expression));
+    wrong.extend(same.map(|expression| format!("{expression}\tis listed and does not differ")));
+    let unknown = refusals.keys().filter(|expression| !known.contains(**expression));
+    wrong.extend(unknown.map(|expression| format!("{expression}\tis listed and has no answer of Flink")));
+    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+}
+
 #[test]
 fn expressions_give_the_answers_of_flink() {
-    let answers = answers();
-    let (differences, refusals) = (read("differences.tsv"), read("refused.tsv"));
-    let differences = reasons(&differences);
-    let mut refusals = reasons(&refusals);
-    let mut ours = Ours::new();
-    let mut wrong = Vec::new();
-    let mut planned = Vec::new();
-    for (expression, _) in &answers {
-        match refusals.remove(expression.as_str()) {
-            None => planned.push(expression.clone()),
-            Some(_) if ours.refusal(expression).is_some() => {}
-            Some(_) => wrong.push(format!("{expression}\tis listed and is not refused")),
-        }
-    }
-    wrong.extend(refusals.keys().map(|expression| format!("{expression}\tis listed and has no answer of Flink")));
-    let mut given = BTreeMap::new();
-    for batch in planned.chunks(BATCH) {
-        ours.answer(batch, &mut given);
-    }
-    for (expression, flink) in &answers {
-        let difference = given.get(expression).and_then(|ours| difference(flink, ours));
-        match (difference, differences.contains_key(expression.as_str())) {
-            (Some(difference), false) => wrong.push(format!("{expression}\t{difference}")),
-            (None, true) => wrong.push(format!("{expression}\tis listed and does not differ")),
-            _ => {}
-        }
-    }
-    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+    check("", &[UTC]);
+}
+
+#[test]
+fn expressions_in_time_zones_give_the_answers_of_flink() {
+    let zones = read("zones/zones.txt");
+    check("zones/", &zones.lines().collect::<Vec<_>>());
 }
 
 /// A function whose name Flink has too must be compared with Flink.
@@ -163,7 +185,7 @@ fn functions_of_flink_are_compared() {
     let plain = |name: &str| name.to_lowercase().replace('_', "");
     let flink: BTreeSet<String> = read("functions.txt").lines().map(plain).collect();
     let corpus = plain(&read("corpus.sql"));
-    let mut ours = Ours::new();
+    let mut ours = Ours::new("", UTC);
     let functions = ours.session.vocabulary().functions;
     let shared: Vec<String> = functions.into_iter().filter(|name| flink.contains(&plain(name))).collect();
     assert!(shared.len() > 80, "many names are shared, not {}", shared.len());

@@ -48,6 +48,7 @@ fn operator(way: Way) -> GroupAggregate {
         time_to_live_ms: None,
         mini_batch_rows: way.mini_batch_rows,
         emission: Some(EmissionSpec { time: 1, lateness_ms: way.lateness_ms, early: way.early }),
+        zone: None,
     };
     GroupAggregate::new(&spec, &Functions::default(), &options(None)).expect("an operator")
 }

@@ -58,6 +58,7 @@ fn spec(way: Way) -> StreamJoinSpec {
         output: if way.kind.gives_pairs() { vec![0, 1, 2, 3, 4, 5] } else { vec![0, 1, 2] },
         delay_ms: 0,
         versions: None,
+        zone: None,
     }
 }
 

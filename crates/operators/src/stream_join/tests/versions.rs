@@ -36,6 +36,7 @@ fn spec(kind: StreamJoinKind, filter: bool) -> StreamJoinSpec {
         output: vec![0, 1, 2, 4, 5],
         delay_ms: 0,
         versions: Some(1),
+        zone: None,
     }
 }
 

@@ -1,0 +1,67 @@
+//! Operators with state.
+
+use crate::{
+    AggregatePhase, GroupAggregateSpec, OperatorSpec, OverSpec, RankSpec, StreamJoinSpec, WindowAggregateSpec,
+};
+
+/// An operator that keeps state between batches, which belongs into every checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the kinds say it")]
+pub enum StateSpec<'a> {
+    WindowAggregate(&'a WindowAggregateSpec),
+    GroupAggregate(&'a GroupAggregateSpec),
+    StreamJoin(&'a StreamJoinSpec),
+    Rank(&'a RankSpec),
+    Over(&'a OverSpec),
+}
+
+impl<'a> StateSpec<'a> {
+    /// The time zone in which times of windows are local times. Watermarks are instants; the operator gets them as local times. `None`: the
+    /// times are those that watermarks speak of.
+    #[must_use]
+    pub fn zone(self) -> Option<&'a str> {
+        match self {
+            StateSpec::WindowAggregate(spec) => spec.zone.as_deref(),
+            StateSpec::GroupAggregate(spec) => spec.zone.as_deref(),
+            StateSpec::StreamJoin(spec) => spec.zone.as_deref(),
+            StateSpec::Rank(spec) => spec.zone.as_deref(),
+            StateSpec::Over(_) => None,
+        }
+    }
+}
+
+impl OperatorSpec {
+    /// The zone of [`StateSpec::zone`]. The first half of an aggregation, which keeps nothing across epochs, has one too.
+    #[must_use]
+    pub fn zone(&self) -> Option<&str> {
+        match self {
+            OperatorSpec::WindowAggregate(spec) => spec.zone.as_deref(),
+            other => other.state().and_then(StateSpec::zone),
+        }
+    }
+
+    /// The operator's state. `None` if it keeps none. A static join's table is read again at every start.
+    #[must_use]
+    pub fn state(&self) -> Option<StateSpec<'_>> {
+        match self {
+            OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial => {
+                Some(StateSpec::WindowAggregate(spec))
+            }
+            OperatorSpec::GroupAggregate(spec) => Some(StateSpec::GroupAggregate(spec)),
+            OperatorSpec::StreamJoin(spec) => Some(StateSpec::StreamJoin(spec)),
+            OperatorSpec::Rank(spec) => Some(StateSpec::Rank(spec)),
+            OperatorSpec::Over(spec) => Some(StateSpec::Over(spec)),
+            OperatorSpec::Filter { .. }
+            | OperatorSpec::Project { .. }
+            | OperatorSpec::StaticJoin(_)
+            | OperatorSpec::LookupJoin(_)
+            | OperatorSpec::NotNull(_)
+            | OperatorSpec::Values(_)
+            | OperatorSpec::Expand(_)
+            | OperatorSpec::Unnest(_)
+            | OperatorSpec::Repeat(_)
+            | OperatorSpec::WindowAssign(_)
+            | OperatorSpec::WindowAggregate(_) => None,
+        }
+    }
+}

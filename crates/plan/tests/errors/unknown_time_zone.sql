@@ -1,0 +1,1 @@
+SET 'table.local-time-zone' = '+08:00';

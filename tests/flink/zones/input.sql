@@ -1,0 +1,3 @@
+CREATE TABLE input (
+  id INT, i INT, l BIGINT, s STRING, dt DATE, ts TIMESTAMP(3), tz TIMESTAMP_LTZ(3)
+)
