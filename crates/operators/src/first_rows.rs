@@ -19,23 +19,25 @@ mod tests;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use anabranch_dataflow::{JobOptions, RankSpec};
+use anabranch_dataflow::{JobOptions, RankSpec, StateBackendKind};
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::SortOptions;
+use arrow::compute::{SortOptions, filter_record_batch};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use self::emitted::Emitted;
 use self::partition::{Entry, Partition, Place, ROWS_MAX};
-use self::windows::Windows;
 use crate::key_hash::canonical;
-use crate::key_table::{KeyTable, Other, Values};
-use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, is_full, narrow};
+use crate::key_table::{KeyTable, Values};
+use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, Windows, is_full, narrow};
 use crate::operator::{StateChange, StateShape};
-use crate::row_store::RowStore;
+use crate::row_store::{Other, RowStore};
 use crate::{Dropped, Operator, Output, hash_keys};
 
 pub(crate) use self::snapshot::shape;
+
+/// The partition of a row whose number another one may get.
+const FREE: u32 = u32::MAX;
 
 pub(crate) struct FirstRows {
     spec: RankSpec,
@@ -46,7 +48,8 @@ pub(crate) struct FirstRows {
     live: usize,
     /// The columns after the keys of rows that are, or were, among the first ones.
     rows: RowStore,
-    /// Of each row: its partition, and how many equal ones are among the first. None: the row is gone.
+    /// Of each row: its partition, and how many equal ones are among the first. None: the row is gone. Then it has no partition either, once
+    /// another row may take its number.
     groups: Vec<u32>,
     copies: Vec<u32>,
     /// How many rows are not gone.
@@ -57,12 +60,15 @@ pub(crate) struct FirstRows {
     /// Rows are being restored: those that are gone are still in their partitions.
     restores: bool,
     snapshots: Snapshots,
-    windows: Windows,
+    /// If the partitions are of windows.
+    windows: Option<Windows>,
     /// When partitions were changed last, if they do not live for ever.
     times: Option<TimeToLive>,
     bytes_max: usize,
     /// Where partitions are that do not fit into memory.
     disk: Option<OnDisk>,
+    /// Partitions of a window on the disk that fire.
+    of_slice: Option<Box<FirstRows>>,
     touched: Touched,
 }
 
@@ -76,8 +82,9 @@ struct Touched {
     /// What each had before: the end of its part of `before`.
     ends: Vec<usize>,
     before: Vec<Entry>,
-    /// Number of stored rows before.
-    known: usize,
+    /// Rows that the batch has stored, and whether each row of the store is one of them.
+    stored: Vec<usize>,
+    is_stored: Vec<bool>,
 }
 
 impl FirstRows {
@@ -107,17 +114,20 @@ impl FirstRows {
             changes: Changes::default(),
             restores: false,
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
-            windows: Windows::default(),
+            windows: spec.window.map(|window| Windows::new(window, 0)),
             times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
             bytes_max: options.state_bytes,
             disk: None,
+            of_slice: None,
             touched: Touched::default(),
         };
-        if spec.window.is_none() {
-            first_rows.disk = OnDisk::new(&[first_rows.shape()], options)?;
-        }
+        first_rows.disk = OnDisk::new(&[first_rows.shape()], spec.window, options)?;
         if first_rows.disk.is_some() {
             first_rows.changes.for_disk();
+            if spec.window.is_some() {
+                let in_memory = JobOptions { state_backend: StateBackendKind::Memory, ..options.clone() };
+                first_rows.of_slice = Some(Box::new(FirstRows::new(spec, &in_memory)?));
+            }
         }
         Ok(first_rows)
     }
@@ -126,21 +136,27 @@ impl FirstRows {
         &self.schema
     }
 
-    /// There may be new partitions.
-    fn make_room(&mut self) {
+    /// There may be new partitions among these.
+    fn make_room(&mut self, groups: &[usize], keys: &[ArrayRef]) -> Result<()> {
         self.partitions.resize_with(self.keys.len(), Partition::default);
         self.touched.stamps.resize(self.keys.len(), 0);
+        self.windows.iter_mut().try_for_each(|windows| windows.add(groups, keys))
     }
 
     /// Adds the rows of a batch, and emits what differs among the first ones.
     fn take_in(&mut self, batch: &RecordBatch, out: &mut Output) -> Result<()> {
         let columns: Vec<ArrayRef> = batch.columns().iter().map(canonical).collect();
         let (keys, values) = columns.split_at(self.spec.keys);
+        if let Some(windows) = &mut self.windows
+            && let Some(on_time) = windows.rows_on_time(keys)?
+        {
+            return self.take_in(&filter_record_batch(batch, &on_time)?, out);
+        }
         let (mut hashes, mut groups) = (Vec::new(), Vec::new());
         hash_keys(keys, batch.num_rows(), &mut hashes)?;
         let known = self.keys.len();
         self.keys.intern(keys, &hashes, &mut groups)?;
-        self.make_room();
+        self.make_room(&groups, keys)?;
         if !self.load(known, &groups, &hashes)? {
             // What is in memory makes room, and half of the rows need fewer partitions.
             self.put_away()?;
@@ -148,20 +164,18 @@ impl FirstRows {
             self.take_in(&batch.slice(0, half), out)?;
             return self.take_in(&batch.slice(half, batch.num_rows() - half), out);
         }
-        let on_time = self.on_time(keys, &groups)?;
         let values = self.rows.values(values)?;
         let prefixes = self.rows.prefixes(&values, groups.len());
         self.touched.begin();
         for (row, group) in groups.iter().enumerate() {
-            if on_time.as_ref().is_none_or(|rows| rows[row]) {
-                self.compete(*group, prefixes[row], (&values, row))?;
-            }
+            self.compete(*group, prefixes[row], (&values, row))?;
         }
         self.store(&values)?;
         if self.spec.window.is_none() {
             let emitted = Emitted::of_changes(self)?;
             self.emit(&emitted, out)?;
         }
+        self.free_former();
         self.remove_dead()?;
         self.keep_to_size()
     }
@@ -189,10 +203,9 @@ impl FirstRows {
 
     /// Stores the rows of a batch that are among the first ones, and forgets those that are not any more.
     fn store(&mut self, values: &[Values<'_>]) -> Result<()> {
-        let (mut new, known) = (Vec::new(), self.rows.len());
-        self.touched.known = known;
+        let mut new = Vec::new();
         for (place, group) in self.touched.groups.iter().enumerate() {
-            let before = self.touched.before(place);
+            let before = before(&self.touched.ends, &self.touched.before, place);
             let partition = &mut self.partitions[*group as usize];
             self.partition_bytes += partition.size_bytes();
             self.live += usize::from(before.is_empty());
@@ -210,10 +223,15 @@ impl FirstRows {
                         }
                     }
                     Place::Batch(row) => {
-                        entry.keep_as(narrow(known + new.len())?);
+                        let stored = self.rows.reserve();
+                        if stored == self.copies.len() {
+                            self.groups.push(FREE);
+                            self.copies.push(0);
+                        }
+                        entry.keep_as(narrow(stored)?);
+                        (self.groups[stored], self.copies[stored]) = (*group, entry.copies);
                         new.push(row);
-                        self.groups.push(*group);
-                        self.copies.push(entry.copies);
+                        self.touched.stored.push(stored);
                     }
                 }
             }
@@ -221,11 +239,32 @@ impl FirstRows {
             let changed = |entry: &&Entry| self.copies[entry.kept()] != entry.copies;
             before.iter().filter(changed).for_each(|entry| self.changes.add(entry.kept()));
         }
-        (known..known + new.len()).for_each(|row| self.changes.add(row));
-        if known + new.len() > ROWS_MAX {
+        if self.rows.len() > ROWS_MAX {
             return Err(Error::user("one task has too many rows among the first ones").remedy("raise the parallelism"));
         }
-        self.rows.append(values, &new)
+        let Touched { stored, is_stored, .. } = &mut self.touched;
+        is_stored.resize(self.rows.len(), false);
+        for row in &*stored {
+            is_stored[*row] = true;
+            self.changes.add(*row);
+        }
+        self.rows.put(values, &new, stored)
+    }
+
+    /// What the batch has stored is there from now on. Other rows may take the places of those that are gone.
+    fn free_former(&mut self) {
+        let Touched { stored, is_stored, before, .. } = &mut self.touched;
+        stored.drain(..).for_each(|row| is_stored[row] = false);
+        for entry in before.drain(..) {
+            free_if_gone(entry.kept(), &self.copies, &mut self.groups, &self.changes, &mut self.rows);
+        }
+    }
+
+    /// Rows that are gone need not be in a snapshot any more.
+    fn free_gone(&mut self) {
+        for row in 0..self.copies.len() {
+            free_if_gone(row, &self.copies, &mut self.groups, &self.changes, &mut self.rows);
+        }
     }
 
     /// Forgets rows that are gone and partitions without rows, once they are most. None may be waiting for a snapshot.
@@ -259,19 +298,19 @@ impl FirstRows {
         hash_keys(&columns, live.len(), &mut hashes)?;
         let mut keys = KeyTable::by_id(columns.iter().map(|column| column.data_type().clone()).collect())?;
         keys.intern(&columns, &hashes, &mut ids)?;
-        let mut places = vec![u32::MAX; self.partitions.len()];
+        let mut places = vec![FREE; self.partitions.len()];
         for (old, new) in live.iter().zip(&ids) {
             places[*old] = narrow(*new)?;
         }
         // Those of rows that are gone do not matter.
-        self.groups.iter_mut().for_each(|group| *group = places[*group as usize]);
+        let place = |group: u32| places.get(group as usize).copied().unwrap_or(FREE);
+        self.groups.iter_mut().for_each(|group| *group = place(*group));
         self.partitions = live.iter().map(|group| std::mem::take(&mut self.partitions[*group])).collect();
-        self.windows.rename(&places);
+        self.windows.iter_mut().for_each(|windows| windows.keep(&live));
         self.times.iter_mut().for_each(|times| times.keep(&live));
         self.touched = Touched::default();
         self.keys = keys;
-        self.make_room();
-        Ok(())
+        self.make_room(&ids, &columns)
     }
 
     fn size_bytes(&self) -> usize {
@@ -284,11 +323,20 @@ impl FirstRows {
             + rows
             + self.partition_bytes
             + self.times.as_ref().map_or(0, TimeToLive::size_bytes)
+            + self.windows.as_ref().map_or(0, Windows::size_bytes)
     }
 
     fn keep_to_size(&mut self) -> Result<()> {
         let is_full = is_full(self.disk.as_ref(), self.size_bytes(), self.bytes_max)?;
         if is_full { self.put_away() } else { Ok(()) }
+    }
+}
+
+/// Lets another row take the place of one that is gone, unless a snapshot must say so.
+fn free_if_gone(row: usize, copies: &[u32], groups: &mut [u32], changes: &Changes, rows: &mut RowStore) {
+    if copies[row] == 0 && groups[row] != FREE && !changes.has(row) {
+        groups[row] = FREE;
+        rows.free(row as u32);
     }
 }
 
@@ -327,12 +375,12 @@ impl Touched {
         }
         is_new
     }
+}
 
-    /// What a partition had before.
-    fn before(&self, place: usize) -> &[Entry] {
-        let start = place.checked_sub(1).map_or(0, |former| self.ends[former]);
-        &self.before[start..self.ends[place]]
-    }
+/// What a partition had before.
+fn before<'a>(ends: &[usize], before: &'a [Entry], place: usize) -> &'a [Entry] {
+    let start = place.checked_sub(1).map_or(0, |former| ends[former]);
+    &before[start..ends[place]]
 }
 
 impl Operator for FirstRows {
@@ -346,13 +394,9 @@ impl Operator for FirstRows {
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        if self.spec.window.is_none() {
-            out.watermark(watermark);
-            return Ok(());
-        }
         self.settle();
-        self.windows.begin_firing(watermark);
-        self.more(out).map(|_| ())
+        self.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
+        self.fire(watermark, out)
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
@@ -370,6 +414,7 @@ impl Operator for FirstRows {
     fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
         self.settle();
         let changes = self.take_snapshot(adds)?;
+        self.free_gone();
         self.remove_dead()?;
         Ok(changes)
     }
@@ -379,7 +424,7 @@ impl Operator for FirstRows {
     }
 
     fn restored(&mut self, watermark: EventTime) -> Result<()> {
-        self.windows.reached(watermark);
+        self.windows.iter_mut().for_each(|windows| windows.restored(watermark));
         Ok(())
     }
 
@@ -395,14 +440,14 @@ impl Operator for FirstRows {
         let Ok(former) = former.downcast::<FirstRows>() else {
             return Err(Error::internal("first rows cannot go on with the state of another kind of operator"));
         };
-        let FirstRows { spec, schema, bytes_max, times, .. } = std::mem::replace(self, *former);
-        (self.spec, self.schema, self.bytes_max) = (spec, schema, bytes_max);
+        let FirstRows { spec, schema, bytes_max, times, of_slice, .. } = std::mem::replace(self, *former);
+        (self.spec, self.schema, self.bytes_max, self.of_slice) = (spec, schema, bytes_max, of_slice);
         self.times = times.map(|own| own.follow(self.times.take()));
         self.snapshots = std::mem::take(&mut self.snapshots).succeed();
         Ok(())
     }
 
     fn take_dropped(&mut self) -> Dropped {
-        self.windows.take_dropped()
+        self.windows.as_mut().map(Windows::take_dropped).unwrap_or_default()
     }
 }

@@ -28,7 +28,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{GroupAggregateSpec, JobOptions, StateBackendKind};
+use anabranch_dataflow::{GroupAggregateSpec, JobOptions};
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::make_comparator;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
@@ -39,10 +39,9 @@ use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use self::accumulator::Call;
 use self::entries::Entries;
 use self::gathered::Gathered;
-use self::windows::Windows;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, LEAST_BYTES, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, is_full};
+use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, Windows, is_full};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::{CompiledExpr, Dropped, Functions, Operator, Output, hash_keys};
 
@@ -58,6 +57,8 @@ pub(crate) struct GroupAggregate {
     keys: Vec<CompiledExpr>,
     weight: Option<usize>,
     groups: Groups,
+    /// Groups of a window on the disk that fire.
+    of_slice: Option<Box<Groups>>,
     snapshots: Snapshots,
     gathered: Gathered,
     bytes_max: usize,
@@ -83,6 +84,9 @@ struct Groups {
     outdated: Vec<usize>,
     /// If the groups are of windows.
     windows: Option<Windows>,
+    /// Whether their results are emitted before their window ends, and whether that of each group was emitted.
+    early: bool,
+    emitted: Vec<bool>,
 }
 
 /// Memory that is used again for each batch.
@@ -111,38 +115,23 @@ impl GroupAggregate {
     pub(crate) fn new(spec: &GroupAggregateSpec, functions: &Functions, options: &JobOptions) -> Result<Self> {
         let input = &spec.input_schema;
         let keys = spec.keys.iter().map(|key| CompiledExpr::new(&key.expr, input, functions)).collect::<Result<_>>()?;
-        let retracts = spec.weight.is_some();
-        let calls =
-            spec.aggregates.iter().map(|of| Call::new(of, input, functions, retracts)).collect::<Result<_>>()?;
-        let key_types: Vec<DataType> = spec.keys.iter().map(|key| key.data_type.clone()).collect();
-        let groups = Groups {
-            key_names: spec.keys.iter().map(|key| (key.name.clone(), key.nullable)).collect(),
-            keys: KeyTable::by_id(key_types.clone())?,
-            key_types,
-            rows: Vec::new(),
-            live: 0,
-            calls,
-            changes: Changes::default(),
-            times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
-            outdated: Vec::new(),
-            windows: spec.emission.map(Windows::new),
-        };
+        let windows = spec.emission.map(|emission| emission.time);
         let mut aggregate = GroupAggregate {
             schema: Arc::new(spec.output_schema()),
             is_updating: spec.is_updating(),
             keys,
             weight: spec.weight,
-            groups,
+            groups: Groups::new(spec, functions, options)?,
+            of_slice: None,
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
             gathered: Gathered::new(spec.mini_batch_rows, options.state_bytes / GATHERED_SHARE),
             bytes_max: options.state_bytes,
             disk: None,
             scratch: Scratch::default(),
         };
-        if spec.emission.is_none() {
-            aggregate.disk = OnDisk::new(&aggregate.shapes(), options)?;
-        } else if options.state_backend == StateBackendKind::Disk {
-            aggregate.bytes_max = aggregate.bytes_max.max(LEAST_BYTES);
+        aggregate.disk = OnDisk::new(&aggregate.shapes(), windows, options)?;
+        if aggregate.disk.is_some() && windows.is_some() {
+            aggregate.of_slice = Some(Box::new(Groups::new(spec, functions, options)?));
         }
         aggregate.groups.for_disk(aggregate.disk.as_ref());
         Ok(aggregate)
@@ -172,7 +161,9 @@ impl GroupAggregate {
     fn add(&mut self, batch: &RecordBatch, out: &mut Output) -> Result<()> {
         let weights = self.weights(batch)?;
         let keys = self.keys.iter_mut().map(|key| Ok(canonical(&key.evaluate(batch)?))).collect::<Result<Vec<_>>>()?;
-        if let Some(on_time) = self.rows_on_time(&keys)? {
+        if let Some(windows) = &mut self.groups.windows
+            && let Some(on_time) = windows.rows_on_time(&keys)?
+        {
             return self.add(&filter_record_batch(batch, &on_time)?, out);
         }
         let Scratch { hashes, ids, .. } = &mut self.scratch;
@@ -240,9 +231,32 @@ impl Scratch {
 }
 
 impl Groups {
+    fn new(spec: &GroupAggregateSpec, functions: &Functions, options: &JobOptions) -> Result<Groups> {
+        let (input, retracts) = (&spec.input_schema, spec.weight.is_some());
+        let calls = spec.aggregates.iter().map(|of| Call::new(of, input, functions, retracts));
+        let key_types: Vec<DataType> = spec.keys.iter().map(|key| key.data_type.clone()).collect();
+        Ok(Groups {
+            key_names: spec.keys.iter().map(|key| (key.name.clone(), key.nullable)).collect(),
+            keys: KeyTable::by_id(key_types.clone())?,
+            key_types,
+            rows: Vec::new(),
+            live: 0,
+            calls: calls.collect::<Result<_>>()?,
+            changes: Changes::default(),
+            times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
+            outdated: Vec::new(),
+            windows: spec.emission.map(|emission| Windows::new(emission.time, emission.lateness_ms)),
+            early: spec.emission.is_some_and(|emission| emission.early),
+            emitted: Vec::new(),
+        })
+    }
+
     fn resize(&mut self) {
         let len = self.keys.len();
         self.rows.resize(len, 0);
+        if self.windows.is_some() {
+            self.emitted.resize(len, false);
+        }
         self.calls.iter_mut().for_each(|call| call.accumulator.resize(len));
     }
 
@@ -286,7 +300,10 @@ impl Groups {
         self.calls.iter_mut().try_for_each(|call| call.accumulator.keep(&live))?;
         self.rows = live.iter().map(|group| self.rows[*group]).collect();
         self.times.iter_mut().for_each(|times| times.keep(&live));
-        self.windows.iter_mut().for_each(|windows| windows.keep(&live));
+        if let Some(windows) = &mut self.windows {
+            windows.keep(&live);
+            self.emitted = live.iter().map(|group| self.emitted[*group]).collect();
+        }
         self.outdated.clear();
         self.keys = keys;
         Ok(())
@@ -295,7 +312,8 @@ impl Groups {
     fn size_bytes(&self) -> usize {
         let calls: usize = self.calls.iter().map(|call| call.accumulator.size_bytes()).sum();
         let times = self.times.as_ref().map_or(0, TimeToLive::size_bytes)
-            + self.windows.as_ref().map_or(0, Windows::size_bytes);
+            + self.windows.as_ref().map_or(0, Windows::size_bytes)
+            + self.emitted.capacity();
         self.keys.size_bytes() + self.rows.capacity() * size_of::<i64>() + self.changes.size_bytes() + calls + times
     }
 }
@@ -324,7 +342,7 @@ impl Operator for GroupAggregate {
     }
 
     fn restored(&mut self, watermark: EventTime) -> Result<()> {
-        self.groups.windows.iter_mut().for_each(|windows| windows.reached(watermark));
+        self.windows_restored(watermark);
         Ok(())
     }
 

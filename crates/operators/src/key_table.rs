@@ -18,7 +18,7 @@ use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::datatypes::DataType;
 
 use self::bytes::BytesTable;
-pub(crate) use self::column::{Column, Other, Values};
+pub(crate) use self::column::{INLINE, Nulls, Values, check_bytes, texts_array};
 use self::columns::ColumnsTable;
 use self::words::WordTable;
 use crate::key_hash;
@@ -160,6 +160,15 @@ impl KeyTable {
 
     /// Maps each row's key to its id, or to [`MISSING`]. A null key is missing: SQL's `=` finds no null.
     pub(crate) fn lookup(&self, columns: &[ArrayRef], hashes: &[u64], out: &mut Vec<u32>) -> Result<()> {
+        self.find(columns, hashes, out)?;
+        for nulls in columns.iter().filter_map(|c| c.nulls()).filter(|n| n.null_count() > 0) {
+            out.iter_mut().zip(nulls.iter()).filter(|(_, valid)| !valid).for_each(|(id, _)| *id = MISSING);
+        }
+        Ok(())
+    }
+
+    /// Maps each row's key to its id, or to [`MISSING`]. Nulls are keys like any other.
+    pub(crate) fn find(&self, columns: &[ArrayRef], hashes: &[u64], out: &mut Vec<u32>) -> Result<()> {
         match &self.table {
             Table::Unit => {
                 out.clear();
@@ -177,10 +186,11 @@ impl KeyTable {
                 let strings = columns[0].as_string::<i32>();
                 lookup_all(table, |row| strings.value(row).as_bytes(), hashes, out);
             }
-            Table::Columns(table) => table.lookup(columns, hashes, out)?,
+            Table::Columns(table) => return table.lookup(columns, hashes, out),
         }
-        for nulls in columns.iter().filter_map(|c| c.nulls()).filter(|n| n.null_count() > 0) {
-            out.iter_mut().zip(nulls.iter()).filter(|(_, valid)| !valid).for_each(|(id, _)| *id = MISSING);
+        if let Some(nulls) = columns.first().and_then(|column| column.nulls()).filter(|nulls| nulls.null_count() > 0) {
+            let null = self.ids.null.unwrap_or(MISSING);
+            out.iter_mut().zip(nulls.iter()).filter(|(_, valid)| !valid).for_each(|(id, _)| *id = null);
         }
         Ok(())
     }
@@ -313,7 +323,7 @@ const GIVEN_BACK_BYTES: usize = 1 << 20;
 
 /// Gives the memory of keys back to the system in pieces. A gigabyte at once takes a tenth of a second, in which no other thread of the
 /// process gets memory that is new.
-fn give_back(keys: &mut Vec<u8>) {
+pub(crate) fn give_back(keys: &mut Vec<u8>) {
     keys.clear();
     #[cfg(target_os = "linux")]
     if keys.capacity() > KEPT_BYTES_MAX {
@@ -334,7 +344,7 @@ fn words_of(column: &ArrayRef) -> Result<std::borrow::Cow<'_, [u64]>> {
     key_hash::words(column).ok_or_else(|| Error::internal(format!("{} is not a word key", column.data_type())))
 }
 
-fn words_array(words: &[u64], nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
+pub(crate) fn words_array(words: &[u64], nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
     let values = match data_type {
         DataType::Int32 | DataType::UInt32 => words.iter().map(|word| *word as u32).collect::<Buffer>(),
         _ => Buffer::from_slice_ref(words),

@@ -6,6 +6,8 @@ pub(crate) mod files;
 mod latest;
 mod on_disk;
 mod time_to_live;
+mod timers;
+mod windows;
 
 use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array};
@@ -14,6 +16,8 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 pub(crate) use latest::FirstTime;
 pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory};
 pub(crate) use time_to_live::{TimeToLive, without_times};
+pub(crate) use timers::Timers;
+pub(crate) use windows::{Slice, Windows, unknown};
 
 /// Ids, each once.
 #[derive(Default)]

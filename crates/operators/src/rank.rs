@@ -110,7 +110,7 @@ impl Rank {
             bytes_max: options.state_bytes,
             disk: None,
         };
-        rank.disk = OnDisk::new(&[rank.shape()], options)?;
+        rank.disk = OnDisk::new(&[rank.shape()], None, options)?;
         rank.note_for_disk();
         Ok(rank)
     }

@@ -1,5 +1,9 @@
 //! Rows by their numbers, a column at a time. A row that is added is a new one, even if an equal one is there.
 
+mod bytes;
+mod column;
+mod words;
+
 use std::cmp::Ordering;
 
 use anabranch_model::Result;
@@ -7,7 +11,10 @@ use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
 
-use crate::key_table::{Column, Other, Values};
+use self::column::Column;
+pub(crate) use self::column::Other;
+pub(crate) use self::words::Words;
+use crate::key_table::Values;
 
 /// How many rows are moved at once.
 const PIECE_ROWS: usize = 1 << 12;
@@ -17,16 +24,18 @@ pub(crate) struct RowStore {
     types: Vec<(DataType, SortOptions)>,
     columns: Vec<Column>,
     len: usize,
+    /// Numbers that other rows may get.
+    free: Vec<u32>,
 }
 
 impl RowStore {
     /// For columns of these types. Rows are ordered by their first columns, and where these are equal by the next ones.
     pub(crate) fn new(types: Vec<(DataType, SortOptions)>) -> Result<RowStore> {
         let columns = columns(&types)?;
-        Ok(RowStore { types, columns, len: 0 })
+        Ok(RowStore { types, columns, len: 0, free: Vec::new() })
     }
 
-    /// Number of rows.
+    /// Number of rows, with those that are not needed.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -38,11 +47,30 @@ impl RowStore {
 
     /// Adds these rows of a batch. The first gets the number [`RowStore::len`].
     pub(crate) fn append(&mut self, values: &[Values<'_>], rows: &[usize]) -> Result<()> {
-        for (column, values) in self.columns.iter_mut().zip(values) {
-            column.append(values, rows)?;
-        }
+        let at: Vec<usize> = (self.len..self.len + rows.len()).collect();
         self.len += rows.len();
-        Ok(())
+        self.put(values, rows, &at)
+    }
+
+    /// A row is not needed any more: another one may get its number. Until then it is there.
+    pub(crate) fn free(&mut self, row: u32) {
+        self.free.push(row);
+    }
+
+    /// A number for a row that is [put](RowStore::put) there next.
+    pub(crate) fn reserve(&mut self) -> usize {
+        match self.free.pop() {
+            Some(row) => row as usize,
+            None => {
+                self.len += 1;
+                self.len - 1
+            }
+        }
+    }
+
+    /// Puts these rows of a batch at these numbers.
+    pub(crate) fn put(&mut self, values: &[Values<'_>], rows: &[usize], at: &[usize]) -> Result<()> {
+        self.columns.iter_mut().zip(values).try_for_each(|(column, values)| column.put(values, rows, at))
     }
 
     /// A number for each row of a batch. Rows with different ones are ordered as these are.
@@ -86,12 +114,12 @@ impl RowStore {
     /// Removes all rows and gives their memory back.
     pub(crate) fn clear(&mut self) -> Result<()> {
         self.columns = columns(&self.types)?;
-        self.len = 0;
+        (self.len, self.free) = (0, Vec::new());
         Ok(())
     }
 
     pub(crate) fn size_bytes(&self) -> usize {
-        self.columns.iter().map(Column::size_bytes).sum()
+        self.columns.iter().map(Column::size_bytes).sum::<usize>() + self.free.capacity() * size_of::<u32>()
     }
 }
 
@@ -124,7 +152,7 @@ pub(crate) fn once(rows: &[usize]) -> Option<(Vec<usize>, UInt32Array)> {
 }
 
 fn columns(types: &[(DataType, SortOptions)]) -> Result<Vec<Column>> {
-    types.iter().map(|(data_type, options)| Column::ordered(data_type, *options)).collect()
+    types.iter().map(|(data_type, options)| Column::new(data_type, *options)).collect()
 }
 
 #[cfg(test)]
@@ -202,12 +230,22 @@ mod tests {
                 assert!(by_prefix.is_eq() || by_prefix == expected, "{place}");
             }
             assert_eq!(store.rows(&all).expect("rows"), columns);
+            // Rows take the numbers of those that are not needed any more.
+            let others: Vec<u32> = [2, 5, 11].into_iter().filter(|_| rng.below(2) == 0).collect();
+            others.iter().for_each(|row| store.free(*row));
+            let (rows, at): (Vec<usize>, Vec<usize>) = (6..9).map(|row| (row, store.reserve())).unzip();
+            assert_eq!(store.len(), 23 - others.len());
+            store.put(&values, &rows, &at).expect("rows");
+            let left: Vec<usize> = all.iter().copied().filter(|row| !others.contains(&(*row as u32))).collect();
+            let of_batch = |rows: &[usize]| {
+                let rows: UInt64Array = rows.iter().map(|row| *row as u64).collect();
+                let taken = columns.iter().map(|of| arrow::compute::take(of, &rows, None));
+                taken.collect::<std::result::Result<Vec<_>, _>>().expect("rows")
+            };
+            assert_eq!(store.rows(&at).expect("rows"), of_batch(&rows));
+            assert_eq!(store.rows(&left).expect("rows"), of_batch(&left));
             store.keep(&[3, 17]).expect("rows");
-            let kept = columns.iter().map(|of| arrow::compute::take(of, &UInt64Array::from(vec![3, 17]), None));
-            assert_eq!(
-                store.rows(&[0, 1]).expect("rows"),
-                kept.collect::<std::result::Result<Vec<_>, _>>().expect("rows")
-            );
+            assert_eq!(store.rows(&[0, 1]).expect("rows"), of_batch(&[3, 17]));
         }
     }
 }

@@ -7,6 +7,7 @@
 //! A row that is exactly the gap behind another one continues its session. Such a row may come until the watermark has reached the
 //! session's end, one millisecond after `window_time`. So sessions fire then, and what leaves the operator is event time 1 ms earlier.
 
+mod on_disk;
 mod pieces;
 mod snapshot;
 
@@ -25,7 +26,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use self::pieces::{Piece, Pieces};
 use crate::event_time::event_times;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{SPARSE_MIN, Snapshots, check_size, narrow};
+use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, Timers, is_full, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::window_aggregate::{AggregateFunctions, result_schema};
 use crate::window_assign::bound_columns;
@@ -44,6 +45,7 @@ pub(crate) struct SessionAggregate {
     keys: Vec<CompiledExpr>,
     schema: SchemaRef,
     shape: StateShape,
+    key_types: Vec<DataType>,
     table: KeyTable,
     /// Number of sessions of each key, and of keys that have some.
     of_keys: Vec<u32>,
@@ -59,6 +61,11 @@ pub(crate) struct SessionAggregate {
     firing: Option<i64>,
     dropped: Dropped,
     bytes_max: usize,
+    /// Where sessions are that do not fit into memory, and when these end.
+    disk: Option<OnDisk>,
+    timers: Option<Timers>,
+    /// Hashes of keys whose sessions may have ended.
+    due: Vec<Vec<u64>>,
 }
 
 /// A session that has not ended.
@@ -74,8 +81,28 @@ struct Changes {
     /// Nothing is noted before the first snapshot, which contains everything.
     noted: bool,
     ids: BTreeSet<SessionId>,
+    /// Since the tables were written to the disk, if they are.
+    unwritten: Option<BTreeSet<SessionId>>,
     /// While state is restored: the snapshot that each session is from.
     versions: BTreeMap<SessionId, i64>,
+}
+
+impl Changes {
+    /// The tables are written to the disk.
+    fn for_disk() -> Changes {
+        Changes { noted: true, unwritten: Some(BTreeSet::new()), ..Changes::default() }
+    }
+
+    fn add(&mut self, id: SessionId) {
+        if self.noted {
+            self.ids.insert(id);
+            self.unwritten.iter_mut().for_each(|ids| _ = ids.insert(id));
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.ids.len() + self.unwritten.as_ref().map_or(0, BTreeSet::len)
+    }
 }
 
 /// A session among the rows of one batch.
@@ -95,25 +122,32 @@ impl SessionAggregate {
         let compile = |expr| CompiledExpr::new(expr, input, functions);
         let time = spec.time.as_ref().ok_or_else(|| Error::internal("a session without event time"))?;
         let functions = AggregateFunctions::new(&spec.aggregates, input, functions)?;
+        let key_types: Vec<DataType> = spec.keys.iter().map(|key| key.data_type.clone()).collect();
+        let shape = snapshot::shape(spec, &functions);
+        let disk = OnDisk::new(std::slice::from_ref(&shape), None, options)?;
         Ok(SessionAggregate {
             gap,
             time: compile(time)?,
             time_type: spec.time_type.clone(),
             keys: spec.keys.iter().map(|key| compile(&key.expr)).collect::<Result<_>>()?,
             schema: result_schema(spec, true),
-            shape: snapshot::shape(spec, &functions),
-            table: KeyTable::by_id(spec.keys.iter().map(|key| key.data_type.clone()).collect())?,
+            shape,
+            table: KeyTable::by_id(key_types.clone())?,
+            key_types,
             of_keys: Vec::new(),
             live_keys: 0,
             sessions: BTreeMap::new(),
             ends: BTreeSet::new(),
             pieces: Pieces::new(functions),
-            changes: Changes::default(),
+            changes: if disk.is_some() { Changes::for_disk() } else { Changes::default() },
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
             watermark: i64::MIN,
             firing: None,
             dropped: Dropped::default(),
             bytes_max: options.state_bytes,
+            disk,
+            timers: Timers::new(gap, options)?,
+            due: Vec::new(),
         })
     }
 
@@ -121,13 +155,54 @@ impl SessionAggregate {
         &self.schema
     }
 
-    /// The numbers of keys.
-    fn intern(&mut self, columns: &[ArrayRef], rows: usize) -> Result<Vec<usize>> {
+    /// The numbers of keys, and their hashes.
+    fn intern(&mut self, columns: &[ArrayRef], rows: usize) -> Result<(Vec<usize>, Vec<u64>)> {
         let (mut hashes, mut ids) = (Vec::new(), Vec::new());
         hash_keys(columns, rows, &mut hashes)?;
         self.table.intern(columns, &hashes, &mut ids)?;
         self.of_keys.resize(self.table.len(), 0);
-        Ok(ids)
+        Ok((ids, hashes))
+    }
+
+    /// Adds rows with these event times.
+    fn add(&mut self, batch: &RecordBatch, time: &ArrayRef) -> Result<()> {
+        let columns = self.keys.iter_mut().map(|key| key.evaluate(batch)).collect::<Result<Vec<_>>>()?;
+        let known = self.table.len();
+        let (keys, hashes) = self.intern(&columns, batch.num_rows())?;
+        if !self.load(known, &keys, &hashes)? {
+            // What is in memory makes room, and half of the rows need fewer keys.
+            self.put_away()?;
+            let (half, rows) = (batch.num_rows() / 2, batch.num_rows());
+            self.add(&batch.slice(0, half), &time.slice(0, half))?;
+            return self.add(&batch.slice(half, rows - half), &time.slice(half, rows - half));
+        }
+        let (runs, run_of) = self.runs(&keys, &event_times(time)?)?;
+        let pieces = self.pieces.add_rows(batch, &run_of, runs.len())?;
+        let mut long = Vec::new();
+        for (run, piece) in runs.iter().zip(pieces) {
+            if let Some(id) = self.merge(run, piece)
+                && self.sessions.get(&id).is_some_and(|session| session.pieces.len() > PIECES_MAX)
+            {
+                long.push(id);
+            }
+        }
+        // A later run may have met the session of an earlier one.
+        long.sort_unstable();
+        long.dedup();
+        self.put_together(&long)?;
+        self.tidy()?;
+        self.keep_to_size()
+    }
+
+    fn keep_to_size(&mut self) -> Result<()> {
+        let is_full = is_full(self.disk.as_ref(), self.size_bytes(), self.bytes_max)?;
+        if is_full { self.put_away() } else { Ok(()) }
+    }
+
+    /// A small step of the work on the disk.
+    fn work(&mut self) -> Result<()> {
+        self.timers.as_mut().map_or(Ok(()), Timers::work)?;
+        self.disk.as_mut().map_or(Ok(()), OnDisk::work)
     }
 
     /// Divides rows into sessions. Also returns the session of each row.
@@ -176,9 +251,12 @@ impl SessionAggregate {
     }
 
     fn insert(&mut self, id: SessionId, session: Session) {
-        if self.changes.noted {
-            self.changes.ids.insert(id);
-        }
+        self.changes.add(id);
+        self.keep(id, session);
+    }
+
+    /// A session is in memory that has not changed.
+    fn keep(&mut self, id: SessionId, session: Session) {
         let of_key = &mut self.of_keys[id.0 as usize];
         self.live_keys += usize::from(*of_key == 0);
         *of_key += 1;
@@ -188,9 +266,7 @@ impl SessionAggregate {
 
     fn remove(&mut self, id: SessionId) -> Option<Session> {
         let session = self.sessions.remove(&id)?;
-        if self.changes.noted {
-            self.changes.ids.insert(id);
-        }
+        self.changes.add(id);
         let of_key = &mut self.of_keys[id.0 as usize];
         *of_key -= 1;
         self.live_keys -= usize::from(*of_key == 0);
@@ -224,14 +300,14 @@ impl SessionAggregate {
 
     /// Forgets keys without sessions, once they are most. None may be waiting for a snapshot.
     fn remove_dead_keys(&mut self) -> Result<()> {
-        if self.table.len() <= 2 * self.live_keys + SPARSE_MIN || !self.changes.ids.is_empty() {
+        if self.table.len() <= 2 * self.live_keys + SPARSE_MIN || self.changes.len() > 0 {
             return Ok(());
         }
         let live: Vec<usize> = (0..self.of_keys.len()).filter(|key| self.of_keys[*key] > 0).collect();
         let columns = self.table.keys_of(&live)?;
         self.table = KeyTable::by_id(columns.iter().map(|column| column.data_type().clone()).collect())?;
         let of_keys = live.iter().map(|key| self.of_keys[*key]).collect();
-        let ids = self.intern(&columns, live.len())?;
+        let (ids, _) = self.intern(&columns, live.len())?;
         self.of_keys = of_keys;
         let places: BTreeMap<u32, u32> =
             live.iter().zip(&ids).map(|(old, new)| Ok((narrow(*old)?, narrow(*new)?))).collect::<Result<_>>()?;
@@ -244,7 +320,7 @@ impl SessionAggregate {
     fn size_bytes(&self) -> usize {
         // The nodes of the trees are about two thirds full.
         let session = 2 * (size_of::<(SessionId, Session)>() + size_of::<(i64, SessionId)>() + size_of::<Piece>());
-        let changed = (self.changes.ids.len() + self.changes.versions.len()) * 2 * size_of::<(SessionId, i64)>();
+        let changed = (self.changes.len() + self.changes.versions.len()) * 2 * size_of::<(SessionId, i64)>();
         let keys = self.table.size_bytes() + self.of_keys.capacity() * size_of::<u32>();
         keys + self.sessions.len() * session + changed + self.pieces.size_bytes()
     }
@@ -273,45 +349,34 @@ impl SessionAggregate {
 impl Operator for SessionAggregate {
     fn batch(&mut self, mut batch: RecordBatch, _out: &mut Output) -> Result<()> {
         self.changes.versions.clear();
+        self.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
         let mut time = self.time.evaluate(&batch)?;
         if time.null_count() > 0 {
             self.dropped.rows_without_event_time += time.null_count() as u64;
             batch = filter_record_batch(&batch, &is_not_null(&time)?)?;
             time = self.time.evaluate(&batch)?;
         }
-        let columns = self.keys.iter_mut().map(|key| key.evaluate(&batch)).collect::<Result<Vec<_>>>()?;
-        let keys = self.intern(&columns, batch.num_rows())?;
-        let (runs, run_of) = self.runs(&keys, &event_times(&time)?)?;
-        let pieces = self.pieces.add_rows(&batch, &run_of, runs.len())?;
-        let mut long = Vec::new();
-        for (run, piece) in runs.iter().zip(pieces) {
-            if let Some(id) = self.merge(run, piece)
-                && self.sessions.get(&id).is_some_and(|session| session.pieces.len() > PIECES_MAX)
-            {
-                long.push(id);
-            }
-        }
-        // A later run may have met the session of an earlier one.
-        long.sort_unstable();
-        long.dedup();
-        self.put_together(&long)?;
-        self.tidy()?;
-        check_size(self.size_bytes(), self.bytes_max)
+        self.add(&batch, &time)?;
+        self.work()
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         // After a restore the inputs may be behind the restored watermark.
-        self.firing = Some(watermark.0.max(self.watermark));
+        let to = watermark.0.max(self.watermark);
+        self.firing = Some(to);
+        self.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
+        self.timers.as_mut().map_or(Ok(()), |timers| timers.reach(to))?;
         self.more(out).map(|_| ())
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
         let Some(to) = self.firing else { return Ok(false) };
-        if self.fire(to, out)? {
+        if self.fire(to, out)? || self.load_due()? {
             return Ok(true);
         }
         (self.firing, self.watermark) = (None, to);
         self.tidy()?;
+        self.keep_to_size()?;
         out.watermark(EventTime(if to == i64::MAX { to } else { to.saturating_sub(1) }));
         Ok(true)
     }
@@ -327,8 +392,7 @@ impl Operator for SessionAggregate {
     }
 
     fn restore(&mut self, _table: usize, rows: RecordBatch) -> Result<()> {
-        self.take_up(&rows)?;
-        check_size(self.size_bytes(), self.bytes_max)
+        self.take_up(rows)
     }
 
     fn restored(&mut self, watermark: EventTime) -> Result<()> {
@@ -339,6 +403,7 @@ impl Operator for SessionAggregate {
     fn goes_on(&mut self) {
         self.snapshots.go_on(self.sessions.len());
         self.changes.noted = true;
+        self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
 
     fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
@@ -346,10 +411,12 @@ impl Operator for SessionAggregate {
         let Ok(former) = former.downcast::<SessionAggregate>() else {
             return Err(Error::internal("sessions cannot go on with the state of another kind of operator"));
         };
-        let SessionAggregate { table, of_keys, live_keys, sessions, ends, pieces, changes, snapshots, .. } = *former;
+        let former = *former;
+        let SessionAggregate { table, of_keys, live_keys, sessions, ends, pieces, changes, snapshots, .. } = former;
         (self.table, self.of_keys, self.live_keys) = (table, of_keys, live_keys);
         (self.sessions, self.ends, self.changes) = (sessions, ends, changes);
         self.pieces.take_over(pieces);
+        (self.disk, self.timers, self.due) = (former.disk, former.timers, former.due);
         self.snapshots = snapshots.succeed();
         (self.watermark, self.firing, self.dropped) = (former.watermark, former.firing, former.dropped);
         Ok(())

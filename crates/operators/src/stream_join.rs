@@ -29,7 +29,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use anabranch_dataflow::{JobOptions, StateBackendKind, StreamJoinKind, StreamJoinSpec};
+use anabranch_dataflow::{JobOptions, StreamJoinKind, StreamJoinSpec};
 use anabranch_model::{EventTime, Result};
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array, new_null_array};
 use arrow::compute::take;
@@ -40,7 +40,7 @@ use self::side::{Role, Side};
 use self::versions::Versions;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{LEAST_BYTES, OnDisk, SPARSE_MIN, Snapshots, is_full};
+use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, Timers, is_full};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::row_store::once;
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
@@ -76,6 +76,9 @@ pub(crate) struct StreamJoin {
     bytes_max: usize,
     /// Where rows are that do not fit into memory.
     disk: Option<OnDisk>,
+    /// When rows of keys on the disk appear, and hashes of keys of which some may appear now.
+    timers: Option<Timers>,
+    due: Vec<Vec<u64>>,
     /// Parts of a batch that are still to be joined: all keys of it do not fit into memory at once.
     divided: VecDeque<Divided>,
     hashes: Vec<u64>,
@@ -134,15 +137,16 @@ impl StreamJoin {
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
             bytes_max: options.state_bytes,
             disk: None,
+            timers: None,
+            due: Vec::new(),
             divided: VecDeque::new(),
             hashes: Vec::new(),
             ids: Vec::new(),
         };
-        // Rows that appear at the end of their time are in memory: nothing else brings them there.
-        if join.left.role != Role::UnmatchedAtEnd && join.right.role != Role::UnmatchedAtEnd {
-            join.disk = OnDisk::new(&join.shapes(), options)?;
-        } else if options.state_backend == StateBackendKind::Disk {
-            join.bytes_max = join.bytes_max.max(LEAST_BYTES);
+        join.disk = OnDisk::new(&join.shapes(), None, options)?;
+        if join.left.waits() || join.right.waits() {
+            let wait_ms = [&spec.left, &spec.right].map(|side| side.expiry.map_or(0, |expiry| expiry.after_ms));
+            join.timers = Timers::new(wait_ms.into_iter().max().unwrap_or(0), options)?;
         }
         join.note_for_disk();
         Ok(join)
@@ -300,21 +304,31 @@ impl StreamJoin {
     /// Forgets the rows of a side whose time has ended, and lets those appear that have waited for it.
     fn expire(&mut self, of: Of) {
         let watermark = self.watermark;
-        let side = self.sides(of).0;
-        let appear = side.expire(watermark);
-        let first_row = side.expiry.as_ref().map(|expiry| expiry.first_row(watermark));
-        if let (Some(disk), Some(first_row)) = (&mut self.disk, first_row) {
-            disk.forget_before(of as usize, first_row);
-        }
+        let appear = self.sides(of).0.expire(watermark);
         if !appear.is_empty() {
             self.leaving.push((of, appear));
+        }
+    }
+
+    /// Rows on the disk whose time has ended are not needed any more.
+    fn forget_away(&mut self) {
+        let Some(disk) = &mut self.disk else { return };
+        for (table, side) in [&self.left, &self.right].into_iter().enumerate() {
+            let first_row = side.expiry.as_ref().map(|expiry| expiry.first_row(self.watermark));
+            first_row.into_iter().for_each(|first_row| disk.forget_before(table, first_row));
         }
     }
 
     /// Emits a piece of the rows that appear because their time has ended, then the watermark. Returns false if there was nothing.
     fn leave(&mut self, out: &mut Output) -> Result<bool> {
         let Some((of, rows)) = self.leaving.last_mut() else {
+            if self.passing.is_some() && self.load_due()? {
+                self.expire(Of::Left);
+                self.expire(Of::Right);
+                return Ok(true);
+            }
             let Some(watermark) = self.passing.take() else { return Ok(false) };
+            self.forget_away();
             out.watermark(match watermark {
                 // The end of the input.
                 EventTime::MAX => watermark,
@@ -412,6 +426,8 @@ impl Operator for StreamJoin {
         self.expire(Of::Left);
         self.expire(Of::Right);
         self.passing = Some(watermark);
+        self.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
+        self.timers.as_mut().map_or(Ok(()), |timers| timers.reach(self.watermark.0))?;
         if self.leaving.is_empty() { self.leave(out).map(|_| ()) } else { Ok(()) }
     }
 
@@ -432,6 +448,7 @@ impl Operator for StreamJoin {
             self.join(of, columns, weights, out)?;
             return Ok(true);
         }
+        self.timers.as_mut().map_or(Ok(()), Timers::work)?;
         self.disk.as_mut().map_or(Ok(()), OnDisk::work)?;
         Ok(false)
     }
@@ -461,6 +478,7 @@ impl Operator for StreamJoin {
         self.expire(Of::Left);
         self.expire(Of::Right);
         self.leaving.clear();
+        self.forget_away();
         self.index_versions()
     }
 

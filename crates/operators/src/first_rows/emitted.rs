@@ -6,8 +6,8 @@ use anabranch_model::Result;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::take;
 
-use super::FirstRows;
 use super::partition::Entry;
+use super::{FirstRows, before};
 use crate::Output;
 use crate::keyed_state::narrow;
 use crate::operator::RESULT_ROWS;
@@ -30,8 +30,8 @@ impl Emitted {
         let mut emitted = Emitted::default();
         for (place, group) in of.touched.groups.iter().enumerate() {
             let group = *group as usize;
-            let (before, after) = (of.touched.before(place), of.partitions[group].entries());
-            let pairs = Pairs { before, after, known: of.touched.known };
+            let before = before(&of.touched.ends, &of.touched.before, place);
+            let pairs = Pairs { before, after: of.partitions[group].entries(), is_stored: &of.touched.is_stored };
             match of.spec.number {
                 Some(_) => emitted.add_numbered(group, &pairs)?,
                 None => emitted.add(group, &pairs, &of.copies)?,
@@ -136,14 +136,14 @@ impl Emitted {
 struct Pairs<'a> {
     before: &'a [Entry],
     after: &'a [Entry],
-    /// Rows of the batch have at least this number.
-    known: usize,
+    /// Which rows of the store the batch has stored.
+    is_stored: &'a [bool],
 }
 
 impl Pairs<'_> {
     /// Where an entry was before the batch, if it was there. Entries are asked for in order, from the place `at` on.
     fn former(&self, entry: &Entry, at: &mut usize) -> Option<usize> {
-        if entry.kept() >= self.known {
+        if self.is_stored[entry.kept()] {
             return None;
         }
         while self.before.get(*at).is_some_and(|former| former.kept() != entry.kept()) {

@@ -11,9 +11,9 @@ use super::partition::{Entry, Partition};
 use super::{FirstRows, order};
 use crate::hash_keys;
 use crate::key_hash::canonical;
-use crate::key_table::Other;
 use crate::keyed_state::{Part, TimeToLive, check_columns, narrow, number, numbers, without_times};
 use crate::operator::{StateChange, StateShape};
+use crate::row_store::Other;
 
 /// The table of the rows of partitions.
 pub(crate) fn shape(spec: &RankSpec) -> StateShape {
@@ -65,6 +65,10 @@ impl FirstRows {
         let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
         self.snapshots.restoring(versions);
         if let Some(disk) = &mut self.disk {
+            if let Some(windows) = &mut self.windows {
+                let copies = numbers(rows.columns(), self.spec.schema.fields().len())?;
+                windows.restored_away(&rows.columns()[..self.spec.keys], |row| copies.value(row) > 0)?;
+            }
             return disk.restore(0, rows);
         }
         self.restores = true;
@@ -83,11 +87,10 @@ impl FirstRows {
         let (mut hashes, mut groups) = (Vec::new(), Vec::new());
         hash_keys(keys, rows.num_rows(), &mut hashes)?;
         self.keys.intern(keys, &hashes, &mut groups)?;
-        self.make_room();
+        self.make_room(&groups, keys)?;
         if let Some(times) = &mut self.times {
             times.restore_rows(&groups, rows)?;
         }
-        self.opened(keys, &groups)?;
         Ok(groups)
     }
 

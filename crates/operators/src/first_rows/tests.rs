@@ -21,7 +21,7 @@ fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![field("k", DataType::Int64), field("w", TIME), field("n", DataType::Int64)]))
 }
 
-fn operator(limit: u64) -> FirstRows {
+fn operator(limit: u64, disk_bytes: Option<usize>) -> FirstRows {
     let spec = RankSpec {
         keys: 2,
         order: vec![Ordering { descending: true, nulls_first: true }],
@@ -34,9 +34,7 @@ fn operator(limit: u64) -> FirstRows {
         time_to_live_ms: None,
         zone: None,
     };
-    let mut options = JobOptions::default();
-    options.thresholds.snapshot_changed_rows = 8;
-    FirstRows::new(&spec, &options).expect("an operator")
+    FirstRows::new(&spec, &options(disk_bytes)).expect("an operator")
 }
 
 fn feed(rank: &mut FirstRows, rows: &[WindowRow]) {
@@ -88,7 +86,9 @@ fn expected(rows: &[WindowRow], limit: u64) -> Vec<[i64; 4]> {
 fn run(seed: u64) {
     let mut rng = Rng::new(seed);
     let limit = [1, 3][rng.below(2) as usize];
-    let (mut rank, mut files) = (operator(limit), Vec::<RecordBatch>::new());
+    let disk_bytes = |rng: &mut Rng| [None, Some(2_000), Some(20_000)][rng.below(3) as usize];
+    let mut bytes = disk_bytes(&mut rng);
+    let (mut rank, mut files) = (operator(limit, bytes), Files::default());
     let (mut all, mut found, mut watermark) = (Vec::new(), Vec::new(), i64::MIN);
     for now in 0..60_i64 {
         let rows: Vec<WindowRow> = (0..rng.below(8))
@@ -103,26 +103,17 @@ fn run(seed: u64) {
             found.extend(fire(&mut rank, watermark));
         }
         if rng.below(3) == 0 {
-            for change in rank.snapshot(false).expect("a snapshot") {
-                if change.complete {
-                    files.clear();
-                }
-                files.extend(change.rows);
-            }
+            files.take(&mut rank, rng.below(2) == 0);
             match rng.below(3) {
                 0 => {
-                    rank = operator(limit);
-                    let mut left = files.clone();
-                    while !left.is_empty() {
-                        rank.restore(0, left.swap_remove(rng.below(left.len() as u64) as usize)).expect("restored");
-                    }
+                    bytes = disk_bytes(&mut rng);
+                    rank = operator(limit, bytes);
+                    let goes_on = rng.below(2) == 0;
+                    files.restore(&mut rank, goes_on, &mut |end| rng.below(end as u64) as usize);
                     rank.restored(EventTime(watermark)).expect("restored");
-                    if rng.below(2) == 0 {
-                        rank.goes_on();
-                    }
                 }
                 1 => {
-                    let former = std::mem::replace(&mut rank, operator(limit));
+                    let former = std::mem::replace(&mut rank, operator(limit, bytes));
                     rank.succeed(Box::new(former)).expect("of the same kind");
                 }
                 _ => {}
@@ -140,9 +131,30 @@ fn the_first_rows_of_a_window_are_those_of_all_its_rows() {
     (1..=200).for_each(run);
 }
 
+/// Many windows are open at once, of which one fires after the other: each is read in slices.
+#[test]
+fn windows_with_more_rows_than_memory_fire() {
+    const BYTES: usize = 1 << 18;
+    let (mut rank, mut all) = (operator(2, Some(BYTES)), Vec::new());
+    for piece in 0..100_i64 {
+        let rows: Vec<WindowRow> =
+            (0..1000).map(|n| (n * 7 + piece, Some((n + piece) % 8 * 10 + 9), n * 31 % 1009)).collect();
+        feed(&mut rank, &rows);
+        assert!(rank.size_bytes() <= BYTES / 4, "{} bytes", rank.size_bytes());
+        all.extend(rows);
+    }
+    let mut found = Vec::new();
+    for window in 0..8 {
+        found.extend(fire(&mut rank, window * 10 + 9));
+        assert!(rank.size_bytes() <= BYTES / 4, "{} bytes", rank.size_bytes());
+    }
+    found.sort_unstable();
+    assert!(found == expected(&all, 2), "{} rows", found.len());
+}
+
 #[test]
 fn rows_of_a_window_that_has_ended_are_late() {
-    let mut rank = operator(2);
+    let mut rank = operator(2, None);
     feed(&mut rank, &[(1, Some(9), 5), (1, Some(19), 6)]);
     assert_eq!(fire(&mut rank, 9), [[9, 1, 1, 5]]);
     feed(&mut rank, &[(1, Some(9), 7), (2, None, 7), (2, Some(19), 7)]);
@@ -235,14 +247,14 @@ fn more_than_the_first_rows_are_cut_when_they_are_read_from_the_disk() {
 /// Each row of a batch cost a walk over all rows of its partition.
 #[test]
 fn a_large_partition_is_restored() {
-    let (mut rank, mut files) = (operator(100_000), Files::default());
+    let (mut rank, mut files) = (operator(100_000, None), Files::default());
     let rows = |from: i64| (from..from + 20_000).map(|n| (1, Some(9), n * 7_919 % 50_000)).collect::<Vec<_>>();
     let all: Vec<WindowRow> = [0, 20_000].into_iter().flat_map(rows).chain([(1, Some(9), 0); 3]).collect();
     all.chunks(8_192).for_each(|rows| feed(&mut rank, rows));
     files.take(&mut rank, false);
     feed(&mut rank, &all[..10]);
     files.take(&mut rank, true);
-    let mut rank = operator(100_000);
+    let mut rank = operator(100_000, None);
     files.restore(&mut rank, false, &mut |len| len - 1);
     let all: Vec<WindowRow> = all.iter().chain(&all[..10]).copied().collect();
     assert!(fire(&mut rank, 9) == expected(&all, 100_000));

@@ -24,15 +24,19 @@ impl FirstRows {
             return Ok(());
         }
         for group in times.over((0..self.partitions.len()).filter(|group| self.partitions[*group].rows > 0)) {
-            let partition = std::mem::take(&mut self.partitions[group]);
-            self.partition_bytes -= partition.size_bytes();
-            self.live -= 1;
-            self.live_rows -= partition.entries().len();
-            for entry in partition.entries() {
-                self.copies[entry.kept()] = 0;
-                self.changes.add(entry.kept());
-            }
+            self.forget_partition(group);
         }
         self.remove_dead()
+    }
+    /// Forgets the rows of a partition, without taking them back.
+    pub(super) fn forget_partition(&mut self, group: usize) {
+        let partition = std::mem::take(&mut self.partitions[group]);
+        self.partition_bytes -= partition.size_bytes();
+        self.live -= usize::from(partition.rows > 0);
+        self.live_rows -= partition.entries().len();
+        for entry in partition.entries() {
+            self.copies[entry.kept()] = 0;
+            self.changes.add(entry.kept());
+        }
     }
 }

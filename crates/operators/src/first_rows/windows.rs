@@ -1,108 +1,66 @@
 //! Partitions of windows: their first rows are emitted when the watermark passes the window's end, and forgotten.
 
-use std::collections::BTreeSet;
-
-use anabranch_model::{EventTime, Result};
-use arrow::array::{Array, ArrayRef};
+use anabranch_model::{Error, EventTime, Result};
 
 use super::{Emitted, FirstRows};
-use crate::event_time::event_times;
-use crate::keyed_state::narrow;
+use crate::Output;
+use crate::keyed_state::{LEAST_BYTES, Slice, check_size, unknown};
 use crate::operator::RESULT_ROWS;
-use crate::{Dropped, Output};
-
-/// The windows of partitions.
-pub(super) struct Windows {
-    /// Partitions by the last instants of their windows.
-    open: BTreeSet<(i64, u32)>,
-    watermark: i64,
-    /// The watermark whose windows are being emitted.
-    firing: Option<i64>,
-    dropped: Dropped,
-}
-
-impl Default for Windows {
-    fn default() -> Self {
-        Windows { open: BTreeSet::new(), watermark: i64::MIN, firing: None, dropped: Dropped::default() }
-    }
-}
-
-impl Windows {
-    pub(super) fn begin_firing(&mut self, watermark: EventTime) {
-        // After a restore the inputs may be behind the restored watermark.
-        self.firing = Some(watermark.0.max(self.watermark));
-    }
-
-    /// Event time had reached this before the restore.
-    pub(super) fn reached(&mut self, watermark: EventTime) {
-        self.watermark = watermark.0;
-    }
-
-    /// Partitions have other numbers. Those without one have no rows.
-    pub(super) fn rename(&mut self, places: &[u32]) {
-        let open = std::mem::take(&mut self.open).into_iter();
-        let renamed = open.map(|(last, group)| (last, places[group as usize]));
-        self.open = renamed.filter(|(_, group)| *group != u32::MAX).collect();
-    }
-
-    pub(super) fn take_dropped(&mut self) -> Dropped {
-        std::mem::take(&mut self.dropped)
-    }
-}
 
 impl FirstRows {
-    /// Which rows belong to windows that have not fired; their partitions are open. `None`: there are no windows.
-    pub(super) fn on_time(&mut self, keys: &[ArrayRef], groups: &[usize]) -> Result<Option<Vec<bool>>> {
-        let Some(window) = self.spec.window else { return Ok(None) };
-        let lasts = event_times(&keys[window])?;
-        let Windows { open, watermark, dropped, .. } = &mut self.windows;
-        let mut on_time = Vec::with_capacity(groups.len());
-        for (row, (last, group)) in lasts.iter().zip(groups).enumerate() {
-            let (is_null, is_late) = (keys[window].is_null(row), *last <= *watermark);
-            on_time.push(!is_null && !is_late);
-            match (is_null, is_late) {
-                (true, _) => dropped.rows_without_event_time += 1,
-                (_, true) => dropped.late_rows += 1,
-                _ if self.partitions[*group].rows > 0 => {}
-                _ => _ = open.insert((*last, narrow(*group)?)),
-            }
-        }
-        Ok(Some(on_time))
+    /// Event time goes on: partitions whose windows end are emitted before it.
+    pub(super) fn fire(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
+        let Some(windows) = &mut self.windows else {
+            out.watermark(watermark);
+            return Ok(());
+        };
+        windows.begin(watermark, |group| self.partitions[group].rows > 0);
+        self.go_on_firing(out).map(|_| ())
     }
 
-    /// These partitions are restored.
-    pub(super) fn opened(&mut self, keys: &[ArrayRef], groups: &[usize]) -> Result<()> {
-        let Some(window) = self.spec.window else { return Ok(()) };
-        for (last, group) in event_times(&keys[window])?.iter().zip(groups) {
-            self.windows.open.insert((*last, narrow(*group)?));
-        }
-        Ok(())
-    }
-
-    /// Emits the next partitions whose windows have ended. False if everything had been emitted.
+    /// Emits the next partitions whose windows have ended, then forgets them. False if everything had been emitted.
     pub(super) fn go_on_firing(&mut self, out: &mut Output) -> Result<bool> {
-        let Some(to) = self.windows.firing else { return Ok(false) };
+        let Some(windows) = &mut self.windows else { return Ok(false) };
         let mut emitted = Emitted::default();
         while emitted.len() < RESULT_ROWS
-            && let Some((last, group)) = self.windows.open.first().copied().filter(|(last, _)| *last <= to)
+            && let Some(group) = windows.next_id()
         {
-            self.windows.open.remove(&(last, group));
-            let partition = std::mem::take(&mut self.partitions[group as usize]);
-            self.partition_bytes -= partition.size_bytes();
-            self.live -= usize::from(partition.rows > 0);
-            self.live_rows -= partition.entries().len();
-            emitted.add_all(group as usize, partition.entries())?;
-            for entry in partition.entries() {
-                self.copies[entry.kept()] = 0;
-                self.changes.add(entry.kept());
-            }
+            emitted.add_all(group, self.partitions[group].entries())?;
         }
-        self.emit(&emitted, out)?;
-        if emitted.len() == 0 {
-            (self.windows.watermark, self.windows.firing) = (to, None);
-            self.remove_dead()?;
-            out.watermark(EventTime(to));
+        if emitted.len() > 0 {
+            self.emit(&emitted, out)?;
+            return Ok(true);
         }
+        if let Some(slice) = windows.next_slice().cloned() {
+            self.fire_slice(&slice, out)?;
+            return Ok(true);
+        }
+        let Some(watermark) = windows.pass() else { return Ok(false) };
+        let (over, first_row) = (windows.take_over(0), windows.first_row());
+        over.into_iter().for_each(|group| self.forget_partition(group));
+        self.remove_dead()?;
+        self.disk.iter_mut().for_each(|disk| disk.forget_all_before(first_row));
+        out.watermark(watermark);
         Ok(true)
+    }
+
+    /// Emits partitions of a window that are on the disk only. Nothing is written: they are over.
+    fn fire_slice(&mut self, slice: &Slice, out: &mut Output) -> Result<()> {
+        let (Some(disk), Some(fired)) = (&self.disk, &mut self.of_slice) else {
+            return Err(Error::internal("a window fires from a disk that is not there"));
+        };
+        let (tables, last) = disk.read(slice)?;
+        for rows in &tables {
+            fired.load_rows(&unknown(rows, self.spec.keys, &self.keys)?, 0)?;
+        }
+        let mut emitted = Emitted::default();
+        for (group, partition) in fired.partitions.iter().enumerate() {
+            emitted.add_all(group, partition.entries())?;
+        }
+        fired.emit(&emitted, out)?;
+        let bytes = fired.size_bytes();
+        fired.clear()?;
+        self.windows.iter_mut().for_each(|windows| windows.read_to(last));
+        check_size(self.size_bytes() + bytes, self.bytes_max.max(LEAST_BYTES))
     }
 }

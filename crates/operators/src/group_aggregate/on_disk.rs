@@ -12,7 +12,9 @@ impl GroupAggregate {
     pub(super) fn load(&mut self, known: usize) -> Result<bool> {
         let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_empty()) else { return Ok(true) };
         let Scratch { hashes, ids, .. } = &self.scratch;
-        let new = ids.iter().zip(hashes).filter(|(id, _)| **id >= known).map(|(_, hash)| *hash).collect();
+        let windows = self.groups.windows.as_ref();
+        let placed = |id: &usize, hash: &u64| windows.map_or(*hash, |windows| windows.hash(*id, *hash));
+        let new = ids.iter().zip(hashes).filter(|(id, _)| **id >= known).map(|(id, hash)| placed(id, hash)).collect();
         let Some(tables) = disk.look_up(new)? else { return Ok(false) };
         for (table, rows) in tables.into_iter().enumerate().filter(|(_, rows)| rows.num_rows() > 0) {
             let mut ids = self.groups.intern(&rows)?;
@@ -32,6 +34,8 @@ impl GroupAggregate {
     /// Writes what has changed to the disk, and starts again with empty tables.
     pub(super) fn put_away(&mut self) -> Result<()> {
         let rows = self.take_rows(Part::Unwritten)?;
+        let Groups { windows, emitted, rows: counts, .. } = &mut self.groups;
+        windows.iter_mut().for_each(|windows| windows.put_away(|group| counts[group] > 0 && !emitted[group]));
         self.disk.as_mut().map_or(Ok(()), |disk| disk.put(&rows))?;
         self.scratch.stamps = Vec::new();
         self.groups.clear()
@@ -48,7 +52,7 @@ impl Groups {
     }
 
     /// Removes all groups.
-    fn clear(&mut self) -> Result<()> {
+    pub(super) fn clear(&mut self) -> Result<()> {
         self.rows.fill(0);
         self.remove_dead()?;
         self.live = 0;

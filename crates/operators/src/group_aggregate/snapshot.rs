@@ -29,8 +29,8 @@ impl Groups {
         for call in &self.calls {
             columns.extend(call.accumulator.state(groups)?);
         }
-        if let Some(windows) = &self.windows {
-            let emitted = groups.iter().map(|group| i64::from(windows.emitted[*group])).collect::<Int64Array>();
+        if self.windows.is_some() {
+            let emitted = groups.iter().map(|group| i64::from(self.emitted[*group])).collect::<Int64Array>();
             columns.push(Arc::new(emitted));
         }
         columns.extend(self.times.as_ref().map(|times| times.times_of(groups)));
@@ -107,6 +107,11 @@ impl GroupAggregate {
         let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
         self.snapshots.restoring(versions);
         if let Some(disk) = &mut self.disk {
+            if let Some(windows) = self.groups.windows.as_mut().filter(|_| table == 0) {
+                let (keys, columns) = rows.columns().split_at(self.groups.key_types.len());
+                let (counts, emitted) = (numbers(columns, 0)?, numbers(columns, columns.len() - 2)?);
+                windows.restored_away(keys, |row| counts.value(row) > 0 && emitted.value(row) == 0)?;
+            }
             return disk.restore(table, rows);
         }
         let ids = self.groups.intern(&rows)?;

@@ -40,12 +40,12 @@ impl GroupAggregate {
             return Err(Error::internal("an aggregate cannot go on with the state of another kind of operator"));
         };
         let GroupAggregate { groups, snapshots, disk, .. } = *former;
-        let Groups { keys, rows, live, calls, changes, times, outdated, windows, .. } = groups;
+        let Groups { keys, rows, live, calls, changes, times, outdated, windows, emitted, .. } = groups;
         (self.snapshots, self.disk) = (snapshots.succeed(), disk);
         (self.groups.keys, self.groups.rows) = (keys, rows);
         (self.groups.live, self.groups.changes) = (live, changes);
         self.groups.times = self.groups.times.take().map(|own| own.follow(times));
-        self.groups.outdated = outdated;
+        (self.groups.outdated, self.groups.emitted) = (outdated, emitted);
         self.groups.windows = self.groups.windows.take().zip(windows).map(|(own, former)| own.follow(former));
         for (own, former) in self.groups.calls.iter_mut().zip(calls) {
             own.accumulator = former.accumulator;

@@ -1,13 +1,12 @@
-//! One column of keys, or of other rows that are kept by their numbers.
+//! One column of keys.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
-use arrow::compute::{SortOptions, cast};
+use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use arrow::row::{Row, RowConverter, Rows, SortField};
 
@@ -15,17 +14,15 @@ use super::{give_back, words_array};
 use crate::key_hash;
 
 /// The longest string that is in its view. A longer one has only its first four bytes there.
-const INLINE: usize = 12;
+pub(crate) const INLINE: usize = 12;
 /// The low half of a view: length and first four bytes.
 const HEAD: u128 = u64::MAX as u128;
 
 /// A column of keys, by id.
-pub(crate) struct Column {
+pub(super) struct Column {
     data_type: DataType,
     keys: Keys,
     nulls: Nulls,
-    /// How its values are ordered.
-    options: SortOptions,
 }
 
 enum Keys {
@@ -39,7 +36,7 @@ enum Keys {
 
 /// The keys that are null.
 #[derive(Default)]
-struct Nulls {
+pub(crate) struct Nulls {
     /// By id; shorter if the last ones are not null.
     flags: Vec<bool>,
 }
@@ -51,8 +48,25 @@ pub(crate) enum Values<'a> {
     Encoded(Rows),
 }
 
-impl Values<'_> {
-    fn is_null(&self, row: usize) -> bool {
+impl<'a> Values<'a> {
+    pub(crate) fn words(column: &'a ArrayRef) -> Result<Values<'a>> {
+        let words = key_hash::words(column);
+        let words = words.ok_or_else(|| Error::internal(format!("{} is not a word key", column.data_type())))?;
+        Ok(Values::Words(words, some_nulls(column.as_ref())))
+    }
+
+    pub(crate) fn texts(column: &'a ArrayRef) -> Result<Values<'a>> {
+        Ok(Values::Texts(match column.data_type() {
+            DataType::Utf8View => Cow::Borrowed(column.as_string_view()),
+            _ => Cow::Owned(cast(column, &DataType::Utf8View)?.as_string_view().clone()),
+        }))
+    }
+
+    pub(crate) fn encoded(column: &ArrayRef, converter: &RowConverter) -> Result<Values<'a>> {
+        Ok(Values::Encoded(converter.convert_columns(&[key_hash::canonical(column)])?))
+    }
+
+    pub(crate) fn is_null(&self, row: usize) -> bool {
         match self {
             Values::Words(_, nulls) => nulls.is_some_and(|nulls| nulls.is_null(row)),
             Values::Texts(texts) => texts.is_null(row),
@@ -62,18 +76,9 @@ impl Values<'_> {
     }
 }
 
-/// What a row of a batch is compared with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Other {
-    /// The key with this id.
-    Kept(usize),
-    /// Another row of the batch.
-    Row(usize),
-}
-
 impl Nulls {
     #[inline]
-    fn contains(&self, id: usize) -> bool {
+    pub(crate) fn contains(&self, id: usize) -> bool {
         self.flags.get(id).is_some_and(|null| *null)
     }
 
@@ -82,8 +87,27 @@ impl Nulls {
         self.flags.push(true);
     }
 
+    /// A key is null, or is not any more.
+    #[inline]
+    pub(crate) fn set(&mut self, id: usize, is_null: bool) {
+        match self.flags.get_mut(id) {
+            Some(flag) => *flag = is_null,
+            None if is_null => self.add(id),
+            None => {}
+        }
+    }
+
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.flags.capacity()
+    }
+
     fn buffer(&self, len: usize) -> Option<NullBuffer> {
         (!self.flags.is_empty()).then(|| (0..len).map(|id| !self.contains(id)).collect())
+    }
+
+    /// Those of these keys.
+    pub(crate) fn buffer_of(&self, ids: &[usize]) -> Option<NullBuffer> {
+        (!self.flags.is_empty()).then(|| ids.iter().map(|id| !self.contains(*id)).collect())
     }
 }
 
@@ -99,23 +123,18 @@ impl Drop for Column {
 impl Column {
     /// An empty column of keys. A type that has no encoding is an error.
     pub(super) fn new(data_type: &DataType) -> Result<Column> {
-        Column::ordered(data_type, SortOptions::default())
-    }
-
-    /// An empty column of values in an order. A type that has no encoding is an error.
-    pub(crate) fn ordered(data_type: &DataType, options: SortOptions) -> Result<Column> {
         let keys = match data_type {
             _ if key_hash::is_word(data_type) => Keys::Words(Vec::new()),
             DataType::Utf8View | DataType::Utf8 => Keys::Texts { views: Vec::new(), data: Vec::new() },
             _ => {
-                let field = SortField::new_with_options(data_type.clone(), options);
+                let field = SortField::new(data_type.clone());
                 let converter = RowConverter::new(vec![field]).map_err(|e| {
                     Error::user(format!("these columns cannot be keys: {e}")).remedy("cast them to strings or numbers")
                 })?;
                 Keys::Encoded { converter: Box::new(converter), ends: Vec::new(), data: Vec::new() }
             }
         };
-        Ok(Column { data_type: data_type.clone(), keys, nulls: Nulls::default(), options })
+        Ok(Column { data_type: data_type.clone(), keys, nulls: Nulls::default() })
     }
 
     pub(crate) fn size_bytes(&self) -> usize {
@@ -126,7 +145,7 @@ impl Column {
                 converter.size() + ends.capacity() * size_of::<usize>() + data.capacity()
             }
         };
-        keys + self.nulls.flags.capacity()
+        keys + self.nulls.size_bytes()
     }
 
     pub(super) fn clear(&mut self) {
@@ -139,27 +158,16 @@ impl Column {
     }
 
     /// A column of a batch in the form of this one.
-    pub(crate) fn values<'a>(&self, column: &'a ArrayRef) -> Result<Values<'a>> {
-        Ok(match &self.keys {
-            Keys::Words(_) => {
-                let words = key_hash::words(column)
-                    .ok_or_else(|| Error::internal(format!("{} is not a word key", column.data_type())))?;
-                Values::Words(words, some_nulls(column.as_ref()))
-            }
-            Keys::Texts { .. } if column.data_type() == &DataType::Utf8View => {
-                Values::Texts(Cow::Borrowed(column.as_string_view()))
-            }
-            Keys::Texts { .. } => {
-                Values::Texts(Cow::Owned(cast(column, &DataType::Utf8View)?.as_string_view().clone()))
-            }
-            Keys::Encoded { converter, .. } => {
-                Values::Encoded(converter.convert_columns(&[key_hash::canonical(column)])?)
-            }
-        })
+    pub(super) fn values<'a>(&self, column: &'a ArrayRef) -> Result<Values<'a>> {
+        match &self.keys {
+            Keys::Words(_) => Values::words(column),
+            Keys::Texts { .. } => Values::texts(column),
+            Keys::Encoded { converter, .. } => Values::encoded(column, converter),
+        }
     }
 
     /// Adds the keys of these rows.
-    pub(crate) fn append(&mut self, values: &Values<'_>, rows: &[usize]) -> Result<()> {
+    pub(super) fn append(&mut self, values: &Values<'_>, rows: &[usize]) -> Result<()> {
         match (&mut self.keys, values) {
             (Keys::Words(words), Values::Words(values, nulls)) => {
                 words.reserve(rows.len());
@@ -244,78 +252,6 @@ impl Column {
         }
     }
 
-    /// How the value of a row of a batch compares with another one.
-    pub(crate) fn order(&self, values: &Values<'_>, row: usize, other: Other) -> Ordering {
-        let other_is_null = match other {
-            Other::Kept(id) => self.nulls.contains(id),
-            Other::Row(other) => values.is_null(other),
-        };
-        let null = if self.options.nulls_first { Ordering::Less } else { Ordering::Greater };
-        match (values.is_null(row), other_is_null) {
-            (true, true) => return Ordering::Equal,
-            (true, false) => return null,
-            (false, true) => return null.reverse(),
-            (false, false) => {}
-        }
-        let ascending = match (&self.keys, values) {
-            (Keys::Words(words), Values::Words(values, _)) => {
-                let other = match other {
-                    Other::Kept(id) => words[id],
-                    Other::Row(other) => values[other],
-                };
-                self.in_order(values[row]).cmp(&self.in_order(other))
-            }
-            (Keys::Texts { views, data }, Values::Texts(values)) => {
-                let text = values.value(row).as_bytes();
-                match other {
-                    Other::Kept(id) => with_text(views[id], data, |other| text.cmp(other)),
-                    Other::Row(other) => text.cmp(values.value(other).as_bytes()),
-                }
-            }
-            (Keys::Encoded { ends, data, .. }, Values::Encoded(values)) => {
-                let other = match other {
-                    Other::Kept(id) => encoded(ends, data, id),
-                    Other::Row(other) => values.row(other).data(),
-                };
-                return values.row(row).data().cmp(other);
-            }
-            _ => Ordering::Equal,
-        };
-        if self.options.descending { ascending.reverse() } else { ascending }
-    }
-
-    /// A number for each row of a batch: rows with different ones are ordered as they are. Rows with the same may be different.
-    pub(crate) fn prefixes(&self, values: &Values<'_>, rows: usize) -> Vec<u64> {
-        let null = if self.options.nulls_first { 0 } else { u64::MAX };
-        let directed = |number: u64| if self.options.descending { !number } else { number };
-        let unless_null = |row: usize, number: &dyn Fn() -> u64| match values.is_null(row) {
-            true => null,
-            false => directed(number()),
-        };
-        match values {
-            Values::Words(words, None) => words.iter().map(|word| directed(self.in_order(*word))).collect(),
-            Values::Words(words, Some(_)) => {
-                (0..rows).map(|row| unless_null(row, &|| self.in_order(words[row]))).collect()
-            }
-            Values::Texts(texts) => {
-                (0..rows).map(|row| unless_null(row, &|| first_bytes(texts.value(row).as_bytes()))).collect()
-            }
-            Values::Encoded(encoded) => (0..rows).map(|row| first_bytes(encoded.row(row).data())).collect(),
-        }
-    }
-
-    /// A word as a number that is ordered as the values are.
-    #[inline(always)]
-    fn in_order(&self, word: u64) -> u64 {
-        const SIGN: u64 = 1 << 63;
-        match self.data_type {
-            DataType::UInt64 | DataType::UInt32 => word,
-            // Those below zero are in reverse order.
-            DataType::Float64 if word & SIGN != 0 => !word,
-            _ => word ^ SIGN,
-        }
-    }
-
     fn len(&self) -> usize {
         match &self.keys {
             Keys::Words(words) => words.len(),
@@ -325,9 +261,8 @@ impl Column {
     }
 
     /// The keys of these ids as an array.
-    pub(crate) fn array_of(&self, ids: &[usize]) -> Result<ArrayRef> {
-        let nulls: Option<NullBuffer> =
-            (!self.nulls.flags.is_empty()).then(|| ids.iter().map(|id| !self.nulls.contains(*id)).collect());
+    pub(super) fn array_of(&self, ids: &[usize]) -> Result<ArrayRef> {
+        let nulls = self.nulls.buffer_of(ids);
         Ok(match &self.keys {
             Keys::Words(words) => {
                 let words: Vec<u64> = ids.iter().map(|id| words[*id]).collect();
@@ -373,10 +308,7 @@ fn texts_of(
     data_type: &DataType,
 ) -> Result<ArrayRef> {
     let long = kept.clone().map(|view| view as u32 as usize).filter(|len| *len > INLINE).sum::<usize>();
-    if u32::try_from(long).is_err() {
-        return Err(Error::user("texts that are needed at once exceed 4 GiB")
-            .remedy("use shorter texts, or let the state be on disk: 'state-backend' = 'disk'"));
-    }
+    check_bytes(long)?;
     let mut bytes = Vec::with_capacity(long);
     let views = kept.map(|view| {
         let offset = bytes.len();
@@ -389,6 +321,15 @@ fn texts_of(
     texts_array(views, Buffer::from_vec(bytes), nulls, data_type)
 }
 
+/// An array has no more bytes of long texts.
+pub(crate) fn check_bytes(long: usize) -> Result<()> {
+    if u32::try_from(long).is_ok() {
+        return Ok(());
+    }
+    Err(Error::user("texts that are needed at once exceed 4 GiB")
+        .remedy("use shorter texts, or let the state be on disk: 'state-backend' = 'disk'"))
+}
+
 /// The view of an array for a kept one, whose text is at this place in the only buffer if it is long.
 #[inline(always)]
 fn placed(view: u128, offset: usize) -> u128 {
@@ -396,7 +337,12 @@ fn placed(view: u128, offset: usize) -> u128 {
 }
 
 /// Texts as an array. The views are those of kept texts, with the places of the long ones in `data`.
-fn texts_array(views: Vec<u128>, data: Buffer, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
+pub(crate) fn texts_array(
+    views: Vec<u128>,
+    data: Buffer,
+    nulls: Option<NullBuffer>,
+    data_type: &DataType,
+) -> Result<ArrayRef> {
     let buffers = if data.is_empty() { Vec::new() } else { vec![data] };
     // SAFETY: each view is that of a valid array, with the place of its bytes in the one buffer: length and first bytes agree with them,
     // short ones are padded with zeros, and all of them are UTF-8 because they were copied from a valid array.
@@ -405,14 +351,6 @@ fn texts_array(views: Vec<u128>, data: Buffer, nulls: Option<NullBuffer>, data_t
     match data_type {
         DataType::Utf8View => Ok(texts),
         other => Ok(cast(&texts, other)?),
-    }
-}
-
-/// The text of a kept view.
-fn with_text<R>(view: u128, data: &[u8], then: impl FnOnce(&[u8]) -> R) -> R {
-    match view as u32 as usize {
-        len if len <= INLINE => then(&view.to_le_bytes()[4..4 + len]),
-        len => then(&data[start_of(view)..][..len]),
     }
 }
 
@@ -425,14 +363,6 @@ fn start_of(view: u128) -> usize {
 fn decoded<'a>(converter: &RowConverter, rows: impl Iterator<Item = Row<'a>>) -> Result<ArrayRef> {
     let mut columns = converter.convert_rows(rows)?;
     columns.pop().ok_or_else(|| Error::internal("a row without its column"))
-}
-
-/// The first eight bytes as a number; bytes that are missing are zero.
-fn first_bytes(bytes: &[u8]) -> u64 {
-    let mut first = [0; 8];
-    let len = bytes.len().min(8);
-    first[..len].copy_from_slice(&bytes[..len]);
-    u64::from_be_bytes(first)
 }
 
 /// The encoding of the key `id`.

@@ -15,13 +15,14 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, StateBackendKind};
 use anabranch_model::{Error, Result, batch_bytes};
-use anabranch_state::{KeyedRuns, KeyedTable, Merge, Run};
-use arrow::array::{BooleanArray, RecordBatch};
+use anabranch_state::{KeyedRuns, KeyedTable, Merge, Run, in_window};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::{Field, Schema};
 
 use super::latest::{FirstTime, Latest};
-use super::{Snapshots, check_size, numbers};
+use super::{Slice, Snapshots, check_size, numbers};
+use crate::event_time::event_times;
 use crate::hash_keys;
 use crate::operator::StateShape;
 
@@ -31,6 +32,10 @@ const FULL_SHARE: usize = 4;
 const FILTERS_SHARE: usize = 4;
 /// The least limit of what is in memory at once, however small the limit of the state.
 pub(crate) const LEAST_BYTES: usize = 1 << 20;
+/// A slice of a window takes at most this share of the limit, and has so many blocks of state.
+const SLICE_SHARE: usize = 8;
+const SLICE_BLOCKS_MAX: usize = 64;
+const BLOCK_BYTES: usize = 32 << 10;
 /// Default place of state that does not fit into memory: a folder that exists everywhere and is not itself in memory.
 const DIRECTORY: &str = "/var/tmp";
 
@@ -61,14 +66,14 @@ struct Table {
 }
 
 impl OnDisk {
-    /// For tables of these shapes, if state is to be on disk.
-    pub(crate) fn new(shapes: &[StateShape], options: &JobOptions) -> Result<Option<OnDisk>> {
+    /// For tables of these shapes, if state is to be on disk. `window`: which of the keys is the time of a window, if one is.
+    pub(crate) fn new(shapes: &[StateShape], window: Option<usize>, options: &JobOptions) -> Result<Option<OnDisk>> {
         if options.state_backend != StateBackendKind::Disk {
             return Ok(None);
         }
         let filters = options.state_bytes / FILTERS_SHARE / shapes.len().max(1);
         let table = |shape: &StateShape| {
-            let runs = KeyedRuns::new(table_of(shape)?, directory(options), filters)?;
+            let runs = KeyedRuns::new(table_of(shape, window)?, directory(options), filters)?;
             let runs = runs.with_file_bytes(options.thresholds.run_file_bytes);
             Ok(Table { runs, restored: Vec::new(), restored_bytes: 0, adding: None, first_time: None })
         };
@@ -101,11 +106,28 @@ impl OnDisk {
             }
             let rows = latest.take()?;
             bytes_max = bytes_max.saturating_sub(batch_bytes(&rows));
-            let counts = numbers(rows.columns(), runs.table().count)?;
-            let is_there: BooleanArray = counts.values().iter().map(|count| Some(*count != 0)).collect();
-            found.push(filter_record_batch(&rows, &is_there)?);
+            found.push(those_there(&rows, runs.table())?);
         }
         Ok(Some(found))
+    }
+
+    /// The rows that count of the first keys of a slice, each table's, and the last hash of these keys.
+    pub(crate) fn read(&self, Slice { time, hashes }: &Slice) -> Result<(Vec<RecordBatch>, u64)> {
+        let blocks = (self.bytes_max / SLICE_SHARE / BLOCK_BYTES).clamp(1, SLICE_BLOCKS_MAX);
+        let ends = self.tables.iter().map(|table| table.runs.slice_end(hashes, blocks));
+        let last = ends.min().unwrap_or(*hashes.end());
+        let mut found = Vec::with_capacity(self.tables.len());
+        for Table { runs, first_time, .. } in &self.tables {
+            let mut latest = Latest::new(runs.table(), *first_time)?;
+            runs.read(&(*hashes.start()..=last), &mut latest)?;
+            let rows = those_there(&latest.take()?, runs.table())?;
+            let column = rows.columns().get(runs.table().window.unwrap_or(usize::MAX));
+            let column = column.ok_or_else(|| Error::internal("a slice of no window"))?;
+            // Another window may have the same hashes.
+            let is_of_window: BooleanArray = event_times(column)?.iter().map(|of| Some(of == time)).collect();
+            found.push(filter_record_batch(&rows, &is_of_window)?);
+        }
+        Ok((found, last))
     }
 
     /// Writes rows of each table, which have the number of a new snapshot.
@@ -123,6 +145,11 @@ impl OnDisk {
     /// Rows of a table with earlier times are not needed: they are found no more, and vanish when runs are merged.
     pub(crate) fn forget_before(&mut self, table: usize, first_time: FirstTime) {
         self.tables.iter_mut().skip(table).take(1).for_each(|table| table.first_time = Some(first_time));
+    }
+
+    /// [`OnDisk::forget_before`], of all tables.
+    pub(crate) fn forget_all_before(&mut self, first_time: FirstTime) {
+        self.tables.iter_mut().for_each(|table| table.first_time = Some(first_time));
     }
 
     /// Called after each batch.
@@ -190,12 +217,30 @@ impl Table {
     }
 }
 
+/// The rows that are not gone.
+fn those_there(rows: &RecordBatch, table: &KeyedTable) -> Result<RecordBatch> {
+    let counts = numbers(rows.columns(), table.count)?;
+    let is_there: BooleanArray = counts.values().iter().map(|count| Some(*count != 0)).collect();
+    Ok(filter_record_batch(rows, &is_there)?)
+}
+
+/// Hashes of keys; those of a window lie together.
+fn hash_in_windows(keys: &[ArrayRef], rows: usize, window: Option<usize>, hashes: &mut Vec<u64>) -> Result<()> {
+    hash_keys(keys, rows, hashes)?;
+    if let Some(window) = window {
+        let times = event_times(&keys[window])?;
+        hashes.iter_mut().zip(times.iter()).for_each(|(hash, time)| *hash = in_window(*time, *hash));
+    }
+    Ok(())
+}
+
 /// The table of rows of this shape. Any column may be NULL there: a former plan version may have had it so.
-fn table_of(shape: &StateShape) -> Result<KeyedTable> {
+fn table_of(shape: &StateShape, window: Option<usize>) -> Result<KeyedTable> {
     let fields = shape.schema.fields();
-    let is_count = |field: &Arc<Field>| ["$rows", "$weight"].contains(&field.name().as_str());
+    let is_count = |field: &Arc<Field>| ["$rows", "$weight", "$sessions"].contains(&field.name().as_str());
     let count =
         fields.iter().rposition(is_count).ok_or_else(|| Error::internal("rows of state without their number"))?;
     let fields: Vec<Field> = fields.iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
-    Ok(KeyedTable { schema: Arc::new(Schema::new(fields)), keys: shape.keys.clone(), count, hash: hash_keys })
+    let (schema, keys) = (Arc::new(Schema::new(fields)), shape.keys.clone());
+    Ok(KeyedTable { schema, keys, count, window, hash: hash_in_windows })
 }

@@ -83,6 +83,12 @@ impl Pieces {
         }
     }
 
+    /// No session is in memory any more.
+    pub(super) fn clear(&mut self) {
+        self.chunks.clear();
+        (self.rows, self.live, self.bytes, self.next) = (0, 0, 0, 0);
+    }
+
     /// Whether most rows are of no session.
     pub(super) fn is_sparse(&self) -> bool {
         self.rows > 4 * self.live + DEAD_MIN
@@ -91,8 +97,7 @@ impl Pieces {
     /// Moves all pieces to one chunk, in which each of these lists has one.
     pub(super) fn gather_all(&mut self, lists: &mut [&mut Vec<Piece>]) -> Result<()> {
         let states = self.merged(&lists.iter().map(|list| list.as_slice()).collect::<Vec<_>>())?;
-        self.chunks.clear();
-        (self.rows, self.live, self.bytes, self.next) = (0, 0, 0, 0);
+        self.clear();
         let pieces = self.add(states, lists.len())?;
         lists.iter_mut().zip(pieces).for_each(|(list, piece)| **list = vec![piece]);
         Ok(())

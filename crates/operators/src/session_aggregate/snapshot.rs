@@ -1,9 +1,10 @@
 //! Snapshots: the sessions that have changed since the last one, or all. A session that is gone has a row that says so.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_dataflow::WindowAggregateSpec;
-use anabranch_model::{Error, EventTime, Result};
+use anabranch_model::{EventTime, Result};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt64Array, new_null_array};
 use arrow::compute::{concat, take};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
@@ -11,41 +12,53 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use super::pieces::Piece;
 use super::{Session, SessionAggregate, SessionId};
 use crate::event_time::{event_times, time_column};
-use crate::keyed_state::{check_columns, narrow, number, numbers};
+use crate::keyed_state::{Part, check_columns, narrow, number, numbers};
 use crate::operator::{StateChange, StateShape};
 use crate::window_aggregate::AggregateFunctions;
 
 const TIME: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
 
-/// Keys, start and end, states, whether the session is there, the number of the snapshot.
+/// Column of whether a session is there.
+const SESSIONS: &str = "$sessions";
+
+/// Keys and start, which say which session it is; whether it is there, its end, states, the number of the snapshot.
 pub(super) fn shape(spec: &WindowAggregateSpec, functions: &AggregateFunctions) -> StateShape {
     let keys = spec.keys.iter().map(|key| Field::new(&key.name, key.data_type.clone(), key.nullable));
-    let bounds = ["session_start", "session_end"].map(|name| Field::new(name, TIME, false));
+    let [start, end] = ["session_start", "session_end"].map(|name| Field::new(name, TIME, false));
     // A session that is gone has none.
     let states = functions.state_fields().map(|field| field.with_nullable(true));
-    let own = ["$sessions", "$snapshot"].map(number);
-    let fields: Vec<Field> = keys.chain(bounds).chain(states).chain(own).collect();
+    let fields = keys.chain([start, number(SESSIONS), end]).chain(states).chain([number("$snapshot")]);
+    let fields: Vec<Field> = fields.collect();
     StateShape { table: String::new(), schema: Arc::new(Schema::new(fields)), keys: 0..spec.keys.len(), pane: None }
 }
 
 impl SessionAggregate {
     pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<StateChange> {
-        let complete = self.snapshots.is_complete(adds);
+        let (complete, mut runs) = match &mut self.disk {
+            Some(disk) => disk.snapshot(adds, &self.snapshots)?,
+            None => (self.snapshots.is_complete(adds), Vec::new()),
+        };
+        let rows = self.take_rows(Part::of_snapshot(complete, self.disk.is_some()))?;
+        let emitted = rows.num_rows();
+        self.snapshots.emitted(complete, emitted);
+        let rows = if emitted > 0 { vec![rows] } else { Vec::new() };
+        Ok(StateChange { rows, complete, runs: runs.pop().unwrap_or_default(), first_pane: EventTime::MIN })
+    }
+
+    /// Takes sessions, as those of a new snapshot.
+    pub(super) fn take_rows(&mut self, part: Part) -> Result<RecordBatch> {
         self.snapshots.number += 1;
         let changed = std::mem::take(&mut self.changes.ids);
         self.changes.noted = true;
-        let ids: Vec<SessionId> = match complete {
-            true => self.sessions.keys().copied().collect(),
-            false => changed.into_iter().collect(),
+        let ids: Vec<SessionId> = match part {
+            Part::All => self.sessions.keys().copied().collect(),
+            Part::Changed => changed.into_iter().collect(),
+            Part::Unwritten => self.changes.unwritten.iter().flatten().copied().collect(),
         };
         self.put_together(&ids)?;
         let (there, gone): (Vec<SessionId>, Vec<SessionId>) =
             ids.into_iter().partition(|id| self.sessions.contains_key(id));
-        let rows = self.rows_of(&there, &gone)?;
-        let emitted = rows.num_rows();
-        self.snapshots.emitted(complete, emitted);
-        let rows = if emitted > 0 { vec![rows] } else { Vec::new() };
-        Ok(StateChange { rows, complete, runs: Vec::new(), first_pane: EventTime::MIN })
+        self.rows_of(&there, &gone)
     }
 
     fn rows_of(&self, there: &[SessionId], gone: &[SessionId]) -> Result<RecordBatch> {
@@ -55,11 +68,13 @@ impl SessionAggregate {
         let sessions: Vec<&Session> = there.iter().filter_map(|id| self.sessions.get(id)).collect();
         let starts: Vec<i64> = all().map(|(_, start)| *start).collect();
         let ends = sessions.iter().map(|session| session.end).chain(gone.iter().map(|(_, start)| *start)).collect();
-        columns.extend([time_column(starts, &TIME)?, time_column(ends, &TIME)?]);
+        let are_there = all().enumerate().map(|(row, _)| i64::from(row < there.len()));
+        let are_there: ArrayRef = Arc::new(are_there.collect::<Int64Array>());
+        columns.extend([time_column(starts, &TIME)?, are_there, time_column(ends, &TIME)?]);
         let lists: Vec<&[Piece]> = sessions.iter().map(|session| &*session.pieces).collect();
         let states = self.pieces.merged(&lists)?;
-        let first_state = self.shape.keys.end + 2;
-        let fields = &self.shape.schema.fields()[first_state..self.shape.schema.fields().len() - 2];
+        let first_state = self.shape.keys.end + 3;
+        let fields = &self.shape.schema.fields()[first_state..self.shape.schema.fields().len() - 1];
         for (index, field) in fields.iter().enumerate() {
             let nulls = new_null_array(field.data_type(), gone.len());
             columns.push(match states.get(index) {
@@ -68,22 +83,24 @@ impl SessionAggregate {
                 None => nulls,
             });
         }
-        let are_there = all().enumerate().map(|(row, _)| i64::from(row < there.len()));
-        columns.push(Arc::new(are_there.collect::<Int64Array>()) as ArrayRef);
         columns.push(Arc::new(Int64Array::from(vec![self.snapshots.number; rows])));
         Ok(RecordBatch::try_new(Arc::clone(&self.shape.schema), columns)?)
     }
 
     /// Merges rows of a snapshot.
-    pub(super) fn take_up(&mut self, rows: &RecordBatch) -> Result<()> {
+    pub(super) fn take_up(&mut self, rows: RecordBatch) -> Result<()> {
+        let rows = in_order(rows, self.shape.keys.end)?;
         check_columns(&rows.schema(), &self.shape.schema)?;
         let (keys, columns) = rows.columns().split_at(self.shape.keys.end);
-        let (columns, own) = columns.split_at(columns.len() - 2);
-        let (are_there, versions) = (numbers(own, 0)?, numbers(own, 1)?);
+        let (are_there, versions) = (numbers(columns, 1)?, numbers(columns, columns.len() - 1)?);
         self.snapshots.restoring(versions);
-        let ids = self.intern(keys, rows.num_rows())?;
-        let (starts, ends) = (event_times(&columns[0])?, event_times(&columns[1])?);
-        let mut latest = Vec::new();
+        if self.disk.is_some() {
+            return self.restore_away(rows);
+        }
+        let (ids, _) = self.intern(keys, rows.num_rows())?;
+        let (starts, ends) = (event_times(&columns[0])?, event_times(&columns[2])?);
+        // A file may have several rows of a session.
+        let mut latest = BTreeMap::new();
         for (row, key) in ids.into_iter().enumerate() {
             let id: SessionId = (narrow(key)?, starts[row]);
             let version = versions.value(row);
@@ -94,19 +111,34 @@ impl SessionAggregate {
             if let Some(former) = self.remove(id) {
                 self.pieces.release(&former.pieces);
             }
-            if are_there.value(row) != 0 {
-                latest.push((row, id));
-            }
+            match are_there.value(row) {
+                0 => latest.remove(&id),
+                _ => latest.insert(id, row),
+            };
         }
-        let at: UInt64Array = latest.iter().map(|(row, _)| *row as u64).collect();
-        let states = columns[2..].iter().map(|column| Ok(take(column, &at, None)?)).collect::<Result<Vec<_>>>()?;
-        let pieces = self.pieces.add(states, latest.len())?;
-        for ((row, id), piece) in latest.into_iter().zip(pieces) {
-            if self.sessions.contains_key(&id) {
-                return Err(Error::internal("a snapshot has a session twice"));
-            }
+        let pieces = self.pieces_of(columns, &latest.values().copied().collect::<Vec<_>>())?;
+        for ((id, row), piece) in latest.into_iter().zip(pieces) {
             self.insert(id, Session { end: ends[row], pieces: vec![piece] });
         }
-        Ok(())
+        self.keep_to_size()
     }
+
+    /// The states of rows, whose columns after the keys these are.
+    pub(super) fn pieces_of(&mut self, columns: &[ArrayRef], rows: &[usize]) -> Result<Vec<Piece>> {
+        let at: UInt64Array = rows.iter().map(|row| *row as u64).collect();
+        let states = columns[3..columns.len() - 1].iter();
+        let states = states.map(|column| Ok(take(column, &at, None)?)).collect::<Result<Vec<_>>>()?;
+        self.pieces.add(states, rows.len())
+    }
+}
+
+/// Rows in the order of columns of today. An earlier version had whether a session is there behind its states.
+fn in_order(rows: RecordBatch, keys: usize) -> Result<RecordBatch> {
+    let (at, columns) = (keys + 1, rows.num_columns());
+    let is_there = rows.schema_ref().fields().get(columns.saturating_sub(2));
+    if is_there.is_none_or(|field| field.name() != SESSIONS) || columns < keys + 4 {
+        return Ok(rows);
+    }
+    let order: Vec<usize> = (0..at).chain([columns - 2]).chain(at..columns - 2).chain([columns - 1]).collect();
+    Ok(rows.project(&order)?)
 }

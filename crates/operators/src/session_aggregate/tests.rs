@@ -7,6 +7,7 @@ use arrow::datatypes::{Field, Int64Type, Schema, TimeUnit, TimestampMillisecondT
 
 use super::*;
 use crate::Element;
+use crate::keyed_state::files::{Files, options};
 
 const GAP: i64 = 10;
 const TIME: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
@@ -18,7 +19,7 @@ type Result4 = (Option<String>, i64, i64, i64, Option<i64>, Option<i64>, i64);
 
 const KEYS: [Option<&str>; 5] = [Some("a"), Some("b"), None, Some("a key of more than twelve bytes"), Some("d")];
 
-fn operator(keys: usize) -> SessionAggregate {
+fn operator(keys: usize, disk_bytes: Option<usize>) -> SessionAggregate {
     let int = |text: &str| Expr::Literal(Literal { data_type: DataType::Int64, text: Some(text.into()) });
     let call = |name: &str, function: &str, arg: Expr, distinct: bool| AggregateSpec {
         name: name.into(),
@@ -45,9 +46,7 @@ fn operator(keys: usize) -> SessionAggregate {
         input_schema: schema(),
         zone: None,
     };
-    let mut options = JobOptions::default();
-    options.thresholds.snapshot_changed_rows = 8;
-    SessionAggregate::new(&spec, &Functions::default(), &options).expect("valid")
+    SessionAggregate::new(&spec, &Functions::default(), &options(disk_bytes)).expect("valid")
 }
 
 fn schema() -> SchemaRef {
@@ -139,33 +138,19 @@ fn expected(rows: &[Row], keyed: bool) -> Vec<Result4> {
     sessions
 }
 
-/// The files of a job: the changes since the last complete snapshot.
-#[derive(Default)]
-struct Saved(Vec<RecordBatch>);
-
-impl Saved {
-    fn add(&mut self, change: StateChange) {
-        if change.complete {
-            self.0.clear();
-        }
-        self.0.extend(change.rows);
-    }
-
-    /// A new operator, which gets the files in any order.
-    fn restore(&self, keys: usize, watermark: i64, rng: &mut Rng) -> SessionAggregate {
-        let (mut restored, mut rows) = (operator(keys), self.0.clone());
-        while !rows.is_empty() {
-            let next = rows.swap_remove(rng.below(rows.len() as u64) as usize);
-            restored.restore(0, next).expect("restored");
-        }
-        restored.restored(EventTime(watermark)).expect("restored");
-        restored
-    }
+/// A new operator, which gets the files in any order.
+fn restored(files: &mut Files, mut operator: SessionAggregate, watermark: i64, rng: &mut Rng) -> SessionAggregate {
+    let goes_on = rng.below(2) == 0;
+    files.restore(&mut operator, goes_on, &mut |end| rng.below(end as u64) as usize);
+    operator.restored(EventTime(watermark)).expect("restored");
+    operator
 }
 
 fn check(seed: u64, keys: usize) {
     let mut rng = Rng::new(seed);
-    let (mut sessions, mut saved) = (operator(keys), Saved::default());
+    let disk_bytes = |rng: &mut Rng| [None, Some(3_000), Some(30_000)][rng.below(3) as usize];
+    let mut bytes = disk_bytes(&mut rng);
+    let (mut sessions, mut files) = (operator(keys, bytes), Files::default());
     let (mut all, mut found, mut watermark) = (Vec::new(), Vec::new(), i64::MIN);
     for step in 0..120_i64 {
         let now = step * 6;
@@ -185,16 +170,14 @@ fn check(seed: u64, keys: usize) {
             found.extend(fire(&mut sessions, watermark));
         }
         match rng.below(6) {
-            0 | 1 => saved.add(sessions.take_snapshot(false).expect("a snapshot")),
+            0 | 1 => files.take(&mut sessions, rng.below(2) == 0),
             2 => {
-                saved.add(sessions.take_snapshot(false).expect("a snapshot"));
-                sessions = saved.restore(keys, watermark, &mut rng);
-                if rng.below(2) == 0 {
-                    sessions.goes_on();
-                }
+                files.take(&mut sessions, rng.below(2) == 0);
+                bytes = disk_bytes(&mut rng);
+                sessions = restored(&mut files, operator(keys, bytes), watermark, &mut rng);
             }
             3 => {
-                let former = std::mem::replace(&mut sessions, operator(keys));
+                let former = std::mem::replace(&mut sessions, operator(keys, bytes));
                 sessions.succeed(Box::new(former)).expect("of the same kind");
             }
             _ => {}
@@ -205,11 +188,12 @@ fn check(seed: u64, keys: usize) {
     assert_eq!(found, expected(&all, keys > 0), "seed {seed}, {keys} keys");
     assert!(sessions.sessions.is_empty() && sessions.ends.is_empty(), "state is left over");
     assert_eq!((sessions.pieces.size_bytes(), sessions.live_keys), (0, 0), "state is left over");
+    assert!(sessions.due.is_empty(), "keys are left over");
 }
 
 #[test]
 fn sessions_are_those_of_all_rows_whatever_comes_first() {
-    for seed in 0..30 {
+    for seed in 0..15 {
         check(seed, 1);
         check(seed, 0);
     }
@@ -217,7 +201,7 @@ fn sessions_are_those_of_all_rows_whatever_comes_first() {
 
 #[test]
 fn a_row_between_two_sessions_makes_one_of_them() {
-    let mut sessions = operator(1);
+    let mut sessions = operator(1, None);
     feed(&mut sessions, &[(Some("a"), Some(0), Some(1)), (Some("a"), Some(20), Some(2)), (Some("b"), Some(9), None)]);
     feed(&mut sessions, &[(Some("a"), Some(10), Some(4))]);
     assert_eq!(fire(&mut sessions, 29), [(Some("b".to_owned()), 9, 19, 1, None, None, 0)]);
@@ -226,7 +210,7 @@ fn a_row_between_two_sessions_makes_one_of_them() {
 
 #[test]
 fn a_row_is_late_if_its_session_has_ended_with_all_that_it_meets() {
-    let mut sessions = operator(1);
+    let mut sessions = operator(1, None);
     feed(&mut sessions, &[(Some("a"), Some(0), Some(1)), (Some("b"), Some(8), Some(1))]);
     assert_eq!(fire(&mut sessions, 15).len(), 1);
     // Alone it would have ended at 12. It meets a session that has not.
@@ -246,20 +230,58 @@ fn a_row_is_late_if_its_session_has_ended_with_all_that_it_meets() {
 
 #[test]
 fn a_session_that_has_fired_does_not_come_back_with_a_restore() {
-    let (mut sessions, mut saved, mut rng) = (operator(1), Saved::default(), Rng::new(1));
+    let (mut sessions, mut files, mut rng) = (operator(1, None), Files::default(), Rng::new(1));
     feed(&mut sessions, &[(Some("a"), Some(0), Some(1)), (Some("b"), Some(100), Some(1))]);
-    saved.add(sessions.take_snapshot(false).expect("a snapshot"));
+    files.take(&mut sessions, false);
     assert_eq!(fire(&mut sessions, 12).len(), 1);
     feed(&mut sessions, &[(Some("a"), Some(9), Some(5))]);
-    saved.add(sessions.take_snapshot(false).expect("a snapshot"));
-    let mut restored = saved.restore(1, 12, &mut rng);
+    files.take(&mut sessions, false);
+    let mut restored = restored(&mut files, operator(1, None), 12, &mut rng);
     let fired = fire(&mut restored, 50);
     assert_eq!(fired, [(Some("a".to_owned()), 9, 19, 1, Some(5), Some(5), 1)]);
 }
 
+/// Keys come back, and sessions end all the time, while most of them are on the disk.
+#[test]
+fn more_sessions_than_memory_are_open() {
+    const BYTES: usize = 1 << 18;
+    let mut sessions = operator(1, Some(BYTES));
+    let keys: Vec<String> = (0..6_000).map(|key| format!("key number {key}")).collect();
+    let keys: Vec<&'static str> = keys.into_iter().map(|key| &*key.leak()).collect();
+    let (mut rng, mut all, mut found) = (Rng::new(7), Vec::new(), Vec::new());
+    for step in 0..60_i64 {
+        let row = |_| (Some(keys[rng.below(6_000) as usize]), Some(step * 2 + rng.below(3) as i64), Some(step % 9));
+        let rows: Vec<Row> = (0..400).map(row).collect();
+        feed(&mut sessions, &rows);
+        all.extend(rows);
+        assert!(sessions.size_bytes() <= BYTES / 4, "{} bytes", sessions.size_bytes());
+        if step % 10 == 9 {
+            found.extend(fire(&mut sessions, step * 2));
+            assert!(sessions.size_bytes() <= BYTES / 4, "{} bytes", sessions.size_bytes());
+        }
+    }
+    found.extend(fire(&mut sessions, i64::MAX));
+    found.sort();
+    assert!(found == expected(&all, true), "{} sessions", found.len());
+}
+
+/// An earlier version had the columns in another order.
+#[test]
+fn rows_of_an_earlier_version_are_restored() {
+    let mut sessions = operator(1, None);
+    feed(&mut sessions, &[(Some("a"), Some(5), Some(1))]);
+    let change = sessions.snapshot(false).expect("a snapshot").remove(0);
+    let rows = &change.rows[0];
+    let (there, last) = (2, rows.num_columns() - 1);
+    let order: Vec<usize> = (0..there).chain(there + 1..last).chain([there, last]).collect();
+    let mut restored = operator(1, None);
+    restored.restore(0, rows.project(&order).expect("columns")).expect("restored");
+    assert_eq!(fire(&mut restored, 15), [(Some("a".to_owned()), 5, 15, 1, Some(1), Some(1), 1)]);
+}
+
 #[test]
 fn state_beyond_its_bound_stops_the_job_with_a_remedy() {
-    let mut sessions = operator(1);
+    let mut sessions = operator(1, None);
     sessions.bytes_max = 1 << 14;
     let rows: Vec<Row> = (0..1000).map(|n| (Some("a"), Some(n * 20), Some(n))).collect();
     let error = sessions.batch(batch(&rows), &mut Output::default()).expect_err("too much");
@@ -269,6 +291,6 @@ fn state_beyond_its_bound_stops_the_job_with_a_remedy() {
 #[test]
 fn a_time_without_a_session_is_refused_and_not_wrapped() {
     let row: Row = (Some("a"), Some(i64::MAX - 5), Some(1));
-    let error = operator(1).batch(batch(&[row]), &mut Output::default()).expect_err("out of range");
+    let error = operator(1, None).batch(batch(&[row]), &mut Output::default()).expect_err("out of range");
     assert!(error.to_string().contains("out of range"), "{error}");
 }

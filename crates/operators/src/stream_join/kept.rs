@@ -13,8 +13,8 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, UInt32Type};
 
 use crate::hash_keys;
-use crate::key_table::{KeyTable, Other};
-use crate::row_store::RowStore;
+use crate::key_table::KeyTable;
+use crate::row_store::{Other, RowStore, Words};
 
 /// Rows with the ids of their keys.
 pub(super) enum Kept {
@@ -28,7 +28,7 @@ pub(super) struct Numbered {
     /// The columns after the keys.
     rows: RowStore,
     keys: Vec<u32>,
-    numbers: Vec<i64>,
+    numbers: Words,
     /// The number of the next row. No row with its key has it or a greater one.
     next: i64,
     /// While rows are restored: their keys and numbers.
@@ -46,7 +46,7 @@ impl Kept {
         Ok(Kept::Numbered(Numbered {
             rows: RowStore::new(types.collect())?,
             keys: Vec::new(),
-            numbers: Vec::new(),
+            numbers: Words::default(),
             next: 1,
             restored: None,
         }))
@@ -68,8 +68,7 @@ impl Kept {
             Kept::Found(table, _) => table.size_bytes(),
             // What a restore needs for a moment does not count: state that fitted before fits again.
             Kept::Numbered(Numbered { rows, keys, numbers, .. }) => {
-                let columns = keys.capacity() * size_of::<u32>() + numbers.capacity() * size_of::<i64>();
-                rows.size_bytes() + columns
+                rows.size_bytes() + keys.capacity() * size_of::<u32>() + numbers.size_bytes()
             }
         }
     }
@@ -150,7 +149,7 @@ impl Kept {
     /// The numbers of rows, if they have them.
     pub(super) fn numbers_of(&self, ids: &[usize]) -> Option<ArrayRef> {
         let Kept::Numbered(numbered) = self else { return None };
-        Some(Arc::new(ids.iter().map(|id| numbered.numbers[*id]).collect::<Int64Array>()))
+        Some(Arc::new(ids.iter().map(|id| numbered.numbers.get(*id) as i64).collect::<Int64Array>()))
     }
 
     /// Keeps these rows only, whose keys have these ids from now on. The first of them gets the id 0.
@@ -165,7 +164,7 @@ impl Kept {
             }
             Kept::Numbered(numbered) => {
                 numbered.rows.keep(ids)?;
-                numbered.numbers = ids.iter().map(|id| numbered.numbers[*id]).collect();
+                numbered.numbers = ids.iter().map(|id| numbered.numbers.get(*id)).collect();
                 (numbered.keys, numbered.restored) = (keys, None);
             }
         }
@@ -180,8 +179,9 @@ impl Numbered {
         let values = self.rows.values(values)?;
         self.rows.append(&values, rows)?;
         self.keys.extend(rows.iter().map(|row| keys[*row]));
-        self.numbers.extend(rows.iter().map(|row| numbers[*row]));
-        Ok((first..self.keys.len()).collect())
+        let ids: Vec<usize> = (first..self.keys.len()).collect();
+        ids.iter().zip(rows).for_each(|(id, row)| self.numbers.put(*id, numbers[*row] as u64));
+        Ok(ids)
     }
 
     fn restore(

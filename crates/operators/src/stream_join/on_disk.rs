@@ -1,10 +1,11 @@
 //! Rows that are on a local disk.
 
 use anabranch_model::Result;
-use arrow::array::BooleanArray;
+use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 
 use super::{Divided, StreamJoin};
+use crate::hash_keys;
 use crate::key_table::KeyTable;
 use crate::keyed_state::Part;
 
@@ -15,15 +16,67 @@ impl StreamJoin {
         let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_empty()) else { return Ok(true) };
         let new = keys.iter().zip(&self.hashes).filter(|(id, _)| **id >= known).map(|(_, hash)| *hash).collect();
         let Some(tables) = disk.look_up(new)? else { return Ok(false) };
-        for (table, rows) in tables.into_iter().enumerate().filter(|(_, rows)| rows.num_rows() > 0) {
-            let mut keys = self.keys_of(&rows)?;
+        self.load_rows(&tables, known)?;
+        Ok(true)
+    }
+
+    /// Takes rows of keys with an id from `known` on, which have no others.
+    fn load_rows(&mut self, tables: &[RecordBatch], known: usize) -> Result<()> {
+        for (table, rows) in tables.iter().enumerate().filter(|(_, rows)| rows.num_rows() > 0) {
+            let mut keys = self.keys_of(rows)?;
             // Another key with the same hash may be in memory, where it is later.
             let is_new: BooleanArray = keys.iter().map(|id| Some(*id >= known)).collect();
-            let rows = filter_record_batch(&rows, &is_new)?;
+            let rows = filter_record_batch(rows, &is_new)?;
             keys.retain(|id| *id >= known);
+            let first = self.right.len();
             self.take_rows_in(table, &keys, &rows, None)?;
+            self.index_versions_from(first)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the rows of the next keys of which some may appear. Returns false if there are none.
+    pub(super) fn load_due(&mut self) -> Result<bool> {
+        if self.timers.is_none() {
+            return Ok(false);
+        }
+        self.keep_to_size()?;
+        let (Some(disk), Some(timers)) = (&self.disk, &mut self.timers) else { return Ok(false) };
+        let next = self.due.pop().map_or_else(|| timers.next(), |hashes| Ok(Some(hashes)))?;
+        let Some(mut hashes) = next else { return Ok(false) };
+        match disk.look_up(hashes.clone())? {
+            Some(tables) => self.load_rows(&tables, self.keys.len())?,
+            None => {
+                // What is in memory makes room, and half of the keys have less.
+                let half = hashes.split_off(hashes.len() / 2);
+                self.due.extend([half, hashes]);
+                self.put_away()?;
+            }
         }
         Ok(true)
+    }
+
+    /// Rows that were restored go to the disk.
+    pub(super) fn restore_away(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
+        let side = if table == 0 { &self.left } else { &self.right };
+        if let (Some(timers), Some(expiry)) = (&mut self.timers, side.expiry.as_ref().filter(|_| side.waits())) {
+            hash_keys(&rows.columns()[..self.key_types.len()], rows.num_rows(), &mut self.hashes)?;
+            timers.put(expiry.ends_of(rows.columns())?.into_iter().zip(self.hashes.iter().copied()).collect())?;
+        }
+        self.disk.as_mut().map_or(Ok(()), |disk| disk.restore(table, rows))
+    }
+
+    /// Sets timers for the rows in memory that wait for the end of their time.
+    fn set_timers(&mut self) -> Result<()> {
+        let Some(timers) = &mut self.timers else { return Ok(()) };
+        for side in [&self.left, &self.right] {
+            let Some(expiry) = side.expiry.as_ref().filter(|_| side.waits()) else { continue };
+            let rows: Vec<usize> = (0..side.len()).filter(|row| side.weight(*row) != 0).collect();
+            let keys = self.keys.keys_of(&side.rows.keys_of(&rows)?)?;
+            hash_keys(&keys, rows.len(), &mut self.hashes)?;
+            timers.put(rows.iter().map(|row| expiry.end(*row)).zip(self.hashes.iter().copied()).collect())?;
+        }
+        Ok(())
     }
 
     /// What is in memory makes room, and half of the rows need fewer keys.
@@ -39,11 +92,13 @@ impl StreamJoin {
 
     /// Writes what has changed to the disk, and starts again with empty tables. No batch is being joined.
     pub(super) fn put_away(&mut self) -> Result<()> {
+        self.set_timers()?;
         let tables = self.take_rows(Part::Unwritten)?;
         self.disk.as_mut().map_or(Ok(()), |disk| disk.put(&tables))?;
         self.keys = KeyTable::by_id(self.key_types.clone())?;
         self.left.clear()?;
-        self.right.clear()
+        self.right.clear()?;
+        self.index_versions()
     }
 
     /// Notes what changes from now on, if it will be written to a disk.

@@ -66,7 +66,7 @@ impl Pending {
     /// Whether a row was there before the batch, which takes it back.
     fn leaves(&self, row: usize, own: &Side) -> bool {
         let id = self.ids[row];
-        self.weights[row] < 0 && own.weights[id] > self.weights[row] && !own.orphans.contains(&id)
+        self.weights[row] < 0 && own.weight(id) > self.weights[row] && !own.orphans.contains(&id)
     }
 
     /// Rows that are taken back, and that appear besides their pairs.
@@ -89,7 +89,7 @@ impl Pending {
         while row < self.keys.len() && rows.len() < RESULT_ROWS {
             match at {
                 Some(found) => {
-                    if other.weights[found] != 0 && self.weights[row] != 0 {
+                    if other.weight(found) != 0 && self.weights[row] != 0 {
                         rows.push(row as u64);
                         others.push(found);
                     }
@@ -158,7 +158,7 @@ impl StreamJoin {
         let (mut weights, mut hidden) = (Vec::with_capacity(kept.len()), BTreeSet::new());
         for pair in kept {
             let (row, met) = (rows.value(pair) as usize, others[pair]);
-            let (own, theirs) = (pending.weights[row], side.weights[met]);
+            let (own, theirs) = (pending.weights[row], side.weight(met));
             weights.push(own * theirs);
             pending.found[row] += theirs;
             if side.role.counts() {
@@ -176,7 +176,7 @@ impl StreamJoin {
                 gone.push(row);
             }
         }
-        let gone_weights = gone.iter().map(|row| -side.weights[*row]).collect();
+        let gone_weights = gone.iter().map(|row| -side.weight(*row)).collect();
         let columns = self.columns_of(other, &gone)?;
         self.emit_alone(other, &columns, gone_weights, out)?;
         match self.gives_pairs {
@@ -211,7 +211,7 @@ impl StreamJoin {
             let appears_now = other.role.shows(other.matches[row]);
             if appears != appears_now {
                 rows.push(row);
-                changed.push(if appears_now { other.weights[row] } else { -other.weights[row] });
+                changed.push(if appears_now { other.weight(row) } else { -other.weight(row) });
             }
         }
         self.ids = keys;

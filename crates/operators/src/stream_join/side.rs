@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Int64Type};
 use super::expiry::Expiry;
 use super::kept::Kept;
 use crate::keyed_state::{Changes, Part, TimeToLive, narrow};
+use crate::row_store::Words;
 
 /// The end of a list.
 const END: u32 = u32::MAX;
@@ -72,7 +73,7 @@ pub(super) struct Side {
     /// Types of all columns, the keys first.
     pub(super) types: Vec<DataType>,
     pub(super) rows: Kept,
-    pub(super) weights: Vec<i64>,
+    weights: Words,
     /// Of each row, if they count.
     pub(super) matches: Vec<i64>,
     /// The next row of the same key.
@@ -108,7 +109,7 @@ impl Side {
             updating: spec.updating,
             rows: Kept::new(&types[keys..], is_numbered)?,
             types,
-            weights: Vec::new(),
+            weights: Words::default(),
             matches: Vec::new(),
             next: Vec::new(),
             heads: Vec::new(),
@@ -125,6 +126,11 @@ impl Side {
         self.weights.len()
     }
 
+    /// Whether rows wait for the end of their time.
+    pub(super) fn waits(&self) -> bool {
+        self.role == Role::UnmatchedAtEnd
+    }
+
     /// Columns and weights of a batch.
     pub(super) fn divide(&self, batch: &RecordBatch) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
         if !self.updating {
@@ -133,6 +139,12 @@ impl Side {
         let weights = batch.columns().last().and_then(|column| column.as_primitive_opt::<Int64Type>());
         let weights = weights.ok_or_else(|| Error::internal("the weight of a row is not BIGINT"))?;
         Ok((batch.columns()[..self.types.len()].to_vec(), weights.values().to_vec()))
+    }
+
+    /// How often a row counts. 0: it does not exist.
+    #[inline(always)]
+    pub(super) fn weight(&self, row: usize) -> i64 {
+        self.weights.get(row) as i64
     }
 
     /// There are so many keys.
@@ -153,8 +165,8 @@ impl Side {
         self.note_ends(&ids, columns)?;
         self.orphans.clear();
         for (id, weight) in ids.iter().zip(weights) {
-            self.set_weight(*id, self.weights[*id] + weight);
-            if self.weights[*id] < 0 && self.times.is_some() {
+            self.set_weight(*id, self.weight(*id) + weight);
+            if self.weight(*id) < 0 && self.times.is_some() {
                 self.set_weight(*id, 0);
                 self.orphans.insert(*id);
             }
@@ -168,7 +180,7 @@ impl Side {
     fn note_ends(&mut self, ids: &[usize], columns: &[ArrayRef]) -> Result<()> {
         let Some(expiry) = &mut self.expiry else { return Ok(()) };
         for (id, end) in ids.iter().zip(expiry.ends_of(columns)?) {
-            if self.weights[*id] == 0 {
+            if self.weights.get(*id) == 0 {
                 expiry.add(*id, end)?;
             }
         }
@@ -177,11 +189,11 @@ impl Side {
 
     /// Forgets rows whose time has ended. Returns those that appear now, with their weights.
     pub(super) fn expire(&mut self, watermark: EventTime) -> Vec<(usize, i64)> {
-        let waits = self.role == Role::UnmatchedAtEnd;
+        let waits = self.waits();
         let Some(expiry) = &mut self.expiry else { return Vec::new() };
         let mut appear = Vec::new();
         for row in expiry.take(watermark, waits) {
-            let (row, weight) = (row as usize, self.weights[row as usize]);
+            let (row, weight) = (row as usize, self.weights.get(row as usize) as i64);
             if waits && weight != 0 {
                 // No restore brings it back: it would appear again.
                 self.changes.add(row);
@@ -198,7 +210,7 @@ impl Side {
     /// Forgets rows whose time to live is over. What they are in appears as before.
     pub(super) fn forget(&mut self) {
         let Some(times) = &self.times else { return };
-        for row in times.over((0..self.weights.len()).filter(|row| self.weights[*row] != 0)) {
+        for row in times.over((0..self.len()).filter(|row| self.weight(*row) != 0)) {
             self.matches.get_mut(row).into_iter().for_each(|matches| *matches = 0);
             self.set_weight(row, 0);
             self.changes.add(row);
@@ -217,7 +229,7 @@ impl Side {
     /// Rows with these ids have come. Those that are new come first in the list of their key.
     fn link(&mut self, keys: &[usize], ids: &[usize]) -> Result<()> {
         let (known, len) = (self.len(), self.rows.len());
-        self.weights.resize(len, 0);
+        self.weights.fill(len, 0);
         self.next.resize(len, END);
         if self.role.counts() {
             self.matches.resize(len, 0);
@@ -234,12 +246,12 @@ impl Side {
     }
 
     pub(super) fn set_weight(&mut self, id: usize, weight: i64) {
-        match (self.weights[id] != 0, weight != 0) {
+        match (self.weight(id) != 0, weight != 0) {
             (false, true) => self.live += 1,
             (true, false) => self.live -= 1,
             _ => {}
         }
-        self.weights[id] = weight;
+        self.weights.put(id, weight as u64);
     }
 
     /// The first row of a key.
@@ -255,16 +267,16 @@ impl Side {
     /// A part of the rows.
     pub(super) fn take(&mut self, part: Part) -> Vec<usize> {
         let (weights, forgets) = (&self.weights, self.forgets());
-        let mut taken = self.changes.take(part, || (0..weights.len()).filter(|row| weights[*row] != 0).collect());
+        let mut taken = self.changes.take(part, || (0..weights.len()).filter(|row| weights.get(*row) != 0).collect());
         if forgets {
-            taken.retain(|row| weights[*row] != 0);
+            taken.retain(|row| weights.get(*row) != 0);
         }
         taken
     }
 
     /// Whether snapshots need not say that rows do not exist any more.
     fn forgets(&self) -> bool {
-        self.expiry.is_some() && self.role != Role::UnmatchedAtEnd
+        self.expiry.is_some() && !self.waits()
     }
 
     /// How many rows do not exist, and need not be in the next snapshot. At most.
@@ -276,12 +288,12 @@ impl Side {
     /// The rows that exist, and those of which the next snapshot must say that they do not.
     pub(super) fn kept(&self) -> Vec<usize> {
         let awaited = |row: usize| !self.forgets() && self.changes.has(row);
-        (0..self.len()).filter(|row| self.weights[*row] != 0 || awaited(*row)).collect()
+        (0..self.len()).filter(|row| self.weight(*row) != 0 || awaited(*row)).collect()
     }
 
     /// Keeps these rows only, in the order of their ids, whose keys have new ids.
     pub(super) fn keep(&mut self, kept: &[usize], keys: &[usize], key_count: usize) -> Result<()> {
-        self.weights = kept.iter().map(|row| self.weights[*row]).collect();
+        self.weights = kept.iter().map(|row| self.weights.get(*row)).collect();
         self.matches = kept.iter().filter_map(|row| self.matches.get(*row).copied()).collect();
         self.changes.renumber(|row| kept.binary_search(&row).ok());
         self.times.iter_mut().for_each(|times| times.keep(kept));
@@ -339,15 +351,10 @@ impl Side {
     }
 
     pub(super) fn size_bytes(&self) -> usize {
-        let numbers = self.weights.capacity() + self.matches.capacity();
+        let numbers = self.weights.size_bytes() + self.matches.capacity() * size_of::<i64>();
         let links = self.next.capacity() + self.heads.capacity();
         let ends = self.expiry.as_ref().map_or(0, Expiry::size_bytes);
         let times = self.times.as_ref().map_or(0, TimeToLive::size_bytes);
-        self.rows.size_bytes()
-            + times
-            + numbers * size_of::<i64>()
-            + links * size_of::<u32>()
-            + self.changes.size_bytes()
-            + ends
+        self.rows.size_bytes() + times + numbers + links * size_of::<u32>() + self.changes.size_bytes() + ends
     }
 }

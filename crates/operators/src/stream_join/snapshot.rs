@@ -62,7 +62,7 @@ impl StreamJoin {
             columns.extend(side.rows.numbers_of(&ids));
             let matches = |id: &usize| side.matches.get(*id).copied().unwrap_or(0);
             columns.extend([
-                Arc::new(ids.iter().map(|id| side.weights[*id]).collect::<Int64Array>()) as ArrayRef,
+                Arc::new(ids.iter().map(|id| side.weight(*id)).collect::<Int64Array>()) as ArrayRef,
                 Arc::new(ids.iter().map(matches).collect::<Int64Array>()),
             ]);
             columns.extend(side.times.as_ref().map(|times| times.times_of(&ids)));
@@ -89,8 +89,8 @@ impl StreamJoin {
         if side.rows.is_numbered() {
             side.rows.exist(numbers(rows.columns(), side.types.len())?);
         }
-        if let Some(disk) = &mut self.disk {
-            return disk.restore(table, rows);
+        if self.disk.is_some() {
+            return self.restore_away(table, rows);
         }
         let keys = self.keys_of(&rows)?;
         self.take_rows_in(table, &keys, &rows, Some(versions))?;

@@ -33,8 +33,9 @@ impl StreamJoin {
         let Ok(former) = former.downcast::<StreamJoin>() else {
             return Err(Error::internal("a join cannot go on with the state of another kind of operator"));
         };
-        let StreamJoin { keys, left, right, snapshots, watermark, disk, versions, .. } = *former;
+        let StreamJoin { keys, left, right, snapshots, watermark, disk, timers, due, versions, .. } = *former;
         (self.keys, self.snapshots, self.watermark, self.disk) = (keys, snapshots.succeed(), watermark, disk);
+        (self.timers, self.due) = (timers, due);
         let (mut left, mut right): (Side, Side) = (left, right);
         for (own, former) in [(&mut self.left, &mut left), (&mut self.right, &mut right)] {
             former.times = own.times.take().map(|own| own.follow(former.times.take()));

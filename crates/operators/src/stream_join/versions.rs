@@ -56,12 +56,12 @@ impl Versions {
     fn at(&self, key: usize, time: i64, side: &Side) -> Option<usize> {
         let key = u32::try_from(key).ok()?;
         let (_, row) = self.places.range((key, i64::MIN)..=(key, time)).next_back()?;
-        Some(*row as usize).filter(|row| side.weights[*row] > 0)
+        Some(*row as usize).filter(|row| side.weight(*row) > 0)
     }
 
     /// Whether a version says that there is no row.
     fn ends(&self, place: (u32, i64), side: &Side) -> bool {
-        self.places.get(&place).is_some_and(|row| side.weights[*row as usize] < 0)
+        self.places.get(&place).is_some_and(|row| side.weight(*row as usize) < 0)
     }
 
     pub(super) fn size_bytes(&self) -> usize {
@@ -98,9 +98,14 @@ impl Versions {
 impl StreamJoin {
     /// Notes anew where versions are, since rows have new ids.
     pub(super) fn index_versions(&mut self) -> Result<()> {
+        self.versions.iter_mut().for_each(|versions| versions.places.clear());
+        self.index_versions_from(0)
+    }
+
+    /// Notes where versions are, from a row on.
+    pub(super) fn index_versions_from(&mut self, first: usize) -> Result<()> {
         let Some(versions) = &mut self.versions else { return Ok(()) };
-        versions.places.clear();
-        let rows: Vec<usize> = (0..self.right.len()).filter(|row| self.right.weights[*row] != 0).collect();
+        let rows: Vec<usize> = (first..self.right.len()).filter(|row| self.right.weight(*row) != 0).collect();
         let (keys, values) = self.right.rows.rows_of(&rows)?;
         let times = match versions.column.checked_sub(self.key_types.len()) {
             Some(column) => Arc::clone(&values[column]),

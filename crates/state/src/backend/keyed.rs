@@ -15,11 +15,11 @@ mod sorted;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, HASH_SEED, Result, hash_u64};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::{Int64Type, SchemaRef};
@@ -35,8 +35,11 @@ const FAN_IN: usize = 4;
 /// A restore writes many runs at once: so many are merged together.
 const FAN_IN_MAX: usize = 16;
 
-/// Writes the hash of each row's key.
-pub type HashKeys = fn(&[ArrayRef], usize, &mut Vec<u64>) -> Result<()>;
+/// Writes the hash of each row's key. Of keys of windows: so that those of a window lie together, [`in_window`].
+pub type HashKeys = fn(&[ArrayRef], usize, Option<usize>, &mut Vec<u64>) -> Result<()>;
+
+/// So many bits of the hash of a key of a window are of the key.
+const KEY_BITS: u32 = 40;
 
 /// A table of rows that replace each other.
 #[derive(Clone, Debug)]
@@ -47,8 +50,23 @@ pub struct KeyedTable {
     pub keys: Range<usize>,
     /// The columns before this one are the identity of a row. It has how often the row counts; 0: it is gone.
     pub count: usize,
+    /// Which of the keys is the time of a window, if they are of windows.
+    pub window: Option<usize>,
     /// The hash of keys.
     pub hash: HashKeys,
+}
+
+/// The hashes of keys of a window. Another window may have the same ones.
+#[must_use]
+pub fn hashes_of_window(time: i64) -> RangeInclusive<u64> {
+    let first = hash_u64(HASH_SEED, time as u64) >> KEY_BITS << KEY_BITS;
+    first..=first | ((1 << KEY_BITS) - 1)
+}
+
+/// The hash of a key of a window.
+#[must_use]
+pub fn in_window(time: i64, hash: u64) -> u64 {
+    hashes_of_window(time).start() | (hash & ((1 << KEY_BITS) - 1))
 }
 
 /// Rows of one table of one operator in one task.
@@ -68,7 +86,7 @@ pub struct KeyedRuns {
 
 impl KeyedTable {
     fn hashes(&self, rows: &RecordBatch, hashes: &mut Vec<u64>) -> Result<()> {
-        (self.hash)(&rows.columns()[self.keys.clone()], rows.num_rows(), hashes)
+        (self.hash)(&rows.columns()[self.keys.clone()], rows.num_rows(), self.window, hashes)
     }
 
     fn counts<'a>(&self, rows: &'a RecordBatch) -> Result<&'a Int64Array> {
@@ -142,6 +160,20 @@ impl KeyedRuns {
         Ok(true)
     }
 
+    /// Adds all rows whose keys have a hash in this range. `merge` gets several of an identity.
+    pub fn read(&self, range: &RangeInclusive<u64>, merge: &mut dyn Merge) -> Result<()> {
+        self.levels.iter().rev().flatten().try_for_each(|run| run.read(range, &self.table, merge))
+    }
+
+    /// The last hash of a slice that begins a range and has about so many blocks: the end of the range, if it has no more.
+    #[must_use]
+    pub fn slice_end(&self, range: &RangeInclusive<u64>, blocks: usize) -> u64 {
+        let runs = self.levels.iter().flatten();
+        let mut firsts: Vec<u64> = runs.flat_map(|run| run.firsts_after(range, blocks)).copied().collect();
+        firsts.sort_unstable();
+        firsts.get(blocks).map_or(*range.end(), |first| first - 1)
+    }
+
     /// Does a small step of the work that keeps lookups and the disk small. Called after every batch. `merge` creates merges, which
     /// keep the latest row of each identity.
     pub fn work<'a>(&mut self, merge: &dyn Fn() -> Result<Box<dyn Merge + 'a>>) -> Result<()> {
@@ -153,9 +185,9 @@ impl KeyedRuns {
         let mut merge = merge()?;
         for level in 0..self.merging.len() {
             let Some(merging) = &mut self.merging[level] else { continue };
-            let steps = merging.steps_per_put.div_ceil(self.batches_per_put).min(merging.steps_left);
+            let steps = merging.steps_per_put.div_ceil(self.batches_per_put).min(merging.steps_left());
             (0..steps).try_for_each(|_| merging.step(&self.table, merge.as_mut(), &mut self.runs))?;
-            if merging.steps_left == 0 {
+            if merging.steps_left() == 0 {
                 self.finish(level)?;
             }
         }

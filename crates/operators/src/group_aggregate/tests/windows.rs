@@ -14,6 +14,8 @@ struct Way {
     lateness_ms: i64,
     early: bool,
     mini_batch_rows: Option<u64>,
+    /// Beyond so many bytes, state is on disk.
+    disk_bytes: Option<usize>,
 }
 
 fn input() -> SchemaRef {
@@ -50,7 +52,7 @@ fn operator(way: Way) -> GroupAggregate {
         emission: Some(EmissionSpec { time: 1, lateness_ms: way.lateness_ms, early: way.early }),
         zone: None,
     };
-    GroupAggregate::new(&spec, &Functions::default(), &options(None)).expect("an operator")
+    GroupAggregate::new(&spec, &Functions::default(), &options(way.disk_bytes)).expect("an operator")
 }
 
 fn batch(rows: &[Row]) -> RecordBatch {
@@ -58,6 +60,8 @@ fn batch(rows: &[Row]) -> RecordBatch {
     let times = rows.iter().map(|row| Some(row.1)).collect::<TimestampMillisecondArray>();
     RecordBatch::try_new(input(), vec![numbers(|row| row.0), Arc::new(times), numbers(|row| row.2)]).expect("a batch")
 }
+
+const DISK_BYTES: [Option<usize>; 3] = [None, Some(4_000), Some(40_000)];
 
 /// What is there at a watermark.
 #[derive(Clone, Default)]
@@ -85,10 +89,11 @@ impl Expected {
 
 fn run(seed: u64) {
     let mut numbers = Numbers(Rng::new(seed));
-    let way = Way {
+    let mut way = Way {
         lateness_ms: [0, 30, 100][numbers.below(3)],
         early: numbers.below(2) == 0,
         mini_batch_rows: [None, Some(7)][numbers.below(2)],
+        disk_bytes: DISK_BYTES[numbers.below(3)],
     };
     let (mut now, mut integral, mut expected) = (operator(way), Integral::default(), Expected::default());
     let (mut files, mut then, mut late) = (Files::default(), (expected.clone(), BTreeMap::new(), 0), 0);
@@ -104,6 +109,7 @@ fn run(seed: u64) {
                 then = (expected.clone(), integral.0.clone(), late);
             }
             1 if !files.is_empty() => {
+                way.disk_bytes = DISK_BYTES[numbers.below(3)];
                 now = operator(way);
                 let goes_on = numbers.below(2) == 0;
                 files.restore(&mut now, goes_on, &mut |end| numbers.below(end));
@@ -149,10 +155,19 @@ fn late_rows_change_results_until_it_is_too_late() {
 
 #[test]
 fn many_results_of_a_window_are_emitted_in_pieces() {
-    let mut now = operator(Way { lateness_ms: 10, early: false, mini_batch_rows: None });
+    for disk_bytes in [None, Some(1 << 20)] {
+        results_in_pieces(disk_bytes);
+    }
+}
+
+fn results_in_pieces(disk_bytes: Option<usize>) {
+    let mut now = operator(Way { lateness_ms: 10, early: false, mini_batch_rows: None, disk_bytes });
     let rows: Vec<Row> = (0..40_000).map(|key| (key, 99, key)).collect();
     let mut out = Output::default();
-    now.batch(batch(&rows), &mut out).expect("a batch");
+    for rows in rows.chunks(1000) {
+        now.batch(batch(rows), &mut out).expect("a batch");
+        assert!(disk_bytes.is_none_or(|bytes| now.size_bytes() <= bytes / 4), "{} bytes", now.size_bytes());
+    }
     assert!(out.is_empty());
     now.watermark(EventTime(99), &mut out).expect("a watermark");
     let mut pieces = Vec::new();

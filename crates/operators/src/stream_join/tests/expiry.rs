@@ -62,6 +62,8 @@ fn spec(way: Way) -> StreamJoinSpec {
     }
 }
 
+const DISK_BYTES: [Option<usize>; 3] = [None, Some(1000), Some(100_000)];
+
 /// Beyond so many bytes, state is on disk.
 fn operator(way: Way, disk_bytes: Option<usize>) -> StreamJoin {
     StreamJoin::new(&spec(way), &Functions::default(), &options(disk_bytes)).expect("an operator")
@@ -145,9 +147,7 @@ fn run(seed: u64) {
     let from = if of_windows { 0 } else { below(300) - 200 };
     let to = if of_windows { 0 } else { from + below(200) };
     let way = Way { kind: KINDS[below(6) as usize], from, to, of_windows };
-    // Rows that wait for the end of their time are in memory.
-    let may_be_on_disk = matches!(way.kind, StreamJoinKind::Inner | StreamJoinKind::LeftSemi);
-    let disk = [None, Some(1000), Some(100_000)][below(3) as usize].filter(|_| may_be_on_disk);
+    let mut disk = DISK_BYTES[below(3) as usize];
     let (mut now, mut found, mut watermark) = (operator(way, disk), BTreeMap::new(), 0);
     let mut rows: [Vec<Row>; 2] = [Vec::new(), Vec::new()];
     Operator::watermark(&mut now, EventTime(watermark), &mut Output::default()).expect("a watermark");
@@ -159,6 +159,7 @@ fn run(seed: u64) {
                 then = (rows.clone(), found.clone(), watermark);
             }
             1 if !files.is_empty() => {
+                disk = DISK_BYTES[below(3) as usize];
                 now = operator(way, disk);
                 (rows, found, watermark) = then.clone();
                 files.restore(&mut now, false, &mut |end| below(end as i64) as usize);
@@ -231,6 +232,40 @@ fn state_stays_flat_over_a_long_stream() {
     // Those of ten seconds wait for the next snapshot.
     assert!(most < 2500, "{most} rows");
     assert!(files.most_changes() <= 2, "files of rows that are over stay");
+}
+
+/// Most rows are on the disk when their time is over.
+#[test]
+fn more_rows_wait_than_fit_into_memory() {
+    const BYTES: usize = 1 << 19;
+    let way = Way { kind: StreamJoinKind::Full, from: -20_000, to: 20_000, of_windows: false };
+    let (mut join, mut found) = (operator(way, Some(BYTES)), BTreeMap::new());
+    let mut rows: [Vec<Row>; 2] = [Vec::new(), Vec::new()];
+    for step in 0..60 {
+        let new: Vec<Row> = (0..500).map(|row| (step * 250 + row, step * 1000 + row, row % 3)).collect();
+        for side in [0, 1] {
+            // One in two has a match.
+            let of_side: Vec<Row> =
+                new.iter().filter(|row| row.0 % 2 == 0 || (row.0 / 2 + side) % 2 == 0).copied().collect();
+            let mut out = Output::default();
+            match side {
+                0 => join.batch(batch(&of_side), &mut out).expect("a batch"),
+                _ => join.second_batch(batch(&of_side), &mut out).expect("a batch"),
+            }
+            rows[side as usize].extend(of_side);
+            drain(&mut found, &mut join, out);
+            assert!(join.size_bytes() <= BYTES / 4, "{} bytes", join.size_bytes());
+        }
+        let mut out = Output::default();
+        Operator::watermark(&mut join, EventTime(step * 1000), &mut out).expect("a watermark");
+        drain(&mut found, &mut join, out);
+        assert!(join.size_bytes() <= BYTES / 4, "{} bytes", join.size_bytes());
+    }
+    let mut out = Output::default();
+    Operator::watermark(&mut join, EventTime(1 << 40), &mut out).expect("a watermark");
+    drain(&mut found, &mut join, out);
+    let expected = results(way, &rows[0], &rows[1], 1 << 40);
+    assert!(found == expected, "{} rows of {}", found.len(), expected.len());
 }
 
 /// A bound that reaches back makes the watermark wait: the pairs have event times as old as that.

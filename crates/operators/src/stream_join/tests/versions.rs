@@ -102,8 +102,11 @@ fn run(seed: u64) {
     let mut rng = Rng::new(seed);
     let mut below = |end: i64| rng.below(end as u64) as i64;
     let (kind, filter) = (KINDS[below(2) as usize], below(2) == 0);
-    let operator = || StreamJoin::new(&spec(kind, filter), &Functions::default(), &options(None)).expect("an operator");
-    let (mut now, mut model, mut files) = (operator(), Model::default(), Files::default());
+    let operator = |disk_bytes: i64| {
+        let options = options([None, Some(1000), Some(100_000)][disk_bytes as usize]);
+        StreamJoin::new(&spec(kind, filter), &Functions::default(), &options).expect("an operator")
+    };
+    let (mut now, mut model, mut files) = (operator(below(3)), Model::default(), Files::default());
     let mut then = model.clone();
     Operator::watermark(&mut now, EventTime(0), &mut Output::default()).expect("a watermark");
     for _ in 0..80 {
@@ -114,7 +117,7 @@ fn run(seed: u64) {
                 then = model.clone();
             }
             1 if !files.is_empty() => {
-                (now, model) = (operator(), then.clone());
+                (now, model) = (operator(below(3)), then.clone());
                 files.restore(&mut now, false, &mut |end| below(end as i64) as usize);
                 Operator::restored(&mut now, EventTime(model.watermark)).expect("restored");
                 if below(2) == 0 {

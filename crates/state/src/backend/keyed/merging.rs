@@ -22,10 +22,10 @@ pub(super) struct Merging {
     removes_gone: bool,
     /// The output has rows of which other runs have earlier or later ones.
     is_restored: bool,
-    /// The next step begins with this hash; each has as many.
+    /// The next step begins with this hash.
     next: u64,
-    width: u64,
-    pub(super) steps_left: usize,
+    /// The last hash of each step, those of later ones first. Each has as many blocks: hashes of windows lie close together.
+    ends: Vec<u64>,
     /// Steps until the next run comes.
     pub(super) steps_per_put: usize,
     writer: SortedWriter,
@@ -39,14 +39,19 @@ impl Merging {
         filter: Option<Filter>,
         puts: usize,
     ) -> Merging {
-        let first = inputs.iter().map(|run| run.range().0).min().unwrap_or(0);
-        let last = inputs.iter().map(|run| run.range().1).max().unwrap_or(0);
-        let blocks: usize = inputs.iter().map(|run| run.blocks()).sum();
-        let width = ((last - first) / (blocks / STEP_BLOCKS).max(1) as u64).saturating_add(1);
-        let steps_left = ((last - first) / width) as usize + 1;
-        let steps_per_put = steps_left.div_ceil(puts.max(1));
+        let mut firsts: Vec<u64> = inputs.iter().flat_map(|run| run.firsts()).copied().collect();
+        firsts.sort_unstable();
+        let ends = firsts.chunks(STEP_BLOCKS).skip(1).map(|blocks| blocks[0].saturating_sub(1));
+        let mut ends: Vec<u64> = ends.chain([u64::MAX]).collect();
+        ends.dedup();
+        ends.reverse();
+        let steps_per_put = ends.len().div_ceil(puts.max(1));
         let writer = SortedWriter::new(filter);
-        Merging { inputs, removes_gone, is_restored, next: first, width, steps_left, steps_per_put, writer }
+        Merging { inputs, removes_gone, is_restored, next: 0, ends, steps_per_put, writer }
+    }
+
+    pub(super) fn steps_left(&self) -> usize {
+        self.ends.len()
     }
 
     pub(super) fn filter_bytes(&self) -> usize {
@@ -54,7 +59,8 @@ impl Merging {
     }
 
     pub(super) fn step(&mut self, table: &KeyedTable, merge: &mut dyn Merge, runs: &mut Runs) -> Result<()> {
-        let range = self.next..=self.next.saturating_add(self.width - 1);
+        let Some(end) = self.ends.pop() else { return Ok(()) };
+        let range = self.next..=end;
         for run in &self.inputs {
             run.read(&range, table, merge)?;
         }
@@ -70,7 +76,7 @@ impl Merging {
             let (rows, hashes) = table.in_order(&rows)?;
             self.writer.add(&rows, &hashes, runs)?;
         }
-        (self.next, self.steps_left) = (range.end().saturating_add(1), self.steps_left - 1);
+        self.next = end.saturating_add(1);
         Ok(())
     }
 

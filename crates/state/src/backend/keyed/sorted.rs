@@ -39,13 +39,16 @@ impl SortedRun {
         &self.files
     }
 
-    pub(super) fn blocks(&self) -> usize {
-        self.firsts.len()
+    /// The least hash of each block.
+    pub(super) fn firsts(&self) -> &[u64] {
+        &self.firsts
     }
 
-    /// The hashes of its keys are in this range.
-    pub(super) fn range(&self) -> (u64, u64) {
-        (self.firsts.first().copied().unwrap_or(0), self.last)
+    /// Those after the beginning of a range, at most one more than so many.
+    pub(super) fn firsts_after(&self, range: &RangeInclusive<u64>, blocks: usize) -> &[u64] {
+        let from = self.firsts.partition_point(|first| first <= range.start());
+        let to = self.firsts.partition_point(|first| first <= range.end());
+        &self.firsts[from..to.min(from.saturating_add(blocks + 1)).max(from)]
     }
 
     pub(super) fn filter_bytes(&self) -> usize {

@@ -13,7 +13,7 @@ use super::*;
 /// Weight and version of each key and value.
 type Rows = BTreeMap<(i64, i64), (i64, i64)>;
 
-fn hash(columns: &[ArrayRef], _rows: usize, hashes: &mut Vec<u64>) -> Result<()> {
+fn hash(columns: &[ArrayRef], _rows: usize, _window: Option<usize>, hashes: &mut Vec<u64>) -> Result<()> {
     let keys = columns[0].as_primitive::<Int64Type>().values();
     hashes.clear();
     hashes.extend(keys.iter().map(|key| hash_of(*key)));
@@ -33,7 +33,7 @@ fn table() -> KeyedTable {
     let number = |name| Field::new(name, DataType::Int64, false);
     let text = Field::new("text", DataType::Utf8View, false);
     let schema = Arc::new(Schema::new(vec![number("k"), number("v"), text, number("$weight"), number("$snapshot")]));
-    KeyedTable { schema, keys: 0..1, count: 3, hash }
+    KeyedTable { schema, keys: 0..1, count: 3, window: None, hash }
 }
 
 fn batch(rows: &Rows) -> RecordBatch {
@@ -202,6 +202,42 @@ fn merging_keeps_pace() {
         assert!(most < 2 * FAN_IN && steps < 30, "{batches_per_put}: {most} runs, {steps} steps at once");
         assert_eq!(found(&runs, &[3, 17_000, 39_999, 40_000].into()).len(), 3);
     }
+}
+
+/// A range is read in slices that have all rows of their keys, however close together the hashes are.
+#[test]
+fn a_range_is_read_in_slices() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
+    let mut expected = Rows::new();
+    for version in 0..3 {
+        let rows: Rows = (0..2000).map(|value| ((value / 7, value % 7), (1, version))).collect();
+        runs.put(&batch(&rows), false).expect("put");
+        expected.extend(rows);
+    }
+    let (first, last) = (u64::MAX / 4, u64::MAX / 2);
+    expected.retain(|(key, _), _| (first..=last).contains(&hash_of(*key)));
+    let (mut from, mut slices, mut read) = (first, 0, Rows::new());
+    loop {
+        let end = runs.slice_end(&(from..=last), 4);
+        let mut merge = Newest::default();
+        runs.read(&(from..=end), &mut merge).expect("read");
+        assert!(merge.rows.len() < 1200 && merge.rows.keys().all(|(key, _)| (from..=end).contains(&hash_of(*key))));
+        read.extend(merge.rows);
+        slices += 1;
+        if end == last {
+            break;
+        }
+        from = end + 1;
+    }
+    assert!(read == expected && slices > 2, "{slices} slices");
+}
+
+#[test]
+fn keys_of_a_window_lie_together() {
+    let hashes = hashes_of_window(1_000);
+    assert!([0, 5, u64::MAX].iter().all(|hash| hashes.contains(&in_window(1_000, *hash))));
+    assert!(in_window(1_000, 5) != in_window(1_000, 6) && !hashes.contains(&in_window(2_000, 5)));
 }
 
 #[test]

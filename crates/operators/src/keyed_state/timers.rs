@@ -1,0 +1,174 @@
+//! When something is to be done with keys on the disk: sorted runs of times and hashes of keys.
+//!
+//! An operator with a key in memory knows what is to be done with it at which time. When its tables go to the disk, it leaves the times with
+//! the hashes of the keys here, and when a time has come, it looks these keys up. A key may have changed meanwhile: then it is looked up for
+//! nothing. Times share buckets, so what must be in memory is only which buckets there are. Timers are no part of snapshots: they are set
+//! again when rows are restored.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use anabranch_dataflow::{JobOptions, StateBackendKind};
+use anabranch_model::{Error, Result};
+use anabranch_state::{KeyedRuns, KeyedTable, hashes_of_window};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimeUnit};
+
+use super::latest::{FirstTime, Latest};
+use super::windows::Slice;
+use super::{directory, number};
+use crate::event_time::event_times;
+
+/// Filters are of no use: timers are not looked up by keys.
+const FILTER_BYTES: usize = 0;
+/// Blocks of timers that are read at once, at most.
+const BLOCKS_MAX: usize = 16;
+
+/// The times of an operator are known up to this part of the time for which it waits, but not more exactly than so many milliseconds.
+const PARTS: i64 = 64;
+const WIDTH_MS_MIN: i64 = if cfg!(test) { 4 } else { 64 };
+
+/// Timers that are not written take at most this share of the limit of the state, and are so many.
+const UNWRITTEN_SHARE: usize = 64;
+const UNWRITTEN_MAX: usize = 1 << 16;
+
+/// Timers of keys on the disk, in buckets of time.
+pub(crate) struct Timers {
+    runs: KeyedRuns,
+    /// Few timers are not worth a run.
+    unwritten: Vec<(i64, u64)>,
+    unwritten_max: usize,
+    /// So many milliseconds share a bucket.
+    width_ms: i64,
+    buckets: BTreeSet<i64>,
+    /// Those whose time has come.
+    due: Vec<Slice>,
+    first_time: FirstTime,
+}
+
+impl Timers {
+    /// For an operator that waits for about so many milliseconds, if state is to be on disk.
+    pub(crate) fn new(wait_ms: i64, options: &JobOptions) -> Result<Option<Timers>> {
+        if options.state_backend != StateBackendKind::Disk {
+            return Ok(None);
+        }
+        let time = Field::new("time", DataType::Timestamp(TimeUnit::Millisecond, None), true);
+        let schema = Schema::new(vec![time, number("hash"), number("$weight"), number("$snapshot")]);
+        let table = KeyedTable { schema: Arc::new(schema), keys: 0..2, count: 2, window: Some(0), hash };
+        let runs = KeyedRuns::new(table, directory(options), FILTER_BYTES)?;
+        let runs = runs.with_file_bytes(options.thresholds.run_file_bytes);
+        let first_time = FirstTime { column: 0, ms: i64::MIN };
+        let width_ms = (wait_ms / PARTS).max(WIDTH_MS_MIN);
+        let unwritten_max = (options.state_bytes / UNWRITTEN_SHARE / size_of::<(i64, u64)>()).min(UNWRITTEN_MAX);
+        let (unwritten, buckets, due) = (Vec::new(), BTreeSet::new(), Vec::new());
+        Ok(Some(Timers { runs, unwritten, unwritten_max, width_ms, buckets, due, first_time }))
+    }
+
+    /// Keys with these hashes go to the disk, with which something is to be done at these times.
+    pub(crate) fn put(&mut self, timers: Vec<(i64, u64)>) -> Result<()> {
+        self.unwritten.extend(timers);
+        if self.unwritten.len() > self.unwritten_max { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let mut timers = std::mem::take(&mut self.unwritten);
+        // What was due before is due when time goes on.
+        let first = self.first_time.ms.max(i64::MIN / 2);
+        timers.iter_mut().for_each(|(time, _)| *time = (*time).max(first).div_euclid(self.width_ms) * self.width_ms);
+        timers.sort_unstable();
+        timers.dedup();
+        if timers.is_empty() {
+            return Ok(());
+        }
+        self.buckets.extend(timers.iter().map(|(time, _)| *time));
+        let times = timers.iter().map(|(time, _)| Some(*time)).collect::<TimestampMillisecondArray>();
+        let hashes = timers.iter().map(|(_, hash)| *hash as i64).collect::<Int64Array>();
+        let ones = Int64Array::from(vec![1; timers.len()]);
+        let columns: Vec<ArrayRef> = vec![Arc::new(times), Arc::new(hashes), Arc::new(ones.clone()), Arc::new(ones)];
+        let rows = RecordBatch::try_new(Arc::clone(&self.runs.table().schema), columns)?;
+        self.runs.put(&rows, false).map(|_| ())
+    }
+
+    /// Time has reached this. Keys with times before it, and a bit after it, are due.
+    pub(crate) fn reach(&mut self, time: i64) -> Result<()> {
+        self.write()?;
+        let later = time.checked_add(1).map(|after| self.buckets.split_off(&after)).unwrap_or_default();
+        let buckets = std::mem::replace(&mut self.buckets, later).into_iter().rev();
+        let mut due: Vec<Slice> = buckets.map(|time| Slice { time, hashes: hashes_of_window(time) }).collect();
+        due.append(&mut self.due);
+        self.due = due;
+        self.first_time.ms = self.first_time.ms.max(time.div_euclid(self.width_ms).saturating_mul(self.width_ms));
+        Ok(())
+    }
+
+    /// The hashes of the next keys that are due. They may come several times.
+    pub(crate) fn next(&mut self) -> Result<Option<Vec<u64>>> {
+        let Some(slice) = self.due.last_mut() else { return Ok(None) };
+        let last = self.runs.slice_end(&slice.hashes, BLOCKS_MAX);
+        let mut latest = Latest::new(self.runs.table(), None)?;
+        self.runs.read(&(*slice.hashes.start()..=last), &mut latest)?;
+        let rows = anabranch_state::Merge::take(&mut latest)?;
+        let hashes = rows.column(1).as_primitive::<Int64Type>().values();
+        // Another bucket may have the same hashes.
+        let times = event_times(rows.column(0))?;
+        let own = times.iter().zip(hashes).filter(|(time, _)| **time == slice.time);
+        let own = own.map(|(_, hash)| *hash as u64).collect();
+        match last < *slice.hashes.end() {
+            true => slice.hashes = last + 1..=*slice.hashes.end(),
+            false => _ = self.due.pop(),
+        }
+        Ok(Some(own))
+    }
+
+    /// Called after each batch.
+    pub(crate) fn work(&mut self) -> Result<()> {
+        let (table, first_time) = (self.runs.table().clone(), self.first_time);
+        self.runs.work(&|| Ok(Box::new(Latest::new(&table, Some(first_time))?)))
+    }
+}
+
+/// Timers of a bucket lie together, in the order of the hashes of keys.
+fn hash(keys: &[ArrayRef], _rows: usize, _window: Option<usize>, hashes: &mut Vec<u64>) -> Result<()> {
+    let times = event_times(&keys[0])?;
+    let of_keys = keys.get(1).and_then(|hashes| hashes.as_primitive_opt::<Int64Type>());
+    let of_keys = of_keys.ok_or_else(|| Error::internal("timers without the hashes of keys"))?;
+    hashes.clear();
+    hashes.extend(times.iter().zip(of_keys.values()).map(|(time, hash)| {
+        let bucket = hashes_of_window(*time);
+        bucket.start() | (*hash as u64 >> (bucket.end() - bucket.start()).leading_zeros())
+    }));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use anabranch_model::Rng;
+
+    use super::*;
+    use crate::keyed_state::files::options;
+
+    #[test]
+    fn keys_are_due_when_their_time_has_come_and_hardly_earlier() {
+        let mut rng = Rng::new(1);
+        let mut timers = Timers::new(640, &options(Some(1000))).expect("timers").expect("on disk");
+        let mut set: BTreeMap<u64, i64> = BTreeMap::new();
+        for now in (0..2_000).step_by(7) {
+            let new: Vec<(i64, u64)> = (0..200).map(|_| (now + rng.below(300) as i64, rng.next_u64())).collect();
+            set.extend(new.iter().map(|(time, hash)| (*hash, *time)));
+            timers.put(new).expect("put");
+            timers.work().expect("work");
+            timers.reach(now).expect("written");
+            while let Some(due) = timers.next().expect("hashes") {
+                for hash in due {
+                    // A bucket that gets others is due again.
+                    let time = set.remove(&hash);
+                    assert!(time.is_none_or(|time| time < now + 10), "{time:?} is due at {now}");
+                }
+            }
+            assert!(set.values().all(|time| *time > now));
+        }
+        assert!(timers.buckets.len() < 40);
+    }
+}
