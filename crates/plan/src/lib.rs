@@ -14,6 +14,7 @@
 mod approximate;
 mod catalog;
 mod changes;
+mod copies;
 mod current_watermark;
 mod dialect;
 mod element;

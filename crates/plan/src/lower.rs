@@ -11,6 +11,7 @@
 
 mod aggregate;
 mod column_index;
+mod copies;
 mod emission;
 mod expr;
 mod final_rows;
@@ -59,6 +60,7 @@ pub(crate) use self::temporal_join::version_key;
 use self::windowed::Windowed;
 use crate::PlanOptions;
 use crate::catalog::Catalog;
+use crate::copies::Copies;
 use crate::hints::TimesToLive;
 use crate::maps::shown;
 use crate::place::planning_error;
@@ -260,6 +262,8 @@ impl Lowering<'_> {
                     self.unnest(unnest, needed)
                 } else if let Some(join) = node.downcast_ref::<TemporalJoin>() {
                     self.temporal_join(join, needed)
+                } else if let Some(copies) = node.downcast_ref::<Copies>() {
+                    self.copies(copies, needed)
                 } else {
                     Err(Error::internal(format!("unknown plan node {}", extension.node.name())))
                 }

@@ -115,7 +115,7 @@ impl<'a> Planner<'a> {
 
     /// The plan of a query that others are to use, in their time zones.
     pub(crate) fn view(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
-        set_operations::check(&query)?;
+        set_operations::rewrite(&mut query)?;
         shared_columns::rewrite(&mut query)?;
         tuples::rewrite(&mut query)?;
         name_fields(&mut query);

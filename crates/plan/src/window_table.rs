@@ -17,6 +17,7 @@ use datafusion_sql::sqlparser::ast::{
 use crate::dialect::parts_of_partitioned;
 use crate::event_time::{EventTime, event_time_of};
 use crate::place::{at, planning_error, through};
+use crate::set_operations;
 use crate::temporal_join::plan_temporal_join;
 use crate::unnest::plan_unnest;
 use crate::window_assign::{EVENT_TIME, WindowAssign};
@@ -35,11 +36,11 @@ impl RelationPlanner for WindowTablePlanner {
         context: &mut dyn RelationPlannerContext,
     ) -> datafusion_common::Result<RelationPlanning> {
         check_qualifiers(&relation).map_err(|error| through(error.at(at(relation.span().start))))?;
-        let joined = match plan_unnest(&relation, context)? {
-            Some(plan) => Some(plan),
-            None => plan_temporal_join(&relation, context).map_err(through)?,
+        let other = match (plan_unnest(&relation, context)?, set_operations::plan(&relation, context)?) {
+            (None, None) => plan_temporal_join(&relation, context).map_err(through)?,
+            (unnested, counted) => unnested.or(counted),
         };
-        if let Some(plan) = joined {
+        if let Some(plan) = other {
             return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))));
         }
         let (name, args, alias) = match &relation {

@@ -8,5 +8,5 @@ CREATE TABLE clicks (id BIGINT NOT NULL, page STRING, ts TIMESTAMP(3), WATERMARK
 WITH ('connector' = 'kafka', 'topic' = 'clicks');
 CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
-CREATE TABLE out (page STRING) WITH ('connector' = 'print');
-INSERT INTO out SELECT page FROM clicks INTERSECT ALL SELECT page_id FROM events;
+CREATE TABLE out (n BIGINT) WITH ('connector' = 'print');
+INSERT INTO out SELECT id FROM clicks INTERSECT ALL SELECT id, page FROM clicks;

@@ -1,0 +1,37 @@
+//! Rows that count several times.
+
+use anabranch_dataflow::{Expr, NamedExpr, OperatorSpec, RepeatSpec};
+use anabranch_model::{Error, Result};
+
+use super::stream::Stream;
+use super::{Lowering, Needed};
+use crate::copies::Copies;
+
+impl Lowering<'_> {
+    /// Lowers rows that count as often as their last column says.
+    pub(super) fn copies(&mut self, copies: &Copies, needed: &Needed) -> Result<Stream> {
+        let mut below = needed.clone();
+        // A row without columns could not be repeated.
+        below.extend(needed.is_empty().then_some(0));
+        below.insert(copies.number());
+        let mut stream = self.plan(&copies.input, &below)?;
+        stream.settle_window()?;
+        (stream.window, stream.processing_time, stream.unique) = (None, None, None);
+        let number = stream.columns.pop().and_then(|column| Some(column.named(column.value.as_ref()?)));
+        let number = number.ok_or_else(|| Error::internal("the number of copies was not needed"))?;
+        let mut exprs: Vec<NamedExpr> = Vec::new();
+        for column in &mut stream.columns {
+            if let Some(value) = column.value.take() {
+                column.value = Some(Expr::Column(exprs.len()));
+                exprs.push(column.named(&value));
+            }
+        }
+        exprs.extend(stream.carried_weight(exprs.len()));
+        let last = exprs.len();
+        exprs.push(number);
+        stream.project(exprs, false);
+        stream.physical.pop();
+        stream.operators.push(OperatorSpec::Repeat(RepeatSpec { copies: last }));
+        Ok(stream)
+    }
+}
