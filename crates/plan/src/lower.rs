@@ -10,6 +10,7 @@
 //! that groups by the window uses the record, and only other uses of the window columns add an operator to the chain.
 
 mod aggregate;
+mod assign;
 mod column_index;
 mod copies;
 mod emission;
@@ -27,6 +28,7 @@ mod query_text;
 mod rank;
 mod row_fields;
 mod scan;
+mod session_rows;
 mod shared_sources;
 mod side_tables;
 mod states;
@@ -42,7 +44,7 @@ mod windowed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{Exchange, ExchangeKind, NamedExpr, Plan, Port, SinkSpec, Stage, Updates, report_once};
+use anabranch_dataflow::{Exchange, ExchangeKind, Plan, Port, SinkSpec, Stage, Updates, report_once};
 use anabranch_model::{Error, KeyGroups, Result, StageId};
 use arrow::datatypes::DataType;
 use datafusion_expr::utils::expr_to_columns;
@@ -57,7 +59,6 @@ pub(crate) use self::side_tables::side_tables;
 use self::stream::{LogicalColumn, Stream};
 use self::table_options::TableOptions;
 pub(crate) use self::temporal_join::version_key;
-use self::windowed::Windowed;
 use crate::PlanOptions;
 use crate::catalog::Catalog;
 use crate::copies::Copies;
@@ -142,6 +143,7 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             limit: None,
             takes_versions: false,
             asks: false,
+            keeps_sessions: false,
             reads,
             by_clock: None,
             lowered,
@@ -185,6 +187,8 @@ struct Lowering<'a> {
     takes_versions: bool,
     /// What is lowered next is a table that is asked by key.
     asks: bool,
+    /// What is lowered next may have rows of sessions whose bounds are not known yet.
+    keeps_sessions: bool,
     reads: Reads,
     /// Windows above follow processing time.
     by_clock: Option<bool>,
@@ -224,6 +228,7 @@ impl Lowering<'_> {
 
     /// Lowers a plan. Columns of the result that are not `needed` may have no value.
     fn plan(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+        self.keeps_sessions &= assign::passes_sessions(plan);
         match plan {
             LogicalPlan::Projection(projection) => self.project(&projection.expr, &projection.input, plan, needed),
             LogicalPlan::Filter(filter) => match rank::bounded_number(filter) {
@@ -279,6 +284,9 @@ impl Lowering<'_> {
         // Before any column is used: settling a window moves the columns.
         let computed = used.iter().copied().filter(|e| stream.plain_column(e, &below).is_none());
         let computed: Vec<&Expr> = computed.collect();
+        if stream.open_sessions().is_some() && stream.reads_window(&computed, &below) {
+            stream = self.session_rows(stream)?;
+        }
         stream.settle_window_for(&computed, &below)?;
         stream.share(&used, &below)?;
         let mut columns = Vec::with_capacity(exprs.len());
@@ -321,7 +329,6 @@ impl Lowering<'_> {
         let own = below.clone();
         below.extend(needed);
         let mut stream = self.plan(input, &below)?;
-        stream.check_complete_sessions("a condition")?;
         // A costly column that the predicate reads and that is needed above is computed once, unless something may fail
         // on a row that the predicate drops.
         if own.intersection(needed).any(|index| stream.columns[*index].is_costly()) && !stream.may_fail() {
@@ -330,53 +337,6 @@ impl Lowering<'_> {
         let predicate = stream.expr(predicate, &index)?;
         stream.filter(&predicate);
         Ok(stream)
-    }
-
-    fn assign(&mut self, assign: &WindowAssign, needed: &Needed) -> Result<Stream> {
-        let inputs = assign.input.schema().fields().len();
-        let index = ColumnIndex::of(assign.input.schema());
-        let mut below = columns_of(std::iter::once(&assign.time).chain(&assign.partition), &index)?;
-        below.extend(needed.iter().filter(|index| **index < inputs));
-        let mut stream = self.plan_by(assign.by_clock, &assign.input, &below)?;
-        if stream.weight.is_some() {
-            return Err(Error::user("a window needs rows that stay, but these are results that are updated")
-                .remedy("aggregate in the window first, or read a table that only grows"));
-        }
-        if !stream.has_event_time {
-            return Err(Error::user("a window needs a table with a watermark").remedy("declare WATERMARK FOR"));
-        }
-        let column = plain_time(&assign.time, &index);
-        if column.and_then(|column| stream.times.get(&column)).is_none_or(|ms| *ms > 0) {
-            return Err(Error::user(format!("'{}' is no event-time column any more", shown(&assign.time))).remedy(
-                "after a join of two streams it is one if the condition bounds how far it may be from an event time of the other \
-                 side: a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts",
-            ));
-        }
-        // An earlier window's columns are ordinary columns from here on.
-        stream.settle_window()?;
-        let time = stream.expr(&assign.time, &index)?;
-        let time_type = assign.time.get_type(&index).map_err(planning_error)?;
-        let mut partition = Vec::new();
-        for (number, key) in assign.partition.iter().enumerate() {
-            let data_type = key.get_type(&index).map_err(planning_error)?;
-            let name = format!("$session_key_{number}");
-            partition.push(NamedExpr { name, expr: stream.expr(key, &index)?, data_type, nullable: true });
-        }
-        let windowed = Windowed::lazily(assign.window, time, time_type, partition, assign.zone.as_deref());
-        stream.set_window(windowed, assign);
-        Ok(stream)
-    }
-
-    /// Lowers what is below windows, or functions over rows, of processing time or of event time.
-    fn plan_by(&mut self, by_clock: bool, input: &LogicalPlan, needed: &Needed) -> Result<Stream> {
-        let outer = self.by_clock.replace(by_clock);
-        if outer.is_some_and(|outer| outer != by_clock) {
-            return Err(Error::user("windows of event time and of processing time follow each other")
-                .remedy("use one of them for both, or write the results of the first windows to a table"));
-        }
-        let stream = self.plan(input, needed);
-        self.by_clock = outer;
-        stream
     }
 
     /// The label of the next stage of a name, and its own number of tasks if it has one.

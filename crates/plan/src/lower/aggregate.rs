@@ -48,6 +48,7 @@ impl Lowering<'_> {
         let read = aggregate.aggr_expr.iter().enumerate().filter(|(i, _)| needed.contains(&(groups + i)));
         let wanted: Vec<&Logical> = keys.into_iter().chain(read.map(|(_, e)| e)).collect();
         let below = ColumnIndex::of(aggregate.input.schema());
+        self.keeps_sessions = !is_expanded;
         let mut stream = self.plan(&aggregate.input, &columns_of(wanted.iter().copied(), &below)?)?;
         stream.share(&wanted, &below)?;
         match is_expanded {
@@ -64,9 +65,10 @@ impl Lowering<'_> {
         mut stream: Stream,
     ) -> Result<Stream> {
         let below = ColumnIndex::of(aggregate.input.schema());
+        stream = self.sessions_for(aggregate, &below, stream)?;
         let emission = self.emission(aggregate, &below, &mut stream)?;
         let mut grouping = grouping(aggregate, needed, &below, &mut stream)?;
-        grouping.check_window(aggregate)?;
+        grouping.check_window()?;
         if let Some((time, emission)) = emission {
             let emission = EmissionSpec { time: grouping.keys.len(), ..emission };
             grouping.keys.push(time);
@@ -186,29 +188,13 @@ impl Lowering<'_> {
 }
 
 impl Grouping<'_> {
-    /// Refuses keys that do not belong to the windows.
-    fn check_window(&self, aggregate: &Aggregate) -> Result<()> {
+    /// Refuses keys that do not distinguish the windows.
+    fn check_window(&self) -> Result<()> {
         let has = |wanted: &[WindowColumn]| {
             self.outputs.iter().any(|output| matches!(output, Output::Window(column) if wanted.contains(column)))
         };
-        match self.windowed.as_ref().map(|windowed| (windowed.window, &windowed.partition)) {
-            Some((Window::Cumulate { .. }, _)) if !has(&[WindowColumn::End, WindowColumn::Time]) => Err(no_end()),
-            Some((Window::Session { .. }, partition)) => {
-                let is_key = |key: &NamedExpr| self.keys.iter().any(|own| own.expr == key.expr);
-                let is_partition = |key: &NamedExpr| partition.iter().any(|own| own.expr == key.expr);
-                if partition.iter().all(is_key) && self.keys.iter().all(is_partition) {
-                    return Ok(());
-                }
-                let keys: Vec<String> = aggregate.group_expr.iter().zip(&self.outputs).filter_map(key_text).collect();
-                Err(Error::user(format!(
-                    "the sessions are not those of the keys of GROUP BY ({})",
-                    if keys.is_empty() { "none but the window".to_owned() } else { keys.join(", ") }
-                ))
-                .remedy(
-                    "name the same columns in PARTITION BY and in GROUP BY: SESSION(TABLE t PARTITION BY (a, b), ...) and \
-                     GROUP BY a, b, window_start, window_end; and aggregate the results again for fewer keys",
-                ))
-            }
+        match self.windowed.as_ref().map(|windowed| windowed.window) {
+            Some(Window::Cumulate { .. }) if !has(&[WindowColumn::End, WindowColumn::Time]) => Err(no_end()),
             _ => Ok(()),
         }
     }
@@ -216,11 +202,6 @@ impl Grouping<'_> {
 
 pub(super) fn no_end() -> Error {
     Error::user("several windows of CUMULATE have the same window_start").remedy("group by window_start, window_end")
-}
-
-/// The text of a key that is no column of the window.
-fn key_text((key, output): (&Logical, &Output)) -> Option<String> {
-    matches!(output, Output::Key(_)).then(|| shown(key))
 }
 
 /// The columns of a shuffled row, collected one by one.

@@ -2,12 +2,13 @@
 //! window.
 
 use anabranch_dataflow::{EmissionSpec, NamedExpr, Window};
-use anabranch_model::{Error, Result};
+use anabranch_model::Result;
 use datafusion_expr::Aggregate;
 
 use super::Lowering;
 use super::aggregate::no_end;
 use super::column_index::ColumnIndex;
+use super::session_rows::emitted_once;
 use super::stream::Stream;
 use super::windowed::WindowColumn;
 use crate::settings::RuntimeMode;
@@ -33,11 +34,7 @@ impl Lowering<'_> {
             return Ok(None);
         };
         match windowed.window {
-            Window::Session { .. } => {
-                return Err(Error::user("results of sessions are emitted once, when they end").remedy(
-                    "leave out 'table.exec.emit.allow-lateness' and 'table.exec.emit.early-fire.enabled' for this job",
-                ));
-            }
+            Window::Session { .. } => return Err(emitted_once()),
             Window::Cumulate { .. } if columns.iter().all(|column| *column == WindowColumn::Start) => {
                 return Err(no_end());
             }

@@ -97,7 +97,6 @@ pub(super) fn fuse(
     build: &Stream,
     output_needed: &[Needed; 2],
 ) -> Result<(Stream, StaticJoinSpec)> {
-    probe.check_complete_sessions("a join")?;
     // Before any key is used: settling a window moves the columns.
     let read: Vec<&Logical> = sides.keys.iter().map(|(probe_key, _)| *probe_key).chain(filter).collect();
     let probe_index = ColumnIndex::of(sides.probe.schema());

@@ -53,7 +53,6 @@ impl Lowering<'_> {
             return Err(here(updating_rows()));
         }
         // Before the exchange: the join is the first operator of its stage.
-        probe.check_complete_sessions("a join")?;
         let read: Vec<&Logical> = sides.keys.iter().map(|(key, _)| *key).chain(filter.as_ref()).collect();
         probe.settle_window_for(&read, &indexes[0])?;
         let (tasks, tasks_max) = (probe.parallelism, probe.tasks_max);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{
     BinaryOp, ExchangeKind, Expr, Literal, NamedExpr, NotNullSpec, OperatorSpec, Port, SinkSpec, SourceSpec, Stage,
-    Window, WindowAssignSpec,
+    WindowAssignSpec,
 };
 use anabranch_model::{Error, Result, StageId};
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
@@ -225,15 +225,16 @@ impl Stream {
         })
     }
 
-    /// Computes the window columns if one of the expressions reads one without a value. The expressions may also read
-    /// columns of other streams.
+    /// Computes the window columns if one of the expressions reads one without a value.
     pub(super) fn settle_window_for(&mut self, exprs: &[&logical::Expr], schema: &ColumnIndex) -> Result<()> {
+        if self.reads_window(exprs, schema) { self.settle_window() } else { Ok(()) }
+    }
+
+    /// Whether one of the expressions reads a window column without a value. They may also read columns of other streams.
+    pub(super) fn reads_window(&self, exprs: &[&logical::Expr], schema: &ColumnIndex) -> bool {
         let is_lazy = |index: usize| self.columns[index].window.is_some() && self.columns[index].value.is_none();
         let mut read = exprs.iter().flat_map(|e| e.column_refs());
-        if read.any(|column| schema.find(column).is_some_and(is_lazy)) {
-            self.settle_window()?;
-        }
-        Ok(())
+        read.any(|column| schema.find(column).is_some_and(is_lazy))
     }
 
     /// The logical column that an expression names, if it is only a name.
@@ -301,22 +302,12 @@ impl Stream {
         self.waits = true;
     }
 
-    /// Refuses to use single rows of sessions, whose bounds are only known when they end.
-    pub(super) fn check_complete_sessions(&self, what: &str) -> Result<()> {
-        let session = |w: &Windowed| !w.settled && matches!(w.window, Window::Session { .. });
-        if !self.window.as_ref().is_some_and(session) {
-            return Ok(());
-        }
-        Err(Error::user(format!("between SESSION and its GROUP BY, {what} is not supported")).remedy(
-            "group directly by window_start, window_end and the columns of PARTITION BY; filter and join before: \
-             SESSION(TABLE v PARTITION BY a, ...) over a view v, and aggregates with FILTER (WHERE ...)",
-        ))
-    }
-
     /// Computes the window columns: adds an operator to the chain if they have no values.
     pub(super) fn settle_window(&mut self) -> Result<()> {
         let Some(windowed) = self.window.clone().filter(|w| !w.settled) else { return Ok(()) };
-        self.check_complete_sessions("this use of its rows")?;
+        if self.open_sessions().is_some() {
+            return Err(Error::internal("the bounds of a session are not known before it ends"));
+        }
         self.materialize();
         let time = match self.window.as_ref().map(|w| w.time.clone()) {
             Some(Expr::Column(index)) => index,

@@ -20,7 +20,6 @@ impl Lowering<'_> {
         let kept: Needed = needed.iter().copied().filter(|column| *column < inputs).collect();
         below.extend(&kept);
         let mut stream = self.plan(&unnest.input, &below)?;
-        stream.check_complete_sessions("UNNEST")?;
         let data_type = unnest.value.get_type(&index).map_err(planning_error)?;
         let value = stream.expr(&unnest.value, &index)?;
         let element =

@@ -9,4 +9,6 @@ WITH ('connector' = 'kafka', 'topic' = 'clicks');
 CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
 CREATE TABLE out (n BIGINT) WITH ('connector' = 'print');
-INSERT INTO out SELECT COUNT(*) FROM TABLE(SESSION(TABLE clicks PARTITION BY id, DESCRIPTOR(ts), INTERVAL '1' SECOND)) GROUP BY window_start;
+SET 'table.exec.emit.allow-lateness' = '1 h';
+INSERT INTO out
+SELECT id FROM TABLE(SESSION(TABLE clicks PARTITION BY page, DESCRIPTOR(ts), INTERVAL '1' SECOND));

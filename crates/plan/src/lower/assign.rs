@@ -1,0 +1,75 @@
+//! Window table functions: how rows belong to windows, see [`super`].
+
+use anabranch_dataflow::NamedExpr;
+use anabranch_model::{Error, Result};
+use datafusion_expr::{ExprSchemable, LogicalPlan};
+
+use super::column_index::ColumnIndex;
+use super::join_times::plain_time;
+use super::stream::Stream;
+use super::windowed::Windowed;
+use super::{Lowering, Needed, columns_of};
+use crate::maps::shown;
+use crate::place::planning_error;
+use crate::window_assign::WindowAssign;
+
+/// Whether rows of sessions whose bounds are not known yet may pass through this node of a plan, or come from it.
+pub(super) fn passes_sessions(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => true,
+        LogicalPlan::Extension(extension) => extension.node.as_any().is::<WindowAssign>(),
+        _ => false,
+    }
+}
+
+impl Lowering<'_> {
+    pub(super) fn assign(&mut self, assign: &WindowAssign, needed: &Needed) -> Result<Stream> {
+        let keeps_sessions = std::mem::take(&mut self.keeps_sessions);
+        let inputs = assign.input.schema().fields().len();
+        let index = ColumnIndex::of(assign.input.schema());
+        let mut below = columns_of(std::iter::once(&assign.time).chain(&assign.partition), &index)?;
+        below.extend(needed.iter().filter(|index| **index < inputs));
+        let mut stream = self.plan_by(assign.by_clock, &assign.input, &below)?;
+        if stream.weight.is_some() {
+            return Err(Error::user("a window needs rows that stay, but these are results that are updated")
+                .remedy("aggregate in the window first, or read a table that only grows"));
+        }
+        if !stream.has_event_time {
+            return Err(Error::user("a window needs a table with a watermark").remedy("declare WATERMARK FOR"));
+        }
+        let column = plain_time(&assign.time, &index);
+        if column.and_then(|column| stream.times.get(&column)).is_none_or(|ms| *ms > 0) {
+            return Err(Error::user(format!("'{}' is no event-time column any more", shown(&assign.time))).remedy(
+                "after a join of two streams it is one if the condition bounds how far it may be from an event time of the other \
+                 side: a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts",
+            ));
+        }
+        // An earlier window's columns are ordinary columns from here on.
+        stream.settle_window()?;
+        let time = stream.expr(&assign.time, &index)?;
+        let time_type = assign.time.get_type(&index).map_err(planning_error)?;
+        let mut partition = Vec::new();
+        for (number, key) in assign.partition.iter().enumerate() {
+            let data_type = key.get_type(&index).map_err(planning_error)?;
+            let name = format!("$session_key_{number}");
+            partition.push(NamedExpr { name, expr: stream.expr(key, &index)?, data_type, nullable: true });
+        }
+        stream.set_window(Windowed::lazily(assign.window, time, time_type, partition, assign.zone.as_deref()), assign);
+        match stream.open_sessions().is_some() && !keeps_sessions {
+            true => self.session_rows(stream),
+            false => Ok(stream),
+        }
+    }
+
+    /// Lowers what is below windows, or functions over rows, of processing time or of event time.
+    pub(super) fn plan_by(&mut self, by_clock: bool, input: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+        let outer = self.by_clock.replace(by_clock);
+        if outer.is_some_and(|outer| outer != by_clock) {
+            return Err(Error::user("windows of event time and of processing time follow each other")
+                .remedy("use one of them for both, or write the results of the first windows to a table"));
+        }
+        let stream = self.plan(input, needed);
+        self.by_clock = outer;
+        stream
+    }
+}

@@ -1,0 +1,154 @@
+//! Rows of sessions, where they are not aggregated by what divides the sessions: they wait until their session ends, as a list of
+//! rows beside its bounds, and then each leaves with them.
+
+use std::collections::BTreeSet;
+
+use anabranch_dataflow::{
+    AggregatePhase, AggregateSpec, ExchangeKind, Expr, Literal, NamedExpr, OperatorSpec, UnnestSpec, Window,
+    WindowAggregateSpec,
+};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Field, Fields, Schema};
+use datafusion_expr::{Aggregate, Expr as Logical};
+
+use super::Lowering;
+use super::column_index::ColumnIndex;
+use super::stream::Stream;
+use super::windowed::{WindowColumn, Windowed};
+use crate::settings::RuntimeMode;
+use crate::window_assign::WINDOW_COLUMNS;
+
+/// Short name of the stages in which rows wait.
+const SESSIONS: &str = "sessions";
+
+impl Stream {
+    /// The sessions of rows, if their bounds are not known yet.
+    pub(super) fn open_sessions(&self) -> Option<&Windowed> {
+        self.window.as_ref().filter(|of| !of.settled && matches!(of.window, Window::Session { .. }))
+    }
+
+    /// Whether rows are grouped by their sessions and by what divides these, and read nothing else of the sessions.
+    fn groups_sessions(&mut self, aggregate: &Aggregate, below: &ColumnIndex) -> Result<bool> {
+        let Some(Windowed { partition, .. }) = self.open_sessions().cloned() else { return Ok(true) };
+        let is_of_window =
+            |key: &&Logical| self.plain_column(key, below).is_some_and(|column| self.columns[column].window.is_some());
+        let (of_window, keys): (Vec<&Logical>, Vec<&Logical>) = aggregate.group_expr.iter().partition(is_of_window);
+        let read: Vec<&Logical> = keys.iter().copied().chain(&aggregate.aggr_expr).collect();
+        if of_window.is_empty() || self.reads_window(&read, below) {
+            return Ok(false);
+        }
+        let keys = keys.into_iter().map(|key| self.expr(key, below)).collect::<Result<Vec<_>>>()?;
+        let is_divided = |key: &Expr| partition.iter().any(|of| of.expr == *key);
+        Ok(partition.iter().all(|of| keys.contains(&of.expr)) && keys.iter().all(is_divided))
+    }
+}
+
+impl Lowering<'_> {
+    /// Lets rows wait for the end of their sessions, unless they are aggregated by them.
+    pub(super) fn sessions_for(
+        &mut self,
+        aggregate: &Aggregate,
+        below: &ColumnIndex,
+        stream: Stream,
+    ) -> Result<Stream> {
+        let mut stream = stream;
+        if stream.groups_sessions(aggregate, below)? { Ok(stream) } else { self.session_rows(stream) }
+    }
+
+    /// Lets rows wait for the end of their sessions.
+    pub(super) fn session_rows(&mut self, mut stream: Stream) -> Result<Stream> {
+        self.check_sessions(&stream)?;
+        stream.stamps.clear();
+        stream.materialize();
+        let windowed = stream.window.take().ok_or_else(|| Error::internal("rows without sessions"))?;
+        let rows = row_fields(&stream.physical);
+        let columns = std::mem::take(&mut stream.columns);
+        let kind = ExchangeKind::Hash { keys: windowed.partition.iter().filter_map(column_of).collect() };
+        let (label, target, tasks_max) = self.stage_of_keys(SESSIONS, windowed.partition.is_empty());
+        let mut next = self.exchange_as_is(stream, kind, target, SESSIONS);
+        (next.label, next.tasks_max) = (label, tasks_max);
+        let (keys, list) = (windowed.partition.len(), DataType::new_list(DataType::Struct(rows.clone()), true));
+        next.operators.push(OperatorSpec::WindowAggregate(WindowAggregateSpec {
+            phase: AggregatePhase::Complete,
+            window: windowed.window,
+            time: Some(windowed.time.clone()),
+            time_type: windowed.time_type.clone(),
+            keys: windowed.partition.clone(),
+            aggregates: vec![all_rows(&rows, list.clone())],
+            input_schema: next.physical_schema(),
+            zone: windowed.zone.clone(),
+        }));
+        let first = keys + WINDOW_COLUMNS.len();
+        next.operators.push(OperatorSpec::Unnest(UnnestSpec {
+            value: Expr::Column(first),
+            data_type: list,
+            keep: (keys..first).collect(),
+            element: Schema::new(rows).into(),
+            ordinality: false,
+            outer: false,
+        }));
+        let bounds = WINDOW_COLUMNS.map(|name| Field::new(name, windowed.time_type.clone(), false));
+        next.physical.splice(0..0, bounds);
+        next.columns = columns;
+        next.times.clear();
+        for (place, column) in next.columns.iter_mut().enumerate() {
+            column.value = match (&column.value, column.window) {
+                (Some(Expr::Column(of)), _) => Some(Expr::Column(of + WINDOW_COLUMNS.len())),
+                (_, Some(of)) => Some(windowed.value(of, Expr::Column(of as usize), &column.data_type)),
+                _ => None,
+            };
+            next.times.extend(column.window.and_then(|of| Some((place, windowed.lag_ms(of)?))));
+            column.window = column.window.and_then(|of| of.settled(windowed.window));
+        }
+        let time = Expr::Column(WindowColumn::Time as usize);
+        next.window = Some(windowed.settled(time));
+        next.unique = None;
+        Ok(next)
+    }
+
+    /// Refuses options that would have no effect.
+    fn check_sessions(&self, stream: &Stream) -> Result<()> {
+        let ends = stream.bounded && self.mode != RuntimeMode::Streaming;
+        if self.table.emission.is_none() || ends { Ok(()) } else { Err(emitted_once()) }
+    }
+}
+
+pub(super) fn emitted_once() -> Error {
+    Error::user("results of sessions are emitted once, when they end")
+        .remedy("leave out 'table.exec.emit.allow-lateness' and 'table.exec.emit.early-fire.enabled' for this job")
+}
+
+/// The columns as fields of a row, whose names differ.
+fn row_fields(columns: &[Field]) -> Fields {
+    let mut names = BTreeSet::new();
+    let field = |(place, field): (usize, &Field)| match names.insert(field.name().clone()) {
+        true => field.clone(),
+        false => field.clone().with_name(format!("{} {place}", field.name())),
+    };
+    columns.iter().enumerate().map(field).collect()
+}
+
+/// The list of the rows of a session.
+fn all_rows(rows: &Fields, list: DataType) -> AggregateSpec {
+    let text = |name: &str| Expr::Literal(Literal { data_type: DataType::Utf8View, text: Some(name.to_owned()) });
+    let fields = rows.iter().enumerate().flat_map(|(place, field)| [text(field.name()), Expr::Column(place)]);
+    let row = Expr::Call {
+        function: "named_struct".to_owned(),
+        args: fields.collect(),
+        returns: DataType::Struct(rows.clone()),
+        fails: false,
+    };
+    AggregateSpec {
+        name: "rows".to_owned(),
+        function: "array_agg".to_owned(),
+        args: vec![row],
+        distinct: false,
+        filter: None,
+        data_type: list,
+        nullable: true,
+    }
+}
+
+fn column_of(key: &NamedExpr) -> Option<usize> {
+    if let Expr::Column(column) = key.expr { Some(column) } else { None }
+}
