@@ -17,3 +17,9 @@ INSERT INTO results SELECT 'not in its own list', a.category, COUNT(*) FROM auct
 INSERT INTO results SELECT 'not in itself', category, COUNT(*) FROM some WHERE id NOT IN (SELECT id FROM some WHERE category = 13) GROUP BY category;
 INSERT INTO results SELECT 'of no rows', category, (SELECT MAX(id) FROM auction WHERE id < 0) FROM known GROUP BY category;
 INSERT INTO results SELECT 'negated', category, COUNT(*) FROM some WHERE NOT (category IN (SELECT category FROM known WHERE category IS NOT NULL)) GROUP BY category;
+INSERT INTO results SELECT 'is in', category, COUNT(*) FROM (SELECT category, category IN (SELECT category FROM known) AS there FROM some) WHERE there GROUP BY category;
+INSERT INTO results SELECT 'may be in', category, COUNT(*) FROM (SELECT category, category NOT IN (SELECT category FROM holes) AS out FROM some) WHERE out IS NULL GROUP BY category;
+INSERT INTO results SELECT 'in or else', category, COUNT(*) FROM auction WHERE seller < 1020 OR id IN (SELECT auction FROM bid) GROUP BY category;
+INSERT INTO results SELECT 'exists', category, COUNT(*) FROM (SELECT category, EXISTS (SELECT 1 FROM bid WHERE price > 1000000000) OR category = 11 AS there FROM auction) WHERE there GROUP BY category;
+INSERT INTO results SELECT 'one row', category, (SELECT seller FROM auction WHERE id = 1003) FROM known GROUP BY category;
+INSERT INTO results SELECT 'not in pairs', category, COUNT(*) FROM some WHERE (category, id) NOT IN (SELECT category, id FROM some WHERE id > 1100) GROUP BY category;

@@ -21,6 +21,7 @@ mod pad;
 mod regex;
 mod rounding;
 mod search;
+mod single;
 mod substring;
 mod text;
 mod trim;
@@ -55,6 +56,7 @@ const FAMILIES: [&[Definition]; 18] = [
     regex::DEFINITIONS,
     rounding::DEFINITIONS,
     search::DEFINITIONS,
+    single::DEFINITIONS,
     substring::DEFINITIONS,
     text::DEFINITIONS,
     trim::DEFINITIONS,

@@ -149,8 +149,9 @@ impl Functions {
     }
 
     pub(crate) fn scalar_names(&self) -> Vec<String> {
+        let named = self.scalar.keys().filter(|name| !name.starts_with('$')).cloned();
         let planned = [processing_time::PROCTIME, current_watermark::CURRENT_WATERMARK].map(str::to_owned);
-        self.scalar.keys().cloned().chain(planned).collect()
+        named.chain(planned).collect()
     }
 
     pub(crate) fn aggregate_names(&self) -> Vec<String> {

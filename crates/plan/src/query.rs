@@ -171,7 +171,7 @@ impl<'a> Planner<'a> {
         let plan = expand_calls(self.analyze(plan)?)
             .and_then(|plan| settle_times(plan, self.zone))
             .and_then(settle_constants)
-            .and_then(|plan| join_subqueries(plan, streaming));
+            .and_then(|plan| join_subqueries(plan, &self.catalog.functions, streaming));
         let plan = plan.map_err(planning_error)?;
         let mut rules = Optimizer::new().rules;
         rules.retain(|rule| !DROPPED_RULES.contains(&rule.name()));

@@ -1,20 +1,26 @@
-//! Subqueries as joins, where the library's own rules have none: a value of one row (`price > (SELECT AVG(price) FROM bids)`) and
-//! `NOT IN`. Subqueries that read columns of the outer query, `IN` and `EXISTS` are left to these rules.
+//! Subqueries as joins, where the library's own rules have none: a value of one row (`price > (SELECT AVG(price) FROM bids)`), `IN` and
+//! `EXISTS` as values, and `NOT IN`. Subqueries that read columns of the outer query, and `IN` and `EXISTS` as conditions, are left to these
+//! rules.
 
 use std::sync::Arc;
 
-use anabranch_model::Error;
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{Column, DFSchema, ExprSchema, JoinType, Result, Spans};
+use datafusion_common::{Column, DFSchema, ExprSchema, JoinType, Result, ScalarValue, Spans, internal_err};
 use datafusion_expr::expr::{Exists, InSubquery};
-use datafusion_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion_expr::{Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, lit};
+use datafusion_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
+use datafusion_expr::{Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, lit, when};
 
-use crate::place::{place, through};
+use crate::functions::Functions;
 use crate::table::is_bounded;
 
 /// Name of the rows of a subquery that gives one value, with a number.
 const VALUE: &str = "$value";
+
+/// Name of the column that a row of a list has.
+const THERE: &str = "$there";
+
+/// Names of the number of rows of a list, and of those that are not NULL.
+const ROWS: [&str; 2] = ["$rows", "$values"];
 
 /// Names of the column of a list, and of the column that says whether it is NULL.
 const LISTED: &str = "$listed";
@@ -23,23 +29,25 @@ const IS_NULL: &str = "$is_null";
 /// Replaces the subqueries; see the module. The types of the plan are coerced.
 ///
 /// `streaming`: results over tables that end are updated too.
-pub(crate) fn join_subqueries(plan: LogicalPlan, streaming: bool) -> Result<LogicalPlan> {
-    let mut values = Values { count: 0, streaming };
+pub(crate) fn join_subqueries(plan: LogicalPlan, functions: &Functions, streaming: bool) -> Result<LogicalPlan> {
+    let mut values = Values { count: 0, functions, streaming };
     let rewritten = plan.transform_up_with_subqueries(|node| {
         let node = match node {
             LogicalPlan::Filter(filter) => excluded(filter)?,
             node => node,
         };
         match node {
-            LogicalPlan::Filter(Filter { predicate, input, .. }) if has_value(&predicate) => {
+            LogicalPlan::Filter(Filter { predicate, input, .. }) if has_value(&predicate, true) => {
                 let columns = columns_of(input.schema());
-                let (exprs, input) = join_values(vec![predicate], input, &mut values)?;
+                let (conditions, input) = values.join_all(split_conjunction_owned(predicate), input, is_condition)?;
                 let filtered =
-                    exprs.into_iter().try_fold(LogicalPlanBuilder::from(input), LogicalPlanBuilder::filter)?;
+                    LogicalPlanBuilder::from(input).filter(conjunction(conditions).unwrap_or_else(|| lit(true)))?;
                 Ok(Transformed::yes(filtered.project(columns)?.build()?))
             }
-            LogicalPlan::Projection(Projection { expr, input, schema, .. }) if expr.iter().any(has_value) => {
-                let (exprs, input) = join_values(expr, input, &mut values)?;
+            LogicalPlan::Projection(Projection { expr, input, schema, .. })
+                if expr.iter().any(|expr| has_value(expr, false)) =>
+            {
+                let (exprs, input) = values.join_all(expr, input, |_| false)?;
                 Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new_with_schema(
                     exprs,
                     input.into(),
@@ -56,60 +64,172 @@ fn columns_of(schema: &DFSchema) -> Vec<Expr> {
     schema.columns().into_iter().map(Expr::Column).collect()
 }
 
-fn is_value(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarSubquery(subquery) if subquery.outer_ref_columns.is_empty())
-}
-
-fn has_value(expr: &Expr) -> bool {
-    expr.exists(|expr| Ok(is_value(expr))).unwrap_or(false)
-}
-
-/// Joins each row of `input` with the values that the expressions read.
-fn join_values(exprs: Vec<Expr>, input: Arc<LogicalPlan>, values: &mut Values) -> Result<(Vec<Expr>, LogicalPlan)> {
-    let mut joined = Arc::unwrap_or_clone(input);
-    let mut replaced = Vec::with_capacity(exprs.len());
-    for expr in exprs {
-        let name = expr.schema_name().to_string();
-        let is_named = matches!(expr, Expr::Alias(_) | Expr::Column(_));
-        let expr = expr.transform_up(|expr| match expr {
-            Expr::ScalarSubquery(subquery) if subquery.outer_ref_columns.is_empty() => {
-                values.count += 1;
-                let (column, next) = join_value(&subquery, std::mem::take(&mut joined), values)?;
-                joined = next;
-                Ok(Transformed::yes(Expr::Column(column)))
-            }
-            expr => Ok(Transformed::no(expr)),
-        })?;
-        replaced.push(if expr.transformed && !is_named { expr.data.alias(name) } else { expr.data });
+/// Whether a condition is `IN` or `EXISTS`, for which there are joins that only choose rows.
+fn is_condition(expr: &Expr) -> bool {
+    match expr {
+        Expr::Not(inner) => is_condition(inner),
+        expr => matches!(expr, Expr::InSubquery(_) | Expr::Exists(_)),
     }
-    Ok((replaced, joined))
 }
 
-fn join_value(subquery: &Subquery, input: LogicalPlan, values: &Values) -> Result<(Column, LogicalPlan)> {
-    let plan = subquery.subquery.as_ref();
-    if !gives_one_row_at_most(plan) {
-        let error = Error::user("this subquery may give more than one row, and a value is needed")
-            .remedy("let it aggregate without GROUP BY, for example SELECT MAX(x) FROM t; or write a join");
-        let span = subquery.spans.first();
-        return Err(through(match span {
-            Some(span) => error.at(place(span.start.line, span.start.column)),
-            None => error,
-        }));
+/// Whether an expression is a subquery that stands for a value, wherever it is. `conditions`: `IN` and `EXISTS` are none.
+fn is_value(expr: &Expr, conditions: bool) -> bool {
+    match expr {
+        Expr::ScalarSubquery(subquery) => subquery.outer_ref_columns.is_empty(),
+        Expr::InSubquery(InSubquery { subquery, .. }) | Expr::Exists(Exists { subquery, .. }) => {
+            !conditions && subquery.outer_ref_columns.is_empty()
+        }
+        _ => false,
     }
-    let name = format!("{VALUE}_{}", values.count);
-    let column = Column::new(Some(name.clone()), plan.schema().field(0).name());
-    let right = LogicalPlanBuilder::from(plan.clone()).alias(name)?.build()?;
-    // Without a row the value is NULL. An updating aggregate of no rows has none.
-    let ends = is_bounded(plan) && !values.streaming;
-    let kind = if ends && gives_a_row(plan) { JoinType::Inner } else { JoinType::Left };
-    let joined = LogicalPlanBuilder::from(input).join_on(right, kind, Some(lit(true)))?.build()?;
-    Ok((column, joined))
+}
+
+/// `condition`: it is one of a filter.
+fn has_value(expr: &Expr, condition: bool) -> bool {
+    if condition {
+        let parts = split_conjunction(expr);
+        return parts.into_iter().any(|part| has_value_in(part, is_condition(part)));
+    }
+    has_value_in(expr, false)
+}
+
+fn has_value_in(expr: &Expr, conditions: bool) -> bool {
+    expr.exists(|expr| Ok(is_value(expr, conditions))).unwrap_or(false)
 }
 
 /// The values so far.
-struct Values {
+struct Values<'a> {
     count: usize,
+    functions: &'a Functions,
     streaming: bool,
+}
+
+impl Values<'_> {
+    /// Joins each row of `input` with the values that the expressions read. `is_condition`: `IN` and `EXISTS` in such an expression are no
+    /// values.
+    fn join_all(
+        &mut self,
+        exprs: Vec<Expr>,
+        input: Arc<LogicalPlan>,
+        is_condition: fn(&Expr) -> bool,
+    ) -> Result<(Vec<Expr>, LogicalPlan)> {
+        let mut joined = Arc::unwrap_or_clone(input);
+        let mut replaced = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            let name = expr.schema_name().to_string();
+            let is_named = matches!(expr, Expr::Alias(_) | Expr::Column(_));
+            let conditions = is_condition(&expr);
+            let expr = expr.transform_up(|expr| {
+                if !is_value(&expr, conditions) {
+                    return Ok(Transformed::no(expr));
+                }
+                self.count += 1;
+                let (value, next) = self.join(expr, std::mem::take(&mut joined))?;
+                joined = next;
+                Ok(Transformed::yes(value))
+            })?;
+            replaced.push(if expr.transformed && !is_named { expr.data.alias(name) } else { expr.data });
+        }
+        Ok((replaced, joined))
+    }
+
+    /// Joins rows with what an expression reads of a subquery, and gives the expression over the result.
+    fn join(&self, expr: Expr, input: LogicalPlan) -> Result<(Expr, LogicalPlan)> {
+        match expr {
+            Expr::ScalarSubquery(subquery) => {
+                let row = self.one_row(&subquery)?;
+                let (column, joined) = self.join_row(row, input)?;
+                Ok((Expr::Column(column), joined))
+            }
+            Expr::Exists(Exists { subquery, negated }) => {
+                let rows = self.aggregated(&subquery, Vec::new(), [(ROWS[0], "count", lit(1_i64))])?;
+                let (rows, joined) = self.join_row(rows, input)?;
+                let there = is_positive(Expr::Column(rows));
+                Ok((if negated { !there } else { there }, joined))
+            }
+            Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+                let (there, joined) = self.join_list(*expr, &subquery, input)?;
+                Ok((if negated { !there } else { there }, joined))
+            }
+            other => internal_err!("{other} is no subquery"),
+        }
+    }
+
+    /// Whether a value is in a list: NULL if that is not known, because one of them is NULL.
+    fn join_list(&self, value: Expr, list: &Subquery, input: LogicalPlan) -> Result<(Expr, LogicalPlan)> {
+        let listed = list.subquery.schema().columns().swap_remove(0);
+        let nullable = value.nullable(input.schema())? || list.subquery.schema().field(0).is_nullable();
+        let name = format!("{LISTED}_{}", self.count);
+        let rows = self.aggregated(list, vec![Expr::Column(listed.clone())], [])?;
+        let rows = LogicalPlanBuilder::from(rows)
+            .project([Expr::Column(listed.clone()).alias(LISTED), lit(true).alias(THERE)])?;
+        let of_list = |column: &str| Expr::Column(Column::new(Some(name.clone()), column));
+        let rows = rows.alias(name.clone())?.build()?;
+        let matches = [value.clone().eq(of_list(LISTED))];
+        let joined = LogicalPlanBuilder::from(input).join_on(rows, JoinType::Left, matches)?.build()?;
+        let there = of_list(THERE).is_not_null();
+        if !nullable {
+            return Ok((there, joined));
+        }
+        let [all, known] = ROWS;
+        let counts =
+            self.aggregated(list, Vec::new(), [(all, "count", lit(1_i64)), (known, "count", Expr::Column(listed))])?;
+        let (all, joined) = self.join_row(counts, joined)?;
+        let known = Expr::Column(Column::new(all.relation.clone(), known));
+        let all = Expr::Column(all);
+        let has_null = value.is_null().or(known.lt(all.clone()));
+        let unknown = when(is_positive(all).and(has_null), lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
+        Ok((when(there, lit(true)).otherwise(unknown)?, joined))
+    }
+
+    /// Aggregates of the rows of a subquery: names, functions and arguments.
+    fn aggregated<const N: usize>(
+        &self,
+        subquery: &Subquery,
+        keys: Vec<Expr>,
+        calls: [(&str, &str, Expr); N],
+    ) -> Result<LogicalPlan> {
+        let call = |(name, function, argument): (&str, &str, Expr)| match self.functions.aggregate(function) {
+            Some(function) => Ok(function.call(vec![argument]).alias(name)),
+            None => internal_err!("there is no aggregate {function}"),
+        };
+        let calls = calls.into_iter().map(call).collect::<Result<Vec<_>>>()?;
+        LogicalPlanBuilder::from(subquery.subquery.as_ref().clone()).aggregate(keys, calls)?.build()
+    }
+
+    /// The row of a subquery that stands for a value. One that may give several fails if it does.
+    fn one_row(&self, subquery: &Subquery) -> Result<LogicalPlan> {
+        let plan = subquery.subquery.as_ref();
+        if gives_one_row_at_most(plan) {
+            return Ok(plan.clone());
+        }
+        let value = plan.schema().columns().swap_remove(0);
+        let [rows, first] = ROWS;
+        let calls = [(first, "first_value", Expr::Column(value.clone())), (rows, "count", lit(1_i64))];
+        let row = self.aggregated(subquery, Vec::new(), calls)?;
+        let Some(single) = self.functions.scalar("$single") else {
+            return internal_err!("there is no function $single");
+        };
+        let column = |name: &str| Expr::Column(Column::new_unqualified(name));
+        let single = single.call(vec![column(first), column(rows)]).alias(value.name);
+        LogicalPlanBuilder::from(row).project([single])?.build()
+    }
+
+    /// Joins each row with the first column of a plan that gives one row at most.
+    fn join_row(&self, row: LogicalPlan, input: LogicalPlan) -> Result<(Column, LogicalPlan)> {
+        let name = format!("{VALUE}_{}", self.count);
+        let column = Column::new(Some(name.clone()), row.schema().field(0).name());
+        // Without a row the value is NULL. An updating aggregate of no rows has none.
+        let ends = is_bounded(&row) && !self.streaming;
+        let kind = if ends && gives_a_row(&row) { JoinType::Inner } else { JoinType::Left };
+        let right = LogicalPlanBuilder::from(row).alias(name)?.build()?;
+        let joined = LogicalPlanBuilder::from(input).join_on(right, kind, Some(lit(true)))?.build()?;
+        Ok((column, joined))
+    }
+}
+
+/// Whether a number of rows, of which there is none without rows, is above 0.
+fn is_positive(rows: Expr) -> Expr {
+    rows.clone().is_not_null().and(rows.gt(lit(0_i64)))
 }
 
 fn gives_one_row_at_most(plan: &LogicalPlan) -> bool {

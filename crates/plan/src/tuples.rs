@@ -1,4 +1,5 @@
-//! `(a, b) IN (SELECT x, y ...)` as a condition: the library knows lists of one column, so it becomes an `EXISTS`.
+//! `(a, b) IN (SELECT x, y ...)` as a condition: the library knows lists of one column, so it becomes an `EXISTS`. And `NOT IN` becomes a
+//! `NOT EXISTS`.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -41,9 +42,9 @@ fn rewrite_condition(condition: &mut Expr) -> Result<()> {
             rewrite_condition(right)
         }
         Expr::Nested(within) => rewrite_condition(within),
-        Expr::InSubquery { expr, subquery, negated: false } => {
+        Expr::InSubquery { expr, subquery, negated } => {
             if let Expr::Tuple(values) = expr.as_ref() {
-                *condition = exists(values, subquery)?;
+                *condition = exists(values, subquery, *negated)?;
             }
             Ok(())
         }
@@ -51,8 +52,8 @@ fn rewrite_condition(condition: &mut Expr) -> Result<()> {
     }
 }
 
-/// A row of the list has these values.
-fn exists(values: &[Expr], list: &Query) -> Result<Expr> {
+/// A row of the list has these values. `negated`: no row of the list has them, or may have them: NULL may be any value.
+fn exists(values: &[Expr], list: &Query, negated: bool) -> Result<Expr> {
     let name = |place: usize| format!("`${place}`");
     let names: Vec<String> = (0..values.len()).map(name).collect();
     let text = format!("SELECT 1 FROM (SELECT 1) AS `{LISTED}` ({})", names.join(", "));
@@ -64,17 +65,27 @@ fn exists(values: &[Expr], list: &Query) -> Result<Expr> {
         let parts = [LISTED.to_owned(), format!("${place}")];
         Expr::CompoundIdentifier(parts.into_iter().map(|part| Ident::with_quote('`', part)).collect())
     };
-    let equal = |(place, value): (usize, &Expr)| Expr::BinaryOp {
-        left: Box::new(column(place)),
-        op: BinaryOperator::Eq,
-        right: Box::new(Expr::Nested(Box::new(value.clone()))),
+    let binary = |left: Expr, op: BinaryOperator, right: Expr| Expr::BinaryOp {
+        left: Box::new(left),
+        op,
+        right: Box::new(right),
     };
-    let both = |left, right| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) };
+    let equal = |(place, value): (usize, &Expr)| {
+        let value = Expr::Nested(Box::new(value.clone()));
+        let equal = binary(column(place), BinaryOperator::Eq, value.clone());
+        if !negated {
+            return equal;
+        }
+        let are_null = [column(place), value].map(|side| Expr::IsNull(Box::new(side)));
+        let may_be = are_null.into_iter().fold(equal, |left, right| binary(left, BinaryOperator::Or, right));
+        Expr::Nested(Box::new(may_be))
+    };
+    let both = |left, right| binary(left, BinaryOperator::And, right);
     if let SetExpr::Select(select) = query.body.as_mut() {
         select.selection = values.iter().enumerate().map(equal).reduce(both);
         if let Some(TableFactor::Derived { subquery, .. }) = select.from.first_mut().map(|from| &mut from.relation) {
             **subquery = list.clone();
         }
     }
-    Ok(Expr::Exists { subquery: query, negated: false })
+    Ok(Expr::Exists { subquery: query, negated })
 }

@@ -325,8 +325,9 @@ fn kind(join: &Join) -> Result<(StreamJoinKind, bool)> {
         JoinType::LeftAnti | JoinType::RightAnti => {
             return Err(Error::user("NOT IN (SELECT ...) is not supported yet").remedy("use NOT EXISTS"));
         }
-        other => {
-            return Err(Error::user(format!("{other} joins are not supported yet")).remedy("use JOIN or LEFT JOIN"));
+        JoinType::LeftMark | JoinType::RightMark => {
+            let error = "IN and EXISTS are no values where the subquery reads columns of the query around it";
+            return Err(Error::user(error).remedy("write a condition of WHERE, joined to others by AND; or LEFT JOIN"));
         }
     })
 }

@@ -1,0 +1,21 @@
+//! The value of a subquery that may give one row at most.
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::Int64Type;
+use datafusion_common::Result;
+
+use crate::arguments::Arguments;
+use crate::definition::{Definition, Kind, Returns, failure, function};
+
+/// The planner calls it; no query can name it.
+pub(crate) const DEFINITIONS: &[Definition] =
+    &[function("$single", &[&[Kind::Any, Kind::Integer]], Returns::First, single)];
+
+/// The first argument, which is a value of as many rows as the second one says.
+fn single(arguments: &Arguments) -> Result<ArrayRef> {
+    let counts = arguments.primitive::<Int64Type>(1);
+    match (0..arguments.rows).filter_map(|row| counts.get(row)).find(|count| *count > 1) {
+        Some(count) => Err(failure(format!("a subquery that stands for one value gives {count} rows"))),
+        None => arguments.full(0),
+    }
+}
