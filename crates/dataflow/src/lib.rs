@@ -12,6 +12,7 @@ mod plan;
 mod rank;
 mod rows;
 mod shared_source;
+mod sort;
 mod source;
 mod spec;
 mod sql_name;
@@ -31,6 +32,7 @@ pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stag
 pub use rank::{Ordering, RankSpec};
 pub use rows::{ExpandSpec, Grouping, ORDINALITY, RepeatSpec, UnnestSpec, ValuesSpec};
 pub use shared_source::report_once;
+pub use sort::{LimitSpec, SortSpec};
 pub use source::{
     AlignmentSpec, CURRENT_WATERMARK, Lateness, OnLate, OnMalformed, PROCESSING_TIME, SourceSpec, WatermarkSpec,
     current_watermark_field, processing_time_field,

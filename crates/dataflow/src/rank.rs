@@ -60,6 +60,17 @@ impl RankSpec {
     }
 }
 
+impl fmt::Display for Ordering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.descending, self.nulls_first) {
+            (false, false) => "",
+            (false, true) => ", NULL first",
+            (true, false) => " DESC, NULL last",
+            (true, true) => " DESC",
+        })
+    }
+}
+
 impl fmt::Display for RankSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "first {} by [", self.limit)?;
@@ -67,11 +78,8 @@ impl fmt::Display for RankSpec {
         f.write_str("]")?;
         self.window.map_or(Ok(()), |window| write!(f, " when their window #{window} ends"))?;
         f.write_str(", in the order of [")?;
-        for (i, Ordering { descending, nulls_first }) in self.order.iter().enumerate() {
-            let direction = if *descending { " DESC" } else { "" };
-            let nulls = if *nulls_first == *descending { "" } else { ", NULL last" };
-            let nulls = if *nulls_first && !*descending { ", NULL first" } else { nulls };
-            write!(f, "{}#{}{direction}{nulls}", if i == 0 { "" } else { ", " }, self.keys + i)?;
+        for (i, ordering) in self.order.iter().enumerate() {
+            write!(f, "{}#{}{ordering}", if i == 0 { "" } else { ", " }, self.keys + i)?;
         }
         f.write_str("]: [")?;
         for (i, column) in self.output.iter().enumerate() {

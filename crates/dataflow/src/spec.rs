@@ -7,8 +7,8 @@ use arrow_schema::{DataType, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ConnectorSpec, ExpandSpec, Expr, GroupAggregateSpec, LookupJoinSpec, NamedExpr, OverSpec, RankSpec, RepeatSpec,
-    StreamJoinSpec, UnnestSpec, ValuesSpec,
+    ConnectorSpec, ExpandSpec, Expr, GroupAggregateSpec, LimitSpec, LookupJoinSpec, NamedExpr, OverSpec, RankSpec,
+    RepeatSpec, SortSpec, StreamJoinSpec, UnnestSpec, ValuesSpec,
 };
 
 /// A table to write.
@@ -79,6 +79,10 @@ pub enum OperatorSpec {
     Rank(RankSpec),
     /// Functions over the rows before each row.
     Over(OverSpec),
+    /// Rows in an order.
+    Sort(SortSpec),
+    /// The first rows that come.
+    Limit(LimitSpec),
     /// Enforces NOT NULL of a sink's columns.
     NotNull(NotNullSpec),
     /// Gives constant rows in place of each row of the input.
@@ -259,6 +263,8 @@ impl fmt::Display for OperatorSpec {
             OperatorSpec::StreamJoin(spec) => write!(f, "{spec}"),
             OperatorSpec::Rank(spec) => write!(f, "{spec}"),
             OperatorSpec::Over(spec) => write!(f, "{spec}"),
+            OperatorSpec::Sort(spec) => write!(f, "{spec}"),
+            OperatorSpec::Limit(spec) => write!(f, "{spec}"),
             OperatorSpec::NotNull(spec) => {
                 let fate = if spec.drop_rows { "drop" } else { "require" };
                 write!(f, "{fate} not null")?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{AggregateSpec, Frame, OperatorSpec, Plan, StateSpec, StreamSideSpec, Window};
+use crate::{AggregateSpec, Frame, OperatorSpec, OverSpec, Plan, StateSpec, StreamSideSpec, Window};
 
 /// How the state of an operator grows over a stream that does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,24 @@ fn has_extreme(of: &AggregateSpec) -> bool {
     matches!(of.function.as_str(), "min" | "max" | "first_value" | "last_value")
 }
 
+/// What functions over the rows before each row keep of them.
+fn of_over(spec: &OverSpec) -> (String, Growth) {
+    (
+        match spec.frame {
+            Frame::Rows { preceding: Some(rows) } => format!("{rows} rows of each partition"),
+            Frame::Range { preceding_ms: Some(ms) } => format!("the rows of the last {ms} ms of event time"),
+            _ if spec.functions.iter().any(keeps_all) => "all values of each partition".to_owned(),
+            _ => "a row for each partition".to_owned(),
+        },
+        match spec.frame {
+            Frame::Range { preceding_ms: Some(_) } => Growth::Bounded,
+            frame if frame.is_unbounded() && spec.functions.iter().any(keeps_all) => Growth::WithRows,
+            _ if spec.keys == 0 => Growth::Bounded,
+            _ => Growth::WithKeys,
+        },
+    )
+}
+
 impl StateSpec<'_> {
     /// What the operator keeps.
     #[must_use]
@@ -61,20 +79,12 @@ impl StateSpec<'_> {
                 true => ("all rows, until they are taken back".to_owned(), Growth::WithRows),
                 false => (format!("{} rows of each partition", spec.limit), Growth::WithKeys),
             },
-            StateSpec::Over(spec) => (
-                match spec.frame {
-                    Frame::Rows { preceding: Some(rows) } => format!("{rows} rows of each partition"),
-                    Frame::Range { preceding_ms: Some(ms) } => format!("the rows of the last {ms} ms of event time"),
-                    _ if spec.functions.iter().any(keeps_all) => "all values of each partition".to_owned(),
-                    _ => "a row for each partition".to_owned(),
-                },
-                match spec.frame {
-                    Frame::Range { preceding_ms: Some(_) } => Growth::Bounded,
-                    frame if frame.is_unbounded() && spec.functions.iter().any(keeps_all) => Growth::WithRows,
-                    _ if spec.keys == 0 => Growth::Bounded,
-                    _ => Growth::WithKeys,
-                },
-            ),
+            StateSpec::Over(spec) => of_over(spec),
+            StateSpec::Sort(spec) if spec.time.is_some() => {
+                ("the rows that event time has not reached".to_owned(), Growth::Bounded)
+            }
+            StateSpec::Sort(_) => ("all rows, until the input ends".to_owned(), Growth::WithRows),
+            StateSpec::Limit(_) => ("how many rows have come".to_owned(), Growth::Bounded),
             StateSpec::StreamJoin(spec) if spec.versions.is_some() => (
                 "left rows until event time has reached theirs, and of right ones the valid version of each key"
                     .to_owned(),
@@ -114,7 +124,7 @@ impl StateSpec<'_> {
                 let of = |side: &StreamSideSpec| side.time_to_live_ms.or(side.expiry.map(|_| 0));
                 Some(of(&spec.left)?.max(of(&spec.right)?)).filter(|ms| *ms > 0)
             }
-            StateSpec::WindowAggregate(_) | StateSpec::Over(_) => None,
+            StateSpec::WindowAggregate(_) | StateSpec::Over(_) | StateSpec::Sort(_) | StateSpec::Limit(_) => None,
         }
     }
 
@@ -128,6 +138,7 @@ impl StateSpec<'_> {
                 "SET 'table.exec.state.ttl', or aggregate in windows"
             }
             StateSpec::Rank(spec) if spec.time_to_live_ms.is_none() => "SET 'table.exec.state.ttl', or rank in windows",
+            StateSpec::Sort(_) => "add LIMIT for the first rows",
             _ => "aggregate or rank in windows",
         }
     }

@@ -1,7 +1,8 @@
 //! Operators with state.
 
 use crate::{
-    AggregatePhase, GroupAggregateSpec, OperatorSpec, OverSpec, RankSpec, StreamJoinSpec, WindowAggregateSpec,
+    AggregatePhase, GroupAggregateSpec, LimitSpec, OperatorSpec, OverSpec, RankSpec, SortSpec, StreamJoinSpec,
+    WindowAggregateSpec,
 };
 
 /// An operator that keeps state between batches, which belongs into every checkpoint.
@@ -13,6 +14,8 @@ pub enum StateSpec<'a> {
     StreamJoin(&'a StreamJoinSpec),
     Rank(&'a RankSpec),
     Over(&'a OverSpec),
+    Sort(&'a SortSpec),
+    Limit(&'a LimitSpec),
 }
 
 impl<'a> StateSpec<'a> {
@@ -25,7 +28,7 @@ impl<'a> StateSpec<'a> {
             StateSpec::GroupAggregate(spec) => spec.zone.as_deref(),
             StateSpec::StreamJoin(spec) => spec.zone.as_deref(),
             StateSpec::Rank(spec) => spec.zone.as_deref(),
-            StateSpec::Over(_) => None,
+            StateSpec::Over(_) | StateSpec::Sort(_) | StateSpec::Limit(_) => None,
         }
     }
 }
@@ -51,6 +54,8 @@ impl OperatorSpec {
             OperatorSpec::StreamJoin(spec) => Some(StateSpec::StreamJoin(spec)),
             OperatorSpec::Rank(spec) => Some(StateSpec::Rank(spec)),
             OperatorSpec::Over(spec) => Some(StateSpec::Over(spec)),
+            OperatorSpec::Sort(spec) => Some(StateSpec::Sort(spec)),
+            OperatorSpec::Limit(spec) => Some(StateSpec::Limit(spec)),
             OperatorSpec::Filter { .. }
             | OperatorSpec::Project { .. }
             | OperatorSpec::StaticJoin(_)

@@ -42,7 +42,7 @@ pub use self::regex::{check_library_regex, check_regex};
 pub use self::whole::parse_whole;
 pub use self::zone::{INSTANT, LOCAL_TIME, Zone};
 
-const FAMILIES: [&[Definition]; 18] = [
+const FAMILIES: [&[Definition]; 19] = [
     array::DEFINITIONS,
     calendar::DEFINITIONS,
     dates::DEFINITIONS,

@@ -10,14 +10,16 @@ use arrow::datatypes::SchemaRef;
 use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::group_aggregate::{self, GroupAggregate};
+use crate::limit::Limit;
 use crate::local_time::LocalTime;
 use crate::lookup_join;
 use crate::not_null::NotNull;
-use crate::over::{self, Over};
+use crate::over;
 use crate::project::Project;
 use crate::rank;
 use crate::repeat::Repeat;
 use crate::session_aggregate::SessionAggregate;
+use crate::sort::{self, Sort};
 use crate::static_join::StaticJoin;
 use crate::stream_join::{self, StreamJoin};
 use crate::unnest::Unnest;
@@ -39,7 +41,10 @@ pub fn state_goes_on(former: StateSpec<'_>, next: StateSpec<'_>, functions: &Fun
         (StreamJoin(former), StreamJoin(next)) => stream_join::goes_on(former, next, functions),
         (StateSpec::Rank(former), StateSpec::Rank(next)) => rank::goes_on(former, next),
         (StateSpec::Over(former), StateSpec::Over(next)) => over::goes_on(former, next),
-        (WindowAggregate(_) | GroupAggregate(_) | StreamJoin(_) | StateSpec::Rank(_) | StateSpec::Over(_), _) => false,
+        (StateSpec::Sort(former), StateSpec::Sort(next)) => sort::goes_on(former, next),
+        (StateSpec::Limit(former), StateSpec::Limit(next)) => former.skip == next.skip,
+        (WindowAggregate(_) | GroupAggregate(_) | StreamJoin(_) | StateSpec::Rank(_) | StateSpec::Over(_), _)
+        | (StateSpec::Sort(_) | StateSpec::Limit(_), _) => false,
     }
 }
 
@@ -104,11 +109,9 @@ fn build(
             (Box::new(join), schema)
         }
         OperatorSpec::Rank(spec) => rank::build(spec, options)?,
-        OperatorSpec::Over(spec) => {
-            let over = Over::new(spec, functions, options)?;
-            let schema = Arc::clone(over.schema());
-            (Box::new(over), schema)
-        }
+        OperatorSpec::Over(spec) => over::build(spec, functions, options)?,
+        OperatorSpec::Sort(spec) => (Box::new(Sort::new(spec, options)), Arc::clone(&spec.schema)),
+        OperatorSpec::Limit(spec) => (Box::new(Limit::new(*spec)), Arc::clone(input)),
         OperatorSpec::Values(spec) => (Box::new(Values::new(spec, input, functions)?), Arc::clone(&spec.schema)),
         OperatorSpec::Expand(spec) => {
             let expand = Expand::new(spec, input, functions)?;

@@ -14,7 +14,6 @@ mod frames;
 mod functions;
 mod history;
 mod snapshot;
-mod waiting;
 
 #[cfg(test)]
 mod tests;
@@ -27,12 +26,11 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use self::history::{History, NONE};
-use self::waiting::{Due, Piece, Waiting};
-use crate::event_time::event_times;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{Changes, SPARSE_MIN, Snapshots, check_size, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
+use crate::waiting::{Due, Piece, Waiting, timely};
 use crate::{Dropped, Functions, Operator, Output, hash_keys};
 
 pub(crate) struct Over {
@@ -96,10 +94,6 @@ impl Over {
         })
     }
 
-    pub(crate) fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
     fn make_room(&mut self) {
         let partitions = self.keys.len();
         self.history.lists.resize_with(partitions, Default::default);
@@ -161,16 +155,7 @@ impl Operator for Over {
         let groups = self.intern(&keys, batch.num_rows())?;
         match self.spec.time {
             Some(time) => {
-                let column = batch.column(time);
-                let times = event_times(column)?;
-                let mut kept = Vec::with_capacity(times.len());
-                for (row, time) in times.iter().enumerate() {
-                    match (column.is_null(row), *time <= self.watermark) {
-                        (true, _) => self.dropped.rows_without_event_time += 1,
-                        (_, true) => self.dropped.late_rows += 1,
-                        _ => kept.push(row),
-                    }
-                }
+                let (times, kept) = timely(batch.column(time), self.watermark, &mut self.dropped)?;
                 self.waiting.add(&batch, kept, (&groups, &times), None)?;
             }
             None => {
@@ -256,6 +241,17 @@ impl Operator for Over {
     fn take_dropped(&mut self) -> Dropped {
         std::mem::take(&mut self.dropped)
     }
+}
+
+/// The operator, and the columns of its output.
+pub(crate) fn build(
+    spec: &OverSpec,
+    functions: &Functions,
+    options: &JobOptions,
+) -> Result<(Box<dyn Operator>, SchemaRef)> {
+    let over = Over::new(spec, functions, options)?;
+    let schema = Arc::clone(&over.schema);
+    Ok((Box::new(over), schema))
 }
 
 /// Whether functions over rows can go on with the state of others: the same functions of the same columns, over the same frames.

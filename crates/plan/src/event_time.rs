@@ -49,6 +49,8 @@ pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTim
         LogicalPlan::Projection(projection) => of_projection(projection, index),
         LogicalPlan::Filter(filter) => event_time_of(&filter.input, index),
         LogicalPlan::SubqueryAlias(alias) => event_time_of(&alias.input, index),
+        LogicalPlan::Sort(sort) => event_time_of(&sort.input, index),
+        LogicalPlan::Limit(limit) => event_time_of(&limit.input, index),
         LogicalPlan::TableScan(scan) => {
             let inlined = scan.source.get_logical_plan()?;
             let index = scan.projection.as_ref().map_or(Some(index), |columns| columns.get(index).copied())?;

@@ -20,6 +20,7 @@ mod group_aggregate;
 mod grouping_sets;
 mod join;
 mod join_times;
+mod limit;
 mod literal;
 mod lookup_join;
 mod over;
@@ -31,6 +32,7 @@ mod scan;
 mod session_rows;
 mod shared_sources;
 mod side_tables;
+mod sort;
 mod states;
 mod stream;
 mod stream_join;
@@ -252,6 +254,8 @@ impl Lowering<'_> {
                     None => self.over(window, needed),
                 }
             }
+            LogicalPlan::Sort(sort) => self.sort(sort, needed),
+            LogicalPlan::Limit(limit) => self.limit(limit, needed),
             LogicalPlan::SubqueryAlias(alias) => self.plan(&alias.input, needed),
             LogicalPlan::TableScan(scan) => self.scan(scan, needed),
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate, needed),
@@ -450,10 +454,6 @@ fn columns_of<'e>(exprs: impl IntoIterator<Item = &'e Expr>, input: &ColumnIndex
 
 fn unsupported(plan: &LogicalPlan) -> Error {
     match plan {
-        LogicalPlan::Sort(_) => Error::user("ORDER BY without LIMIT is not supported yet")
-            .remedy("add LIMIT for the first rows, or sort where the results are read"),
-        LogicalPlan::Limit(_) => Error::user("LIMIT without ORDER BY is not supported yet in this place")
-            .remedy("say which rows are the first by ORDER BY, or use it at the end of an interactive SELECT"),
         LogicalPlan::Unnest(_) => Error::user("UNNEST is not supported in this place")
             .remedy("write it in FROM: CROSS JOIN UNNEST(array) AS u (x)"),
         LogicalPlan::RecursiveQuery(_) => Error::user("WITH RECURSIVE is not supported"),

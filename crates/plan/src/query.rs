@@ -34,7 +34,7 @@ use crate::shared_columns;
 use crate::spelling;
 use crate::sql_function::expand_calls;
 use crate::subqueries::join_subqueries;
-use crate::top::number_first_rows;
+use crate::top::{number_first_rows, without_inner_orders};
 use crate::tuples;
 use crate::types::FlinkTypes;
 use crate::values::unify;
@@ -42,8 +42,9 @@ use crate::window_table::WindowTablePlanner;
 use crate::zones::{settle_times, settle_windows};
 
 /// Rules whose plans are worse here. A distinct count becomes a second aggregation; for windows it is better to keep
-/// the distinct values as the state of one aggregation.
-const DROPPED_RULES: [&str; 1] = ["single_distinct_aggregation_to_group_by"];
+/// the distinct values as the state of one aggregation. A bound of the number of rows, pushed below a join or a union, would be a further
+/// stage of one task.
+const DROPPED_RULES: [&str; 2] = ["single_distinct_aggregation_to_group_by", "push_down_limit"];
 
 /// Computes common subexpressions first, even those that can only be computed for rows that pass an aggregate's FILTER.
 const SHARING_RULE: &str = "common_sub_expression_eliminate";
@@ -171,7 +172,8 @@ impl<'a> Planner<'a> {
         let plan = expand_calls(self.analyze(plan)?)
             .and_then(|plan| settle_times(plan, self.zone))
             .and_then(settle_constants)
-            .and_then(|plan| join_subqueries(plan, &self.catalog.functions, streaming));
+            .and_then(|plan| join_subqueries(plan, &self.catalog.functions, streaming))
+            .and_then(without_inner_orders);
         let plan = plan.map_err(planning_error)?;
         let mut rules = Optimizer::new().rules;
         rules.retain(|rule| !DROPPED_RULES.contains(&rule.name()));

@@ -1,7 +1,10 @@
-//! `ORDER BY ... LIMIT n` within a query: the rows whose number in that order is at most `n`. They come in no order.
+//! `ORDER BY ... LIMIT n` within a query: the rows whose number in that order is at most `n`. They come in no order. And `ORDER BY` alone,
+//! which has no effect where something reads the rows that keeps no order.
+
+use std::sync::Arc;
 
 use anabranch_model::Error;
-use datafusion_common::tree_node::Transformed;
+use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, Result};
 use datafusion_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion_expr::{
@@ -72,4 +75,21 @@ fn numbered(sort: &Sort, skip: usize, fetch: usize, functions: &Functions) -> Re
     }
     rows = rows.filter(condition)?;
     rows.project(sort.input.schema().iter().map(Expr::from))?.build()
+}
+
+/// Removes orders without effect. Those of the rows of the whole plan stay.
+pub(crate) fn without_inner_orders(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let keeps_order = matches!(
+        plan,
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Filter(_) | LogicalPlan::Limit(_)
+    );
+    let removed = |node: LogicalPlan| match node {
+        LogicalPlan::Sort(Sort { input, fetch: None, .. }) => Ok(Transformed::yes(Arc::unwrap_or_clone(input))),
+        node => Ok(Transformed::no(node)),
+    };
+    let within = |child: LogicalPlan| match keeps_order {
+        true => without_inner_orders(child).map(Transformed::yes),
+        false => child.transform_up_with_subqueries(removed),
+    };
+    Ok(plan.map_children(within)?.data)
 }

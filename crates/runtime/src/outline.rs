@@ -11,6 +11,7 @@ use anabranch_dataflow::{
 };
 use anabranch_model::{HASH_SEED, OperatorId, StageId, hash_bytes};
 use anabranch_state::Lineage;
+use arrow::datatypes::Schema;
 
 /// Version of the planner's wording of queries: raised whenever the planner words the same query differently than
 /// before.
@@ -93,13 +94,11 @@ fn describe_rows(spec: StateSpec<'_>) -> String {
             format!("aggregate, window {}, by [{by}]: [{of}]", spec.window)
         }
         StateSpec::StreamJoin(spec) => {
-            let columns = |side: &StreamSideSpec| {
-                let columns =
-                    side.schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
+            let side = |side: &StreamSideSpec| {
                 let kind = if side.updating { "updating " } else { "" };
-                format!("{kind}[{}]", columns.collect::<Vec<_>>().join(", "))
+                format!("{kind}[{}]", columns(&side.schema))
             };
-            let (left, right) = (columns(&spec.left), columns(&spec.right));
+            let (left, right) = (side(&spec.left), side(&spec.right));
             // Rows have the numbers of the matches that satisfy it.
             let counts = spec.kind != StreamJoinKind::Inner && spec.versions.is_none();
             let filter = spec.filter.as_ref().filter(|_| counts);
@@ -109,8 +108,7 @@ fn describe_rows(spec: StateSpec<'_>) -> String {
             format!("join {:?} by {} columns of {left} and {right}{nulls}{versions}{filter}", spec.kind, spec.keys)
         }
         StateSpec::Rank(spec) => {
-            let columns = spec.schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
-            let columns = columns.collect::<Vec<_>>().join(", ");
+            let columns = columns(&spec.schema);
             let order = spec.order.iter().map(|of| match (of.descending, of.nulls_first) {
                 (false, false) => "ascending",
                 (false, true) => "ascending, NULL first",
@@ -123,12 +121,17 @@ fn describe_rows(spec: StateSpec<'_>) -> String {
             format!("first {} of {kind}[{columns}], {} keys, {order}{window}", spec.limit, spec.keys)
         }
         StateSpec::Over(spec) => {
-            let columns = spec.schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
-            let columns = columns.collect::<Vec<_>>().join(", ");
+            let columns = columns(&spec.schema);
             let order = spec.time.map_or_else(|| "as they come".to_owned(), |time| format!("by column {time}"));
             let of = aggregates(&spec.functions);
             format!("over {}, {order}, of [{columns}], {} keys: [{of}]", spec.frame, spec.keys)
         }
+        StateSpec::Sort(spec) => {
+            let columns = columns(&spec.schema);
+            let time = spec.time.map_or_else(String::new, |time| format!(" by event time {time}"));
+            format!("sort{time} of [{columns}]")
+        }
+        StateSpec::Limit(spec) => format!("first rows after {}", spec.skip),
         StateSpec::GroupAggregate(spec) => {
             // Values that may be taken back are kept.
             let kind = match (spec.weight.is_some(), spec.emission.is_some()) {
@@ -139,6 +142,11 @@ fn describe_rows(spec: StateSpec<'_>) -> String {
             format!("{kind}, by [{}]: [{}]", keys(&spec.keys), aggregates(&spec.aggregates))
         }
     }
+}
+
+fn columns(schema: &Schema) -> String {
+    let columns = schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
+    columns.collect::<Vec<_>>().join(", ")
 }
 
 /// The tables before and after a stage, itself included, and the processing of the rows between them.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anabranch_connectors::MemorySink;
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::{Error, PartitionId, Result, Rng};
+use anabranch_model::{Error, PartitionId, Result, Rng, TaskMetrics};
 use anabranch_operators::{Connector, Polled, Positions, Rows, Sink, Source, TaskContext};
 use anabranch_server::{Engine, Settings};
 use arrow::array::{Array, AsArray, Int64Array, RecordBatch};
@@ -115,19 +115,53 @@ const SIZE_MS: i64 = 10;
 const LATE_DROPPED: &str = ", 'scan.watermark.lateness' = 'partition'";
 const LATE_WRITTEN: &str = ", 'scan.watermark.lateness' = 'partition', 'scan.watermark.late-table' = 'late'";
 
-/// Runs a count by key and window once; everything that must not matter is drawn from `seed`.
+/// Runs a count by key and window once.
 fn run(records: &[Vec<Record>], declared: &Declared, seed: u64) -> Outcome {
-    let Declared { delay_ms, options } = declared;
-    let sql = format!(
-        "CREATE TABLE records (id BIGINT NOT NULL, at BIGINT, ts AS TO_TIMESTAMP_LTZ(at, 3),
-           WATERMARK FOR ts AS ts - INTERVAL '0.{delay_ms:03}' SECOND) WITH ('connector' = 'partitions'{options});
-         CREATE TABLE late (id BIGINT, at BIGINT) WITH ('connector' = 'late');
-         CREATE TABLE results (id BIGINT, at BIGINT, n BIGINT) WITH ('connector' = 'results');
+    let query = format!(
+        "CREATE TABLE results (id BIGINT, at BIGINT, n BIGINT) WITH ('connector' = 'results');
          INSERT INTO results
          SELECT id, EXTRACT(EPOCH FROM window_start) * 1000 + EXTRACT(MILLISECOND FROM window_start) AS at, n FROM (
            SELECT id, window_start, COUNT(*) AS n
            FROM TABLE(TUMBLE(TABLE records, DESCRIPTOR(ts), INTERVAL '0.0{SIZE_MS}' SECOND))
            GROUP BY id, window_start, window_end);"
+    );
+    let (rows, late, tasks) = run_query(&query, records, declared, seed);
+    let mut counts = Counts::new();
+    for batch in &rows {
+        let column = |index: usize| batch.column(index).as_primitive::<Int64Type>().values();
+        for row in 0..batch.num_rows() {
+            let again = counts.insert((column(0)[row], column(1)[row]), column(2)[row]);
+            assert_eq!(again, None, "a window fired twice");
+        }
+    }
+    let mut late_rows = BTreeMap::new();
+    for batch in &late {
+        let [ids, times] = [0, 1].map(|column| batch.column(column).as_primitive::<Int64Type>());
+        for (id, time) in ids.values().iter().zip(times) {
+            *late_rows.entry((*id, time)).or_default() += 1;
+        }
+    }
+    Outcome {
+        counts,
+        late_rows,
+        late: tasks.iter().map(|task| task.late_rows).sum(),
+        without_event_time: tasks.iter().map(|task| task.rows_without_event_time).sum(),
+    }
+}
+
+/// Runs a query of the records once; everything that must not matter is drawn from `seed`.
+fn run_query(
+    query: &str,
+    records: &[Vec<Record>],
+    declared: &Declared,
+    seed: u64,
+) -> (Vec<RecordBatch>, Vec<RecordBatch>, Vec<TaskMetrics>) {
+    let Declared { delay_ms, options } = declared;
+    let sql = format!(
+        "CREATE TABLE records (id BIGINT NOT NULL, at BIGINT, ts AS TO_TIMESTAMP_LTZ(at, 3),
+           WATERMARK FOR ts AS ts - INTERVAL '0.{delay_ms:03}' SECOND) WITH ('connector' = 'partitions'{options});
+         CREATE TABLE late (id BIGINT, at BIGINT) WITH ('connector' = 'late');
+         {query}"
     );
     let mut rng = Rng::new(seed);
     let (sink, rows) = MemorySink::collected();
@@ -147,27 +181,8 @@ fn run(records: &[Vec<Record>], declared: &Declared, seed: u64) -> Outcome {
     let job = engine.start(&plan).expect("a job");
     assert!(job.wait_timeout(Duration::from_secs(60)), "the job hangs");
     let tasks = job.wait().expect("the job ends").tasks;
-    let mut counts = Counts::new();
-    for batch in rows.lock().expect("no panic").iter() {
-        let column = |index: usize| batch.column(index).as_primitive::<Int64Type>().values();
-        for row in 0..batch.num_rows() {
-            let again = counts.insert((column(0)[row], column(1)[row]), column(2)[row]);
-            assert_eq!(again, None, "a window fired twice");
-        }
-    }
-    let mut late_rows = BTreeMap::new();
-    for batch in late.lock().expect("no panic").iter() {
-        let [ids, times] = [0, 1].map(|column| batch.column(column).as_primitive::<Int64Type>());
-        for (id, time) in ids.values().iter().zip(times) {
-            *late_rows.entry((*id, time)).or_default() += 1;
-        }
-    }
-    Outcome {
-        counts,
-        late_rows,
-        late: tasks.iter().map(|task| task.late_rows).sum(),
-        without_event_time: tasks.iter().map(|task| task.rows_without_event_time).sum(),
-    }
+    let [rows, late] = [rows, late].map(|rows| rows.lock().expect("no panic").clone());
+    (rows, late, tasks)
 }
 
 /// Records with growing times, each up to `disorder_ms` earlier than in order.
@@ -252,5 +267,26 @@ fn every_row_is_in_a_result_or_counted_once() {
         let without = records.iter().flatten().filter(|(_, time)| time.is_none()).count() as u64;
         assert_eq!(outcome.without_event_time, without, "seed {seed}");
         assert_eq!(counted as u64 + outcome.late + without, rows as u64, "seed {seed}: {outcome:?}");
+    }
+}
+
+#[test]
+fn rows_reach_the_table_in_the_order_of_event_time() {
+    for seed in 0..20 {
+        let mut rng = Rng::new(seed);
+        let delay_ms = rng.below(30) as i64;
+        let records = records(&mut rng, delay_ms, false);
+        let query = "CREATE TABLE results (id BIGINT, at BIGINT) WITH ('connector' = 'results');
+             INSERT INTO results SELECT id, at FROM records ORDER BY ts, id DESC;";
+        let (rows, _, _) = run_query(query, &records, &Declared { delay_ms, options: "" }, seed);
+        let column =
+            |batch: &RecordBatch, index: usize| batch.column(index).as_primitive::<Int64Type>().values().to_vec();
+        let found: Vec<Record> = rows
+            .iter()
+            .flat_map(|batch| column(batch, 0).into_iter().zip(column(batch, 1).into_iter().map(Some)))
+            .collect();
+        let mut expected: Vec<Record> = records.into_iter().flatten().collect();
+        expected.sort_by_key(|(id, at)| (*at, -id));
+        assert_eq!(found, expected, "seed {seed}");
     }
 }

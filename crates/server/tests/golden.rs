@@ -78,7 +78,8 @@ fn plan(sql: &str) -> Result<Option<Plan>> {
 
 /// Whether a plan has tables that are in memory with any backend.
 fn must_fit(plan: &Plan) -> bool {
-    let is_held = |of: &OperatorSpec| matches!(of, OperatorSpec::StaticJoin(_) | OperatorSpec::Over(_));
+    let is_held =
+        |of: &OperatorSpec| matches!(of, OperatorSpec::StaticJoin(_) | OperatorSpec::Over(_) | OperatorSpec::Sort(_));
     plan.stages.iter().any(|stage| stage.operators.iter().any(is_held))
 }
 

@@ -188,7 +188,7 @@ fn run(plans: &[Plan], seed: u64, kept: &Kept) -> (String, u32) {
         let is_held = |o: &OperatorSpec| match o {
             OperatorSpec::WindowAggregate(spec) => matches!(spec.window, Window::Session { .. }),
             OperatorSpec::Rank(spec) => spec.window.is_some(),
-            OperatorSpec::StaticJoin(_) | OperatorSpec::Over(_) => true,
+            OperatorSpec::StaticJoin(_) | OperatorSpec::Over(_) | OperatorSpec::Sort(_) => true,
             OperatorSpec::StreamJoin(spec) => {
                 !spec.is_updating() && !matches!(spec.kind, StreamJoinKind::Inner | StreamJoinKind::LeftSemi)
             }

@@ -7,9 +7,9 @@ use arrow::compute::take;
 
 use super::Over;
 use super::history::History;
-use super::waiting::Piece;
 use crate::group_aggregate::readings::Readings;
 use crate::keyed_state::narrow;
+use crate::waiting::Piece;
 
 /// Rows that enter and leave frames.
 #[derive(Default)]

@@ -6,11 +6,9 @@ use std::sync::Arc;
 
 use anabranch_dataflow::Frame;
 use anabranch_model::{Error, EventTime, Result};
-use arrow::array::{
-    ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, TimestampMillisecondArray, UInt32Array, UInt64Array,
-};
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, TimestampMillisecondArray, UInt64Array};
 use arrow::compute::{concat_batches, filter_record_batch, take};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 
 use super::Over;
 use super::history::Existing;
@@ -19,6 +17,7 @@ use crate::group_aggregate::readings::Readings;
 use crate::hash_keys;
 use crate::keyed_state::{Part, check_columns, narrow, number, numbers};
 use crate::operator::{StateChange, StateShape};
+use crate::waiting::{in_order, later};
 
 /// A table of state.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -264,34 +263,17 @@ impl Over {
             .filter_map(|call| call.accumulator.entries())
             .for_each(|of| of.changes.restored());
         let waiting = std::mem::take(&mut self.restored.waiting);
-        if let Some(first) = waiting.first() {
-            let rows = concat_batches(&first.schema(), &waiting)?;
-            self.settle_waiting(&rows)?;
+        if let Some((rows, sequences)) = in_order(&waiting, &self.spec.schema)? {
+            let groups = self.intern(&rows.columns()[..self.spec.keys], rows.num_rows())?;
+            let time = self.spec.time.ok_or_else(|| Error::internal("rows wait without a time"))?;
+            let times = event_times(rows.column(time))?.to_vec();
+            self.waiting.restore(&rows, (&groups, &times), &sequences)?;
         }
         let before = std::mem::take(&mut self.restored.before);
         if let Some(first) = before.first() {
             let rows = concat_batches(&first.schema(), &before)?;
             self.settle_before(&rows)?;
         }
-        Ok(())
-    }
-
-    fn settle_waiting(&mut self, rows: &RecordBatch) -> Result<()> {
-        let columns = self.spec.schema.fields().len();
-        let sequences = numbers(rows.columns(), columns)?;
-        let mut order: Vec<u32> = (0..narrow(rows.num_rows())?).collect();
-        order.sort_by_key(|row| sequences.value(*row as usize));
-        let at = UInt32Array::from(order);
-        let sorted = |column: &ArrayRef| Ok(take(column, &at, None)?);
-        let sorted = rows.columns().iter().map(sorted).collect::<Result<Vec<_>>>()?;
-        let batch = RecordBatch::try_new(Arc::clone(&self.spec.schema), sorted[..columns].to_vec())?;
-        let groups = self.intern(&sorted[..self.spec.keys], batch.num_rows())?;
-        let time = self.spec.time.ok_or_else(|| Error::internal("rows wait without a time"))?;
-        let times = event_times(batch.column(time))?.to_vec();
-        let sequences = sorted[columns].as_primitive::<Int64Type>().values();
-        let all = (0..batch.num_rows()).collect();
-        self.waiting.add(&batch, all, (&groups, &times), Some(sequences))?;
-        self.waiting.runs.iter_mut().for_each(|run| run.noted = true);
         Ok(())
     }
 
@@ -334,14 +316,4 @@ impl Over {
 /// The places of rows before among those of their partitions.
 fn places(rows: &RecordBatch) -> Result<&Int64Array> {
     numbers(rows.columns(), rows.num_columns() - 1)
-}
-
-/// The rows of a time or later.
-fn later(batches: &[RecordBatch], time: usize, first: i64) -> Result<Vec<RecordBatch>> {
-    let filtered = batches.iter().map(|rows| {
-        let times = event_times(rows.column(time))?;
-        let is_needed = times.iter().map(|time| Some(*time >= first));
-        Ok(filter_record_batch(rows, &is_needed.collect())?)
-    });
-    filtered.collect()
 }

@@ -169,9 +169,9 @@ mod tests {
             bytes.put(id, &value);
             bytes.tidy();
             if id < expected.len() {
-                expected[id] = value
+                expected[id] = value;
             } else {
-                expected.push(value)
+                expected.push(value);
             }
             if step % 100 == 0 {
                 expected.iter().enumerate().for_each(|(id, value)| assert_eq!(bytes.get(id), value, "step {step}"));

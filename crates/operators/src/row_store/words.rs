@@ -115,7 +115,7 @@ mod tests {
         words.put_none(0);
         let near = [5, u64::MAX, 5 + NEAR - 1, 5_u64.wrapping_sub(NEAR)];
         near.iter().enumerate().for_each(|(at, word)| words.put(at, *word));
-        assert!(words.size_bytes() <= 8 * size_of::<u32>(), "the first number was none");
+        assert!(words.size_bytes() <= 4 * size_of::<u64>(), "the first number was none");
         assert_eq!((0..4).map(|at| words.get(at)).collect::<Vec<_>>(), near);
         words.put(1, 7);
         words.put(4, 5 + NEAR);

@@ -13,8 +13,8 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::ScalarValue;
 use datafusion_expr::expr::{AggregateFunction, Sort, WindowFunction};
 use datafusion_expr::{
-    Expr as Logical, ExprSchemable, Window, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
-    cast,
+    Expr as Logical, ExprSchemable, LogicalPlan, Window, WindowFrame, WindowFrameBound, WindowFrameUnits,
+    WindowFunctionDefinition, cast,
 };
 
 use super::aggregate::aggregate_spec;
@@ -175,18 +175,21 @@ fn calls(window: &Window, needed: &Needed) -> Result<Vec<Call>> {
     Ok(found)
 }
 
+/// Whether a time by which rows are ordered is processing time. `None`: it is neither that nor an event time.
+pub(super) fn is_by_clock(time: &Logical, input: &LogicalPlan, index: &ColumnIndex) -> Option<bool> {
+    match time {
+        Logical::Column(column) => event_time_of(input, index.find(column)?).map(|time| time.by_clock()),
+        call => is_call(call).then_some(true),
+    }
+}
+
 /// What the rows are ordered by, and whether that is processing time.
 fn time<'a>(sorts: &'a [Sort], window: &Window, index: &ColumnIndex) -> Result<(&'a Logical, bool)> {
-    let by_clock = |time: &Logical| match time {
-        Logical::Column(column) => event_time_of(&window.input, index.find(column)?).map(|time| time.by_clock()),
-        call if is_call(call) => Some(true),
-        _ => None,
-    };
     let wrong = |what: &str| Error::user(format!("OVER {what}")).remedy(EXAMPLE);
     let [sort] = sorts else {
         return Err(wrong("needs ORDER BY of the event time or of PROCTIME(), and of nothing else"));
     };
-    let Some(by_clock) = by_clock(&sort.expr) else {
+    let Some(by_clock) = is_by_clock(&sort.expr, &window.input, index) else {
         let text = format!("needs ORDER BY of the event time or of PROCTIME(), not of {}", shown(&sort.expr));
         return Err(wrong(&text));
     };
@@ -235,7 +238,7 @@ impl Lowering<'_> {
             Order::Arrival => self.plan(&window.input, &below)?,
             _ => self.plan_by(order == Order::Clock, &window.input, &below)?,
         };
-        check_stream(&stream, by_time, &index)?;
+        check_stream(&stream, "OVER", by_time, &index)?;
         stream.settle_window()?;
         let mut rows = RowColumns::default();
         for key in partition {
@@ -292,15 +295,15 @@ impl Function {
     }
 }
 
-/// Whether the rows have the order.
-fn check_stream(stream: &Stream, time: Option<&Logical>, index: &ColumnIndex) -> Result<()> {
+/// Whether the rows have the order that `what` needs.
+pub(super) fn check_stream(stream: &Stream, what: &str, time: Option<&Logical>, index: &ColumnIndex) -> Result<()> {
     if stream.weight.is_some() {
-        return Err(Error::user("OVER needs rows that stay, but these are results that are updated")
+        return Err(Error::user(format!("{what} needs rows that stay, but these are results that are updated"))
             .remedy("aggregate in a window first, or read a table that only grows"));
     }
     let Some(time) = time else { return Ok(()) };
     if !stream.has_event_time {
-        return Err(Error::user("OVER in the order of event time needs a table with a watermark")
+        return Err(Error::user(format!("{what} in the order of event time needs a table with a watermark"))
             .remedy("declare WATERMARK FOR, or use ORDER BY PROCTIME()"));
     }
     let known = plain_time(time, index).and_then(|column| stream.times.get(&column));
@@ -314,7 +317,7 @@ fn check_stream(stream: &Stream, time: Option<&Logical>, index: &ColumnIndex) ->
 }
 
 /// What is known of times behind rows that have waited for one: that one, and the other columns of the same window.
-fn times_behind(stream: &Stream, waited_for: Option<usize>) -> Times {
+pub(super) fn times_behind(stream: &Stream, waited_for: Option<usize>) -> Times {
     let of_window = |column: usize| stream.columns.get(column).is_some_and(|column| column.window.is_some());
     let Some(time) = waited_for else { return Times::new() };
     let kept = |column: usize| column == time || of_window(time) && of_window(column);
@@ -370,8 +373,8 @@ fn column_of(expr: &Expr) -> Option<usize> {
 
 /// The columns of rows that are sent to the tasks of their partitions.
 #[derive(Default)]
-struct RowColumns {
-    exprs: Vec<NamedExpr>,
+pub(super) struct RowColumns {
+    pub(super) exprs: Vec<NamedExpr>,
 }
 
 impl RowColumns {
@@ -385,7 +388,7 @@ impl RowColumns {
         Ok(())
     }
 
-    fn time(&mut self, stream: &mut Stream, time: &Logical, index: &ColumnIndex) -> Result<usize> {
+    pub(super) fn time(&mut self, stream: &mut Stream, time: &Logical, index: &ColumnIndex) -> Result<usize> {
         let data_type = time.get_type(index).map_err(planning_error)?;
         let name = format!("time {}", key_name(time, self.exprs.len() + 1));
         self.exprs.push(NamedExpr { name, expr: stream.expr(time, index)?, data_type, nullable: true });
@@ -393,7 +396,7 @@ impl RowColumns {
     }
 
     /// The place of a column, which is added if it is new.
-    fn column(&mut self, column: NamedExpr) -> usize {
+    pub(super) fn column(&mut self, column: NamedExpr) -> usize {
         let same = |own: &NamedExpr| own.expr == column.expr && own.data_type == column.data_type;
         self.exprs.iter().position(same).unwrap_or_else(|| {
             self.exprs.push(column);
@@ -461,7 +464,7 @@ impl RowColumns {
     }
 
     /// The logical columns that are needed above, over these columns.
-    fn columns(&mut self, stream: &Stream, needed: &Needed) -> Vec<LogicalColumn> {
+    pub(super) fn columns(&mut self, stream: &Stream, needed: &Needed) -> Vec<LogicalColumn> {
         let columns = stream.columns.iter().enumerate().map(|(column, logical)| {
             let value = logical.value.as_ref().filter(|_| needed.contains(&column));
             let value = value.map(|value| Expr::Column(self.column(logical.named(value))));
@@ -470,7 +473,7 @@ impl RowColumns {
         columns.collect()
     }
 
-    fn schema(&self) -> Schema {
+    pub(super) fn schema(&self) -> Schema {
         let field = |column: &NamedExpr| Field::new(&column.name, column.data_type.clone(), column.nullable);
         Schema::new(self.exprs.iter().map(field).collect::<Vec<_>>())
     }

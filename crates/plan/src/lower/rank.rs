@@ -168,7 +168,7 @@ impl Lowering<'_> {
         Ok(ranked)
     }
 
-    fn ranked(
+    pub(super) fn ranked(
         &mut self,
         stream: Stream,
         spec: RankSpec,

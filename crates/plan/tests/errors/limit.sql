@@ -10,4 +10,4 @@ CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
 CREATE TABLE out (n BIGINT) WITH ('connector' = 'print');
 INSERT INTO out
-SELECT id FROM clicks LIMIT 5;
+SELECT id FROM clicks OFFSET 5;

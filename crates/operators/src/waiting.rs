@@ -1,39 +1,42 @@
 //! The rows that wait for the watermark: each batch as a run that is sorted by time.
 
 use anabranch_model::{Result, batch_bytes};
-use arrow::array::{ArrayRef, RecordBatch, UInt32Array, new_empty_array};
-use arrow::compute::{concat, interleave, take_record_batch};
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, new_empty_array};
+use arrow::compute::{concat, concat_batches, filter_record_batch, interleave, take, take_record_batch};
+use arrow::datatypes::SchemaRef;
 
-use crate::keyed_state::narrow;
+use crate::Dropped;
+use crate::event_time::event_times;
+use crate::keyed_state::{narrow, numbers};
 
 /// What a row takes besides its columns.
 const ROW_BYTES: usize = 2 * size_of::<i64>() + size_of::<u32>();
 
 /// See the module. Rows of equal time are in the order in which they came.
 #[derive(Default)]
-pub(super) struct Waiting {
-    pub(super) runs: Vec<Run>,
+pub(crate) struct Waiting {
+    pub(crate) runs: Vec<Run>,
     /// The number of the next row.
-    pub(super) sequence: i64,
+    pub(crate) sequence: i64,
     bytes: usize,
 }
 
 /// Rows in the order of their times.
-pub(super) struct Run {
-    pub(super) rows: RecordBatch,
-    pub(super) times: Vec<i64>,
-    pub(super) groups: Vec<u32>,
+pub(crate) struct Run {
+    pub(crate) rows: RecordBatch,
+    pub(crate) times: Vec<i64>,
+    pub(crate) groups: Vec<u32>,
     /// Numbers of the rows, in the order in which they came.
-    pub(super) sequences: Vec<i64>,
+    pub(crate) sequences: Vec<i64>,
     /// Rows before this one wait no more.
-    pub(super) first: usize,
+    pub(crate) first: usize,
     /// It is part of a snapshot.
-    pub(super) noted: bool,
+    pub(crate) noted: bool,
     bytes: usize,
 }
 
 /// Rows whose time the watermark has reached, in the order of their times.
-pub(super) struct Due {
+pub(crate) struct Due {
     /// Runs with such rows.
     runs: Vec<usize>,
     /// Run and row.
@@ -44,15 +47,65 @@ pub(super) struct Due {
 }
 
 /// Rows of a batch with their partitions and times.
-pub(super) struct Piece {
-    pub(super) rows: RecordBatch,
-    pub(super) groups: Vec<u32>,
-    pub(super) times: Vec<i64>,
+pub(crate) struct Piece {
+    pub(crate) rows: RecordBatch,
+    pub(crate) groups: Vec<u32>,
+    pub(crate) times: Vec<i64>,
+}
+
+/// The times of rows, and which of them wait: late rows and those without a time are dropped and counted.
+pub(crate) fn timely(column: &ArrayRef, watermark: i64, dropped: &mut Dropped) -> Result<(Vec<i64>, Vec<usize>)> {
+    let times = event_times(column)?.to_vec();
+    let mut kept = Vec::with_capacity(times.len());
+    for (row, time) in times.iter().enumerate() {
+        match (column.is_null(row), *time <= watermark) {
+            (true, _) => dropped.rows_without_event_time += 1,
+            (_, true) => dropped.late_rows += 1,
+            _ => kept.push(row),
+        }
+    }
+    Ok((times, kept))
+}
+
+/// Rows of snapshots, whose last column has their numbers, in the order in which they came, and the numbers. `None`: there are no rows.
+pub(crate) fn in_order(rows: &[RecordBatch], schema: &SchemaRef) -> Result<Option<(RecordBatch, Vec<i64>)>> {
+    let Some(first) = rows.first() else { return Ok(None) };
+    let rows = concat_batches(&first.schema(), rows)?;
+    let sequences = numbers(rows.columns(), schema.fields().len())?;
+    let mut order: Vec<u32> = (0..narrow(rows.num_rows())?).collect();
+    order.sort_by_key(|row| sequences.value(*row as usize));
+    let sequences = order.iter().map(|row| sequences.value(*row as usize)).collect();
+    let at = UInt32Array::from(order);
+    let columns = rows.columns()[..schema.fields().len()].iter().map(|column| Ok(take(column, &at, None)?));
+    let batch = RecordBatch::try_new(SchemaRef::clone(schema), columns.collect::<Result<_>>()?)?;
+    Ok(Some((batch, sequences)))
+}
+
+/// The rows of a time or later.
+pub(crate) fn later(batches: &[RecordBatch], time: usize, first: i64) -> Result<Vec<RecordBatch>> {
+    let filtered = batches.iter().map(|rows| {
+        let times = event_times(rows.column(time))?;
+        let is_needed = times.iter().map(|time| Some(*time >= first));
+        Ok(filter_record_batch(rows, &is_needed.collect())?)
+    });
+    filtered.collect()
 }
 
 impl Waiting {
+    /// Adds rows of snapshots, in the order in which they came.
+    pub(crate) fn restore(
+        &mut self,
+        rows: &RecordBatch,
+        (groups, times): (&[usize], &[i64]),
+        sequences: &[i64],
+    ) -> Result<()> {
+        self.add(rows, (0..rows.num_rows()).collect(), (groups, times), Some(sequences))?;
+        self.runs.iter_mut().for_each(|run| run.noted = true);
+        Ok(())
+    }
+
     /// Adds these rows of a batch.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         rows: &RecordBatch,
         mut kept: Vec<usize>,
@@ -85,7 +138,7 @@ impl Waiting {
     }
 
     /// The rows up to a time.
-    pub(super) fn due(&self, to: i64) -> Due {
+    pub(crate) fn due(&self, to: i64) -> Due {
         let (mut runs, mut found) = (Vec::new(), Vec::new());
         for (place, run) in self.runs.iter().enumerate() {
             let end = run.first + run.times[run.first..].partition_point(|time| *time <= to);
@@ -100,7 +153,7 @@ impl Waiting {
     }
 
     /// Takes about so many of the rows that are due, and all of a time. `None`: there are no more.
-    pub(super) fn take(&self, due: &mut Due, rows: usize) -> Result<Option<Piece>> {
+    pub(crate) fn take(&self, due: &mut Due, rows: usize) -> Result<Option<Piece>> {
         let Some(last) = due.times.get(due.times.len().min(due.next + rows).saturating_sub(1)) else { return Ok(None) };
         let end = due.next + due.times[due.next..].partition_point(|time| time <= last);
         if end == due.next {
@@ -125,7 +178,7 @@ impl Waiting {
     }
 
     /// Rows up to a time wait no more.
-    pub(super) fn remove(&mut self, to: i64) -> Result<()> {
+    pub(crate) fn remove(&mut self, to: i64) -> Result<()> {
         for run in &mut self.runs {
             run.first += run.times[run.first..].partition_point(|time| *time <= to);
             let left = run.times.len() - run.first;
@@ -146,7 +199,7 @@ impl Waiting {
     }
 
     /// The rows that wait, with their numbers: those that no snapshot has, or all.
-    pub(super) fn snapshot(&mut self, all: bool, types: &RecordBatch) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
+    pub(crate) fn snapshot(&mut self, all: bool, types: &RecordBatch) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
         let runs: Vec<&Run> = self.runs.iter().filter(|run| all || !run.noted).collect();
         let slices: Vec<RecordBatch> =
             runs.iter().map(|run| run.rows.slice(run.first, run.times.len() - run.first)).collect();
@@ -163,7 +216,7 @@ impl Waiting {
         Ok((columns, sequences))
     }
 
-    pub(super) fn size_bytes(&self) -> usize {
+    pub(crate) fn size_bytes(&self) -> usize {
         self.bytes
     }
 }

@@ -1,0 +1,48 @@
+//! Rows in an order, all of them or the first ones that come.
+
+use std::fmt;
+
+use arrow_schema::SchemaRef;
+use serde::{Deserialize, Serialize};
+
+use crate::Ordering;
+
+/// Rows in the order of event time, or all rows in an order. A single task has them.
+///
+/// With a time, a row is emitted when the watermark reaches its time. Otherwise all rows are emitted when the input ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SortSpec {
+    /// Index of the event time, which comes first in the order, ascending.
+    pub time: Option<usize>,
+    /// Columns of the order, behind the time, and how each is ordered. Rows that are equal in them stay as they came.
+    pub order: Vec<(usize, Ordering)>,
+    /// Columns of the rows.
+    pub schema: SchemaRef,
+}
+
+/// The first rows that come. A single task has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitSpec {
+    /// Rows that are left out before.
+    pub skip: u64,
+    /// How many rows.
+    pub fetch: u64,
+}
+
+impl fmt::Display for SortSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sort by [")?;
+        self.time.map_or(Ok(()), |time| write!(f, "#{time} as event time reaches it"))?;
+        for (i, (column, ordering)) in self.order.iter().enumerate() {
+            write!(f, "{}#{column}{ordering}", if i == 0 && self.time.is_none() { "" } else { ", " })?;
+        }
+        f.write_str(if self.time.is_none() { "] at the end of the input" } else { "]" })
+    }
+}
+
+impl fmt::Display for LimitSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the first {} rows", self.fetch)?;
+        if self.skip > 0 { write!(f, " after {}", self.skip) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,74 @@
+//! `LIMIT` without `ORDER BY`: the first rows that come. Of rows that may be taken back, some rows: those that are first in the order of
+//! their columns.
+
+use anabranch_dataflow::{BinaryOp, Expr, LimitSpec, Literal, OperatorSpec, RankSpec};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Schema};
+use datafusion_expr::{FetchType, Limit, SkipType};
+
+use super::stream::Stream;
+use super::{Lowering, Needed};
+use crate::maps::{has_map, not_comparable};
+use crate::place::planning_error;
+
+/// Short name of the stages.
+const LIMIT: &str = "limit";
+
+impl Lowering<'_> {
+    /// Lowers a bound on the number of rows.
+    pub(super) fn limit(&mut self, limit: &Limit, needed: &Needed) -> Result<Stream> {
+        let spec = spec(limit)?;
+        let mut stream = self.plan(&limit.input, needed)?;
+        stream.settle_window()?;
+        stream.window = None;
+        stream.stamps.clear();
+        stream.materialize();
+        if stream.weight.is_some() {
+            return self.some_rows(stream, spec);
+        }
+        let mut next = self.gathered(stream, LIMIT);
+        next.operators.push(OperatorSpec::Limit(spec));
+        Ok(next)
+    }
+
+    /// Rows of an updating stream, as many as the bound says.
+    fn some_rows(&mut self, mut stream: Stream, spec: LimitSpec) -> Result<Stream> {
+        let mut fields = stream.physical.clone();
+        fields.pop();
+        if let Some(field) = fields.iter().find(|field| has_map(field.data_type())) {
+            return Err(not_comparable(&format!("column '{}' beside LIMIT", field.name()), field.data_type()));
+        }
+        let (columns, width) = (std::mem::take(&mut stream.columns), fields.len());
+        let rank = RankSpec {
+            keys: 0,
+            order: Vec::new(),
+            limit: spec.skip.saturating_add(spec.fetch),
+            schema: Schema::new(fields).into(),
+            updating: true,
+            output: (0..width).collect(),
+            number: (spec.skip > 0).then(|| "number".to_owned()),
+            window: None,
+            time_to_live_ms: self.table.time_to_live_ms,
+            zone: None,
+        };
+        let mut next = self.ranked(stream, rank, columns, None);
+        if spec.skip > 0 {
+            let skipped = Literal { data_type: DataType::Int64, text: Some(spec.skip.to_string()) };
+            let (left, right) = (Box::new(Expr::Column(width)), Box::new(Expr::Literal(skipped)));
+            next.filter(&Expr::Binary { op: BinaryOp::Gt, left, right });
+        }
+        Ok(next)
+    }
+}
+
+fn spec(limit: &Limit) -> Result<LimitSpec> {
+    let (skip, fetch) = (limit.get_skip_type(), limit.get_fetch_type());
+    match (skip.map_err(planning_error)?, fetch.map_err(planning_error)?) {
+        (SkipType::Literal(skip), FetchType::Literal(Some(fetch))) => {
+            Ok(LimitSpec { skip: skip as u64, fetch: fetch as u64 })
+        }
+        (SkipType::Literal(_), FetchType::Literal(None)) => Err(Error::user("OFFSET without LIMIT is not supported")
+            .remedy("add LIMIT: which rows come before all others is not known while rows come")),
+        _ => Err(Error::user("LIMIT and OFFSET must be constants")),
+    }
+}

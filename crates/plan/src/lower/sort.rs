@@ -1,0 +1,149 @@
+//! `ORDER BY` without `LIMIT`: rows leave in the order of event time as it goes on, or all rows at the end of a table that ends.
+
+use anabranch_dataflow::{ExchangeKind, NamedExpr, OperatorSpec, Ordering, SortSpec};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion_expr::expr::Sort as Key;
+use datafusion_expr::{Expr as Logical, ExprSchemable, Sort};
+
+use super::column_index::ColumnIndex;
+use super::join_times::{Times, plain_time};
+use super::over::{RowColumns, check_stream, is_by_clock, times_behind};
+use super::rank::key_name;
+use super::stream::Stream;
+use super::{Lowering, Needed, columns_of};
+use crate::maps::{has_map, not_comparable, shown};
+use crate::place::planning_error;
+use crate::settings::RuntimeMode;
+
+/// Short name of the stages that sort.
+const SORT: &str = "sort";
+
+/// What rows wait for.
+#[derive(Clone, Copy)]
+enum Order<'a> {
+    /// Event time, or processing time as windows have it.
+    Time { time: &'a Logical, by_clock: bool },
+    /// Nothing: they come in the order of processing time.
+    Arrival,
+    /// The end of the input.
+    End,
+}
+
+impl Order<'_> {
+    fn of<'a>(sort: &'a Sort, index: &ColumnIndex, mode: RuntimeMode) -> Order<'a> {
+        let Some(first) = sort.expr.first().filter(|first| first.asc && mode != RuntimeMode::Batch) else {
+            return Order::End;
+        };
+        match is_by_clock(&first.expr, &sort.input, index) {
+            // No two rows have the same processing time then.
+            Some(true) if sort.expr.len() == 1 => Order::Arrival,
+            Some(by_clock) => Order::Time { time: &first.expr, by_clock },
+            None => Order::End,
+        }
+    }
+}
+
+impl Lowering<'_> {
+    /// Lowers an order of rows, which a single task has.
+    pub(super) fn sort(&mut self, sort: &Sort, needed: &Needed) -> Result<Stream> {
+        let index = ColumnIndex::of(sort.input.schema());
+        let order = Order::of(sort, &index, self.mode);
+        let mut below = match order {
+            Order::Arrival => Needed::new(),
+            _ => columns_of(sort.expr.iter().map(|key| &key.expr), &index)?,
+        };
+        below.extend(needed);
+        let mut stream = match order {
+            Order::Time { by_clock, .. } => self.plan_by(by_clock, &sort.input, &below)?,
+            _ => self.plan(&sort.input, &below)?,
+        };
+        match order {
+            Order::Time { time, .. } => check_stream(&stream, "ORDER BY", Some(time), &index)?,
+            Order::Arrival => check_stream(&stream, "ORDER BY", None, &index)?,
+            Order::End => self.check_end(&stream, sort)?,
+        }
+        stream.settle_window()?;
+        if let Order::Arrival = order {
+            stream.materialize();
+            return Ok(self.gathered(stream, SORT));
+        }
+        let mut rows = RowColumns::default();
+        let (mut time, mut keys, mut times) = (None, sort.expr.as_slice(), Times::new());
+        let mut columns = Vec::new();
+        if let Order::Time { time: of, .. } = order {
+            let place = rows.time(&mut stream, of, &index)?;
+            // Rows wait for milliseconds.
+            if is_finer(&rows.exprs[place].data_type) {
+                columns.push((place, Ordering { descending: false, nulls_first: true }));
+            }
+            (time, keys, times) = (Some(place), &keys[1..], times_behind(&stream, plain_time(of, &index)));
+        }
+        for key in keys {
+            columns.push(rows.order(&mut stream, key, &index)?);
+        }
+        let outputs = rows.columns(&stream, needed);
+        let spec = SortSpec { time, order: columns, schema: rows.schema().into() };
+        stream.window = None;
+        stream.stamps.clear();
+        let mut exprs = rows.exprs;
+        exprs.extend(stream.carried_weight(exprs.len()));
+        stream.columns = outputs;
+        stream.project(exprs, false);
+        let mut next = self.final_rows(stream)?;
+        next.times = times;
+        next.has_event_time &= spec.time.is_some();
+        next = self.gathered(next, SORT);
+        next.waits = true;
+        next.physical = spec.schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+        next.operators.push(OperatorSpec::Sort(spec));
+        Ok(next)
+    }
+
+    /// Sends all rows, whose columns are computed, to a single task.
+    pub(super) fn gathered(&mut self, stream: Stream, name: &str) -> Stream {
+        let (label, target, tasks_max) = self.stage_of_keys(name, true);
+        let mut next = self.exchange_as_is(stream, ExchangeKind::Hash { keys: Vec::new() }, target, name);
+        (next.label, next.tasks_max) = (label, tasks_max);
+        next
+    }
+
+    /// Whether all rows can wait for the end of the input.
+    fn check_end(&self, stream: &Stream, sort: &Sort) -> Result<()> {
+        let keys: Vec<String> = sort.expr.iter().map(|key| shown(&key.expr)).collect();
+        let keys = keys.join(", ");
+        if !stream.bounded || self.mode == RuntimeMode::Streaming {
+            let error = Error::user(format!("ORDER BY {keys} without LIMIT would wait for the end of the stream"));
+            return Err(error.remedy(
+                "order by the event time first, in ascending order: ORDER BY ts, price; or add LIMIT for the first rows; or sort where \
+                 the results are read",
+            ));
+        }
+        if stream.weight.is_some() && self.mode != RuntimeMode::Batch {
+            return Err(Error::user(format!(
+                "ORDER BY {keys} needs rows that stay, but these are results that are updated"
+            ))
+            .remedy("SET 'execution.runtime-mode' = 'batch' for final rows, or add LIMIT for the first rows"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether times have more digits than milliseconds.
+fn is_finer(time: &DataType) -> bool {
+    matches!(time, DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Nanosecond, _))
+}
+
+impl RowColumns {
+    /// A column of the order, which is added if it is new.
+    fn order(&mut self, stream: &mut Stream, key: &Key, index: &ColumnIndex) -> Result<(usize, Ordering)> {
+        let data_type = key.expr.get_type(index).map_err(planning_error)?;
+        if has_map(&data_type) {
+            return Err(not_comparable(&format!("{} of ORDER BY", shown(&key.expr)), &data_type));
+        }
+        let name = format!("order {}", key_name(&key.expr, self.exprs.len() + 1));
+        let expr = stream.expr(&key.expr, index)?;
+        let place = self.column(NamedExpr { name, expr, data_type, nullable: true });
+        Ok((place, Ordering { descending: !key.asc, nulls_first: key.nulls_first }))
+    }
+}
