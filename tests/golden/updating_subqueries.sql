@@ -23,3 +23,5 @@ INSERT INTO results SELECT 'in or else', category, COUNT(*) FROM auction WHERE s
 INSERT INTO results SELECT 'exists', category, COUNT(*) FROM (SELECT category, EXISTS (SELECT 1 FROM bid WHERE price > 1000000000) OR category = 11 AS there FROM auction) WHERE there GROUP BY category;
 INSERT INTO results SELECT 'one row', category, (SELECT seller FROM auction WHERE id = 1003) FROM known GROUP BY category;
 INSERT INTO results SELECT 'not in pairs', category, COUNT(*) FROM some WHERE (category, id) NOT IN (SELECT category, id FROM some WHERE id > 1100) GROUP BY category;
+CREATE TABLE sure (id BIGINT NOT NULL) WITH ('connector' = 'nexmark', 'table' = 'auction', 'number-of-rows' = '500', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+INSERT INTO results SELECT 'no row of a column that is never NULL', category, COUNT(*) FROM (SELECT category, (SELECT id FROM sure WHERE id = 5) AS v FROM auction) WHERE v IS NULL GROUP BY category;

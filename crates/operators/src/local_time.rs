@@ -35,13 +35,10 @@ impl LocalTime {
     ) -> Result<bool> {
         let before = out.len();
         let result = call(self.inner.as_mut(), out);
-        let (zone, (instant, local)) = (self.zone, self.reached);
+        let (zone, (instant, _)) = (self.zone, self.reached);
         out.change_watermarks(before, |watermark| {
-            let reached = match watermark == local {
-                true => instant,
-                // The operator may hold event time back.
-                false => EventTime(zone.passed_instant_ms(watermark.0)).min(instant),
-            };
+            // Where clocks are set back, rows of a local time that comes again follow: they become instants of its first time.
+            let reached = EventTime(zone.passed_instant_ms(watermark.0)).min(instant);
             self.passed = self.passed.max(reached);
             self.passed
         });

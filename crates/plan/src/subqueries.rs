@@ -44,15 +44,18 @@ pub(crate) fn join_subqueries(plan: LogicalPlan, functions: &Functions, streamin
                     LogicalPlanBuilder::from(input).filter(conjunction(conditions).unwrap_or_else(|| lit(true)))?;
                 Ok(Transformed::yes(filtered.project(columns)?.build()?))
             }
-            LogicalPlan::Projection(Projection { expr, input, schema, .. })
+            LogicalPlan::Projection(Projection { expr, input, .. })
                 if expr.iter().any(|expr| has_value(expr, false)) =>
             {
+                let names: Vec<String> = expr.iter().map(|expr| expr.schema_name().to_string()).collect();
                 let (exprs, input) = values.join_all(expr, input, |_| false)?;
-                Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new_with_schema(
-                    exprs,
-                    input.into(),
-                    schema,
-                )?)))
+                let named = exprs.into_iter().zip(names).map(|(expr, name)| expr.alias_if_changed(name));
+                let named = named.collect::<Result<Vec<_>>>()?;
+                // A subquery without rows is NULL, whatever its column may be.
+                Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(named, input.into())?)))
+            }
+            node @ (LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Join(_)) => {
+                Ok(Transformed::yes(node.recompute_schema()?))
             }
             node => Ok(Transformed::no(node)),
         }

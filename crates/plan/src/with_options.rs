@@ -67,10 +67,7 @@ pub(crate) fn split_options(
     };
     let mut options = TableOptions::default();
     let of = |name: &'static str| move |error: Error| error.at(format!("option '{name}'"));
-    if let Some(text) = all.remove("scan.idle-timeout") {
-        let timeout = parse_duration(&text).map_err(of("scan.idle-timeout"))?;
-        options.idle_timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)).filter(|ms| *ms > 0);
-    }
+    options.idle_timeout_ms = idle_timeout_ms(&mut all)?;
     (options.lateness, options.late_table) = lateness(&mut all)?;
     options.alignment = alignment(&mut all)?;
     if let Some(text) = all.remove("sink.parallelism") {
@@ -82,6 +79,22 @@ pub(crate) fn split_options(
     options.lookup = LookupOptions::take(&mut all)?;
     options.malformed = malformed(&mut all)?;
     Ok((ConnectorSpec { connector, options: all }, options))
+}
+
+/// After how long a partition without rows is idle, by either name.
+fn idle_timeout_ms(all: &mut BTreeMap<String, String>) -> Result<Option<u64>> {
+    const NAMES: [&str; 2] = ["scan.idle-timeout", "scan.watermark.idle-timeout"];
+    let given = NAMES.map(|name| all.remove(name).map(|text| (name, text)));
+    let (name, text) = match given {
+        [Some(_), Some(_)] => {
+            let [ours, flinks] = NAMES;
+            return Err(Error::user(format!("options '{ours}' and '{flinks}' are the same")).remedy("give one of them"));
+        }
+        [Some(one), None] | [None, Some(one)] => one,
+        [None, None] => return Ok(None),
+    };
+    let timeout = parse_duration(&text).map_err(|error| error.at(format!("option '{name}'")))?;
+    Ok(Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)).filter(|ms| *ms > 0))
 }
 
 /// What decides whether a row is late, and the table for rows that are.

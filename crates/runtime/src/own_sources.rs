@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use anabranch_dataflow::{Plan, Stage};
 use anabranch_model::{OperatorKind, Result};
-use anabranch_state::{Contents, Manifest};
+use anabranch_state::{Contents, Lineage, Manifest};
 
 use crate::durable::Checkpointing;
 use crate::matching::pair;
@@ -37,14 +37,26 @@ pub(crate) fn as_before(plan: &Plan, then: &[Part]) -> Plan {
         }
         let shared = plan.shared_sources().filter(|stage| description(stage).as_ref() == Some(&table));
         let divided = plan.with_own_sources(&shared.map(|stage| stage.id).collect());
-        let lost = |plan: &Plan| {
+        // A plan may also have several sources of a table because they read it in different ways, so what counts first is how many sources
+        // have the surroundings that they had.
+        let fit = |plan: &Plan| {
             let (mut then, now) = (then.to_vec(), outline(plan));
             former::convert(&mut then, &now);
             let matching = pair(&then, &now);
-            let lost = |(place, part): &(usize, &Part)| is_it(part) && !matching.pairs.contains_key(place);
-            then.iter().enumerate().filter(lost).count()
+            let kept =
+                then.iter().enumerate().filter(|(place, part)| is_it(part) && matching.pairs.contains_key(place));
+            let surroundings = |parts: &[Part]| -> Vec<Option<Lineage>> {
+                let of = |lineage: &Lineage| Lineage { how: String::new(), ..lineage.clone() };
+                parts.iter().filter(|part| is_it(part)).map(|part| part.lineage.as_ref().map(of)).collect()
+            };
+            let mut free = surroundings(&now);
+            let same = surroundings(&then).into_iter().filter(|then| {
+                let place = free.iter().position(|now| now == then);
+                place.map(|place| free.swap_remove(place)).is_some()
+            });
+            (same.count(), kept.count())
         };
-        if lost(&divided) <= lost(&plan) {
+        if fit(&divided) > fit(&plan) {
             plan = divided;
         }
     }

@@ -247,6 +247,11 @@ impl SourceTask {
         let mut polled = self.parts.source.poll(timeout.unwrap_or(LOOK))?;
         while let Polled::Opened { partition, name } = polled {
             self.parts.watermarks.opened(partition, name, self.task.clock.now());
+            if self.alignment.is_some() {
+                // Until the others are known, it may be ahead of them: what was restored counts.
+                self.held.insert(partition);
+                self.parts.source.hold(&self.held)?;
+            }
             polled = self.parts.source.poll(Duration::ZERO)?;
         }
         Ok(polled)

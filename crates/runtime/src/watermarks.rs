@@ -142,8 +142,12 @@ impl Watermarks {
         self.partitions.values().map(report).collect()
     }
 
-    /// The least time of a partition that is neither idle nor has ended, if there is one.
+    /// The least time of a partition that is neither idle nor has ended, if there is one. Until a source whose last partition is closed says whether
+    /// it ends, it has come no further than it said.
     pub(crate) fn least(&self) -> Option<EventTime> {
+        if self.may_end {
+            return Some(self.emitted);
+        }
         self.partitions.values().filter(|p| !p.idle).map(|p| p.watermark).min()
     }
 

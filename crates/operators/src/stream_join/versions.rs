@@ -98,7 +98,11 @@ impl Versions {
 impl StreamJoin {
     /// Notes anew where versions are, since rows have new ids.
     pub(super) fn index_versions(&mut self) -> Result<()> {
-        self.versions.iter_mut().for_each(|versions| versions.places.clear());
+        self.versions.iter_mut().for_each(|versions| {
+            versions.places.clear();
+            // Those that were kept at the last sweep may be on disk.
+            versions.kept = 0;
+        });
         self.index_versions_from(0)
     }
 

@@ -11,7 +11,7 @@ use super::column_index::ColumnIndex;
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
-use crate::stamps::Stamp;
+use crate::stamps::{Reads, Stamp};
 use crate::table::Table;
 
 impl Lowering<'_> {
@@ -25,6 +25,8 @@ impl Lowering<'_> {
         projection.extend(event_time.iter().flat_map(|(_, _, reads)| reads));
         projection.extend(table.weight());
         let on_late = if self.by_clock == Some(true) { OnLate::Drop } else { self.on_late(table)? };
+        // Event time is processing time there.
+        let reads = Reads { watermark: self.reads.watermark && self.by_clock != Some(true), ..self.reads };
         // Late rows are written whole.
         let is_whole = on_late != OnLate::Drop;
         if is_whole {
@@ -59,11 +61,11 @@ impl Lowering<'_> {
             watermark,
             on_malformed: self.on_malformed(table)?,
             on_late,
-            reads_clock: self.reads.clock,
-            reads_watermark: self.reads.watermark,
+            reads_clock: reads.clock,
+            reads_watermark: reads.watermark,
         };
         let decoded = physical.len();
-        let stamps: Vec<(Stamp, usize)> = self.reads.stamps().zip(decoded..).collect();
+        let stamps: Vec<(Stamp, usize)> = reads.stamps().zip(decoded..).collect();
         physical.extend(stamps.iter().map(|(stamp, _)| stamp.field()));
         let (label, own) = self.source_label(&source);
         let mut stream = Stream::of_source(source, physical, columns);

@@ -3,7 +3,7 @@ CREATE TABLE events (
     event_time BIGINT,
     ts AS TO_TIMESTAMP_LTZ(event_time, 3),
     WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
-) WITH ('connector' = 'stream', 'scan.idle-timeout' = '10 s');
+) WITH ('connector' = 'stream', 'scan.watermark.idle-timeout' = '10 s');
 CREATE TABLE clicks (id BIGINT NOT NULL, page STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
 WITH ('connector' = 'kafka', 'topic' = 'clicks');
 CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
