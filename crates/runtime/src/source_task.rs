@@ -247,11 +247,6 @@ impl SourceTask {
         let mut polled = self.parts.source.poll(timeout.unwrap_or(LOOK))?;
         while let Polled::Opened { partition, name } = polled {
             self.parts.watermarks.opened(partition, name, self.task.clock.now());
-            if self.alignment.is_some() {
-                // Until the others are known, it may be ahead of them: what was restored counts.
-                self.held.insert(partition);
-                self.parts.source.hold(&self.held)?;
-            }
             polled = self.parts.source.poll(Duration::ZERO)?;
         }
         Ok(polled)
@@ -329,10 +324,7 @@ impl SourceTask {
             Polled::Opened { partition, name } => self.parts.watermarks.opened(partition, name, now),
             Polled::Closed(partition) => self.parts.watermarks.closed(partition),
             Polled::Rows(rows) => self.rows(rows, now)?,
-            Polled::Pending => {
-                self.parts.watermarks.waits();
-                self.task.chain.pause()?;
-            }
+            Polled::Pending => self.task.chain.pause()?,
             // No more input will come: event time reaches its end, and with it every window.
             Polled::End => {
                 self.is_exhausted = true;

@@ -13,9 +13,6 @@ const LOOK_MAX: Duration = Duration::from_millis(50);
 /// Watermarks of the partitions that a task reads.
 pub(crate) struct Watermarks {
     partitions: BTreeMap<PartitionId, Partition>,
-    /// The last partition was closed, and the source has not said yet whether it waits for others or ends. If it ends, the windows of
-    /// this task fire, so event time must not pass it by before.
-    may_end: bool,
     idle_timeout: Option<Duration>,
     /// The longest time that the source waits for rows.
     wait_max: Duration,
@@ -58,7 +55,6 @@ impl Watermarks {
     ) -> Self {
         Watermarks {
             partitions: BTreeMap::new(),
-            may_end: false,
             idle_timeout,
             wait_max,
             emitted: EventTime::MIN,
@@ -88,17 +84,10 @@ impl Watermarks {
         let new =
             Partition { name, watermark, advanced_at: now, had_rows_at: None, rows_at, idle: false, is_ahead: false };
         self.partitions.insert(partition, new);
-        self.may_end = false;
     }
 
     pub(crate) fn closed(&mut self, partition: PartitionId) {
         self.partitions.remove(&partition);
-        self.may_end = self.partitions.is_empty();
-    }
-
-    /// The source waits for rows, of partitions that are or will be there.
-    pub(crate) fn waits(&mut self) {
-        self.may_end = false;
     }
 
     /// Rows came; `watermark` follows from the largest of their times, `None` if none has a time.
@@ -142,12 +131,8 @@ impl Watermarks {
         self.partitions.values().map(report).collect()
     }
 
-    /// The least time of a partition that is neither idle nor has ended, if there is one. Until a source whose last partition is closed says whether
-    /// it ends, it has come no further than it said.
+    /// The least time of a partition that is neither idle nor has ended, if there is one.
     pub(crate) fn least(&self) -> Option<EventTime> {
-        if self.may_end {
-            return Some(self.emitted);
-        }
         self.partitions.values().filter(|p| !p.idle).map(|p| p.watermark).min()
     }
 
@@ -196,9 +181,6 @@ impl Watermarks {
         if let Some(timeout) = self.idle_timeout {
             let timed_out = |p: &&mut Partition| !p.is_ahead && self.looked >= p.rows_at + timeout;
             self.partitions.values_mut().filter(timed_out).for_each(|p| p.idle = true);
-        }
-        if self.may_end {
-            return None;
         }
         let minimum = self.least();
         let was_idle = std::mem::replace(&mut self.idle, minimum.is_none());
@@ -311,20 +293,6 @@ mod tests {
         assert_eq!(marks.progress(), None);
         assert_eq!(marks.next_deadline(), None);
         marks.closed(P1);
-        assert_eq!(marks.progress(), watermark(50));
-    }
-
-    #[test]
-    fn event_time_does_not_pass_a_source_by_that_is_about_to_end() {
-        let mut marks = Watermarks::new(None, WAIT_MAX, BTreeMap::new());
-        marks.opened(P0, "a".into(), Nanos(0));
-        rows(&mut marks, P0, 50);
-        assert_eq!(marks.progress(), watermark(50));
-        marks.closed(P0);
-        assert_eq!(marks.progress(), None, "the end may follow, and with it the last windows");
-        marks.waits();
-        assert_eq!(marks.progress(), Some(Progress::Idle), "it waits for further partitions");
-        marks.opened(P1, "b".into(), Nanos(0));
         assert_eq!(marks.progress(), watermark(50));
     }
 }

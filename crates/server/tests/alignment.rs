@@ -45,6 +45,7 @@ struct Reader {
     /// The number of rows that each open partition has given.
     open: BTreeMap<u32, usize>,
     ended: BTreeSet<u32>,
+    has_given: BTreeSet<u32>,
     held: BTreeSet<PartitionId>,
     batch_rows: usize,
     rng: Rng,
@@ -77,10 +78,13 @@ impl Reader {
         let last = *rows.last()?;
         let own = seen.given.get(&(*table, id)).copied().flatten();
         let slowest = seen.given.values().map(|time| time.unwrap_or(i64::MIN)).min();
-        if let (Some(own), Some(slowest)) = (own, slowest) {
+        // How far the others are is not known before the first batch.
+        let is_first = !self.has_given.contains(&id);
+        if let (Some(own), Some(slowest)) = (own.filter(|_| !is_first), slowest) {
             assert!(own <= slowest.saturating_add(*drift), "{table} {id} at {own}: {:?}", seen.given);
         }
         seen.given.insert((table, id), Some(last));
+        self.has_given.insert(id);
         self.open.insert(id, at + may);
         Some(Polled::Rows(Rows { partition: PartitionId(id), batch: batch(&rows), malformed: Vec::new() }))
     }
@@ -140,6 +144,7 @@ impl Connector for Numbers {
             unopened: open.keys().copied().collect(),
             open,
             ended: BTreeSet::new(),
+            has_given: BTreeSet::new(),
             held: BTreeSet::new(),
             batch_rows: context.batch_rows,
             rng: Rng::new(self.seed ^ u64::from(context.index) << 32),
