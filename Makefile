@@ -14,7 +14,7 @@ DURATION ?=
 # For chaos and simulation: the (first) seed.
 SEED ?= $(shell date +%s)000
 # Time limit of the tests, after they are built. Each test that waits has its own, shorter limit.
-TEST_TIME_LIMIT ?= 50m
+TEST_TIME_LIMIT ?= 60m
 # For the wheel: `dev` builds faster and runs slower.
 WHEEL_PROFILE ?= release
 # For bench-nexmark: events of each query.
@@ -32,7 +32,7 @@ DIST := anabranch-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 BUILD := cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test test-python chaos sim oracle bench bench-flight bench-nexmark bench-finite lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
+.PHONY: help demo demo-kafka sql test test-python chaos sim fuzz oracle bench bench-flight bench-nexmark bench-finite lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ chaos: need-build need-s3 ## kill jobs 20 times (KILLS=20 SEED=7); hang a broker
 sim: need-build ## simulate one seed after the other, from SEED on, until one fails or Ctrl-C
 	$(BUILD) anabranch-sim
 	$(CARGO_TARGET_DIR)/release/anabranch-sim $(SEED)
+
+fuzz: need-build ## plan changed statements, one seed after the other, from SEED on, until one fails or Ctrl-C
+	ANABRANCH_FIRST_SEED=$(SEED) cargo test --locked --workspace --test fuzz -- --ignored --nocapture
 
 lint: need-build need-python ## format, clippy, ruff and mypy without warnings, and the repository's own rules
 	cargo fmt --all --check

@@ -15,4 +15,4 @@ SELECT 'counted', CAST(NULL AS STRING), COUNT(*) FROM (SELECT customer FROM orde
 INSERT INTO results
 SELECT 'some groups', CAST(NULL AS STRING), COUNT(*) FROM (SELECT item, COUNT(*) AS n FROM orders GROUP BY item LIMIT 2);
 INSERT INTO results
-SELECT 'other groups', item, n FROM (SELECT item, COUNT(*) AS n FROM orders GROUP BY item LIMIT 100 OFFSET 1);
+SELECT 'other groups', CAST(NULL AS STRING), COUNT(*) FROM (SELECT item, COUNT(*) AS n FROM orders GROUP BY item LIMIT 100 OFFSET 1);

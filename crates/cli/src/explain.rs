@@ -16,6 +16,7 @@ pub(crate) fn explain(arguments: &Explain) -> Result<(), Failure> {
     for report in &planned.reports {
         output.line(report)?;
     }
+    planned.notes.iter().try_for_each(|note| Console::error().line(&format!("notice: {note}")))?;
     match planned.plan {
         Some(plan) => {
             output.line(&format!("{}\n{}", planned.logical, plan.to_string().trim_end()))?;

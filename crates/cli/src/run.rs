@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_model::{Clock, Error, Result, SystemClock};
 use anabranch_server::http::{Listen, Listener, Script};
 use anabranch_server::otlp::Exporter;
-use anabranch_server::{Engine, Job, Plan, process};
+use anabranch_server::{Engine, Job, Plan, Planned, process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tracing::{error, info};
 
@@ -61,9 +61,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     arguments.workers.into_iter().for_each(|workers| engine.set_workers(workers));
     let settings = settings(&arguments.settings(), &arguments.tables);
     let planned = engine.plan(&sql, &settings).map_err(|e| Failure::planning(&e, &sql))?;
-    for report in &planned.reports {
-        output.line(report)?;
-    }
+    say(&planned, arguments, &mut output, &mut progress)?;
     let Some(plan) = planned.plan else {
         // Statements like SHOW TABLES have answered already.
         return if planned.reports.is_empty() {
@@ -118,6 +116,15 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let progress = (display != Display::Nothing).then_some(progress);
     finish(job, shown, output.clone(), progress, Ended { name, view, elapsed, cpu_before, log })?;
     watched.map_err(Failure::from)
+}
+
+/// What statements answer, and what the user should know of others.
+fn say(planned: &Planned, arguments: &Run, output: &mut Console, progress: &mut Console) -> Result<()> {
+    planned.reports.iter().try_for_each(|report| output.line(report))?;
+    if !arguments.quiet && arguments.is_for_people() {
+        planned.notes.iter().try_for_each(|note| progress.line(&format!("notice: {note}")))?;
+    }
+    Ok(())
 }
 
 fn listen(http: &Http) -> Result<Option<Listener>, Failure> {

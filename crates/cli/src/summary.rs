@@ -42,14 +42,14 @@ pub(crate) fn lines(summary: &Summary<'_>) -> Vec<String> {
     let cpu = per_million.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.2}"));
     let memory = peak_bytes.map_or_else(|| "-".to_owned(), bytes);
     lines.push(format!("{cpu} CPU-seconds per million events, peak memory {memory}"));
-    let mut dropped = format!("{} late, {} malformed", grouped(view.late), grouped(view.malformed));
+    let mut left_out = format!("{} late, {} malformed", grouped(view.late), grouped(view.malformed));
     if view.without_event_time > 0 {
-        dropped.push_str(&format!(", {} without event time", grouped(view.without_event_time)));
+        left_out.push_str(&format!(", {} without event time", grouped(view.without_event_time)));
     }
     if view.with_null > 0 {
-        dropped.push_str(&format!(", {} with NULL for a NOT NULL column", grouped(view.with_null)));
+        left_out.push_str(&format!(", {} with NULL for a NOT NULL column", grouped(view.with_null)));
     }
-    lines.push(dropped);
+    lines.push(left_out);
     if view.lookups.keys > 0 {
         let LookupReading { keys, hits, calls, failures, call_ns } = view.lookups;
         let each = micros(call_ns.checked_div(calls).unwrap_or(0) / 1000);

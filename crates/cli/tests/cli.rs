@@ -104,6 +104,18 @@ fn quiet_says_nothing_but_results() {
 }
 
 #[test]
+fn an_option_without_effect_is_no_result() {
+    let sql = format!("SET 'pipeline.object-reuse' = 'true';\n{COUNTED}");
+    for (quiet, said) in [(&["--quiet"][..], false), (&[], true)] {
+        let output = run(&sql, quiet);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "counts> 1000\n"));
+        let notes = text(&output.stderr);
+        assert_eq!(notes.starts_with("notice: pipeline.object-reuse has no effect: "), said, "{notes}");
+        assert!(said || notes.is_empty(), "{notes}");
+    }
+}
+
+#[test]
 fn wrong_sql_is_shown_with_its_line_and_a_caret() {
     let output = run(&COUNTED.replace("COUNT(*)", "ad_idd"), &[]);
     let said = text(&output.stderr);

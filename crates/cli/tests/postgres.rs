@@ -31,7 +31,7 @@ fn script(server: &Postgres) -> String {
         )
     };
     let numbers = format!(
-        "CREATE TABLE numbers (id BIGINT, price DECIMAL(8, 2), at TIMESTAMP(3)) WITH ('connector' = 'datagen', 'rows-per-second' = '8000', 'start-time' = '2024-01-01',
+        "CREATE TABLE numbers (id BIGINT, price DECIMAL(8, 2), at TIMESTAMP(3)) WITH ('connector' = 'datagen', 'rows-per-second' = '4000', 'start-time' = '2024-01-01',
            'fields.id.kind' = 'sequence', 'fields.id.start' = '1', 'fields.id.end' = '{ROWS}', 'fields.price.max' = '100');\n"
     );
     [
@@ -80,7 +80,7 @@ fn a_job_that_is_killed_again_and_again_writes_each_row_once() {
         let mut job = start(&file, &checkpoints, parallelism);
         let limit = clock.now().plus(LIMIT);
         // Committed rows have come, and others are on their way.
-        while count() < before + 5_000 {
+        while count() < before + 2_000 {
             assert!(!job.has_ended() && clock.now() < limit, "{} rows: {}", count(), job.said_last());
             std::thread::park_timeout(Duration::from_millis(20));
         }
@@ -126,7 +126,7 @@ fn a_job_that_is_killed_while_rows_wait_for_answers_writes_each_row_once() {
     };
     let script = [
         format!(
-            "CREATE TABLE numbers (id BIGINT, proctime AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '2000', 'start-time' = '2024-01-01',
+            "CREATE TABLE numbers (id BIGINT, proctime AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '800', 'start-time' = '2024-01-01',
                'fields.id.kind' = 'sequence', 'fields.id.start' = '1', 'fields.id.end' = '{ROWS}');
              CREATE TABLE users (id BIGINT, name STRING) WITH ('connector' = 'http', 'url' = '{}', 'token' = 'let-me-in', 'request.max-keys' = '100');\n",
             service.url("/users")
@@ -148,7 +148,7 @@ fn a_job_that_is_killed_while_rows_wait_for_answers_writes_each_row_once() {
     for parallelism in [1, 2, 3] {
         let mut job = start(&file, &checkpoints, parallelism);
         let limit = clock.now().plus(LIMIT);
-        while count() < before + 1_000 {
+        while count() < before + 400 {
             assert!(!job.has_ended() && clock.now() < limit, "{} rows: {}", count(), job.said_last());
             std::thread::park_timeout(Duration::from_millis(20));
         }

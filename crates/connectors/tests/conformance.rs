@@ -13,6 +13,8 @@ mod exactly_once;
 mod files;
 #[path = "conformance/generators.rs"]
 mod generators;
+#[path = "conformance/held.rs"]
+mod held;
 #[path = "conformance/maps.rs"]
 mod maps;
 #[path = "conformance/memory.rs"]

@@ -131,6 +131,8 @@ pub enum Port {
     Main,
     /// At its head, as the second input of the first operator.
     Second,
+    /// At its head, as a further input of the first operator: the third one has the number 2.
+    Further(usize),
     /// At the operator of this index, as its static side: read to its end before the main input begins.
     Side(usize),
 }
@@ -140,6 +142,27 @@ impl Port {
     #[must_use]
     pub fn is_side(self) -> bool {
         matches!(self, Port::Side(_))
+    }
+
+    /// The port of an input of the first operator. The first one has the number 0.
+    #[must_use]
+    pub fn of_input(number: usize) -> Port {
+        match number {
+            0 => Port::Main,
+            1 => Port::Second,
+            number => Port::Further(number),
+        }
+    }
+
+    /// The number of the first operator's input. `None`: a static side.
+    #[must_use]
+    pub fn input(self) -> Option<usize> {
+        match self {
+            Port::Main => Some(0),
+            Port::Second => Some(1),
+            Port::Further(number) => Some(number),
+            Port::Side(_) => None,
+        }
     }
 }
 
@@ -218,7 +241,11 @@ impl fmt::Display for Plan {
                 writeln!(f, "  source {source}")?;
             }
             for exchange in self.inputs(stage.id).filter(|e| !e.port.is_side()) {
-                let input = if exchange.port == Port::Second { "second input " } else { "" };
+                let input = match exchange.port {
+                    Port::Second => "second input ".to_owned(),
+                    Port::Further(number) => format!("input {} ", number + 1),
+                    Port::Main | Port::Side(_) => String::new(),
+                };
                 writeln!(f, "  {input}from {}: {}", exchange.from, exchange.kind)?;
             }
             for (index, operator) in stage.operators.iter().enumerate() {

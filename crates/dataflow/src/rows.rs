@@ -22,6 +22,9 @@ pub struct ValuesSpec {
 pub struct RepeatSpec {
     /// The last column of the input, BIGINT.
     pub copies: usize,
+    /// The rows have weights in this column: the number is in the weight of the row then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<usize>,
 }
 
 /// The groupings of `GROUPING SETS`: a row of the output has the columns of the input, the keys of one grouping with NULL for the others, and

@@ -7,8 +7,8 @@ use arrow_schema::{DataType, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ConnectorSpec, ExpandSpec, Expr, GroupAggregateSpec, LimitSpec, LookupJoinSpec, NamedExpr, OverSpec, RankSpec,
-    RepeatSpec, SortSpec, StreamJoinSpec, UnnestSpec, ValuesSpec,
+    ConnectorSpec, ExpandSpec, Expr, GroupAggregateSpec, LimitSpec, LookupJoinSpec, MultiJoinSpec, NamedExpr, OverSpec,
+    RankSpec, RepeatSpec, SortSpec, StreamJoinSpec, UnnestSpec, ValuesSpec,
 };
 
 /// A table to write.
@@ -57,6 +57,9 @@ pub enum OperatorSpec {
     Filter {
         /// Predicate over the input columns.
         predicate: Expr,
+        /// The columns that it passes on, in their order; `None`: all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keep: Option<Vec<usize>>,
     },
     /// Computes columns.
     Project {
@@ -75,6 +78,8 @@ pub enum OperatorSpec {
     GroupAggregate(GroupAggregateSpec),
     /// Joins two streams. The first operator of its chain.
     StreamJoin(StreamJoinSpec),
+    /// Joins several streams at once. The first operator of its chain.
+    MultiJoin(Box<MultiJoinSpec>),
     /// The first rows of each partition.
     Rank(RankSpec),
     /// Functions over the rows before each row.
@@ -250,7 +255,11 @@ pub(crate) fn named(f: &mut fmt::Formatter<'_>, columns: &[NamedExpr]) -> fmt::R
 impl fmt::Display for OperatorSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OperatorSpec::Filter { predicate } => write!(f, "filter {predicate}"),
+            OperatorSpec::Filter { predicate, keep: None } => write!(f, "filter {predicate}"),
+            OperatorSpec::Filter { predicate, keep: Some(keep) } => {
+                let keep: Vec<String> = keep.iter().map(|column| format!("#{column}")).collect();
+                write!(f, "filter {predicate}, keep [{}]", keep.join(", "))
+            }
             OperatorSpec::Project { columns } => {
                 f.write_str("project ")?;
                 named(f, columns)
@@ -261,6 +270,7 @@ impl fmt::Display for OperatorSpec {
             OperatorSpec::WindowAggregate(spec) => write!(f, "{spec}"),
             OperatorSpec::GroupAggregate(spec) => write!(f, "{spec}"),
             OperatorSpec::StreamJoin(spec) => write!(f, "{spec}"),
+            OperatorSpec::MultiJoin(spec) => write!(f, "{spec}"),
             OperatorSpec::Rank(spec) => write!(f, "{spec}"),
             OperatorSpec::Over(spec) => write!(f, "{spec}"),
             OperatorSpec::Sort(spec) => write!(f, "{spec}"),
@@ -273,7 +283,10 @@ impl fmt::Display for OperatorSpec {
             OperatorSpec::Values(spec) => write!(f, "{spec}"),
             OperatorSpec::Expand(spec) => write!(f, "{spec}"),
             OperatorSpec::Unnest(spec) => write!(f, "{spec}"),
-            OperatorSpec::Repeat(spec) => write!(f, "repeat by #{}", spec.copies),
+            OperatorSpec::Repeat(spec) => match spec.weight {
+                None => write!(f, "repeat by #{}", spec.copies),
+                Some(weight) => write!(f, "weigh by #{}, weight #{weight}", spec.copies),
+            },
         }
     }
 }

@@ -85,6 +85,7 @@ impl StateSpec<'_> {
             }
             StateSpec::Sort(_) => ("all rows, until the input ends".to_owned(), Growth::WithRows),
             StateSpec::Limit(_) => ("how many rows have come".to_owned(), Growth::Bounded),
+            StateSpec::MultiJoin(spec) => (format!("all rows of its {} inputs", spec.inputs.len()), Growth::WithRows),
             StateSpec::StreamJoin(spec) if spec.versions.is_some() => (
                 "left rows until event time has reached theirs, and of right ones the valid version of each key"
                     .to_owned(),
@@ -105,7 +106,10 @@ impl StateSpec<'_> {
         };
         match self.time_to_live_ms() {
             // A group or partition lives as a whole.
-            Some(ms) if growth == Growth::WithRows && !matches!(self, StateSpec::StreamJoin(_)) => {
+            Some(ms)
+                if growth == Growth::WithRows
+                    && !matches!(self, StateSpec::StreamJoin(_) | StateSpec::MultiJoin(_)) =>
+            {
                 StateBound { kept: format!("{kept}, or for {ms} ms after the last change of their key"), growth }
             }
             Some(ms) => {
@@ -124,13 +128,17 @@ impl StateSpec<'_> {
                 let of = |side: &StreamSideSpec| side.time_to_live_ms.or(side.expiry.map(|_| 0));
                 Some(of(&spec.left)?.max(of(&spec.right)?)).filter(|ms| *ms > 0)
             }
+            StateSpec::MultiJoin(spec) => {
+                let of_inputs = spec.inputs.iter().map(|input| input.side.time_to_live_ms);
+                of_inputs.reduce(|of, next| Some(of?.max(next?))).flatten()
+            }
             StateSpec::WindowAggregate(_) | StateSpec::Over(_) | StateSpec::Sort(_) | StateSpec::Limit(_) => None,
         }
     }
 
     fn remedy(&self) -> &'static str {
         match self {
-            StateSpec::StreamJoin(_) => {
+            StateSpec::StreamJoin(_) | StateSpec::MultiJoin(_) => {
                 "SET 'table.exec.state.ttl', bound how far event times are apart (a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts), join the same windows, or join versions \
                  FOR SYSTEM_TIME AS OF"
             }

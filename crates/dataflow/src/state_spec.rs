@@ -1,8 +1,8 @@
 //! Operators with state.
 
 use crate::{
-    AggregatePhase, GroupAggregateSpec, LimitSpec, OperatorSpec, OverSpec, RankSpec, SortSpec, StreamJoinSpec,
-    WindowAggregateSpec,
+    AggregatePhase, GroupAggregateSpec, LimitSpec, MultiJoinSpec, OperatorSpec, OverSpec, RankSpec, SortSpec,
+    StreamJoinSpec, WindowAggregateSpec,
 };
 
 /// An operator that keeps state between batches, which belongs into every checkpoint.
@@ -12,6 +12,7 @@ pub enum StateSpec<'a> {
     WindowAggregate(&'a WindowAggregateSpec),
     GroupAggregate(&'a GroupAggregateSpec),
     StreamJoin(&'a StreamJoinSpec),
+    MultiJoin(&'a MultiJoinSpec),
     Rank(&'a RankSpec),
     Over(&'a OverSpec),
     Sort(&'a SortSpec),
@@ -28,7 +29,7 @@ impl<'a> StateSpec<'a> {
             StateSpec::GroupAggregate(spec) => spec.zone.as_deref(),
             StateSpec::StreamJoin(spec) => spec.zone.as_deref(),
             StateSpec::Rank(spec) => spec.zone.as_deref(),
-            StateSpec::Over(_) | StateSpec::Sort(_) | StateSpec::Limit(_) => None,
+            StateSpec::MultiJoin(_) | StateSpec::Over(_) | StateSpec::Sort(_) | StateSpec::Limit(_) => None,
         }
     }
 }
@@ -52,6 +53,7 @@ impl OperatorSpec {
             }
             OperatorSpec::GroupAggregate(spec) => Some(StateSpec::GroupAggregate(spec)),
             OperatorSpec::StreamJoin(spec) => Some(StateSpec::StreamJoin(spec)),
+            OperatorSpec::MultiJoin(spec) => Some(StateSpec::MultiJoin(spec)),
             OperatorSpec::Rank(spec) => Some(StateSpec::Rank(spec)),
             OperatorSpec::Over(spec) => Some(StateSpec::Over(spec)),
             OperatorSpec::Sort(spec) => Some(StateSpec::Sort(spec)),

@@ -37,7 +37,7 @@ pub struct TaskCounters {
     pub idle_ns: AtomicU64,
     /// Time spent waiting for room downstream, in nanoseconds.
     pub backpressured_ns: AtomicU64,
-    /// Rows dropped because their windows had fired, or because they came too late in their partition.
+    /// Rows that came after their windows had fired, or too late in their partition: they are dropped, or go to a table of their own.
     pub late_rows: AtomicU64,
     /// Rows dropped because they belong to no window.
     pub rows_without_event_time: AtomicU64,
@@ -241,7 +241,7 @@ pub struct TaskMetrics {
     pub idle_ns: u64,
     /// Nanoseconds waiting for room downstream.
     pub backpressured_ns: u64,
-    /// Late rows dropped.
+    /// Late rows, which are dropped or go to a table of their own.
     pub late_rows: u64,
     /// Rows dropped because they have no event time.
     pub rows_without_event_time: u64,

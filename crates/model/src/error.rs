@@ -80,11 +80,11 @@ impl Error {
     }
 
     /// Adds where it happened, innermost first: `line 3, column 7`, `table events`, `stage 2 task 0`. A place that was the
-    /// last one added already is not repeated.
+    /// last one added already is not repeated, and one that is empty is none.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
         let place = place.into();
-        if self.places.last() != Some(&place) {
+        if !place.is_empty() && self.places.last() != Some(&place) {
             self.places.push(place);
         }
         self

@@ -1,4 +1,4 @@
-//! Why nothing comes out: what holds event time back, or drops the rows. Pure functions of a reading of all tasks.
+//! Why nothing comes out: what holds event time back, or leaves the rows out. Pure functions of a reading of all tasks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -144,7 +144,7 @@ fn dropped(tasks: &[TaskMetrics]) -> Option<String> {
         ));
     }
     (late * 2 >= read).then(|| {
-        format!("{late} of {read} rows were late and dropped: allow for more disorder in WATERMARK FOR, or check event times")
+        format!("{late} of {read} rows were late and count in no result: allow for more disorder in WATERMARK FOR, or check event times")
     })
 }
 
@@ -339,7 +339,7 @@ mod tests {
         let untimed = TaskMetrics { rows_without_event_time: 90, ..task(0, 0) };
         assert!(explain(untimed).starts_with("90 of 100 rows have NULL as event time"));
         let late = TaskMetrics { late_rows: 60, ..task(0, 0) };
-        assert!(explain(late).starts_with("60 of 100 rows were late"));
+        assert!(explain(late).starts_with("60 of 100 rows were late and count in no result"));
         let filtered = TaskMetrics { rows_out: 0, ..task(0, 0) };
         assert!(explain(filtered).contains("has taken 100 rows and passed none on"));
     }

@@ -13,6 +13,7 @@ use crate::group_aggregate::{self, GroupAggregate};
 use crate::limit::Limit;
 use crate::local_time::LocalTime;
 use crate::lookup_join;
+use crate::multi_join;
 use crate::not_null::NotNull;
 use crate::over;
 use crate::project::Project;
@@ -21,7 +22,7 @@ use crate::repeat::Repeat;
 use crate::session_aggregate::SessionAggregate;
 use crate::sort::{self, Sort};
 use crate::static_join::StaticJoin;
-use crate::stream_join::{self, StreamJoin};
+use crate::stream_join;
 use crate::unnest::Unnest;
 use crate::values::Values;
 use crate::window_aggregate::{WindowAggregate, succession};
@@ -39,12 +40,13 @@ pub fn state_goes_on(former: StateSpec<'_>, next: StateSpec<'_>, functions: &Fun
         (WindowAggregate(former), WindowAggregate(next)) => succession::goes_on(former, next, functions),
         (GroupAggregate(former), GroupAggregate(next)) => group_aggregate::goes_on(former, next, functions),
         (StreamJoin(former), StreamJoin(next)) => stream_join::goes_on(former, next, functions),
+        (StateSpec::MultiJoin(former), StateSpec::MultiJoin(next)) => multi_join::goes_on(former, next, functions),
         (StateSpec::Rank(former), StateSpec::Rank(next)) => rank::goes_on(former, next),
         (StateSpec::Over(former), StateSpec::Over(next)) => over::goes_on(former, next),
         (StateSpec::Sort(former), StateSpec::Sort(next)) => sort::goes_on(former, next),
         (StateSpec::Limit(former), StateSpec::Limit(next)) => former.skip == next.skip,
         (WindowAggregate(_) | GroupAggregate(_) | StreamJoin(_) | StateSpec::Rank(_) | StateSpec::Over(_), _)
-        | (StateSpec::Sort(_) | StateSpec::Limit(_), _) => false,
+        | (StateSpec::MultiJoin(_) | StateSpec::Sort(_) | StateSpec::Limit(_), _) => false,
     }
 }
 
@@ -71,7 +73,11 @@ fn build(
     functions: &Functions,
 ) -> Result<(Box<dyn Operator>, SchemaRef)> {
     Ok(match spec {
-        OperatorSpec::Filter { predicate } => (Box::new(Filter::new(predicate, input, functions)?), Arc::clone(input)),
+        OperatorSpec::Filter { predicate, keep } => {
+            let filter = Filter::new(predicate, keep.as_deref(), input, functions)?;
+            let schema = Arc::clone(filter.schema());
+            (Box::new(filter), schema)
+        }
         OperatorSpec::Project { columns } => {
             let projection = Projection::new(columns, input, functions)?;
             let schema = Arc::clone(projection.schema());
@@ -103,11 +109,8 @@ fn build(
             let schema = Arc::clone(aggregate.schema());
             (Box::new(aggregate), schema)
         }
-        OperatorSpec::StreamJoin(spec) => {
-            let join = StreamJoin::new(spec, functions, options)?;
-            let schema = Arc::clone(join.schema());
-            (Box::new(join), schema)
-        }
+        OperatorSpec::StreamJoin(spec) => stream_join::build(spec, functions, options)?,
+        OperatorSpec::MultiJoin(spec) => multi_join::build(spec, functions, options)?,
         OperatorSpec::Rank(spec) => rank::build(spec, options)?,
         OperatorSpec::Over(spec) => over::build(spec, functions, options)?,
         OperatorSpec::Sort(spec) => (Box::new(Sort::new(spec, options)), Arc::clone(&spec.schema)),

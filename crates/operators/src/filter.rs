@@ -1,10 +1,12 @@
 //! Filter: keeps the rows for which a predicate is true.
 
+use std::sync::Arc;
+
 use anabranch_dataflow::{BinaryOp, Expr};
 use anabranch_model::Result;
 use arrow::array::RecordBatch;
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::Schema;
+use arrow::datatypes::SchemaRef;
 
 use crate::expression::types_of;
 use crate::{CompiledExpr, Functions, Operator, Output};
@@ -14,28 +16,52 @@ use crate::{CompiledExpr, Functions, Operator, Output};
 /// batches.
 pub(crate) struct Filter {
     conditions: Vec<CompiledExpr>,
+    /// The columns that it passes on, if not all.
+    keep: Option<Vec<usize>>,
+    schema: SchemaRef,
 }
 
 impl Filter {
-    pub(crate) fn new(predicate: &Expr, input: &Schema, functions: &Functions) -> Result<Self> {
+    pub(crate) fn new(
+        predicate: &Expr,
+        keep: Option<&[usize]>,
+        input: &SchemaRef,
+        functions: &Functions,
+    ) -> Result<Self> {
         let column = types_of(input);
         let (risky, safe): (Vec<&Expr>, Vec<&Expr>) =
             predicate.chain(BinaryOp::And).into_iter().partition(|condition| condition.may_fail(&column));
         let all = Expr::all(safe.into_iter().cloned().collect());
         let conditions = all.iter().chain(risky);
         let conditions = conditions.map(|condition| CompiledExpr::new(condition, input, functions));
-        Ok(Filter { conditions: conditions.collect::<Result<_>>()? })
+        let schema = match keep {
+            Some(keep) => Arc::new(input.project(keep)?),
+            None => Arc::clone(input),
+        };
+        Ok(Filter { conditions: conditions.collect::<Result<_>>()?, keep: keep.map(<[_]>::to_vec), schema })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 }
 
 impl Operator for Filter {
     fn batch(&mut self, mut batch: RecordBatch, out: &mut Output) -> Result<()> {
+        let mut left = self.conditions.len();
         for condition in &mut self.conditions {
-            let keep = condition.evaluate_predicate(&batch)?;
-            match keep.true_count() {
+            let passes = condition.evaluate_predicate(&batch)?;
+            left -= 1;
+            // What no later condition reads is not copied.
+            if left == 0
+                && let Some(keep) = &self.keep
+            {
+                batch = batch.project(keep)?;
+            }
+            match passes.true_count() {
                 0 => return Ok(()),
                 all if all == batch.num_rows() => {}
-                _ => batch = filter_record_batch(&batch, &keep)?,
+                _ => batch = filter_record_batch(&batch, &passes)?,
             }
         }
         out.batch(batch);

@@ -449,7 +449,7 @@ fn emit(rows: &RecordBatch, out: &mut Output) {
 }
 
 /// Which results are the same.
-fn same(before: &[ArrayRef], after: &[ArrayRef], len: usize) -> Result<BooleanArray> {
+pub(crate) fn same(before: &[ArrayRef], after: &[ArrayRef], len: usize) -> Result<BooleanArray> {
     let mut same = BooleanArray::from(vec![true; len]);
     for (before, after) in before.iter().zip(after) {
         let equal = match before.data_type().is_nested() {

@@ -7,6 +7,7 @@
 mod bytes;
 mod column;
 mod columns;
+mod views;
 mod words;
 
 #[cfg(test)]
@@ -20,6 +21,7 @@ use arrow::datatypes::DataType;
 use self::bytes::BytesTable;
 pub(crate) use self::column::{INLINE, Nulls, Values, check_bytes, texts_array};
 use self::columns::ColumnsTable;
+use self::views::Views;
 use self::words::WordTable;
 use crate::key_hash;
 
@@ -34,6 +36,7 @@ pub(crate) struct KeyTable {
     types: Vec<DataType>,
     table: Table,
     ids: Ids,
+    views: Views,
 }
 
 /// The ids assigned so far.
@@ -92,7 +95,7 @@ impl KeyTable {
             [DataType::Utf8View | DataType::Utf8] => Table::Bytes(BytesTable::default()),
             types => Table::Columns(ColumnsTable::new(types)?),
         };
-        Ok(KeyTable { types, table, ids: Ids::default() })
+        Ok(KeyTable { types, table, ids: Ids::default(), views: Views::default() })
     }
 
     /// A table whose keys are [found by their ids](KeyTable::keys_of).
@@ -102,7 +105,7 @@ impl KeyTable {
             [data_type] if key_hash::is_word(data_type) => Table::WordsById(WordTable::default(), Vec::new()),
             types => Table::Columns(ColumnsTable::new(types)?),
         };
-        Ok(KeyTable { types, table, ids: Ids::default() })
+        Ok(KeyTable { types, table, ids: Ids::default(), views: Views::default() })
     }
 
     /// Number of keys.
@@ -116,9 +119,27 @@ impl KeyTable {
             Table::Unit => 0,
             Table::Words(table) => table.size_bytes(),
             Table::WordsById(table, keys) => table.size_bytes() + keys.capacity() * size_of::<u64>(),
-            Table::Bytes(table) => table.size_bytes(),
+            Table::Bytes(table) => table.size_bytes() + self.views.size_bytes(),
             Table::Columns(table) => table.size_bytes(),
         }
+    }
+
+    /// Maps the key of each of so many rows to its id, adding the keys that are new. `hashes` is memory for their hashes.
+    pub(crate) fn intern_rows(
+        &mut self,
+        columns: &[ArrayRef],
+        rows: usize,
+        hashes: &mut Vec<u64>,
+        out: &mut Vec<usize>,
+    ) -> Result<()> {
+        if let (Table::Bytes(table), Some(texts)) =
+            (&mut self.table, columns.first().and_then(|column| column.as_string_view_opt()))
+            && self.views.intern(texts, table, &mut self.ids, out)
+        {
+            return Ok(());
+        }
+        key_hash::hash_keys(columns, rows, hashes)?;
+        self.intern(columns, hashes, out)
     }
 
     /// Maps each row's key to its id, adding the keys that are new. `hashes` are those of [`key_hash::hash_keys`].
@@ -237,6 +258,7 @@ impl KeyTable {
     /// Removes all keys and keeps the memory for the next ones.
     pub(crate) fn clear(&mut self) {
         self.ids = Ids::default();
+        self.views.clear();
         match &mut self.table {
             Table::Unit => {}
             Table::Words(table) => table.clear(),
@@ -284,7 +306,7 @@ fn lookup_all<K>(table: &impl Probe<K>, key: impl Fn(usize) -> K, hashes: &[u64]
 
 /// Prefetches the cache line of an element. An index out of range is allowed and has no effect.
 #[inline]
-fn prefetch<T>(slots: &[T], index: usize) {
+pub(crate) fn prefetch<T>(slots: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing; the pointer is computed without dereferencing.
     unsafe {

@@ -12,15 +12,15 @@ use crate::{Dropped, Operator, Output, StateChange, StateShape};
 pub(crate) struct LocalTime {
     zone: Zone,
     inner: Box<dyn Operator>,
-    /// The last watermark, as an instant and as a local time.
-    reached: (EventTime, EventTime),
+    /// The last watermark, as an instant.
+    reached: EventTime,
     /// The last watermark that has left.
     passed: EventTime,
 }
 
 impl LocalTime {
     pub(crate) fn new(zone: Zone, inner: Box<dyn Operator>) -> Self {
-        LocalTime { zone, inner, reached: (EventTime::MIN, EventTime::MIN), passed: EventTime::MIN }
+        LocalTime { zone, inner, reached: EventTime::MIN, passed: EventTime::MIN }
     }
 
     fn local(&self, instant: EventTime) -> EventTime {
@@ -35,7 +35,7 @@ impl LocalTime {
     ) -> Result<bool> {
         let before = out.len();
         let result = call(self.inner.as_mut(), out);
-        let (zone, (instant, _)) = (self.zone, self.reached);
+        let (zone, instant) = (self.zone, self.reached);
         out.change_watermarks(before, |watermark| {
             // Where clocks are set back, rows of a local time that comes again follow: they become instants of its first time.
             let reached = EventTime(zone.passed_instant_ms(watermark.0)).min(instant);
@@ -51,15 +51,14 @@ impl Operator for LocalTime {
         self.call(out, |inner, out| inner.batch(batch, out).map(|()| true)).map(|_| ())
     }
 
-    fn second_batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        self.call(out, |inner, out| inner.second_batch(batch, out).map(|()| true)).map(|_| ())
+    fn input_batch(&mut self, input: usize, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        self.call(out, |inner, out| inner.input_batch(input, batch, out).map(|()| true)).map(|_| ())
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         // After a restore the inputs may be behind.
-        let watermark = watermark.max(self.reached.0);
-        let local = self.local(watermark);
-        self.reached = (watermark, local);
+        self.reached = self.reached.max(watermark);
+        let local = self.local(self.reached);
         self.call(out, |inner, out| inner.watermark(local, out).map(|()| true)).map(|_| ())
     }
 
@@ -92,9 +91,8 @@ impl Operator for LocalTime {
     }
 
     fn restored(&mut self, watermark: EventTime) -> Result<()> {
-        let local = self.local(watermark);
-        self.reached = self.reached.max((watermark, local));
-        self.inner.restored(local)
+        self.reached = self.reached.max(watermark);
+        self.inner.restored(self.local(watermark))
     }
 
     fn goes_on(&mut self) {

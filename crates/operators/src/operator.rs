@@ -20,8 +20,8 @@ pub trait Operator: Any + Send {
     /// Rows of the main input.
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()>;
 
-    /// Rows of the second input.
-    fn second_batch(&mut self, _batch: RecordBatch, _out: &mut Output) -> Result<()> {
+    /// Rows of a further input: the second one has the number 1.
+    fn input_batch(&mut self, _input: usize, _batch: RecordBatch, _out: &mut Output) -> Result<()> {
         Err(anabranch_model::Error::internal("this operator has one input"))
     }
 

@@ -1,19 +1,21 @@
-//! Repeat: each row as often as it counts.
+//! Repeat: each row as often as it counts, or with a weight that says so.
 
 use std::sync::Arc;
 
 use anabranch_dataflow::RepeatSpec;
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, AsArray, Int64Array, RecordBatch, UInt32Array};
-use arrow::compute::take_record_batch;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::{filter_record_batch, take};
 use arrow::datatypes::{Int64Type, SchemaRef};
 
+use crate::group_aggregate::same;
 use crate::keyed_state::narrow;
 use crate::operator::RESULT_ROWS;
 use crate::{Operator, Output};
 
 pub(crate) struct Repeat {
     copies: usize,
+    weight: Option<usize>,
     kept: Vec<usize>,
     schema: SchemaRef,
     /// The batch whose rows are being repeated.
@@ -32,7 +34,13 @@ struct Open {
 impl Repeat {
     pub(crate) fn new(spec: RepeatSpec, input: &SchemaRef) -> Result<Self> {
         let kept: Vec<usize> = (0..input.fields().len()).filter(|column| *column != spec.copies).collect();
-        Ok(Repeat { copies: spec.copies, schema: Arc::new(input.project(&kept)?), kept, open: None })
+        Ok(Repeat {
+            copies: spec.copies,
+            schema: Arc::new(input.project(&kept)?),
+            kept,
+            weight: spec.weight,
+            open: None,
+        })
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
@@ -41,6 +49,32 @@ impl Repeat {
 }
 
 impl Repeat {
+    /// Rows with weights that say how often they are there. A row of which only the number differs changes by the difference.
+    fn weighed(&self, batch: &RecordBatch, copies: &Int64Array, weight: usize) -> Result<RecordBatch> {
+        if batch.num_rows() == 0 {
+            return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));
+        }
+        let weights = batch.column(weight).as_primitive_opt::<Int64Type>();
+        let weights = weights.ok_or_else(|| Error::internal("the weight of a row is not BIGINT"))?;
+        let rows: Vec<ArrayRef> =
+            self.kept.iter().filter(|c| **c != weight).map(|c| batch.column(*c).clone()).collect();
+        let pairs = batch.num_rows().saturating_sub(1);
+        let part = |first: usize| -> Vec<ArrayRef> { rows.iter().map(|column| column.slice(first, pairs)).collect() };
+        let goes_on = same(&part(0), &part(1), pairs)?;
+        let mut total = 0_i64;
+        let weighed = (0..batch.num_rows()).map(|row| {
+            let copies = if copies.is_valid(row) { copies.value(row).max(0) } else { 0 };
+            total += weights.value(row) * copies;
+            if row < pairs && goes_on.value(row) { 0 } else { std::mem::take(&mut total) }
+        });
+        let weighed: Int64Array = weighed.collect();
+        let is_there: BooleanArray = weighed.values().iter().map(|weight| Some(*weight != 0)).collect();
+        let column =
+            |column: &usize| if *column == weight { Arc::new(weighed.clone()) } else { batch.column(*column).clone() };
+        let columns = self.kept.iter().map(column).collect();
+        Ok(filter_record_batch(&RecordBatch::try_new(Arc::clone(&self.schema), columns)?, &is_there)?)
+    }
+
     /// Emits a piece of the open batch. Returns false if there is none.
     fn go_on(&mut self, out: &mut Output) -> Result<bool> {
         let Some(open) = &mut self.open else { return Ok(false) };
@@ -54,7 +88,11 @@ impl Repeat {
                 (open.row, open.emitted) = (open.row + 1, 0);
             }
         }
-        out.batch(take_record_batch(&open.batch, &UInt32Array::from(rows))?);
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let rows = UInt32Array::from(rows);
+        let columns = open.batch.columns().iter().map(|column| Ok(take(column, &rows, None)?));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        out.batch(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?);
         if open.row == open.batch.num_rows() {
             self.open = None;
         }
@@ -66,6 +104,10 @@ impl Operator for Repeat {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
         let copies = batch.column(self.copies).as_primitive_opt::<Int64Type>().cloned();
         let copies = copies.ok_or_else(|| Error::internal("the number of copies is not BIGINT"))?;
+        if let Some(weight) = self.weight {
+            out.batch(self.weighed(&batch, &copies, weight)?);
+            return Ok(());
+        }
         let batch = batch.project(&self.kept)?;
         if copies.null_count() == 0 && copies.values().iter().all(|copies| *copies == 1) {
             out.batch(batch);
@@ -77,5 +119,30 @@ impl Operator for Repeat {
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
         self.go_on(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringArray;
+
+    use super::*;
+    use crate::operator::Element;
+
+    #[test]
+    fn a_row_whose_number_differs_changes_by_the_difference() {
+        let columns: [(&str, ArrayRef, bool); 3] = [
+            ("name", Arc::new(StringArray::from(vec![Some("a"), Some("a"), Some("b"), None, None, Some("c")])), true),
+            ("$weight", Arc::new(Int64Array::from(vec![-1, 1, 1, -1, 1, 2])), false),
+            ("copies", Arc::new(Int64Array::from(vec![Some(3), Some(4), Some(2), Some(5), None, Some(-1)])), true),
+        ];
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        let spec = RepeatSpec { copies: 2, weight: Some(1) };
+        let mut repeat = Repeat::new(spec, &batch.schema()).unwrap();
+        let mut out = Output::default();
+        repeat.batch(batch, &mut out).unwrap();
+        let Some(Element::Batch(rows)) = out.drain().next() else { panic!("no rows") };
+        assert_eq!(rows.column(0).as_string::<i32>(), &StringArray::from(vec![Some("a"), Some("b"), None]));
+        assert_eq!(rows.column(1).as_primitive::<Int64Type>().values(), &[1, 2, -5]);
     }
 }

@@ -365,7 +365,7 @@ impl Operator for SessionAggregate {
         let to = watermark.0.max(self.watermark);
         self.firing = Some(to);
         self.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
-        self.timers.as_mut().map_or(Ok(()), |timers| timers.reach(to))?;
+        self.timers.iter_mut().for_each(|timers| timers.reach(to));
         self.more(out).map(|_| ())
     }
 

@@ -119,6 +119,13 @@ impl StaticJoin {
 
     /// Joins rows whose keys have these ids.
     fn join_rows(&mut self, batch: &RecordBatch, ids: &[u32], table: &BuildTable) -> Result<Option<RecordBatch>> {
+        // Often every row has exactly one match, and the probe columns pass unchanged.
+        if matches!(self.kind, JoinKind::Inner | JoinKind::Left)
+            && self.filter.is_none()
+            && let Some(build_rows) = table.one_match_each(ids)
+        {
+            return gather(&self.output_schema, &self.output, batch, None, &table.rows, &build_rows).map(Some);
+        }
         let pairs = table.pairs(ids);
         let pairs = self.filtered(batch, &table.rows, pairs)?;
         if matches!(self.kind, JoinKind::LeftSemi | JoinKind::LeftAnti) {
@@ -134,7 +141,6 @@ impl StaticJoin {
         if probe_rows.is_empty() {
             return Ok(None);
         }
-        // Often every row has exactly one match, and the probe columns pass unchanged.
         let identity = probe_rows.len() == batch.num_rows()
             && probe_rows.values().iter().enumerate().all(|(row, probe)| row as u32 == *probe);
         let probe_rows = (!identity).then_some(&probe_rows);
@@ -194,6 +200,12 @@ impl BuildTable {
     /// The build rows of a key.
     fn matches(&self, id: u32) -> &[u32] {
         &self.of_key[self.starts[id as usize] as usize..self.starts[id as usize + 1] as usize]
+    }
+
+    /// The build row of each row with these key ids, if all of them have exactly one.
+    fn one_match_each(&self, ids: &[u32]) -> Option<UInt32Array> {
+        let is_one = self.unique && !ids.contains(&MISSING);
+        is_one.then(|| ids.iter().map(|id| self.of_key[*id as usize]).collect::<Vec<_>>().into())
     }
 
     /// Pairs of probe row and build row, in order of probe rows, for probe rows whose keys have these ids.

@@ -11,16 +11,10 @@
 //!
 //! A batch may have any number of matches. They are emitted in pieces, between which the chain sends on what there is.
 //!
-//! With state on a local disk, the rows of a key are in memory, those of both sides, or none of them (`keyed_state::OnDisk`).
+//! The rows of both sides, in memory and on disk, are in `join_tables`.
 
-mod expiry;
-mod kept;
-mod on_disk;
 mod pairs;
-mod side;
-mod snapshot;
 mod succession;
-mod time_to_live;
 mod versions;
 
 #[cfg(test)]
@@ -31,19 +25,15 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, StreamJoinKind, StreamJoinSpec};
 use anabranch_model::{EventTime, Result};
-use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array, new_null_array};
-use arrow::compute::take;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::SchemaRef;
 
 use self::pairs::Pending;
-use self::side::{Role, Side};
 use self::versions::Versions;
-use crate::key_hash::canonical;
-use crate::key_table::KeyTable;
-use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, Timers, is_full};
+use crate::join_tables::{Brought, Repeated, Role, Rows, Side, SideShape, Tables, taken};
+use crate::keyed_state::OnDisk;
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
-use crate::row_store::once;
-use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
+use crate::{CompiledExpr, Functions, Operator, Output};
 
 pub(crate) use succession::goes_on;
 
@@ -55,12 +45,8 @@ pub(crate) struct StreamJoin {
     output: Vec<usize>,
     is_updating: bool,
     gives_pairs: bool,
-    /// The keys of both sides, by their ids.
-    keys: KeyTable,
-    key_types: Vec<DataType>,
-    nulls_equal: bool,
-    left: Side,
-    right: Side,
+    /// The rows of the left and of the right side.
+    tables: Tables,
     /// The batch whose matches are being emitted.
     pending: Option<Pending>,
     /// Rows that are still to be emitted.
@@ -72,27 +58,26 @@ pub(crate) struct StreamJoin {
     delay_ms: i64,
     /// If right rows are versions.
     versions: Option<Versions>,
-    snapshots: Snapshots,
-    bytes_max: usize,
-    /// Where rows are that do not fit into memory.
-    disk: Option<OnDisk>,
-    /// When rows of keys on the disk appear, and hashes of keys of which some may appear now.
-    timers: Option<Timers>,
-    due: Vec<Vec<u64>>,
     /// Parts of a batch that are still to be joined: all keys of it do not fit into memory at once.
-    divided: VecDeque<Divided>,
-    hashes: Vec<u64>,
-    ids: Vec<usize>,
+    divided: VecDeque<(Of, Rows)>,
 }
-
-/// Rows of a side, in its columns, and their weights.
-type Divided = (Of, Vec<ArrayRef>, Vec<i64>);
 
 /// Which side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Left,
     Right,
+}
+
+/// The operator, and the schema of its output.
+pub(crate) fn build(
+    spec: &StreamJoinSpec,
+    functions: &Functions,
+    options: &JobOptions,
+) -> Result<(Box<dyn Operator>, SchemaRef)> {
+    let join = StreamJoin::new(spec, functions, options)?;
+    let schema = Arc::clone(&join.schema);
+    Ok((Box::new(join), schema))
 }
 
 impl StreamJoin {
@@ -112,20 +97,25 @@ impl StreamJoin {
             _ => padded(pads_left),
         };
         let (joined_schema, gives_pairs) = (Arc::new(spec.joined_schema()), spec.kind.gives_pairs());
-        let key_types: Vec<DataType> =
-            spec.left.schema.fields().iter().take(spec.keys).map(|field| field.data_type().clone()).collect();
-        let mut join = StreamJoin {
+        let fields: Vec<_> = joined_schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+        let (of_left, of_right) = fields.split_at(spec.left.schema.fields().len());
+        let shape = |spec, role, table: &str, fields: &[_]| SideShape {
+            spec,
+            role,
+            table: table.to_owned(),
+            fields: fields.to_vec(),
+            gives_pairs,
+        };
+        let left = shape(&spec.left, left, "", of_left);
+        let right = shape(&spec.right, padded(pads_right), "right", of_right);
+        Ok(StreamJoin {
             schema: Arc::new(spec.output_schema()),
             filter: spec.filter.as_ref().map(|f| CompiledExpr::new(f, &joined_schema, functions)).transpose()?,
             joined_schema,
             output: spec.output.clone(),
             is_updating: spec.is_updating(),
             gives_pairs,
-            keys: KeyTable::by_id(key_types.clone())?,
-            key_types,
-            nulls_equal: spec.nulls_equal,
-            left: Side::new(&spec.left, spec.keys, left, gives_pairs, options)?,
-            right: Side::new(&spec.right, spec.keys, padded(pads_right), gives_pairs, options)?,
+            tables: Tables::new(vec![left, right], spec.keys, spec.nulls_equal, options)?,
             kind: spec.kind,
             versions: spec.versions.map(Versions::new),
             pending: None,
@@ -134,96 +124,57 @@ impl StreamJoin {
             passing: None,
             watermark: EventTime::MIN,
             delay_ms: spec.delay_ms,
-            snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
-            bytes_max: options.state_bytes,
-            disk: None,
-            timers: None,
-            due: Vec::new(),
             divided: VecDeque::new(),
-            hashes: Vec::new(),
-            ids: Vec::new(),
-        };
-        join.disk = OnDisk::new(&join.shapes(), None, options)?;
-        if join.left.waits() || join.right.waits() {
-            let wait_ms = [&spec.left, &spec.right].map(|side| side.expiry.map_or(0, |expiry| expiry.after_ms));
-            join.timers = Timers::new(wait_ms.into_iter().max().unwrap_or(0), options)?;
-        }
-        join.note_for_disk();
-        Ok(join)
+        })
     }
 
-    pub(crate) fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn sides(&mut self, of: Of) -> (&mut Side, &mut Side) {
-        match of {
-            Of::Left => (&mut self.left, &mut self.right),
-            Of::Right => (&mut self.right, &mut self.left),
-        }
+    #[cfg(test)]
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.tables.size_bytes()
     }
 
     fn side(&self, of: Of) -> &Side {
-        match of {
-            Of::Left => &self.left,
-            Of::Right => &self.right,
-        }
+        &self.tables.sides[of as usize]
+    }
+
+    fn side_mut(&mut self, of: Of) -> &mut Side {
+        &mut self.tables.sides[of as usize]
     }
 
     /// Keeps a batch, and begins to join it.
     fn take_in(&mut self, of: Of, batch: &RecordBatch, out: &mut Output) -> Result<()> {
-        for side in [&mut self.left, &mut self.right] {
-            side.changes.restored();
-            side.rows.restored();
-        }
-        if let Some(disk) = &mut self.disk {
-            disk.restored()?;
-        }
-        let side = self.side(of);
-        let (columns, weights) = side.divide(batch)?;
-        let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();
-        let keys = &columns[..self.key_types.len()];
-        let nulls_equal = self.nulls_equal;
-        let has_key = |row: usize| nulls_equal || keys.iter().all(|key| key.is_valid(row));
-        let without: Vec<u64> = (0..batch.num_rows()).filter(|row| !has_key(*row)).map(|row| row as u64).collect();
-        if without.is_empty() {
-            return self.join(of, columns, weights, out);
-        }
+        self.tables.restored()?;
+        let (rows, without) = self.tables.divide(of as usize, batch)?;
         let has_no_version = self.versions.is_some() && self.kind == StreamJoinKind::Inner;
-        if side.role.shows_unmatched() && !has_no_version {
-            let rows = UInt64Array::from(without);
-            let columns = taken(&columns, &rows)?;
-            let weights = rows.values().iter().map(|row| weights[*row as usize]).collect();
-            self.emit_alone(of, &columns, weights, out)?;
+        if let Some(without) = without.filter(|_| self.side(of).role.shows_unmatched() && !has_no_version) {
+            self.emit_alone(of, &without.columns, without.weights, out)?;
         }
-        let rows: UInt64Array = (0..batch.num_rows()).filter(|row| has_key(*row)).map(|row| row as u64).collect();
-        let weights = rows.values().iter().map(|row| weights[*row as usize]).collect();
-        self.join(of, taken(&columns, &rows)?, weights, out)
+        self.join(of, rows, out)
     }
 
-    /// Joins rows whose keys are not NULL. What is taken back comes before what takes its place: so the last row of a key is the one that
-    /// is there.
-    fn join(&mut self, of: Of, columns: Vec<ArrayRef>, weights: Vec<i64>, out: &mut Output) -> Result<()> {
-        let key_columns = self.key_types.len();
-        let keys = &columns[..key_columns];
-        hash_keys(keys, weights.len(), &mut self.hashes)?;
-        let known = self.keys.len();
-        self.keys.intern(keys, &self.hashes, &mut self.ids)?;
-        let key_ids = std::mem::take(&mut self.ids);
-        if !self.load(known, &key_ids)? {
-            return self.divide((of, columns, weights));
-        }
-        let key_count = self.keys.len();
-        let (own, other) = self.sides(of);
-        other.make_room(key_count);
-        let ids = own.add((&key_ids, key_count), (&columns, key_columns), &weights)?;
+    /// Joins rows whose keys are not NULL.
+    fn join(&mut self, of: Of, rows: Rows, out: &mut Output) -> Result<()> {
+        let known = self.side(Of::Right).len();
+        let (rows, keys) = match self.tables.bring(rows)? {
+            Brought::All(rows, keys) => (rows, keys),
+            Brought::Halves(halves) => {
+                self.index_versions()?;
+                halves.into_iter().rev().for_each(|half| self.divided.push_front((of, half)));
+                return Ok(());
+            }
+        };
+        self.index_versions_from(known)?;
+        let ids = self.tables.add(of as usize, &rows, &keys)?;
         if let Some(versions) = &mut self.versions {
             return match of {
                 Of::Left => Ok(()),
-                Of::Right => versions.add(&mut self.right, (&key_ids, &ids), &columns, &weights),
+                Of::Right => {
+                    let right = &mut self.tables.sides[Of::Right as usize];
+                    versions.add(right, (&keys, &ids), &rows.columns, &rows.weights)
+                }
             };
         }
-        let mut pending = Pending::new(of, columns, weights, key_ids, ids);
+        let mut pending = Pending::new(of, rows, keys, ids);
         if pending.takes_back() {
             pending.put_in_order()?;
             let (rows, weights) = pending.hidden(self.side(of));
@@ -242,8 +193,8 @@ impl StreamJoin {
         }
         let nulls = |side: &Side| -> Vec<ArrayRef> { side.types.iter().map(|of| new_null_array(of, rows)).collect() };
         let joined: Vec<ArrayRef> = match of {
-            Of::Left => columns.iter().cloned().chain(nulls(&self.right)).collect(),
-            Of::Right => nulls(&self.left).into_iter().chain(columns.iter().cloned()).collect(),
+            Of::Left => columns.iter().cloned().chain(nulls(self.side(Of::Right))).collect(),
+            Of::Right => nulls(self.side(Of::Left)).into_iter().chain(columns.iter().cloned()).collect(),
         };
         self.emit(&joined, weights, out)
     }
@@ -259,7 +210,7 @@ impl StreamJoin {
         let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
         match are_equal {
             // Equal rows are kept as one.
-            true => self.repeated.push_back(Repeated { rows, weights, row: 0, emitted: 0 }),
+            true => self.repeated.push_back(Repeated::new(rows, weights)),
             false => out.batch(rows),
         }
         Ok(())
@@ -269,42 +220,39 @@ impl StreamJoin {
     fn repeat(&mut self, out: &mut Output) -> Result<bool> {
         let Some(repeated) = self.repeated.front_mut() else { return Ok(false) };
         out.batch(repeated.next_rows()?);
-        if repeated.row >= repeated.weights.len() {
+        if repeated.is_done() {
             self.repeated.pop_front();
         }
         Ok(true)
     }
 
-    /// The columns of kept rows.
-    fn columns_of(&self, of: Of, rows: &[usize]) -> Result<Vec<ArrayRef>> {
-        let columns = |rows: &[usize]| {
-            let (keys, values) = self.side(of).rows.rows_of(rows)?;
-            Ok(self.keys.keys_of(&keys)?.into_iter().chain(values).collect())
-        };
-        match once(rows) {
-            // Texts are long, and what says where they are is short.
-            Some((rows, places)) => {
-                let columns: Vec<ArrayRef> = columns(&rows)?;
-                columns.iter().map(|column| Ok(take(column, &places, None)?)).collect()
-            }
-            None => columns(rows),
-        }
-    }
-
-    fn size_bytes(&self) -> usize {
-        let versions = self.versions.as_ref().map_or(0, Versions::size_bytes);
-        self.keys.size_bytes() + self.left.size_bytes() + self.right.size_bytes() + versions
-    }
-
     fn keep_to_size(&mut self) -> Result<()> {
-        let is_full = is_full(self.disk.as_ref(), self.size_bytes(), self.bytes_max)?;
-        if is_full { self.put_away() } else { Ok(()) }
+        let versions = self.versions.as_ref().map_or(0, Versions::size_bytes);
+        if self.tables.keep_to_size(versions)? {
+            self.index_versions()?;
+        }
+        Ok(())
+    }
+
+    /// Reads rows from the disk of which some may appear. Returns false if there are none.
+    fn load_due(&mut self) -> Result<bool> {
+        if self.tables.timers.is_none() {
+            return Ok(false);
+        }
+        self.keep_to_size()?;
+        let known = self.side(Of::Right).len();
+        let found = self.tables.load_due()?;
+        match self.side(Of::Right).len() < known {
+            true => self.index_versions()?,
+            false => self.index_versions_from(known)?,
+        }
+        Ok(found)
     }
 
     /// Forgets the rows of a side whose time has ended, and lets those appear that have waited for it.
     fn expire(&mut self, of: Of) {
         let watermark = self.watermark;
-        let appear = self.sides(of).0.expire(watermark);
+        let appear = self.side_mut(of).expire(watermark);
         if !appear.is_empty() {
             self.leaving.push((of, appear));
         }
@@ -312,8 +260,8 @@ impl StreamJoin {
 
     /// Rows on the disk whose time has ended are not needed any more.
     fn forget_away(&mut self) {
-        let Some(disk) = &mut self.disk else { return };
-        for (table, side) in [&self.left, &self.right].into_iter().enumerate() {
+        let Some(disk) = &mut self.tables.disk else { return };
+        for (table, side) in self.tables.sides.iter().enumerate() {
             let first_row = side.expiry.as_ref().map(|expiry| expiry.first_row(self.watermark));
             first_row.into_iter().for_each(|first_row| disk.forget_before(table, first_row));
         }
@@ -346,30 +294,16 @@ impl StreamJoin {
             self.emit_with_versions(&ids, weights, out)?;
             return Ok(true);
         }
-        let columns = self.columns_of(of, &ids)?;
+        let columns = self.tables.columns_of(of as usize, &ids)?;
         self.emit_alone(of, &columns, weights, out)?;
         Ok(true)
     }
 
     /// Gives back the memory of rows that do not exist any more, once they are most.
     fn remove_dead(&mut self) -> Result<()> {
-        let (rows, dead) = (self.left.len() + self.right.len(), self.left.dead() + self.right.dead());
-        if self.pending.is_some() || !self.leaving.is_empty() || dead <= rows / 2 + SPARSE_MIN {
+        if self.pending.is_some() || !self.leaving.is_empty() || !self.tables.remove_dead()? {
             return Ok(());
         }
-        let mut keys = KeyTable::by_id(self.key_types.clone())?;
-        for of in [Of::Left, Of::Right] {
-            let kept = self.side(of).kept();
-            let columns = self.keys.keys_of(&self.side(of).rows.keys_of(&kept)?)?;
-            hash_keys(&columns, kept.len(), &mut self.hashes)?;
-            keys.intern(&columns, &self.hashes, &mut self.ids)?;
-            let (ids, count) = (std::mem::take(&mut self.ids), keys.len());
-            self.sides(of).0.keep(&kept, &ids, count)?;
-        }
-        let count = keys.len();
-        self.keys = keys;
-        self.left.make_room(count);
-        self.right.make_room(count);
         self.index_versions()
     }
 }
@@ -381,42 +315,12 @@ fn opposite(of: Of) -> Of {
     }
 }
 
-/// Rows that stay, each of which counts several times.
-struct Repeated {
-    rows: RecordBatch,
-    weights: Vec<i64>,
-    /// The row that is emitted next, and how often it was already.
-    row: usize,
-    emitted: i64,
-}
-
-impl Repeated {
-    fn next_rows(&mut self) -> Result<RecordBatch> {
-        let mut places: Vec<u64> = Vec::new();
-        while places.len() < RESULT_ROWS && self.row < self.weights.len() {
-            if self.emitted < self.weights[self.row] {
-                places.push(self.row as u64);
-                self.emitted += 1;
-            } else {
-                (self.row, self.emitted) = (self.row + 1, 0);
-            }
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
-        let columns = taken(self.rows.columns(), &places.into())?;
-        Ok(RecordBatch::try_new_with_options(self.rows.schema(), columns, &options)?)
-    }
-}
-
-fn taken(columns: &[ArrayRef], rows: &UInt64Array) -> Result<Vec<ArrayRef>> {
-    columns.iter().map(|column| Ok(take(column, rows, None)?)).collect()
-}
-
 impl Operator for StreamJoin {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
         self.take_in(Of::Left, &batch, out)
     }
 
-    fn second_batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
+    fn input_batch(&mut self, _input: usize, batch: RecordBatch, out: &mut Output) -> Result<()> {
         self.take_in(Of::Right, &batch, out)
     }
 
@@ -426,8 +330,8 @@ impl Operator for StreamJoin {
         self.expire(Of::Left);
         self.expire(Of::Right);
         self.passing = Some(watermark);
-        self.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
-        self.timers.as_mut().map_or(Ok(()), |timers| timers.reach(self.watermark.0))?;
+        self.tables.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
+        self.tables.timers.iter_mut().for_each(|timers| timers.reach(self.watermark.0));
         if self.leaving.is_empty() { self.leave(out).map(|_| ()) } else { Ok(()) }
     }
 
@@ -444,32 +348,35 @@ impl Operator for StreamJoin {
         self.sweep_versions();
         self.remove_dead()?;
         self.keep_to_size()?;
-        if let Some((of, columns, weights)) = self.divided.pop_front() {
-            self.join(of, columns, weights, out)?;
+        if let Some((of, rows)) = self.divided.pop_front() {
+            self.join(of, rows, out)?;
             return Ok(true);
         }
-        self.timers.as_mut().map_or(Ok(()), Timers::work)?;
-        self.disk.as_mut().map_or(Ok(()), OnDisk::work)?;
+        self.tables.work()?;
         Ok(false)
     }
 
     fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
-        self.forget(wall_ms)
+        match self.tables.forget(wall_ms)? {
+            true if self.tables.disk.is_some() => self.index_versions(),
+            true => self.remove_dead(),
+            false => Ok(()),
+        }
     }
 
     fn state_tables(&self) -> Vec<StateShape> {
-        self.shapes()
+        self.tables.shapes()
     }
 
     fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        let changes = self.take_snapshot(adds)?;
+        let changes = self.tables.take_snapshot(adds, self.watermark)?;
         // Now nothing waits for a snapshot.
         self.remove_dead()?;
         Ok(changes)
     }
 
     fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
-        self.take_up(table, rows)
+        self.tables.take_up(table, rows)
     }
 
     /// Rows whose time had ended have appeared before the snapshot.
@@ -483,10 +390,7 @@ impl Operator for StreamJoin {
     }
 
     fn goes_on(&mut self) {
-        self.snapshots.go_on(self.left.live + self.right.live);
-        self.left.changes.note();
-        self.right.changes.note();
-        self.disk.iter_mut().for_each(OnDisk::goes_on);
+        self.tables.goes_on();
     }
 
     fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {

@@ -2,10 +2,12 @@
 
 mod json;
 mod nested;
+mod reserved;
 
 pub(crate) use self::nested::plain_map;
 
 use std::any::TypeId;
+use std::cell::Cell;
 
 use datafusion_sql::sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident};
 use datafusion_sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
@@ -15,9 +17,30 @@ use datafusion_sql::sqlparser::tokenizer::Token;
 
 use crate::spelling::plain_function;
 
+/// Steps of the parser for each token of a statement, and for any statement. Hardly one takes ten for a token.
+const STEPS: usize = 100;
+const STEPS_MIN: usize = 100_000;
+
 /// The dialect; see the module.
 #[derive(Debug)]
-pub(crate) struct AnabranchDialect;
+pub(crate) struct AnabranchDialect {
+    /// Expressions that the parser may still begin. Where a word or a parenthesis has several meanings, it tries one after the
+    /// other, and so twice as many with each level of nesting.
+    steps: Cell<usize>,
+}
+
+impl Default for AnabranchDialect {
+    fn default() -> Self {
+        AnabranchDialect { steps: Cell::new(usize::MAX) }
+    }
+}
+
+impl AnabranchDialect {
+    /// The dialect of a statement of so many tokens, which is refused if it takes too many steps.
+    pub(crate) fn for_tokens(tokens: usize) -> Self {
+        AnabranchDialect { steps: Cell::new(tokens.saturating_mul(STEPS).max(STEPS_MIN)) }
+    }
+}
 
 impl Dialect for AnabranchDialect {
     // The parser asks for the generic dialect by type in many places.
@@ -60,7 +83,12 @@ impl Dialect for AnabranchDialect {
 
     /// `TABLE t` as the argument of a window table function means the name `t`.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
-        if let Some(call) = json::parse_call(parser) {
+        let Some(left) = self.steps.get().checked_sub(1) else {
+            // No alternative is tried after this error.
+            return Some(Err(ParserError::RecursionLimitExceeded));
+        };
+        self.steps.set(left);
+        if let Some(call) = json::parse_call(parser).or_else(|| reserved::parse(parser)) {
             return Some(call);
         }
         if let Some(nested) = nested::parse_map(parser).or_else(|| nested::parse_cast(parser)) {
@@ -73,9 +101,23 @@ impl Dialect for AnabranchDialect {
         Some(table_argument(parser))
     }
 
+    /// `(SELECT ...) PARTITION BY k` as the argument of a window table function binds weaker than all else.
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        is_partitioned(parser).then_some(Ok(1))
+    }
+
     fn parse_infix(&self, parser: &mut Parser, expr: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
+        if matches!(expr, Expr::Subquery(_)) && is_partitioned(parser) {
+            return Some(partitioned_by(parser, expr.clone()));
+        }
         json::parse_is_json(parser, expr).or_else(|| parse_is_distinct(self, parser, expr))
     }
+}
+
+/// Whether `PARTITION BY` comes.
+fn is_partitioned(parser: &Parser) -> bool {
+    let is = |place: usize, keyword: Keyword| matches!(&parser.peek_nth_token_ref(place).token, Token::Word(word) if word.keyword == keyword);
+    is(0, Keyword::PARTITION) && is(1, Keyword::BY)
 }
 
 /// `IS [NOT] DISTINCT FROM value` after an expression: a comparison, which ends where one with `=` would. The parser's own
@@ -103,19 +145,22 @@ fn table_argument(parser: &mut Parser) -> Result<Expr, ParserError> {
         Ok([only]) => Expr::Identifier(only),
         Err(parts) => Expr::CompoundIdentifier(parts),
     };
-    let table = match parser.parse_keywords(&[Keyword::PARTITION, Keyword::BY]) {
-        true if parser.consume_token(&Token::LParen) => {
-            let keys = parser.parse_comma_separated(Parser::parse_expr)?;
-            parser.expect_token(&Token::RParen)?;
-            partitioned(table, keys)
-        }
-        true => partitioned(table, vec![parser.parse_expr()?]),
-        false => table,
-    };
+    let table = if is_partitioned(parser) { partitioned_by(parser, table)? } else { table };
     if parser.peek_keyword(Keyword::ORDER) {
         return Err(refused(parser, "ORDER BY of a table in a call is not supported"));
     }
     Ok(table)
+}
+
+/// `PARTITION BY a` or `PARTITION BY (a, b)` after a table.
+fn partitioned_by(parser: &mut Parser, table: Expr) -> Result<Expr, ParserError> {
+    parser.expect_keywords(&[Keyword::PARTITION, Keyword::BY])?;
+    if !parser.consume_token(&Token::LParen) {
+        return Ok(partitioned(table, vec![parser.parse_expr()?]));
+    }
+    let keys = parser.parse_comma_separated(Parser::parse_expr)?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(partitioned(table, keys))
 }
 
 /// Name of the call that stands for a table with PARTITION BY. A function's name does not begin like this.

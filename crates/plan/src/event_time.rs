@@ -7,7 +7,7 @@
 use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Aggregate, Expr, Join, JoinType, LogicalPlan, Projection};
 
-use crate::lower::row_number;
+use crate::lower::bounded_number;
 use crate::processing_time::is_call;
 use crate::table::static_sides;
 use crate::temporal_join::TemporalJoin;
@@ -47,10 +47,19 @@ impl EventTime {
 pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTime> {
     match plan {
         LogicalPlan::Projection(projection) => of_projection(projection, index),
-        LogicalPlan::Filter(filter) => event_time_of(&filter.input, index),
+        LogicalPlan::Filter(filter) => {
+            // First rows come when others take their place, or when their window ends.
+            let are_first = bounded_number(filter).is_some();
+            event_time_of(&filter.input, index).filter(|time| !are_first || time.is_of_window())
+        }
         LogicalPlan::SubqueryAlias(alias) => event_time_of(&alias.input, index),
         LogicalPlan::Sort(sort) => event_time_of(&sort.input, index),
         LogicalPlan::Limit(limit) => event_time_of(&limit.input, index),
+        // What is left of a query that the optimizer knows to have no rows.
+        LogicalPlan::EmptyRelation(empty) => {
+            let is_marked = empty.schema.field(index).metadata().contains_key(EVENT_TIME);
+            (is_marked && !empty.produce_one_row).then_some(EventTime::Record)
+        }
         LogicalPlan::TableScan(scan) => {
             let inlined = scan.source.get_logical_plan()?;
             let index = scan.projection.as_ref().map_or(Some(index), |columns| columns.get(index).copied())?;
@@ -76,8 +85,7 @@ pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTim
         LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate, index),
         LogicalPlan::Distinct(distinct) => event_time_of(distinct.input(), index).filter(|time| time.is_of_window()),
         LogicalPlan::Window(window) if index < window.input.schema().fields().len() => {
-            let may_be_ranked = row_number(window).is_some();
-            event_time_of(&window.input, index).filter(|time| !may_be_ranked || time.is_of_window())
+            event_time_of(&window.input, index)
         }
         LogicalPlan::Join(join) => of_join(join, index),
         LogicalPlan::Union(union) => {

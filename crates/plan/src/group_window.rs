@@ -86,7 +86,7 @@ fn table_function(
     partition: Vec<Expr>,
 ) -> std::result::Result<TableWithJoins, ParserError> {
     let template = |text: &str| -> std::result::Result<(Box<Query>, Box<Select>), ParserError> {
-        let query = Parser::new(&AnabranchDialect).try_with_sql(text)?.parse_query()?;
+        let query = Parser::new(&AnabranchDialect::default()).try_with_sql(text)?.parse_query()?;
         match query.body.as_ref() {
             SetExpr::Select(select) => {
                 let select = select.clone();

@@ -113,7 +113,7 @@ fn arguments(text: &str) -> Result<Vec<(String, String)>> {
         Error::user(format!("the hint {STATE_TTL} cannot be read"))
             .remedy(format!("write /*+ {STATE_TTL}('a' = '1 d', 'b' = '12 h') */ with names of tables or aliases"))
     };
-    let tokens = Tokenizer::new(&AnabranchDialect, text).tokenize().map_err(|_| unreadable())?;
+    let tokens = Tokenizer::new(&AnabranchDialect::default(), text).tokenize().map_err(|_| unreadable())?;
     let mut tokens = tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_)));
     let mut pairs = Vec::new();
     while let Some(token) = tokens.next() {

@@ -23,6 +23,7 @@ mod join_times;
 mod limit;
 mod literal;
 mod lookup_join;
+mod narrow;
 mod over;
 mod over_checks;
 mod query_text;
@@ -46,16 +47,20 @@ mod windowed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{Exchange, ExchangeKind, Plan, Port, SinkSpec, Stage, Updates, report_once};
+use anabranch_dataflow::{
+    Exchange, ExchangeKind, JoinedAtOnce, Plan, Port, SinkSpec, Stage, Updates, join_at_once, report_once,
+};
 use anabranch_model::{Error, KeyGroups, Result, StageId};
 use arrow::datatypes::DataType;
+use datafusion_common::tree_node::TreeNode as _;
 use datafusion_expr::utils::expr_to_columns;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use self::column_index::ColumnIndex;
 use self::join_times::{Times, plain_time};
+use self::narrow::narrow_filters;
 use self::query_text::query_text;
-pub(crate) use self::rank::row_number;
+pub(crate) use self::rank::{bounded_number, row_number};
 use self::shared_sources::{Readers, share_sources};
 pub(crate) use self::side_tables::side_tables;
 use self::stream::{LogicalColumn, Stream};
@@ -150,13 +155,27 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             by_clock: None,
             lowered,
         };
+        let first = lowering.lowered.stages.len();
         lowering.output(output)?;
         lowered = lowering.lowered;
+        // A condition of such a join is asked again when its rows are taken back.
+        if !output.table.joins_two && !is_volatile(&output.plan) {
+            lowered.joins_at_once.extend(lowered.stages[first..].iter().map(|stage| stage.id));
+        }
     }
-    let Lowered { stages, exchanges, labels, by_field, .. } = lowered;
+    let Lowered { stages, exchanges, labels, by_field, joins_at_once, .. } = lowered;
+    let JoinedAtOnce { stages, exchanges, ids } = join_at_once(&stages, &exchanges, &joins_at_once);
+    let by_field = by_field.iter().filter_map(|stage| ids.get(stage).copied()).collect();
     let (mut stages, exchanges) = share_sources(stages, exchanges, &by_field)?;
+    narrow_filters(&mut stages)?;
     report_once(&mut stages, &exchanges);
     Ok((Plan::new(KeyGroups(options.key_groups), catalog.settings.job.clone(), stages, exchanges), labels))
+}
+
+/// Whether a query has expressions that may have another value each time.
+fn is_volatile(plan: &LogicalPlan) -> bool {
+    let has_some = |plan: &LogicalPlan| plan.expressions().iter().any(Expr::is_volatile);
+    plan.exists(|plan| Ok(has_some(plan))).unwrap_or(true)
 }
 
 /// Labels of stages, with their own numbers of tasks.
@@ -171,6 +190,8 @@ struct Lowered {
     readers: Vec<Readers>,
     /// Stages whose source gives fields of rows as columns: see [`row_fields`].
     by_field: BTreeSet<StageId>,
+    /// Stages whose joins may be [carried out at once](join_at_once) with others.
+    joins_at_once: BTreeSet<StageId>,
 }
 
 /// The conversion of a query.

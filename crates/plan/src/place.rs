@@ -10,9 +10,9 @@ pub(crate) fn place(line: u64, column: u64) -> String {
     format!("line {line}, column {column}")
 }
 
-/// [`place`] of a token.
+/// [`place`] of a token. Empty if it is not known: then the error has the place of its statement.
 pub(crate) fn at(location: Location) -> String {
-    place(location.line, location.column)
+    if location.line == 0 { String::new() } else { place(location.line, location.column) }
 }
 
 /// Adds the statement's place to an error without a more exact one.
@@ -38,8 +38,8 @@ pub(crate) fn syntax_error(error: &ParserError) -> Error {
         false => Error::user(format!("syntax error: {}", lower_first(text))),
     };
     match position.split_once(", Column: ") {
-        Some((line, column)) => error.at(format!("line {line}, column {}", column.trim())),
-        None => error,
+        Some((line, column)) if line != "0" => error.at(format!("line {line}, column {}", column.trim())),
+        _ => error,
     }
 }
 
@@ -91,7 +91,12 @@ fn translate(error: DataFusionError, hint: Option<String>) -> Error {
         },
         DataFusionError::SchemaError(error, _) => schema_error(&error),
         DataFusionError::NotImplemented(message) => Error::user(format!("not supported yet: {}", tidy(&message))),
-        DataFusionError::Internal(message) => Error::internal(tidy(&message)),
+        DataFusionError::Internal(message) => {
+            let message = tidy(&message);
+            let mixed = message.strip_prefix("Failed to coerce types ");
+            // Said of expressions whose types are the user's.
+            mixed.map_or_else(|| Error::internal(message.clone()), types_do_not_fit)
+        }
         DataFusionError::SQL(error, _) => syntax_error(&error),
         DataFusionError::Plan(message) => plan_message(&message, hint.as_deref()),
         other => {
@@ -100,6 +105,10 @@ fn translate(error: DataFusionError, hint: Option<String>) -> Error {
             refused_call(&text).unwrap_or_else(|| Error::user(text))
         }
     }
+}
+
+fn types_do_not_fit(types: &str) -> Error {
+    Error::user(format!("the types do not fit: {types}")).remedy("convert one of them: CAST(x AS type)")
 }
 
 /// The error of one of our own functions, which says how it can be called.

@@ -37,6 +37,8 @@ pub struct Planned {
     pub logical: String,
     /// The output of EXPLAIN, DESCRIBE, SHOW TABLES and SET without arguments, in order.
     pub reports: Vec<String>,
+    /// What the user should know of statements that have no output, such as options without effect.
+    pub notes: Vec<String>,
     /// For each INSERT in order, the declared functions that it calls, also by views, tables and other functions.
     pub functions: Vec<BTreeSet<CalledFunction>>,
 }
@@ -48,6 +50,8 @@ pub enum Outcome {
     Done(String),
     /// A text to show.
     Report(String),
+    /// As [`Outcome::Done`], with a text that a script shows too.
+    Note(String),
     /// A job that runs by itself.
     Insert(Box<Plan>),
     /// A job whose rows the caller collects.
@@ -98,7 +102,7 @@ pub(crate) fn plan_statements(
 ) -> Result<Planned> {
     let mut outputs = Vec::new();
     let mut declared: BTreeSet<String> = BTreeSet::new();
-    let mut reports = Vec::new();
+    let (mut reports, mut notes) = (Vec::new(), Vec::new());
     let mut first_insert = (1, 1);
     for statement in split_statements(text)? {
         let (line, column) = (statement.line, statement.column);
@@ -128,8 +132,10 @@ pub(crate) fn plan_statements(
                 if let Statement::CreateTable(create) = &other {
                     declared.insert(create.name.value.clone());
                 }
-                if let Outcome::Report(report) = perform(other, catalog, resolver, options).map_err(place)? {
-                    reports.push(report);
+                match perform(other, catalog, resolver, options).map_err(place)? {
+                    Outcome::Report(report) => reports.push(report),
+                    Outcome::Note(note) => notes.push(note),
+                    _ => {}
                 }
             }
         }
@@ -141,7 +147,7 @@ pub(crate) fn plan_statements(
         false => Some(lower_job(&outputs, catalog, options).map_err(|e| or_at(e, first_insert.0, first_insert.1))?),
     };
     let functions = outputs.into_iter().map(|output| output.functions).collect();
-    Ok(Planned { plan, logical, reports, functions })
+    Ok(Planned { plan, logical, reports, notes, functions })
 }
 
 /// An option for a table that the script does not declare would have no effect.
@@ -242,7 +248,7 @@ fn perform(
         Statement::Set { name, value } => {
             catalog.settings.set(&name, &value, options.key_groups)?;
             Ok(match Settings::without_effect(&name) {
-                Some(reason) => Outcome::Report(format!("{name} has no effect: {reason}")),
+                Some(reason) => Outcome::Note(format!("{name} has no effect: {reason}")),
                 None => Outcome::Done(format!("{name} = {value}")),
             })
         }

@@ -9,14 +9,15 @@ use datafusion_common::{Column, DataFusionError, plan_err};
 use datafusion_expr::planner::RelationPlannerContext;
 use datafusion_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder, lit, when};
 use datafusion_sql::sqlparser::ast::{
-    self, FunctionArg, FunctionArgExpr, Query, SetExpr, SetOperator, SetQuantifier, Spanned, TableFactor, VisitMut,
-    VisitorMut,
+    self, FunctionArg, FunctionArgExpr, Query, Select, SetExpr, SetOperator, SetQuantifier, Spanned, TableFactor,
+    VisitMut, VisitorMut,
 };
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 
 use crate::copies::Copies;
 use crate::dialect::AnabranchDialect;
 use crate::place::{at, through};
+use crate::spelling::number_columns;
 
 /// Names of the table functions that stand for the operations.
 const INTERSECT_ALL: &str = "$INTERSECT_ALL";
@@ -32,6 +33,9 @@ pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
         type Break = Error;
 
         fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+            if matches!(query.body.as_ref(), SetExpr::SetOperation { .. }) {
+                each_select(query.body.as_mut(), number_columns);
+            }
             let mut open = vec![query.body.as_mut()];
             while let Some(body) = open.pop() {
                 let SetExpr::SetOperation { op, set_quantifier, right, .. } = &*body else { continue };
@@ -60,6 +64,19 @@ pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
     }
 }
 
+/// Calls `visit` with each SELECT that is a side.
+fn each_select(body: &mut SetExpr, visit: fn(&mut Select)) {
+    let mut open = vec![body];
+    while let Some(body) = open.pop() {
+        match body {
+            SetExpr::SetOperation { left, right, .. } => open.extend([left.as_mut(), right.as_mut()]),
+            SetExpr::Query(query) => open.push(query.body.as_mut()),
+            SetExpr::Select(select) => visit(select),
+            _ => {}
+        }
+    }
+}
+
 fn replace(operation: &mut SetExpr, function: &str) -> ControlFlow<Error> {
     let place = operation.span().start;
     match call(operation, function) {
@@ -71,7 +88,7 @@ fn replace(operation: &mut SetExpr, function: &str) -> ControlFlow<Error> {
 /// `SELECT * FROM function((left), (right))`.
 fn call(operation: &mut SetExpr, function: &str) -> std::result::Result<(), ParserError> {
     let text = format!("SELECT * FROM `{function}`((SELECT 1), (SELECT 1))");
-    let mut template = Parser::new(&AnabranchDialect).try_with_sql(&text)?.parse_query()?;
+    let mut template = Parser::new(&AnabranchDialect::default()).try_with_sql(&text)?.parse_query()?;
     let SetExpr::Select(select) = template.body.as_mut() else { return Ok(()) };
     let Some(TableFactor::Table { args: Some(args), .. }) = select.from.first_mut().map(|from| &mut from.relation)
     else {
@@ -115,6 +132,17 @@ pub(crate) fn plan(
     counted(left, right, function == EXCEPT_ALL, context).map(Some)
 }
 
+/// The same names, with numbers where one was there before, as in Flink: `k`, `k0`, `k1`.
+fn distinct(names: &[String]) -> Vec<String> {
+    let mut seen: Vec<String> = Vec::with_capacity(names.len());
+    for name in names {
+        let numbered = (0..).map(|number| format!("{name}{number}"));
+        let is_new = |of: &String| !seen.contains(of) && (of == name || !names.contains(of));
+        seen.extend(std::iter::once(name.clone()).chain(numbered).find(is_new));
+    }
+    seen
+}
+
 /// Rows of the left side as often as they count, in its columns.
 fn counted(
     left: LogicalPlan,
@@ -140,7 +168,7 @@ fn counted(
         true => on_left - on_right,
         false => when(on_left.clone().lt(on_right.clone()), on_left).otherwise(on_right)?,
     };
-    let named = numbered.iter().zip(names).map(|(number, name)| column(number).alias(name));
+    let named = numbered.iter().zip(distinct(&names)).map(|(number, name)| column(number).alias(name));
     let columns: Vec<Expr> = named.chain([copies.alias("$copies")]).collect();
     let rows = rows.aggregate(keys, sums)?.project(columns)?;
     let counts = rows.filter(column("$copies").gt(lit(0_i64)))?.build()?;

@@ -6,8 +6,9 @@ use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
-    Distinct, Expr, Ident, Join, JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr, Spanned, VisitMut,
-    VisitorMut, visit_expressions_mut,
+    BinaryOperator, Distinct, ExceptSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, VisitMut, VisitorMut,
+    WildcardAdditionalOptions, visit_expressions_mut,
 };
 
 use crate::naming::name_of;
@@ -39,6 +40,7 @@ impl VisitorMut for Rewriting {
                 SelectItem::UnnamedExpr(Expr::Identifier(own)) | SelectItem::ExprWithAlias { alias: own, .. } => {
                     own.value == name.value
                 }
+                SelectItem::Wildcard(_) => true,
                 _ => false,
             })
         };
@@ -77,48 +79,143 @@ fn shares(join: &Join) -> bool {
     )
 }
 
-/// `None`: there are more tables than two, one of them has no name, the columns are not named, or a subquery may mean them.
+/// The columns that joins share.
+struct Shared {
+    /// Each with its value, those of the last join first.
+    values: Vec<(Ident, Expr)>,
+    /// The names of the tables, and which of these columns each has.
+    tables: Vec<(String, Vec<Ident>)>,
+}
+
+/// `None`: tables are listed with commas, one of them has no name, which of them has a column is not known, or a subquery may mean one.
 fn rewrite_select(select: &mut Select) -> Option<()> {
     let names_columns_elsewhere =
         select.qualify.is_some() || !select.named_window.is_empty() || matches!(select.distinct, Some(Distinct::On(_)));
     if names_columns_elsewhere {
         return None;
     }
-    let [tables] = select.from.as_slice() else { return None };
-    let [join] = tables.joins.as_slice() else { return None };
-    let sides = [name_of(&tables.relation)?, name_of(&join.relation)?];
-    let (JoinOperator::FullOuter(JoinConstraint::Using(columns))
-    | JoinOperator::Right(JoinConstraint::Using(columns))
-    | JoinOperator::RightOuter(JoinConstraint::Using(columns))) = &join.join_operator
-    else {
-        return None;
-    };
-    let names: Option<Vec<String>> =
-        columns.iter().map(|column| Some(column.0.first()?.as_ident()?.value.clone())).collect();
-    let names = names?;
-    let is_shared = |expr: &Expr| matches!(expr, Expr::Identifier(name) if names.contains(&name.value));
+    let [tables] = select.from.as_mut_slice() else { return None };
+    let mut shared = Shared { values: Vec::new(), tables: vec![(name_of(&tables.relation)?, Vec::new())] };
+    for join in &mut tables.joins {
+        shared.join(join)?;
+    }
+    let value_of = |name: &Ident| shared.value(name);
     let mut is_plain = true;
     let mut settle = |expr: &mut Expr| {
         is_plain &= !matches!(expr, Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. });
-        if let Some(name) = identifier(expr).filter(|name| names.contains(&name.value)) {
-            *expr = either(&sides, &name);
+        if let Some(value) = identifier(expr).as_ref().and_then(value_of) {
+            *expr = value.clone();
         }
     };
-    for item in &mut select.projection {
+    let mut items = Vec::with_capacity(select.projection.len());
+    for item in std::mem::take(&mut select.projection) {
         match item {
-            SelectItem::UnnamedExpr(expr) if is_shared(expr) => {
-                let alias = identifier(expr)?;
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            SelectItem::UnnamedExpr(expr) => match identifier(&expr).filter(|name| value_of(name).is_some()) {
+                Some(alias) => items.push(SelectItem::ExprWithAlias { expr, alias }),
+                None => items.push(SelectItem::UnnamedExpr(expr)),
+            },
+            SelectItem::Wildcard(options) if options == WildcardAdditionalOptions::default() => {
+                items.extend(shared.all_columns());
             }
-            SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. } => {}
+            SelectItem::ExprWithAlias { .. } | SelectItem::QualifiedWildcard(..) => items.push(item),
             _ => return None,
         }
     }
+    select.projection = items;
     visit(&mut select.projection, &mut settle);
     visit(&mut select.selection, &mut settle);
     visit(&mut select.having, &mut settle);
     visit(&mut select.group_by, &mut settle);
     is_plain.then_some(())
+}
+
+impl Shared {
+    /// Adds a table, and says by ON what USING says.
+    fn join(&mut self, join: &mut Join) -> Option<()> {
+        use JoinConstraint::{Natural, Using};
+        use JoinOperator::{CrossJoin, FullOuter, Inner, Join, Left, LeftOuter, Right, RightOuter};
+        let name = name_of(&join.relation)?;
+        let (constraint, keeps_left, keeps_right) = match &mut join.join_operator {
+            Join(of) | Inner(of) | CrossJoin(of) => (of, false, false),
+            Left(of) | LeftOuter(of) => (of, true, false),
+            Right(of) | RightOuter(of) => (of, false, true),
+            FullOuter(of) => (of, true, true),
+            _ => return None,
+        };
+        let columns = match constraint {
+            Using(columns) => columns.iter().map(|column| column.0.first()?.as_ident().cloned()),
+            Natural => return None,
+            other => {
+                let mut asks = false;
+                visit(other, &mut |expr| {
+                    asks |= matches!(expr, Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. });
+                });
+                // Names in it are those of its own tables.
+                if asks {
+                    return None;
+                }
+                visit(other, &mut |expr| {
+                    if let Some(value) = identifier(expr).as_ref().and_then(|name| self.value(name)) {
+                        *expr = value.clone();
+                    }
+                });
+                self.tables.push((name, Vec::new()));
+                return Some(());
+            }
+        };
+        let columns: Vec<Ident> = columns.collect::<Option<_>>()?;
+        let mut conditions = Vec::new();
+        for (place, column) in columns.iter().enumerate() {
+            let known = self.values.iter().position(|(of, _)| of.value == column.value);
+            let left = match known {
+                Some(known) => self.values.remove(known).1,
+                None => {
+                    // It may be in any of several tables.
+                    let [(only, own)] = self.tables.as_mut_slice() else { return None };
+                    own.push(column.clone());
+                    column_of(only, column)
+                }
+            };
+            let right = column_of(&name, column);
+            conditions.push(binary(left.clone(), BinaryOperator::Eq, right.clone()));
+            let value = match (keeps_left, keeps_right) {
+                (true, true) => plain_function(Ident::new("coalesce"), vec![left, right]),
+                (false, true) => right,
+                _ => left,
+            };
+            self.values.insert(place, (column.clone(), value));
+        }
+        *constraint =
+            JoinConstraint::On(conditions.into_iter().reduce(|all, next| binary(all, BinaryOperator::And, next))?);
+        self.tables.push((name, columns));
+        Some(())
+    }
+
+    fn value(&self, name: &Ident) -> Option<&Expr> {
+        self.values.iter().find(|(of, _)| of.value == name.value).map(|(_, value)| value)
+    }
+
+    /// What `*` selects: the shared columns, then those of each table.
+    fn all_columns(&self) -> Vec<SelectItem> {
+        let shared =
+            |(name, value): &(Ident, Expr)| SelectItem::ExprWithAlias { expr: value.clone(), alias: name.clone() };
+        let rest = |(table, own): &(String, Vec<Ident>)| {
+            let except = own.split_first().map(|(first, others)| ExceptSelectItem {
+                first_element: first.clone(),
+                additional_elements: others.to_vec(),
+            });
+            let name = ObjectName(vec![ObjectNamePart::Identifier(Ident::with_quote('`', table))]);
+            SelectItem::QualifiedWildcard(
+                SelectItemQualifiedWildcardKind::ObjectName(name),
+                WildcardAdditionalOptions { opt_except: except, ..WildcardAdditionalOptions::default() },
+            )
+        };
+        self.values.iter().map(shared).chain(self.tables.iter().map(rest)).collect()
+    }
+}
+
+fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
 fn visit(part: &mut impl VisitMut, each: &mut dyn FnMut(&mut Expr)) {
@@ -132,8 +229,6 @@ fn identifier(expr: &Expr) -> Option<Ident> {
     if let Expr::Identifier(name) = expr { Some(name.clone()) } else { None }
 }
 
-/// The column of the side that has it.
-fn either(sides: &[String; 2], name: &Ident) -> Expr {
-    let column = |side: &String| Expr::CompoundIdentifier(vec![Ident::with_quote('`', side.clone()), name.clone()]);
-    plain_function(Ident::new("coalesce"), sides.iter().map(column).collect())
+fn column_of(table: &str, name: &Ident) -> Expr {
+    Expr::CompoundIdentifier(vec![Ident::with_quote('`', table), name.clone()])
 }

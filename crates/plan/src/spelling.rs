@@ -5,14 +5,15 @@ mod like;
 mod numbers;
 mod similar;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion_sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Spanned, Value, VisitMut, visit_expressions_mut,
+    Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Spanned, Value, VisitMut,
+    visit_expressions_mut,
 };
 
 pub(crate) use self::forms::plain_function;
@@ -66,6 +67,31 @@ pub(crate) fn name_columns(query: &mut Query) {
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(alias) };
             }
             seen.insert(text, repeated + 1);
+        }
+    }
+}
+
+/// Numbers columns of a SELECT whose name was there before: `k`, `k0`. The planner refuses them.
+pub(crate) fn number_columns(select: &mut Select) {
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    for item in &mut select.projection {
+        let (name, short) = match &*item {
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
+                (item.to_string(), parts.last().map_or_else(String::new, |last| last.value.clone()))
+            }
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) | SelectItem::ExprWithAlias { alias: name, .. } => {
+                (name.value.clone(), name.value.clone())
+            }
+            SelectItem::UnnamedExpr(expr) => (expr.to_string(), expr.to_string()),
+            _ => continue,
+        };
+        if !seen.insert(name) {
+            let numbered = (0..).map(|number| format!("{short}{number}")).find(|name| !seen.contains(name));
+            let alias = Ident::with_quote('`', numbered.unwrap_or(short));
+            seen.insert(alias.value.clone());
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = &*item {
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
         }
     }
 }

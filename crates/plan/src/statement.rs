@@ -67,7 +67,8 @@ pub(crate) struct Insert {
 pub(crate) fn parse(text: &StatementText) -> Result<Statement> {
     let tokens = tokenize(&text.text, text.line, text.column)?;
     limits::check_tokens(&tokens)?;
-    let mut parser = Parser::new(&AnabranchDialect).with_tokens_with_locations(tokens);
+    let dialect = AnabranchDialect::for_tokens(tokens.len());
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
     let statement = statement(&mut parser, &text.text)?;
     let _ = parser.consume_token(&Token::SemiColon);
     let rest = parser.peek_token();

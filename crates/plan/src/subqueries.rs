@@ -5,10 +5,12 @@
 use std::sync::Arc;
 
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{Column, DFSchema, ExprSchema, JoinType, Result, ScalarValue, Spans, internal_err};
+use datafusion_common::{Column, DFSchema, ExprSchema, JoinType, Result, ScalarValue, Spans, internal_err, plan_err};
 use datafusion_expr::expr::{Exists, InSubquery};
-use datafusion_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
-use datafusion_expr::{Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, lit, when};
+use datafusion_expr::utils::{conjunction, disjunction, split_conjunction, split_conjunction_owned};
+use datafusion_expr::{
+    Distinct, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, lit, when,
+};
 
 use crate::functions::Functions;
 use crate::table::is_bounded;
@@ -36,6 +38,7 @@ pub(crate) fn join_subqueries(plan: LogicalPlan, functions: &Functions, streamin
             LogicalPlan::Filter(filter) => excluded(filter)?,
             node => node,
         };
+        let node = values.count_correlated(node)?;
         match node {
             LogicalPlan::Filter(Filter { predicate, input, .. }) if has_value(&predicate, true) => {
                 let columns = columns_of(input.schema());
@@ -99,6 +102,16 @@ fn has_value_in(expr: &Expr, conditions: bool) -> bool {
     expr.exists(|expr| Ok(is_value(expr, conditions))).unwrap_or(false)
 }
 
+/// Whether a query aggregates all rows for a row of the query around it into one, which is also there for none.
+fn has_one_row(plan: &LogicalPlan) -> bool {
+    let reads_outer = |plan: &LogicalPlan| plan.expressions().iter().any(Expr::contains_outer);
+    let is_one = |plan: &LogicalPlan| match plan {
+        LogicalPlan::Aggregate(of) if of.group_expr.is_empty() => of.input.exists(|plan| Ok(reads_outer(plan))),
+        _ => Ok(false),
+    };
+    plan.exists(is_one).unwrap_or(true)
+}
+
 /// The values so far.
 struct Values<'a> {
     count: usize,
@@ -107,6 +120,92 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
+    /// Says by numbers of rows which `IN` and `EXISTS` are true that are values and whose subqueries read columns of the query around
+    /// them. The library joins such numbers.
+    fn count_correlated(&self, node: LogicalPlan) -> Result<LogicalPlan> {
+        let is_counted = |expr: &Expr| match expr {
+            Expr::InSubquery(InSubquery { subquery, .. }) | Expr::Exists(Exists { subquery, .. }) => {
+                !subquery.outer_ref_columns.is_empty()
+            }
+            _ => false,
+        };
+        let has_some = |expr: &Expr| expr.exists(|expr| Ok(is_counted(expr))).unwrap_or(false);
+        let schema = match &node {
+            LogicalPlan::Filter(filter) => Arc::clone(filter.input.schema()),
+            LogicalPlan::Projection(projection) => Arc::clone(projection.input.schema()),
+            _ => return Ok(node),
+        };
+        let count = |expr: Expr| {
+            if !has_some(&expr) {
+                return Ok(expr);
+            }
+            let name = expr.schema_name().to_string();
+            let counted = expr.transform_up(|expr| match expr {
+                expr if !is_counted(&expr) => Ok(Transformed::no(expr)),
+                Expr::Exists(Exists { subquery, negated }) => {
+                    let there = self.number(&subquery, None)?;
+                    Ok(Transformed::yes(if negated { !there } else { there }))
+                }
+                Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+                    let there = self.counted_list(*expr, &subquery, &schema)?;
+                    Ok(Transformed::yes(if negated { !there } else { there }))
+                }
+                expr => Ok(Transformed::no(expr)),
+            })?;
+            counted.data.alias_if_changed(name)
+        };
+        match node {
+            LogicalPlan::Filter(Filter { predicate, input, .. }) if has_some(&predicate) => {
+                let conditions = split_conjunction_owned(predicate).into_iter();
+                let conditions = conditions.map(|of| if is_condition(&of) { Ok(of) } else { Ok(count(of)?.unalias()) });
+                let predicate = conjunction(conditions.collect::<Result<Vec<_>>>()?).unwrap_or_else(|| lit(true));
+                Ok(LogicalPlan::Filter(Filter::try_new(predicate, input)?))
+            }
+            LogicalPlan::Projection(Projection { expr, input, .. }) if expr.iter().any(has_some) => {
+                let exprs = expr.into_iter().map(count).collect::<Result<Vec<_>>>()?;
+                Ok(LogicalPlan::Projection(Projection::try_new(exprs, input)?))
+            }
+            node => Ok(node),
+        }
+    }
+
+    /// [`Values::join_list`] by numbers of rows.
+    fn counted_list(&self, value: Expr, list: &Subquery, schema: &DFSchema) -> Result<Expr> {
+        let listed = Expr::Column(list.subquery.schema().columns().swap_remove(0));
+        let (of_outer, outer_ref_columns) = outer(value.clone(), list, schema)?;
+        let matches = Subquery { outer_ref_columns, ..list.clone() };
+        let there = self.number(&matches, Some(listed.clone().eq(of_outer)))?;
+        let mut unknown = Vec::new();
+        if value.nullable(schema)? {
+            unknown.push(value.is_null().and(self.number(list, None)?));
+        }
+        if list.subquery.schema().field(0).is_nullable() {
+            unknown.push(self.number(list, Some(listed.is_null()))?);
+        }
+        match disjunction(unknown) {
+            None => Ok(there),
+            Some(unknown) => {
+                when(there, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))
+            }
+        }
+    }
+
+    /// Whether a subquery has rows, by their number. `condition`: only those for which it is true count.
+    fn number(&self, subquery: &Subquery, condition: Option<Expr>) -> Result<Expr> {
+        if !subquery.outer_ref_columns.is_empty() && has_one_row(&subquery.subquery) {
+            return plan_err!(
+                "IN and EXISTS as values over an aggregate without GROUP BY that reads columns of the query around it are not supported; \
+                 compare with the subquery as a value, as in x = (SELECT MAX(...) ...)"
+            );
+        }
+        let rows = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone());
+        let rows = condition.into_iter().try_fold(rows, LogicalPlanBuilder::filter)?.build()?;
+        let rows = Subquery { subquery: Arc::new(rows), ..subquery.clone() };
+        let counted = self.aggregated(&rows, Vec::new(), [(ROWS[0], "count", lit(1_i64))])?;
+        let counted = Subquery { subquery: Arc::new(counted), ..rows };
+        Ok(Expr::ScalarSubquery(counted).gt(lit(0_i64)))
+    }
+
     /// Joins each row of `input` with the values that the expressions read. `is_condition`: `IN` and `EXISTS` in such an expression are no
     /// values.
     fn join_all(
@@ -145,8 +244,9 @@ impl Values<'_> {
             }
             Expr::Exists(Exists { subquery, negated }) => {
                 let rows = self.aggregated(&subquery, Vec::new(), [(ROWS[0], "count", lit(1_i64))])?;
-                let (rows, joined) = self.join_row(rows, input)?;
-                let there = is_positive(Expr::Column(rows));
+                let there = is_positive(Expr::Column(Column::new_unqualified(ROWS[0])));
+                let (there, joined) = self.join_row(what_is_known(rows, [(THERE, there)])?, input)?;
+                let there = Expr::Column(there).is_true();
                 Ok((if negated { !there } else { there }, joined))
             }
             Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
@@ -176,11 +276,12 @@ impl Values<'_> {
         let [all, known] = ROWS;
         let counts =
             self.aggregated(list, Vec::new(), [(all, "count", lit(1_i64)), (known, "count", Expr::Column(listed))])?;
-        let (all, joined) = self.join_row(counts, joined)?;
-        let known = Expr::Column(Column::new(all.relation.clone(), known));
-        let all = Expr::Column(all);
-        let has_null = value.is_null().or(known.lt(all.clone()));
-        let unknown = when(is_positive(all).and(has_null), lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
+        let [all, known] = [all, known].map(|name| Expr::Column(Column::new_unqualified(name)));
+        let counts = what_is_known(counts, [(THERE, is_positive(all.clone())), (IS_NULL, known.lt(all))])?;
+        let (any, joined) = self.join_row(counts, joined)?;
+        let has_null = Expr::Column(Column::new(any.relation.clone(), IS_NULL));
+        let unknown = Expr::Column(any).is_true().and(value.is_null().or(has_null));
+        let unknown = when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
         Ok((when(there, lit(true)).otherwise(unknown)?, joined))
     }
 
@@ -230,6 +331,12 @@ impl Values<'_> {
     }
 }
 
+/// What is read of the one row of a plan. While that stays the same nothing changes, however often the row does.
+fn what_is_known<const N: usize>(row: LogicalPlan, columns: [(&str, Expr); N]) -> Result<LogicalPlan> {
+    let columns = columns.map(|(name, expr)| expr.alias(name));
+    LogicalPlanBuilder::from(row).project(columns)?.distinct()?.build()
+}
+
 /// Whether a number of rows, of which there is none without rows, is above 0.
 fn is_positive(rows: Expr) -> Expr {
     rows.clone().is_not_null().and(rows.gt(lit(0_i64)))
@@ -249,6 +356,7 @@ fn gives_a_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
         LogicalPlan::Projection(projection) => gives_a_row(&projection.input),
+        LogicalPlan::Distinct(Distinct::All(input)) => gives_a_row(input),
         LogicalPlan::SubqueryAlias(alias) => gives_a_row(&alias.input),
         LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
         LogicalPlan::Values(values) => values.values.len() == 1,
@@ -284,8 +392,8 @@ fn excluded(filter: Filter) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?))
 }
 
-fn not_in(value: Expr, list: &Subquery, schema: &DFSchema) -> Result<Vec<Expr>> {
-    let may_be_null = value.nullable(schema)?;
+/// A value of the outer query in the subquery of a list, and the columns that the subquery reads then.
+fn outer(value: Expr, list: &Subquery, schema: &DFSchema) -> Result<(Expr, Vec<Expr>)> {
     let mut outer = list.outer_ref_columns.clone();
     let value = value.transform_up(|expr| match expr {
         Expr::Column(column) => {
@@ -298,7 +406,12 @@ fn not_in(value: Expr, list: &Subquery, schema: &DFSchema) -> Result<Vec<Expr>> 
         }
         expr => Ok(Transformed::no(expr)),
     })?;
-    let value = value.data;
+    Ok((value.data, outer))
+}
+
+fn not_in(value: Expr, list: &Subquery, schema: &DFSchema) -> Result<Vec<Expr>> {
+    let may_be_null = value.nullable(schema)?;
+    let (value, outer) = outer(value, list, schema)?;
     // Its name must not be that of a column of the outer query.
     let rows = LogicalPlanBuilder::from(list.subquery.as_ref().clone());
     let key = Expr::Column(rows.schema().columns().swap_remove(0));

@@ -2,7 +2,7 @@
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::keywords::Keyword;
-use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use datafusion_sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
 use crate::dialect::AnabranchDialect;
 use crate::place::at;
@@ -101,7 +101,7 @@ pub(crate) fn tokenize(text: &str, line: u64, column: u64) -> Result<Vec<TokenWi
         line: location.line + line - 1,
         column: if location.line == 1 { location.column + column - 1 } else { location.column },
     };
-    let mut tokens = Tokenizer::new(&AnabranchDialect, text).tokenize_with_location().map_err(|error| {
+    let mut tokens = Tokenizer::new(&AnabranchDialect::default(), text).tokenize_with_location().map_err(|error| {
         Error::user(format!("syntax error: {}", error.message))
             .at(at(moved(error.location)))
             .remedy("close the quotes or the comment that begin here")
@@ -110,7 +110,11 @@ pub(crate) fn tokenize(text: &str, line: u64, column: u64) -> Result<Vec<TokenWi
         token.span.start = moved(token.span.start);
         token.span.end = moved(token.span.end);
     }
-    Ok(split_closing_brackets(tokens))
+    let mut tokens = split_closing_brackets(tokens);
+    // The end has a place too, for errors of what is missing there.
+    let end = tokens.last().map_or(Location { line, column }, |last| last.span.end);
+    tokens.push(TokenWithSpan { token: Token::EOF, span: Span::new(end, end) });
+    Ok(tokens)
 }
 
 /// Splits the end of `ARRAY<ROW<a INT>>`, which is two brackets and not a shift.

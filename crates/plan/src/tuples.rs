@@ -57,7 +57,7 @@ fn exists(values: &[Expr], list: &Query, negated: bool) -> Result<Expr> {
     let name = |place: usize| format!("`${place}`");
     let names: Vec<String> = (0..values.len()).map(name).collect();
     let text = format!("SELECT 1 FROM (SELECT 1) AS `{LISTED}` ({})", names.join(", "));
-    let mut query = Parser::new(&AnabranchDialect)
+    let mut query = Parser::new(&AnabranchDialect::default())
         .try_with_sql(&text)
         .and_then(|mut parser| parser.parse_query())
         .map_err(|error| Error::internal(error.to_string()).at(at(list.span().start)))?;

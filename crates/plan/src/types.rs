@@ -240,7 +240,8 @@ impl TypePlanner for FlinkTypes {
             // The dialect gives the names of types with maps as they were written.
             ast::DataType::Custom(name, _) if name.to_string().contains("MAP<") => {
                 let tokens = tokenize(&name.to_string(), 1, 1).map_err(through)?;
-                parse_type(&mut Parser::new(&AnabranchDialect).with_tokens_with_locations(tokens)).map_err(through)?
+                parse_type(&mut Parser::new(&AnabranchDialect::default()).with_tokens_with_locations(tokens))
+                    .map_err(through)?
             }
             _ => return Ok(None),
         };

@@ -104,3 +104,36 @@ fn tables_and_queries_of_too_many_columns_are_refused_with_their_place() {
     let error = plan(&format!("CREATE TABLE wide ({columns}) WITH ('connector' = 'any')")).expect_err("too many");
     assert!(error.starts_with("line 3, ") && error.contains("a table of more than 4000 columns"), "{error:.300}");
 }
+
+#[test]
+fn what_is_missing_at_the_end_of_a_text_has_its_place() {
+    for (query, column) in [("INSERT INTO r SELECT s FROM", 28), ("INSERT INTO r SELECT", 21), ("INSERT INTO", 12)] {
+        let error = plan(query).expect_err("something is missing");
+        assert!(error.starts_with(&format!("line 3, column {column}: ")), "{query}: {error}");
+    }
+}
+
+/// The parser tries several meanings of a word or a parenthesis, one after the other, and so twice as many with each level.
+#[test]
+fn an_error_within_many_levels_is_found_soon() {
+    let nests = [
+        ("NOT (", ")"),
+        ("CAST(", " AS INT)"),
+        ("CEIL(", ")"),
+        ("EXTRACT(DAY FROM ", ")"),
+        ("SUBSTRING(", " FROM 1)"),
+        ("CASE WHEN ", " THEN 1 END"),
+        ("INTERVAL ", " DAY"),
+        ("POSITION('a' IN ", ")"),
+        ("OVERLAY('a' PLACING ", " FROM 1)"),
+        ("1 IN ((SELECT ", "))"),
+    ];
+    for (before, after) in nests {
+        let nested = format!("{}1 1{}", before.repeat(40), after.repeat(40));
+        let error = plan(&format!("INSERT INTO r SELECT {nested} FROM t")).expect_err("no expression");
+        assert!(error.starts_with("line 3, column "), "{error:.300}");
+    }
+    let from = format!("{}t{}", "((SELECT * FROM ".repeat(40), ") AS a JOIN t AS b ON TRUE)".repeat(40));
+    let error = plan(&format!("INSERT INTO r SELECT s FROM {from}")).expect_err("nested too deeply");
+    assert!(error.starts_with("line 3, column "), "{error:.300}");
+}

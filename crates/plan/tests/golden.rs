@@ -1,78 +1,19 @@
 //! Plans and errors of SQL files against their recorded text. `UPDATE_GOLDEN=1 cargo test -p anabranch-plan` rewrites
 //! the records.
 
+#[path = "support/connectors.rs"]
+mod connectors;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use anabranch_dataflow::{
-    ConnectorSpec, ExchangeKind, Lookups, OperatorSpec, Part, PartSpec, Plan, Port, TableTraits, Updates, Versions,
-};
-use anabranch_model::{Error, Result, StageId};
-use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, plan_script};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use anabranch_dataflow::{ExchangeKind, OperatorSpec, Part, PartSpec, Plan, Port};
+use anabranch_model::{Result, StageId};
+use anabranch_plan::{Catalog, PlanOptions, Planned, plan_script};
 
-/// Tables without anything behind them.
-struct Connectors;
-
-impl TableResolver for Connectors {
-    fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
-        let traits = |bounded, readable, writable, max_readers| TableTraits {
-            bounded,
-            readable,
-            writable,
-            max_readers,
-            schema: None,
-            ..TableTraits::default()
-        };
-        Ok(match spec.connector.as_str() {
-            "kafka" => {
-                if !spec.options.contains_key("topic") {
-                    return Err(Error::user("a kafka table needs a topic").remedy("add 'topic' = '...'"));
-                }
-                let time = DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()));
-                let metadata = [("timestamp", time), ("partition", DataType::Int32), ("offset", DataType::Int64)];
-                let metadata = metadata.map(|(key, data_type)| Field::new(key, data_type, false));
-                let metadata = Some(Arc::new(Schema::new(metadata.to_vec())));
-                TableTraits { metadata, written_metadata: &["timestamp"], ..traits(false, true, true, Some(3)) }
-            }
-            "ad_events" | "stream" => traits(false, true, false, None),
-            "single" => traits(false, true, false, Some(1)),
-            "filesystem" => TableTraits { lookups: Lookups::Whole, ..traits(true, true, true, None) },
-            "http" => TableTraits { lookups: Lookups::ByKey, ..traits(true, false, false, None) },
-            "upsert-kafka" => {
-                let versions = Some(Versions { order: "offset", deleted: "tombstone" });
-                TableTraits { updates: Updates::Upserted, versions, ..traits(false, true, true, None) }
-            }
-            "jdbc" => {
-                let (updates, lookups) = (Updates::UpsertedByKey, Lookups::ByKey);
-                TableTraits { updates, lookups, ..traits(true, true, true, Some(1)) }
-            }
-            "changes" => {
-                TableTraits { updates: Updates::Written, weight: Some("weight"), ..traits(false, true, true, Some(3)) }
-            }
-            "nexmark" => TableTraits { row_fields: true, ..traits(false, true, false, None) },
-            "print" | "blackhole" => TableTraits { updates: Updates::Written, ..traits(false, false, true, None) },
-            "ad_campaigns" => {
-                let columns = ["ad_id", "campaign_id"].map(|name| Field::new(name, DataType::Utf8View, false));
-                TableTraits {
-                    schema: Some(Arc::new(Schema::new(columns.to_vec()))),
-                    ..traits(true, true, false, Some(1))
-                }
-            }
-            "timed" => {
-                let time = DataType::Timestamp(TimeUnit::Millisecond, None);
-                let columns = vec![Field::new("id", DataType::Int64, false), Field::new("dateTime", time, false)];
-                TableTraits { schema: Some(Arc::new(Schema::new(columns))), ..traits(false, true, false, Some(1)) }
-            }
-            other => {
-                return Err(Error::user(format!("unknown connector '{other}'")).remedy("use one of: kafka, print"));
-            }
-        })
-    }
-}
+use crate::connectors::Connectors;
 
 fn plan(text: &str, parallelism: u32) -> Result<Planned> {
     let options = PlanOptions { parallelism: Some(parallelism), ..PlanOptions::default() };
@@ -207,6 +148,36 @@ fn parts_of_a_plan_are_the_same_at_any_number_of_tasks() {
         };
         assert_eq!(parts(1), parts(4), "{}", path.display());
     }
+}
+
+/// A join of several streams is divided into the joins of two that the option gives: state is found again, whichever of them wrote it.
+#[test]
+fn joins_of_several_streams_can_be_divided_into_joins_of_two() {
+    let mut divided = 0;
+    for path in files("tests/plans").into_iter().chain(files("../../examples/nexmark")) {
+        let text = fs::read_to_string(&path).expect("read");
+        let Some(at_once) = plan(&text, 4).expect("plan").plan else { continue };
+        let option = "SET 'table.optimizer.multi-join.enabled' = 'false';";
+        let by_two = plan(&format!("{option}\n{text}"), 4).expect("plan").plan.expect("a plan");
+        let ids: BTreeSet<StageId> =
+            at_once.stages.iter().filter(|stage| stage.multi_join().is_some()).map(|stage| stage.id).collect();
+        divided += ids.len();
+        let again = at_once.with_joins_of_two(&ids);
+        check_form(&again, &path);
+        let parts = |plan: &Plan| -> Vec<String> {
+            plan.parts().iter().map(|part| format!("{} {:?}", part.id, part.spec)).collect()
+        };
+        assert_eq!(parts(&again), parts(&by_two), "{}", path.display());
+        for id in ids {
+            let joins = at_once.stage(id).multi_join().expect("it is one").chain.sides.len();
+            for last in 1..=joins {
+                check_form(&at_once.with_last_joins_of_two(id, last), &path);
+            }
+            assert_eq!(at_once.with_last_joins_of_two(id, joins), at_once.with_joins_of_two(&[id].into()));
+            assert_eq!(at_once.with_last_joins_of_two(id, 0).to_string(), at_once.to_string());
+        }
+    }
+    assert!(divided > 3, "{divided} joins are divided");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn plan(text: &str) -> std::result::Result<Planned, String> {
 fn run(text: &str, catalog: &mut Catalog) -> Vec<std::result::Result<String, String>> {
     let statements = split_statements(text).expect("statements");
     let one = |statement| match execute(statement, catalog, &Anything, &PlanOptions::default(), "result") {
-        Ok(Outcome::Done(text) | Outcome::Report(text)) => Ok(text),
+        Ok(Outcome::Done(text) | Outcome::Report(text) | Outcome::Note(text)) => Ok(text),
         Ok(Outcome::Insert(plan) | Outcome::Query { plan, .. }) => Ok(plan.to_string()),
         Err(error) => Err(error.to_string()),
     };

@@ -37,6 +37,8 @@ pub struct Aligned {
     interval_ns: u64,
     /// What they were told last, and when.
     told: (EventTime, Nanos),
+    /// It is known that there is something to tell.
+    has_news: bool,
 }
 
 impl Aligned {
@@ -44,7 +46,7 @@ impl Aligned {
     #[must_use]
     pub fn new(tasks: impl IntoIterator<Item = TaskId>, alone: bool, interval_ns: u64) -> Aligned {
         let elsewhere = if alone { EventTime::MAX } else { EventTime::MIN };
-        Aligned { here: Reached::by(tasks), elsewhere, interval_ns, told: (EventTime::MIN, Nanos(0)) }
+        Aligned { here: Reached::by(tasks), elsewhere, interval_ns, told: (EventTime::MIN, Nanos(0)), has_news: false }
     }
 
     /// A task has reached this time, which is earlier than before if a partition is no longer idle.
@@ -63,14 +65,25 @@ impl Aligned {
         self.here.least(|_| true).min(self.elsewhere)
     }
 
-    /// What the coordinator is to learn now, if anything. That no task here holds others back any more does not wait for the interval.
+    /// Whether there is something to tell the coordinator now. Says so once until that is [taken](Aligned::news).
+    pub fn has_news(&mut self, now: Nanos) -> bool {
+        self.due(now).is_some() && !std::mem::replace(&mut self.has_news, true)
+    }
+
+    /// What the coordinator is to learn now, if anything. It must learn that in the order in which it is taken: an older time that follows
+    /// a later one would hold others back, or let them run ahead.
     pub fn news(&mut self, now: Nanos) -> Option<EventTime> {
+        self.has_news = false;
+        let least = self.due(now)?;
+        self.told = (least, now);
+        Some(least)
+    }
+
+    /// That no task here holds others back any more does not wait for the interval.
+    fn due(&self, now: Nanos) -> Option<EventTime> {
         let (least, (told, at)) = (self.here.least(|_| true), self.told);
         let due = told == EventTime::MIN || least == EventTime::MAX || now.since(at) >= self.interval_ns;
-        (least != told && due).then(|| {
-            self.told = (least, now);
-            least
-        })
+        (least != told && due).then_some(least)
     }
 
     /// Another coordinator knows nothing yet.
@@ -163,6 +176,23 @@ mod tests {
         assert_eq!(group.news(Nanos(SECOND + 8)), Some(EventTime::MAX), "the coordinator is another one");
         let mut without = Aligned::new([], false, SECOND);
         assert_eq!(without.news(Nanos(0)), Some(EventTime::MAX), "no task here holds others back");
+    }
+
+    #[test]
+    fn news_is_what_is_so_when_it_is_taken() {
+        let mut group = Aligned::new([task(0)], false, SECOND);
+        group.reached(task(0), EventTime(10));
+        assert!(group.has_news(Nanos(1)));
+        group.reached(task(0), EventTime(20));
+        assert!(!group.has_news(Nanos(2)), "it is known already");
+        assert_eq!(group.news(Nanos(3)), Some(EventTime(20)));
+        group.reached(task(0), EventTime(30));
+        assert!(!group.has_news(Nanos(4)), "not yet");
+        assert!(group.has_news(Nanos(SECOND + 3)));
+        group.reached(task(0), EventTime(20));
+        assert_eq!(group.news(Nanos(SECOND + 4)), None, "it is as it was");
+        group.reached(task(0), EventTime::MAX);
+        assert!(group.has_news(Nanos(SECOND + 5)));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Where several channels meet: the minimum of their watermarks, and the alignment of their markers.
 //!
 //! A channel whose marker has arrived is blocked until the markers of all others have arrived (Flink's barrier
-//! alignment), so that what follows the aligned marker is exactly the next epoch. This module also checks the order on
-//! each channel: consecutive epochs, growing watermarks, nothing after the end.
+//! alignment), so that what follows the aligned marker is exactly the next epoch. At a marker event time is the same in all tasks
+//! that receive the same envelopes, in whichever order: a snapshot has one event time for all of them. This module also
+//! checks the order on each channel: consecutive epochs, growing watermarks, nothing after the end.
 
 use anabranch_model::{Envelope, Epoch, Error, EventTime, Marker, MarkerKind, Nanos, Result, Stamped};
 use arrow::array::RecordBatch;
@@ -25,6 +26,8 @@ struct Channel {
     /// Birth of the rows that caused the watermark.
     born: Nanos,
     idle: bool,
+    /// It was idle at some time of the epoch.
+    was_idle: bool,
     marker: Option<Marker>,
     last_epoch: u64,
     closed: Option<MarkerKind>,
@@ -39,8 +42,8 @@ pub(crate) enum Event {
     Watermark(Stamped<EventTime>),
     /// All channels that have not ended are idle, after this watermark if there is one.
     Idle(Option<Stamped<EventTime>>),
-    /// All channels have ended the epoch.
-    Marker(Marker),
+    /// All channels have ended the epoch, after this watermark if there is one.
+    Marker(Marker, Option<Stamped<EventTime>>),
     /// Nothing.
     None,
 }
@@ -53,6 +56,7 @@ impl Alignment {
             complete: false,
             born: Nanos(0),
             idle: false,
+            was_idle: false,
             marker: None,
             last_epoch: after.0,
             closed: None,
@@ -98,7 +102,7 @@ impl Alignment {
                 self.progress()
             }
             Envelope::Idle => {
-                channel.idle = true;
+                (channel.idle, channel.was_idle) = (true, true);
                 self.progress()
             }
             Envelope::Marker(marker) => {
@@ -121,18 +125,8 @@ impl Alignment {
     /// ended, because an idle channel may still send rows.
     fn progress(&mut self) -> Event {
         let open = || self.channels.iter().filter(|c| !c.ended());
-        let active = open().filter(|c| !c.idle).min_by_key(|c| c.watermark);
-        let was_idle = std::mem::replace(&mut self.idle, active.is_none() && open().next().is_some());
-        let end =
-            Stamped { value: EventTime::MAX, born: self.channels.iter().map(|c| c.born).max().unwrap_or(Nanos(0)) };
-        let latest = || self.channels.iter().max_by_key(|c| c.watermark).map_or(end, Channel::said);
-        let said = match active {
-            Some(channel) => channel.said(),
-            None if self.idle => latest(),
-            None => end,
-        };
-        let grown = (said.value > self.watermark).then_some(said);
-        self.watermark = self.watermark.max(said.value);
+        let was_idle = std::mem::replace(&mut self.idle, open().all(|c| c.idle) && open().next().is_some());
+        let (said, grown) = self.reach(|channel| channel.idle);
         match (self.idle, grown) {
             (true, _) if was_idle && grown.is_none() => Event::None,
             (true, grown) => Event::Idle(grown),
@@ -140,6 +134,33 @@ impl Alignment {
             (false, None) if was_idle => Event::Watermark(Stamped { value: self.watermark, ..said }),
             (false, None) => Event::None,
         }
+    }
+
+    /// Event time reaches the minimum without these channels. Returns that, and whether it is later than before.
+    fn reach(&mut self, without: impl Fn(&Channel) -> bool) -> (Stamped<EventTime>, Option<Stamped<EventTime>>) {
+        let open = || self.channels.iter().filter(|c| !c.ended());
+        let end =
+            Stamped { value: EventTime::MAX, born: self.channels.iter().map(|c| c.born).max().unwrap_or(Nanos(0)) };
+        let latest = || self.channels.iter().max_by_key(|c| c.watermark).map_or(end, Channel::said);
+        let said = match open().filter(|c| !without(c)).min_by_key(|c| c.watermark) {
+            Some(channel) => channel.said(),
+            None if open().next().is_some() => latest(),
+            None => end,
+        };
+        let grown = (said.value > self.watermark).then_some(said);
+        self.watermark = self.watermark.max(said.value);
+        (said, grown)
+    }
+
+    /// All channels have their markers. Another task may have received what a channel that was idle for a while sent after what others did:
+    /// then event time has advanced there as if it still were, and so it does here.
+    fn agree(&mut self) -> Option<Stamped<EventTime>> {
+        let grown = match self.channels.iter().all(Channel::ended) {
+            true => None,
+            false => self.reach(|channel| channel.was_idle).1,
+        };
+        self.channels.iter_mut().for_each(|channel| channel.was_idle = channel.idle);
+        grown
     }
 
     fn align(&mut self) -> Event {
@@ -154,11 +175,12 @@ impl Alignment {
         });
         let kind = kind.flatten().unwrap_or(MarkerKind::Cut);
         let newest = self.channels.iter().filter_map(|c| c.marker).max_by_key(|m| m.epoch);
+        let agreed = self.agree();
         for (channel, blocked) in self.channels.iter_mut().zip(&mut self.blocked) {
             channel.marker = None;
             *blocked = channel.closed.is_some();
         }
-        newest.map_or(Event::None, |marker| Event::Marker(Marker { kind, ..marker }))
+        newest.map_or(Event::None, |marker| Event::Marker(Marker { kind, ..marker }, agreed))
     }
 }
 
@@ -175,7 +197,7 @@ impl Channel {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_model::PlanVersion;
+    use anabranch_model::{PlanVersion, Rng};
 
     use super::*;
 
@@ -197,7 +219,8 @@ mod tests {
                 Event::Watermark(w) => format!("watermark {}", w.value.0),
                 Event::Idle(None) => "idle".into(),
                 Event::Idle(Some(w)) => format!("watermark {}, idle", w.value.0),
-                Event::Marker(m) => format!("{:?} {}", m.kind, m.epoch.0),
+                Event::Marker(m, None) => format!("{:?} {}", m.kind, m.epoch.0),
+                Event::Marker(m, Some(w)) => format!("watermark {}, {:?} {}", w.value.0, m.kind, m.epoch.0),
                 Event::None => "-".into(),
             })
             .collect();
@@ -241,6 +264,59 @@ mod tests {
         let idle = vec![(0, Envelope::Idle), (1, watermark(i64::MAX)), (0, watermark(3)), (0, watermark(i64::MAX))];
         check(2, idle, &["-", "idle", "watermark 3", "watermark 9223372036854775807"]);
         check(2, vec![(0, watermark(i64::MAX)), (1, watermark(i64::MAX))], &["-", "watermark 9223372036854775807"]);
+    }
+
+    /// What each channel sends, taken in turns by chance: at each marker event time is the same.
+    #[test]
+    fn at_a_marker_tasks_agree_on_event_time_in_whichever_order_they_receive() {
+        for seed in 0..2_000 {
+            let mut rng = Rng::new(seed);
+            let sent: Vec<Vec<Envelope>> = (0..1 + rng.below(3)).map(|_| sent(&mut rng)).collect();
+            let mut reached: Option<Vec<EventTime>> = None;
+            for _ in 0..4 {
+                let mut alignment = Alignment::new(sent.len(), Epoch(0));
+                let mut next = vec![0; sent.len()];
+                let mut at_markers = Vec::new();
+                loop {
+                    let may = |channel: &usize| !alignment.blocked()[*channel] && next[*channel] < sent[*channel].len();
+                    let open: Vec<usize> = (0..sent.len()).filter(may).collect();
+                    let Some(channel) = (!open.is_empty()).then(|| open[rng.below(open.len() as u64) as usize]) else {
+                        break;
+                    };
+                    next[channel] += 1;
+                    let envelope = again(&sent[channel][next[channel] - 1]);
+                    if let Event::Marker(..) = alignment.receive(channel, envelope).expect("in order") {
+                        at_markers.push(alignment.watermark);
+                    }
+                }
+                assert_eq!(reached.get_or_insert(at_markers.clone()), &at_markers, "seed {seed}: {sent:?}");
+            }
+        }
+    }
+
+    /// Epochs of watermarks, idle or not, and sometimes the end.
+    fn sent(rng: &mut Rng) -> Vec<Envelope> {
+        let (mut all, mut time) = (Vec::new(), 0);
+        for epoch in 1..=4 {
+            for _ in 0..rng.below(4) {
+                time += rng.below(3) as i64;
+                all.push(if rng.below(3) == 0 { Envelope::Idle } else { watermark(time) });
+            }
+            if epoch == 4 || rng.below(8) == 0 {
+                all.extend([watermark(i64::MAX), marker(epoch, MarkerKind::End)]);
+                break;
+            }
+            all.push(marker(epoch, MarkerKind::Cut));
+        }
+        all
+    }
+
+    fn again(envelope: &Envelope) -> Envelope {
+        match envelope {
+            Envelope::Watermark(watermark) => Envelope::Watermark(*watermark),
+            Envelope::Marker(marker) => Envelope::Marker(*marker),
+            _ => Envelope::Idle,
+        }
     }
 
     #[test]

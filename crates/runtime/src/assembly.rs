@@ -326,8 +326,8 @@ impl Assembly {
             (Some(_), _) => Ok(Task::Source(Box::new(self.source(stage, parts, &context)?))),
             (None, Some((inbox, _))) => {
                 let lookup = self.lookup(stage, &context, &inbox, &parts.counters)?;
-                let second = self.wiring.second_inputs(stage.id);
-                Ok(Task::Inbox(Box::new(InboxTask::new(parts, inbox, second).asking(lookup)?)))
+                let inputs = self.wiring.inputs(stage.id);
+                Ok(Task::Inbox(Box::new(InboxTask::new(parts, inbox, inputs).asking(lookup)?)))
             }
             _ => Err(Error::internal("a stage without input")),
         }

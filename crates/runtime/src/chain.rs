@@ -41,6 +41,8 @@ pub(crate) struct Chain {
     /// Event time may be further at the receivers of this chain's rows than here: the task was idle, or resumes from a
     /// checkpoint.
     may_be_behind: bool,
+    /// It was idle at some time of the epoch.
+    woke: bool,
     /// Operators may have put work off.
     put_off: bool,
     counters: Arc<TaskCounters>,
@@ -66,8 +68,8 @@ struct Link {
 struct Moving {
     element: Element,
     born: Nanos,
-    /// Rows of the second input of the first operator.
-    second: bool,
+    /// The number of the input of the first operator that has the rows.
+    input: usize,
 }
 
 /// What follows when nothing is on its way any more.
@@ -144,6 +146,7 @@ impl Chain {
             left: EventTime::MIN,
             idle: false,
             may_be_behind: true,
+            woke: false,
             put_off: true,
             counters,
             control,
@@ -160,15 +163,15 @@ impl Chain {
         self.links[index].operator.side_end()
     }
 
-    /// Takes rows, of the second input of the first operator if so. The chain must be [ready](Progress::Ready).
-    pub(crate) fn batch(&mut self, batch: Stamped<RecordBatch>, second: bool) -> Result<()> {
+    /// Takes rows of an input of the first operator. The chain must be [ready](Progress::Ready).
+    pub(crate) fn batch(&mut self, batch: Stamped<RecordBatch>, input: usize) -> Result<()> {
         let (born, rows) = (batch.born, batch.value.num_rows() as u64);
         self.wake(born)?;
         if self.may_be_behind {
             self.look_ahead();
         }
         self.plan(Agenda::Measure { born, rows })?;
-        self.enter(0, Moving { element: Element::Batch(batch.value), born, second });
+        self.enter(0, Moving { element: Element::Batch(batch.value), born, input });
         Ok(())
     }
 
@@ -176,7 +179,7 @@ impl Chain {
     pub(crate) fn watermark(&mut self, watermark: Stamped<EventTime>) -> Result<()> {
         self.counters.watermark_ms.store(watermark.value.0, Relaxed);
         self.wake(watermark.born)?;
-        self.enter(0, Moving { element: Element::Watermark(watermark.value), born: watermark.born, second: false });
+        self.enter(0, Moving { element: Element::Watermark(watermark.value), born: watermark.born, input: 0 });
         Ok(())
     }
 
@@ -252,8 +255,8 @@ impl Chain {
             born = next.born;
             link.emits = Some(born);
             match next.element {
-                Element::Batch(batch) if next.second => link.operator.second_batch(batch, &mut output)?,
-                Element::Batch(batch) => link.operator.batch(batch, &mut output)?,
+                Element::Batch(batch) if next.input == 0 => link.operator.batch(batch, &mut output)?,
+                Element::Batch(batch) => link.operator.input_batch(next.input, batch, &mut output)?,
                 Element::Watermark(watermark) => {
                     link.reached = link.reached.max(watermark);
                     link.operator.watermark(watermark, &mut output)?;
@@ -284,7 +287,7 @@ impl Chain {
             if let Element::Batch(batch) = &element {
                 self.links[at].check(batch)?;
             }
-            self.enter(at + 1, Moving { element, born, second: false });
+            self.enter(at + 1, Moving { element, born, input: 0 });
         }
         self.links[at].output = output;
         Ok(())
@@ -302,7 +305,8 @@ impl Chain {
         if std::mem::replace(&mut self.idle, false) {
             self.leave(Element::Watermark(self.left), born)?;
             if let Tail::Exchanges(writers) = &mut self.tail {
-                writers.iter_mut().for_each(ExchangeWriter::announced);
+                writers.iter_mut().for_each(|writer| writer.announced(false));
+                self.woke = true;
             }
         }
         Ok(())
@@ -362,7 +366,13 @@ impl Chain {
         self.tell_time()?;
         let operators = if marker.snapshot { self.snapshot_operators()? } else { Vec::new() };
         match &mut self.tail {
-            Tail::Exchanges(writers) => writers.iter_mut().try_for_each(|w| w.marker(marker))?,
+            Tail::Exchanges(writers) => {
+                writers.iter_mut().try_for_each(|w| w.marker(marker))?;
+                if std::mem::take(&mut self.woke) {
+                    writers.iter_mut().for_each(|writer| writer.announced(true));
+                    self.may_be_behind = true;
+                }
+            }
             Tail::Sink(tail) => tail.epoch_end(marker)?,
         }
         self.counters.epoch.store(marker.epoch.0, Relaxed);

@@ -80,10 +80,10 @@ impl Control {
         let Some(of_group) = groups.get_mut(group) else { return EventTime::MAX };
         let before = of_group.least();
         of_group.reached(task, time);
-        let (least, news) = (of_group.least(), of_group.news(now));
+        let (least, has_news) = (of_group.least(), of_group.has_news(now));
         drop(groups);
-        if let Some(time) = news {
-            self.mail.send(FromTask::Reached(self.incarnation, group.to_owned(), time));
+        if has_news {
+            self.mail.send(FromTask::Reached);
         }
         if least > before {
             self.change(|| ());

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Result, TaskId};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Result};
 use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Pace, Phase, Tasks};
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_protocol::{Coordinator, Peers};
@@ -32,6 +32,7 @@ use crate::shared::Shared;
 use crate::watch::{Awaited, SLOW, Watch};
 use crate::worker::{FromTask, WorkerShell};
 
+use outcome::Failure;
 use reconfiguring::Reconfiguring;
 pub(crate) use reconfiguring::Requested;
 
@@ -115,7 +116,7 @@ pub(crate) struct Shell {
     /// Inputs that follow from commands, to be given to the coordinator next.
     inputs: VecDeque<Input<TaskState>>,
     /// Why the incarnation failed: its first failure, or the first that the user must resolve.
-    failure: Option<(TaskId, Error)>,
+    failure: Option<Failure>,
     store_failure: Option<Error>,
     waiting: Vec<Waiting>,
     reconfiguring: Reconfiguring,

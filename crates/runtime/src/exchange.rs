@@ -7,19 +7,20 @@
 //! Sending never waits. What a full channel does not take waits here, in order, and the chain stops until it is gone: at most
 //! what one batch, watermark or marker caused, and the rows whose time was up.
 
+mod division;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anabranch_dataflow::{ExchangeKind, JobOptions};
 use anabranch_model::{
     Clock, Envelope, EventTime, KeyGroupRange, KeyGroupRows, KeyGroups, Marker, Nanos, Result, Sampler, Stamped,
-    batch_bytes,
 };
 use anabranch_operators::hash_keys;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::compute::{concat_batches, take};
-use arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute::concat_batches;
 
+use self::division::{compact, rows_of, sort_rows, take_rows};
 use crate::inbox::Inbox;
 
 /// Up to this number of targets, a separate scan finds the rows of each target; it is cheaper than sorting.
@@ -109,7 +110,7 @@ struct Target {
     deadline: Nanos,
     /// Is sent after the pending rows.
     watermark: Option<Stamped<EventTime>>,
-    /// Number of envelopes up to the last announcement that this task is no longer idle.
+    /// Number of envelopes after which the receiver does not advance as if this task were idle any more.
     announced: u64,
 }
 
@@ -248,9 +249,13 @@ impl ExchangeWriter {
         Ok(())
     }
 
-    /// Passes a watermark on to every target, after the rows that wait there.
+    /// Passes a watermark on to every target, after the rows that wait there. The end of event time leaves the last watermark before it
+    /// to all targets, of whom each has other rows: they must know the same one, in case the other tasks that send to them are idle.
     pub(crate) fn watermark(&mut self, watermark: Stamped<EventTime>) -> Result<()> {
         for index in 0..self.targets.len() {
+            if watermark.value == EventTime::MAX {
+                self.flush_target(index)?;
+            }
             let target = &mut self.targets[index];
             let born = target.watermark.take().map_or(watermark.born, |waiting| waiting.born.min(watermark.born));
             target.watermark = Some(Stamped { value: watermark.value, born });
@@ -294,15 +299,15 @@ impl ExchangeWriter {
         self.targets.iter().map(|t| t.deadline).filter(|d| *d != Nanos(u64::MAX)).min()
     }
 
-    /// The task is no longer idle, and has announced that with the watermark that was sent last.
-    pub(crate) fn announced(&mut self) {
+    /// The task is no longer idle, and has announced that with the watermark that was sent last; or it has ended the epoch in which it
+    /// did, and the receiver advances once more when it has [the markers of all](crate::alignment): before it takes what follows.
+    pub(crate) fn announced(&mut self, with_marker: bool) {
         for target in &mut self.targets {
-            target.announced = target.sender.sent() + target.unsent.len() as u64;
+            target.announced = target.sender.sent() + target.unsent.len() as u64 + u64::from(with_marker);
         }
     }
 
-    /// How far event time has advanced at the receivers; `None` while it is not known that all of them have received that
-    /// this task is no longer idle.
+    /// How far event time has advanced at the receivers; `None` while it is not known that none of them advances as if this task were idle.
     pub(crate) fn reached(&mut self) -> Option<EventTime> {
         furthest(self.targets.iter_mut().map(|target| target.sender.reached(target.announced)))
     }
@@ -360,70 +365,11 @@ pub(crate) fn furthest(all: impl Iterator<Item = Option<EventTime>>) -> Option<E
     furthest
 }
 
-/// The indices of the rows that go to `target`.
-fn rows_of(row_targets: &[u32], target: u32) -> UInt32Array {
-    let mut rows = vec![0; row_targets.len()];
-    let mut count = 0;
-    // Every index is written, and kept if its row matches: no branch to mispredict, no counter in memory.
-    for (row, its_target) in row_targets.iter().enumerate() {
-        rows[count] = row as u32;
-        count += usize::from(*its_target == target);
-    }
-    rows.truncate(count);
-    UInt32Array::from(rows)
-}
-
-/// The indices of the rows that go to each of `targets`: a counting sort.
-fn sort_rows(row_targets: &[u32], targets: usize) -> Vec<UInt32Array> {
-    let mut counts = vec![0_usize; targets];
-    row_targets.iter().for_each(|target| counts[*target as usize] += 1);
-    let starts: Vec<usize> = counts.iter().scan(0, |end, count| Some(std::mem::replace(end, *end + count))).collect();
-    let mut next = starts.clone();
-    let mut sorted = vec![0_u32; row_targets.len()];
-    for (row, target) in row_targets.iter().enumerate() {
-        let place = &mut next[*target as usize];
-        sorted[*place] = row as u32;
-        *place += 1;
-    }
-    let sorted = UInt32Array::from(sorted);
-    starts.into_iter().zip(counts).map(|(start, count)| sorted.slice(start, count)).collect()
-}
-
-fn take_rows(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-    let columns = batch.columns().iter().map(|c| Ok(take(c, rows, None)?)).collect::<Result<Vec<_>>>()?;
-    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
-}
-
-/// Copies string views out of buffers that they hardly use. Otherwise a few queued rows would keep a whole block of
-/// input alive, and the queue's limit in bytes would be wrong.
-fn compact(batch: RecordBatch) -> Result<RecordBatch> {
-    let held: usize = batch.columns().iter().map(view_buffer_bytes).sum();
-    if held <= 4 * batch_bytes(&batch) + (64 << 10) {
-        return Ok(batch);
-    }
-    let columns = batch.columns().iter().map(|column| match column.data_type() {
-        DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
-        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
-        _ => Arc::clone(column),
-    });
-    let columns: Vec<ArrayRef> = columns.collect();
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
-}
-
-fn view_buffer_bytes(column: &ArrayRef) -> usize {
-    let buffers = match column.data_type() {
-        DataType::Utf8View => column.as_string_view().data_buffers(),
-        DataType::BinaryView => column.as_binary_view().data_buffers(),
-        _ => return 0,
-    };
-    buffers.iter().map(arrow::buffer::Buffer::len).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use arrow::array::{Int64Array, StringViewArray};
+
+    use anabranch_model::batch_bytes;
 
     use super::*;
     use crate::inbox::Received;
@@ -462,17 +408,32 @@ mod tests {
         assert!(received > 450, "{received} of 600 rows");
     }
 
+    /// One has rows that wait to be sent, the others have none.
     #[test]
-    fn scanning_and_sorting_find_the_same_rows_in_order() {
-        let mut rng = anabranch_model::Rng::new(3);
-        for targets in 1..10 {
-            let row_targets: Vec<u32> = (0..100).map(|_| rng.below(targets) as u32).collect();
-            let sorted = sort_rows(&row_targets, targets as usize);
-            for (target, rows) in sorted.iter().enumerate() {
-                assert_eq!(rows, &rows_of(&row_targets, target as u32));
-                let expected = row_targets.iter().enumerate().filter(|(_, t)| **t == target as u32);
-                assert!(rows.values().iter().copied().eq(expected.map(|(row, _)| row as u32)));
+    fn all_receivers_know_the_last_watermark_before_the_end() {
+        let clock: Arc<dyn Clock> = Arc::new(anabranch_model::ManualClock::default());
+        let inboxes = [0, 1].map(|_| Arc::new(Inbox::new(1, 64 << 10)));
+        let channel = |inbox| Box::new(LocalChannel { inbox: Arc::clone(inbox), channel: 0 }) as Box<dyn ChannelSender>;
+        let senders = inboxes.iter().map(channel).collect();
+        let options = JobOptions { buffer_timeout: std::time::Duration::from_secs(1), ..JobOptions::default() };
+        let groups = KeyGroups(128);
+        let owners = [0, 1].map(|task| groups.share(task, 2));
+        let kind = ExchangeKind::Hash { keys: vec![0] };
+        let mut writer = ExchangeWriter::new(kind, senders, (groups, &owners), &options, Arc::clone(&clock));
+        let key: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let batch = RecordBatch::try_from_iter([("key", key)]).expect("batch");
+        writer.batch(&batch, batch_bytes(&batch), Nanos(0)).expect("gathered");
+        for time in [EventTime(5), EventTime::MAX] {
+            writer.watermark(Stamped { value: time, born: Nanos(0) }).expect("passed on");
+        }
+        for inbox in &inboxes {
+            let mut times = Vec::new();
+            while let Received::Envelope(_, envelope) =
+                inbox.receive(&[false], Some(std::time::Duration::ZERO), clock.as_ref())
+            {
+                times.extend(if let Envelope::Watermark(watermark) = envelope { Some(watermark.value) } else { None });
             }
+            assert_eq!(times, [EventTime(5), EventTime::MAX]);
         }
     }
 }

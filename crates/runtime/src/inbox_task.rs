@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Envelope, Epoch, Error, Nanos, Result};
+use anabranch_model::{Envelope, Epoch, Error, Marker, Nanos, Result};
 use anabranch_operators::Lookup;
 
 use crate::ahead::Ahead;
@@ -18,23 +18,29 @@ pub(crate) struct InboxTask {
     task: TaskParts,
     inbox: Arc<Inbox>,
     alignment: Alignment,
-    second: Vec<bool>,
+    inputs: Vec<usize>,
     /// What waits for answers of a table outside, if the task asks one.
     ahead: Option<Ahead>,
-    /// The task becomes idle once its last watermark has passed.
-    becomes_idle: bool,
+    /// What follows once the last watermark has passed.
+    then: Option<Then>,
     /// The last epoch, once it has ended.
     ended: Option<Epoch>,
 }
 
+/// See [`InboxTask::then`].
+enum Then {
+    Idle,
+    Marker(Marker),
+}
+
 impl InboxTask {
-    /// `second`: for each channel, whether its rows are those of the second input.
-    pub(crate) fn new(task: TaskParts, inbox: Arc<Inbox>, second: Vec<bool>) -> Self {
-        let alignment = Alignment::new(second.len(), task.after);
+    /// `inputs`: for each channel, the number of the input whose rows it has.
+    pub(crate) fn new(task: TaskParts, inbox: Arc<Inbox>, inputs: Vec<usize>) -> Self {
+        let alignment = Alignment::new(inputs.len(), task.after);
         // Operators continue with the watermark that they had.
         let operators = task.restore.iter().flat_map(|restore| restore.operators.values());
         operators.for_each(|operator| inbox.set_reached(operator.watermark));
-        InboxTask { task, inbox, alignment, second, ahead: None, becomes_idle: false, ended: None }
+        InboxTask { task, inbox, alignment, inputs, ahead: None, then: None, ended: None }
     }
 
     /// Its first operator asks this table, if there is one, for what it must know of its batches.
@@ -67,15 +73,19 @@ impl InboxTask {
                     return Ok(Advance::Continue);
                 }
             }
-            Progress::Ready if std::mem::take(&mut self.becomes_idle) => {
-                self.task.chain.idle()?;
-                return Ok(Advance::Continue);
+            Progress::Ready => {
+                if let Some(then) = self.then.take() {
+                    match then {
+                        Then::Idle => self.task.chain.idle()?,
+                        Then::Marker(marker) => self.task.chain.marker(marker)?,
+                    }
+                    return Ok(Advance::Continue);
+                }
             }
-            Progress::Ready => {}
         }
         let answered = || self.task.chain.is_answered();
         if let Some(event) = self.ahead.as_mut().and_then(|ahead| ahead.pop(answered)) {
-            self.pass(event, false)?;
+            self.pass(event, 0)?;
             return Ok(Advance::Continue);
         }
         self.task.checkpoints_done()?;
@@ -143,10 +153,10 @@ impl InboxTask {
         {
             return Ok(());
         }
-        if let Event::Watermark(watermark) | Event::Idle(Some(watermark)) = &event {
+        if let Event::Watermark(watermark) | Event::Idle(Some(watermark)) | Event::Marker(_, Some(watermark)) = &event {
             self.inbox.set_reached(watermark.value);
         }
-        let Some(ahead) = &mut self.ahead else { return self.pass(event, self.second[channel]) };
+        let Some(ahead) = &mut self.ahead else { return self.pass(event, self.inputs[channel]) };
         if let Event::Batch(batch) = &event {
             self.task.chain.ask(&batch.value)?;
         }
@@ -155,15 +165,19 @@ impl InboxTask {
     }
 
     /// Passes an event to the chain, which must be ready.
-    fn pass(&mut self, event: Event, second: bool) -> Result<()> {
+    fn pass(&mut self, event: Event, input: usize) -> Result<()> {
         match event {
-            Event::Batch(batch) => self.task.chain.batch(batch, second)?,
+            Event::Batch(batch) => self.task.chain.batch(batch, input)?,
             Event::Watermark(watermark) => self.task.chain.watermark(watermark)?,
             Event::Idle(watermark) => {
                 watermark.map_or(Ok(()), |watermark| self.task.chain.watermark(watermark))?;
-                self.becomes_idle = true;
+                self.then = Some(Then::Idle);
             }
-            Event::Marker(marker) => self.task.chain.marker(marker)?,
+            Event::Marker(marker, Some(watermark)) if self.task.side_end != Some(SideEnd::Cut) => {
+                self.task.chain.watermark(watermark)?;
+                self.then = Some(Then::Marker(marker));
+            }
+            Event::Marker(marker, _) => self.task.chain.marker(marker)?,
             Event::None => {}
         }
         Ok(())
@@ -175,7 +189,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
     use std::thread::JoinHandle;
 
-    use anabranch_model::{ManualClock, Marker, MarkerKind, PlanVersion};
+    use anabranch_model::{ManualClock, MarkerKind, PlanVersion};
 
     use super::*;
     use crate::inbox::Received;

@@ -22,6 +22,7 @@ mod cut_times;
 mod deployment;
 mod durable;
 mod exchange;
+mod former_joins;
 mod gathered;
 mod handover;
 mod hearts;

@@ -7,7 +7,8 @@ pub(crate) mod former;
 use std::collections::BTreeSet;
 
 use anabranch_dataflow::{
-    AggregateSpec, NamedExpr, OperatorSpec, PartSpec, Plan, SourceSpec, StateSpec, StreamJoinKind, StreamSideSpec,
+    AggregateSpec, MultiJoinSpec, NamedExpr, OperatorSpec, PartSpec, Plan, SourceSpec, StateSpec, StreamJoinKind,
+    StreamJoinSpec, StreamSideSpec,
 };
 use anabranch_model::{HASH_SEED, OperatorId, StageId, hash_bytes};
 use anabranch_state::Lineage;
@@ -71,7 +72,7 @@ pub(crate) fn read_outline(lines: &[String], lineage: &[Lineage]) -> Option<Vec<
 }
 
 /// Aggregates are the same if their states are; the expressions that feed them may change. Times of windows are those of a zone.
-fn describe(spec: StateSpec<'_>) -> String {
+pub(crate) fn describe(spec: StateSpec<'_>) -> String {
     let zone = spec.zone().map_or_else(String::new, |zone| format!(", in the time zone {zone}"));
     describe_rows(spec) + &zone
 }
@@ -89,23 +90,11 @@ fn describe_rows(spec: StateSpec<'_>) -> String {
         aggregates.collect::<Vec<_>>().join(", ")
     };
     match spec {
+        StateSpec::StreamJoin(spec) => describe_join(spec),
+        StateSpec::MultiJoin(spec) => describe_multi_join(spec),
         StateSpec::WindowAggregate(spec) => {
             let (by, of) = (keys(&spec.keys), aggregates(&spec.aggregates));
             format!("aggregate, window {}, by [{by}]: [{of}]", spec.window)
-        }
-        StateSpec::StreamJoin(spec) => {
-            let side = |side: &StreamSideSpec| {
-                let kind = if side.updating { "updating " } else { "" };
-                format!("{kind}[{}]", columns(&side.schema))
-            };
-            let (left, right) = (side(&spec.left), side(&spec.right));
-            // Rows have the numbers of the matches that satisfy it.
-            let counts = spec.kind != StreamJoinKind::Inner && spec.versions.is_none();
-            let filter = spec.filter.as_ref().filter(|_| counts);
-            let filter = filter.map_or_else(String::new, |filter| format!(", where {filter}"));
-            let nulls = if spec.nulls_equal { ", NULL equals NULL" } else { "" };
-            let versions = spec.versions.map_or_else(String::new, |time| format!(", versions by #{time}"));
-            format!("join {:?} by {} columns of {left} and {right}{nulls}{versions}{filter}", spec.kind, spec.keys)
         }
         StateSpec::Rank(spec) => {
             let columns = columns(&spec.schema);
@@ -142,6 +131,35 @@ fn describe_rows(spec: StateSpec<'_>) -> String {
             format!("{kind}, by [{}]: [{}]", keys(&spec.keys), aggregates(&spec.aggregates))
         }
     }
+}
+
+fn describe_join(spec: &StreamJoinSpec) -> String {
+    let (left, right) = (side(&spec.left), side(&spec.right));
+    // Rows have the numbers of the matches that satisfy it.
+    let counts = spec.kind != StreamJoinKind::Inner && spec.versions.is_none();
+    let filter = spec.filter.as_ref().filter(|_| counts);
+    let filter = filter.map_or_else(String::new, |filter| format!(", where {filter}"));
+    let nulls = nulls_equal(spec.nulls_equal);
+    let versions = spec.versions.map_or_else(String::new, |time| format!(", versions by #{time}"));
+    format!("join {:?} by {} columns of {left} and {right}{nulls}{versions}{filter}", spec.kind, spec.keys)
+}
+
+fn describe_multi_join(spec: &MultiJoinSpec) -> String {
+    let inputs = spec.inputs.iter().map(|input| {
+        let kind = if input.outer { "outer " } else { "" };
+        format!("{kind}{}", side(&input.side))
+    });
+    let (inputs, nulls) = (inputs.collect::<Vec<_>>().join(" and "), nulls_equal(spec.nulls_equal));
+    format!("join by {} columns of {inputs}{nulls}", spec.keys)
+}
+
+fn side(side: &StreamSideSpec) -> String {
+    let kind = if side.updating { "updating " } else { "" };
+    format!("{kind}[{}]", columns(&side.schema))
+}
+
+fn nulls_equal(are: bool) -> &'static str {
+    if are { ", NULL equals NULL" } else { "" }
 }
 
 fn columns(schema: &Schema) -> String {

@@ -10,13 +10,14 @@ use anabranch_model::{OperatorKind, Result};
 use anabranch_state::{Contents, Lineage, Manifest};
 
 use crate::durable::Checkpointing;
+use crate::former_joins::with_former_joins;
 use crate::matching::pair;
 use crate::origin::Origin;
 use crate::outline::{Part, describe_source, former, outline, read_outline};
 
 /// The plan of a job as it resumes from its newest checkpoint, or starts from a savepoint.
 pub(crate) fn resuming(plan: &Plan, checkpointing: Option<&Checkpointing>, origin: Option<&Origin>) -> Result<Plan> {
-    if plan.shared_sources().next().is_none() {
+    if plan.shared_sources().next().is_none() && !plan.stages.iter().any(|stage| stage.multi_join().is_some()) {
         return Ok(plan.clone());
     }
     let contents = checkpointing.map_or(Ok(None), |checkpointing| Contents::read_if_any(&checkpointing.store))?;
@@ -26,9 +27,9 @@ pub(crate) fn resuming(plan: &Plan, checkpointing: Option<&Checkpointing>, origi
     Ok(as_before(plan, &then.unwrap_or_default()))
 }
 
-/// The plan with as many sources of each table as these parts need to go on.
+/// The plan with as many sources of each table, and as many joins, as these parts need to go on.
 pub(crate) fn as_before(plan: &Plan, then: &[Part]) -> Plan {
-    let mut plan = plan.clone();
+    let mut plan = with_former_joins(plan, then);
     let tables: BTreeSet<String> = plan.shared_sources().filter_map(description).collect();
     for table in tables {
         let is_it = |part: &Part| part.id.kind == OperatorKind::Source && part.description == table;

@@ -70,8 +70,12 @@ pub(crate) struct SourceTask {
     alignment: Option<AlignmentSpec>,
     /// Its partitions that are too far ahead, by what it knew last.
     held: BTreeSet<PartitionId>,
-    /// If these are all that it has: how far the slowest source of the group has come.
+    /// The source leaves these out, so others can be read.
+    leaves_out: bool,
+    /// If they are all that have rows: how far the slowest source of the group has come.
     ahead_of: Option<EventTime>,
+    /// When the others are to be looked at.
+    next_look: Nanos,
 }
 
 impl SourceTask {
@@ -109,7 +113,9 @@ impl SourceTask {
             hold_back: HoldBack::default(),
             alignment,
             held: BTreeSet::new(),
+            leaves_out: false,
             ahead_of: None,
+            next_look: Nanos(0),
         }
     }
 
@@ -162,15 +168,20 @@ impl SourceTask {
             return Ok(Advance::Room);
         }
         if self.has_opened && self.is_held() {
-            // The partitions do not become idle meanwhile: the source is not polled.
+            // Partitions that are ahead do not become idle meanwhile. Those that are idle may have rows, and there may be new ones.
+            if self.leaves_out && !self.task.control.is_held() && now >= self.next_look {
+                self.next_look = now.plus(LOOK_HELD);
+                return Ok(Advance::Input(Some(now)));
+            }
             return Ok(Advance::Release(now.plus(self.wait_without_rows(now).min(LOOK_HELD))));
         }
         // The first turn only learns which partitions there are, and an epoch may be due that only waits for its first turn.
-        let wait = if self.has_opened && self.epoch <= self.may_cut { self.wait(now) } else { Duration::ZERO };
+        let waits = self.has_opened && self.epoch <= self.may_cut && !self.parts.watermarks.may_end();
+        let wait = if waits { self.wait(now) } else { Duration::ZERO };
         Ok(Advance::Input(Some(now.plus(wait))))
     }
 
-    /// Whether no rows are read, because a sink is full or all partitions are too far ahead of others.
+    /// Whether no rows are waited for, because a sink is full or all partitions that have rows are too far ahead of others.
     fn is_held(&self) -> bool {
         self.reaches_sink && self.task.control.is_held() || self.ahead_of.is_some()
     }
@@ -184,7 +195,7 @@ impl SourceTask {
         let bound = EventTime(least.0.saturating_add(alignment.max_drift_ms));
         let held = self.parts.watermarks.ahead_of(bound);
         if held != self.held {
-            self.parts.source.hold(&held)?;
+            self.leaves_out = self.parts.source.hold(&held)?;
             self.held = held;
         }
         self.ahead_of = self.parts.watermarks.are_all_ahead().then_some(least);
@@ -324,7 +335,10 @@ impl SourceTask {
             Polled::Opened { partition, name } => self.parts.watermarks.opened(partition, name, now),
             Polled::Closed(partition) => self.parts.watermarks.closed(partition),
             Polled::Rows(rows) => self.rows(rows, now)?,
-            Polled::Pending => self.task.chain.pause()?,
+            Polled::Pending => {
+                self.parts.watermarks.waits();
+                self.task.chain.pause()?;
+            }
             // No more input will come: event time reaches its end, and with it every window.
             Polled::End => {
                 self.is_exhausted = true;
@@ -359,7 +373,7 @@ impl SourceTask {
                 Some(columns) => columns.apply(&batch)?,
                 None => batch,
             };
-            self.task.chain.batch(Stamped { value, born }, false)?;
+            self.task.chain.batch(Stamped { value, born }, 0)?;
         }
         self.parts.watermarks.rows(partition, watermark, born);
         Ok(())

@@ -109,7 +109,7 @@ pub(crate) fn unread(plan: &Plan, kept: &BTreeMap<Join, StaticSide>, here: &BTre
             kept.contains_key(&(exchange.to, place))
                 && tasks_of(plan.stage(exchange.to)).all(|task| here.contains(&task))
         }
-        Port::Main | Port::Second => false,
+        Port::Main | Port::Second | Port::Further(_) => false,
     };
     let mut unread = BTreeSet::new();
     loop {

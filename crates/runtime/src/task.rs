@@ -229,11 +229,11 @@ impl TaskParts {
         let operator = side.operator;
         match event {
             Event::Batch(batch) => self.chain.side_batch(operator, batch.value)?,
-            Event::Marker(marker) if marker.kind == MarkerKind::End => {
+            Event::Marker(marker, _) if marker.kind == MarkerKind::End => {
                 self.sides.remove(0);
                 self.chain.side_end(operator)?;
             }
-            Event::Marker(marker) if marker.kind == MarkerKind::Stop => self.cut_sides(),
+            Event::Marker(marker, _) if marker.kind == MarkerKind::Stop => self.cut_sides(),
             _ => {}
         }
         if self.sides.is_empty() {

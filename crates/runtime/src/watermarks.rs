@@ -13,6 +13,9 @@ const LOOK_MAX: Duration = Duration::from_millis(50);
 /// Watermarks of the partitions that a task reads.
 pub(crate) struct Watermarks {
     partitions: BTreeMap<PartitionId, Partition>,
+    /// How far the source had come when its last partition was closed, while it has not said yet whether it waits for others or ends.
+    /// If it ends, windows fire, and if another partition follows, it may be behind: event time must not pass either by.
+    may_end: Option<EventTime>,
     idle_timeout: Option<Duration>,
     /// The longest time that the source waits for rows.
     wait_max: Duration,
@@ -55,6 +58,7 @@ impl Watermarks {
     ) -> Self {
         Watermarks {
             partitions: BTreeMap::new(),
+            may_end: None,
             idle_timeout,
             wait_max,
             emitted: EventTime::MIN,
@@ -84,10 +88,23 @@ impl Watermarks {
         let new =
             Partition { name, watermark, advanced_at: now, had_rows_at: None, rows_at, idle: false, is_ahead: false };
         self.partitions.insert(partition, new);
+        self.may_end = None;
     }
 
     pub(crate) fn closed(&mut self, partition: PartitionId) {
+        let reached = self.reached();
         self.partitions.remove(&partition);
+        self.may_end = (self.partitions.is_empty() && !self.idle).then_some(reached);
+    }
+
+    /// Whether the source was not polled since its last partition was closed.
+    pub(crate) fn may_end(&self) -> bool {
+        self.may_end.is_some()
+    }
+
+    /// The source waits for rows, of partitions that are or will be there.
+    pub(crate) fn waits(&mut self) {
+        self.may_end = None;
     }
 
     /// Rows came; `watermark` follows from the largest of their times, `None` if none has a time.
@@ -131,14 +148,16 @@ impl Watermarks {
         self.partitions.values().map(report).collect()
     }
 
-    /// The least time of a partition that is neither idle nor has ended, if there is one.
+    /// The least time of a partition that is neither idle nor has ended, if there is one. A source that may end has come no further
+    /// than its last partition.
     pub(crate) fn least(&self) -> Option<EventTime> {
-        self.partitions.values().filter(|p| !p.idle).map(|p| p.watermark).min()
+        self.may_end.or_else(|| self.partitions.values().filter(|p| !p.idle).map(|p| p.watermark).min())
     }
 
-    /// What the task has said last of its event time.
+    /// Event time before the next rows. The first rows may come before the task has said anything: then it follows from where partitions
+    /// were restored.
     pub(crate) fn reached(&self) -> EventTime {
-        self.emitted
+        self.least().map_or(self.emitted, |least| least.max(self.emitted))
     }
 
     /// Which partitions have come further than `bound`. Nobody reads them, so they are not silent meanwhile.
@@ -294,5 +313,36 @@ mod tests {
         assert_eq!(marks.next_deadline(), None);
         marks.closed(P1);
         assert_eq!(marks.progress(), watermark(50));
+    }
+
+    #[test]
+    fn event_time_of_restored_partitions_is_known_before_the_first_rows() {
+        let restored = BTreeMap::from([("a".to_owned(), EventTime(50)), ("b".to_owned(), EventTime(30))]);
+        let mut marks = Watermarks::new(None, WAIT_MAX, restored);
+        assert_eq!(marks.reached(), EventTime::MIN);
+        marks.opened(P0, "a".into(), Nanos(0));
+        marks.opened(P1, "b".into(), Nanos(0));
+        assert_eq!(marks.reached(), EventTime(30));
+        assert_eq!(marks.progress(), watermark(30));
+        rows(&mut marks, P1, 40);
+        assert_eq!(marks.progress(), watermark(40));
+        marks.opened(PartitionId(2), "new".into(), Nanos(0));
+        assert_eq!(marks.reached(), EventTime(40), "it never falls");
+    }
+
+    #[test]
+    fn event_time_does_not_pass_a_source_by_that_is_about_to_end() {
+        let mut marks = Watermarks::new(None, WAIT_MAX, BTreeMap::new());
+        marks.opened(P0, "a".into(), Nanos(0));
+        rows(&mut marks, P0, 50);
+        assert_eq!(marks.progress(), watermark(50));
+        rows(&mut marks, P0, 60);
+        marks.closed(P0);
+        assert_eq!(marks.progress(), watermark(60), "as far as its rows were");
+        assert_eq!(marks.progress(), None, "the end may follow, and with it the last windows");
+        marks.waits();
+        assert_eq!(marks.progress(), Some(Progress::Idle), "it waits for further partitions");
+        marks.opened(P1, "b".into(), Nanos(0));
+        assert_eq!(marks.progress(), watermark(60));
     }
 }

@@ -39,7 +39,7 @@ struct Entry {
     /// Channels of each task.
     channels: usize,
     /// For each channel, whether its rows are those of the second input.
-    second: Vec<bool>,
+    inputs: Vec<usize>,
     /// Bytes that each channel holds.
     capacity: usize,
     /// The first channel of each sending stage.
@@ -190,9 +190,9 @@ impl Wiring {
         self.entries.get(&(task.stage, port_key(port)))?.inbox(task)
     }
 
-    /// For each channel of a stage's inbox, whether its rows are those of the second input.
-    pub(crate) fn second_inputs(&self, stage: StageId) -> Vec<bool> {
-        self.entries.get(&(stage, None)).map_or_else(Vec::new, |entry| entry.second.clone())
+    /// For each channel of a stage's inbox, the number of the input whose rows it has.
+    pub(crate) fn inputs(&self, stage: StageId) -> Vec<usize> {
+        self.entries.get(&(stage, None)).map_or_else(Vec::new, |entry| entry.inputs.clone())
     }
 
     /// The inboxes of a task's static sides, each with the operator that it is for and its number of channels.
@@ -288,7 +288,7 @@ pub(crate) fn peer_of(peers: &BTreeMap<WorkerId, Peer>, worker: WorkerId) -> Res
 
 fn port_key(port: Port) -> Option<usize> {
     match port {
-        Port::Main | Port::Second => None,
+        Port::Main | Port::Second | Port::Further(_) => None,
         Port::Side(operator) => Some(operator),
     }
 }
@@ -323,11 +323,11 @@ fn entries(plan: &Plan, is_here: impl Fn(TaskId) -> bool) -> Result<BTreeMap<(St
     for exchange in &plan.exchanges {
         let key = (exchange.to, port_key(exchange.port));
         let none =
-            Entry { inboxes: Vec::new(), channels: 0, second: Vec::new(), capacity: 0, first_channel: BTreeMap::new() };
+            Entry { inboxes: Vec::new(), channels: 0, inputs: Vec::new(), capacity: 0, first_channel: BTreeMap::new() };
         let entry = entries.entry(key).or_insert(none);
         entry.first_channel.insert(exchange.from, entry.channels);
         entry.channels += channels_of(plan, exchange)?;
-        entry.second.resize(entry.channels, exchange.port == Port::Second);
+        entry.inputs.resize(entry.channels, exchange.port.input().unwrap_or_default());
     }
     for ((to, _), entry) in &mut entries {
         entry.capacity = channel_capacity(plan.options.channel_bytes, entry.channels);

@@ -48,8 +48,8 @@ pub(crate) enum FromTask {
     Checkpoint,
     /// A sink is full, or none is any more.
     Full(Incarnation, bool),
-    /// The sources here of a group have reached this time.
-    Reached(Incarnation, String, EventTime),
+    /// The coordinator is to learn how far sources here have come.
+    Reached,
     /// A task uses the list that the first task of the job has found, and waits for it.
     Agree(Incarnation, String, Vec<String>, Sender<Vec<String>>),
     /// The channels to other workers are there.
@@ -317,9 +317,7 @@ impl WorkerShell {
                 self.full = Some((incarnation, full));
                 self.outbox.push_back(FromWorker::Full { incarnation, full });
             }
-            FromTask::Reached(incarnation, group, time) => {
-                self.outbox.push_back(FromWorker::Reached { incarnation, group, time });
-            }
+            FromTask::Reached => self.tell_alignment(false),
             FromTask::Agree(incarnation, key, list, answer) if incarnation == self.incarnation() => {
                 self.asking.entry(key.clone()).or_default().push(answer);
                 self.outbox.push_back(FromWorker::Agree { incarnation, key, list });

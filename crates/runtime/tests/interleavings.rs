@@ -76,7 +76,7 @@ mod worker {
         Dropped(Incarnation, Vec<(Epoch, String)>),
         Checkpoint,
         Full(Incarnation, bool),
-        Reached(Incarnation, String, anabranch_model::EventTime),
+        Reached,
         Agree(Incarnation, String, Vec<String>, std::sync::mpsc::Sender<Vec<String>>),
     }
 
@@ -125,7 +125,10 @@ mod running {
 
 use std::time::Duration;
 
-use anabranch_model::{Envelope, Epoch, Error, EventTime, Group, Incarnation, ManualClock, Nanos, Stamped};
+use anabranch_model::{
+    Envelope, Epoch, Error, EventTime, Group, Incarnation, ManualClock, Nanos, StageId, Stamped, TaskId,
+};
+use anabranch_protocol::alignment::Aligned;
 use anabranch_protocol::coordinator::Pace;
 use control::Control;
 use coordinator::{Message, Shell};
@@ -133,6 +136,7 @@ use inbox::{Inbox, Received};
 use mailbox::Mailbox;
 use shared::Shared;
 use sync::{Arc, thread};
+use worker::FromTask;
 
 /// Schedules of each test. Some tens are enough to find the bugs that the tests are for.
 const SCHEDULES: usize = 400;
@@ -291,6 +295,32 @@ fn whether_an_epoch_is_a_checkpoint_is_known_before_it_may_be_cut() {
         });
         control.grant(Group { first: Epoch(1), last: Epoch(2) }, Pace::Steady, true);
         source.join().unwrap();
+    };
+    shuttle::check_random(interleave, SCHEDULES);
+}
+
+/// Sources of one worker tell it how far they are, while it tells that the coordinator, also of its own accord.
+#[test]
+fn what_the_coordinator_learns_last_of_sources_is_how_far_they_are() {
+    let interleave = || {
+        let (mailbox, _, messages) = mailbox();
+        let control = Control::new(Incarnation(1), Epoch(0), mailbox, Vec::new(), 2);
+        let tasks = [0, 1].map(|index| TaskId { stage: StageId(0), index });
+        control.align([("g".to_owned(), Aligned::new(tasks, false, 0))].into());
+        let sources = tasks.map(|task| {
+            let control = Arc::clone(&control);
+            let times = [10, 20, 15].map(|ms| EventTime(ms + i64::from(task.index)));
+            thread::spawn(move || {
+                times.into_iter().for_each(|time| _ = control.reached("g", task, time, Nanos(1)));
+            })
+        });
+        let mut told = control.reached_here(false, Nanos(1));
+        sources.into_iter().for_each(|source| source.join().unwrap());
+        while let Ok(message) = messages.try_recv() {
+            assert!(matches!(message, Message::Task(FromTask::Reached)));
+            told.extend(control.reached_here(false, Nanos(1)));
+        }
+        assert_eq!(told.last(), Some(&("g".to_owned(), EventTime(15))));
     };
     shuttle::check_random(interleave, SCHEDULES);
 }

@@ -106,7 +106,7 @@ impl Session {
     fn carry_out(&self, outcome: Outcome) -> Result<Reply> {
         Ok(match outcome {
             Outcome::Done(text) => Reply::Done(text),
-            Outcome::Report(text) => Reply::Report(text),
+            Outcome::Report(text) | Outcome::Note(text) => Reply::Report(text),
             Outcome::Insert(plan) => Reply::Job(self.engine.start(&plan)?),
             Outcome::Query { plan, schema, skip, limit, zone } => {
                 // The sink of one query: registered in a copy of the engine that lives only while the job starts.

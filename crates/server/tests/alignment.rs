@@ -26,6 +26,8 @@ struct Seen {
     given: BTreeMap<Place, Option<i64>>,
     /// No partition of this table gives rows of a later time.
     upto: BTreeMap<&'static str, i64>,
+    /// Partitions that give nothing yet.
+    silent: BTreeSet<Place>,
 }
 
 /// A table whose partitions have a row for each of some numbers, which are their event times.
@@ -33,8 +35,8 @@ struct Seen {
 struct Numbers {
     table: &'static str,
     times: Vec<Vec<i64>>,
-    /// In milliseconds: how far a partition may be ahead of all others.
-    drift: i64,
+    /// In milliseconds: how far a partition may be ahead of all others, if that is known of each.
+    drift: Option<i64>,
     seen: Arc<Mutex<Seen>>,
     seed: u64,
 }
@@ -62,6 +64,9 @@ impl Reader {
         let Numbers { table, times, drift, seen, .. } = &self.of;
         let mut seen = seen.lock().expect("no panic");
         let (times, at) = (&times[id as usize], self.open[&id]);
+        if seen.silent.contains(&(*table, id)) {
+            return None;
+        }
         let upto = seen.upto.get(table).copied().unwrap_or(i64::MAX);
         let may = times[at..].iter().take_while(|time| **time <= upto).take(self.batch_rows).count();
         if at == times.len() {
@@ -80,8 +85,8 @@ impl Reader {
         let slowest = seen.given.values().map(|time| time.unwrap_or(i64::MIN)).min();
         // How far the others are is not known before the first batch.
         let is_first = !self.has_given.contains(&id);
-        if let (Some(own), Some(slowest)) = (own.filter(|_| !is_first), slowest) {
-            assert!(own <= slowest.saturating_add(*drift), "{table} {id} at {own}: {:?}", seen.given);
+        if let (Some(own), Some(slowest), Some(drift)) = (own.filter(|_| !is_first), slowest, *drift) {
+            assert!(own <= slowest.saturating_add(drift), "{table} {id} at {own}: {:?}", seen.given);
         }
         seen.given.insert((table, id), Some(last));
         self.has_given.insert(id);
@@ -216,7 +221,7 @@ fn no_partition_reads_further_ahead_than_it_may_and_all_end() {
         let mut engine = Engine::default();
         for (table, times) in [("fast", &fast), ("slow", &slow)] {
             // With an idle timeout, a partition that is read slowly may be idle, and nobody waits for it.
-            let drift = if silent { i64::MAX } else { drift };
+            let drift = (!silent).then_some(drift);
             let numbers = Numbers { table, times: times.clone(), drift, seen: Arc::clone(&seen), seed };
             engine.register(table, Arc::new(numbers));
         }
@@ -252,7 +257,7 @@ fn a_join_of_tables_that_are_far_apart_keeps_few_rows() {
     let engine = || {
         let mut engine = Engine::default();
         for (table, times) in [("fast", &fast), ("slow", &slow)] {
-            let numbers = Numbers { table, times: times.clone(), drift: DRIFT, seen: Arc::clone(&seen), seed: 1 };
+            let numbers = Numbers { table, times: times.clone(), drift: Some(DRIFT), seen: Arc::clone(&seen), seed: 1 };
             engine.register(table, Arc::new(numbers));
         }
         engine.register("results", sink.clone());
@@ -297,4 +302,43 @@ fn a_join_of_tables_that_are_far_apart_keeps_few_rows() {
     assert!(job.wait_timeout(LIMIT), "the job hangs");
     job.wait().expect("the job ends");
     assert_eq!(pairs(&rows), expected(&fast, &slow));
+}
+
+/// One partition of the fast table is as far ahead as it may be, and the other one was silent until then.
+#[test]
+fn rows_of_an_idle_partition_are_read_while_all_others_are_ahead() {
+    const DRIFT: i64 = 2000;
+    let fast: Vec<Vec<i64>> = vec![(0..40_000).step_by(10).collect(), (500..9000).step_by(10).collect()];
+    let slow: Vec<Vec<i64>> = vec![(0..40_000).step_by(100).collect()];
+    let seen = Arc::<Mutex<Seen>>::default();
+    let (sink, rows) = MemorySink::collected();
+    let mut engine = Engine::default();
+    for (table, times) in [("fast", &fast), ("slow", &slow)] {
+        let numbers = Numbers { table, times: times.clone(), drift: None, seen: Arc::clone(&seen), seed: 3 };
+        engine.register(table, Arc::new(numbers));
+    }
+    engine.register("results", Arc::new(sink));
+    seen.lock().expect("no panic").upto.insert("slow", 10_000);
+    seen.lock().expect("no panic").silent.insert(("fast", 1));
+    let set = [("epoch-interval", "5 ms"), ("batch-rows", "10")].map(|(name, value)| (name.into(), value.into()));
+    let settings = Settings { parallelism: Some(1), set: set.to_vec(), ..Settings::default() };
+    // Only of the fast table, which is declared first.
+    let with_timeout = "'2000 ms', 'scan.idle-timeout' = '300 ms'";
+    let job = engine.run(&script(DRIFT, "").replacen("'2000 ms'", with_timeout, 1), &settings).expect("a job");
+    let given = |partition| seen.lock().expect("no panic").given.get(&("fast", partition)).copied().flatten();
+    let wait = |what: &str, is_so: &dyn Fn() -> bool| {
+        let mut looks = 0;
+        while !is_so() {
+            looks += 1;
+            assert!(looks < 2000 && !job.wait_timeout(Duration::from_millis(10)), "{what}: {:?}", given(0));
+        }
+    };
+    wait("the fast partition goes on without the silent one", &|| given(0) >= Some(10_000 + DRIFT - 100));
+    seen.lock().expect("no panic").silent.clear();
+    wait("the other one is read to its end", &|| !seen.lock().expect("no panic").given.contains_key(&("fast", 1)));
+    assert!(given(0) <= Some(10_000 + DRIFT + 100), "nothing else has caught up");
+    seen.lock().expect("no panic").upto.clear();
+    assert!(job.wait_timeout(LIMIT), "the job hangs");
+    job.wait().expect("the job ends");
+    assert!(pairs(&rows).is_subset(&expected(&fast, &slow)));
 }

@@ -47,7 +47,7 @@ fn run(sql: &str, settings: &Settings) -> Result<String> {
     let (sink, batches) = MemorySink::collected();
     engine.register("collect", Arc::new(sink));
     let job = engine.run(sql, settings)?;
-    assert!(job.wait_timeout(Duration::from_secs(60)), "the job hangs");
+    assert!(job.wait_timeout(Duration::from_secs(480)), "the job hangs");
     job.wait()?;
     let mut counts: BTreeMap<String, i64> = BTreeMap::new();
     for (line, weight) in batches.lock().expect("no panic").iter().flat_map(lines_of) {

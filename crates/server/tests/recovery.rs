@@ -26,7 +26,7 @@ use arrow::datatypes::{Int64Type, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 /// Nothing that works takes this long.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(600);
 /// Golden queries that run at the same time.
 const THREADS: u32 = 4;
 

@@ -32,7 +32,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use planted::Mutation;
-pub use query::Queries;
+pub use query::{Queries, UPDATING_FROM};
 
 /// Steps of a run that are shown when it fails.
 const TAIL: usize = 60;
@@ -107,6 +107,8 @@ pub struct Seen {
     pub without_checkpoints_ended: u64,
     /// Checkpoints with results of event time that an idle partition would have held back.
     pub past_idle: u64,
+    /// Checkpoints of results that were updated.
+    pub updated: u64,
     /// Rows that were late.
     pub late_rows: u64,
     /// Steps of the wall clock.
@@ -169,6 +171,7 @@ impl Seen {
         self.without_checkpoints += other.without_checkpoints;
         self.without_checkpoints_ended += other.without_checkpoints_ended;
         self.past_idle += other.past_idle;
+        self.updated += other.updated;
         self.late_rows += other.late_rows;
         self.wall_steps += other.wall_steps;
         self.adoptions += other.adoptions;

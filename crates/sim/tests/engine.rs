@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use anabranch_sim::engine::{Mutation, Options, Queries, Run, Seen, run};
+use anabranch_sim::engine::{Mutation, Options, Queries, Run, Seen, UPDATING_FROM, run};
 
 /// Fixed seeds.
 const SEEDS: u64 = 1_800;
+/// Fixed seeds of results that are updated.
+const UPDATING_SEEDS: u64 = 900;
 /// Number of seeds that no earlier run had; `ANABRANCH_FRESH_SEED` gives the first.
 const FRESH: u64 = 200;
 /// A planted bug is found within this number of seeds.
@@ -22,13 +24,13 @@ fn queries() -> Queries {
 }
 
 /// Runs seeds on all processors, each on one thread. The first that fails is run again, to show what happens in it.
-fn run_all(queries: &Queries, seeds: std::ops::Range<u64>) -> Seen {
-    println!("seeds {} to {}", seeds.start, seeds.end - 1);
+fn run_all(queries: &Queries, seeds: std::ops::Range<u64>, step: u64) -> Seen {
+    println!("seeds {} to {}, each {step}.", seeds.start, seeds.end - 1);
     let (next, failed) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
     let work = || {
         let mut seen = Seen::default();
         loop {
-            let seed = next.fetch_add(1, Relaxed);
+            let seed = next.fetch_add(step, Relaxed);
             if seed >= seeds.end || failed.load(Relaxed) {
                 return seen;
             }
@@ -65,9 +67,9 @@ fn every_invariant_holds_whatever_goes_wrong() {
         return;
     }
     if let Some(first) = number("ANABRANCH_FRESH_SEED") {
-        run_all(&queries, first..first + FRESH);
+        run_all(&queries, first..first + FRESH, 1);
     }
-    let seen = run_all(&queries, 0..SEEDS);
+    let seen = run_all(&queries, 0..SEEDS, 1);
     // A fault that never happened was not tested.
     let often = [
         seen.checkpoints,
@@ -117,9 +119,16 @@ fn every_invariant_holds_whatever_goes_wrong() {
 }
 
 #[test]
+fn updated_results_are_those_of_tables_that_end_where_a_checkpoint_is() {
+    let seen = run_all(&queries(), UPDATING_FROM..UPDATING_FROM + 2 * UPDATING_SEEDS, 2);
+    let often = [seen.checkpoints, seen.rescaled, seen.changes, seen.restarts, seen.crashes, seen.begun_with_savepoint];
+    assert!(often.into_iter().chain([seen.runs, seen.updated]).all(|count| count > 50), "{seen:?}");
+}
+
+#[test]
 fn a_seed_gives_the_same_run_each_time() {
     let queries = queries();
-    for seed in [1, 2, 3] {
+    for seed in [1, 2, 3, UPDATING_FROM, UPDATING_FROM + 2] {
         let options = Options { trace: true, ..Options::default() };
         let (first, second) = (run(&queries, seed, options), run(&queries, seed, options));
         assert_eq!(first.seen, second.seen, "seed {seed}");
@@ -130,7 +139,8 @@ fn a_seed_gives_the_same_run_each_time() {
 /// The first seed that finds a planted bug.
 fn found(queries: &Queries, mutation: Mutation) -> Run {
     let options = Options { mutation: Some(mutation), trace: false };
-    let runs = (0..PLANTED_SEEDS).map(|seed| run(queries, seed, options));
+    let seed = |number| if mutation == Mutation::TakenBackForgotten { UPDATING_FROM + 2 * number } else { number };
+    let runs = (0..PLANTED_SEEDS).map(|number| run(queries, seed(number), options));
     runs.into_iter().find(|run| run.violation.is_some()).unwrap_or_else(|| panic!("{mutation:?} is not found"))
 }
 
@@ -146,6 +156,7 @@ fn planted_bugs_are_found() {
         (Mutation::DeltaLost, &["prefix"]),
         (Mutation::DeltaTwice, &["prefix"]),
         (Mutation::RunLost, &["prefix"]),
+        (Mutation::TakenBackForgotten, &["prefix"]),
         (Mutation::HandedOverTooSoon, &["give-up"]),
         (Mutation::NewerByWallClock, &["prefix"]),
         (Mutation::CreditTwice, &["exchange", "bound"]),

@@ -34,7 +34,7 @@ pub(crate) struct JobView {
     pub(crate) row_latency: LatencySummary,
     /// From the reading of what caused a result until its sink has it, likewise.
     pub(crate) result_latency: LatencySummary,
-    /// Late rows dropped.
+    /// Late rows, which are dropped or go to a table of their own.
     pub(crate) late: u64,
     /// Rows dropped because they have no event time.
     pub(crate) without_event_time: u64,

@@ -121,6 +121,10 @@ impl Input {
         self.stays_open = stays_open;
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        self.reader.is_some()
+    }
+
     /// Decompressed bytes delivered so far.
     pub(super) fn position(&self) -> u64 {
         self.position

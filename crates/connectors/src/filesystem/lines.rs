@@ -130,6 +130,10 @@ impl LineReader {
         &mut self.input
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        self.input.is_open()
+    }
+
     pub(super) fn head(&self) -> Head {
         self.input.head()
     }

@@ -26,7 +26,8 @@ use super::text::TextFile;
 use crate::format::{Decode, source_schema};
 use crate::ownership::Announcements;
 
-/// With more files than this a task reads one after the other, so that not all of them are open at a time.
+/// With more files than this a task reads one after the other, so that not all of them are open at a time. One that is ahead of others
+/// may be closed before its end, and goes on where it was.
 const OPEN_FILES_MAX: usize = 128;
 
 /// The files that one task reads.
@@ -81,18 +82,36 @@ enum Content {
 impl ReadFile {
     /// The file's position, with its identity if it is followed.
     fn position(&self) -> String {
-        let position = match &self.content {
-            None => self.start,
-            Some(Content::Text(text)) => text.position(),
-            Some(Content::Parquet(parquet)) => parquet.position(),
-        };
-        let is_at_end = match &self.content {
-            Some(Content::Text(text)) => {
-                text.is_at_end() || (self.starts_at_end && text.has_read_nothing_since(self.start))
-            }
-            _ => self.starts_at_end,
-        };
+        let (position, is_at_end) = self.stands_at();
         position_text(position, self.identity(), is_at_end)
+    }
+
+    /// Where it is read on, and whether it had no more bytes there.
+    fn stands_at(&self) -> (Position, bool) {
+        match &self.content {
+            None => (self.start, self.starts_at_end),
+            Some(Content::Text(text)) => {
+                let is_where_it_began = self.starts_at_end && text.has_read_nothing_since(self.start);
+                (text.position(), text.is_at_end() || is_where_it_began)
+            }
+            Some(Content::Parquet(parquet)) => (parquet.position(), self.starts_at_end),
+        }
+    }
+
+    /// Whether it is open, or part of it is in memory.
+    fn is_open(&self) -> bool {
+        match &self.content {
+            None => false,
+            Some(Content::Text(text)) => text.is_open(),
+            Some(Content::Parquet(_)) => true,
+        }
+    }
+
+    /// Closes the file. Its next turn opens it again, and goes on where it was.
+    fn close(&mut self) {
+        self.tracked = self.identity().map(|(id, head)| Tracked { id, head });
+        (self.start, self.starts_at_end) = self.stands_at();
+        self.content = None;
     }
 
     fn identity(&self) -> Option<(FileId, Head)> {
@@ -285,6 +304,7 @@ impl FileSource {
 
     fn read_file(&mut self, index: usize, take_turns: bool) -> Result<Option<Rows>> {
         if self.files[index].content.is_none() {
+            self.leave_room(index);
             self.files[index].content = self.open_file(index)?;
         }
         let file = &mut self.files[index];
@@ -301,7 +321,28 @@ impl FileSource {
         Ok(next.map(|(batch, malformed)| Rows { partition, batch, malformed }))
     }
 
-    /// Opens a file at its first turn; `None` if a followed file no longer has this name.
+    /// Closes a file if as many are open as may be: the one whose last turn is the shortest time ago, since files take turns, but rather
+    /// one that is held.
+    fn leave_room(&mut self, opening: usize) {
+        let count = self.files.len();
+        if count <= OPEN_FILES_MAX {
+            return;
+        }
+        let last_first = (1..count).map(|back| (opening + count - back) % count);
+        let mut open = last_first.filter(|index| self.files[*index].is_open()).peekable();
+        let Some(last) = open.peek().copied() else { return };
+        let (mut held, mut opened) = (None, 0);
+        for index in open {
+            opened += 1;
+            let is_held = self.held.contains(&PartitionId(self.files[index].partition));
+            held = held.or_else(|| is_held.then_some(index));
+        }
+        if opened >= OPEN_FILES_MAX {
+            self.files[held.unwrap_or(last)].close();
+        }
+    }
+
+    /// Opens a file at its turn; `None` if a followed file no longer has this name.
     fn open_file(&mut self, index: usize) -> Result<Option<Content>> {
         let file = &mut self.files[index];
         Ok(Some(match (&self.options.format, file.start) {

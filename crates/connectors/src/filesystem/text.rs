@@ -62,6 +62,11 @@ impl TextFile {
         self.reader.input()
     }
 
+    /// Whether the file is open, or records of it are in memory.
+    pub(super) fn is_open(&self) -> bool {
+        self.block.is_some() || self.reader.is_open()
+    }
+
     /// The first bytes of the file.
     pub(super) fn head(&self) -> Head {
         self.reader.head()

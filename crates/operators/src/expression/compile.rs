@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{BinaryOp, Expr, Literal, decimal_result};
 use anabranch_model::{Error, Result};
+use arrow::array::make_view;
 use arrow::datatypes::{DataType, Schema};
 use datafusion_common::{DataFusionError, ScalarValue};
 use datafusion_expr::Operator;
@@ -12,6 +13,7 @@ use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr, expressions};
 use super::constant::constant;
 use super::own::{Kernel, OwnExpr};
 use super::{Functions, cast, float};
+use crate::key_table::INLINE;
 
 /// The physical expression of `expr` over columns of `schema`.
 pub(super) fn physical(expr: &Expr, schema: &Schema, functions: &Functions) -> Result<Arc<dyn PhysicalExpr>> {
@@ -67,6 +69,9 @@ fn binary(op: BinaryOp, left: &Expr, right: &Expr, schema: &Schema, functions: &
     let (left_value, right_value) =
         (physical(left, schema, functions).map_err(through)?, physical(right, schema, functions).map_err(through)?);
     let (from, other) = (left_value.data_type(schema)?, right_value.data_type(schema)?);
+    if let Some(kernel) = short_text(op, &from, right) {
+        return Ok(OwnExpr::over(kernel, vec![left_value], DataType::Boolean));
+    }
     let fails = || right.may_fail(&super::types_of(schema));
     let kernel = match op {
         BinaryOp::And if fails() => Some((Kernel::And, DataType::Boolean)),
@@ -80,6 +85,18 @@ fn binary(op: BinaryOp, left: &Expr, right: &Expr, schema: &Schema, functions: &
         Some((kernel, to)) => OwnExpr::over(kernel, vec![left_value, right_value], to),
         None => plain(op, left_value, right_value),
     })
+}
+
+/// For a comparison with a constant text that lies in its view.
+fn short_text(op: BinaryOp, from: &DataType, right: &Expr) -> Option<Kernel> {
+    let negated = match op {
+        BinaryOp::Eq => false,
+        BinaryOp::NotEq => true,
+        _ => return None,
+    };
+    let Expr::Literal(Literal { text: Some(text), data_type: DataType::Utf8View }) = right else { return None };
+    let is_short = from == &DataType::Utf8View && text.len() <= INLINE;
+    is_short.then(|| Kernel::Short { view: make_view(text.as_bytes(), 0, 0), negated })
 }
 
 /// The library's operator. A whole number or a time that does not fit is an error.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::BinaryOp;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::{and_kleene, not, or_kleene, prep_null_mask_filter};
 use arrow::datatypes::{DataType, Schema};
 use datafusion_common::{Result, internal_err};
@@ -23,6 +24,8 @@ pub(super) enum Kernel {
     Or,
     /// A comparison of floating-point numbers.
     Float(BinaryOp),
+    /// Whether a text is equal to one that is so short that it lies in the view itself, or is not.
+    Short { view: u128, negated: bool },
     /// Arithmetic of exact numbers, one of them DECIMAL.
     Decimal(BinaryOp),
     /// A conversion in which SQL differs from the library; NULL instead of an error if `safe`.
@@ -82,6 +85,14 @@ pub(super) fn over_arrays(
     })
 }
 
+/// Compares views instead of texts: equal short texts have equal views.
+fn equal_short(texts: &ArrayRef, view: u128, negated: bool) -> Result<ArrayRef> {
+    let Some(texts) = texts.as_string_view_opt() else { return internal_err!("the texts have no views") };
+    let views = texts.views();
+    let equal = BooleanBuffer::collect_bool(views.len(), |row| (views[row] == view) != negated);
+    Ok(Arc::new(BooleanArray::new(equal, texts.nulls().cloned())))
+}
+
 impl PhysicalExpr for OwnExpr {
     fn data_type(&self, _: &Schema) -> Result<DataType> {
         Ok(self.data_type.clone())
@@ -98,6 +109,10 @@ impl PhysicalExpr for OwnExpr {
         match self.kernel {
             Kernel::And | Kernel::Or => self.connect(batch),
             Kernel::Float(op) => float::compare(op, &self.operands(batch)?),
+            Kernel::Short { view, negated } => over_arrays(&self.operands(batch)?, |arrays| match arrays {
+                [array] => equal_short(array, view, negated),
+                _ => internal_err!("a text is compared with one constant"),
+            }),
             Kernel::Decimal(op) => over_arrays(&self.operands(batch)?, |arrays| match arrays {
                 [left, right] => decimal::arithmetic(op, left, right, &self.data_type),
                 _ => internal_err!("arithmetic has two operands"),

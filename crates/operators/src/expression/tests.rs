@@ -50,6 +50,24 @@ fn binary(op: BinaryOp, left: Box<Expr>, right: Box<Expr>) -> Expr {
 }
 
 #[test]
+fn short_and_long_texts_are_compared_alike() {
+    use arrow::array::StringViewArray;
+    let texts = [Some("view"), None, Some("views"), Some(""), Some("twelve bytes"), Some("thirteen here")];
+    let column_of_texts: ArrayRef = Arc::new(StringViewArray::from(texts.to_vec()));
+    // A part of a column, as filters and limits make it.
+    let (part, parts) = (column_of_texts.slice(1, 5), &texts[1..]);
+    for text in ["view", "views", "", "twelve bytes", "thirteen here", "vie"] {
+        for (op, negated) in [(BinaryOp::Eq, false), (BinaryOp::NotEq, true)] {
+            let literal = Literal { data_type: DataType::Utf8View, text: Some(text.into()) };
+            let expr = binary(op, column(0), Box::new(Expr::Literal(literal)));
+            let result = evaluate(&expr, vec![("t", Arc::clone(&part))]);
+            let expected: BooleanArray = parts.iter().map(|of| of.map(|of| (of == text) != negated)).collect();
+            assert_eq!(result.as_boolean(), &expected, "{text:?} {op:?}");
+        }
+    }
+}
+
+#[test]
 fn floats_are_compared_as_java_compares_them() {
     use arrow::array::Float64Array;
     let left: ArrayRef = Arc::new(Float64Array::from(vec![0.0, f64::NAN, 1.0, f64::NAN]));

@@ -159,3 +159,35 @@ fn floats_that_are_equal_are_one_key() {
         assert_eq!(ids, [0, 0, 1, 1, 2]);
     }
 }
+
+/// Texts that lie at the same places of other memory have the same views.
+#[test]
+fn texts_of_equal_views_are_told_apart_by_their_memory() {
+    let mut rng = Rng::new(11);
+    let mut table = KeyTable::new(vec![DataType::Utf8View]).expect("types");
+    let mut oracle: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut hashes, mut ids) = (Vec::new(), Vec::new());
+    for round in 0..40_u32 {
+        let names = (0..20).map(|n| match n % 3 {
+            0 => format!("a long name {:03} of {:03}", round / 3, n),
+            1 => format!("short {}", n),
+            _ => String::new(),
+        });
+        let names: ArrayRef = Arc::new(StringViewArray::from_iter_values(names));
+        for _ in 0..3 {
+            // Sometimes so many different rows that remembering them is of no use.
+            let rows = if round % 10 == 9 { 3 } else { 300 };
+            let at = arrow::array::UInt32Array::from_iter_values((0..rows).map(|_| rng.below(20) as u32));
+            let columns = [arrow::compute::take(&names, &at, None).expect("rows")];
+            table.intern_rows(&columns, rows, &mut hashes, &mut ids).expect("ids");
+            for (row, text) in columns[0].as_string_view().iter().flatten().enumerate() {
+                let next = oracle.len();
+                assert_eq!(ids[row], *oracle.entry(text.to_owned()).or_insert(next), "round {round} {text}");
+            }
+        }
+        if round == 25 {
+            table.clear();
+            oracle.clear();
+        }
+    }
+}

@@ -71,6 +71,13 @@ impl Files {
         self.adds = adds;
     }
 
+    /// The rows of all files of changes, with the numbers of their tables.
+    pub(crate) fn each(&self, mut of: impl FnMut(usize, &RecordBatch)) {
+        for (number, table) in self.tables.iter().enumerate() {
+            table.changes.iter().for_each(|rows| of(number, rows));
+        }
+    }
+
     /// Gives another operator the rows of all files, in any order.
     pub(crate) fn restore(
         &mut self,

@@ -2,8 +2,9 @@
 //!
 //! An operator with a key in memory knows what is to be done with it at which time. When its tables go to the disk, it leaves the times with
 //! the hashes of the keys here, and when a time has come, it looks these keys up. A key may have changed meanwhile: then it is looked up for
-//! nothing. Times share buckets, so what must be in memory is only which buckets there are. Timers are no part of snapshots: they are set
-//! again when rows are restored.
+//! nothing. The newest timers are in memory as they are, and those that come due there are never written. Of the others, times share
+//! buckets, so what must be in memory is only which buckets there are; all keys of a bucket are due with the first of them. Timers are no
+//! part of snapshots: they are set again when rows are restored.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,8 +29,9 @@ const BLOCKS_MAX: usize = 16;
 const PARTS: i64 = 64;
 const WIDTH_MS_MIN: i64 = if cfg!(test) { 4 } else { 64 };
 
-/// Timers that are not written take at most this share of the limit of the state, and are so many.
+/// Timers that are not written take at most this share of the limit of the state, with these limits of their number.
 const UNWRITTEN_SHARE: usize = 64;
+const UNWRITTEN_MIN: usize = 64;
 const UNWRITTEN_MAX: usize = 1 << 16;
 
 /// Timers of keys on the disk, in buckets of time.
@@ -37,11 +39,13 @@ pub(crate) struct Timers {
     runs: KeyedRuns,
     /// Few timers are not worth a run.
     unwritten: Vec<(i64, u64)>,
+    /// The hashes of those whose time has come.
+    due_unwritten: Vec<u64>,
     unwritten_max: usize,
     /// So many milliseconds share a bucket.
     width_ms: i64,
     buckets: BTreeSet<i64>,
-    /// Those whose time has come.
+    /// Those of which some have come.
     due: Vec<Slice>,
     first_time: FirstTime,
 }
@@ -59,9 +63,10 @@ impl Timers {
         let runs = runs.with_file_bytes(options.thresholds.run_file_bytes);
         let first_time = FirstTime { column: 0, ms: i64::MIN };
         let width_ms = (wait_ms / PARTS).max(WIDTH_MS_MIN);
-        let unwritten_max = (options.state_bytes / UNWRITTEN_SHARE / size_of::<(i64, u64)>()).min(UNWRITTEN_MAX);
-        let (unwritten, buckets, due) = (Vec::new(), BTreeSet::new(), Vec::new());
-        Ok(Some(Timers { runs, unwritten, unwritten_max, width_ms, buckets, due, first_time }))
+        let unwritten_max =
+            (options.state_bytes / UNWRITTEN_SHARE / size_of::<(i64, u64)>()).clamp(UNWRITTEN_MIN, UNWRITTEN_MAX);
+        let (unwritten, due_unwritten, buckets, due) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
+        Ok(Some(Timers { runs, unwritten, due_unwritten, unwritten_max, width_ms, buckets, due, first_time }))
     }
 
     /// Keys with these hashes go to the disk, with which something is to be done at these times.
@@ -90,19 +95,22 @@ impl Timers {
     }
 
     /// Time has reached this. Keys with times before it, and a bit after it, are due.
-    pub(crate) fn reach(&mut self, time: i64) -> Result<()> {
-        self.write()?;
+    pub(crate) fn reach(&mut self, time: i64) {
+        let due = self.unwritten.extract_if(.., |(of_key, _)| *of_key <= time);
+        self.due_unwritten.extend(due.map(|(_, hash)| hash));
         let later = time.checked_add(1).map(|after| self.buckets.split_off(&after)).unwrap_or_default();
         let buckets = std::mem::replace(&mut self.buckets, later).into_iter().rev();
         let mut due: Vec<Slice> = buckets.map(|time| Slice { time, hashes: hashes_of_window(time) }).collect();
         due.append(&mut self.due);
         self.due = due;
         self.first_time.ms = self.first_time.ms.max(time.div_euclid(self.width_ms).saturating_mul(self.width_ms));
-        Ok(())
     }
 
     /// The hashes of the next keys that are due. They may come several times.
     pub(crate) fn next(&mut self) -> Result<Option<Vec<u64>>> {
+        if !self.due_unwritten.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.due_unwritten)));
+        }
         let Some(slice) = self.due.last_mut() else { return Ok(None) };
         let last = self.runs.slice_end(&slice.hashes, BLOCKS_MAX);
         let mut latest = Latest::new(self.runs.table(), None)?;
@@ -159,7 +167,7 @@ mod tests {
             set.extend(new.iter().map(|(time, hash)| (*hash, *time)));
             timers.put(new).expect("put");
             timers.work().expect("work");
-            timers.reach(now).expect("written");
+            timers.reach(now);
             while let Some(due) = timers.next().expect("hashes") {
                 for hash in due {
                     // A bucket that gets others is due again.

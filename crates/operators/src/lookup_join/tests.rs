@@ -97,7 +97,7 @@ fn join(kind: JoinKind, table: &Table) -> LookupJoin {
             reads_clock: false,
             reads_watermark: false,
         },
-        operators: vec![OperatorSpec::Filter { predicate }],
+        operators: vec![OperatorSpec::Filter { predicate, keep: None }],
         keys: vec![LookupKey { column: 0, key: 0 }],
         cache: LookupCache::None,
         max_retries: 0,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use anabranch_model::Result;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 
-use super::side::Side;
-use super::{Of, StreamJoin, opposite, taken};
+use super::{Of, StreamJoin, opposite};
 use crate::Output;
+use crate::join_tables::{Rows, Side, in_order, taken};
 use crate::operator::RESULT_ROWS;
 
 /// A batch whose matches are being emitted.
@@ -37,7 +37,8 @@ struct Met {
 }
 
 impl Pending {
-    pub(super) fn new(of: Of, columns: Vec<ArrayRef>, weights: Vec<i64>, keys: Vec<usize>, ids: Vec<usize>) -> Pending {
+    pub(super) fn new(of: Of, rows: Rows, keys: Vec<usize>, ids: Vec<usize>) -> Pending {
+        let Rows { columns, weights } = rows;
         let found = vec![0; weights.len()];
         Pending { of, columns, weights, keys, ids, next: (0, None), found, met: BTreeMap::new() }
     }
@@ -48,12 +49,7 @@ impl Pending {
 
     /// Adds up the weights of equal rows, and puts those that are taken back before the others.
     pub(super) fn put_in_order(&mut self) -> Result<()> {
-        let mut sums: BTreeMap<usize, (usize, i64)> = BTreeMap::new();
-        for (row, (id, weight)) in self.ids.iter().zip(&self.weights).enumerate() {
-            sums.entry(*id).or_insert((row, 0)).1 += weight;
-        }
-        let mut order: Vec<(usize, i64)> = sums.into_values().filter(|(_, weight)| *weight != 0).collect();
-        order.sort_by_key(|(row, weight)| (*weight > 0, *row));
+        let order = in_order(&self.ids, &self.weights);
         let rows: UInt64Array = order.iter().map(|(row, _)| *row as u64).collect();
         self.columns = taken(&self.columns, &rows)?;
         self.weights = order.iter().map(|(_, weight)| *weight).collect();
@@ -139,7 +135,7 @@ impl StreamJoin {
         let is_whole =
             rows.len() == pending.weights.len() && rows.values().iter().enumerate().all(|(at, row)| at as u64 == *row);
         let own = if is_whole { pending.columns.clone() } else { taken(&pending.columns, rows)? };
-        let theirs = self.columns_of(other, others)?;
+        let theirs = self.tables.columns_of(other as usize, others)?;
         let mut joined: Vec<ArrayRef> = match pending.of {
             Of::Left => own.into_iter().chain(theirs).collect(),
             Of::Right => theirs.into_iter().chain(own).collect(),
@@ -177,7 +173,7 @@ impl StreamJoin {
             }
         }
         let gone_weights = gone.iter().map(|row| -side.weight(*row)).collect();
-        let columns = self.columns_of(other, &gone)?;
+        let columns = self.tables.columns_of(other as usize, &gone)?;
         self.emit_alone(other, &columns, gone_weights, out)?;
         match self.gives_pairs {
             true => self.emit(&joined, weights, out),
@@ -190,7 +186,7 @@ impl StreamJoin {
         let own = self.side(pending.of);
         let emitted: Vec<bool> = (0..pending.ids.len()).map(|row| pending.leaves(row, own)).collect();
         let Pending { of, columns, weights, keys, ids, found, met, .. } = pending;
-        let own = self.sides(of).0;
+        let own = self.side_mut(of);
         if own.role.counts() {
             for (id, found) in ids.iter().zip(&found) {
                 // An equal row may have met some that are forgotten.
@@ -204,7 +200,7 @@ impl StreamJoin {
             let columns = taken(&columns, &shown)?;
             self.emit_alone(of, &columns, weights, out)?;
         }
-        let other = self.sides(of).1;
+        let other = self.side_mut(opposite(of));
         let (mut rows, mut changed) = (Vec::new(), Vec::new());
         for (row, Met { added, appears }) in met {
             other.add_matches(row, added);
@@ -214,8 +210,8 @@ impl StreamJoin {
                 changed.push(if appears_now { other.weight(row) } else { -other.weight(row) });
             }
         }
-        self.ids = keys;
-        let columns = self.columns_of(opposite(of), &rows)?;
+        self.tables.give_back(keys);
+        let columns = self.tables.columns_of(opposite(of) as usize, &rows)?;
         self.emit_alone(opposite(of), &columns, changed, out)?;
         // The time of some may have been over when they came.
         self.expire(of);

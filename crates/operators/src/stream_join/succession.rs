@@ -3,8 +3,8 @@
 use anabranch_dataflow::StreamJoinSpec;
 use anabranch_model::{Error, Result};
 
-use super::snapshot::columns;
-use super::{Side, StreamJoin};
+use super::{Of, StreamJoin};
+use crate::join_tables::columns;
 use crate::{Functions, Operator};
 
 /// Whether a join can go on with the state of another one. Which columns leave it may be different, and also the condition of an inner
@@ -18,8 +18,8 @@ pub(crate) fn goes_on(former: &StreamJoinSpec, next: &StreamJoinSpec, functions:
     let times = |spec: &StreamJoinSpec| (spec.left.expiry, spec.right.expiry, spec.delay_ms, spec.versions);
     let join = |spec: &StreamJoinSpec| StreamJoin::new(spec, functions, &Default::default()).ok();
     let (Some(of), Some(then)) = (join(former), join(next)) else { return false };
-    let counts = former.versions.is_none() && (of.left.role.counts() || of.right.role.counts());
-    let tables = |join: &StreamJoin| join.shapes().iter().map(columns).collect::<Vec<_>>();
+    let counts = former.versions.is_none() && [Of::Left, Of::Right].into_iter().any(|side| of.side(side).role.counts());
+    let tables = |join: &StreamJoin| join.tables.shapes().iter().map(columns).collect::<Vec<_>>();
     kinds(former) == kinds(next)
         && times(former) == times(next)
         && (!counts || former.filter == next.filter)
@@ -33,14 +33,9 @@ impl StreamJoin {
         let Ok(former) = former.downcast::<StreamJoin>() else {
             return Err(Error::internal("a join cannot go on with the state of another kind of operator"));
         };
-        let StreamJoin { keys, left, right, snapshots, watermark, disk, timers, due, versions, .. } = *former;
-        (self.keys, self.snapshots, self.watermark, self.disk) = (keys, snapshots.succeed(), watermark, disk);
-        (self.timers, self.due) = (timers, due);
-        let (mut left, mut right): (Side, Side) = (left, right);
-        for (own, former) in [(&mut self.left, &mut left), (&mut self.right, &mut right)] {
-            former.times = own.times.take().map(|own| own.follow(former.times.take()));
-        }
-        (self.left, self.right, self.versions) = (left, right, versions);
+        let StreamJoin { tables, watermark, versions, .. } = *former;
+        self.tables.succeed(tables);
+        (self.watermark, self.versions) = (watermark, versions);
         Ok(())
     }
 }

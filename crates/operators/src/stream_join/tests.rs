@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use anabranch_dataflow::{BinaryOp, Expr, StreamSideSpec, WEIGHT, weight_field};
 use anabranch_model::Rng;
 use arrow::array::{AsArray, StringViewArray};
-use arrow::datatypes::{Field, Int64Type, Schema};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::*;
@@ -95,7 +95,7 @@ fn add(integral: &mut BTreeMap<String, i64>, join: &mut StreamJoin, left: bool, 
     let mut out = Output::default();
     match left {
         true => join.batch(rows, &mut out).expect("a batch"),
-        false => join.second_batch(rows, &mut out).expect("a batch"),
+        false => join.input_batch(1, rows, &mut out).expect("a batch"),
     }
     while join.more(&mut out).expect("more") {}
     for element in out.drain() {
@@ -217,7 +217,7 @@ fn many_matches_are_emitted_in_pieces() {
     let mut out = Output::default();
     join.batch(batch(&many, false), &mut out).expect("a batch");
     while join.more(&mut out).expect("more") {}
-    join.second_batch(batch(&many, false), &mut out).expect("a batch");
+    join.input_batch(1, batch(&many, false), &mut out).expect("a batch");
     let mut pieces = Vec::new();
     loop {
         pieces.push(out.drain().map(|e| if let Element::Batch(b) = e { b.num_rows() } else { 0 }).sum::<usize>());
@@ -265,10 +265,10 @@ fn equal_rows_that_only_match_are_there_once() {
     for kind in [StreamJoinKind::LeftSemi, StreamJoinKind::LeftAnti] {
         let mut join = operator(way(kind));
         for _ in 0..3 {
-            join.second_batch(batch(&[(row, 1); 100], false), &mut out).expect("a batch");
+            join.input_batch(1, batch(&[(row, 1); 100], false), &mut out).expect("a batch");
             while join.more(&mut out).expect("more") {}
         }
-        assert_eq!((join.right.len(), join.right.weight(0)), (1, 300), "{kind:?}");
+        assert_eq!((join.side(Of::Right).len(), join.side(Of::Right).weight(0)), (1, 300), "{kind:?}");
     }
     // Of one side only the key is needed.
     let all = spec(way(StreamJoinKind::Inner));
@@ -277,10 +277,10 @@ fn equal_rows_that_only_match_are_there_once() {
     let mut join = StreamJoin::new(&spec, &Functions::default(), &options(None)).expect("an operator");
     for _ in 0..2 {
         let rows = batch(&[(row, 1); 5], false).project(&[0]).expect("a key");
-        join.second_batch(rows, &mut out).expect("a batch");
+        join.input_batch(1, rows, &mut out).expect("a batch");
         while join.more(&mut out).expect("more") {}
     }
-    assert_eq!((join.right.len(), join.left.rows.is_numbered()), (1, true));
+    assert_eq!((join.side(Of::Right).len(), join.side(Of::Left).rows.is_numbered()), (1, true));
     let mut found = BTreeMap::new();
     add(&mut found, &mut join, true, batch(&[(row, 1)], false));
     assert_eq!(found, BTreeMap::from([("a|1|1|1".to_owned(), 10)]));
@@ -297,10 +297,10 @@ fn state_that_fits_is_restored_within_the_same_limit() {
         while join.more(&mut out).expect("more") {}
     }
     files.take(&mut join, false);
-    let limit = JobOptions { state_bytes: join.size_bytes() * 5 / 4, ..options(None) };
+    let limit = JobOptions { state_bytes: join.tables.size_bytes() * 5 / 4, ..options(None) };
     let mut join = StreamJoin::new(&spec(way), &Functions::default(), &limit).expect("an operator");
     files.restore(&mut join, false, &mut |_| 0);
-    assert_eq!(join.left.live, 4000);
+    assert_eq!(join.side(Of::Left).live, 4000);
 }
 
 #[test]
@@ -319,8 +319,8 @@ fn rows_that_are_gone_take_no_memory() {
             join.snapshot(false).expect("a snapshot");
         }
     }
-    assert!(join.left.len() < 100, "{} rows", join.left.len());
-    assert!(join.size_bytes() < 1 << 18, "{} bytes", join.size_bytes());
+    assert!(join.side(Of::Left).len() < 100, "{} rows", join.side(Of::Left).len());
+    assert!(join.tables.size_bytes() < 1 << 18, "{} bytes", join.tables.size_bytes());
 }
 
 /// Both sides have one row of each number at a time, and each batch of a side changes some. A table that keeps the last row of each
@@ -349,7 +349,7 @@ fn the_last_row_of_a_key_is_the_one_that_is_there() {
             let mut out = Output::default();
             match side {
                 0 => join.batch(batch(&of_batch, true), &mut out).expect("a batch"),
-                _ => join.second_batch(batch(&of_batch, true), &mut out).expect("a batch"),
+                _ => join.input_batch(1, batch(&of_batch, true), &mut out).expect("a batch"),
             }
             while join.more(&mut out).expect("more") {}
             for element in out.drain() {
@@ -385,7 +385,7 @@ fn equal_rows_that_stay_are_emitted_in_pieces() {
     let mut out = Output::default();
     join.batch(batch(&equal, false), &mut out).expect("a batch");
     while join.more(&mut out).expect("more") {}
-    join.second_batch(batch(&equal, false), &mut out).expect("a batch");
+    join.input_batch(1, batch(&equal, false), &mut out).expect("a batch");
     let mut pieces = Vec::new();
     loop {
         pieces.push(out.drain().map(|e| if let Element::Batch(b) = e { b.num_rows() } else { 0 }).sum::<usize>());

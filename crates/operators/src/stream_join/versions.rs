@@ -8,10 +8,10 @@ use anabranch_dataflow::StreamJoinKind;
 use anabranch_model::{EventTime, Result};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
 
-use super::side::Side;
-use super::{Of, StreamJoin, taken};
+use super::{Of, StreamJoin};
 use crate::Output;
 use crate::event_time::event_times;
+use crate::join_tables::{Side, taken};
 use crate::keyed_state::{SPARSE_MIN, narrow};
 
 /// Where the versions of each key are.
@@ -109,11 +109,12 @@ impl StreamJoin {
     /// Notes where versions are, from a row on.
     pub(super) fn index_versions_from(&mut self, first: usize) -> Result<()> {
         let Some(versions) = &mut self.versions else { return Ok(()) };
-        let rows: Vec<usize> = (first..self.right.len()).filter(|row| self.right.weight(*row) != 0).collect();
-        let (keys, values) = self.right.rows.rows_of(&rows)?;
-        let times = match versions.column.checked_sub(self.key_types.len()) {
+        let right = &self.tables.sides[Of::Right as usize];
+        let rows: Vec<usize> = (first..right.len()).filter(|row| right.weight(*row) != 0).collect();
+        let (keys, values) = right.rows.rows_of(&rows)?;
+        let times = match versions.column.checked_sub(self.tables.key_types.len()) {
             Some(column) => Arc::clone(&values[column]),
-            None => self.keys.keys_of(&keys)?.swap_remove(versions.column),
+            None => self.tables.keys.keys_of(&keys)?.swap_remove(versions.column),
         };
         for ((row, key), time) in rows.iter().zip(keys).zip(event_times(&times)?.iter()) {
             versions.places.insert((narrow(key)?, *time), narrow(*row)?);
@@ -123,20 +124,21 @@ impl StreamJoin {
 
     pub(super) fn sweep_versions(&mut self) {
         if let Some(versions) = &mut self.versions {
-            versions.sweep(self.watermark, &mut self.right);
+            versions.sweep(self.watermark, &mut self.tables.sides[Of::Right as usize]);
         }
     }
 
     /// Emits left rows with the versions of their times.
     pub(super) fn emit_with_versions(&mut self, rows: &[usize], weights: Vec<i64>, out: &mut Output) -> Result<()> {
-        let (Some(versions), Some(expiry)) = (&self.versions, &self.left.expiry) else { return Ok(()) };
-        let (keys, values) = self.left.rows.rows_of(rows)?;
-        let mut joined: Vec<ArrayRef> = self.keys.keys_of(&keys)?.into_iter().chain(values).collect();
+        let (left, right) = (self.side(Of::Left), self.side(Of::Right));
+        let (Some(versions), Some(expiry)) = (&self.versions, &left.expiry) else { return Ok(()) };
+        let (keys, values) = left.rows.rows_of(rows)?;
+        let mut joined: Vec<ArrayRef> = self.tables.keys.keys_of(&keys)?.into_iter().chain(values).collect();
         let times = expiry.ends_of(&joined)?;
-        let found = keys.iter().zip(times).map(|(key, time)| versions.at(*key, time, &self.right));
+        let found = keys.iter().zip(times).map(|(key, time)| versions.at(*key, time, right));
         let found: Vec<Option<usize>> = found.collect();
         let valid: Vec<usize> = found.iter().filter_map(|version| *version).collect();
-        let theirs = self.columns_of(Of::Right, &valid)?;
+        let theirs = self.tables.columns_of(Of::Right as usize, &valid)?;
         let has_version = (0..found.len()).filter(|row| found[*row].is_some()).map(|row| row as u64);
         let has_version: UInt64Array = has_version.collect();
         if self.kind == StreamJoinKind::Inner {
@@ -149,7 +151,7 @@ impl StreamJoin {
         joined.extend(taken(&theirs, &places)?);
         if let Some(matches) = self.matches(&joined, weights.len())? {
             let matched: UInt64Array = matches.iter().zip(0..).map(|(is, row)| is?.then_some(row)).collect();
-            let left = self.left.types.len();
+            let left = self.side(Of::Left).types.len();
             let theirs = taken(&joined[left..], &matched)?;
             joined.splice(left.., theirs);
         }

@@ -10,7 +10,6 @@ use datafusion_expr::{EmitTo, GroupsAccumulator};
 
 use super::function::AggregateFunctions;
 use crate::expression::runtime_error;
-use crate::hash_keys;
 use crate::key_table::KeyTable;
 
 /// What a batch adds to a pane: keys, and arguments or states of each function.
@@ -90,8 +89,7 @@ impl Groups {
 
     /// Adds rows, or states of the same groups from elsewhere.
     pub(super) fn update(&mut self, input: &Input) -> Result<()> {
-        hash_keys(&input.keys, input.rows, &mut self.hashes)?;
-        self.keys.intern(&input.keys, &self.hashes, &mut self.ids)?;
+        self.keys.intern_rows(&input.keys, input.rows, &mut self.hashes, &mut self.ids)?;
         let total = self.keys.len();
         self.room = total;
         for (i, accumulator) in self.accumulators.iter_mut().enumerate() {

@@ -66,9 +66,9 @@ impl Lowering<'_> {
     ) -> Result<Stream> {
         let below = ColumnIndex::of(aggregate.input.schema());
         stream = self.sessions_for(aggregate, &below, stream)?;
+        settle_starts(aggregate, &below, &mut stream)?;
         let emission = self.emission(aggregate, &below, &mut stream)?;
         let mut grouping = grouping(aggregate, needed, &below, &mut stream)?;
-        grouping.check_window()?;
         if let Some((time, emission)) = emission {
             let emission = EmissionSpec { time: grouping.keys.len(), ..emission };
             grouping.keys.push(time);
@@ -187,21 +187,14 @@ impl Lowering<'_> {
     }
 }
 
-impl Grouping<'_> {
-    /// Refuses keys that do not distinguish the windows.
-    fn check_window(&self) -> Result<()> {
-        let has = |wanted: &[WindowColumn]| {
-            self.outputs.iter().any(|output| matches!(output, Output::Window(column) if wanted.contains(column)))
-        };
-        match self.windowed.as_ref().map(|windowed| windowed.window) {
-            Some(Window::Cumulate { .. }) if !has(&[WindowColumn::End, WindowColumn::Time]) => Err(no_end()),
-            _ => Ok(()),
-        }
-    }
-}
-
-pub(super) fn no_end() -> Error {
-    Error::user("several windows of CUMULATE have the same window_start").remedy("group by window_start, window_end")
+/// Makes the columns of cumulating windows columns like others if keys have their start alone: several windows have the same.
+fn settle_starts(aggregate: &Aggregate, below: &ColumnIndex, stream: &mut Stream) -> Result<()> {
+    let is_cumulated = |windowed: &Windowed| !windowed.settled && matches!(windowed.window, Window::Cumulate { .. });
+    let columns = aggregate.group_expr.iter().filter_map(|key| stream.plain_column(key, below));
+    let mut columns = columns.filter_map(|column| stream.columns[column].window);
+    let by_start =
+        stream.window.as_ref().is_some_and(is_cumulated) && columns.all(|column| column == WindowColumn::Start);
+    if by_start { stream.settle_window() } else { Ok(()) }
 }
 
 /// The columns of a shuffled row, collected one by one.

@@ -11,8 +11,6 @@ impl Lowering<'_> {
     /// Lowers rows that count as often as their last column says.
     pub(super) fn copies(&mut self, copies: &Copies, needed: &Needed) -> Result<Stream> {
         let mut below = needed.clone();
-        // A row without columns could not be repeated.
-        below.extend(needed.is_empty().then_some(0));
         below.insert(copies.number());
         let mut stream = self.plan(&copies.input, &below)?;
         stream.settle_window()?;
@@ -27,12 +25,14 @@ impl Lowering<'_> {
                 exprs.push(column.named(&value));
             }
         }
-        exprs.extend(stream.carried_weight(exprs.len()));
+        let carried = stream.carried_weight(exprs.len());
+        let weight = carried.is_some().then_some(exprs.len());
+        exprs.extend(carried);
         let last = exprs.len();
         exprs.push(number);
         stream.project(exprs, false);
         stream.physical.pop();
-        stream.operators.push(OperatorSpec::Repeat(RepeatSpec { copies: last }));
+        stream.operators.push(OperatorSpec::Repeat(RepeatSpec { copies: last, weight }));
         Ok(stream)
     }
 }

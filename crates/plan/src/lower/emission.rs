@@ -6,7 +6,6 @@ use anabranch_model::Result;
 use datafusion_expr::Aggregate;
 
 use super::Lowering;
-use super::aggregate::no_end;
 use super::column_index::ColumnIndex;
 use super::session_rows::emitted_once;
 use super::stream::Stream;
@@ -33,12 +32,8 @@ impl Lowering<'_> {
         else {
             return Ok(None);
         };
-        match windowed.window {
-            Window::Session { .. } => return Err(emitted_once()),
-            Window::Cumulate { .. } if columns.iter().all(|column| *column == WindowColumn::Start) => {
-                return Err(no_end());
-            }
-            _ => {}
+        if matches!(windowed.window, Window::Session { .. }) {
+            return Err(emitted_once());
         }
         stream.settle_window()?;
         let Some(windowed) = stream.window.take() else { return Ok(None) };

@@ -52,7 +52,7 @@ impl Lowering<'_> {
             input_schema: next.physical_schema(),
             zone: None,
         }));
-        next.operators.push(OperatorSpec::Repeat(RepeatSpec { copies: last }));
+        next.operators.push(OperatorSpec::Repeat(RepeatSpec { copies: last, weight: None }));
         next.physical.remove(weight);
         (next.weight, next.columns) = (None, outputs);
         Ok(next)

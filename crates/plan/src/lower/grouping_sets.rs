@@ -33,11 +33,19 @@ impl Lowering<'_> {
         let is_window = |stream: &Stream, key: &Logical| {
             stream.plain_column(key, &below).is_some_and(|index| stream.columns[index].window.is_some())
         };
-        let windows: Vec<bool> = keys.iter().map(|key| is_window(&stream, key)).collect();
+        let mut windows: Vec<bool> = keys.iter().map(|key| is_window(&stream, key)).collect();
+        let sets = sets(aggregate)?;
+        let lacks = |set: &Vec<Logical>| keys.iter().zip(&windows).any(|(key, of)| *of && !set.contains(*key));
+        if sets.iter().any(lacks) {
+            // No windows then: their columns are keys like others.
+            windows.fill(false);
+        }
         if !windows.contains(&true) {
             stream.settle_window()?;
+            stream.window = None;
+            stream.columns.iter_mut().for_each(|column| column.window = None);
         }
-        let groupings = groupings(aggregate, &keys, &windows)?;
+        let groupings = groupings(sets, &keys, &windows);
         // The columns of the window stay as they are; each other key becomes a column, NULL outside of its groupings.
         let number = aggregate.schema.field(keys.len()).as_ref().clone();
         let (mut expanded, mut group_expr) = (Vec::new(), Vec::new());
@@ -85,17 +93,21 @@ fn columns(input: &DFSchema, added: Vec<Field>) -> Result<LogicalPlan> {
     Ok(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema: Arc::new(schema) }))
 }
 
+/// The keys of each grouping.
+fn sets(aggregate: &Aggregate) -> Result<Vec<Vec<Logical>>> {
+    match aggregate.group_expr.as_slice() {
+        [Logical::GroupingSet(GroupingSet::GroupingSets(sets))] => Ok(sets.clone()),
+        [Logical::GroupingSet(GroupingSet::Rollup(keys))] => {
+            Ok((0..=keys.len()).rev().map(|first| keys[..first].to_vec()).collect())
+        }
+        [Logical::GroupingSet(GroupingSet::Cube(keys))] => Ok(subsets(keys)),
+        _ => Err(Error::internal("an aggregation without groupings")),
+    }
+}
+
 /// The groupings by keys that are not columns of a window. A number has a bit for each key that the grouping lacks, the last key's the
 /// lowest; the bits above count equal groupings.
-fn groupings(aggregate: &Aggregate, keys: &[&Logical], windows: &[bool]) -> Result<Vec<Grouping>> {
-    let sets = match aggregate.group_expr.as_slice() {
-        [Logical::GroupingSet(GroupingSet::GroupingSets(sets))] => sets.clone(),
-        [Logical::GroupingSet(GroupingSet::Rollup(keys))] => {
-            (0..=keys.len()).rev().map(|first| keys[..first].to_vec()).collect()
-        }
-        [Logical::GroupingSet(GroupingSet::Cube(keys))] => subsets(keys),
-        _ => return Err(Error::internal("an aggregation without groupings")),
-    };
+fn groupings(sets: Vec<Vec<Logical>>, keys: &[&Logical], windows: &[bool]) -> Vec<Grouping> {
     let mut all: Vec<Grouping> = Vec::with_capacity(sets.len());
     let mut lacking: Vec<u64> = Vec::with_capacity(sets.len());
     for set in sets {
@@ -103,14 +115,10 @@ fn groupings(aggregate: &Aggregate, keys: &[&Logical], windows: &[bool]) -> Resu
         let mut place = 0;
         for (key, is_window) in keys.iter().zip(windows) {
             grouping.number <<= 1;
-            match (set.contains(*key), is_window) {
-                (false, true) => {
-                    return Err(Error::user(format!("a grouping lacks the window's column {}", shown(key)))
-                        .remedy("write GROUP BY window_start, window_end, GROUPING SETS (...)"));
-                }
-                (true, false) => grouping.keys.push(place),
-                (false, false) => grouping.number |= 1,
-                (true, true) => (),
+            if !set.contains(*key) {
+                grouping.number |= 1;
+            } else if !is_window {
+                grouping.keys.push(place);
             }
             place += usize::from(!is_window);
         }
@@ -119,7 +127,7 @@ fn groupings(aggregate: &Aggregate, keys: &[&Logical], windows: &[bool]) -> Resu
         grouping.number |= equal << keys.len();
         all.push(grouping);
     }
-    Ok(all)
+    all
 }
 
 /// All subsets of keys, at first all of them. The planner bounds their number.

@@ -87,7 +87,7 @@ fn limit_of(condition: &Logical, plan: &LogicalPlan) -> Option<u64> {
 }
 
 /// A filter on the number of a row: the bound, and the rest of the condition.
-pub(super) fn bounded_number(filter: &Filter) -> Option<(u64, Option<Logical>)> {
+pub(crate) fn bounded_number(filter: &Filter) -> Option<(u64, Option<Logical>)> {
     let (mut limit, mut rest): (Option<u64>, Vec<Logical>) = (None, Vec::new());
     for condition in split_conjunction(&filter.predicate) {
         match limit_of(condition, &filter.input) {

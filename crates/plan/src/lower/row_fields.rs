@@ -20,19 +20,28 @@ struct Reads {
 
 /// Replaces ROW columns of a table by their fields, where its readers only read fields.
 pub(super) fn read_fields_alone(readers: &mut [&mut Stage]) {
-    let all: Vec<(Schema, Reads)> = readers.iter_mut().filter_map(|stage| Reads::of_stage(stage)).collect();
+    let mut all: Vec<(Schema, Reads)> = readers.iter_mut().filter_map(|stage| Reads::of_stage(stage)).collect();
     if all.len() < readers.len() {
         return;
     }
-    let (mut whole, mut fields) = (BTreeSet::new(), BTreeSet::new());
+    let mut whole = BTreeSet::new();
+    // A field that some reader reads, by declared column.
+    let mut fields: BTreeMap<usize, usize> = BTreeMap::new();
     for (stage, (_, reads)) in readers.iter().zip(&all) {
         let declared = |column: &usize| stage.source.as_ref().and_then(|of| of.projection.get(*column)).copied();
         whole.extend(reads.whole.iter().filter_map(declared));
-        fields.extend(reads.fields.keys().filter_map(declared));
+        let of_columns = reads.fields.iter().filter_map(|(column, of)| Some((declared(column)?, *of.first()?)));
+        fields.extend(of_columns);
     }
-    let divided: BTreeSet<usize> = fields.difference(&whole).copied().collect();
-    for (stage, (decoded, reads)) in readers.iter_mut().zip(&all) {
+    fields.retain(|column, _| !whole.contains(column));
+    let divided: BTreeSet<usize> = fields.keys().copied().collect();
+    for (stage, (decoded, reads)) in readers.iter_mut().zip(&mut all) {
         let Some(source) = stage.source.as_mut().filter(|_| !divided.is_empty()) else { continue };
+        if reads.fields.is_empty() && source.projection.iter().all(|column| divided.contains(column)) {
+            // A reader that only counts rows still needs one column: a field that another one reads.
+            let counted = source.projection.first().and_then(|column| fields.get(column));
+            reads.fields.extend(counted.map(|field| (0, BTreeSet::from([*field]))));
+        }
         let places = replace_columns(source, &divided, &reads.fields);
         let schema = source.decoded().map(Arc::new).unwrap_or_else(|_| source.declared.clone());
         each_expr(source, &mut stage.operators, &mut |expr| point(expr, decoded, &places));
@@ -52,7 +61,7 @@ fn each_expr(source: &mut SourceSpec, operators: &mut [OperatorSpec], visit: &mu
 pub(super) fn each_first_expr(operators: &mut [OperatorSpec], visit: &mut dyn FnMut(&mut Expr)) -> bool {
     for operator in operators {
         let (keys, aggregates): (&mut [NamedExpr], &mut [_]) = match operator {
-            OperatorSpec::Filter { predicate } => {
+            OperatorSpec::Filter { predicate, .. } => {
                 visit(predicate);
                 continue;
             }

@@ -277,11 +277,11 @@ impl Stream {
     /// Adds a filter.
     pub(super) fn filter(&mut self, predicate: &Expr) {
         let mut conditions: Vec<Expr> = Vec::new();
-        if let Some(OperatorSpec::Filter { predicate: last }) = self.operators.pop_if(is_filter) {
+        if let Some(OperatorSpec::Filter { predicate: last, .. }) = self.operators.pop_if(is_filter) {
             conditions.extend(last.chain(BinaryOp::And).into_iter().cloned());
         }
         conditions.extend(predicate.chain(BinaryOp::And).into_iter().cloned());
-        self.operators.extend(Expr::all(conditions).map(|predicate| OperatorSpec::Filter { predicate }));
+        self.operators.extend(Expr::all(conditions).map(|predicate| OperatorSpec::Filter { predicate, keep: None }));
     }
 
     /// Records the windows of rows; their columns follow the logical ones.

@@ -24,6 +24,7 @@ impl Lowering<'_> {
             stream.filter(&literal(DataType::Boolean, Some("false")));
             // No row is ever late.
             stream.has_event_time = true;
+            stream.times.extend((0..stream.columns.len()).map(|column| (column, 0)));
             for column in &mut stream.columns {
                 column.value = Some(literal(column.data_type.clone(), None));
             }

@@ -33,10 +33,12 @@ pub(crate) struct TableSettings {
     rows: Option<u64>,
     /// `table.local-time-zone`: the time zone of the session. `None`: UTC.
     pub(crate) zone: Option<String>,
+    /// `table.optimizer.multi-join.enabled`, if it is 'false': each join has two inputs.
+    pub(crate) joins_two: bool,
 }
 
 /// Names of the options, in the order of [`TableSettings::list`].
-pub(super) const NAMES: [&str; 12] = [
+pub(super) const NAMES: [&str; 13] = [
     "table.exec.sink.not-null-enforcer",
     "table.exec.state.ttl",
     "table.exec.source.idle-timeout",
@@ -49,6 +51,7 @@ pub(super) const NAMES: [&str; 12] = [
     "table.exec.mini-batch.allow-latency",
     "table.exec.mini-batch.size",
     "table.local-time-zone",
+    "table.optimizer.multi-join.enabled",
 ];
 
 impl TableSettings {
@@ -66,6 +69,7 @@ impl TableSettings {
             "table.exec.mini-batch.enabled" => self.gathers = parse_switch(value)?,
             "table.exec.mini-batch.allow-latency" => self.latency = parse_duration(value)?,
             "table.exec.mini-batch.size" => self.rows = parse_rows(value)?,
+            "table.optimizer.multi-join.enabled" => self.joins_two = !parse_switch(value)?,
             _ => self.zone = parse_zone(value)?,
         }
         Ok(())
@@ -86,6 +90,7 @@ impl TableSettings {
             ms(Some(self.latency)),
             self.rows.map_or_else(|| "-1".into(), |rows| rows.to_string()),
             self.zone.clone().unwrap_or_else(|| "UTC".into()),
+            (!self.joins_two).to_string(),
         ]
     }
 

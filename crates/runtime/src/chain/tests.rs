@@ -117,6 +117,7 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
         left: EventTime::MIN,
         idle: false,
         may_be_behind: false,
+        woke: false,
         put_off: false,
         counters: Arc::default(),
         control: control(),
@@ -134,7 +135,7 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
     done(&mut chain);
     inbox.set_reached(EventTime(9));
     let mut send = || {
-        chain.batch(Stamped { value: rows(), born: Nanos(0) }, false).expect("batch");
+        chain.batch(Stamped { value: rows(), born: Nanos(0) }, 0).expect("batch");
         done(&mut chain);
         batches.load(Relaxed)
     };
@@ -150,7 +151,7 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
     assert!(chain.may_be_behind);
     chain.watermark(Stamped { value: EventTime(9), born: Nanos(0) }).expect("watermark");
     done(&mut chain);
-    chain.batch(Stamped { value: rows(), born: Nanos(0) }, false).expect("batch");
+    chain.batch(Stamped { value: rows(), born: Nanos(0) }, 0).expect("batch");
     assert!(!chain.may_be_behind);
 }
 
@@ -172,6 +173,7 @@ fn a_cancelled_task_abandons_the_window_that_it_emits() {
             left: EventTime::MIN,
             idle: false,
             may_be_behind: false,
+            woke: false,
             put_off: false,
             counters: Arc::default(),
             control: Arc::clone(&control),
@@ -205,6 +207,7 @@ fn a_chain_goes_on_where_its_tail_had_no_room() {
         left: EventTime::MIN,
         idle: false,
         may_be_behind: false,
+        woke: false,
         put_off: false,
         counters: Arc::default(),
         control: control(),
@@ -284,6 +287,7 @@ fn work_that_was_put_off_is_done_in_pauses_before_the_sink_flushes_once() {
         left: EventTime::MIN,
         idle: false,
         may_be_behind: false,
+        woke: false,
         put_off: true,
         counters: Arc::default(),
         control: control(),
@@ -327,6 +331,7 @@ fn operators_are_told_the_time_at_the_end_of_each_epoch() {
         left: EventTime::MIN,
         idle: false,
         may_be_behind: false,
+        woke: false,
         put_off: false,
         counters: Arc::default(),
         control,

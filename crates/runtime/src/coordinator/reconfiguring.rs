@@ -255,8 +255,9 @@ impl Shell {
 
     pub(super) fn why_not(&self) -> Error {
         match &self.failure {
-            Some((_, failure)) => {
-                Error::outside(format!("the change was given up, and the job goes on as it was: {failure}"))
+            Some(failure) => {
+                let error = failure.error();
+                Error::outside(format!("the change was given up, and the job goes on as it was: {error}"))
             }
             None if self.stopping => Error::user("the change was given up because the job stops"),
             None if matches!(self.coordinator.phase(), Phase::Ending | Phase::Finished) => {

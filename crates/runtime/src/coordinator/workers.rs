@@ -46,7 +46,7 @@ impl Shell {
     fn cannot_place(&mut self, incarnation: Incarnation, missing: &str) {
         let Some(first) = self.tasks.all.first().copied() else { return };
         let error = Error::outside(format!("the tasks cannot be placed any more: {missing}"));
-        self.failed(incarnation, first, error.remedy("start workers, and change the job again"));
+        self.failed(incarnation, None, error.remedy("start workers, and change the job again"));
         let failed = [(first, Report::Failed { retry: true })];
         let gone = self.tasks.all.iter().map(|task| (*task, Report::Gone));
         self.inputs.push_back(Input::Tasks(incarnation, failed.into_iter().chain(gone).collect()));
@@ -103,8 +103,8 @@ impl Shell {
         let tasks = self.peers.unfinished(process);
         let Some(first) = tasks.first().copied() else { return };
         // What its peers have seen of it follows from that.
-        self.failure.take_if(|(_, seen)| seen.kind() == ErrorKind::Outside);
-        self.failed(incarnation, first, why);
+        self.failure.take_if(|seen| seen.error().kind() == ErrorKind::Outside);
+        self.failed(incarnation, None, why);
         let lost = [(first, Report::Lost)];
         let gone = tasks.into_iter().map(|task| (task, Report::Gone));
         self.inputs.push_back(Input::Tasks(incarnation, lost.into_iter().chain(gone).collect()));
@@ -139,7 +139,7 @@ impl Shell {
                 }
                 self.inputs.extend(self.peers.heard(process, message));
             }
-            FromWorker::Failed { incarnation, task, error } => self.failed(incarnation, task, error),
+            FromWorker::Failed { incarnation, task, error } => self.failed(incarnation, Some(task), error),
             FromWorker::Opened { incarnation, restoring } if incarnation == present => {
                 let workers = self.peers.processes().len();
                 let opened = self.remotes.as_mut().map_or(1, |remotes| remotes.opened(process));

@@ -150,7 +150,7 @@ impl<'a> Worker<'a> {
         };
         let Some(spec) = &stage.source else {
             let (inbox, channels) = wiring.inbox(id, Port::Main).unwrap();
-            return Task::Inbox(Box::new(InboxTask::new(parts, inbox, vec![false; channels])));
+            return Task::Inbox(Box::new(InboxTask::new(parts, inbox, vec![0; channels])));
         };
         let source = self.tables.source(spec, &context, None).unwrap();
         let source = SourceParts::new(spec, source, SideTails::default(), None, &functions).unwrap();

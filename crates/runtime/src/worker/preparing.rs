@@ -17,10 +17,9 @@ use super::{FromTask, WorkerShell};
 use crate::job_state::JobState;
 use crate::messages::FromWorker;
 use crate::preparation::{Preparation, Share, passed_on, states};
-use crate::running::{Drive, no_thread, panicked};
+use crate::running::{Drive, lower_priority, no_thread, panicked};
 
-/// The priority of the thread that loads state, as `nice` counts: tasks get most of a core that they share with it.
-#[cfg(target_os = "linux")]
+/// The priority of the thread that loads state: tasks get most of a core that they share with it.
 const NICE: i32 = 10;
 
 /// Loading is given up after so long without a piece of state: the store does not answer.
@@ -92,7 +91,7 @@ impl WorkerShell {
             Drive::Threads => {
                 let thread = std::thread::Builder::new().name("loading".into()).spawn(move || {
                     // Further threads have the priority of this one.
-                    lower_priority();
+                    lower_priority(NICE);
                     load(std::thread::available_parallelism().map_or(1, NonZero::get));
                 });
                 let failed = thread.map_err(|error| no_thread(&error)).err();
@@ -162,15 +161,6 @@ impl WorkerShell {
             tasks.map(move |view| (id, present.assignment.of_task(view.id)))
         });
         shares.collect()
-    }
-}
-
-/// Lets the tasks go first.
-fn lower_priority() {
-    #[cfg(target_os = "linux")]
-    // SAFETY: the call takes no pointers. 0 is the calling thread. If it fails, the priority is as it was.
-    unsafe {
-        libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
     }
 }
 

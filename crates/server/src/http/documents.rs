@@ -362,7 +362,7 @@ impl From<&Stage> for StageDocument {
 impl From<&Exchange> for ExchangeDocument {
     fn from(exchange: &Exchange) -> Self {
         let static_side_of = match exchange.port {
-            Port::Main | Port::Second => None,
+            Port::Main | Port::Second | Port::Further(_) => None,
             Port::Side(operator) => Some(operator),
         };
         let kind = exchange.kind.to_string();

@@ -52,7 +52,12 @@ const OF_TASKS: [OfTask; 23] = [
     ("anabranch_task_backpressured_seconds_total", Counter, "Time spent waiting for room downstream.", |t, _| {
         seconds(t.backpressured_ns)
     }),
-    ("anabranch_task_late_rows_total", Counter, "Late rows that were dropped.", |t, _| count(t.late_rows)),
+    (
+        "anabranch_task_late_rows_total",
+        Counter,
+        "Late rows, which are dropped or go to a table of their own.",
+        |t, _| count(t.late_rows),
+    ),
     ("anabranch_task_malformed_rows_total", Counter, "Records that could not be decoded.", |t, _| {
         count(t.malformed_rows)
     }),

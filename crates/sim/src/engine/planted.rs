@@ -26,6 +26,8 @@ pub enum Mutation {
     PositionOneBatchLate,
     /// A sink that restores a checkpoint forgets what was prepared under it.
     PreparedForgotten,
+    /// A sink does not write that rows are taken back.
+    TakenBackForgotten,
     /// A sink reports an epoch as written although it was not.
     HandedOverTooSoon,
     /// A source skips rows that are older, by the wall clock, than those that it has read.

@@ -1,17 +1,21 @@
 //! The queries that are simulated, and the contents of their tables.
 
+mod updating;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Plan, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, OperatorSpec, Plan, StreamJoinKind, TableTraits};
 use anabranch_model::{Result, Rng};
 use anabranch_operators::Connector;
 use anabranch_plan::{Catalog, PlanOptions, TableResolver, plan_script};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
 use arrow::datatypes::SchemaRef;
 
+use self::updating::UPDATING;
 use super::outside::Shared;
 use super::tables::{Readers, Tables};
+use super::truth::Reference;
 
 /// Parallelisms that jobs are started with.
 pub(crate) const PARALLELISM_MAX: u32 = 3;
@@ -91,46 +95,101 @@ const QUERIES: [(&str, &[(&str, &str)]); 9] = [
     ),
 ];
 
+/// From this seed on, every second one has a query whose results may be updated.
+pub const UPDATING_FROM: u64 = 100_001;
+/// The first one after these.
+pub(crate) const UPDATING_TO: u64 = 1_000_001;
+
+/// A query of several inserts.
+struct Query {
+    name: &'static str,
+    settings: &'static str,
+    /// Columns and query of each insert.
+    inserts: &'static [(&'static str, &'static str)],
+    /// Its results depend on the rows alone, not on event time.
+    of_rows: bool,
+}
+
 /// Planned queries.
 #[derive(Debug)]
-pub struct Queries(Vec<Planned>);
+pub struct Queries {
+    stay: Vec<Planned>,
+    updating: Vec<Planned>,
+}
 
 /// One query, planned for each parallelism.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) name: &'static str,
     plans: Vec<Plan>,
+    /// Where the results are of rows alone: a plan that gives the results of tables that end, once.
+    ending: Option<Plan>,
 }
 
 impl Queries {
     /// Plans all queries.
     pub fn plan() -> Result<Queries> {
-        QUERIES.iter().map(|(name, inserts)| Planned::new(name, inserts)).collect::<Result<_>>().map(Queries)
+        let stays = |(name, inserts)| Planned::new(&Query { name, settings: "", inserts, of_rows: false });
+        Ok(Queries {
+            stay: QUERIES.into_iter().map(stays).collect::<Result<_>>()?,
+            updating: UPDATING.iter().map(Planned::new).collect::<Result<_>>()?,
+        })
     }
 
-    pub(crate) fn draw(&self, rng: &mut Rng) -> &Planned {
-        &self.0[rng.below(self.0.len() as u64) as usize]
+    pub(crate) fn draw(&self, rng: &mut Rng, seed: u64) -> &Planned {
+        let is_updating = (UPDATING_FROM..UPDATING_TO).contains(&seed) && (seed - UPDATING_FROM).is_multiple_of(2);
+        let queries = if is_updating { &self.updating } else { &self.stay };
+        &queries[rng.below(queries.len() as u64) as usize]
     }
 }
 
 impl Planned {
-    fn new(name: &'static str, inserts: &[(&str, &str)]) -> Result<Planned> {
-        let mut sql = TABLES.to_owned();
-        for (number, (columns, query)) in inserts.iter().enumerate() {
-            sql += &format!(
+    fn new(query: &Query) -> Result<Planned> {
+        let mut inserts = String::new();
+        for (number, (columns, query)) in query.inserts.iter().enumerate() {
+            inserts += &format!(
                 "CREATE TABLE results{number} ({columns}) WITH ('connector' = 'log'); INSERT INTO results{number} {query};\n"
             );
         }
-        let plan = |parallelism| -> Result<Plan> {
+        let plan = |settings: &str, parallelism| -> Result<Plan> {
             let options = PlanOptions { parallelism: Some(parallelism), ..PlanOptions::default() };
+            let sql = format!("{settings}{TABLES}{inserts}");
             let planned = plan_script(&sql, &mut Catalog::new(), &Resolver, &options)?;
             planned.plan.ok_or_else(|| anabranch_model::Error::internal("there is an INSERT, but no plan"))
         };
-        Ok(Planned { name, plans: (1..=PARALLELISM_MAX).map(plan).collect::<Result<_>>()? })
+        let plans = (1..=PARALLELISM_MAX).map(|parallelism| plan(query.settings, parallelism));
+        Ok(Planned {
+            name: query.name,
+            plans: plans.collect::<Result<_>>()?,
+            ending: query.of_rows.then(|| plan("", 1)).transpose()?,
+        })
     }
 
     pub(crate) fn at(&self, parallelism: u32) -> &Plan {
         &self.plans[parallelism as usize - 1]
+    }
+
+    /// Whether rows of results may be taken back.
+    pub(crate) fn is_updating(&self) -> bool {
+        self.at(1).stages.iter().any(|stage| stage.sink.as_ref().is_some_and(|sink| sink.updating))
+    }
+
+    /// Whether rows of one side of a join appear once event time says that no match will follow. Where the other side is idle, event time
+    /// passes it by, and when does not follow from positions.
+    pub(crate) fn waits_for_no_match(&self) -> bool {
+        let waits = |operator: &OperatorSpec| match operator {
+            OperatorSpec::StreamJoin(join) => !matches!(join.kind, StreamJoinKind::Inner | StreamJoinKind::LeftSemi),
+            _ => false,
+        };
+        self.at(1).stages.iter().flat_map(|stage| &stage.operators).any(waits)
+    }
+
+    /// What results are compared with.
+    pub(crate) fn reference(&self) -> Reference {
+        match &self.ending {
+            Some(plan) => Reference { plan: plan.clone(), ends: true },
+            None => Reference { plan: self.at(1).clone(), ends: false },
+        }
     }
 }
 

@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_dataflow::{AlignmentSpec, Lateness, Plan, StateBackendKind, Thresholds, WatermarkSpec};
+use anabranch_dataflow::{AlignmentSpec, Lateness, OperatorSpec, Plan, StateBackendKind, Thresholds, WatermarkSpec};
 use anabranch_model::{Result, Rng};
 
 use super::outside::Rates;
-use super::query::{Contents, PARALLELISM_MAX, Planned, Queries, contents};
+use super::query::{Contents, PARALLELISM_MAX, Planned, Queries, UPDATING_FROM, UPDATING_TO, contents};
 use super::tables::{HERE, Quiet, partition_name};
+use super::truth::Reference;
 
 /// Number of turns with faults.
 pub(super) const FAULT_TURNS: u64 = 2_500;
@@ -42,6 +43,8 @@ pub(super) struct Scenario<'a> {
     pub(super) hung: Option<(Range<u64>, usize)>,
     /// A partition that stays open without rows for long, and the idle timeout.
     pub(super) quiet: Option<(Quiet, u64)>,
+    /// Readers can leave out partitions that are ahead of others.
+    pub(super) readers_hold: bool,
     pub(super) interval: Duration,
     pub(super) timeout: Duration,
     pub(super) restart_attempts: u32,
@@ -129,15 +132,17 @@ impl Several {
 }
 
 impl<'a> Scenario<'a> {
-    pub(super) fn draw(queries: &'a Queries, rng: &mut Rng) -> Result<Self> {
+    pub(super) fn draw(queries: &'a Queries, seed: u64) -> Result<Self> {
+        let rng = &mut Rng::new(seed);
         let faulty = rng.below(8) > 0;
         let upto = |rng: &mut Rng, most: u64| if faulty { rng.below(most + 1) } else { 0 };
         let us = |rng: &mut Rng, most: u64| Duration::from_micros(rng.below(most + 1));
         let durable = rng.below(8) > 0;
         let late_rows = rng.below(4) == 0;
         let mut contents = contents(rng, late_rows)?;
+        let query = queries.draw(rng, seed);
         let mut scenario = Scenario {
-            query: queries.draw(rng),
+            query,
             rates: Rates { fails: upto(rng, 8), crashes: upto(rng, 8) },
             crashes: upto(rng, 20),
             rivals: upto(rng, 15),
@@ -147,7 +152,7 @@ impl<'a> Scenario<'a> {
             durable,
             from_savepoint: rng.below(5) == 0,
             damage_at: (durable && faulty && rng.below(4) == 0).then(|| rng.below(FAULT_TURNS / 2)),
-            quiet: (rng.below(4) == 0).then(|| quiet(&mut contents, rng)),
+            quiet: (rng.below(4) == 0).then(|| quiet(&mut contents, rng)).filter(|_| !query.waits_for_no_match()),
             contents: Arc::new(contents),
             interval: us(rng, 2_000),
             timeout: Duration::from_millis(200 + rng.below(2_000)),
@@ -170,6 +175,7 @@ impl<'a> Scenario<'a> {
             full: 0..0,
             hung: None,
             several: None,
+            readers_hold: false,
         };
         if faulty && rng.below(5) == 0 {
             scenario.full = stretch(rng);
@@ -183,9 +189,8 @@ impl<'a> Scenario<'a> {
             // Tables of a coordinator's process end with it.
             several.sinks_here &= several.once;
             scenario.several = Some(several);
-            // What is under way between workers takes time.
-            scenario.timeout += Duration::from_millis(1_000);
         }
+        scenario.take_time();
         if durable && rng.below(2) == 0 {
             scenario.changes = 1 + rng.below(60);
         }
@@ -193,7 +198,18 @@ impl<'a> Scenario<'a> {
             scenario.several = scenario.several.map(Several::calm);
             scenario.calm();
         }
+        scenario.readers_hold = (UPDATING_FROM..UPDATING_TO).contains(&seed) && rng.below(2) == 0;
         Ok(scenario)
+    }
+
+    /// What is under way between workers takes time, and a row may cause many that are updated.
+    fn take_time(&mut self) {
+        if self.several.is_some() {
+            self.timeout += Duration::from_millis(1_000);
+        }
+        if self.query.is_updating() {
+            self.timeout += Duration::from_millis(6_000);
+        }
     }
 
     /// If only coordinators fail, everything else works.
@@ -224,7 +240,7 @@ impl<'a> Scenario<'a> {
     }
 
     pub(super) fn plan(&self, parallelism: u32, state_backend: StateBackendKind) -> Plan {
-        let mut plan = self.straight_plan(parallelism);
+        let mut plan = self.with_lateness(self.query.at(parallelism).clone());
         plan.options.thresholds = self.thresholds;
         plan.options.group.epochs = self.group_epochs;
         plan.options.batch_rows = self.batch_rows;
@@ -233,7 +249,11 @@ impl<'a> Scenario<'a> {
         plan.options.buffer_timeout = self.buffer_timeout;
         if state_backend == StateBackendKind::Disk {
             plan.options.state_backend = state_backend;
-            plan.options.state_bytes = self.state_bytes;
+            // Rows before each row must fit into memory.
+            let is_held = |operator: &OperatorSpec| matches!(operator, OperatorSpec::Over(_));
+            if !plan.stages.iter().flat_map(|stage| &stage.operators).any(is_held) {
+                plan.options.state_bytes = self.state_bytes;
+            }
         }
         if self.several.as_ref().is_some_and(|several| several.sinks_here) {
             for sink in plan.stages.iter_mut().filter_map(|stage| stage.sink.as_mut()) {
@@ -249,9 +269,14 @@ impl<'a> Scenario<'a> {
         plan
     }
 
-    /// The query, with only the options that results depend on.
-    pub(super) fn straight_plan(&self, parallelism: u32) -> Plan {
-        let mut plan = self.query.at(parallelism).clone();
+    /// What results are compared with.
+    pub(super) fn reference(&self) -> Reference {
+        let reference = self.query.reference();
+        Reference { plan: self.with_lateness(reference.plan), ..reference }
+    }
+
+    /// Results depend on which rows are late.
+    fn with_lateness(&self, mut plan: Plan) -> Plan {
         for watermark in watermarks(&mut plan) {
             watermark.lateness = if self.late_rows { Lateness::Partition } else { Lateness::Job };
         }

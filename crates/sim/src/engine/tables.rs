@@ -1,18 +1,18 @@
 //! External tables: partitioned logs that are read from positions, and tables in which a sink's rows become visible by
 //! commits that may be repeated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
 use anabranch_model::{Clock, Epoch, Error, PartitionId, Result};
 use anabranch_operators::{
     Committable, Connector, Connectors, Delivery, Malformed, Polled, Positions, Rows, Sink, Source, TaskContext,
 };
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Int64Type, Schema, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::Mutation;
@@ -21,6 +21,8 @@ use super::query::Contents;
 
 /// The position of a partition that was read to its end and reported that.
 pub(crate) const CLOSED: &str = "closed";
+/// The same, if all partitions of its reader were, and the reader was not polled since.
+pub(crate) const LAST: &str = "last";
 /// The same, after its reader has reported its own end.
 pub(crate) const END: &str = "end";
 
@@ -41,8 +43,12 @@ pub(crate) struct Quiet {
 pub(crate) struct Readers {
     /// They read up to these positions, and then have no rows. `None`: to the ends.
     pub(crate) upto: Option<Arc<Positions>>,
+    /// Tables end at these positions.
+    pub(crate) ends: bool,
     /// The partition that stays open. Then readers are fair: no other partition becomes idle while it has rows.
     pub(crate) quiet: Option<String>,
+    /// They can leave out partitions that are ahead of others.
+    pub(crate) hold: bool,
     /// The planted bug, if it is in a source or sink.
     pub(crate) mutation: Option<Mutation>,
 }
@@ -97,6 +103,7 @@ impl Connector for Tables {
             writable: true,
             max_readers: None,
             schema: None,
+            updates: Updates::Written,
             ..TableTraits::default()
         })
     }
@@ -112,6 +119,7 @@ impl Connector for Tables {
             opened: 0,
             partitions: Vec::new(),
             last_read: 0,
+            held: BTreeSet::new(),
             ended: false,
             clock: Arc::clone(&context.clock),
             newest_ms: i64::MIN,
@@ -120,11 +128,11 @@ impl Connector for Tables {
             let name = partition_name(&spec.table, id);
             let position = from.and_then(|from| from.get(&name)).map(String::as_str);
             let next = match position {
-                None | Some(CLOSED | END) => 0,
+                None | Some(CLOSED | LAST | END) => 0,
                 Some(text) => text.parse().map_err(|_| Error::internal(format!("the position '{text}' of {name}")))?,
             };
             let upto = self.readers.upto.as_ref().map(|upto| upto.get(&name).map_or("0", String::as_str).to_owned());
-            let ended = matches!(position, Some(CLOSED | END));
+            let ended = matches!(position, Some(CLOSED | LAST | END));
             reader.partitions.push(Reading { id, name, next, before: next, ended, upto });
         }
         // A partition that has ended is not opened again.
@@ -138,7 +146,9 @@ impl Connector for Tables {
             Delivery::AtLeastOnce => None,
         };
         let (tables, table, task) = (self.clone(), spec.table.clone(), context.index);
-        Ok(Box::new(Writer { tables, table, task, scope, lines: Vec::new(), kept_back: None, has_written: false }))
+        let columns = spec.schema.fields().len();
+        let (lines, kept_back, has_written) = (Vec::new(), None, false);
+        Ok(Box::new(Writer { tables, table, columns, task, scope, lines, kept_back, has_written }))
     }
 }
 
@@ -153,6 +163,8 @@ struct Reader {
     partitions: Vec<Reading>,
     /// The partition that was read last.
     last_read: usize,
+    /// Partitions that are ahead of others.
+    held: BTreeSet<PartitionId>,
     ended: bool,
     clock: Arc<dyn Clock>,
     /// The latest time of day at which it has read rows.
@@ -172,22 +184,23 @@ struct Reading {
 
 impl Reading {
     /// How far it may be read, and whether that is its end.
-    fn end(&self, rows: usize) -> (usize, bool) {
+    fn end(&self, rows: usize, ends: bool) -> (usize, bool) {
         match self.upto.as_deref() {
-            None | Some(CLOSED | END) => (rows, true),
-            Some(position) => (position.parse().unwrap_or(0), false),
+            None | Some(CLOSED | LAST | END) => (rows, true),
+            Some(position) => (position.parse().unwrap_or(0), ends),
         }
     }
 }
 
 impl Reader {
-    /// Partitions that have rows, or an end to report.
+    /// Partitions that have rows, or an end to report, and are not held.
     fn candidates(&self) -> Vec<usize> {
         let contents = &self.tables.contents[self.table.as_str()];
         let quiet = self.tables.readers.quiet.as_ref().filter(|_| !self.tables.shared.lock().quiet_is_over);
         let open = |partition: &Reading| {
-            let (end, closes) = partition.end(contents[partition.id].rows.num_rows());
-            !partition.ended && (partition.next < end || (closes && quiet != Some(&partition.name)))
+            let (end, closes) = partition.end(contents[partition.id].rows.num_rows(), self.tables.readers.ends);
+            let is_free = !partition.ended && !self.held.contains(&PartitionId(partition.id as u32));
+            is_free && (partition.next < end || (closes && quiet != Some(&partition.name)))
         };
         (0..self.partitions.len()).filter(|index| open(&self.partitions[*index])).collect()
     }
@@ -205,7 +218,8 @@ impl Source for Reader {
         let candidates = self.candidates();
         if candidates.is_empty() {
             self.tables.shared.lock().dry.insert((self.table.clone(), self.task));
-            let may_end = |partition: &Reading| partition.upto.as_deref().is_none_or(|upto| upto == END);
+            let ends = self.tables.readers.ends;
+            let may_end = |partition: &Reading| partition.upto.as_deref().is_none_or(|upto| ends || upto == END);
             self.ended = self.partitions.iter().all(|partition| partition.ended && may_end(partition));
             return Ok(if self.ended { Polled::End } else { Polled::Pending });
         }
@@ -217,7 +231,8 @@ impl Source for Reader {
         })?;
         self.last_read = which;
         let partition = &self.partitions[which];
-        let (content, (end, _)) = (content(partition), partition.end(content(partition).rows.num_rows()));
+        let content = content(partition);
+        let (end, _) = partition.end(content.rows.num_rows(), self.tables.readers.ends);
         let (first, count) = (partition.next, rows_max.min(end - partition.next));
         let partition = &mut self.partitions[which];
         partition.before = first;
@@ -247,10 +262,19 @@ impl Source for Reader {
         Ok(Polled::Rows(Rows { partition: id, batch, malformed }))
     }
 
+    fn hold(&mut self, partitions: &BTreeSet<PartitionId>) -> Result<bool> {
+        if self.tables.readers.hold {
+            self.held.clone_from(partitions);
+        }
+        Ok(self.tables.readers.hold)
+    }
+
     fn positions(&self) -> Result<Positions> {
         let late = self.tables.readers.mutation == Some(Mutation::PositionOneBatchLate);
+        let all_closed = self.partitions.iter().all(|p| p.ended);
         let position = |p: &Reading| match (p.ended, late) {
             (true, _) if self.ended => END.to_owned(),
+            (true, _) if all_closed => LAST.to_owned(),
             (true, _) => CLOSED.to_owned(),
             (false, true) => p.before.to_string(),
             (false, false) => p.next.to_string(),
@@ -278,6 +302,8 @@ fn select(rows: &RecordBatch, schema: &Arc<Schema>) -> Result<RecordBatch> {
 struct Writer {
     tables: Tables,
     table: String,
+    /// Columns without a weight, which follows if rows may be taken back.
+    columns: usize,
     task: u32,
     /// `None`: rows become visible as they are written.
     scope: Option<String>,
@@ -291,13 +317,16 @@ impl Sink for Writer {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.has_written = true;
         let options = FormatOptions::default().with_null("NULL");
-        let columns = batch.columns().iter().map(|c| ArrayFormatter::try_new(c, &options));
+        let columns = batch.columns().iter().take(self.columns).map(|c| ArrayFormatter::try_new(c, &options));
         let columns: Vec<_> = columns.collect::<std::result::Result<_, _>>()?;
+        let weights = batch.columns().get(self.columns).map(|weights| weights.as_primitive::<Int64Type>());
+        let forgets = self.tables.readers.mutation == Some(Mutation::TakenBackForgotten);
         let line = |row: usize| {
+            let weight = weights.map_or(1, |weights| weights.value(row));
             let values: Vec<String> = columns.iter().map(|c| c.value(row).to_string()).collect();
-            format!("{}: {}", self.table, values.join(" | "))
+            (weight > 0 || !forgets).then(|| format!("{weight} {}: {}", self.table, values.join(" | ")))
         };
-        self.lines.extend((0..batch.num_rows()).map(line));
+        self.lines.extend((0..batch.num_rows()).filter_map(line));
         Ok(())
     }
 
@@ -349,9 +378,11 @@ pub(crate) fn prepared(content: &[u8]) -> (String, Vec<u8>) {
     (String::from_utf8_lossy(&content[..end]).into_owned(), content.get(end + 1..).unwrap_or_default().to_vec())
 }
 
-/// Adds rows to the counts of their occurrences.
-pub(crate) fn count<'a>(lines: impl IntoIterator<Item = &'a str>, counts: &mut BTreeMap<String, usize>) {
+/// Adds rows to the counts of their occurrences. Each begins with how often it is added, negative if it is taken back.
+pub(crate) fn count<'a>(lines: impl IntoIterator<Item = &'a str>, counts: &mut BTreeMap<String, i64>) {
     for line in lines {
-        *counts.entry(line.to_owned()).or_default() += 1;
+        let (weight, row) = line.split_once(' ').unwrap_or(("", line));
+        *counts.entry(row.to_owned()).or_default() += weight.parse::<i64>().unwrap_or(1);
     }
+    counts.retain(|_, count| *count != 0);
 }

@@ -82,7 +82,7 @@ pub(crate) struct World<'a> {
 
 impl<'a> World<'a> {
     pub(crate) fn new(queries: &'a Queries, seed: u64, options: Options) -> Result<Self> {
-        let scenario = Scenario::draw(queries, &mut Rng::new(seed))?;
+        let scenario = Scenario::draw(queries, seed)?;
         if !scenario.from_savepoint {
             return Ok(World::of(scenario, seed, options, None, Counts::new()));
         }
@@ -101,7 +101,7 @@ impl<'a> World<'a> {
         let shared = Shared::new(seed);
         shared.lock().rates = scenario.rates;
         let quiet = scenario.quiet.as_ref().map(|(quiet, _)| quiet.name.clone());
-        let truth = Truth::new(Arc::clone(&scenario.contents), scenario.straight_plan(1), base, quiet);
+        let truth = Truth::new(Arc::clone(&scenario.contents), scenario.reference(), base, quiet);
         let cluster = scenario.several.as_ref().map(|several| Cluster::new(several, seed, options.mutation));
         World {
             seed,
@@ -177,6 +177,7 @@ impl<'a> World<'a> {
         self.seen.repeated_commits = outside.repeated_commits;
         self.seen.runs = outside.runs;
         self.seen.past_idle = self.truth.past_idle;
+        self.seen.updated = self.truth.updated;
         self.seen.adoptions = self.truth.adoptions;
         self.seen.adoptions_changed = self.truth.adoptions_changed;
         self.seen.without_checkpoints = u64::from(!self.scenario.durable);

@@ -6,7 +6,7 @@
 //! belongs to a job that is gone.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::Blob;
+use super::disk::write_in_pieces;
 
 /// Folder of the copies of all places.
 const COPIES: &str = "copies";
@@ -54,7 +55,8 @@ impl Copies {
     pub(super) fn put(&self, name: &str, content: &[u8]) {
         let Some(path) = self.path(name) else { return };
         // A half-written file is recognized by its checksum; a missing one is read from the store.
-        let written = fs::create_dir_all(&self.folder).and_then(|()| fs::write(&path, content));
+        let written = fs::create_dir_all(&self.folder).and_then(|()| File::create(&path));
+        let written = written.and_then(|mut file| write_in_pieces(&mut file, content));
         if written.is_err() {
             let _ = fs::remove_file(path);
         }

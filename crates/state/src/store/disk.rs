@@ -47,6 +47,20 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn list(&self, folder: &Path) -> io::Result<Vec<DiskEntry>>;
 }
 
+/// The system may let a thread go on until it has written so many bytes.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Writes much, and lets threads go first that have rows to process: they do not interrupt a copy into the system's memory.
+pub(super) fn write_in_pieces(file: &mut File, content: &[u8]) -> io::Result<()> {
+    for (number, piece) in content.chunks(PIECE_BYTES).enumerate() {
+        if number > 0 {
+            std::thread::yield_now();
+        }
+        file.write_all(piece)?;
+    }
+    Ok(())
+}
+
 /// The operating system's files.
 #[derive(Debug)]
 pub struct OsDisk;
@@ -55,7 +69,7 @@ impl Disk for OsDisk {
     fn write_file(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
         // Through the handle that wrote: another handle may not report an error of the write-back.
-        file.write_all(content).and_then(|()| file.sync_all())
+        write_in_pieces(&mut file, content).and_then(|()| file.sync_all())
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -182,7 +182,7 @@ fn run(seed: u64) {
                 let mut out = Output::default();
                 match side {
                     0 => now.batch(batch(&new), &mut out).expect("a batch"),
-                    _ => now.second_batch(batch(&new), &mut out).expect("a batch"),
+                    _ => now.input_batch(1, batch(&new), &mut out).expect("a batch"),
                 }
                 rows[side].extend(new);
                 drain(&mut found, &mut now, out);
@@ -197,7 +197,7 @@ fn run(seed: u64) {
     drain(&mut found, &mut now, out);
     let expected = results(way, &rows[0], &rows[1], i64::MAX / 2);
     assert!(found == expected, "seed {seed}, {way:?}, {disk:?}: {}", difference(&found, &expected));
-    assert_eq!((now.left.live, now.right.live), (0, 0), "seed {seed}");
+    assert_eq!((now.side(Of::Left).live, now.side(Of::Right).live), (0, 0), "seed {seed}");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn state_stays_flat_over_a_long_stream() {
             let mut out = Output::default();
             match side {
                 0 => join.batch(batch(&rows), &mut out).expect("a batch"),
-                _ => join.second_batch(batch(&rows), &mut out).expect("a batch"),
+                _ => join.input_batch(1, batch(&rows), &mut out).expect("a batch"),
             }
             drain(&mut found, &mut join, out);
         }
@@ -227,7 +227,7 @@ fn state_stays_flat_over_a_long_stream() {
         if second % 10 == 0 {
             files.take(&mut join, false);
         }
-        most = most.max(join.left.len() + join.right.len());
+        most = most.max(join.side(Of::Left).len() + join.side(Of::Right).len());
     }
     // Those of ten seconds wait for the next snapshot.
     assert!(most < 2500, "{most} rows");
@@ -250,16 +250,16 @@ fn more_rows_wait_than_fit_into_memory() {
             let mut out = Output::default();
             match side {
                 0 => join.batch(batch(&of_side), &mut out).expect("a batch"),
-                _ => join.second_batch(batch(&of_side), &mut out).expect("a batch"),
+                _ => join.input_batch(1, batch(&of_side), &mut out).expect("a batch"),
             }
             rows[side as usize].extend(of_side);
             drain(&mut found, &mut join, out);
-            assert!(join.size_bytes() <= BYTES / 4, "{} bytes", join.size_bytes());
+            assert!(join.tables.size_bytes() <= BYTES / 4, "{} bytes", join.tables.size_bytes());
         }
         let mut out = Output::default();
         Operator::watermark(&mut join, EventTime(step * 1000), &mut out).expect("a watermark");
         drain(&mut found, &mut join, out);
-        assert!(join.size_bytes() <= BYTES / 4, "{} bytes", join.size_bytes());
+        assert!(join.tables.size_bytes() <= BYTES / 4, "{} bytes", join.tables.size_bytes());
     }
     let mut out = Output::default();
     Operator::watermark(&mut join, EventTime(1 << 40), &mut out).expect("a watermark");

@@ -128,7 +128,7 @@ fn a_forgotten_row_that_is_taken_back_takes_its_pairs_back() {
     let pair = integral.clone();
     assert_eq!(pair, results(way, &[left], &[right]));
     join.processing_time(13_000).expect("a time");
-    assert_eq!((join.left.live, join.right.live), (0, 1));
+    assert_eq!((join.side(Of::Left).live, join.side(Of::Right).live), (0, 1));
     add(&mut integral, &mut join, true, batch(&[(left, -1)], true));
     assert_eq!(integral, BTreeMap::new());
     add(&mut integral, &mut join, true, batch(&[(left, 1)], true));

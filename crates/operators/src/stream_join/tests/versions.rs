@@ -6,6 +6,7 @@ use arrow::datatypes::TimeUnit;
 
 use super::*;
 use crate::event_time::event_times;
+use crate::keyed_state::SPARSE_MIN;
 
 /// Key, event time, number.
 type Row = (Option<i64>, i64, i64);
@@ -140,7 +141,7 @@ fn run(seed: u64) {
                 let mut number = || 1 + below(9) - 12 * i64::from(below(6) == 0);
                 let mut rows: Vec<Row> = (0..3).map(|key| (Some(key), 0, number())).collect();
                 rows.iter_mut().for_each(|row| row.1 = model.watermark + 1 + below(100));
-                now.second_batch(batch(&rows, true), &mut out).expect("a batch");
+                now.input_batch(1, batch(&rows, true), &mut out).expect("a batch");
                 for row in rows {
                     model.versions.retain(|version| (version.0, version.1) != (row.0, row.1));
                     model.versions.push(row);
@@ -171,7 +172,7 @@ fn versions_that_are_over_are_forgotten() {
     for second in 0..300 {
         let rows: Vec<Row> = (0..50).map(|row| (Some(row % 7), second * 1000 + row * 10, row + 1)).collect();
         let mut out = Output::default();
-        join.second_batch(batch(&rows, true), &mut out).expect("a batch");
+        join.input_batch(1, batch(&rows, true), &mut out).expect("a batch");
         drain(&mut found, &mut join, out);
         let mut out = Output::default();
         join.batch(batch(&rows, false), &mut out).expect("a batch");
@@ -180,7 +181,7 @@ fn versions_that_are_over_are_forgotten() {
         if second % 10 == 0 {
             files.take(&mut join, false);
         }
-        most = most.max(join.left.len() + join.right.len());
+        most = most.max(join.side(Of::Left).len() + join.side(Of::Right).len());
     }
     assert_eq!(found.values().sum::<i64>(), 300 * 50);
     assert!(most < 2 * SPARSE_MIN + 2500, "{most} rows");

@@ -100,7 +100,8 @@ impl World<'_> {
     /// The tables as a process accesses them.
     pub(super) fn tables(&self, process: ProcessId) -> Tables {
         let quiet = self.scenario.quiet.as_ref().map(|(quiet, _)| quiet.name.clone());
-        let readers = Readers { upto: None, quiet, mutation: self.options.mutation };
+        let (hold, mutation) = (self.scenario.readers_hold, self.options.mutation);
+        let readers = Readers { quiet, hold, mutation, ..Readers::default() };
         let contents = Arc::clone(&self.scenario.contents);
         Tables { shared: self.shared.clone(), process, contents, readers }
     }

@@ -17,14 +17,14 @@ use crate::key_table::KeyTable;
 use crate::row_store::{Other, RowStore, Words};
 
 /// Rows with the ids of their keys.
-pub(super) enum Kept {
+pub(crate) enum Kept {
     /// A table of the id of the key and the columns after the keys, and the types of these.
     Found(KeyTable, Vec<DataType>),
     Numbered(Numbered),
 }
 
 /// Rows that are only added.
-pub(super) struct Numbered {
+pub(crate) struct Numbered {
     /// The columns after the keys.
     rows: RowStore,
     keys: Vec<u32>,
@@ -37,7 +37,7 @@ pub(super) struct Numbered {
 
 impl Kept {
     /// For rows with columns of these types after their keys.
-    pub(super) fn new(types: &[DataType], is_numbered: bool) -> Result<Kept> {
+    pub(crate) fn new(types: &[DataType], is_numbered: bool) -> Result<Kept> {
         if !is_numbered {
             let types: Vec<DataType> = std::iter::once(DataType::UInt32).chain(types.iter().cloned()).collect();
             return Ok(Kept::Found(KeyTable::by_id(types.clone())?, types));
@@ -52,18 +52,18 @@ impl Kept {
         }))
     }
 
-    pub(super) fn is_numbered(&self) -> bool {
+    pub(crate) fn is_numbered(&self) -> bool {
         matches!(self, Kept::Numbered(_))
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Kept::Found(table, _) => table.len(),
             Kept::Numbered(numbered) => numbered.keys.len(),
         }
     }
 
-    pub(super) fn size_bytes(&self) -> usize {
+    pub(crate) fn size_bytes(&self) -> usize {
         match self {
             Kept::Found(table, _) => table.size_bytes(),
             // What a restore needs for a moment does not count: state that fitted before fits again.
@@ -74,7 +74,7 @@ impl Kept {
     }
 
     /// Adds rows of these keys; returns their ids. New ids are given in order.
-    pub(super) fn add(&mut self, keys: Vec<u32>, values: &[ArrayRef], hashes: &mut Vec<u64>) -> Result<Vec<usize>> {
+    pub(crate) fn add(&mut self, keys: Vec<u32>, values: &[ArrayRef], hashes: &mut Vec<u64>) -> Result<Vec<usize>> {
         match self {
             Kept::Found(table, _) => find(table, keys, values, hashes),
             Kept::Numbered(numbered) => {
@@ -88,7 +88,7 @@ impl Kept {
     }
 
     /// Adds rows of a snapshot with these numbers, if they have numbers. With `may_be_there`, some may have been restored already.
-    pub(super) fn restore(
+    pub(crate) fn restore(
         &mut self,
         keys: Vec<u32>,
         values: &[ArrayRef],
@@ -110,7 +110,7 @@ impl Kept {
     }
 
     /// Rows with these numbers exist, if not here.
-    pub(super) fn exist(&mut self, numbers: &Int64Array) {
+    pub(crate) fn exist(&mut self, numbers: &Int64Array) {
         if let Kept::Numbered(numbered) = self {
             let last = numbers.values().iter().copied().max().unwrap_or(0);
             numbered.next = numbered.next.max(last.saturating_add(1));
@@ -118,14 +118,14 @@ impl Kept {
     }
 
     /// Nothing else is restored.
-    pub(super) fn restored(&mut self) {
+    pub(crate) fn restored(&mut self) {
         if let Kept::Numbered(numbered) = self {
             numbered.restored = None;
         }
     }
 
     /// The ids of the keys of rows.
-    pub(super) fn keys_of(&self, ids: &[usize]) -> Result<Vec<usize>> {
+    pub(crate) fn keys_of(&self, ids: &[usize]) -> Result<Vec<usize>> {
         match self {
             Kept::Found(..) => Ok(self.rows_of(ids)?.0),
             Kept::Numbered(numbered) => Ok(ids.iter().map(|id| numbered.keys[*id] as usize).collect()),
@@ -133,7 +133,7 @@ impl Kept {
     }
 
     /// The ids of the keys of rows, and their columns after the keys.
-    pub(super) fn rows_of(&self, ids: &[usize]) -> Result<(Vec<usize>, Vec<ArrayRef>)> {
+    pub(crate) fn rows_of(&self, ids: &[usize]) -> Result<(Vec<usize>, Vec<ArrayRef>)> {
         match self {
             Kept::Found(table, _) => {
                 let mut columns = table.keys_of(ids)?;
@@ -147,13 +147,13 @@ impl Kept {
     }
 
     /// The numbers of rows, if they have them.
-    pub(super) fn numbers_of(&self, ids: &[usize]) -> Option<ArrayRef> {
+    pub(crate) fn numbers_of(&self, ids: &[usize]) -> Option<ArrayRef> {
         let Kept::Numbered(numbered) = self else { return None };
         Some(Arc::new(ids.iter().map(|id| numbered.numbers.get(*id) as i64).collect::<Int64Array>()))
     }
 
     /// Keeps these rows only, whose keys have these ids from now on. The first of them gets the id 0.
-    pub(super) fn keep(&mut self, ids: &[usize], keys: Vec<u32>, hashes: &mut Vec<u64>) -> Result<()> {
+    pub(crate) fn keep(&mut self, ids: &[usize], keys: Vec<u32>, hashes: &mut Vec<u64>) -> Result<()> {
         match self {
             Kept::Found(_, types) => {
                 let types = types.clone();
@@ -229,7 +229,7 @@ fn find(table: &mut KeyTable, keys: Vec<u32>, values: &[ArrayRef], hashes: &mut 
 }
 
 /// Numbers for rows that an earlier version has stored without them: it had equal ones once. Those below zero are given to no other row.
-pub(super) fn numbers_of_content(keys: usize, columns: &[ArrayRef], rows: usize) -> Result<Int64Array> {
+pub(crate) fn numbers_of_content(keys: usize, columns: &[ArrayRef], rows: usize) -> Result<Int64Array> {
     let mut hashes = Vec::new();
     hash_keys(&columns[keys..], rows, &mut hashes)?;
     Ok(hashes.iter().map(|hash| !((hash >> 1) as i64)).collect())

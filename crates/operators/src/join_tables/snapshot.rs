@@ -6,10 +6,10 @@ use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, TimestampMillisecondType};
 
+use super::Tables;
 use super::expiry::Expiry;
 use super::kept::numbers_of_content;
 use super::side::{Own, Side};
-use super::{Of, StreamJoin};
 use crate::hash_keys;
 use crate::keyed_state::{Part, TimeToLive, check_columns, number, numbers, without_times};
 use crate::operator::{StateChange, StateShape};
@@ -17,24 +17,21 @@ use crate::operator::{StateChange, StateShape};
 /// Column of the numbers of rows.
 const ROW: &str = "$row";
 
-impl StreamJoin {
-    pub(super) fn shapes(&self) -> Vec<StateShape> {
-        let fields = self.joined_schema.fields();
-        let shape = |table: &str, fields: &[Arc<Field>], side: &Side| {
+impl Tables {
+    pub(crate) fn shapes(&self) -> Vec<StateShape> {
+        let shape = |side: &Side| {
             let numbers = side.rows.is_numbered().then_some(ROW).into_iter().chain(["$weight", "$matches"]);
             let numbers = numbers.map(number).chain(side.times.as_ref().map(|_| TimeToLive::field()));
-            let fields = fields.iter().map(|field| field.as_ref().clone());
-            let fields: Vec<Field> = fields.chain(numbers).chain([number("$snapshot")]).collect();
+            let fields: Vec<Field> = side.fields.iter().cloned().chain(numbers).chain([number("$snapshot")]).collect();
             let (schema, keys) = (Arc::new(Schema::new(fields)), 0..self.key_types.len());
             // A run on the disk has rows of any time.
             let pane = side.expiry.as_ref().filter(|_| self.disk.is_none()).map(Expiry::time_column);
-            StateShape { table: table.to_owned(), schema, keys, pane }
+            StateShape { table: side.table.clone(), schema, keys, pane }
         };
-        let (left, right) = fields.split_at(self.left.types.len());
-        vec![shape("", left, &self.left), shape("right", right, &self.right)]
+        self.sides.iter().map(shape).collect()
     }
 
-    pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
+    pub(crate) fn take_snapshot(&mut self, adds: bool, watermark: EventTime) -> Result<Vec<StateChange>> {
         let (complete, runs) = match &mut self.disk {
             Some(disk) => disk.snapshot(adds, &self.snapshots)?,
             None => (self.snapshots.is_complete(adds), Vec::new()),
@@ -42,10 +39,10 @@ impl StreamJoin {
         let tables = self.take_rows(Part::of_snapshot(complete, self.disk.is_some()))?;
         self.snapshots.emitted(complete, tables.iter().map(RecordBatch::num_rows).sum());
         let mut changes = StateChange::of_tables(tables, complete, runs);
-        for (change, side) in changes.iter_mut().zip([&self.left, &self.right]) {
+        for (change, side) in changes.iter_mut().zip(&self.sides) {
             // A snapshot that only adds keeps all files.
             let expiry = side.expiry.as_ref().filter(|_| !adds);
-            change.first_pane = expiry.map_or(EventTime::MIN, |expiry| expiry.first_time(self.watermark));
+            change.first_pane = expiry.map_or(EventTime::MIN, |expiry| expiry.first_time(watermark));
         }
         Ok(changes)
     }
@@ -55,10 +52,10 @@ impl StreamJoin {
         self.snapshots.number += 1;
         let (shapes, number) = (self.shapes(), self.snapshots.number);
         let mut tables = Vec::new();
-        for (of, shape) in [Of::Left, Of::Right].into_iter().zip(shapes) {
-            let ids = self.sides(of).0.take(part);
-            let mut columns = self.columns_of(of, &ids)?;
-            let side = self.side(of);
+        for (at, shape) in shapes.into_iter().enumerate() {
+            let ids = self.sides[at].take(part);
+            let mut columns = self.columns_of(at, &ids)?;
+            let side = &self.sides[at];
             columns.extend(side.rows.numbers_of(&ids));
             let matches = |id: &usize| side.matches.get(*id).copied().unwrap_or(0);
             columns.extend([
@@ -73,10 +70,10 @@ impl StreamJoin {
     }
 
     /// Merges rows of a snapshot.
-    pub(super) fn take_up(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
+    pub(crate) fn take_up(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         let shapes = self.shapes();
         let shape = shapes.get(table).ok_or_else(|| Error::internal(format!("a join has no table {table}")))?;
-        let side = if table == 0 { &self.left } else { &self.right };
+        let side = &self.sides[table];
         let rows = with_numbers(rows, side, self.key_types.len())?;
         let rows = match &side.times {
             Some(times) => times.needed(rows, &shape.schema)?,
@@ -85,7 +82,7 @@ impl StreamJoin {
         check_columns(&rows.schema(), &shape.schema)?;
         let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
         self.snapshots.restoring(versions);
-        let side = if table == 0 { &mut self.left } else { &mut self.right };
+        let side = &mut self.sides[table];
         if side.rows.is_numbered() {
             side.rows.exist(numbers(rows.columns(), side.types.len())?);
         }
@@ -94,7 +91,7 @@ impl StreamJoin {
         }
         let keys = self.keys_of(&rows)?;
         self.take_rows_in(table, &keys, &rows, Some(versions))?;
-        self.keep_to_size()
+        self.keep_to_size(0).map(|_| ())
     }
 
     /// The ids of the keys of rows of state.
@@ -115,7 +112,8 @@ impl StreamJoin {
         versions: Option<&Int64Array>,
     ) -> Result<()> {
         let (count, key_columns) = (self.keys.len(), self.key_types.len());
-        let (side, other): (&mut Side, &mut Side) = self.sides(if table == 0 { Of::Left } else { Of::Right });
+        self.sides.iter_mut().for_each(|side| side.make_room(count));
+        let side = &mut self.sides[table];
         let (values, own) = rows.columns().split_at(side.types.len());
         let after = usize::from(side.rows.is_numbered());
         let own = Own {
@@ -124,7 +122,6 @@ impl StreamJoin {
             matches: numbers(own, after + 1)?,
             times: own.get(after + 2).and_then(|times| times.as_primitive_opt::<TimestampMillisecondType>()),
         };
-        other.make_room(count);
         side.restore((keys, count), (values, key_columns), own, versions)
     }
 }
@@ -144,6 +141,6 @@ fn with_numbers(rows: RecordBatch, side: &Side, keys: usize) -> Result<RecordBat
 }
 
 /// Types of the columns of a table, and whether they may be NULL.
-pub(super) fn columns(shape: &StateShape) -> Vec<(DataType, bool)> {
+pub(crate) fn columns(shape: &StateShape) -> Vec<(DataType, bool)> {
     shape.schema.fields().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()
 }

@@ -15,7 +15,7 @@ const BUCKETS: i64 = 64;
 const BUCKET_MS_MIN: i64 = 16;
 
 /// Rows of one side by the ends of their time.
-pub(super) struct Expiry {
+pub(crate) struct Expiry {
     spec: ExpirySpec,
     /// The end of each row's time.
     ends: Vec<i64>,
@@ -27,13 +27,13 @@ pub(super) struct Expiry {
 }
 
 impl Expiry {
-    pub(super) fn new(spec: ExpirySpec) -> Expiry {
+    pub(crate) fn new(spec: ExpirySpec) -> Expiry {
         let shift = (spec.after_ms / BUCKETS).max(BUCKET_MS_MIN).ilog2();
         Expiry { spec, ends: Vec::new(), buckets: BTreeMap::new(), shift, last: (0, Vec::new()) }
     }
 
     /// The ends of rows with these columns.
-    pub(super) fn ends_of(&self, columns: &[ArrayRef]) -> Result<Vec<i64>> {
+    pub(crate) fn ends_of(&self, columns: &[ArrayRef]) -> Result<Vec<i64>> {
         let ExpirySpec { time, after_ms } = self.spec;
         let times = columns.get(time).ok_or_else(|| Error::internal("a row of a join without its time"))?;
         let end = |(row, time): (usize, &i64)| match times.is_valid(row) {
@@ -44,12 +44,12 @@ impl Expiry {
     }
 
     /// The end of a row's time.
-    pub(super) fn end(&self, row: usize) -> i64 {
+    pub(crate) fn end(&self, row: usize) -> i64 {
         self.ends[row]
     }
 
     /// A row has come, or has come again.
-    pub(super) fn add(&mut self, row: usize, end: i64) -> Result<()> {
+    pub(crate) fn add(&mut self, row: usize, end: i64) -> Result<()> {
         if self.ends.len() <= row {
             self.ends.resize(row + 1, i64::MIN);
         }
@@ -69,14 +69,14 @@ impl Expiry {
     }
 
     /// Forgets all rows.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.ends.clear();
         self.buckets.clear();
         self.last.1.clear();
     }
 
     /// Takes the rows whose time has ended; without `exactly`, some of them may stay a while.
-    pub(super) fn take(&mut self, watermark: EventTime, exactly: bool) -> Vec<u32> {
+    pub(crate) fn take(&mut self, watermark: EventTime, exactly: bool) -> Vec<u32> {
         let mut taken = Vec::new();
         self.complete_last();
         while let Some(bucket) = self.buckets.first_entry() {
@@ -99,21 +99,21 @@ impl Expiry {
     }
 
     /// Event times of rows before this one are over.
-    pub(super) fn first_time(&self, watermark: EventTime) -> EventTime {
+    pub(crate) fn first_time(&self, watermark: EventTime) -> EventTime {
         EventTime(watermark.0.saturating_sub(self.spec.after_ms).saturating_add(1))
     }
 
     /// The column of event times.
-    pub(super) fn time_column(&self) -> usize {
+    pub(crate) fn time_column(&self) -> usize {
         self.spec.time
     }
 
     /// Rows before this one are over.
-    pub(super) fn first_row(&self, watermark: EventTime) -> FirstTime {
+    pub(crate) fn first_row(&self, watermark: EventTime) -> FirstTime {
         FirstTime { column: self.spec.time, ms: self.first_time(watermark).0 }
     }
 
-    pub(super) fn size_bytes(&self) -> usize {
+    pub(crate) fn size_bytes(&self) -> usize {
         self.ends.capacity() * size_of::<i64>()
             + self.last.1.capacity() * size_of::<u32>()
             + self.buckets.values().map(|rows| rows.capacity() * size_of::<u32>()).sum::<usize>()

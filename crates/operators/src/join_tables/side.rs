@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use anabranch_dataflow::{JobOptions, StreamSideSpec};
+use anabranch_dataflow::JobOptions;
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::{DataType, Field, Int64Type};
 
+use super::SideShape;
 use super::expiry::Expiry;
 use super::kept::Kept;
 use crate::keyed_state::{Changes, Part, TimeToLive, narrow};
@@ -17,7 +18,7 @@ const END: u32 = u32::MAX;
 
 /// How rows of a side appear besides in pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// Not at all.
     Plain,
     /// With NULL for the columns of the other side, if they have no match.
@@ -32,17 +33,17 @@ pub(super) enum Role {
 
 impl Role {
     /// Whether the number of matches is kept.
-    pub(super) fn counts(self) -> bool {
+    pub(crate) fn counts(self) -> bool {
         self != Role::Plain
     }
 
     /// Whether rows without a match appear.
-    pub(super) fn shows_unmatched(self) -> bool {
+    pub(crate) fn shows_unmatched(self) -> bool {
         matches!(self, Role::Padded | Role::Unmatched | Role::UnmatchedAtEnd)
     }
 
     /// Whether a row with so many matches appears, before the end of its time.
-    pub(super) fn shows(self, matches: i64) -> bool {
+    pub(crate) fn shows(self, matches: i64) -> bool {
         match self {
             Role::Plain | Role::UnmatchedAtEnd => false,
             Role::Padded | Role::Unmatched => matches <= 0,
@@ -53,13 +54,13 @@ impl Role {
 
 /// Columns of rows of state besides those of the side.
 #[derive(Clone, Copy)]
-pub(super) struct Own<'a> {
+pub(crate) struct Own<'a> {
     /// If the rows have numbers.
-    pub(super) numbers: Option<&'a Int64Array>,
-    pub(super) weights: &'a Int64Array,
-    pub(super) matches: &'a Int64Array,
+    pub(crate) numbers: Option<&'a Int64Array>,
+    pub(crate) weights: &'a Int64Array,
+    pub(crate) matches: &'a Int64Array,
     /// If rows do not live for ever.
-    pub(super) times: Option<&'a TimestampMillisecondArray>,
+    pub(crate) times: Option<&'a TimestampMillisecondArray>,
 }
 
 fn narrowed(keys: &[usize]) -> Result<Vec<u32>> {
@@ -67,44 +68,43 @@ fn narrowed(keys: &[usize]) -> Result<Vec<u32>> {
 }
 
 /// Rows by their ids, in a list for each key.
-pub(super) struct Side {
-    pub(super) role: Role,
+pub(crate) struct Side {
+    /// Name and columns of its table in snapshots, without those that this adds.
+    pub(super) table: String,
+    pub(super) fields: Vec<Field>,
+    pub(crate) role: Role,
     updating: bool,
     /// Types of all columns, the keys first.
-    pub(super) types: Vec<DataType>,
-    pub(super) rows: Kept,
+    pub(crate) types: Vec<DataType>,
+    pub(crate) rows: Kept,
     weights: Words,
     /// Of each row, if they count.
-    pub(super) matches: Vec<i64>,
+    pub(crate) matches: Vec<i64>,
     /// The next row of the same key.
     next: Vec<u32>,
     /// The first row of each key.
     heads: Vec<u32>,
     /// Number of rows that exist.
-    pub(super) live: usize,
+    pub(crate) live: usize,
     /// Until when rows are needed.
-    pub(super) expiry: Option<Expiry>,
+    pub(crate) expiry: Option<Expiry>,
     /// When rows came last, if they do not live for ever.
-    pub(super) times: Option<TimeToLive>,
+    pub(crate) times: Option<TimeToLive>,
     /// Rows of the last batch that take back what is forgotten.
-    pub(super) orphans: BTreeSet<usize>,
-    pub(super) changes: Changes,
+    pub(crate) orphans: BTreeSet<usize>,
+    pub(crate) changes: Changes,
     hashes: Vec<u64>,
 }
 
 impl Side {
-    /// `gives_pairs`: its rows appear in pairs. Otherwise it is only asked for matches.
-    pub(super) fn new(
-        spec: &StreamSideSpec,
-        keys: usize,
-        role: Role,
-        gives_pairs: bool,
-        options: &JobOptions,
-    ) -> Result<Side> {
+    pub(crate) fn new(shape: SideShape<'_>, keys: usize, options: &JobOptions) -> Result<Side> {
+        let SideShape { spec, role, table, fields, gives_pairs } = shape;
         let types: Vec<DataType> = spec.schema.fields().iter().map(|field| field.data_type().clone()).collect();
         // Equal rows are likely where only keys are kept, or what a condition reads: they are one, with a weight.
         let is_numbered = gives_pairs && types.len() > keys && !role.counts() && !spec.updating;
         Ok(Side {
+            table,
+            fields,
             role,
             updating: spec.updating,
             rows: Kept::new(&types[keys..], is_numbered)?,
@@ -122,17 +122,17 @@ impl Side {
         })
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.weights.len()
     }
 
     /// Whether rows wait for the end of their time.
-    pub(super) fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         self.role == Role::UnmatchedAtEnd
     }
 
     /// Columns and weights of a batch.
-    pub(super) fn divide(&self, batch: &RecordBatch) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
+    pub(crate) fn divide(&self, batch: &RecordBatch) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
         if !self.updating {
             return Ok((batch.columns().to_vec(), vec![1; batch.num_rows()]));
         }
@@ -143,17 +143,17 @@ impl Side {
 
     /// How often a row counts. 0: it does not exist.
     #[inline(always)]
-    pub(super) fn weight(&self, row: usize) -> i64 {
+    pub(crate) fn weight(&self, row: usize) -> i64 {
         self.weights.get(row) as i64
     }
 
     /// There are so many keys.
-    pub(super) fn make_room(&mut self, keys: usize) {
+    pub(crate) fn make_room(&mut self, keys: usize) {
         self.heads.resize(keys, END);
     }
 
     /// Adds rows with these columns, of these keys; returns their ids.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         (keys, key_count): (&[usize], usize),
         (columns, key_columns): (&[ArrayRef], usize),
@@ -188,7 +188,7 @@ impl Side {
     }
 
     /// Forgets rows whose time has ended. Returns those that appear now, with their weights.
-    pub(super) fn expire(&mut self, watermark: EventTime) -> Vec<(usize, i64)> {
+    pub(crate) fn expire(&mut self, watermark: EventTime) -> Vec<(usize, i64)> {
         let waits = self.waits();
         let Some(expiry) = &mut self.expiry else { return Vec::new() };
         let mut appear = Vec::new();
@@ -208,7 +208,7 @@ impl Side {
     }
 
     /// Forgets rows whose time to live is over. What they are in appears as before.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         let Some(times) = &self.times else { return };
         for row in times.over((0..self.len()).filter(|row| self.weight(*row) != 0)) {
             self.matches.get_mut(row).into_iter().for_each(|matches| *matches = 0);
@@ -218,7 +218,7 @@ impl Side {
     }
 
     /// A row has so many matches more.
-    pub(super) fn add_matches(&mut self, row: usize, added: i64) {
+    pub(crate) fn add_matches(&mut self, row: usize, added: i64) {
         if added != 0 {
             self.matches[row] += added;
             self.changes.add(row);
@@ -245,7 +245,7 @@ impl Side {
         Ok(())
     }
 
-    pub(super) fn set_weight(&mut self, id: usize, weight: i64) {
+    pub(crate) fn set_weight(&mut self, id: usize, weight: i64) {
         match (self.weight(id) != 0, weight != 0) {
             (false, true) => self.live += 1,
             (true, false) => self.live -= 1,
@@ -255,17 +255,17 @@ impl Side {
     }
 
     /// The first row of a key.
-    pub(super) fn first(&self, key: usize) -> Option<usize> {
+    pub(crate) fn first(&self, key: usize) -> Option<usize> {
         self.heads.get(key).copied().filter(|row| *row != END).map(|row| row as usize)
     }
 
     /// The row after this one, of the same key.
-    pub(super) fn after(&self, row: usize) -> Option<usize> {
+    pub(crate) fn after(&self, row: usize) -> Option<usize> {
         Some(self.next[row]).filter(|row| *row != END).map(|row| row as usize)
     }
 
     /// A part of the rows.
-    pub(super) fn take(&mut self, part: Part) -> Vec<usize> {
+    pub(crate) fn take(&mut self, part: Part) -> Vec<usize> {
         let (weights, forgets) = (&self.weights, self.forgets());
         let mut taken = self.changes.take(part, || (0..weights.len()).filter(|row| weights.get(*row) != 0).collect());
         if forgets {
@@ -280,19 +280,19 @@ impl Side {
     }
 
     /// How many rows do not exist, and need not be in the next snapshot. At most.
-    pub(super) fn dead(&self) -> usize {
+    pub(crate) fn dead(&self) -> usize {
         let awaited = if self.forgets() { 0 } else { self.changes.len() };
         self.len().saturating_sub(self.live + awaited)
     }
 
     /// The rows that exist, and those of which the next snapshot must say that they do not.
-    pub(super) fn kept(&self) -> Vec<usize> {
+    pub(crate) fn kept(&self) -> Vec<usize> {
         let awaited = |row: usize| !self.forgets() && self.changes.has(row);
         (0..self.len()).filter(|row| self.weight(*row) != 0 || awaited(*row)).collect()
     }
 
     /// Keeps these rows only, in the order of their ids, whose keys have new ids.
-    pub(super) fn keep(&mut self, kept: &[usize], keys: &[usize], key_count: usize) -> Result<()> {
+    pub(crate) fn keep(&mut self, kept: &[usize], keys: &[usize], key_count: usize) -> Result<()> {
         self.weights = kept.iter().map(|row| self.weights.get(*row)).collect();
         self.matches = kept.iter().filter_map(|row| self.matches.get(*row).copied()).collect();
         self.changes.renumber(|row| kept.binary_search(&row).ok());
@@ -313,7 +313,7 @@ impl Side {
     }
 
     /// Removes all rows, which were written to the disk.
-    pub(super) fn clear(&mut self) -> Result<()> {
+    pub(crate) fn clear(&mut self) -> Result<()> {
         self.keep(&[], &[], 0)?;
         self.live = 0;
         self.changes.written();
@@ -321,7 +321,7 @@ impl Side {
     }
 
     /// Restores rows of a snapshot, unless the numbers of their snapshots say that later ones were restored.
-    pub(super) fn restore(
+    pub(crate) fn restore(
         &mut self,
         (keys, key_count): (&[usize], usize),
         (columns, key_columns): (&[ArrayRef], usize),
@@ -350,7 +350,7 @@ impl Side {
         Ok(())
     }
 
-    pub(super) fn size_bytes(&self) -> usize {
+    pub(crate) fn size_bytes(&self) -> usize {
         let numbers = self.weights.size_bytes() + self.matches.capacity() * size_of::<i64>();
         let links = self.next.capacity() + self.heads.capacity();
         let ends = self.expiry.as_ref().map_or(0, Expiry::size_bytes);

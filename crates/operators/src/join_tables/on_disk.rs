@@ -4,13 +4,13 @@ use anabranch_model::Result;
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 
-use super::{Divided, StreamJoin};
+use super::Tables;
 use crate::hash_keys;
 use crate::key_table::KeyTable;
 use crate::keyed_state::Part;
 
-impl StreamJoin {
-    /// Reads the rows of both sides whose keys have come into the table, as their ids from `known` on say. False if these are too many
+impl Tables {
+    /// Reads the rows of all sides whose keys have come into the table, as their ids from `known` on say. False if these are too many
     /// at once.
     pub(super) fn load(&mut self, known: usize, keys: &[usize]) -> Result<bool> {
         let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_empty()) else { return Ok(true) };
@@ -28,19 +28,13 @@ impl StreamJoin {
             let is_new: BooleanArray = keys.iter().map(|id| Some(*id >= known)).collect();
             let rows = filter_record_batch(rows, &is_new)?;
             keys.retain(|id| *id >= known);
-            let first = self.right.len();
             self.take_rows_in(table, &keys, &rows, None)?;
-            self.index_versions_from(first)?;
         }
         Ok(())
     }
 
-    /// Reads the rows of the next keys of which some may appear. Returns false if there are none.
-    pub(super) fn load_due(&mut self) -> Result<bool> {
-        if self.timers.is_none() {
-            return Ok(false);
-        }
-        self.keep_to_size()?;
+    /// Reads the rows of the next keys of which some may appear. Returns false if there are none. There is room for them.
+    pub(crate) fn load_due(&mut self) -> Result<bool> {
         let (Some(disk), Some(timers)) = (&self.disk, &mut self.timers) else { return Ok(false) };
         let next = self.due.pop().map_or_else(|| timers.next(), |hashes| Ok(Some(hashes)))?;
         let Some(mut hashes) = next else { return Ok(false) };
@@ -58,7 +52,7 @@ impl StreamJoin {
 
     /// Rows that were restored go to the disk.
     pub(super) fn restore_away(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
-        let side = if table == 0 { &self.left } else { &self.right };
+        let side = &self.sides[table];
         if let (Some(timers), Some(expiry)) = (&mut self.timers, side.expiry.as_ref().filter(|_| side.waits())) {
             hash_keys(&rows.columns()[..self.key_types.len()], rows.num_rows(), &mut self.hashes)?;
             timers.put(expiry.ends_of(rows.columns())?.into_iter().zip(self.hashes.iter().copied()).collect())?;
@@ -69,7 +63,7 @@ impl StreamJoin {
     /// Sets timers for the rows in memory that wait for the end of their time.
     fn set_timers(&mut self) -> Result<()> {
         let Some(timers) = &mut self.timers else { return Ok(()) };
-        for side in [&self.left, &self.right] {
+        for side in &self.sides {
             let Some(expiry) = side.expiry.as_ref().filter(|_| side.waits()) else { continue };
             let rows: Vec<usize> = (0..side.len()).filter(|row| side.weight(*row) != 0).collect();
             let keys = self.keys.keys_of(&side.rows.keys_of(&rows)?)?;
@@ -79,33 +73,19 @@ impl StreamJoin {
         Ok(())
     }
 
-    /// What is in memory makes room, and half of the rows need fewer keys.
-    pub(super) fn divide(&mut self, (of, columns, mut weights): Divided) -> Result<()> {
-        self.put_away()?;
-        let half = weights.len() / 2;
-        let part = |first: usize, len: usize| columns.iter().map(|column| column.slice(first, len)).collect::<Vec<_>>();
-        let (before, after) = (part(0, half), part(half, weights.len() - half));
-        self.divided.push_front((of, after, weights.split_off(half)));
-        self.divided.push_front((of, before, weights));
-        Ok(())
-    }
-
     /// Writes what has changed to the disk, and starts again with empty tables. No batch is being joined.
-    pub(super) fn put_away(&mut self) -> Result<()> {
+    pub(crate) fn put_away(&mut self) -> Result<()> {
         self.set_timers()?;
         let tables = self.take_rows(Part::Unwritten)?;
         self.disk.as_mut().map_or(Ok(()), |disk| disk.put(&tables))?;
         self.keys = KeyTable::by_id(self.key_types.clone())?;
-        self.left.clear()?;
-        self.right.clear()?;
-        self.index_versions()
+        self.sides.iter_mut().try_for_each(super::Side::clear)
     }
 
     /// Notes what changes from now on, if it will be written to a disk.
     pub(super) fn note_for_disk(&mut self) {
         if self.disk.is_some() {
-            self.left.changes.for_disk();
-            self.right.changes.for_disk();
+            self.sides.iter_mut().for_each(|side| side.changes.for_disk());
         }
     }
 }

@@ -1,0 +1,93 @@
+//! Ids of texts by their views: over the same buffers equal views are equal texts, so a text that comes again and again is neither
+//! hashed nor compared. Such are the columns of a static join, whose texts lie in the table, and short texts of any source.
+
+use anabranch_model::{HASH_SEED, hash_bytes};
+use arrow::array::{Array, StringViewArray};
+use arrow::buffer::Buffer;
+
+use super::bytes::BytesTable;
+use super::{Ids, Probe};
+
+/// Number of texts that are remembered: their slots fit into the first cache.
+const SLOTS: usize = 256;
+/// No text is as long as this says.
+const EMPTY: (u128, u32) = (u128::MAX, 0);
+/// With more buffers it is not worth finding out that they are the same.
+const BUFFERS_MAX: usize = 16;
+/// After so many texts of a table they are looked for, and after as many more it is decided whether most of them are remembered: a table
+/// begins with texts that are new.
+const TRIAL: usize = 4 * SLOTS;
+/// If not, so many batches are not looked for.
+const PAUSE: u32 = 64;
+
+/// The ids of the texts that came last.
+#[derive(Default)]
+pub(super) struct Views {
+    slots: Vec<(u128, u32)>,
+    /// Those of the last batch. As long as they are held, no other text is at their addresses.
+    buffers: Vec<Buffer>,
+    /// Texts so far.
+    came: usize,
+    /// Texts of the trial, and those of them that were not remembered.
+    looked: usize,
+    missed: usize,
+    /// Batches that pass without being looked at.
+    pause: u32,
+}
+
+impl Views {
+    /// Forgets all ids.
+    pub(super) fn clear(&mut self) {
+        self.slots.fill(EMPTY);
+        self.buffers.clear();
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<(u128, u32)>()
+    }
+
+    /// Maps each text to its id, as [`KeyTable::intern`](super::KeyTable::intern) does. Returns false if that is not worth it: then nothing was done.
+    pub(super) fn intern(
+        &mut self,
+        texts: &StringViewArray,
+        table: &mut BytesTable,
+        ids: &mut Ids,
+        out: &mut Vec<usize>,
+    ) -> bool {
+        let buffers = texts.data_buffers();
+        // Tables with few rows, of which there may be many, need no memory for this, and keep no buffers.
+        self.came = self.came.saturating_add(texts.len());
+        if self.came < TRIAL || self.pause > 0 || buffers.len() > BUFFERS_MAX || texts.null_count() > 0 {
+            self.pause = self.pause.saturating_sub(1);
+            self.clear();
+            return false;
+        }
+        let is_same = |(old, new): (&Buffer, &Buffer)| old.as_ptr() == new.as_ptr() && old.len() == new.len();
+        if self.buffers.len() != buffers.len() || !self.buffers.iter().zip(buffers.iter()).all(is_same) {
+            self.clear();
+            self.buffers = buffers.to_vec();
+        }
+        self.slots.resize(SLOTS, EMPTY);
+        let missed = &mut self.missed;
+        out.clear();
+        out.extend(texts.views().iter().enumerate().map(|(row, view)| {
+            let mixed = (*view as u64 ^ (view >> 64) as u64).wrapping_mul(HASH_SEED | 1);
+            let slot = &mut self.slots[mixed as usize >> (usize::BITS - SLOTS.ilog2())];
+            if slot.0 != *view {
+                *missed += 1;
+                let text = texts.value(row).as_bytes();
+                *slot = (*view, table.intern(text, hash_bytes(HASH_SEED, text), ids));
+            }
+            slot.1 as usize
+        }));
+        self.looked += texts.len();
+        if self.looked >= TRIAL {
+            if self.missed * 2 > self.looked {
+                self.pause = PAUSE;
+                self.clear();
+            }
+            (self.looked, self.missed) = (0, 0);
+        }
+        true
+    }
+}

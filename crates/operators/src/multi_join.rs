@@ -1,0 +1,296 @@
+//! Join of several streams by the same keys over all rows so far, as the symmetric hash join of Wilschut and Apers (1991) for any number of
+//! inputs (Viglas, Naughton and Burger, 2003): a batch of one input is joined with what all others have, then kept for what follows there.
+//! So the state is the rows of the inputs: what a chain of joins of two keeps of their pairs is made again when it is needed.
+//!
+//! A batch is extended by the rows of one further input at a time ([`product`]), in pieces. A condition is evaluated as soon as the inputs are
+//! there that it reads. Rows whose key another input lacks are dropped before anything is made of them.
+//!
+//! An input may be outer: a key without a row of it appears with NULL for its columns. The key alone decides that, so it is seen in the
+//! tables. A batch that brings the first rows of a key, or takes the last ones, takes back or brings what appears without them.
+//!
+//! The rows of all inputs, in memory and on disk, are in `join_tables`.
+
+mod gathered;
+mod product;
+mod succession;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use anabranch_dataflow::{JobOptions, MultiJoinSpec};
+use anabranch_model::{EventTime, Result};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::{DataType, SchemaRef};
+
+use self::gathered::Condition;
+use self::product::{Expansion, Origin};
+use crate::join_tables::{Brought, Repeated, Role, Rows, Side, SideShape, Tables, in_order, taken};
+use crate::operator::{StateChange, StateShape};
+use crate::{Functions, Operator, Output};
+
+pub(crate) use succession::goes_on;
+
+pub(crate) struct MultiJoin {
+    schema: SchemaRef,
+    is_updating: bool,
+    inputs: Vec<Input>,
+    conditions: Vec<Condition>,
+    /// Input and column of each column of the output.
+    output: Vec<(usize, usize)>,
+    tables: Tables,
+    /// Rows whose product with the rows of all other inputs is still to be emitted.
+    origins: VecDeque<Origin>,
+    /// Those for which that has begun.
+    expansion: Option<Expansion>,
+    /// Rows that are still to be emitted.
+    repeated: VecDeque<Repeated>,
+    /// Parts of a batch that are still to be joined: all keys of it do not fit into memory at once.
+    divided: VecDeque<(usize, Rows)>,
+}
+
+/// An input, and how its rows are joined.
+struct Input {
+    outer: bool,
+    /// Types of its columns after the keys.
+    values: Vec<DataType>,
+    /// The other inputs, in the order in which rows of this one are extended by theirs.
+    order: Vec<usize>,
+    /// Conditions that are evaluated for rows of this input alone, and after each step.
+    due: Vec<Vec<usize>>,
+}
+
+/// The operator, and the schema of its output.
+pub(crate) fn build(
+    spec: &MultiJoinSpec,
+    functions: &Functions,
+    options: &JobOptions,
+) -> Result<(Box<dyn Operator>, SchemaRef)> {
+    let join = MultiJoin::new(spec, functions, options)?;
+    let schema = Arc::clone(&join.schema);
+    Ok((Box::new(join), schema))
+}
+
+impl MultiJoin {
+    pub(crate) fn new(spec: &MultiJoinSpec, functions: &Functions, options: &JobOptions) -> Result<MultiJoin> {
+        let conditions = spec.conditions.iter().map(|of| Condition::new(&of.condition, spec, functions));
+        let shapes = spec.inputs.iter().enumerate().map(|(number, input)| SideShape {
+            spec: &input.side,
+            role: Role::Plain,
+            table: if number == 0 { String::new() } else { format!("input {}", number + 1) },
+            fields: input.side.schema.fields().iter().map(|field| field.as_ref().clone()).collect(),
+            gives_pairs: true,
+        });
+        Ok(MultiJoin {
+            schema: Arc::new(spec.output_schema()),
+            is_updating: spec.is_updating(),
+            inputs: (0..spec.inputs.len()).map(|input| Input::new(spec, input)).collect(),
+            conditions: conditions.collect::<Result<_>>()?,
+            output: spec.output.iter().map(|column| spec.place(*column)).collect(),
+            tables: Tables::new(shapes.collect(), spec.keys, spec.nulls_equal, options)?,
+            origins: VecDeque::new(),
+            expansion: None,
+            repeated: VecDeque::new(),
+            divided: VecDeque::new(),
+        })
+    }
+
+    /// Keeps a batch, and begins to join it.
+    fn take_in(&mut self, input: usize, batch: &RecordBatch, out: &mut Output) -> Result<()> {
+        self.tables.restored()?;
+        let (rows, without) = self.tables.divide(input, batch)?;
+        if let Some(without) = without.filter(|_| self.appears_alone(input)) {
+            // They match nothing, and so appear with NULL for all other inputs.
+            self.origins.push_back(Origin::of_rows(input, without, None));
+        }
+        self.join(input, rows, out)
+    }
+
+    /// Whether rows of an input appear without those of all others.
+    fn appears_alone(&self, input: usize) -> bool {
+        self.inputs.iter().enumerate().all(|(number, of)| of.outer == (number != input))
+    }
+
+    /// Joins rows whose keys are not NULL.
+    fn join(&mut self, input: usize, rows: Rows, out: &mut Output) -> Result<()> {
+        let (rows, keys) = match self.tables.bring(rows)? {
+            Brought::All(rows, keys) => (rows, keys),
+            Brought::Halves(halves) => {
+                halves.into_iter().rev().for_each(|half| self.divided.push_front((input, half)));
+                return Ok(());
+            }
+        };
+        let outer = self.inputs[input].outer;
+        let different: Vec<usize> =
+            if outer { keys.iter().copied().collect::<BTreeSet<_>>().into_iter().collect() } else { Vec::new() };
+        let side = &self.tables.sides[input];
+        let before: Vec<bool> = different.iter().map(|key| has_row(side, *key)).collect();
+        let ids = self.tables.add(input, &rows, &keys)?;
+        let side = &self.tables.sides[input];
+        let after = different.iter().map(|key| has_row(side, *key));
+        // What appears without rows of this input is taken back before they appear, and brought after they have disappeared.
+        let (mut gone, mut new) = (Vec::new(), Vec::new());
+        for ((key, before), after) in different.iter().zip(before).zip(after) {
+            match (before, after) {
+                (false, true) => gone.push(*key),
+                (true, false) => new.push(*key),
+                _ => {}
+            }
+        }
+        let missing = |keys: Vec<usize>, weight: i64| self.without(input, keys, weight);
+        let (gone, new) = (missing(gone, -1)?, missing(new, 1)?);
+        let rows = match rows.weights.iter().any(|weight| *weight < 0) {
+            true => ordered(&rows, &keys, &ids)?,
+            false => (rows, keys),
+        };
+        self.origins.extend(gone);
+        self.origins.push_back(Origin::of_rows(input, rows.0, Some(rows.1)));
+        self.origins.extend(new);
+        self.go_on(out).map(|_| ())
+    }
+
+    /// NULL in place of a row of an input, for these keys.
+    fn without(&self, input: usize, keys: Vec<usize>, weight: i64) -> Result<Option<Origin>> {
+        if keys.is_empty() {
+            return Ok(None);
+        }
+        let mut columns = self.tables.keys.keys_of(&keys)?;
+        columns.extend(self.inputs[input].values.iter().map(|of| new_null_array(of, keys.len())));
+        let rows = Rows { weights: vec![weight; keys.len()], columns };
+        Ok(Some(Origin { is_missing: true, ..Origin::of_rows(input, rows, Some(keys)) }))
+    }
+
+    /// Emits the next of the rows that count several times. Returns false if there was none.
+    fn repeat(&mut self, out: &mut Output) -> Result<bool> {
+        let Some(repeated) = self.repeated.front_mut() else { return Ok(false) };
+        out.batch(repeated.next_rows()?);
+        if repeated.is_done() {
+            self.repeated.pop_front();
+        }
+        Ok(true)
+    }
+
+    /// Emits rows, given the columns of the output.
+    fn emit(&mut self, mut columns: Vec<ArrayRef>, weights: Vec<i64>, out: &mut Output) -> Result<()> {
+        let options = RecordBatchOptions::new().with_row_count(Some(weights.len()));
+        let are_equal = !self.is_updating && weights.iter().any(|weight| *weight != 1);
+        if self.is_updating {
+            columns.push(Arc::new(Int64Array::from(weights.clone())));
+        }
+        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        match are_equal {
+            // Equal rows are kept as one.
+            true => self.repeated.push_back(Repeated::new(rows, weights)),
+            false => out.batch(rows),
+        }
+        Ok(())
+    }
+}
+
+impl Input {
+    /// Inputs that complete the most conditions come first: so few rows are made.
+    fn new(spec: &MultiJoinSpec, input: usize) -> Input {
+        let (mut there, mut order) = (BTreeSet::from([input]), Vec::new());
+        let due = |there: &BTreeSet<usize>, before: &BTreeSet<usize>| -> Vec<usize> {
+            let is_due = |number: &usize| {
+                let of = &spec.conditions[*number].inputs;
+                of.is_subset(there) && !of.is_subset(before)
+            };
+            (0..spec.conditions.len()).filter(is_due).collect()
+        };
+        let alone = |number: &usize| spec.conditions[*number].inputs.is_subset(&there);
+        let mut all_due = vec![(0..spec.conditions.len()).filter(alone).collect()];
+        while there.len() < spec.inputs.len() {
+            let with = |next: usize| there.iter().copied().chain([next]).collect::<BTreeSet<usize>>();
+            let rest = (0..spec.inputs.len()).filter(|other| !there.contains(other));
+            // Of those with as many, the first.
+            let next = rest.rev().max_by_key(|next| due(&with(*next), &there).len());
+            let Some(next) = next else { break };
+            let more = with(next);
+            all_due.push(due(&more, &there));
+            order.push(next);
+            there = more;
+        }
+        let columns = spec.inputs[input].side.schema.fields().iter();
+        let values = columns.skip(spec.keys).map(|field| field.data_type().clone()).collect();
+        Input { outer: spec.inputs[input].outer, values, order, due: all_due }
+    }
+}
+
+/// Whether there is a row of a key.
+fn has_row(side: &Side, key: usize) -> bool {
+    next_row(side, side.first(key)).is_some()
+}
+
+/// The first row that exists, of those of a key from this one on.
+fn next_row(side: &Side, mut row: Option<usize>) -> Option<usize> {
+    while let Some(at) = row.filter(|row| side.weight(*row) == 0) {
+        row = side.after(at);
+    }
+    row
+}
+
+/// Rows with what equal ones add up to; those that are taken back come first.
+fn ordered(rows: &Rows, keys: &[usize], ids: &[usize]) -> Result<(Rows, Vec<usize>)> {
+    let order = in_order(ids, &rows.weights);
+    let places = order.iter().map(|(row, _)| *row as u64).collect();
+    let weights = order.iter().map(|(_, weight)| *weight).collect();
+    let keys = order.iter().map(|(row, _)| keys[*row]).collect();
+    Ok((Rows { columns: taken(&rows.columns, &places)?, weights }, keys))
+}
+
+impl Operator for MultiJoin {
+    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        self.take_in(0, &batch, out)
+    }
+
+    fn input_batch(&mut self, input: usize, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        self.take_in(input, &batch, out)
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        if self.repeat(out)? || self.go_on(out)? {
+            return Ok(true);
+        }
+        self.tables.remove_dead()?;
+        self.tables.keep_to_size(0)?;
+        if let Some((input, rows)) = self.divided.pop_front() {
+            self.join(input, rows, out)?;
+            return Ok(true);
+        }
+        self.tables.work()?;
+        Ok(false)
+    }
+
+    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
+        match self.tables.forget(wall_ms)? {
+            true if self.tables.disk.is_none() => self.tables.remove_dead().map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    fn state_tables(&self) -> Vec<StateShape> {
+        self.tables.shapes()
+    }
+
+    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
+        let changes = self.tables.take_snapshot(adds, EventTime::MIN)?;
+        // Now nothing waits for a snapshot.
+        self.tables.remove_dead()?;
+        Ok(changes)
+    }
+
+    fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
+        self.tables.take_up(table, rows)
+    }
+
+    fn goes_on(&mut self) {
+        self.tables.goes_on();
+    }
+
+    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
+        self.take_over(former)
+    }
+}

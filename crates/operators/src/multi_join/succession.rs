@@ -1,0 +1,38 @@
+//! A join of the next plan version goes on with the state of the former one, in memory.
+
+use anabranch_dataflow::MultiJoinSpec;
+use anabranch_model::{Error, Result};
+
+use super::MultiJoin;
+use crate::join_tables::columns;
+use crate::{Functions, Operator};
+
+/// Whether a join can go on with the state of another one. Which columns leave it may be different, and also its conditions: no row has
+/// anything that follows from them.
+pub(crate) fn goes_on(former: &MultiJoinSpec, next: &MultiJoinSpec, functions: &Functions) -> bool {
+    if former == next {
+        return true;
+    }
+    let kinds = |spec: &MultiJoinSpec| {
+        let inputs: Vec<_> = spec.inputs.iter().map(|input| (input.outer, input.side.updating)).collect();
+        (spec.keys, spec.nulls_equal, inputs)
+    };
+    let tables = |spec: &MultiJoinSpec| {
+        let join = MultiJoin::new(spec, functions, &Default::default()).ok()?;
+        Some(join.tables.shapes().iter().map(columns).collect::<Vec<_>>())
+    };
+    let of = tables(former);
+    kinds(former) == kinds(next) && of.is_some() && of == tables(next)
+}
+
+impl MultiJoin {
+    /// Takes the state of a join [with which](goes_on) it can go on. It has none of its own.
+    pub(super) fn take_over(&mut self, former: Box<dyn Operator>) -> Result<()> {
+        let former: Box<dyn std::any::Any> = former;
+        let Ok(former) = former.downcast::<MultiJoin>() else {
+            return Err(Error::internal("a join cannot go on with the state of another kind of operator"));
+        };
+        self.tables.succeed(former.tables);
+        Ok(())
+    }
+}

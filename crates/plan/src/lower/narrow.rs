@@ -1,0 +1,79 @@
+//! Lets filters pass on only what the next operator reads: a column that only the condition reads is not copied.
+
+use std::collections::BTreeSet;
+
+use anabranch_dataflow::{AggregatePhase, Expr, OperatorSpec, Stage};
+use anabranch_model::{Error, Result};
+
+/// Narrows the filters of all chains but those after joins of streams, which may be joined at once with others. Operators with state of
+/// their own read what they did.
+pub(super) fn narrow_filters(stages: &mut [Stage]) -> Result<()> {
+    let is_join = |stage: &Stage| {
+        matches!(stage.operators.first(), Some(OperatorSpec::StreamJoin(_) | OperatorSpec::MultiJoin(_)))
+    };
+    for stage in stages.iter_mut().filter(|stage| !is_join(stage)) {
+        for at in 1..stage.operators.len() {
+            let (before, after) = stage.operators.split_at_mut(at);
+            let (Some(OperatorSpec::Filter { predicate, keep }), [next, ..]) = (before.last_mut(), after) else {
+                continue;
+            };
+            let read = columns_read(next);
+            let mut is_wider = false;
+            predicate.for_each_column(&mut |column| is_wider |= !read.contains(&column));
+            if is_wider && !read.is_empty() {
+                let read: Vec<usize> = read.into_iter().collect();
+                take_columns(next, &read)?;
+                *keep = Some(read);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The columns that an operator reads of its input; none if it may read all of them.
+fn columns_read(operator: &OperatorSpec) -> BTreeSet<usize> {
+    let mut read = BTreeSet::new();
+    let mut visit = |expr: &Expr| expr.for_each_column(&mut |column| _ = read.insert(column));
+    match operator {
+        OperatorSpec::Project { columns } => columns.iter().for_each(|column| visit(&column.expr)),
+        OperatorSpec::WindowAggregate(spec) if spec.phase == AggregatePhase::Partial => {
+            spec.time.iter().for_each(&mut visit);
+            spec.keys.iter().for_each(|key| visit(&key.expr));
+            spec.aggregates.iter().flat_map(|of| of.args.iter().chain(&of.filter)).for_each(visit);
+        }
+        OperatorSpec::StaticJoin(spec) => {
+            spec.probe_keys.iter().chain(&spec.filter).for_each(visit);
+            read.extend(&spec.output);
+            read.split_off(&spec.probe_schema.fields().len());
+        }
+        _ => {}
+    }
+    read
+}
+
+/// An operator gets only these columns.
+fn take_columns(operator: &mut OperatorSpec, kept: &[usize]) -> Result<()> {
+    let place = |column: usize| kept.binary_search(&column).unwrap_or_default();
+    let move_to = |expr: &mut Expr| *expr = expr.with_columns_at(&place);
+    let broken = |error: arrow::error::ArrowError| Error::internal(error.to_string());
+    match operator {
+        OperatorSpec::Project { columns } => columns.iter_mut().for_each(|column| move_to(&mut column.expr)),
+        OperatorSpec::WindowAggregate(spec) => {
+            spec.time.iter_mut().for_each(move_to);
+            spec.keys.iter_mut().for_each(|key| move_to(&mut key.expr));
+            spec.aggregates.iter_mut().flat_map(|of| of.args.iter_mut().chain(&mut of.filter)).for_each(move_to);
+            spec.input_schema = spec.input_schema.project(kept).map_err(broken)?.into();
+        }
+        OperatorSpec::StaticJoin(spec) => {
+            let width = spec.probe_schema.fields().len();
+            // The columns of the table follow.
+            let joined = |column: usize| column.checked_sub(width).map_or(place(column), |of| kept.len() + of);
+            spec.probe_keys.iter_mut().for_each(move_to);
+            spec.filter.iter_mut().for_each(|filter| *filter = filter.with_columns_at(&joined));
+            spec.output.iter_mut().for_each(|column| *column = joined(*column));
+            spec.probe_schema = spec.probe_schema.project(kept).map_err(broken)?.into();
+        }
+        _ => {}
+    }
+    Ok(())
+}

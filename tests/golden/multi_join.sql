@@ -1,0 +1,17 @@
+SET 'execution.runtime-mode' = 'streaming';
+CREATE TABLE person (id BIGINT, name STRING, state STRING, `dateTime` TIMESTAMP(3)) WITH ('connector' = 'nexmark', 'table' = 'person', 'number-of-rows' = '300', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE auction (id BIGINT, seller BIGINT, category BIGINT, `dateTime` TIMESTAMP(3)) WITH ('connector' = 'nexmark', 'table' = 'auction', 'number-of-rows' = '120', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE bid (auction BIGINT, bidder BIGINT, price BIGINT, `dateTime` TIMESTAMP(3)) WITH ('connector' = 'nexmark', 'table' = 'bid', 'number-of-rows' = '100', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE results (what STRING, k STRING, a BIGINT, b BIGINT, c BIGINT) WITH ('connector' = 'collect');
+INSERT INTO results SELECT 'three', p.name, p.id, a.id, b.price FROM bid b JOIN person p ON p.id = b.bidder JOIN auction a ON a.seller = b.bidder;
+INSERT INTO results SELECT 'through another', p.state, p.id, a.id, b.auction FROM person p JOIN auction a ON p.id = a.seller JOIN bid b ON a.seller = b.bidder WHERE a.category < 13;
+INSERT INTO results SELECT 'conditions', p.state, p.id, a.id, b.price FROM person p, auction a, bid b WHERE p.id = a.seller AND b.bidder = p.id AND a.id < b.auction AND b.price > a.category * 1000 + p.id;
+INSERT INTO results SELECT 'four', p.name, COUNT(*), MAX(c.id - a.id), SUM(b.price) FROM person p JOIN auction a ON a.seller = p.id JOIN auction c ON c.seller = p.id AND c.id > a.id JOIN bid b ON b.bidder = p.id GROUP BY p.name;
+INSERT INTO results SELECT 'itself', a.state, COUNT(*), MAX(c.id - a.id), SUM(b.id) FROM person a JOIN person b ON a.name = b.name AND a.id < b.id JOIN person c ON c.name = b.name AND b.id < c.id GROUP BY a.state;
+INSERT INTO results SELECT 'two keys', p.name, COUNT(*), MIN(p.id), MAX(q.id) FROM person p JOIN person o ON p.name = o.name AND p.state = o.state JOIN person q ON q.name = o.name AND q.state = p.state GROUP BY p.name;
+INSERT INTO results SELECT 'of groups', p.name, s.n, s.latest, m.best FROM person p JOIN (SELECT seller, COUNT(*) AS n, MAX(id) AS latest FROM auction GROUP BY seller) s ON s.seller = p.id JOIN (SELECT bidder, MAX(price) AS best FROM bid GROUP BY bidder) m ON m.bidder = s.seller;
+INSERT INTO results SELECT 'left', p.name, p.id, a.id, b.price FROM person p LEFT JOIN auction a ON a.seller = p.id LEFT JOIN bid b ON b.bidder = p.id WHERE p.state < 'N';
+INSERT INTO results SELECT 'left of groups', p.name, p.id, s.n, m.best FROM person p LEFT JOIN (SELECT seller, COUNT(*) AS n FROM auction WHERE category < 12 GROUP BY seller HAVING COUNT(*) < 4) s ON s.seller = p.id JOIN (SELECT bidder, MAX(price) AS best FROM bid GROUP BY bidder) m ON m.bidder = p.id;
+INSERT INTO results SELECT 'right', p.state, a.id, p.id, b.price FROM bid b JOIN auction a ON a.seller = b.bidder RIGHT JOIN person p ON p.id = a.seller WHERE p.id % 3 = 0;
+INSERT INTO results SELECT 'of a join', p.state, p.id, x.id, x.price FROM person p JOIN (SELECT a.seller, a.id, b.price FROM auction a JOIN bid b ON a.seller = b.bidder) x ON x.seller = p.id;
+INSERT INTO results SELECT 'other keys', p.state, p.id, a.id, b.price FROM person p JOIN auction a ON a.seller = p.id JOIN bid b ON b.auction = a.id;
