@@ -88,6 +88,9 @@ impl Dialect for AnabranchDialect {
             return Some(Err(ParserError::RecursionLimitExceeded));
         };
         self.steps.set(left);
+        if matches!(parser.peek_token_ref().token, Token::Placeholder(_) | Token::Colon | Token::AtSign) {
+            return Some(Err(refused(parser, "parameters of prepared statements are not supported")));
+        }
         if let Some(call) = json::parse_call(parser).or_else(|| reserved::parse(parser)) {
             return Some(call);
         }

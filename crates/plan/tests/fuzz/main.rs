@@ -1,8 +1,8 @@
 //! Changed statements: each is planned or refused with a place in its text, within seconds, and none panics.
 //!
 //! A seed decides the text: a script, a query or an expression of the corpus, with some changes. `ANABRANCH_SEED=n` plans the text of
-//! one seed and shows it. `ANABRANCH_FRESH_SEED=n` also plans those of seeds from `n` on, and `make fuzz` goes on until one fails.
-//! The seed that is being planned is in a file, for the case that the process dies.
+//! one seed and shows it; `make fuzz` plans those of new seeds until one fails. The seed that is being planned is in a file, for the
+//! case that the process dies.
 
 #[path = "../support/connectors.rs"]
 mod connectors;
@@ -28,8 +28,6 @@ use crate::mutate::Rng;
 
 /// Seeds that each run plans, as many as it can in [`FOR_ALL`].
 const SEEDS: u64 = 1_000;
-/// Number of seeds that no earlier run had; `ANABRANCH_FRESH_SEED` gives the first.
-const FRESH: u64 = 500;
 /// For all seeds together.
 const FOR_ALL: Duration = Duration::from_secs(60);
 /// For one text: much longer than a large script takes, on a busy machine and without optimization.
@@ -156,11 +154,6 @@ fn changed_statements_are_planned_or_refused_with_a_place() {
     if let Some(seed) = number("ANABRANCH_SEED") {
         return plan_all(seed..seed + 1, None, &mut seen);
     }
-    if let Some(first) = number("ANABRANCH_FRESH_SEED") {
-        println!("fresh seeds from {first} on");
-        plan_all(first..first + FRESH, Some(FOR_ALL), &mut seen);
-    }
-    println!("seeds 0..{SEEDS}");
     plan_all(0..SEEDS, Some(FOR_ALL), &mut seen);
     // Changes that leave nothing right, or nothing wrong, would test little.
     assert!(seen.planned > seen.refused / 20 && seen.refused > seen.planned / 5, "{seen:?}");
