@@ -15,7 +15,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::Blob;
-use super::disk::fill;
+use super::disk::write_in_pieces;
 
 /// Folder of the copies of all places.
 const COPIES: &str = "copies";
@@ -56,7 +56,7 @@ impl Copies {
         let Some(path) = self.path(name) else { return };
         // A half-written file is recognized by its checksum; a missing one is read from the store.
         let written = fs::create_dir_all(&self.folder).and_then(|()| File::create(&path));
-        let written = written.and_then(|mut file| fill(&mut file, &path, content));
+        let written = written.and_then(|mut file| write_in_pieces(&mut file, content));
         if written.is_err() {
             let _ = fs::remove_file(path);
         }

@@ -4,9 +4,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-#[cfg(target_os = "linux")]
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -49,57 +47,18 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn list(&self, folder: &Path) -> io::Result<Vec<DiskEntry>>;
 }
 
-/// Content that is at least so long goes past the system's memory.
-const DIRECT_MIN: usize = 1 << 20;
-/// What goes past it begins at a multiple of this in the file and in memory: as disks of all kinds ask for.
-const DIRECT_ALIGN: usize = 4096;
-/// So much of it is written at once.
-const DIRECT_BYTES: usize = 1 << 20;
 /// The system may let a thread go on until it has written so many bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Writes the content of a new file, which is at this path. Threads that have rows to process go first: they do not interrupt a copy
-/// into the system's memory, and much content avoids it.
-pub(super) fn fill(file: &mut File, path: &Path, content: &[u8]) -> io::Result<()> {
-    let written = write_directly(path, content)?;
-    file.seek(SeekFrom::Start(written as u64))?;
-    for (number, piece) in content[written..].chunks(PIECE_BYTES).enumerate() {
+/// Writes much, and lets threads go first that have rows to process: they do not interrupt a copy into the system's memory.
+pub(super) fn write_in_pieces(file: &mut File, content: &[u8]) -> io::Result<()> {
+    for (number, piece) in content.chunks(PIECE_BYTES).enumerate() {
         if number > 0 {
             std::thread::yield_now();
         }
         file.write_all(piece)?;
     }
     Ok(())
-}
-
-/// Writes as much of long content as goes to the disk without the system's memory, and returns how much that is: nothing where a file
-/// system has no such way. The copy in that memory would take a processor six times as long, and drive out what is read again.
-#[cfg(target_os = "linux")]
-fn write_directly(path: &Path, content: &[u8]) -> io::Result<usize> {
-    let end = content.len() / DIRECT_ALIGN * DIRECT_ALIGN;
-    if end < DIRECT_MIN {
-        return Ok(0);
-    }
-    let Ok(mut file) = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path) else { return Ok(0) };
-    let mut room = vec![0; DIRECT_BYTES + DIRECT_ALIGN];
-    let start = room.as_ptr().align_offset(DIRECT_ALIGN);
-    let mut written = 0;
-    for piece in content[..end].chunks(DIRECT_BYTES) {
-        let aligned = &mut room[start..start + piece.len()];
-        aligned.copy_from_slice(piece);
-        match file.write_all(aligned) {
-            Ok(()) => written += piece.len(),
-            // This file system wants something else of the memory, or of the place.
-            Err(error) if error.kind() == ErrorKind::InvalidInput => break,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(written)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn write_directly(_: &Path, _: &[u8]) -> io::Result<usize> {
-    Ok(0)
 }
 
 /// The operating system's files.
@@ -109,8 +68,8 @@ pub struct OsDisk;
 impl Disk for OsDisk {
     fn write_file(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        // Through the handle that wrote what is in the system's memory: another may not report an error of the write-back.
-        fill(&mut file, path, content).and_then(|()| file.sync_all())
+        // Through the handle that wrote: another handle may not report an error of the write-back.
+        write_in_pieces(&mut file, content).and_then(|()| file.sync_all())
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
