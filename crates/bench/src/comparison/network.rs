@@ -29,7 +29,7 @@ pub(crate) fn network(scale: Scale) -> Result<Vec<Section>> {
             format!(
                 "{} rows in batches of {BLOCK_ROWS} ({bytes} bytes) from one thread to another over a local socket. The limit writes \
                  the lengths and the bytes of the same buffers, and reads them into the same memory every time; the exchange has \
-                 credits, checksums and validated arrays. With TLS it is the exchange between machines.",
+                 credits and validated arrays. With TLS it is the exchange between machines.",
                 columns.rows()
             ),
             vec![
@@ -43,9 +43,7 @@ pub(crate) fn network(scale: Scale) -> Result<Vec<Section>> {
     }
     sections.push(Section {
         title: "Exchange between workers: parts".into(),
-        note:
-            "Processor time without sockets and threads. The sender encodes and adds a checksum; the receiver decodes."
-                .into(),
+        note: "Processor time without sockets and threads. The sender encodes, the receiver decodes.".into(),
         table: Table::Values(costs),
     });
     Ok(sections)

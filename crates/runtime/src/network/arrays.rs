@@ -15,6 +15,11 @@ use arrow::datatypes::{GenericBinaryType, GenericStringType};
 /// Where buffers begin: a multiple of this number of bytes.
 pub(super) const ALIGN: usize = 64;
 
+/// So many views, or up to twice as many, say how much of its buffers an array uses.
+const VIEWS_SAMPLED: usize = 512;
+/// Bytes of a string that are in its view.
+const VIEW_INLINE_MAX: u32 = 12;
+
 /// `bytes`, and what is between them and the next buffer.
 pub(super) fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGN)
@@ -120,7 +125,7 @@ impl Parts {
         let buffers = array.data_buffers();
         let held: usize = buffers.iter().map(Buffer::len).sum();
         // The copy costs less than sending twice as much, or many small buffers.
-        let is_sparse = held > 0 && 2 * array.total_buffer_bytes_used() < held;
+        let is_sparse = held > 0 && 2 * bytes_used(array.views()) < held;
         if is_sparse || buffers.len() > 16 + array.len() / 64 {
             return self.views_with(&array.gc());
         }
@@ -132,6 +137,15 @@ impl Parts {
         self.buffer(array.views().inner().clone());
         array.data_buffers().iter().for_each(|buffer| self.buffer(buffer.clone()));
     }
+}
+
+/// Bytes of the strings that are not in the views themselves; of many views, what a sample of them lets expect.
+fn bytes_used(views: &[u128]) -> usize {
+    let step = (views.len() / VIEWS_SAMPLED).max(1);
+    let sampled = views.iter().step_by(step);
+    let used = sampled.clone().map(|view| *view as u32).filter(|bytes| *bytes > VIEW_INLINE_MAX);
+    let used: usize = used.map(|bytes| bytes as usize).sum();
+    used * views.len() / sampled.len().max(1)
 }
 
 /// Whether arrays of the type can be sent.
@@ -276,7 +290,7 @@ impl<'a> Reader<'a> {
 /// A view has the length in its low 32 bits. Up to 12 bytes of a string are in the other bits.
 fn short_strings_are_ascii(views: &[u128]) -> bool {
     const HIGH_BITS: u128 = 0x8080_8080_8080_8080_8080_8080_0000_0000;
-    let not_ascii = |view: &u128| if *view as u32 <= 12 { *view & HIGH_BITS } else { 0 };
+    let not_ascii = |view: &u128| if *view as u32 <= VIEW_INLINE_MAX { *view & HIGH_BITS } else { 0 };
     views.iter().fold(0, |bits, view| bits | not_ascii(view)) == 0
 }
 

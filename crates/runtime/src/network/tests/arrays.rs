@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use anabranch_model::Rng;
 use arrow::array::{
-    Array, ArrayData, ArrayRef, BinaryViewBuilder, NullArray, RecordBatch, StringViewBuilder, layout, make_array,
+    Array, ArrayData, ArrayRef, BinaryViewBuilder, BooleanArray, NullArray, RecordBatch, StringViewArray,
+    StringViewBuilder, layout, make_array,
 };
 use arrow::array::{BufferSpec, RecordBatchOptions};
 use arrow::buffer::{Buffer, NullBuffer};
-use arrow::compute::cast;
+use arrow::compute::{cast, filter};
 use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, Schema, TimeUnit, UnionFields, UnionMode};
 
 use super::super::arrays::check_type;
-use super::sent;
+use super::super::frame::encode;
+use super::{INCARNATION, rows, sent};
 
 fn field(data_type: DataType) -> Arc<Field> {
     Arc::new(Field::new("item", data_type, true))
@@ -248,4 +250,23 @@ fn types_without_a_format_are_refused_before_rows_are_sent() {
     for data_type in [union, runs.clone(), DataType::ListView(field(DataType::Int64)), DataType::List(field(runs))] {
         assert!(check_type(&data_type).unwrap_err().to_string().contains("a column of type"), "{data_type}");
     }
+}
+
+/// Bytes of the frame with strings of 40 bytes, of which every so many-th is kept.
+fn bytes_of_every(step: usize) -> u64 {
+    let strings: StringViewArray = (0..20_000).map(|row| Some(format!("{row:040}"))).collect();
+    let kept: BooleanArray = (0..strings.len()).map(|row| Some(row % step == 0)).collect();
+    let kept = filter(&strings, &kept).unwrap();
+    let schema = Arc::new(Schema::new(vec![Field::new("text", DataType::Utf8View, true)]));
+    let batch = RecordBatch::try_new(schema, vec![kept]).unwrap();
+    encode(&rows(&batch), 0, INCARNATION, usize::MAX).unwrap()[0].frame().bytes()
+}
+
+#[test]
+fn strings_that_a_filter_has_dropped_are_not_sent() {
+    assert!(bytes_of_every(1) >= 20_000 * 56);
+    let third = bytes_of_every(3);
+    assert!((6_000 * 56..7_000 * 56).contains(&third), "{third} bytes");
+    let few = bytes_of_every(100);
+    assert!((200 * 56..210 * 56).contains(&few), "{few} bytes");
 }

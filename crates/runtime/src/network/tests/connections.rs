@@ -362,10 +362,10 @@ fn batch_of(channel: u32, first: i64) -> Vec<u8> {
 fn a_sender_that_is_wrong_or_hostile_ends_its_connection() {
     let mut flipped = frame(0, Content::Idle);
     flipped[20] ^= 4;
-    let too_large = Content::Rows { rows: 1, numbers: 1, bytes: FRAME_BYTES_MAX as u32 + 64, checksum: 0, age_ns: 0 };
+    let too_large = Content::Rows { rows: 1, numbers: 1, bytes: FRAME_BYTES_MAX as u32 + 64, age_ns: 0 };
     let other = Frame { channel: 0, incarnation: Incarnation(8), content: Content::Idle };
-    let mut damaged = batch_of(0, 0);
-    damaged[HEADER_BYTES + 100] ^= 1;
+    let mut malformed = batch_of(0, 0);
+    malformed[HEADER_BYTES] ^= 1;
     let cases: [(&[u8], &str); 10] = [
         (
             &frame(0, Content::Answer { sent: 1, reached: EventTime(1) }),
@@ -375,7 +375,7 @@ fn a_sender_that_is_wrong_or_hostile_ends_its_connection() {
         (&frame(0, Content::Idle)[..63], "the peer has closed the connection"),
         (&batch_of(0, 0)[..1000], "the peer has closed the connection"),
         (&flipped, "the checksum of a frame's header is wrong"),
-        (&damaged, "channel 0: the checksum of a frame's rows is wrong"),
+        (&malformed, "channel 0: a frame is malformed: a buffer has 4800 bytes instead of 4808"),
         (&other.header(), "it belongs to another incarnation of the job"),
         (&batch_of(1, 0), "it names a channel that does not exist"),
         (&frame(0, Content::Credit { bytes: 1 }), "the sender of rows sends what only their receiver does"),
