@@ -70,8 +70,9 @@ impl Versions {
     }
 
     /// Forgets versions that were followed by another one at this time, once there may be many.
-    fn sweep(&mut self, watermark: EventTime, side: &mut Side) {
-        if self.places.len() <= 2 * self.kept + SPARSE_MIN {
+    fn sweep(&mut self, watermark: EventTime, side: &mut Side, is_full: bool) {
+        let many = if is_full { self.kept } else { 2 * self.kept + SPARSE_MIN };
+        if self.places.len() <= many {
             return;
         }
         let mut last: Option<(u32, i64)> = None;
@@ -122,10 +123,12 @@ impl StreamJoin {
         Ok(())
     }
 
+    /// Before tables are written to the disk, few are many: with its key, each version that is there is read again.
     pub(super) fn sweep_versions(&mut self) {
-        if let Some(versions) = &mut self.versions {
-            versions.sweep(self.watermark, &mut self.tables.sides[Of::Right as usize]);
-        }
+        let Some(versions) = &mut self.versions else { return };
+        let bytes = self.tables.size_bytes() + versions.size_bytes();
+        let is_full = self.tables.disk.as_ref().is_some_and(|disk| matches!(disk.is_full(bytes), Ok(true)));
+        versions.sweep(self.watermark, &mut self.tables.sides[Of::Right as usize], is_full);
     }
 
     /// Emits left rows with the versions of their times.

@@ -1,0 +1,197 @@
+//! State of operators that are bounded stays as large as it is, however long the stream: what watermarks, bounds and times to live free
+//! is measured by the files of checkpoints. Keys are always new ones where a key has an end.
+
+#[path = "support/live.rs"]
+#[expect(dead_code, reason = "others need the rest")]
+mod live;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anabranch_server::{Engine, Job};
+use live::{settings, wait_for};
+
+/// For one part of a query's time.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Rows in the state of what is looked at are those of 200 to 400 of these milliseconds of event time.
+const TABLES: &str = "
+SET 'execution.runtime-mode' = 'streaming';
+CREATE TABLE a (id BIGINT, fresh AS id / 20, few AS id % 10, ts AS TO_TIMESTAMP_LTZ(id, 3),
+  WATERMARK FOR ts AS ts - INTERVAL '0.05' SECOND)
+  WITH ('connector' = 'datagen', 'rows-per-second' = '10000', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0',
+        'fields.id.end' = '100000000');
+CREATE TABLE b (id BIGINT, fresh AS id / 20, few AS id % 10, ts AS TO_TIMESTAMP_LTZ(id, 3),
+  WATERMARK FOR ts AS ts - INTERVAL '0.05' SECOND)
+  WITH ('connector' = 'datagen', 'rows-per-second' = '10000', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0',
+        'fields.id.end' = '100000000');
+CREATE TABLE results (x BIGINT, y BIGINT) WITH ('connector' = 'blackhole');
+";
+
+/// Each by its name, with what stands before it.
+const QUERIES: [(&str, &str, &str); 20] = [
+    (
+        "groups with a time to live",
+        "SET 'table.exec.state.ttl' = '200 ms';",
+        "SELECT fresh, COUNT(*) FROM a GROUP BY fresh",
+    ),
+    (
+        "tumble",
+        "",
+        "SELECT fresh, MAX(id) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '0.2' SECOND)) GROUP BY window_start, window_end, fresh",
+    ),
+    (
+        "hop",
+        "",
+        "SELECT fresh, SUM(id) FROM TABLE(HOP(TABLE a, DESCRIPTOR(ts), INTERVAL '0.1' SECOND, INTERVAL '0.3' SECOND)) GROUP BY window_start, window_end, fresh",
+    ),
+    (
+        "cumulate",
+        "",
+        "SELECT fresh, COUNT(*) FROM TABLE(CUMULATE(TABLE a, DESCRIPTOR(ts), INTERVAL '0.1' SECOND, INTERVAL '0.3' SECOND)) GROUP BY window_start, window_end, fresh",
+    ),
+    (
+        "session",
+        "",
+        "SELECT fresh, COUNT(*) FROM TABLE(SESSION(TABLE a PARTITION BY fresh, DESCRIPTOR(ts), INTERVAL '0.2' SECOND)) GROUP BY window_start, window_end, fresh",
+    ),
+    (
+        "window of processing time",
+        "CREATE VIEW p AS SELECT *, PROCTIME() AS pt FROM a;",
+        "SELECT fresh, COUNT(*) FROM TABLE(TUMBLE(TABLE p, DESCRIPTOR(pt), INTERVAL '0.1' SECOND)) GROUP BY window_start, window_end, fresh",
+    ),
+    (
+        "distinct values of windows",
+        "",
+        "SELECT COUNT(DISTINCT fresh), COUNT(*) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '0.2' SECOND)) GROUP BY window_start, window_end",
+    ),
+    (
+        "distinct rows of windows",
+        "",
+        "SELECT fresh, few FROM (SELECT DISTINCT window_start, window_end, fresh, few FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '0.2' SECOND)))",
+    ),
+    (
+        "early results of windows",
+        "SET 'table.exec.emit.early-fire.enabled' = 'true'; SET 'table.exec.emit.early-fire.delay' = '50 ms';",
+        "SELECT fresh, COUNT(*) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '0.2' SECOND)) GROUP BY window_start, window_end, fresh",
+    ),
+    (
+        "late rows of windows",
+        "SET 'table.exec.emit.allow-lateness' = '100 ms';",
+        "SELECT fresh, COUNT(*) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '0.2' SECOND)) GROUP BY window_start, window_end, fresh",
+    ),
+    (
+        "windows of windows",
+        "CREATE VIEW w AS SELECT fresh, window_time AS wt, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '0.1' SECOND)) GROUP BY window_start, window_end, fresh, window_time;",
+        "SELECT fresh, SUM(n) FROM TABLE(TUMBLE(TABLE w, DESCRIPTOR(wt), INTERVAL '0.2' SECOND)) GROUP BY window_start, window_end, fresh",
+    ),
+    (
+        "first rows of windows",
+        "",
+        "SELECT id, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, fresh ORDER BY id DESC) AS n FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '0.2' SECOND))) WHERE n <= 2",
+    ),
+    (
+        "latest row of windows",
+        "",
+        "SELECT id, fresh FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, fresh ORDER BY ts DESC) AS n FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '0.2' SECOND))) WHERE n = 1",
+    ),
+    (
+        "first rows of few keys",
+        "",
+        "SELECT id, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY few ORDER BY id DESC) AS n FROM a) WHERE n <= 3",
+    ),
+    (
+        "interval join",
+        "",
+        "SELECT a.id, b.id FROM a JOIN b ON a.fresh = b.fresh AND b.ts BETWEEN a.ts - INTERVAL '0.1' SECOND AND a.ts + INTERVAL '0.1' SECOND",
+    ),
+    (
+        "interval join, full",
+        "",
+        "SELECT a.id, b.id FROM a FULL JOIN b ON a.id = b.id * 2 AND b.ts BETWEEN a.ts - INTERVAL '0.1' SECOND AND a.ts + INTERVAL '0.1' SECOND",
+    ),
+    (
+        "window join",
+        "",
+        "SELECT l.id, r.id FROM (SELECT * FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '0.2' SECOND))) l LEFT JOIN (SELECT * FROM TABLE(TUMBLE(TABLE b, DESCRIPTOR(ts), INTERVAL '0.2' SECOND))) r ON l.id = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end",
+    ),
+    (
+        "rows before each",
+        "",
+        "SELECT SUM(id) OVER (PARTITION BY few ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW), LAG(id) OVER (PARTITION BY few ORDER BY ts) FROM a",
+    ),
+    (
+        "time before each",
+        "",
+        "SELECT id, COUNT(*) OVER (PARTITION BY fresh ORDER BY ts RANGE BETWEEN INTERVAL '0.2' SECOND PRECEDING AND CURRENT ROW) FROM a",
+    ),
+    ("order of event time", "", "SELECT id, fresh FROM a ORDER BY ts"),
+];
+
+/// State that nothing bounds, which the test must notice.
+const UNBOUNDED: (&str, &str, &str) = ("groups for ever", "", "SELECT fresh, COUNT(*) FROM a GROUP BY fresh");
+
+/// Whether the least checkpoint at the end is much larger than the largest one at the beginning. Much comes and goes with the moment: how
+/// far two sources are apart, and how many changes have come since the last complete snapshot.
+fn has_grown((first, last): (u64, u64)) -> bool {
+    last > first * 3 / 2 + 8192
+}
+
+/// Rows that a job has read.
+fn rows_read(job: &Job) -> u64 {
+    job.metrics().iter().filter(|task| task.is_source).map(|task| task.rows_in).sum()
+}
+
+/// The bytes of checkpoints until so many rows were read.
+fn checkpoints_until(job: &Job, rows: u64) -> Vec<u64> {
+    let (mut bytes, started) = (Vec::new(), Instant::now());
+    while rows_read(job) < rows || bytes.is_empty() {
+        assert!(started.elapsed() < LIMIT, "no {rows} rows were read");
+        job.checkpoint_now().expect("a checkpoint");
+        bytes.extend(job.status().last_checkpoint.map(|newest| newest.bytes));
+        thread::sleep(Duration::from_millis(20));
+    }
+    bytes
+}
+
+/// The largest checkpoint of a query in the first quarter of its time, and the least one in the last.
+fn first_and_last((name, before, query): (&str, &str, &str)) -> (u64, u64) {
+    let (engine, folder) = (Engine::default(), tempfile::tempdir().expect("folder"));
+    let settings = settings(Some(folder.path()), 2);
+    let sql = format!("{TABLES}{before} INSERT INTO results {query};");
+    let planned = engine.plan(&sql, &settings).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let mut plan = planned.plan.expect("a plan");
+    // Otherwise checkpoints of changes would be much longer than the state.
+    plan.options.thresholds.snapshot_changed_rows = 16;
+    let job = engine.start(&plan).expect("a job");
+    wait_for("waited for rows", &|| rows_read(&job) > 4_000);
+    // A time to live lasts two seconds longer: processing time may be behind by so much.
+    let first = if before.contains("ttl") { 40_000 } else { 10_000 };
+    let largest = checkpoints_until(&job, first).into_iter().max().unwrap_or_default();
+    checkpoints_until(&job, 3 * first);
+    let least = checkpoints_until(&job, 4 * first).into_iter().min().unwrap_or_default();
+    println!("{name}: at first up to {largest} bytes, then from {least} on");
+    (largest, least)
+}
+
+#[test]
+fn state_of_bounded_operators_stays_flat() {
+    let next = AtomicUsize::new(0);
+    let grown = Mutex::new(Vec::new());
+    let work = || {
+        while let Some(query) = QUERIES.get(next.fetch_add(1, Relaxed)) {
+            let found = first_and_last(*query);
+            if found.0 == 0 || has_grown(found) {
+                grown.lock().expect("no panic").push(format!("{}: {found:?} bytes", query.0));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        (0..4).for_each(|_| drop(scope.spawn(work)));
+    });
+    assert!(has_grown(first_and_last(UNBOUNDED)), "the test notices nothing");
+    let grown = grown.into_inner().expect("no panic");
+    assert!(grown.is_empty(), "{grown:#?}");
+}
