@@ -346,7 +346,7 @@ mod tests {
     fn programs_of_the_network_agree() {
         let sections = network::network(TINY).unwrap();
         sections[..2].iter().for_each(|section| check(section, 3, 3));
-        assert_eq!(sections[2].to_string().matches(" ns per row").count(), 6);
+        assert_eq!(sections[2].to_string().matches(" ns per row").count(), 4);
     }
 
     #[test]
