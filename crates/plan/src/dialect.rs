@@ -17,6 +17,8 @@ use datafusion_sql::sqlparser::tokenizer::Token;
 
 use crate::spelling::plain_function;
 
+/// Values are in the text, not beside it.
+pub(crate) const NO_PARAMETERS: &str = "parameters of prepared statements are not supported";
 /// Steps of the parser for each token of a statement, and for any statement. Hardly one takes ten for a token.
 const STEPS: usize = 100;
 const STEPS_MIN: usize = 100_000;
@@ -88,8 +90,8 @@ impl Dialect for AnabranchDialect {
             return Some(Err(ParserError::RecursionLimitExceeded));
         };
         self.steps.set(left);
-        if matches!(parser.peek_token_ref().token, Token::Placeholder(_) | Token::Colon | Token::AtSign) {
-            return Some(Err(refused(parser, "parameters of prepared statements are not supported")));
+        if matches!(parser.peek_token_ref().token, Token::Colon | Token::AtSign) {
+            return Some(Err(refused(parser, NO_PARAMETERS)));
         }
         if let Some(call) = json::parse_call(parser).or_else(|| reserved::parse(parser)) {
             return Some(call);

@@ -12,7 +12,7 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 
 pub(crate) use self::create_function::CreateFunction;
 pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
-use crate::dialect::AnabranchDialect;
+use crate::dialect::{AnabranchDialect, NO_PARAMETERS};
 use crate::place::{at, syntax_error};
 use crate::text::{StatementText, tokenize};
 
@@ -67,6 +67,10 @@ pub(crate) struct Insert {
 pub(crate) fn parse(text: &StatementText) -> Result<Statement> {
     let tokens = tokenize(&text.text, text.line, text.column)?;
     limits::check_tokens(&tokens)?;
+    if let Some(parameter) = tokens.iter().find(|token| matches!(token.token, Token::Placeholder(_))) {
+        let error = Error::user(format!("syntax error: {NO_PARAMETERS}")).at(at(parameter.span.start));
+        return Err(error.remedy("write the value in its place"));
+    }
     let dialect = AnabranchDialect::for_tokens(tokens.len());
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
     let statement = statement(&mut parser, &text.text)?;

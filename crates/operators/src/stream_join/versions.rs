@@ -123,7 +123,8 @@ impl StreamJoin {
         Ok(())
     }
 
-    /// Before tables are written to the disk, few are many: with its key, each version that is there is read again.
+    /// All rows whose time has come were emitted. Few versions are many if tables are about to be written to the disk: with its key, each is
+    /// read again.
     pub(super) fn sweep_versions(&mut self) {
         let Some(versions) = &mut self.versions else { return };
         let bytes = self.tables.size_bytes() + versions.size_bytes();

@@ -15,8 +15,10 @@ use arrow::datatypes::{GenericBinaryType, GenericStringType};
 /// Where buffers begin: a multiple of this number of bytes.
 pub(super) const ALIGN: usize = 64;
 
-/// So many views, or up to twice as many, say how much of its buffers an array uses.
+/// About so many views say how much of its buffers an array uses.
 const VIEWS_SAMPLED: usize = 512;
+/// For buffers of more bytes all views are looked at: what is sent too much counts.
+const SAMPLED_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a string that are in its view.
 const VIEW_INLINE_MAX: u32 = 12;
 
@@ -125,7 +127,7 @@ impl Parts {
         let buffers = array.data_buffers();
         let held: usize = buffers.iter().map(Buffer::len).sum();
         // The copy costs less than sending twice as much, or many small buffers.
-        let is_sparse = held > 0 && 2 * bytes_used(array.views()) < held;
+        let is_sparse = held > 0 && 2 * bytes_used(array.views(), held) < held;
         if is_sparse || buffers.len() > 16 + array.len() / 64 {
             return self.views_with(&array.gc());
         }
@@ -139,9 +141,10 @@ impl Parts {
     }
 }
 
-/// Bytes of the strings that are not in the views themselves; of many views, what a sample of them lets expect.
-fn bytes_used(views: &[u128]) -> usize {
-    let step = (views.len() / VIEWS_SAMPLED).max(1);
+/// Bytes of the strings that are not in the views themselves; of many views, what a sample of them lets expect if the buffers are not large.
+fn bytes_used(views: &[u128], held: usize) -> usize {
+    // An odd step meets all rows of data that repeat themselves after 2, 4, 8, ... rows.
+    let step = if held > SAMPLED_BYTES_MAX { 1 } else { (views.len() / VIEWS_SAMPLED).max(1) | 1 };
     let sampled = views.iter().step_by(step);
     let used = sampled.clone().map(|view| *view as u32).filter(|bytes| *bytes > VIEW_INLINE_MAX);
     let used: usize = used.map(|bytes| bytes as usize).sum();
