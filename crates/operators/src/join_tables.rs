@@ -7,6 +7,8 @@ mod expiry;
 mod kept;
 mod on_disk;
 mod repeated;
+#[cfg(test)]
+pub(crate) mod samples;
 mod side;
 mod snapshot;
 mod time_to_live;

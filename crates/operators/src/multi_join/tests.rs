@@ -5,22 +5,15 @@ mod against_chain;
 use std::collections::BTreeMap;
 
 use anabranch_dataflow::{
-    BinaryOp, Expr, JoinChain, JoinCondition, JoinInputSpec, StreamJoinKind, StreamJoinSpec, StreamSideSpec, WEIGHT,
-    weight_field,
+    BinaryOp, Expr, JoinChain, JoinCondition, JoinInputSpec, StreamJoinKind, StreamJoinSpec, StreamSideSpec,
 };
 use anabranch_model::Rng;
-use arrow::array::{AsArray, StringViewArray};
+use arrow::array::AsArray;
 use arrow::datatypes::{Field, Int64Type, Schema};
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::*;
-use crate::Element;
+use crate::join_tables::samples::{Row, TEXTS, add, batch, fields, pieces, side, texts};
 use crate::keyed_state::files::{Files, options};
-
-/// A row: key, text, number.
-type Row = (Option<i64>, Option<&'static str>, Option<i64>);
-
-const TEXTS: [&str; 3] = ["a", "b", "a text that is longer than twelve bytes"];
 
 /// What is drawn for a run.
 #[derive(Clone, Debug)]
@@ -50,15 +43,6 @@ impl Way {
     fn inner(inputs: usize, updating: bool) -> Way {
         Way { updating: vec![updating; inputs], outer: vec![false; inputs], nulls_equal: false, less: Vec::new() }
     }
-}
-
-fn fields() -> Vec<Field> {
-    let field = |name: &str, of| Field::new(name, of, true);
-    vec![field("k", DataType::Int64), field("t", DataType::Utf8View), field("n", DataType::Int64)]
-}
-
-fn side(updating: bool) -> StreamSideSpec {
-    StreamSideSpec { schema: Arc::new(Schema::new(fields())), updating, expiry: None, time_to_live_ms: None }
 }
 
 fn spec(way: &Way) -> MultiJoinSpec {
@@ -101,57 +85,6 @@ fn spec(way: &Way) -> MultiJoinSpec {
 /// Beyond so many bytes, state is on disk.
 fn on(way: &Way, disk_bytes: Option<usize>) -> MultiJoin {
     MultiJoin::new(&spec(way), &Functions::default(), &options(disk_bytes)).expect("an operator")
-}
-
-fn batch(rows: &[(Row, i64)], updating: bool) -> RecordBatch {
-    let mut columns: Vec<ArrayRef> = vec![
-        Arc::new(rows.iter().map(|((key, ..), _)| *key).collect::<Int64Array>()),
-        Arc::new(rows.iter().map(|((_, text, _), _)| *text).collect::<StringViewArray>()),
-        Arc::new(rows.iter().map(|((.., number), _)| *number).collect::<Int64Array>()),
-    ];
-    let mut fields = fields();
-    if updating {
-        columns.push(Arc::new(rows.iter().map(|(_, weight)| *weight).collect::<Int64Array>()));
-        fields.push(weight_field());
-    }
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("a batch")
-}
-
-/// What an operator emits for a batch of an input, in all of its pieces.
-fn pieces(join: &mut dyn Operator, input: usize, rows: RecordBatch) -> Vec<RecordBatch> {
-    let mut out = Output::default();
-    match input {
-        0 => join.batch(rows, &mut out).expect("a batch"),
-        _ => join.input_batch(input, rows, &mut out).expect("a batch"),
-    }
-    let mut all = Vec::new();
-    loop {
-        all.extend(out.drain().filter_map(|element| match element {
-            Element::Batch(batch) => Some(batch),
-            Element::Watermark(_) => None,
-        }));
-        if !join.more(&mut out).expect("more") {
-            return all;
-        }
-    }
-}
-
-/// The rows of a batch as text, with their weights.
-fn texts(batch: &RecordBatch) -> Vec<(String, i64)> {
-    let weights = batch.column_by_name(WEIGHT).map(|weights| weights.as_primitive::<Int64Type>());
-    let options = FormatOptions::default().with_null("NULL");
-    let shown = batch.columns().iter().take(batch.num_columns() - usize::from(weights.is_some()));
-    let shown: Vec<_> = shown.map(|column| ArrayFormatter::try_new(column, &options).expect("format")).collect();
-    let text = |row: usize| shown.iter().map(|cell| cell.value(row).to_string()).collect::<Vec<_>>().join("|");
-    (0..batch.num_rows()).map(|row| (text(row), weights.map_or(1, |weights| weights.value(row)))).collect()
-}
-
-/// Adds up what an operator emits for a batch.
-fn add(integral: &mut BTreeMap<String, i64>, join: &mut dyn Operator, input: usize, rows: RecordBatch) {
-    for (text, weight) in pieces(join, input, rows).iter().flat_map(texts) {
-        *integral.entry(text).or_default() += weight;
-    }
-    integral.retain(|_, weight| *weight != 0);
 }
 
 /// The join of all rows, by nested loops.

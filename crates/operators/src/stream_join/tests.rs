@@ -6,20 +6,17 @@ mod versions;
 
 use std::collections::BTreeMap;
 
-use anabranch_dataflow::{BinaryOp, Expr, StreamSideSpec, WEIGHT, weight_field};
+use anabranch_dataflow::{BinaryOp, Expr, StreamSideSpec, WEIGHT};
 use anabranch_model::Rng;
-use arrow::array::{AsArray, StringViewArray};
+use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::*;
 use crate::Element;
+use crate::join_tables::samples::{Row, TEXTS, add, batch, fields, side};
 use crate::keyed_state::files::{Files, options};
 
-/// A row: key, text, number.
-type Row = (Option<i64>, Option<&'static str>, Option<i64>);
-
-const TEXTS: [&str; 3] = ["a", "b", "a text that is longer than twelve bytes"];
 const KINDS: [StreamJoinKind; 6] = [
     StreamJoinKind::Inner,
     StreamJoinKind::Left,
@@ -38,18 +35,7 @@ struct Way {
     updating: [bool; 2],
 }
 
-fn fields() -> Vec<Field> {
-    let field = |name: &str, of| Field::new(name, of, true);
-    vec![field("k", DataType::Int64), field("t", DataType::Utf8View), field("n", DataType::Int64)]
-}
-
 fn spec(way: Way) -> StreamJoinSpec {
-    let side = |updating| StreamSideSpec {
-        schema: Arc::new(Schema::new(fields())),
-        updating,
-        expiry: None,
-        time_to_live_ms: None,
-    };
     let column = |index| Box::new(Expr::Column(index));
     // The left number is less than the right one.
     let filter = Expr::Binary { op: BinaryOp::Lt, left: column(2), right: column(5) };
@@ -74,42 +60,6 @@ fn operator(way: Way) -> StreamJoin {
 /// Beyond so many bytes, state is on disk.
 fn on(way: Way, disk_bytes: Option<usize>) -> StreamJoin {
     StreamJoin::new(&spec(way), &Functions::default(), &options(disk_bytes)).expect("an operator")
-}
-
-fn batch(rows: &[(Row, i64)], updating: bool) -> RecordBatch {
-    let mut columns: Vec<ArrayRef> = vec![
-        Arc::new(rows.iter().map(|((key, ..), _)| *key).collect::<Int64Array>()),
-        Arc::new(rows.iter().map(|((_, text, _), _)| *text).collect::<StringViewArray>()),
-        Arc::new(rows.iter().map(|((.., number), _)| *number).collect::<Int64Array>()),
-    ];
-    let mut fields = fields();
-    if updating {
-        columns.push(Arc::new(rows.iter().map(|(_, weight)| *weight).collect::<Int64Array>()));
-        fields.push(weight_field());
-    }
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("a batch")
-}
-
-/// Adds up what an operator emits for a batch, in all of its pieces.
-fn add(integral: &mut BTreeMap<String, i64>, join: &mut StreamJoin, left: bool, rows: RecordBatch) {
-    let mut out = Output::default();
-    match left {
-        true => join.batch(rows, &mut out).expect("a batch"),
-        false => join.input_batch(1, rows, &mut out).expect("a batch"),
-    }
-    while join.more(&mut out).expect("more") {}
-    for element in out.drain() {
-        let Element::Batch(batch) = element else { continue };
-        let weights = batch.column_by_name(WEIGHT).map(|weights| weights.as_primitive::<Int64Type>());
-        let options = FormatOptions::default().with_null("NULL");
-        let shown = batch.columns().iter().take(batch.num_columns() - usize::from(weights.is_some()));
-        let shown: Vec<_> = shown.map(|column| ArrayFormatter::try_new(column, &options).expect("format")).collect();
-        for row in 0..batch.num_rows() {
-            let text = shown.iter().map(|cell| cell.value(row).to_string()).collect::<Vec<_>>().join("|");
-            *integral.entry(text).or_default() += weights.map_or(1, |weights| weights.value(row));
-        }
-    }
-    integral.retain(|_, weight| *weight != 0);
 }
 
 /// The join of all rows, by nested loops.
@@ -190,7 +140,7 @@ fn run(seed: u64, disk_bytes: Option<usize>) {
                     rows[side].push(row);
                     of_batch.push((row, 1));
                 }
-                add(&mut integral, &mut now, side == 0, batch(&of_batch, way.updating[side]));
+                add(&mut integral, &mut now, side, batch(&of_batch, way.updating[side]));
             }
         }
         assert_eq!(integral, results(way, &rows[0], &rows[1]), "seed {seed}, {way:?}, {disk_bytes:?}");
@@ -248,12 +198,12 @@ fn state_of_rows_without_numbers_is_restored() {
     for (order, disk_bytes) in [([0, 1], None), ([1, 0], None), ([0, 1], Some(1000)), ([1, 0], Some(1000))] {
         let (mut join, mut files) = (on(way, disk_bytes), Files::default());
         order.into_iter().for_each(|at| join.restore(0, all[at].clone()).expect("restored"));
-        add(&mut BTreeMap::new(), &mut join, true, batch(&[(equal, 1)], false));
+        add(&mut BTreeMap::new(), &mut join, 0, batch(&[(equal, 1)], false));
         files.take(&mut join, false);
         let mut join = operator(way);
         files.restore(&mut join, false, &mut |_| 0);
         let mut found = BTreeMap::new();
-        add(&mut found, &mut join, false, batch(&[(equal, 1)], false));
+        add(&mut found, &mut join, 1, batch(&[(equal, 1)], false));
         assert_eq!(found, results(way, &[equal, equal, equal, equal, other], &[equal]), "{order:?}, {disk_bytes:?}");
     }
 }
@@ -282,7 +232,7 @@ fn equal_rows_that_only_match_are_there_once() {
     }
     assert_eq!((join.side(Of::Right).len(), join.side(Of::Left).rows.is_numbered()), (1, true));
     let mut found = BTreeMap::new();
-    add(&mut found, &mut join, true, batch(&[(row, 1)], false));
+    add(&mut found, &mut join, 0, batch(&[(row, 1)], false));
     assert_eq!(found, BTreeMap::from([("a|1|1|1".to_owned(), 10)]));
 }
 

@@ -98,7 +98,7 @@ fn run(seed: u64, disk_bytes: Option<usize>) -> usize {
                 }
                 expected.retain(|_, weight| *weight != 0);
                 kept[side].retain(|(_, copies, _)| *copies != 0);
-                add(&mut integral, &mut now, side == 0, batch(&of_batch, updating[side]));
+                add(&mut integral, &mut now, side, batch(&of_batch, updating[side]));
             }
         }
         assert_eq!(integral, expected, "seed {seed}, {way:?}, {disk_bytes:?}");
@@ -123,14 +123,14 @@ fn a_forgotten_row_that_is_taken_back_takes_its_pairs_back() {
     let way = Way { kind: StreamJoinKind::Left, filter: false, nulls_equal: false, updating: [true, true] };
     let mut join = operator(way, None, 10_000);
     let (left, right, mut integral) = ((Some(1), Some("a"), Some(1)), (Some(1), Some("b"), Some(2)), BTreeMap::new());
-    add(&mut integral, &mut join, true, batch(&[(left, 1)], true));
-    add(&mut integral, &mut join, false, batch(&[(right, 1)], true));
+    add(&mut integral, &mut join, 0, batch(&[(left, 1)], true));
+    add(&mut integral, &mut join, 1, batch(&[(right, 1)], true));
     let pair = integral.clone();
     assert_eq!(pair, results(way, &[left], &[right]));
     join.processing_time(13_000).expect("a time");
     assert_eq!((join.side(Of::Left).live, join.side(Of::Right).live), (0, 1));
-    add(&mut integral, &mut join, true, batch(&[(left, -1)], true));
+    add(&mut integral, &mut join, 0, batch(&[(left, -1)], true));
     assert_eq!(integral, BTreeMap::new());
-    add(&mut integral, &mut join, true, batch(&[(left, 1)], true));
+    add(&mut integral, &mut join, 0, batch(&[(left, 1)], true));
     assert_eq!(integral, pair, "it does not count less than once");
 }
