@@ -113,7 +113,7 @@ fn build(
         OperatorSpec::MultiJoin(spec) => multi_join::build(spec, functions, options)?,
         OperatorSpec::Rank(spec) => rank::build(spec, options)?,
         OperatorSpec::Over(spec) => over::build(spec, functions, options)?,
-        OperatorSpec::Sort(spec) => (Box::new(Sort::new(spec, options)), Arc::clone(&spec.schema)),
+        OperatorSpec::Sort(spec) => (Box::new(Sort::new(spec, options)?), Arc::clone(&spec.schema)),
         OperatorSpec::Limit(spec) => (Box::new(Limit::new(*spec)), Arc::clone(input)),
         OperatorSpec::Values(spec) => (Box::new(Values::new(spec, input, functions)?), Arc::clone(&spec.schema)),
         OperatorSpec::Expand(spec) => {

@@ -13,7 +13,7 @@ use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
-pub(crate) use latest::FirstTime;
+pub(crate) use latest::{FirstTime, Latest, Needed};
 pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory};
 pub(crate) use time_to_live::{TimeToLive, without_times};
 pub(crate) use timers::Timers;

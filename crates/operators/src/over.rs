@@ -6,13 +6,15 @@
 //! the rows (`Accumulator::running`).
 //!
 //! What stays is what later rows may need: of a frame of rows or of a time, the columns that functions read; where all rows before count,
-//! only the states of the functions.
+//! only the states of the functions. With state on a local disk, a partition is in memory as a whole or not at all: it is looked up when
+//! rows of it are next in their order.
 
 mod fifo;
 mod finite;
 mod frames;
 mod functions;
 mod history;
+mod on_disk;
 mod snapshot;
 
 #[cfg(test)]
@@ -26,18 +28,18 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use self::history::{History, NONE};
-use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, SPARSE_MIN, Snapshots, check_size, narrow};
+use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, check_size, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
-use crate::waiting::{Due, Piece, Waiting, timely};
+use crate::waiting::{Order, Piece, Waiting, timely};
 use crate::{Dropped, Functions, Operator, Output, hash_keys};
 
 pub(crate) struct Over {
     spec: OverSpec,
     schema: SchemaRef,
     keys: KeyTable,
-    waiting: Waiting,
+    /// `None`: results follow at once.
+    waiting: Option<Waiting>,
     /// The columns of the input that functions read.
     read: Vec<usize>,
     history: History,
@@ -45,29 +47,19 @@ pub(crate) struct Over {
     /// Partitions whose states have changed, where all rows before count.
     changes: Changes,
     snapshots: Snapshots,
-    restored: Restored,
+    /// Rows before of snapshots that have not taken their places yet: more may follow.
+    restored: Vec<RecordBatch>,
+    /// With more of these, those that no frame of a number of rows has any more are looked for.
+    restored_max: usize,
     /// With more partitions than these, those without rows are looked for.
     partitions_max: usize,
     watermark: i64,
     /// The watermark whose rows are being emitted.
-    firing: Option<(i64, Due)>,
+    firing: Option<i64>,
     dropped: Dropped,
     bytes_max: usize,
-}
-
-/// Rows of snapshots that have not taken their places yet: more may follow, and event time goes on meanwhile.
-#[derive(Default)]
-struct Restored {
-    waiting: Vec<RecordBatch>,
-    before: Vec<RecordBatch>,
-    /// With more rows before than these, those that no frame of a number of rows has any more are looked for.
-    before_max: usize,
-}
-
-impl Restored {
-    fn has_many(&self) -> bool {
-        self.before.iter().map(RecordBatch::num_rows).sum::<usize>() > self.before_max + SPARSE_MIN
-    }
+    /// Where partitions are that do not fit into memory.
+    disk: Option<OnDisk>,
 }
 
 impl Over {
@@ -75,23 +67,33 @@ impl Over {
         let fields = spec.schema.fields();
         let read = functions::columns_read(spec);
         let types = |columns: &[usize]| columns.iter().map(|column| fields[*column].data_type().clone()).collect();
-        Ok(Over {
+        let order = spec.time.map(|time| (snapshot::waiting_shape(spec, time), Order::Time(time)));
+        let waiting = order.map(|(shape, order)| Waiting::new(Arc::clone(&spec.schema), shape, order, options));
+        let mut over = Over {
             schema: Arc::new(spec.output_schema()),
             keys: KeyTable::by_id(types(&(0..spec.keys).collect::<Vec<_>>()))?,
-            waiting: Waiting::default(),
+            waiting: waiting.transpose()?,
             history: History::new(types(&read)),
             functions: functions::Functions::new(spec, &read, functions)?,
             read,
             changes: Changes::default(),
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
-            restored: Restored::default(),
+            restored: Vec::new(),
+            restored_max: 0,
             partitions_max: SPARSE_MIN,
             watermark: i64::MIN,
             firing: None,
             dropped: Dropped::default(),
             bytes_max: options.state_bytes,
             spec: spec.clone(),
-        })
+            disk: None,
+        };
+        over.disk = OnDisk::of(over.keyed_tables()?, options)?;
+        if over.disk.is_some() {
+            over.changes_of_tables().for_each(Changes::for_disk);
+        }
+        over.forget_on_disk();
+        Ok(over)
     }
 
     fn make_room(&mut self) {
@@ -103,6 +105,7 @@ impl Over {
     /// Emits rows that are next in their order.
     fn emit(&mut self, piece: &Piece, out: &mut Output) -> Result<()> {
         let results = self.results(piece)?;
+        self.keep_to_size()?;
         let kept = self.spec.output.iter().map(|column| ArrayRef::clone(piece.rows.column(*column)));
         let options = RecordBatchOptions::new().with_row_count(Some(piece.rows.num_rows()));
         let columns = kept.chain(results).collect();
@@ -116,9 +119,7 @@ impl Over {
         if self.keys.len() <= self.partitions_max {
             return Ok(());
         }
-        let mut is_live: Vec<bool> = self.history.lists.iter().map(|list| !list.rows.is_empty()).collect();
-        let waiting = self.waiting.runs.iter().flat_map(|run| &run.groups[run.first..]);
-        waiting.for_each(|group| is_live[*group as usize] = true);
+        let is_live: Vec<bool> = self.history.lists.iter().map(|list| !list.rows.is_empty()).collect();
         let live: Vec<usize> = (0..is_live.len()).filter(|group| is_live[*group]).collect();
         self.partitions_max = 2 * live.len() + SPARSE_MIN;
         if self.keys.len() <= self.partitions_max {
@@ -135,59 +136,61 @@ impl Over {
         }
         self.functions.calls.iter_mut().try_for_each(|call| call.accumulator.keep(&live))?;
         self.history.renumber(&numbers, &live);
-        let groups = self.waiting.runs.iter_mut().flat_map(|run| &mut run.groups);
-        groups.for_each(|group| *group = numbers[*group as usize]);
         self.keys = keys;
         Ok(())
     }
 
+    /// Of partitions.
     fn size_bytes(&self) -> usize {
-        let restored = self.restored.waiting.iter().chain(&self.restored.before).map(batch_bytes).sum::<usize>();
-        let rows = self.waiting.size_bytes() + self.history.size_bytes() + restored;
+        let rows = self.history.size_bytes() + self.restored.iter().map(batch_bytes).sum::<usize>();
         self.keys.size_bytes() + rows + self.functions.size_bytes() + self.changes.size_bytes()
+    }
+
+    /// Also of the rows that wait.
+    fn check_size(&self) -> Result<()> {
+        if self.disk.is_some() {
+            return Ok(());
+        }
+        check_size(self.size_bytes() + self.waiting.as_ref().map_or(0, Waiting::size_bytes), self.bytes_max)
     }
 }
 
 impl Operator for Over {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        self.settle()?;
-        let keys: Vec<ArrayRef> = batch.columns()[..self.spec.keys].iter().map(canonical).collect();
-        let groups = self.intern(&keys, batch.num_rows())?;
-        match self.spec.time {
-            Some(time) => {
-                let (times, kept) = timely(batch.column(time), self.watermark, &mut self.dropped)?;
-                self.waiting.add(&batch, kept, (&groups, &times), None)?;
+        match (self.spec.time, &mut self.waiting) {
+            (Some(time), Some(waiting)) => {
+                let kept = timely(batch.column(time), self.watermark, &mut self.dropped)?;
+                waiting.add(&batch, kept)?;
             }
-            None => {
-                let groups = groups.into_iter().map(narrow).collect::<Result<_>>()?;
-                let times = vec![i64::MIN; batch.num_rows()];
-                self.emit(&Piece { rows: batch, groups, times }, out)?;
+            _ => {
+                self.settle()?;
+                let numbers = vec![i64::MIN; batch.num_rows()];
+                self.emit(&Piece { rows: batch, numbers }, out)?;
             }
         }
-        check_size(self.size_bytes(), self.bytes_max)
+        self.check_size()
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        if self.spec.time.is_none() {
+        self.settle()?;
+        let Some(waiting) = &mut self.waiting else {
             out.watermark(watermark);
             return Ok(());
-        }
-        self.settle()?;
+        };
         // After a restore the inputs may be behind the restored watermark.
         let to = watermark.0.max(self.watermark);
-        self.firing = Some((to, self.waiting.due(to)));
+        waiting.reach(to)?;
+        self.firing = Some(to);
         self.more(out).map(|_| ())
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        let Some((to, mut due)) = self.firing.take() else { return Ok(false) };
-        if let Some(piece) = self.waiting.take(&mut due, RESULT_ROWS)? {
-            self.firing = Some((to, due));
+        let (Some(to), Some(waiting)) = (self.firing, &mut self.waiting) else { return Ok(false) };
+        if let Some(piece) = waiting.take(RESULT_ROWS)? {
             self.emit(&piece, out)?;
             return Ok(true);
         }
-        self.watermark = to;
-        self.waiting.remove(to)?;
+        (self.watermark, self.firing) = (to, None);
         self.forget()?;
         self.remove_dead()?;
         out.watermark(EventTime(to));
@@ -205,10 +208,11 @@ impl Operator for Over {
 
     fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         self.take_up(table, &rows)?;
-        if self.restored.has_many() || self.size_bytes() > self.bytes_max {
+        let restored = self.restored.iter().map(RecordBatch::num_rows).sum::<usize>();
+        if restored > self.restored_max + SPARSE_MIN || self.size_bytes() > self.bytes_max {
             self.keep_last_rows()?;
         }
-        check_size(self.size_bytes(), self.bytes_max)
+        self.check_size()
     }
 
     fn restored(&mut self, watermark: EventTime) -> Result<()> {
@@ -217,10 +221,11 @@ impl Operator for Over {
     }
 
     fn goes_on(&mut self) {
-        let rows = self.restored.waiting.iter().chain(&self.restored.before).map(RecordBatch::num_rows).sum::<usize>();
+        let rows = self.restored.iter().map(RecordBatch::num_rows).sum::<usize>();
         self.snapshots.go_on(rows + self.keys.len());
-        self.changes.note();
-        self.functions.calls.iter_mut().filter_map(|call| call.accumulator.entries()).for_each(|of| of.changes.note());
+        self.changes_of_tables().for_each(Changes::note);
+        self.waiting.iter_mut().for_each(Waiting::goes_on);
+        self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
 
     fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
@@ -228,9 +233,11 @@ impl Operator for Over {
         let Ok(former) = former.downcast::<Over>() else {
             return Err(Error::internal("functions over rows cannot go on with the state of another kind of operator"));
         };
-        let Over { keys, waiting, history, functions, changes, snapshots, restored, partitions_max, .. } = *former;
-        (self.keys, self.waiting, self.history, self.changes) = (keys, waiting, history, changes);
-        (self.snapshots, self.restored, self.partitions_max) = (snapshots.succeed(), restored, partitions_max);
+        let Over { keys, waiting, history, functions, changes, snapshots, restored, .. } = *former;
+        (self.keys, self.history, self.changes, self.disk) = (keys, history, changes, former.disk);
+        (self.waiting, self.snapshots) = (waiting.map(Waiting::succeed), snapshots.succeed());
+        (self.restored, self.restored_max, self.partitions_max) =
+            (restored, former.restored_max, former.partitions_max);
         (self.watermark, self.firing, self.dropped) = (former.watermark, former.firing, former.dropped);
         for (own, former) in self.functions.calls.iter_mut().zip(functions.calls) {
             own.accumulator = former.accumulator;

@@ -1,61 +1,88 @@
-//! The rows that wait for the watermark: each batch as a run that is sorted by time.
+//! The rows that wait for their turn: each batch as a run that is sorted by a number, the time or what a column begins with.
+//!
+//! With state on a local disk, runs that take too much memory leave it as rows of a snapshot, in the order of their numbers. When their
+//! turn has come, they are read in slices of a few blocks of each run, and join those that are in memory.
 
-use anabranch_model::{Result, batch_bytes};
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, new_empty_array};
-use arrow::compute::{concat, concat_batches, filter_record_batch, interleave, take, take_record_batch};
-use arrow::datatypes::SchemaRef;
+mod order;
 
+use std::sync::Arc;
+
+use anabranch_dataflow::JobOptions;
+use anabranch_model::{EventTime, Result, batch_bytes};
+use anabranch_state::{KeyedTable, Merge};
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, new_empty_array};
+use arrow::compute::{concat, filter_record_batch, interleave, take, take_record_batch};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+
+pub(crate) use self::order::Order;
+use self::order::{hash_of, number_of};
 use crate::Dropped;
 use crate::event_time::event_times;
-use crate::keyed_state::{narrow, numbers};
+use crate::keyed_state::{FirstTime, Latest, Needed, OnDisk, Part, Snapshots, check_columns, narrow, numbers};
+use crate::operator::{StateChange, StateShape};
 
 /// What a row takes besides its columns.
-const ROW_BYTES: usize = 2 * size_of::<i64>() + size_of::<u32>();
+const ROW_BYTES: usize = 2 * size_of::<i64>();
 
-/// See the module. Rows of equal time are in the order in which they came.
-#[derive(Default)]
+/// See the module. Rows of equal numbers are in the order in which they came.
 pub(crate) struct Waiting {
-    pub(crate) runs: Vec<Run>,
-    /// The number of the next row.
-    pub(crate) sequence: i64,
+    /// Of the rows.
+    schema: SchemaRef,
+    /// Of their table of state: the columns of the rows, and by which number a row came.
+    shape: StateShape,
+    order: Order,
+    runs: Vec<Run>,
     bytes: usize,
+    /// By which number the next row comes.
+    sequence: i64,
+    /// Rows with lower numbers wait no more.
+    first: i64,
+    due: Option<Due>,
+    /// Rows of snapshots that have not taken their places yet: more may follow, and event time goes on meanwhile.
+    restored: Vec<RecordBatch>,
+    snapshots: Snapshots,
+    /// As it is on the disk.
+    table: KeyedTable,
+    disk: Option<OnDisk>,
 }
 
-/// Rows in the order of their times.
-pub(crate) struct Run {
-    pub(crate) rows: RecordBatch,
-    pub(crate) times: Vec<i64>,
-    pub(crate) groups: Vec<u32>,
-    /// Numbers of the rows, in the order in which they came.
-    pub(crate) sequences: Vec<i64>,
+/// Rows in the order of their numbers.
+struct Run {
+    rows: RecordBatch,
+    numbers: Vec<i64>,
+    /// By which numbers the rows came.
+    sequences: Vec<i64>,
     /// Rows before this one wait no more.
-    pub(crate) first: usize,
+    first: usize,
     /// It is part of a snapshot.
-    pub(crate) noted: bool,
+    noted: bool,
+    /// It was read from the disk.
+    is_stored: bool,
     bytes: usize,
 }
 
-/// Rows whose time the watermark has reached, in the order of their times.
-pub(crate) struct Due {
+/// Rows whose turn has come, in their order: those up to `reached`, of those up to `to`.
+struct Due {
+    reached: i64,
+    to: i64,
     /// Runs with such rows.
     runs: Vec<usize>,
     /// Run and row.
     rows: Vec<(usize, usize)>,
-    times: Vec<i64>,
+    numbers: Vec<i64>,
     /// Rows before this one have been taken.
     next: usize,
 }
 
-/// Rows of a batch with their partitions and times.
+/// Rows whose turn has come, with their numbers.
 pub(crate) struct Piece {
     pub(crate) rows: RecordBatch,
-    pub(crate) groups: Vec<u32>,
-    pub(crate) times: Vec<i64>,
+    pub(crate) numbers: Vec<i64>,
 }
 
-/// The times of rows, and which of them wait: late rows and those without a time are dropped and counted.
-pub(crate) fn timely(column: &ArrayRef, watermark: i64, dropped: &mut Dropped) -> Result<(Vec<i64>, Vec<usize>)> {
-    let times = event_times(column)?.to_vec();
+/// Which rows wait: late rows and those without a time are dropped and counted.
+pub(crate) fn timely(column: &ArrayRef, watermark: i64, dropped: &mut Dropped) -> Result<Vec<usize>> {
+    let times = event_times(column)?;
     let mut kept = Vec::with_capacity(times.len());
     for (row, time) in times.iter().enumerate() {
         match (column.is_null(row), *time <= watermark) {
@@ -64,21 +91,7 @@ pub(crate) fn timely(column: &ArrayRef, watermark: i64, dropped: &mut Dropped) -
             _ => kept.push(row),
         }
     }
-    Ok((times, kept))
-}
-
-/// Rows of snapshots, whose last column has their numbers, in the order in which they came, and the numbers. `None`: there are no rows.
-pub(crate) fn in_order(rows: &[RecordBatch], schema: &SchemaRef) -> Result<Option<(RecordBatch, Vec<i64>)>> {
-    let Some(first) = rows.first() else { return Ok(None) };
-    let rows = concat_batches(&first.schema(), rows)?;
-    let sequences = numbers(rows.columns(), schema.fields().len())?;
-    let mut order: Vec<u32> = (0..narrow(rows.num_rows())?).collect();
-    order.sort_by_key(|row| sequences.value(*row as usize));
-    let sequences = order.iter().map(|row| sequences.value(*row as usize)).collect();
-    let at = UInt32Array::from(order);
-    let columns = rows.columns()[..schema.fields().len()].iter().map(|column| Ok(take(column, &at, None)?));
-    let batch = RecordBatch::try_new(SchemaRef::clone(schema), columns.collect::<Result<_>>()?)?;
-    Ok(Some((batch, sequences)))
+    Ok(kept)
 }
 
 /// The rows of a time or later.
@@ -92,70 +105,126 @@ pub(crate) fn later(batches: &[RecordBatch], time: usize, first: i64) -> Result<
 }
 
 impl Waiting {
-    /// Adds rows of snapshots, in the order in which they came.
-    pub(crate) fn restore(
-        &mut self,
-        rows: &RecordBatch,
-        (groups, times): (&[usize], &[i64]),
-        sequences: &[i64],
-    ) -> Result<()> {
-        self.add(rows, (0..rows.num_rows()).collect(), (groups, times), Some(sequences))?;
-        self.runs.iter_mut().for_each(|run| run.noted = true);
-        Ok(())
+    /// For rows of this schema, whose table of state has this shape.
+    pub(crate) fn new(schema: SchemaRef, shape: StateShape, order: Order, options: &JobOptions) -> Result<Waiting> {
+        let sequence = schema.fields().len();
+        let identity = shape.keys.clone().chain([order.column(), sequence]).collect();
+        let (keys, hash) = (order.column()..order.column() + 1, order.hash());
+        let fields = shape.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let stored = SchemaRef::new(Schema::new(fields.collect::<Vec<_>>()));
+        let table = KeyedTable { schema: stored, keys, identity, count: None, window: None, hash };
+        let disk = OnDisk::of(vec![table.clone()], options)?;
+        // Files of changes do not last longer than a run.
+        let shape = StateShape { pane: shape.pane.filter(|_| disk.is_none()), ..shape };
+        Ok(Waiting {
+            schema,
+            shape,
+            order,
+            runs: Vec::new(),
+            bytes: 0,
+            sequence: 0,
+            first: i64::MIN,
+            due: None,
+            restored: Vec::new(),
+            snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
+            table,
+            disk,
+        })
+    }
+
+    pub(crate) fn shape(&self) -> StateShape {
+        self.shape.clone()
     }
 
     /// Adds these rows of a batch.
-    pub(crate) fn add(
-        &mut self,
-        rows: &RecordBatch,
-        mut kept: Vec<usize>,
-        (groups, times): (&[usize], &[i64]),
-        sequences: Option<&[i64]>,
-    ) -> Result<()> {
+    pub(crate) fn add(&mut self, rows: &RecordBatch, kept: Vec<usize>) -> Result<()> {
+        self.settle()?;
+        self.push(rows, kept, None)?;
+        let Some(disk) = &mut self.disk else { return Ok(()) };
+        if disk.is_full(self.bytes)? {
+            self.put_away()?;
+        }
+        self.disk.as_mut().map_or(Ok(()), OnDisk::work)
+    }
+
+    fn push(&mut self, rows: &RecordBatch, mut kept: Vec<usize>, sequences: Option<&[i64]>) -> Result<()> {
         if kept.is_empty() {
             return Ok(());
         }
-        kept.sort_by_key(|row| times[*row]);
+        let numbers = self.order.numbers(rows.column(self.order.column()))?;
+        kept.sort_by_key(|row| numbers[*row]);
         let before = self.sequence;
-        let number = |row: &usize| sequences.map_or(before + *row as i64, |numbers| numbers[*row]);
-        let numbers: Vec<i64> = kept.iter().map(number).collect();
-        self.sequence = numbers.iter().fold(before, |last, number| last.max(number + 1));
+        let sequence = |row: &usize| sequences.map_or(before + *row as i64, |numbers| numbers[*row]);
+        let sequences: Vec<i64> = kept.iter().map(sequence).collect();
+        self.sequence = sequences.iter().fold(before, |last, number| last.max(number + 1));
         let in_order = kept.len() == rows.num_rows() && kept.is_sorted();
         let at: UInt32Array = kept.iter().map(|row| narrow(*row)).collect::<Result<Vec<_>>>()?.into();
         let sorted = if in_order { rows.clone() } else { take_record_batch(rows, &at)? };
         let bytes = size_of::<Run>() + batch_bytes(&sorted) + kept.len() * ROW_BYTES;
         self.bytes += bytes;
-        self.runs.push(Run {
-            bytes,
-            rows: sorted,
-            times: kept.iter().map(|row| times[*row]).collect(),
-            groups: kept.iter().map(|row| narrow(groups[*row])).collect::<Result<_>>()?,
-            sequences: numbers,
-            first: 0,
-            noted: false,
-        });
+        let numbers = kept.iter().map(|row| numbers[*row]).collect();
+        self.runs.push(Run { rows: sorted, numbers, sequences, first: 0, noted: false, is_stored: false, bytes });
         Ok(())
     }
 
-    /// The rows up to a time.
-    pub(crate) fn due(&self, to: i64) -> Due {
+    /// The turn of rows up to a number has come: [`Waiting::take`] gives them.
+    pub(crate) fn reach(&mut self, to: i64) -> Result<()> {
+        self.settle()?;
+        self.due = Some(self.slice(to)?);
+        Ok(())
+    }
+
+    /// The next rows up to a number, with those of them that are on the disk.
+    fn slice(&mut self, to: i64) -> Result<Due> {
+        let mut reached = to;
+        if let Some(disk) = self.disk.as_mut().filter(|_| self.first <= to) {
+            disk.restored()?;
+            let (tables, last) = disk.read_range(&(hash_of(self.first)..=hash_of(to)))?;
+            reached = number_of(last);
+            for rows in tables {
+                // They came before those in memory.
+                if let Some((rows, sequences)) = self.in_order(&rows)? {
+                    self.push(&rows, (0..rows.num_rows()).collect(), Some(&sequences))?;
+                    if let Some(mut run) = self.runs.pop() {
+                        run.is_stored = true;
+                        self.runs.insert(0, run);
+                    }
+                }
+            }
+            self.disk.as_ref().map_or(Ok(false), |disk| disk.is_full(self.bytes))?;
+        }
         let (mut runs, mut found) = (Vec::new(), Vec::new());
         for (place, run) in self.runs.iter().enumerate() {
-            let end = run.first + run.times[run.first..].partition_point(|time| *time <= to);
+            let end = run.first + run.numbers[run.first..].partition_point(|number| *number <= reached);
             if end > run.first {
-                found.extend((run.first..end).map(|row| (run.times[row], runs.len(), row)));
+                found.extend((run.first..end).map(|row| (run.numbers[row], runs.len(), row)));
                 runs.push(place);
             }
         }
-        found.sort_by_key(|(time, ..)| *time);
-        let times = found.iter().map(|(time, ..)| *time).collect();
-        Due { runs, rows: found.into_iter().map(|(_, run, row)| (run, row)).collect(), times, next: 0 }
+        found.sort_by_key(|(number, ..)| *number);
+        let numbers = found.iter().map(|(number, ..)| *number).collect();
+        let rows = found.into_iter().map(|(_, run, row)| (run, row)).collect();
+        Ok(Due { reached, to, runs, rows, numbers, next: 0 })
     }
 
-    /// Takes about so many of the rows that are due, and all of a time. `None`: there are no more.
-    pub(crate) fn take(&self, due: &mut Due, rows: usize) -> Result<Option<Piece>> {
-        let Some(last) = due.times.get(due.times.len().min(due.next + rows).saturating_sub(1)) else { return Ok(None) };
-        let end = due.next + due.times[due.next..].partition_point(|time| time <= last);
+    /// Takes about so many of the rows whose turn has come, and all of a number. `None`: there are no more.
+    pub(crate) fn take(&mut self, rows: usize) -> Result<Option<Piece>> {
+        while let Some(mut due) = self.due.take() {
+            if let Some(piece) = self.piece(&mut due, rows)? {
+                self.due = Some(due);
+                return Ok(Some(piece));
+            }
+            self.remove(due.reached)?;
+            self.due = if due.reached < due.to { Some(self.slice(due.to)?) } else { None };
+        }
+        self.disk.as_mut().map_or(Ok(()), OnDisk::work)?;
+        Ok(None)
+    }
+
+    fn piece(&self, due: &mut Due, rows: usize) -> Result<Option<Piece>> {
+        let last = due.numbers.get(due.numbers.len().min(due.next + rows).saturating_sub(1));
+        let Some(last) = last else { return Ok(None) };
+        let end = due.next + due.numbers[due.next..].partition_point(|number| number <= last);
         if end == due.next {
             return Ok(None);
         }
@@ -167,56 +236,177 @@ impl Waiting {
         runs.dedup();
         let places = places.iter().map(|(run, row)| (runs.partition_point(|of| of < run), *row)).collect::<Vec<_>>();
         let runs: Vec<&Run> = runs.iter().map(|run| &self.runs[due.runs[*run]]).collect();
-        let schema = runs[0].rows.schema();
         let column = |column: usize| {
             let arrays: Vec<_> = runs.iter().map(|run| run.rows.column(column).as_ref()).collect();
             Ok(interleave(&arrays, &places)?)
         };
-        let columns = (0..schema.fields().len()).map(column).collect::<Result<Vec<_>>>()?;
-        let groups = places.iter().map(|(run, row)| runs[*run].groups[*row]).collect();
-        Ok(Some(Piece { rows: RecordBatch::try_new(schema, columns)?, groups, times: due.times[taken].to_vec() }))
+        let columns = (0..self.schema.fields().len()).map(column).collect::<Result<Vec<_>>>()?;
+        let rows = RecordBatch::try_new(SchemaRef::clone(&self.schema), columns)?;
+        Ok(Some(Piece { rows, numbers: due.numbers[taken].to_vec() }))
     }
 
-    /// Rows up to a time wait no more.
-    pub(crate) fn remove(&mut self, to: i64) -> Result<()> {
+    /// Rows up to a number wait no more.
+    fn remove(&mut self, to: i64) -> Result<()> {
         for run in &mut self.runs {
-            run.first += run.times[run.first..].partition_point(|time| *time <= to);
-            let left = run.times.len() - run.first;
+            run.first += run.numbers[run.first..].partition_point(|number| *number <= to);
+            let left = run.numbers.len() - run.first;
             // What is left of a batch must not keep all of it.
-            if left > 0 && left < run.times.len() / 2 {
-                let at: UInt32Array = (run.first..run.times.len()).map(narrow).collect::<Result<Vec<_>>>()?.into();
+            if left > 0 && left < run.numbers.len() / 2 {
+                let at: UInt32Array = (run.first..run.numbers.len()).map(narrow).collect::<Result<Vec<_>>>()?.into();
                 run.rows = take_record_batch(&run.rows, &at)?;
-                run.times.drain(..run.first);
-                run.groups.drain(..run.first);
+                run.numbers.drain(..run.first);
                 run.sequences.drain(..run.first);
                 run.first = 0;
                 run.bytes = size_of::<Run>() + batch_bytes(&run.rows) + left * ROW_BYTES;
             }
         }
-        self.runs.retain(|run| run.first < run.times.len());
+        self.runs.retain(|run| run.first < run.numbers.len());
         self.bytes = self.runs.iter().map(|run| run.bytes).sum();
+        self.first = to.saturating_add(1);
+        self.forget();
         Ok(())
     }
 
-    /// The rows that wait, with their numbers: those that no snapshot has, or all.
-    pub(crate) fn snapshot(&mut self, all: bool, types: &RecordBatch) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
-        let runs: Vec<&Run> = self.runs.iter().filter(|run| all || !run.noted).collect();
+    /// Rows on the disk whose turn is over are not needed.
+    fn forget(&mut self) {
+        let Some(disk) = &mut self.disk else { return };
+        if self.first == i64::MAX {
+            return disk.clear();
+        }
+        if let Order::Time(column) = self.order {
+            disk.forget_before(0, FirstTime { column, ms: self.first });
+        }
+        disk.remove_below(hash_of(self.first));
+    }
+
+    /// Writes the runs in memory to the disk.
+    fn put_away(&mut self) -> Result<()> {
+        let rows = self.rows_of(Part::Unwritten)?;
+        self.disk.as_mut().map_or(Ok(()), |disk| disk.put(&[rows]))?;
+        (self.runs, self.bytes) = (Vec::new(), 0);
+        Ok(())
+    }
+
+    /// Rows that wait, and by which numbers they came.
+    fn rows_of(&self, part: Part) -> Result<RecordBatch> {
+        let is_wanted = |run: &&Run| !run.is_stored && (part != Part::Changed || !run.noted);
+        let runs: Vec<&Run> = self.runs.iter().filter(is_wanted).collect();
         let slices: Vec<RecordBatch> =
-            runs.iter().map(|run| run.rows.slice(run.first, run.times.len() - run.first)).collect();
-        let sequences = runs.iter().flat_map(|run| &run.sequences[run.first..]).copied().collect();
-        let column = |column: usize| match slices.as_slice() {
-            [] => Ok(new_empty_array(types.column(column).data_type())),
+            runs.iter().map(|run| run.rows.slice(run.first, run.numbers.len() - run.first)).collect();
+        let column = |(column, field): (usize, &FieldRef)| match slices.as_slice() {
+            [] => Ok(new_empty_array(field.data_type())),
             slices => {
                 let parts: Vec<_> = slices.iter().map(|slice| slice.column(column).as_ref()).collect();
                 Ok(concat(&parts)?)
             }
         };
-        let columns = (0..types.num_columns()).map(column).collect::<Result<_>>()?;
+        let mut columns = self.schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
+        let sequences: Int64Array = runs.iter().flat_map(|run| run.sequences[run.first..].iter().copied()).collect();
+        columns.push(Arc::new(sequences));
+        Ok(RecordBatch::try_new(SchemaRef::clone(&self.shape.schema), columns)?)
+    }
+
+    /// The table's part of a snapshot.
+    pub(crate) fn snapshot(&mut self, adds: bool) -> Result<StateChange> {
+        self.settle()?;
+        let (complete, mut files) = match &mut self.disk {
+            Some(disk) => disk.snapshot(adds, &self.snapshots)?,
+            None => (self.snapshots.is_complete(adds), Vec::new()),
+        };
+        let rows = self.rows_of(Part::of_snapshot(complete, self.disk.is_some()))?;
         self.runs.iter_mut().for_each(|run| run.noted = true);
-        Ok((columns, sequences))
+        self.snapshots.emitted(complete, rows.num_rows());
+        let rows = if rows.num_rows() > 0 { vec![rows] } else { Vec::new() };
+        // A snapshot that only adds keeps all files.
+        let by_time = matches!(self.order, Order::Time(_)) && !adds;
+        let first_pane = EventTime(if by_time { self.first } else { i64::MIN });
+        Ok(StateChange { rows, complete, runs: files.pop().unwrap_or_default(), first_pane })
+    }
+
+    /// Takes rows of a snapshot.
+    pub(crate) fn restore(&mut self, rows: &RecordBatch) -> Result<()> {
+        check_columns(&rows.schema(), &self.shape.schema)?;
+        self.snapshots.restoring_rows(rows.num_rows());
+        let rows = RecordBatch::try_new(SchemaRef::clone(&self.shape.schema), rows.columns().to_vec())?;
+        let last = numbers(rows.columns(), self.schema.fields().len())?.values().iter().max().copied();
+        self.sequence = last.map_or(self.sequence, |last| self.sequence.max(last + 1));
+        match &mut self.disk {
+            Some(disk) => disk.restore(0, rows),
+            None => {
+                self.restored.push(rows);
+                Ok(())
+            }
+        }
+    }
+
+    /// The event time of the checkpoint: rows up to it wait no more.
+    pub(crate) fn restored(&mut self, watermark: EventTime) -> Result<()> {
+        match self.order {
+            Order::Time(column) => {
+                self.first = watermark.0.saturating_add(1);
+                self.restored = later(&self.restored, column, self.first)?;
+            }
+            Order::Column(..) if watermark == EventTime::MAX => {
+                self.first = i64::MAX;
+                self.restored.clear();
+            }
+            Order::Column(..) => {}
+        }
+        self.forget();
+        Ok(())
+    }
+
+    pub(crate) fn goes_on(&mut self) {
+        self.snapshots.go_on(self.restored.iter().map(RecordBatch::num_rows).sum());
+        self.disk.iter_mut().for_each(OnDisk::goes_on);
+    }
+
+    /// The plan has changed.
+    pub(crate) fn succeed(self) -> Waiting {
+        Waiting { snapshots: self.snapshots.succeed(), ..self }
+    }
+
+    /// Nothing else is restored: rows take their places.
+    fn settle(&mut self) -> Result<()> {
+        if self.restored.is_empty() {
+            return Ok(());
+        }
+        // The files of several snapshots may have the same rows.
+        let mut latest = Latest::new(&self.table, Needed::All)?;
+        std::mem::take(&mut self.restored).iter().try_for_each(|rows| latest.add(rows))?;
+        if let Some((rows, sequences)) = self.in_order(&latest.take()?)? {
+            self.push(&rows, (0..rows.num_rows()).collect(), Some(&sequences))?;
+            self.runs.iter_mut().for_each(|run| run.noted = true);
+        }
+        Ok(())
+    }
+
+    /// Rows of state in the order in which they came, and the numbers of that. `None`: there are no rows.
+    fn in_order(&self, rows: &RecordBatch) -> Result<Option<(RecordBatch, Vec<i64>)>> {
+        if rows.num_rows() == 0 {
+            return Ok(None);
+        }
+        let came = numbers(rows.columns(), self.schema.fields().len())?;
+        let mut order: Vec<u32> = (0..narrow(rows.num_rows())?).collect();
+        order.sort_by_key(|row| came.value(*row as usize));
+        let sequences = order.iter().map(|row| came.value(*row as usize)).collect();
+        let at = UInt32Array::from(order);
+        let columns = rows.columns()[..self.schema.fields().len()].iter().map(|column| Ok(take(column, &at, None)?));
+        let batch = RecordBatch::try_new(SchemaRef::clone(&self.schema), columns.collect::<Result<_>>()?)?;
+        Ok(Some((batch, sequences)))
+    }
+
+    /// Whether no row is in memory.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.bytes == 0
     }
 
     pub(crate) fn size_bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.restored.iter().map(batch_bytes).sum::<usize>()
+    }
+
+    pub(crate) fn is_on_disk(&self) -> bool {
+        self.disk.is_some()
     }
 }

@@ -27,7 +27,7 @@ const WAYS: &[(u32, &[(&str, &str)])] = &[
     (2, &[("state-backend", "disk"), ("state-bytes", LITTLE), ("batch-rows", "5")]),
 ];
 
-/// So little memory that no group stays in it. Not for queries with static tables and rows before each row, which must fit.
+/// So little memory that no group stays in it. Not for queries with static tables, which must fit.
 const LITTLE: &str = "3 kb";
 
 const STREAMING: &str = "'execution.runtime-mode' = 'streaming'";
@@ -78,8 +78,7 @@ fn plan(sql: &str) -> Result<Option<Plan>> {
 
 /// Whether a plan has tables that are in memory with any backend.
 fn must_fit(plan: &Plan) -> bool {
-    let is_held =
-        |of: &OperatorSpec| matches!(of, OperatorSpec::StaticJoin(_) | OperatorSpec::Over(_) | OperatorSpec::Sort(_));
+    let is_held = |of: &OperatorSpec| matches!(of, OperatorSpec::StaticJoin(_));
     plan.stages.iter().any(|stage| stage.operators.iter().any(is_held))
 }
 

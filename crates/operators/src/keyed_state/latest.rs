@@ -2,7 +2,7 @@
 
 use anabranch_model::Result;
 use anabranch_state::{KeyedTable, Merge};
-use arrow::array::{Array, BooleanArray, Int64Array, RecordBatch};
+use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow::compute::{filter_record_batch, interleave_record_batch};
 
 use super::numbers;
@@ -10,7 +10,7 @@ use crate::event_time::event_times;
 use crate::hash_keys;
 use crate::key_table::KeyTable;
 
-/// Keeps the row of each identity that has the highest number of a snapshot, which is the last column.
+/// Keeps the row of each identity that has the highest number in the last column: of its snapshot, where rows replace each other.
 pub(crate) struct Latest {
     table: KeyedTable,
     identities: KeyTable,
@@ -20,7 +20,16 @@ pub(crate) struct Latest {
     versions: Vec<i64>,
     hashes: Vec<u64>,
     ids: Vec<usize>,
-    first_time: Option<FirstTime>,
+    needed: Needed,
+}
+
+/// Which rows may be needed again. The others are found no more, and vanish when runs are merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needed {
+    All,
+    Since(FirstTime),
+    /// So many of each key, those with the highest numbers in the last column.
+    Last(i64),
 }
 
 /// Rows with an event time before this one, in milliseconds, or none, are not needed.
@@ -31,8 +40,8 @@ pub(crate) struct FirstTime {
 }
 
 impl Latest {
-    pub(crate) fn new(table: &KeyedTable, first_time: Option<FirstTime>) -> Result<Latest> {
-        let identity = table.schema.fields().iter().take(table.count).map(|field| field.data_type().clone());
+    pub(crate) fn new(table: &KeyedTable, needed: Needed) -> Result<Latest> {
+        let identity = table.identity.iter().map(|column| table.schema.field(*column).data_type().clone());
         Ok(Latest {
             table: table.clone(),
             identities: KeyTable::new(identity.collect())?,
@@ -41,17 +50,17 @@ impl Latest {
             versions: Vec::new(),
             hashes: Vec::new(),
             ids: Vec::new(),
-            first_time,
+            needed,
         })
     }
 }
 
 impl Merge for Latest {
     fn add(&mut self, rows: &RecordBatch) -> Result<()> {
-        let identity = &rows.columns()[..self.table.count];
+        let identity: Vec<ArrayRef> = self.table.identity.iter().map(|of| ArrayRef::clone(rows.column(*of))).collect();
         let versions: &Int64Array = numbers(rows.columns(), rows.num_columns() - 1)?;
-        hash_keys(identity, rows.num_rows(), &mut self.hashes)?;
-        self.identities.intern(identity, &self.hashes, &mut self.ids)?;
+        hash_keys(&identity, rows.num_rows(), &mut self.hashes)?;
+        self.identities.intern(&identity, &self.hashes, &mut self.ids)?;
         for (row, (id, version)) in self.ids.iter().zip(versions.values()).enumerate() {
             let place = (self.batches.len(), row);
             // New ids are given in order.
@@ -75,10 +84,30 @@ impl Merge for Latest {
         self.places.clear();
         self.versions.clear();
         self.identities.clear();
-        let Some(FirstTime { column, ms }) = self.first_time else { return Ok(rows) };
-        let column = rows.column(column);
-        let is_needed = |(row, time): (usize, &i64)| Some(column.is_valid(row) && *time >= ms);
-        let needed: BooleanArray = event_times(column)?.iter().enumerate().map(is_needed).collect();
+        let needed: BooleanArray = match self.needed {
+            Needed::All => return Ok(rows),
+            Needed::Since(FirstTime { column, ms }) => {
+                let column = rows.column(column);
+                let is_needed = |(row, time): (usize, &i64)| Some(column.is_valid(row) && *time >= ms);
+                event_times(column)?.iter().enumerate().map(is_needed).collect()
+            }
+            Needed::Last(most) => self.are_last(&rows, most)?,
+        };
         Ok(filter_record_batch(&rows, &needed)?)
+    }
+}
+
+impl Latest {
+    /// Which rows are among the last of their keys.
+    fn are_last(&mut self, rows: &RecordBatch, most: i64) -> Result<BooleanArray> {
+        let keys = &rows.columns()[self.table.keys.clone()];
+        let mut table = KeyTable::new(keys.iter().map(|column| column.data_type().clone()).collect())?;
+        hash_keys(keys, rows.num_rows(), &mut self.hashes)?;
+        table.intern(keys, &self.hashes, &mut self.ids)?;
+        let numbers = numbers(rows.columns(), rows.num_columns() - 1)?;
+        let mut last = vec![i64::MIN; table.len()];
+        self.ids.iter().zip(numbers.values()).for_each(|(id, number)| last[*id] = last[*id].max(*number));
+        let is_needed = |(id, number): (&usize, &i64)| Some(*number > last[*id].saturating_sub(most));
+        Ok(self.ids.iter().zip(numbers.values()).map(is_needed).collect())
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! What is restored goes to the disk as it is, because the operator may have read an earlier or later row of the key.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::{Field, Schema};
 
-use super::latest::{FirstTime, Latest};
-use super::{Slice, Snapshots, check_size, numbers};
+use super::latest::{FirstTime, Latest, Needed};
+use super::{Slice, Snapshots, check_size};
 use crate::event_time::event_times;
 use crate::hash_keys;
 use crate::operator::StateShape;
@@ -62,7 +63,7 @@ struct Table {
     restored_bytes: usize,
     /// Files of snapshots that only add.
     adding: Option<Vec<Arc<Run>>>,
-    first_time: Option<FirstTime>,
+    needed: Needed,
 }
 
 impl OnDisk {
@@ -71,13 +72,21 @@ impl OnDisk {
         if options.state_backend != StateBackendKind::Disk {
             return Ok(None);
         }
-        let filters = options.state_bytes / FILTERS_SHARE / shapes.len().max(1);
-        let table = |shape: &StateShape| {
-            let runs = KeyedRuns::new(table_of(shape, window)?, directory(options), filters)?;
+        OnDisk::of(shapes.iter().map(|shape| table_of(shape, window)).collect::<Result<_>>()?, options)
+    }
+
+    /// For these tables, if state is to be on disk.
+    pub(crate) fn of(tables: Vec<KeyedTable>, options: &JobOptions) -> Result<Option<OnDisk>> {
+        if options.state_backend != StateBackendKind::Disk {
+            return Ok(None);
+        }
+        let filters = options.state_bytes / FILTERS_SHARE / tables.len().max(1);
+        let table = |table: KeyedTable| {
+            let runs = KeyedRuns::new(table, directory(options), filters)?;
             let runs = runs.with_file_bytes(options.thresholds.run_file_bytes);
-            Ok(Table { runs, restored: Vec::new(), restored_bytes: 0, adding: None, first_time: None })
+            Ok(Table { runs, restored: Vec::new(), restored_bytes: 0, adding: None, needed: Needed::All })
         };
-        let tables = shapes.iter().map(table).collect::<Result<_>>()?;
+        let tables = tables.into_iter().map(table).collect::<Result<_>>()?;
         Ok(Some(OnDisk { tables, bytes_max: options.state_bytes, has_written: false, follows: false }))
     }
 
@@ -99,33 +108,41 @@ impl OnDisk {
         // Of all tables. In memory, rows take more than in a batch.
         let mut bytes_max = if hashes.len() > 1 { self.bytes_max / FULL_SHARE / 2 } else { usize::MAX };
         let mut found = Vec::with_capacity(self.tables.len());
-        for Table { runs, first_time, .. } in &self.tables {
-            let mut latest = Latest::new(runs.table(), *first_time)?;
+        for Table { runs, needed, .. } in &self.tables {
+            let mut latest = Latest::new(runs.table(), *needed)?;
             if !runs.look_up(&hashes, bytes_max, &mut latest)? {
                 return Ok(None);
             }
             let rows = latest.take()?;
             bytes_max = bytes_max.saturating_sub(batch_bytes(&rows));
-            found.push(those_there(&rows, runs.table())?);
+            found.push(runs.table().those_there(rows)?);
         }
         Ok(Some(found))
     }
 
     /// The rows that count of the first keys of a slice, each table's, and the last hash of these keys.
     pub(crate) fn read(&self, Slice { time, hashes }: &Slice) -> Result<(Vec<RecordBatch>, u64)> {
-        let blocks = (self.bytes_max / SLICE_SHARE / BLOCK_BYTES).clamp(1, SLICE_BLOCKS_MAX);
-        let ends = self.tables.iter().map(|table| table.runs.slice_end(hashes, blocks));
-        let last = ends.min().unwrap_or(*hashes.end());
-        let mut found = Vec::with_capacity(self.tables.len());
-        for Table { runs, first_time, .. } in &self.tables {
-            let mut latest = Latest::new(runs.table(), *first_time)?;
-            runs.read(&(*hashes.start()..=last), &mut latest)?;
-            let rows = those_there(&latest.take()?, runs.table())?;
+        let (mut found, last) = self.read_range(hashes)?;
+        for (Table { runs, .. }, rows) in self.tables.iter().zip(&mut found) {
             let column = rows.columns().get(runs.table().window.unwrap_or(usize::MAX));
             let column = column.ok_or_else(|| Error::internal("a slice of no window"))?;
             // Another window may have the same hashes.
             let is_of_window: BooleanArray = event_times(column)?.iter().map(|of| Some(of == time)).collect();
-            found.push(filter_record_batch(&rows, &is_of_window)?);
+            *rows = filter_record_batch(rows, &is_of_window)?;
+        }
+        Ok((found, last))
+    }
+
+    /// The rows that count of the first keys with hashes in a range, each table's, and the last hash of these keys.
+    pub(crate) fn read_range(&self, hashes: &RangeInclusive<u64>) -> Result<(Vec<RecordBatch>, u64)> {
+        let blocks = (self.bytes_max / SLICE_SHARE / BLOCK_BYTES).clamp(1, SLICE_BLOCKS_MAX);
+        let ends = self.tables.iter().map(|table| table.runs.slice_end(hashes, blocks));
+        let last = ends.min().unwrap_or(*hashes.end());
+        let mut found = Vec::with_capacity(self.tables.len());
+        for Table { runs, needed, .. } in &self.tables {
+            let mut latest = Latest::new(runs.table(), *needed)?;
+            runs.read(&(*hashes.start()..=last), &mut latest)?;
+            found.push(runs.table().those_there(latest.take()?)?);
         }
         Ok((found, last))
     }
@@ -142,23 +159,42 @@ impl OnDisk {
         Ok(())
     }
 
-    /// Rows of a table with earlier times are not needed: they are found no more, and vanish when runs are merged.
+    /// Which rows of a table are needed from now on.
+    pub(crate) fn need(&mut self, table: usize, needed: Needed) {
+        self.tables.iter_mut().skip(table).take(1).for_each(|table| table.needed = needed);
+    }
+
+    /// Rows of a table with earlier times are not needed.
     pub(crate) fn forget_before(&mut self, table: usize, first_time: FirstTime) {
-        self.tables.iter_mut().skip(table).take(1).for_each(|table| table.first_time = Some(first_time));
+        self.need(table, Needed::Since(first_time));
     }
 
     /// [`OnDisk::forget_before`], of all tables.
     pub(crate) fn forget_all_before(&mut self, first_time: FirstTime) {
-        self.tables.iter_mut().for_each(|table| table.first_time = Some(first_time));
+        (0..self.tables.len()).for_each(|table| self.forget_before(table, first_time));
+    }
+
+    /// Keys with lower hashes are not needed, of any table.
+    pub(crate) fn remove_below(&mut self, hash: u64) {
+        self.tables.iter_mut().for_each(|table| table.runs.remove_below(hash));
+    }
+
+    /// No row is needed any more.
+    pub(crate) fn clear(&mut self) {
+        self.tables.iter_mut().for_each(|table| {
+            table.runs.clear();
+            (table.restored, table.restored_bytes) = (Vec::new(), 0);
+        });
+        self.has_written = true;
     }
 
     /// Called after each batch.
     pub(crate) fn work(&mut self) -> Result<()> {
         // No merge begins before everything that was restored is there.
         self.restored()?;
-        self.tables.iter_mut().try_for_each(|Table { runs, first_time, .. }| {
+        self.tables.iter_mut().try_for_each(|Table { runs, needed, .. }| {
             let table = runs.table().clone();
-            runs.work(&|| Ok(Box::new(Latest::new(&table, *first_time)?)))
+            runs.work(&|| Ok(Box::new(Latest::new(&table, *needed)?)))
         })
     }
 
@@ -217,13 +253,6 @@ impl Table {
     }
 }
 
-/// The rows that are not gone.
-fn those_there(rows: &RecordBatch, table: &KeyedTable) -> Result<RecordBatch> {
-    let counts = numbers(rows.columns(), table.count)?;
-    let is_there: BooleanArray = counts.values().iter().map(|count| Some(*count != 0)).collect();
-    Ok(filter_record_batch(rows, &is_there)?)
-}
-
 /// Hashes of keys; those of a window lie together.
 fn hash_in_windows(keys: &[ArrayRef], rows: usize, window: Option<usize>, hashes: &mut Vec<u64>) -> Result<()> {
     hash_keys(keys, rows, hashes)?;
@@ -241,6 +270,6 @@ fn table_of(shape: &StateShape, window: Option<usize>) -> Result<KeyedTable> {
     let count =
         fields.iter().rposition(is_count).ok_or_else(|| Error::internal("rows of state without their number"))?;
     let fields: Vec<Field> = fields.iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
-    let (schema, keys) = (Arc::new(Schema::new(fields)), shape.keys.clone());
-    Ok(KeyedTable { schema, keys, count, window, hash: hash_in_windows })
+    let (schema, keys, identity) = (Arc::new(Schema::new(fields)), shape.keys.clone(), (0..count).collect());
+    Ok(KeyedTable { schema, keys, identity, count: Some(count), window, hash: hash_in_windows })
 }

@@ -15,7 +15,7 @@ use anabranch_state::{KeyedRuns, KeyedTable, hashes_of_window};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimeUnit};
 
-use super::latest::{FirstTime, Latest};
+use super::latest::{FirstTime, Latest, Needed};
 use super::windows::Slice;
 use super::{directory, number};
 use crate::event_time::event_times;
@@ -58,7 +58,8 @@ impl Timers {
         }
         let time = Field::new("time", DataType::Timestamp(TimeUnit::Millisecond, None), true);
         let schema = Schema::new(vec![time, number("hash"), number("$weight"), number("$snapshot")]);
-        let table = KeyedTable { schema: Arc::new(schema), keys: 0..2, count: 2, window: Some(0), hash };
+        let (schema, identity) = (Arc::new(schema), vec![0, 1]);
+        let table = KeyedTable { schema, keys: 0..2, identity, count: Some(2), window: Some(0), hash };
         let runs = KeyedRuns::new(table, directory(options), FILTER_BYTES)?;
         let runs = runs.with_file_bytes(options.thresholds.run_file_bytes);
         let first_time = FirstTime { column: 0, ms: i64::MIN };
@@ -113,7 +114,7 @@ impl Timers {
         }
         let Some(slice) = self.due.last_mut() else { return Ok(None) };
         let last = self.runs.slice_end(&slice.hashes, BLOCKS_MAX);
-        let mut latest = Latest::new(self.runs.table(), None)?;
+        let mut latest = Latest::new(self.runs.table(), Needed::All)?;
         self.runs.read(&(*slice.hashes.start()..=last), &mut latest)?;
         let rows = anabranch_state::Merge::take(&mut latest)?;
         let hashes = rows.column(1).as_primitive::<Int64Type>().values();
@@ -130,8 +131,8 @@ impl Timers {
 
     /// Called after each batch.
     pub(crate) fn work(&mut self) -> Result<()> {
-        let (table, first_time) = (self.runs.table().clone(), self.first_time);
-        self.runs.work(&|| Ok(Box::new(Latest::new(&table, Some(first_time))?)))
+        let (table, needed) = (self.runs.table().clone(), Needed::Since(self.first_time));
+        self.runs.work(&|| Ok(Box::new(Latest::new(&table, needed)?)))
     }
 }
 

@@ -213,6 +213,7 @@ impl<V: Values> Accumulator for Fifo<V> {
 
     fn keep(&mut self, groups: &[usize]) -> Result<()> {
         self.lists = groups.iter().map(|group| std::mem::take(&mut self.lists[*group])).collect();
+        self.bytes = self.lists.iter().flatten().map(V::bytes).sum();
         Ok(())
     }
 

@@ -106,6 +106,7 @@ impl Accumulator for Finite {
 
     fn keep(&mut self, groups: &[usize]) -> Result<()> {
         self.groups = groups.iter().map(|group| self.groups[*group]).collect();
+        self.others = self.groups.iter().map(|of| of.nan + of.positive + of.negative).sum();
         self.of.keep(groups)
     }
 

@@ -8,6 +8,8 @@ use arrow::compute::take;
 use super::Over;
 use super::history::History;
 use crate::group_aggregate::readings::Readings;
+use crate::hash_keys;
+use crate::key_hash::canonical;
 use crate::keyed_state::narrow;
 use crate::waiting::Piece;
 
@@ -45,18 +47,28 @@ impl Moves {
 impl Over {
     /// The results of rows that are next in their order, a column of each function.
     pub(super) fn results(&mut self, piece: &Piece) -> Result<Vec<ArrayRef>> {
+        let keys: Vec<ArrayRef> = piece.rows.columns()[..self.spec.keys].iter().map(canonical).collect();
+        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
+        hash_keys(&keys, piece.rows.num_rows(), &mut hashes)?;
+        let known = self.keys.len();
+        self.keys.intern(&keys, &hashes, &mut ids)?;
+        self.make_room();
+        if !self.load(known, &ids, &hashes)? {
+            return self.results_of_halves(piece, &hashes);
+        }
+        let of: Vec<u32> = ids.into_iter().map(narrow).collect::<Result<_>>()?;
         // Rows of a partition follow each other; those that came first stay first.
-        let mut order: Vec<u32> = (0..narrow(piece.groups.len())?).collect();
-        let is_sorted = piece.groups.is_sorted();
+        let mut order: Vec<u32> = (0..narrow(of.len())?).collect();
+        let is_sorted = of.is_sorted();
         if !is_sorted {
-            order.sort_by_key(|row| piece.groups[*row as usize]);
+            order.sort_by_key(|row| of[*row as usize]);
         }
         let at = UInt32Array::from(order);
         let sorted = |column: &ArrayRef| if is_sorted { Ok(ArrayRef::clone(column)) } else { take(column, &at, None) };
         let columns = self.read.iter().map(|column| Ok(sorted(piece.rows.column(*column))?));
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let groups: Vec<u32> = at.values().iter().map(|row| piece.groups[*row as usize]).collect();
-        let times: Vec<i64> = at.values().iter().map(|row| piece.times[*row as usize]).collect();
+        let groups: Vec<u32> = at.values().iter().map(|row| of[*row as usize]).collect();
+        let times: Vec<i64> = at.values().iter().map(|row| piece.numbers[*row as usize]).collect();
         let results = match self.spec.frame.is_unbounded() {
             true => self.unbounded(&columns, &groups, &times)?,
             false => self.bounded(&columns, &groups, &times, (&piece.rows, &at))?,
@@ -188,6 +200,7 @@ impl Over {
 
     /// Removes the rows that are too early for the frame of any row that may follow.
     pub(super) fn forget(&mut self) -> Result<()> {
+        self.forget_on_disk();
         let Frame::Range { preceding_ms: Some(preceding_ms) } = self.spec.frame else { return Ok(()) };
         let last = self.watermark.saturating_sub(preceding_ms);
         while let Some((rows, groups)) = self.history.pop_chunk(last) {

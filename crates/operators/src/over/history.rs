@@ -47,6 +47,8 @@ struct Chunk {
 #[derive(Default)]
 pub(super) struct List {
     pub(super) rows: VecDeque<(u64, i64)>,
+    /// So many of the first of them are on the disk.
+    pub(super) stored: usize,
     /// How many rows the partition has had.
     pub(super) count: i64,
 }
@@ -99,7 +101,9 @@ impl History {
 
     /// Removes the first row of a partition, and returns its number. Its columns stay until [`History::tidy`].
     pub(super) fn pop(&mut self, group: usize) -> Option<u64> {
-        let (row, _) = self.lists[group].rows.pop_front()?;
+        let list = &mut self.lists[group];
+        let (row, _) = list.rows.pop_front()?;
+        list.stored = list.stored.saturating_sub(1);
         self.live -= 1;
         let chunk = self.chunk_of(row);
         self.chunks[chunk].live -= 1;
@@ -157,14 +161,15 @@ impl History {
         (0..self.types.len()).map(|column| self.column(column, &rows, None)).collect()
     }
 
-    /// The rows that exist from a number on.
+    /// The rows that exist from a number on, but not on the disk.
     pub(super) fn rows_from(&self, first: u64) -> Existing {
         let mut found = Existing::default();
         for chunk in self.chunks.iter().filter(|chunk| chunk.end() > first) {
             let rows = (chunk.first..chunk.end()).zip(&chunk.groups);
             for (row, group) in rows.filter(|(row, group)| *row >= first && **group != NONE) {
                 let list = &self.lists[*group as usize];
-                if let Ok(at) = list.rows.binary_search_by_key(&row, |(row, _)| *row) {
+                let found_at = list.rows.binary_search_by_key(&row, |(row, _)| *row);
+                if let Some(at) = found_at.ok().filter(|at| *at >= list.stored) {
                     found.rows.push(row);
                     found.groups.push(*group as usize);
                     found.times.push(list.rows[at].1);

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::Frame;
+use anabranch_dataflow::{Frame, OverSpec};
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, TimestampMillisecondArray, UInt64Array};
 use arrow::compute::{concat_batches, filter_record_batch, take};
@@ -15,15 +15,13 @@ use super::history::Existing;
 use crate::event_time::event_times;
 use crate::group_aggregate::readings::Readings;
 use crate::hash_keys;
-use crate::keyed_state::{Part, check_columns, narrow, number, numbers};
+use crate::keyed_state::{Changes, OnDisk, Part, check_columns, narrow, number, numbers};
 use crate::operator::{StateChange, StateShape};
-use crate::waiting::{in_order, later};
+use crate::waiting::{Waiting, later};
 
-/// A table of state.
+/// A table of the state of partitions. Before them comes that of the rows that wait for the watermark.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Table {
-    /// Rows that wait for the watermark.
-    Waiting,
     /// Rows that may be in the frames of later ones.
     Before,
     /// The states of partitions.
@@ -32,30 +30,35 @@ pub(super) enum Table {
     Values(usize),
 }
 
+/// Of the table of rows that wait.
+pub(super) fn waiting_shape(spec: &OverSpec, time: usize) -> StateShape {
+    let all = spec.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    let schema = Arc::new(Schema::new(all.chain([number("$sequence")]).collect::<Vec<_>>()));
+    StateShape { table: String::new(), schema, keys: 0..spec.keys, pane: Some(time) }
+}
+
 impl Over {
+    /// The tables of partitions.
     pub(super) fn tables(&self) -> Vec<Table> {
-        let waiting = self.spec.time.map(|_| Table::Waiting);
         let keeps = |(place, call): (usize, &crate::group_aggregate::accumulator::Call)| {
             call.accumulator.value_type().map(|_| Table::Values(place))
         };
-        let rest = match self.spec.frame.is_unbounded() {
+        match self.spec.frame.is_unbounded() {
             true => std::iter::once(Table::States)
                 .chain(self.functions.calls.iter().enumerate().filter_map(keeps))
                 .collect::<Vec<_>>(),
             false => vec![Table::Before],
-        };
-        waiting.into_iter().chain(rest).collect()
+        }
     }
 
     fn has_range(&self) -> bool {
         matches!(self.spec.frame, Frame::Range { .. })
     }
 
-    fn shape(&self, table: Table, is_first: bool) -> StateShape {
-        let all = self.spec.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-        let keys = all.clone().take(self.spec.keys);
+    pub(super) fn shape(&self, table: Table) -> StateShape {
+        let keys = self.spec.schema.fields().iter().take(self.spec.keys);
+        let keys = keys.map(|field| field.as_ref().clone().with_nullable(true));
         let (name, fields, pane): (String, Vec<Field>, Option<usize>) = match table {
-            Table::Waiting => ("rows".into(), all.chain([number("$sequence")]).collect(), self.spec.time),
             Table::Before => {
                 let read = self.functions.schema.fields().iter().map(|field| field.as_ref().clone());
                 let mut fields: Vec<Field> = keys.chain(read).collect();
@@ -76,51 +79,54 @@ impl Over {
                 (format!("values of {}", call.name), keys.chain(own).collect(), None)
             }
         };
+        // The first table of an operator has no name.
+        let is_first = self.waiting.is_none() && matches!(table, Table::Before | Table::States);
         let table = if is_first { String::new() } else { name };
+        // Files of changes do not last longer than a run.
+        let pane = pane.filter(|_| self.disk.is_none());
         StateShape { table, schema: Arc::new(Schema::new(fields)), keys: 0..self.spec.keys, pane }
     }
 
     pub(super) fn shapes(&self) -> Vec<StateShape> {
-        self.tables().into_iter().enumerate().map(|(place, table)| self.shape(table, place == 0)).collect()
+        let waiting = self.waiting.iter().map(Waiting::shape);
+        waiting.chain(self.tables().into_iter().map(|table| self.shape(table))).collect()
     }
 
     pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        let complete = self.snapshots.is_complete(adds);
-        self.snapshots.number += 1;
-        let (mut changes, mut emitted) = (Vec::new(), 0);
-        for (place, table) in self.tables().into_iter().enumerate() {
-            let columns = self.columns_of(table, complete)?;
-            let rows = RecordBatch::try_new(self.shape(table, place == 0).schema, columns)?;
-            emitted += rows.num_rows();
-            let first_pane = match (table, self.spec.frame) {
-                // A snapshot that only adds keeps all files.
-                _ if adds => i64::MIN,
-                (Table::Waiting, _) => self.watermark.saturating_add(1),
-                (_, Frame::Range { preceding_ms: Some(ms) }) => self.first_needed(ms),
-                _ => i64::MIN,
-            };
-            let rows = if rows.num_rows() > 0 { vec![rows] } else { Vec::new() };
-            changes.push(StateChange { rows, complete, runs: Vec::new(), first_pane: EventTime(first_pane) });
+        let waiting = self.waiting.as_mut().map(|waiting| waiting.snapshot(adds)).transpose()?;
+        let (complete, files) = match &mut self.disk {
+            Some(disk) => disk.snapshot(adds, &self.snapshots)?,
+            None => (self.snapshots.is_complete(adds), Vec::new()),
+        };
+        let tables = self.take_rows(Part::of_snapshot(complete, self.disk.is_some()))?;
+        self.snapshots.emitted(complete, tables.iter().map(RecordBatch::num_rows).sum());
+        let mut changes = StateChange::of_tables(tables, complete, files);
+        if let (Frame::Range { preceding_ms: Some(ms) }, false) = (self.spec.frame, adds) {
+            // A snapshot that only adds keeps all files.
+            changes.iter_mut().for_each(|change| change.first_pane = EventTime(self.first_needed(ms)));
         }
-        self.snapshots.emitted(complete, emitted);
-        Ok(changes)
+        Ok(waiting.into_iter().chain(changes).collect())
+    }
+
+    /// Takes rows of each table, as those of a new snapshot.
+    pub(super) fn take_rows(&mut self, part: Part) -> Result<Vec<RecordBatch>> {
+        self.snapshots.number += 1;
+        let rows = self.tables().into_iter().map(|table| {
+            let columns = self.columns_of(table, part)?;
+            Ok(RecordBatch::try_new(self.shape(table).schema, columns)?)
+        });
+        rows.collect()
     }
 
     /// Rows of earlier times are in no frame of a row that follows.
-    fn first_needed(&self, preceding_ms: i64) -> i64 {
+    pub(super) fn first_needed(&self, preceding_ms: i64) -> i64 {
         self.watermark.saturating_add(1).saturating_sub(preceding_ms)
     }
 
-    fn columns_of(&mut self, table: Table, complete: bool) -> Result<Vec<ArrayRef>> {
+    fn columns_of(&mut self, table: Table, part: Part) -> Result<Vec<ArrayRef>> {
         match table {
-            Table::Waiting => {
-                let empty = RecordBatch::new_empty(Arc::clone(&self.spec.schema));
-                let (mut columns, sequences) = self.waiting.snapshot(complete, &empty)?;
-                columns.push(Arc::new(Int64Array::from(sequences)));
-                Ok(columns)
-            }
             Table::Before => {
-                let first = if complete { 0 } else { self.history.snapshot };
+                let first = if part == Part::Changed { self.history.snapshot } else { 0 };
                 let Existing { rows, groups, times, places } = self.history.rows_from(first);
                 self.history.snapshot = self.history.next;
                 let mut columns = self.keys.keys_of(&groups)?;
@@ -132,7 +138,6 @@ impl Over {
                 Ok(columns)
             }
             Table::States => {
-                let part = if complete { Part::All } else { Part::Changed };
                 let groups = self.changes.take(part, || (0..self.keys.len()).collect());
                 let mut columns = self.keys.keys_of(&groups)?;
                 for call in &self.functions.calls {
@@ -142,7 +147,6 @@ impl Over {
                 Ok(columns)
             }
             Table::Values(place) => {
-                let part = if complete { Part::All } else { Part::Changed };
                 let entries = self.functions.calls[place].accumulator.entries();
                 let entries = entries.ok_or_else(|| Error::internal("a function without values"))?;
                 let ids = entries.take(part);
@@ -160,27 +164,61 @@ impl Over {
 
     /// Takes rows of a snapshot.
     pub(super) fn take_up(&mut self, table: usize, rows: &RecordBatch) -> Result<()> {
-        let tables = self.tables();
-        let of = *tables.get(table).ok_or_else(|| Error::internal(format!("there is no table {table}")))?;
-        let shape = self.shape(of, table == 0);
+        let first = match &mut self.waiting {
+            Some(waiting) if table == 0 => return waiting.restore(rows),
+            waiting => usize::from(waiting.is_some()),
+        };
+        let table = table - first;
+        let of = *self.tables().get(table).ok_or_else(|| Error::internal(format!("there is no table {table}")))?;
+        let shape = self.shape(of);
         check_columns(&rows.schema(), &shape.schema)?;
         let rows = RecordBatch::try_new(shape.schema, rows.columns().to_vec())?;
-        let list = match of {
-            Table::Waiting => &mut self.restored.waiting,
-            Table::Before => &mut self.restored.before,
-            Table::States => return self.take_states(&rows),
-            Table::Values(place) => return self.take_values(place, &rows),
-        };
-        self.snapshots.restoring_rows(rows.num_rows());
-        list.push(rows);
-        Ok(())
+        let versions = (of != Table::Before).then(|| numbers(rows.columns(), rows.num_columns() - 1)).transpose()?;
+        match versions {
+            Some(versions) => self.snapshots.restoring(versions),
+            None => self.snapshots.restoring_rows(rows.num_rows()),
+        }
+        if let Some(disk) = &mut self.disk {
+            return disk.restore(table, rows);
+        }
+        match versions {
+            Some(versions) => {
+                let ids = self.intern(&rows.columns()[..self.spec.keys], rows.num_rows())?;
+                self.take_in(of, &ids, &rows, Some(versions))
+            }
+            None => {
+                self.restored.push(rows);
+                Ok(())
+            }
+        }
     }
 
-    fn take_states(&mut self, rows: &RecordBatch) -> Result<()> {
-        let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
-        self.snapshots.restoring(versions);
-        let ids = self.intern(&rows.columns()[..self.spec.keys], rows.num_rows())?;
-        let latest = self.changes.latest(&ids, versions);
+    /// Takes rows of these partitions: those that are later than what was restored before, if rows of several snapshots are.
+    pub(super) fn take_in(
+        &mut self,
+        table: Table,
+        ids: &[usize],
+        rows: &RecordBatch,
+        versions: Option<&Int64Array>,
+    ) -> Result<()> {
+        match table {
+            Table::Before => self.take_before(ids, rows),
+            Table::States => self.take_states(ids, rows, versions),
+            Table::Values(place) => {
+                let columns = &rows.columns()[self.spec.keys..];
+                let accumulator = &mut self.functions.calls[place].accumulator;
+                let Some(entries) = accumulator.entries() else { return Ok(()) };
+                let changed = entries.restore(ids, &columns[0], numbers(columns, 1)?, versions)?;
+                accumulator.entries_restored(&changed)
+            }
+        }
+    }
+
+    fn take_states(&mut self, ids: &[usize], rows: &RecordBatch, versions: Option<&Int64Array>) -> Result<()> {
+        let latest = match versions {
+            Some(versions) => self.changes.latest(ids, versions),
+            None => (0..ids.len()).collect(),
+        };
         let groups: Vec<usize> = latest.iter().map(|row| ids[*row]).collect();
         let at: UInt64Array = latest.iter().map(|row| *row as u64).collect();
         let columns = rows.columns()[self.spec.keys..].iter().map(|column| Ok(take(column, &at, None)?));
@@ -196,17 +234,6 @@ impl Over {
         Ok(())
     }
 
-    fn take_values(&mut self, place: usize, rows: &RecordBatch) -> Result<()> {
-        let columns = &rows.columns()[self.spec.keys..];
-        let (weights, versions) = (numbers(columns, 1)?, numbers(columns, 2)?);
-        self.snapshots.restoring(versions);
-        let ids = self.intern(&rows.columns()[..self.spec.keys], rows.num_rows())?;
-        let accumulator = &mut self.functions.calls[place].accumulator;
-        let Some(entries) = accumulator.entries() else { return Ok(()) };
-        let changed = entries.restore(&ids, &columns[0], weights, Some(versions))?;
-        accumulator.entries_restored(&changed)
-    }
-
     /// The numbers of partitions.
     pub(super) fn intern(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Vec<usize>> {
         let (mut hashes, mut ids) = (Vec::new(), Vec::new());
@@ -218,13 +245,12 @@ impl Over {
 
     /// Drops restored rows that event time has passed.
     pub(super) fn drop_restored(&mut self) -> Result<()> {
-        let watermark = self.watermark;
-        if let Some(time) = self.spec.time {
-            self.restored.waiting = later(&self.restored.waiting, time, watermark.saturating_add(1))?;
-        }
+        let watermark = EventTime(self.watermark);
+        self.waiting.as_mut().map_or(Ok(()), |waiting| waiting.restored(watermark))?;
+        self.forget_on_disk();
         if let Frame::Range { preceding_ms: Some(ms) } = self.spec.frame {
             let (time, first) = (self.spec.keys + self.read.len(), self.first_needed(ms));
-            self.restored.before = later(&self.restored.before, time, first)?;
+            self.restored = later(&self.restored, time, first)?;
         }
         self.keep_last_rows()
     }
@@ -233,7 +259,7 @@ impl Over {
     pub(super) fn keep_last_rows(&mut self) -> Result<()> {
         let Frame::Rows { preceding: Some(preceding) } = self.spec.frame else { return Ok(()) };
         let preceding = i64::try_from(preceding).unwrap_or(i64::MAX);
-        let (batches, mut ends, mut groups_of) = (std::mem::take(&mut self.restored.before), Vec::new(), Vec::new());
+        let (batches, mut ends, mut groups_of) = (std::mem::take(&mut self.restored), Vec::new(), Vec::new());
         for rows in &batches {
             let groups = self.intern(&rows.columns()[..self.spec.keys], rows.num_rows())?;
             ends.resize(self.keys.len(), i64::MIN);
@@ -247,69 +273,65 @@ impl Over {
             let is_needed: BooleanArray = groups.iter().zip(places(rows)?.values()).map(is_needed).collect();
             let rows = filter_record_batch(rows, &is_needed)?;
             if rows.num_rows() > 0 {
-                self.restored.before.push(rows);
+                self.restored.push(rows);
             }
         }
-        self.restored.before_max = 2 * self.restored.before.iter().map(RecordBatch::num_rows).sum::<usize>();
+        self.restored_max = 2 * self.restored.iter().map(RecordBatch::num_rows).sum::<usize>();
         Ok(())
     }
 
     /// Nothing else is restored: rows take their places.
     pub(super) fn settle(&mut self) -> Result<()> {
-        self.changes.restored();
-        self.functions
-            .calls
-            .iter_mut()
-            .filter_map(|call| call.accumulator.entries())
-            .for_each(|of| of.changes.restored());
-        let waiting = std::mem::take(&mut self.restored.waiting);
-        if let Some((rows, sequences)) = in_order(&waiting, &self.spec.schema)? {
-            let groups = self.intern(&rows.columns()[..self.spec.keys], rows.num_rows())?;
-            let time = self.spec.time.ok_or_else(|| Error::internal("rows wait without a time"))?;
-            let times = event_times(rows.column(time))?.to_vec();
-            self.waiting.restore(&rows, (&groups, &times), &sequences)?;
-        }
-        let before = std::mem::take(&mut self.restored.before);
+        self.changes_of_tables().for_each(Changes::restored);
+        self.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
+        let before = std::mem::take(&mut self.restored);
         if let Some(first) = before.first() {
             let rows = concat_batches(&first.schema(), &before)?;
-            self.settle_before(&rows)?;
+            let ids = self.intern(&rows.columns()[..self.spec.keys], rows.num_rows())?;
+            self.take_before(&ids, &rows)?;
+            self.history.snapshot = self.history.next;
         }
         Ok(())
     }
 
-    /// Rows before, in the order of their times, and then of their places among the rows of their partitions.
-    fn settle_before(&mut self, rows: &RecordBatch) -> Result<()> {
+    /// Takes rows before of partitions that have none yet, in the order of their times, and then of their places among the rows of their
+    /// partitions. Those that are in no frame any more are left out, and each is taken once: the files of several snapshots may have it.
+    fn take_before(&mut self, ids: &[usize], rows: &RecordBatch) -> Result<()> {
         let keys = self.spec.keys;
         let places = places(rows)?;
         let times = match self.has_range() {
             true => event_times(rows.column(keys + self.read.len()))?.to_vec(),
             false => vec![i64::MIN; rows.num_rows()],
         };
-        let ids = self.intern(&rows.columns()[..keys], rows.num_rows())?;
-        let mut order: Vec<usize> = (0..rows.num_rows()).collect();
-        order.sort_by_key(|row| (times[*row], places.value(*row)));
-        let at: UInt64Array = order.iter().map(|row| *row as u64).collect();
-        let read = rows.columns()[keys..keys + self.read.len()].iter().map(|column| Ok(take(column, &at, None)?));
-        let read = read.collect::<Result<Vec<_>>>()?;
-        let groups = order.iter().map(|row| narrow(ids[*row])).collect::<Result<Vec<_>>>()?;
-        let first = self.history.add(&read, groups, times.iter().copied().max().unwrap_or(i64::MIN));
         let most = match self.spec.frame {
             Frame::Rows { preceding: Some(rows) } => usize::try_from(rows).unwrap_or(usize::MAX),
             _ => usize::MAX,
         };
+        let mut order: Vec<usize> = (0..rows.num_rows()).collect();
+        let identity = |row: &usize| (times[*row], ids[*row], places.value(*row));
+        order.sort_by_key(identity);
+        order.dedup_by_key(|row| identity(row));
+        let mut left = vec![0_usize; self.keys.len()];
+        order.iter().for_each(|row| left[ids[*row]] += 1);
+        order.retain(|row| {
+            let left = &mut left[ids[*row]];
+            *left -= 1;
+            *left < most
+        });
+        let at: UInt64Array = order.iter().map(|row| *row as u64).collect();
+        let read = rows.columns()[keys..keys + self.read.len()].iter().map(|column| Ok(take(column, &at, None)?));
+        let columns = read.collect::<Result<Vec<_>>>()?;
+        let narrowed = order.iter().map(|row| narrow(ids[*row])).collect::<Result<Vec<_>>>()?;
+        let first = self.history.add(&columns, narrowed, times.iter().copied().max().unwrap_or(i64::MIN));
+        let mut groups = Vec::with_capacity(order.len());
         for (number, row) in order.into_iter().enumerate() {
             let group = ids[row];
             self.history.push(group, first + number as u64, times[row]);
             self.history.lists[group].count = places.value(row) + 1;
-            if self.history.lists[group].rows.len() > most {
-                self.history.pop(group);
-            }
+            groups.push(group);
         }
-        self.history.tidy()?;
-        self.history.snapshot = self.history.next;
-        let Existing { rows, groups, .. } = self.history.rows_from(0);
-        let batch = self.batch_of(self.history.columns(&rows)?, rows.len())?;
-        self.functions.run(&batch, (&groups, None), &Readings::default()).map(|_| ())
+        self.functions.run(&self.batch_of(columns, groups.len())?, (&groups, None), &Readings::default())?;
+        self.history.tidy()
     }
 }
 

@@ -20,8 +20,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anabranch_model::{Error, HASH_SEED, Result, hash_u64};
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
-use arrow::compute::take_record_batch;
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, UInt64Array};
+use arrow::compute::{filter_record_batch, take_record_batch};
 use arrow::datatypes::{Int64Type, SchemaRef};
 
 use self::filter::Filter;
@@ -48,8 +48,10 @@ pub struct KeyedTable {
     pub schema: SchemaRef,
     /// Which of them are the key: rows are looked up by it.
     pub keys: Range<usize>,
-    /// The columns before this one are the identity of a row. It has how often the row counts; 0: it is gone.
-    pub count: usize,
+    /// Which of them are the identity of a row: of several rows with the same one, one counts.
+    pub identity: Vec<usize>,
+    /// Which one has how often the row counts, if rows may be gone: 0.
+    pub count: Option<usize>,
     /// Which of the keys is the time of a window, if they are of windows.
     pub window: Option<usize>,
     /// The hash of keys.
@@ -89,9 +91,16 @@ impl KeyedTable {
         (self.hash)(&rows.columns()[self.keys.clone()], rows.num_rows(), self.window, hashes)
     }
 
-    fn counts<'a>(&self, rows: &'a RecordBatch) -> Result<&'a Int64Array> {
-        let counts = rows.column(self.count).as_primitive_opt::<Int64Type>();
-        counts.ok_or_else(|| Error::internal("a row of state does not say how often it counts"))
+    /// The rows that are not gone.
+    pub fn those_there(&self, rows: RecordBatch) -> Result<RecordBatch> {
+        let Some(count) = self.count else { return Ok(rows) };
+        let counts = rows.column(count).as_primitive_opt::<Int64Type>();
+        let counts = counts.ok_or_else(|| Error::internal("a row of state does not say how often it counts"))?.values();
+        if counts.iter().all(|count| *count != 0) {
+            return Ok(rows);
+        }
+        let are_there: BooleanArray = counts.iter().map(|count| Some(*count != 0)).collect();
+        Ok(filter_record_batch(&rows, &are_there)?)
     }
 
     /// The rows in order of their keys' hashes, and these.
@@ -192,6 +201,18 @@ impl KeyedRuns {
             }
         }
         Ok(())
+    }
+
+    /// Removes the runs whose keys all have lower hashes. Those that are being merged stay.
+    pub fn remove_below(&mut self, hash: u64) {
+        for (runs, _) in self.levels.iter_mut().zip(&self.merging).filter(|(_, merging)| merging.is_none()) {
+            runs.retain(|run| run.last() >= hash);
+        }
+    }
+
+    /// Removes all runs.
+    pub fn clear(&mut self) {
+        (self.levels, self.merging) = (Vec::new(), Vec::new());
     }
 
     /// The files of all runs.

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use anabranch_model::Result;
-use arrow::array::BooleanArray;
-use arrow::compute::filter_record_batch;
 
 use super::KeyedTable;
 use super::filter::Filter;
@@ -64,14 +62,8 @@ impl Merging {
         for run in &self.inputs {
             run.read(&range, table, merge)?;
         }
-        let mut rows = merge.take()?;
-        if self.removes_gone {
-            let counts = table.counts(&rows)?;
-            let is_there: BooleanArray = counts.values().iter().map(|count| Some(*count != 0)).collect();
-            if is_there.false_count() > 0 {
-                rows = filter_record_batch(&rows, &is_there)?;
-            }
-        }
+        let rows = merge.take()?;
+        let rows = if self.removes_gone { table.those_there(rows)? } else { rows };
         if rows.num_rows() > 0 {
             let (rows, hashes) = table.in_order(&rows)?;
             self.writer.add(&rows, &hashes, runs)?;

@@ -44,6 +44,11 @@ impl SortedRun {
         &self.firsts
     }
 
+    /// The greatest hash.
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+
     /// Those after the beginning of a range, at most one more than so many.
     pub(super) fn firsts_after(&self, range: &RangeInclusive<u64>, blocks: usize) -> &[u64] {
         let from = self.firsts.partition_point(|first| first <= range.start());

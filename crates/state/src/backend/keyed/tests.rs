@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use anabranch_model::{HASH_SEED, Rng, hash_u64};
-use arrow::array::StringViewArray;
+use arrow::array::{Int64Array, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
 
 use super::*;
@@ -33,7 +33,7 @@ fn table() -> KeyedTable {
     let number = |name| Field::new(name, DataType::Int64, false);
     let text = Field::new("text", DataType::Utf8View, false);
     let schema = Arc::new(Schema::new(vec![number("k"), number("v"), text, number("$weight"), number("$snapshot")]));
-    KeyedTable { schema, keys: 0..1, count: 3, window: None, hash }
+    KeyedTable { schema, keys: 0..1, identity: vec![0, 1, 2], count: Some(3), window: None, hash }
 }
 
 fn batch(rows: &Rows) -> RecordBatch {

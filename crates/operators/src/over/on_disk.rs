@@ -1,0 +1,120 @@
+//! Partitions that are on a local disk.
+
+use std::sync::Arc;
+
+use anabranch_dataflow::Frame;
+use anabranch_model::Result;
+use anabranch_state::KeyedTable;
+use arrow::array::{ArrayRef, BooleanArray, UInt32Array};
+use arrow::compute::{filter_record_batch, interleave, take_record_batch};
+use arrow::datatypes::{Field, Schema};
+
+use super::Over;
+use super::history::History;
+use super::snapshot::Table;
+use crate::hash_keys;
+use crate::key_table::KeyTable;
+use crate::keyed_state::{Changes, FirstTime, Needed, OnDisk, Part, is_full, narrow};
+use crate::waiting::Piece;
+
+impl Over {
+    /// The tables of partitions, as they are on the disk.
+    pub(super) fn keyed_tables(&self) -> Result<Vec<KeyedTable>> {
+        let keyed = |table: Table| {
+            let shape = self.shape(table);
+            let fields = shape.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+            let fields: Vec<Field> = fields.collect();
+            let keys = self.spec.keys;
+            let (identity, count) = match table {
+                // Rows are never changed. Behind the columns that functions read, a row has its time, if it has one, and its place.
+                Table::Before => ((0..keys).chain(keys + self.read.len()..fields.len()).collect(), None),
+                Table::States => ((0..keys).collect(), None),
+                Table::Values(_) => ((0..=keys).collect(), Some(keys + 1)),
+            };
+            let hash = |keys: &[ArrayRef], rows, _, hashes: &mut Vec<u64>| hash_keys(keys, rows, hashes);
+            KeyedTable { schema: Arc::new(Schema::new(fields)), keys: shape.keys, identity, count, window: None, hash }
+        };
+        Ok(self.tables().into_iter().map(keyed).collect())
+    }
+
+    /// What has changed in each table.
+    pub(super) fn changes_of_tables(&mut self) -> impl Iterator<Item = &mut Changes> {
+        let entries = self.functions.calls.iter_mut().filter_map(|call| call.accumulator.entries());
+        std::iter::once(&mut self.changes).chain(entries.map(|entries| &mut entries.changes))
+    }
+
+    /// Says which rows before may be needed.
+    pub(super) fn forget_on_disk(&mut self) {
+        let needed = match self.spec.frame {
+            Frame::Range { preceding_ms: Some(ms) } => {
+                Needed::Since(FirstTime { column: self.spec.keys + self.read.len(), ms: self.first_needed(ms) })
+            }
+            Frame::Rows { preceding: Some(rows) } => Needed::Last(i64::try_from(rows).unwrap_or(i64::MAX)),
+            _ => Needed::All,
+        };
+        self.disk.iter_mut().for_each(|disk| disk.need(0, needed));
+    }
+
+    /// Reads the partitions that have come into the table, as their ids from `known` on say. False if that is too much at once.
+    pub(super) fn load(&mut self, known: usize, ids: &[usize], hashes: &[u64]) -> Result<bool> {
+        let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_empty()) else { return Ok(true) };
+        let new = ids.iter().zip(hashes).filter(|(id, _)| **id >= known).map(|(_, hash)| *hash).collect();
+        let Some(found) = disk.look_up(new)? else { return Ok(false) };
+        for (table, rows) in self.tables().into_iter().zip(found).filter(|(_, rows)| rows.num_rows() > 0) {
+            let mut ids = self.intern(&rows.columns()[..self.spec.keys], rows.num_rows())?;
+            // Another key with the same hash may be in memory, where it is later.
+            let is_new: BooleanArray = ids.iter().map(|id| Some(*id >= known)).collect();
+            let rows = filter_record_batch(&rows, &is_new)?;
+            ids.retain(|id| *id >= known);
+            self.take_in(table, &ids, &rows, None)?;
+        }
+        self.history.lists[known..].iter_mut().for_each(|list| list.stored = list.rows.len());
+        Ok(true)
+    }
+
+    /// The results of rows whose partitions do not fit into memory at once: first those of one half of the partitions, then of the other.
+    pub(super) fn results_of_halves(&mut self, piece: &Piece, hashes: &[u64]) -> Result<Vec<ArrayRef>> {
+        self.put_away()?;
+        let mut sorted = hashes.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let middle = sorted[sorted.len() / 2];
+        let mut places = vec![(0, 0); hashes.len()];
+        let mut halves = Vec::with_capacity(2);
+        for half in 0..2 {
+            let is_in = |row: &usize| usize::from(hashes[*row] >= middle) == half;
+            let rows: Vec<usize> = (0..hashes.len()).filter(is_in).collect();
+            rows.iter().enumerate().for_each(|(place, row)| places[*row] = (half, place));
+            let at: UInt32Array = rows.iter().map(|row| narrow(*row)).collect::<Result<Vec<_>>>()?.into();
+            let numbers = rows.iter().map(|row| piece.numbers[*row]).collect();
+            let part = Piece { rows: take_record_batch(&piece.rows, &at)?, numbers };
+            halves.push(self.results(&part)?);
+            self.keep_to_size()?;
+        }
+        let functions = halves[0].iter().zip(&halves[1]);
+        functions.map(|(a, b)| Ok(interleave(&[a.as_ref(), b.as_ref()], &places)?)).collect()
+    }
+
+    /// Writes partitions to the disk, if they take too much memory.
+    pub(super) fn keep_to_size(&mut self) -> Result<()> {
+        if self.disk.is_none() {
+            return Ok(());
+        }
+        if is_full(self.disk.as_ref(), self.size_bytes(), self.bytes_max)? {
+            self.put_away()?;
+        }
+        self.disk.as_mut().map_or(Ok(()), OnDisk::work)
+    }
+
+    /// Writes what has changed to the disk, and starts again with empty tables.
+    fn put_away(&mut self) -> Result<()> {
+        let rows = self.take_rows(Part::Unwritten)?;
+        self.disk.as_mut().map_or(Ok(()), |disk| disk.put(&rows))?;
+        let types = self.spec.schema.fields().iter().take(self.spec.keys).map(|field| field.data_type().clone());
+        self.keys = KeyTable::by_id(types.collect())?;
+        self.history = History::new(self.functions.schema.fields().iter().map(|of| of.data_type().clone()).collect());
+        self.functions.calls.iter_mut().try_for_each(|call| call.accumulator.keep(&[]))?;
+        self.changes_of_tables().for_each(Changes::written);
+        Ok(())
+    }
+}
