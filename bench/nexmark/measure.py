@@ -82,15 +82,17 @@ def anabranch(program: str, file: Path, args: argparse.Namespace, parallelism: i
     """Seconds, and seconds of processor time, of three quarters of the events: a run with all without one with a quarter. Medians of pairs."""
     pairs = []
     for _ in range(PAIRS):
-        few, all_of_them = (run(program, file, events, args.rate, parallelism) for events in (args.events // 4, args.events))
+        few, all_of_them = (run(program, file, events, args, parallelism) for events in (args.events // 4, args.events))
         pairs.append((all_of_them[0] - few[0], all_of_them[1] - few[1]))
     return statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs)
 
 
-def run(program: str, file: Path, events: int, rate: int, parallelism: int) -> tuple[float, float]:
+def run(program: str, file: Path, events: int, args: argparse.Namespace, parallelism: int) -> tuple[float, float]:
     """Seconds, and seconds of processor time, of a process."""
-    given = {"events.num": events, "first-event.rate": rate, "next-event.rate": rate, "seed": 1}
+    given = {"events.num": events, "first-event.rate": args.rate, "next-event.rate": args.rate, "seed": 1}
     line = [program, "run", str(file), "--quiet", "--parallelism", str(parallelism), "--set", "execution.runtime-mode=streaming"]
+    if args.state_bytes:
+        line += ["--set", "state-backend=disk", "--set", f"state-bytes={args.state_bytes}"]
     line += [part for name, value in given.items() for part in ("--option", f"datagen.{name}={value}")]
     begin = time.monotonic()
     with tempfile.TemporaryFile() as log:
@@ -188,6 +190,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=10_000, help="events per second of event time")
     parser.add_argument("--parallelism", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--backends", nargs="*", default=["hashmap", "rocksdb"], help="Flink's; none: Flink is not measured")
+    parser.add_argument("--state-bytes", help="Anabranch's state on disk, with this bound for each operator; in memory by default")
     parser.add_argument("--queries", nargs="*", help="q3 q5 ...; all by default")
     parser.add_argument("--heap", default="4g", help="of the Java process")
     parser.add_argument("--limit", type=int, default=600, help="seconds of one run")

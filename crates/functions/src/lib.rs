@@ -38,7 +38,7 @@ pub use self::certain::may_fail;
 use self::definition::Definition;
 pub use self::json::check_json_path;
 pub use self::map::{map_type, parts as map_parts};
-pub use self::regex::{check_library_regex, check_regex};
+pub use self::regex::{Matcher, check_library_regex, check_regex};
 pub use self::whole::parse_whole;
 pub use self::zone::{INSTANT, LOCAL_TIME, Zone};
 

@@ -2,17 +2,20 @@
 //! quantifiers) are refused. `$` matches at the very end only, even if a line break is last.
 
 mod java;
+mod matcher;
 mod split;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, AsArray};
 use datafusion_common::Result;
 use regex::Regex;
 
 use self::java::Refusal;
+pub use self::matcher::Matcher;
 pub(crate) use self::split::Separator;
 use crate::arguments::{Arguments, try_booleans, try_primitives, try_texts};
 use crate::definition::{Definition, Kind, Returns, failure, function};
@@ -36,7 +39,7 @@ thread_local! {
 }
 
 /// A compiled pattern; `None` if it is wrong in Java too.
-type Pattern = Option<Rc<Regex>>;
+type Pattern = Option<Rc<Matcher>>;
 
 /// Whether a regular expression in Java's dialect can be used. One that is wrong in Java too can: functions have an answer.
 ///
@@ -71,8 +74,8 @@ fn build(pattern: &str) -> std::result::Result<Pattern, String> {
         Err(Refusal::Wrong) => return Ok(None),
         Err(Refusal::Unsupported(what)) => return Err(refused(&what)),
     };
-    match Regex::new(&translated) {
-        Ok(regex) => Ok(Some(Rc::new(regex))),
+    match Matcher::regex(&translated, false) {
+        Ok(matcher) => Ok(Some(Rc::new(matcher))),
         Err(_) if is_wrong(&translated) => Ok(None),
         Err(error) => Err(refused(&reason(&error))),
     }
@@ -122,13 +125,19 @@ impl Last {
         if self.0.as_ref().is_none_or(|last| last.0 != pattern) {
             self.0 = Some((pattern.to_owned(), compile(pattern)?));
         }
-        Ok(self.0.as_ref().and_then(|last| last.1.as_deref()))
+        Ok(self.0.as_ref().and_then(|last| last.1.as_deref()?.as_regex()))
     }
 }
 
 /// Whether the pattern matches anywhere. An empty pattern, and a wrong one, match nothing.
 fn regexp(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
+    if let (Some(pattern), true, false) =
+        (pattern.get(0).filter(|of| !of.is_empty()), arguments.is_constant(1), arguments.is_constant(0))
+        && let Some(matcher) = compile(pattern)?
+    {
+        return Ok(Arc::new(matcher.matches(arguments.array(0).as_string_view())));
+    }
     try_booleans(arguments.rows, |row| {
         let (Some(text), Some(pattern)) = (text.get(row), pattern.get(row)) else { return Ok(None) };
         Ok(Some(!pattern.is_empty() && last.get(pattern)?.is_some_and(|regex| regex.is_match(text))))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_dataflow::{BinaryOp, Expr, Literal, decimal_result};
+use anabranch_functions::Matcher;
 use anabranch_model::{Error, Result};
 use arrow::array::make_view;
 use arrow::datatypes::{DataType, Schema};
@@ -31,7 +32,15 @@ pub(super) fn physical(expr: &Expr, schema: &Schema, functions: &Functions) -> R
         Expr::IsNull(e) => expressions::is_null(inner(e)?),
         Expr::Cast { expr, to, safe } => cast_to(inner(expr)?, to, *safe, schema),
         Expr::Like { expr, pattern, negated, case_insensitive } => {
-            expressions::like(*negated, *case_insensitive, inner(expr)?, inner(pattern)?, schema)
+            let text = inner(expr)?;
+            let of = text.data_type(schema).ok().filter(|_| !case_insensitive);
+            match of.and_then(|of| contains(&of, pattern)) {
+                Some(matcher) => {
+                    let kernel = Kernel::Match { matcher: Arc::new(matcher), negated: *negated };
+                    Ok(OwnExpr::over(kernel, vec![text], DataType::Boolean))
+                }
+                None => expressions::like(*negated, *case_insensitive, text, inner(pattern)?, schema),
+            }
         }
         Expr::InList { expr, list, negated } => in_list(inner(expr)?, all(list)?, *negated, schema),
         Expr::Case { operand, branches, otherwise } => {
@@ -69,7 +78,7 @@ fn binary(op: BinaryOp, left: &Expr, right: &Expr, schema: &Schema, functions: &
     let (left_value, right_value) =
         (physical(left, schema, functions).map_err(through)?, physical(right, schema, functions).map_err(through)?);
     let (from, other) = (left_value.data_type(schema)?, right_value.data_type(schema)?);
-    if let Some(kernel) = short_text(op, &from, right) {
+    if let Some(kernel) = short_text(op, &from, right).or_else(|| regex(op, &from, right)) {
         return Ok(OwnExpr::over(kernel, vec![left_value], DataType::Boolean));
     }
     let fails = || right.may_fail(&super::types_of(schema));
@@ -97,6 +106,28 @@ fn short_text(op: BinaryOp, from: &DataType, right: &Expr) -> Option<Kernel> {
     let Expr::Literal(Literal { text: Some(text), data_type: DataType::Utf8View }) = right else { return None };
     let is_short = from == &DataType::Utf8View && text.len() <= INLINE;
     is_short.then(|| Kernel::Short { view: make_view(text.as_bytes(), 0, 0), negated })
+}
+
+/// For a constant regular expression. One that is wrong fails when it is evaluated.
+fn regex(op: BinaryOp, from: &DataType, right: &Expr) -> Option<Kernel> {
+    let (negated, case_insensitive) = match op {
+        BinaryOp::RegexMatch => (false, false),
+        BinaryOp::RegexIMatch => (false, true),
+        BinaryOp::RegexNotMatch => (true, false),
+        BinaryOp::RegexNotIMatch => (true, true),
+        _ => return None,
+    };
+    let Expr::Literal(Literal { text: Some(pattern), .. }) = right else { return None };
+    let matcher = (from == &DataType::Utf8View).then(|| Matcher::regex(pattern, case_insensitive).ok()).flatten();
+    Some(Kernel::Match { matcher: Arc::new(matcher?), negated })
+}
+
+/// For `LIKE '%text%'`.
+fn contains(from: &DataType, pattern: &Expr) -> Option<Matcher> {
+    let Expr::Literal(Literal { text: Some(pattern), .. }) = pattern else { return None };
+    let text = pattern.strip_prefix('%')?.strip_suffix('%')?;
+    let is_plain = !text.is_empty() && !text.contains(['%', '_', '\\']);
+    (is_plain && from == &DataType::Utf8View).then(|| Matcher::containing(text))
 }
 
 /// The library's operator. A whole number or a time that does not fit is an error.

@@ -5,6 +5,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use anabranch_dataflow::BinaryOp;
+use anabranch_functions::Matcher;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{and_kleene, not, or_kleene, prep_null_mask_filter};
@@ -16,7 +17,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use super::{cast, decimal, float};
 
 /// What an [`OwnExpr`] computes of its operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kernel {
     /// `a AND b`, with `b` evaluated only where `a` is not false.
     And,
@@ -26,6 +27,8 @@ pub(super) enum Kernel {
     Float(BinaryOp),
     /// Whether a text is equal to one that is so short that it lies in the view itself, or is not.
     Short { view: u128, negated: bool },
+    /// Whether a text matches, or does not.
+    Match { matcher: Arc<Matcher>, negated: bool },
     /// Arithmetic of exact numbers, one of them DECIMAL.
     Decimal(BinaryOp),
     /// A conversion in which SQL differs from the library; NULL instead of an error if `safe`.
@@ -93,6 +96,12 @@ fn equal_short(texts: &ArrayRef, view: u128, negated: bool) -> Result<ArrayRef> 
     Ok(Arc::new(BooleanArray::new(equal, texts.nulls().cloned())))
 }
 
+fn matches(matcher: &Matcher, texts: &ArrayRef, negated: bool) -> Result<ArrayRef> {
+    let Some(texts) = texts.as_string_view_opt() else { return internal_err!("the texts have no views") };
+    let found = matcher.matches(texts);
+    Ok(Arc::new(if negated { not(&found)? } else { found }))
+}
+
 impl PhysicalExpr for OwnExpr {
     fn data_type(&self, _: &Schema) -> Result<DataType> {
         Ok(self.data_type.clone())
@@ -106,19 +115,23 @@ impl PhysicalExpr for OwnExpr {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        match self.kernel {
+        match &self.kernel {
             Kernel::And | Kernel::Or => self.connect(batch),
-            Kernel::Float(op) => float::compare(op, &self.operands(batch)?),
+            Kernel::Float(op) => float::compare(*op, &self.operands(batch)?),
             Kernel::Short { view, negated } => over_arrays(&self.operands(batch)?, |arrays| match arrays {
-                [array] => equal_short(array, view, negated),
+                [array] => equal_short(array, *view, *negated),
                 _ => internal_err!("a text is compared with one constant"),
             }),
+            Kernel::Match { matcher, negated } => over_arrays(&self.operands(batch)?, |arrays| match arrays {
+                [array] => matches(matcher, array, *negated),
+                _ => internal_err!("a text is matched with one pattern"),
+            }),
             Kernel::Decimal(op) => over_arrays(&self.operands(batch)?, |arrays| match arrays {
-                [left, right] => decimal::arithmetic(op, left, right, &self.data_type),
+                [left, right] => decimal::arithmetic(*op, left, right, &self.data_type),
                 _ => internal_err!("arithmetic has two operands"),
             }),
             Kernel::Cast { safe } => over_arrays(&self.operands(batch)?, |arrays| match arrays {
-                [array] => cast::convert(array, &self.data_type, safe),
+                [array] => cast::convert(array, &self.data_type, *safe),
                 _ => internal_err!("a cast has one operand"),
             }),
         }
@@ -129,7 +142,7 @@ impl PhysicalExpr for OwnExpr {
     }
 
     fn with_new_children(self: Arc<Self>, args: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
-        Ok(OwnExpr::over(self.kernel, args, self.data_type.clone()))
+        Ok(OwnExpr::over(self.kernel.clone(), args, self.data_type.clone()))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -72,6 +72,26 @@ impl BytesTable {
     }
 }
 
+/// Whether keys are equal. Most are neither short nor long, and a call of the system's comparison would cost more than they do.
+#[inline]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    const WORD: usize = 16;
+    if a.len() != b.len() {
+        return false;
+    }
+    if a.len() < WORD || a.len() > 4 * WORD {
+        return a == b;
+    }
+    let word = |bytes: &[u8]| bytes.first_chunk::<WORD>().map(|word| u128::from_ne_bytes(*word));
+    // The last word overlaps what was compared before.
+    let rest = a.len() - WORD;
+    let mut differs = word(&a[rest..]) != word(&b[rest..]);
+    for at in (0..rest).step_by(WORD) {
+        differs |= word(&a[at..]) != word(&b[at..]);
+    }
+    !differs
+}
+
 impl Probe<&[u8]> for BytesTable {
     #[inline]
     fn intern(&mut self, key: &[u8], hash: u64, ids: &mut Ids) -> u32 {
@@ -90,7 +110,7 @@ impl Probe<&[u8]> for BytesTable {
                 }
                 return id;
             }
-            if slot.hash == hash && self.key(slot.entry as usize) == key {
+            if slot.hash == hash && same(self.key(slot.entry as usize), key) {
                 return slot.id;
             }
             index += 1;
@@ -103,7 +123,7 @@ impl Probe<&[u8]> for BytesTable {
         let mut index = hash as usize & mask;
         loop {
             let slot = self.slots[index & mask];
-            if slot.id == MISSING || (slot.hash == hash && self.key(slot.entry as usize) == key) {
+            if slot.id == MISSING || (slot.hash == hash && same(self.key(slot.entry as usize), key)) {
                 return slot.id;
             }
             index += 1;
