@@ -132,8 +132,9 @@ impl Last {
 /// Whether the pattern matches anywhere. An empty pattern, and a wrong one, match nothing.
 fn regexp(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
-    if let (Some(pattern), true, false) =
-        (pattern.get(0).filter(|of| !of.is_empty()), arguments.is_constant(1), arguments.is_constant(0))
+    if arguments.is_constant(1)
+        && !arguments.is_constant(0)
+        && let Some(pattern) = pattern.get(0).filter(|of| !of.is_empty())
         && let Some(matcher) = compile(pattern)?
     {
         return Ok(Arc::new(matcher.matches(arguments.array(0).as_string_view())));

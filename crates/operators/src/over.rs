@@ -67,8 +67,10 @@ impl Over {
         let fields = spec.schema.fields();
         let read = functions::columns_read(spec);
         let types = |columns: &[usize]| columns.iter().map(|column| fields[*column].data_type().clone()).collect();
+        // Of the memory before a disk, rows that wait take a part.
+        let share = JobOptions { state_bytes: options.state_bytes / 2, ..options.clone() };
         let order = spec.time.map(|time| (snapshot::waiting_shape(spec, time), Order::Time(time)));
-        let waiting = order.map(|(shape, order)| Waiting::new(Arc::clone(&spec.schema), shape, order, options));
+        let waiting = order.map(|(shape, order)| Waiting::new(Arc::clone(&spec.schema), shape, order, &share));
         let mut over = Over {
             schema: Arc::new(spec.output_schema()),
             keys: KeyTable::by_id(types(&(0..spec.keys).collect::<Vec<_>>()))?,

@@ -11,7 +11,7 @@ use anabranch_dataflow::JobOptions;
 use anabranch_model::{EventTime, Result, batch_bytes};
 use anabranch_state::{KeyedTable, Merge};
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, new_empty_array};
-use arrow::compute::{concat, filter_record_batch, interleave, take, take_record_batch};
+use arrow::compute::{concat, concat_batches, filter_record_batch, interleave, take, take_record_batch};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 
 pub(crate) use self::order::Order;
@@ -35,8 +35,8 @@ pub(crate) struct Waiting {
     bytes: usize,
     /// By which number the next row comes.
     sequence: i64,
-    /// Rows with lower numbers wait no more.
-    first: i64,
+    /// Rows with lower numbers wait no more. `None`: no row does.
+    first: Option<i64>,
     due: Option<Due>,
     /// Rows of snapshots that have not taken their places yet: more may follow, and event time goes on meanwhile.
     restored: Vec<RecordBatch>,
@@ -113,7 +113,7 @@ impl Waiting {
         let fields = shape.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let stored = SchemaRef::new(Schema::new(fields.collect::<Vec<_>>()));
         let table = KeyedTable { schema: stored, keys, identity, count: None, window: None, hash };
-        let disk = OnDisk::of(vec![table.clone()], options)?;
+        let disk = OnDisk::in_order(table.clone(), options)?;
         // Files of changes do not last longer than a run.
         let shape = StateShape { pane: shape.pane.filter(|_| disk.is_none()), ..shape };
         Ok(Waiting {
@@ -123,7 +123,7 @@ impl Waiting {
             runs: Vec::new(),
             bytes: 0,
             sequence: 0,
-            first: i64::MIN,
+            first: Some(i64::MIN),
             due: None,
             restored: Vec::new(),
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
@@ -177,9 +177,9 @@ impl Waiting {
     /// The next rows up to a number, with those of them that are on the disk.
     fn slice(&mut self, to: i64) -> Result<Due> {
         let mut reached = to;
-        if let Some(disk) = self.disk.as_mut().filter(|_| self.first <= to) {
+        if let (Some(disk), Some(first)) = (&mut self.disk, self.first.filter(|first| *first <= to)) {
             disk.restored()?;
-            let (tables, last) = disk.read_range(&(hash_of(self.first)..=hash_of(to)))?;
+            let (tables, last) = disk.read_range(&(hash_of(first)..=hash_of(to)))?;
             reached = number_of(last);
             for rows in tables {
                 // They came before those in memory.
@@ -191,7 +191,6 @@ impl Waiting {
                     }
                 }
             }
-            self.disk.as_ref().map_or(Ok(false), |disk| disk.is_full(self.bytes))?;
         }
         let (mut runs, mut found) = (Vec::new(), Vec::new());
         for (place, run) in self.runs.iter().enumerate() {
@@ -262,7 +261,7 @@ impl Waiting {
         }
         self.runs.retain(|run| run.first < run.numbers.len());
         self.bytes = self.runs.iter().map(|run| run.bytes).sum();
-        self.first = to.saturating_add(1);
+        self.first = to.checked_add(1);
         self.forget();
         Ok(())
     }
@@ -270,13 +269,11 @@ impl Waiting {
     /// Rows on the disk whose turn is over are not needed.
     fn forget(&mut self) {
         let Some(disk) = &mut self.disk else { return };
-        if self.first == i64::MAX {
-            return disk.clear();
-        }
+        let Some(first) = self.first else { return disk.clear() };
         if let Order::Time(column) = self.order {
-            disk.forget_before(0, FirstTime { column, ms: self.first });
+            disk.forget_before(0, FirstTime { column, ms: first });
         }
-        disk.remove_below(hash_of(self.first));
+        disk.remove_below(hash_of(first));
     }
 
     /// Writes the runs in memory to the disk.
@@ -319,7 +316,7 @@ impl Waiting {
         let rows = if rows.num_rows() > 0 { vec![rows] } else { Vec::new() };
         // A snapshot that only adds keeps all files.
         let by_time = matches!(self.order, Order::Time(_)) && !adds;
-        let first_pane = EventTime(if by_time { self.first } else { i64::MIN });
+        let first_pane = EventTime(if by_time { self.first.unwrap_or(i64::MAX) } else { i64::MIN });
         Ok(StateChange { rows, complete, runs: files.pop().unwrap_or_default(), first_pane })
     }
 
@@ -343,11 +340,11 @@ impl Waiting {
     pub(crate) fn restored(&mut self, watermark: EventTime) -> Result<()> {
         match self.order {
             Order::Time(column) => {
-                self.first = watermark.0.saturating_add(1);
-                self.restored = later(&self.restored, column, self.first)?;
+                self.first = watermark.0.checked_add(1);
+                self.restored = later(&self.restored, column, watermark.0.saturating_add(1))?;
             }
             Order::Column(..) if watermark == EventTime::MAX => {
-                self.first = i64::MAX;
+                self.first = None;
                 self.restored.clear();
             }
             Order::Column(..) => {}
@@ -371,10 +368,15 @@ impl Waiting {
         if self.restored.is_empty() {
             return Ok(());
         }
-        // The files of several snapshots may have the same rows.
-        let mut latest = Latest::new(&self.table, Needed::All)?;
-        std::mem::take(&mut self.restored).iter().try_for_each(|rows| latest.add(rows))?;
-        if let Some((rows, sequences)) = self.in_order(&latest.take()?)? {
+        let rows = concat_batches(&self.shape.schema, &std::mem::take(&mut self.restored))?;
+        let mut found = self.in_order(&rows)?;
+        if found.as_ref().is_some_and(|(_, sequences)| sequences.windows(2).any(|pair| pair[0] == pair[1])) {
+            // The files of several snapshots may have the same rows. Those of several tasks may have the same numbers.
+            let mut latest = Latest::new(&self.table, Needed::All)?;
+            latest.add(&rows)?;
+            found = self.in_order(&latest.take()?)?;
+        }
+        if let Some((rows, sequences)) = found {
             self.push(&rows, (0..rows.num_rows()).collect(), Some(&sequences))?;
             self.runs.iter_mut().for_each(|run| run.noted = true);
         }

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use arrow::array::{Array, BooleanArray, BooleanBufferBuilder, ByteView, StringViewArray};
 use memchr::memmem::Finder;
 use regex::{Regex, RegexBuilder};
-use regex_syntax::hir::{Hir, HirKind};
+use regex_syntax::hir::{Hir, HirKind, Look};
 
 /// A text of so many bytes lies in its view.
 const INLINE_BYTES: u32 = 12;
@@ -36,7 +36,8 @@ impl Matcher {
     pub fn regex(pattern: &str, case_insensitive: bool) -> Result<Matcher, regex::Error> {
         let regex = RegexBuilder::new(pattern).case_insensitive(case_insensitive).build()?;
         let mut parser = regex_syntax::ParserBuilder::new().case_insensitive(case_insensitive).build();
-        let literal = parser.parse(pattern).ok().and_then(|hir| longest(&hir).map(<[u8]>::to_vec));
+        let literal = parser.parse(pattern).ok().filter(|hir| !fails_soon(hir));
+        let literal = literal.and_then(|hir| longest(&hir).map(<[u8]>::to_vec));
         let required = literal.filter(|literal| literal.len() >= REQUIRED_BYTES);
         let required = required.map(|literal| Finder::new(&literal).into_owned());
         Ok(Matcher { regex: Some(regex), case_insensitive, required })
@@ -125,6 +126,13 @@ impl Matcher {
     }
 }
 
+/// Whether most texts are known not to match by how they begin.
+fn fails_soon(hir: &Hir) -> bool {
+    let HirKind::Concat(parts) = hir.kind() else { return false };
+    let may_be_long = |part: &Hir| part.properties().maximum_len().is_none();
+    matches!(parts.as_slice(), [begin, first, ..] if matches!(begin.kind(), HirKind::Look(Look::Start)) && !may_be_long(first))
+}
+
 /// The longest text that each match contains.
 fn longest(hir: &Hir) -> Option<&[u8]> {
     match hir.kind() {
@@ -170,7 +178,8 @@ mod tests {
         assert_eq!(of("timeout after [0-9]+ ms").as_deref(), Some("timeout after "));
         assert_eq!(of("(?s)^(?:.*failed.*at.*)$").as_deref(), Some("failed"));
         assert_eq!(of("(abcd)+x?").as_deref(), Some("abcd"));
-        for pattern in ["(abcd)*", "abcd|efgh", "(?i)abcd", "[a-z]+", "ab", ""] {
+        assert_eq!(of("^.*failed").as_deref(), Some("failed"));
+        for pattern in ["(abcd)*", "abcd|efgh", "(?i)abcd", "[a-z]+", "ab", "", "^abcd", "(?s)^(?:abcd.*)$"] {
             assert_eq!(of(pattern), None, "{pattern}");
         }
         assert!(Matcher::regex("abcd", true).expect("a pattern").required.is_none());

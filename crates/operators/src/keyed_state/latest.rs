@@ -1,11 +1,11 @@
 //! The latest of the rows that replace each other.
 
-use anabranch_model::Result;
+use anabranch_model::{Result, batch_bytes};
 use anabranch_state::{KeyedTable, Merge};
 use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow::compute::{filter_record_batch, interleave_record_batch};
 
-use super::numbers;
+use super::{check_size, numbers};
 use crate::event_time::event_times;
 use crate::hash_keys;
 use crate::key_table::KeyTable;
@@ -21,6 +21,8 @@ pub(crate) struct Latest {
     hashes: Vec<u64>,
     ids: Vec<usize>,
     needed: Needed,
+    bytes_max: usize,
+    bytes: usize,
 }
 
 /// Which rows may be needed again. The others are found no more, and vanish when runs are merged.
@@ -51,12 +53,21 @@ impl Latest {
             hashes: Vec::new(),
             ids: Vec::new(),
             needed,
+            bytes_max: usize::MAX,
+            bytes: 0,
         })
+    }
+
+    /// It is an error if the rows that are added before they are taken have more bytes.
+    pub(crate) fn with_bytes_max(self, bytes_max: usize) -> Latest {
+        Latest { bytes_max, ..self }
     }
 }
 
 impl Merge for Latest {
     fn add(&mut self, rows: &RecordBatch) -> Result<()> {
+        self.bytes += batch_bytes(rows);
+        check_size(self.bytes, self.bytes_max)?;
         let identity: Vec<ArrayRef> = self.table.identity.iter().map(|of| ArrayRef::clone(rows.column(*of))).collect();
         let versions: &Int64Array = numbers(rows.columns(), rows.num_columns() - 1)?;
         hash_keys(&identity, rows.num_rows(), &mut self.hashes)?;
@@ -77,6 +88,7 @@ impl Merge for Latest {
 
     fn take(&mut self) -> Result<RecordBatch> {
         let batches = std::mem::take(&mut self.batches);
+        self.bytes = 0;
         if batches.is_empty() {
             return Ok(RecordBatch::new_empty(self.table.schema.clone()));
         }

@@ -64,6 +64,8 @@ struct Table {
     /// Files of snapshots that only add.
     adding: Option<Vec<Arc<Run>>>,
     needed: Needed,
+    /// Rows that are read at once, in an order, take so many bytes at most.
+    merged_max: usize,
 }
 
 impl OnDisk {
@@ -81,13 +83,20 @@ impl OnDisk {
             return Ok(None);
         }
         let filters = options.state_bytes / FILTERS_SHARE / tables.len().max(1);
-        let table = |table: KeyedTable| {
-            let runs = KeyedRuns::new(table, directory(options), filters)?;
-            let runs = runs.with_file_bytes(options.thresholds.run_file_bytes);
-            Ok(Table { runs, restored: Vec::new(), restored_bytes: 0, adding: None, needed: Needed::All })
-        };
+        let table = |table: KeyedTable| Table::new(table, filters, options);
         let tables = tables.into_iter().map(table).collect::<Result<_>>()?;
         Ok(Some(OnDisk { tables, bytes_max: options.state_bytes, has_written: false, follows: false }))
+    }
+
+    /// For a table that is read in the order of its hashes only, if state is to be on disk. Its rows are never replaced: those with the
+    /// same hash must fit into memory.
+    pub(crate) fn in_order(table: KeyedTable, options: &JobOptions) -> Result<Option<OnDisk>> {
+        if options.state_backend != StateBackendKind::Disk {
+            return Ok(None);
+        }
+        let mut table = Table::new(table, 0, options)?;
+        table.merged_max = options.state_bytes.max(LEAST_BYTES);
+        Ok(Some(OnDisk { tables: vec![table], bytes_max: options.state_bytes, has_written: false, follows: false }))
     }
 
     /// Whether nothing was written.
@@ -139,8 +148,8 @@ impl OnDisk {
         let ends = self.tables.iter().map(|table| table.runs.slice_end(hashes, blocks));
         let last = ends.min().unwrap_or(*hashes.end());
         let mut found = Vec::with_capacity(self.tables.len());
-        for Table { runs, needed, .. } in &self.tables {
-            let mut latest = Latest::new(runs.table(), *needed)?;
+        for Table { runs, needed, merged_max, .. } in &self.tables {
+            let mut latest = Latest::new(runs.table(), *needed)?.with_bytes_max(*merged_max);
             runs.read(&(*hashes.start()..=last), &mut latest)?;
             found.push(runs.table().those_there(latest.take()?)?);
         }
@@ -192,9 +201,9 @@ impl OnDisk {
     pub(crate) fn work(&mut self) -> Result<()> {
         // No merge begins before everything that was restored is there.
         self.restored()?;
-        self.tables.iter_mut().try_for_each(|Table { runs, needed, .. }| {
+        self.tables.iter_mut().try_for_each(|Table { runs, needed, merged_max, .. }| {
             let table = runs.table().clone();
-            runs.work(&|| Ok(Box::new(Latest::new(&table, *needed)?)))
+            runs.work(&|| Ok(Box::new(Latest::new(&table, *needed)?.with_bytes_max(*merged_max))))
         })
     }
 
@@ -239,6 +248,13 @@ impl OnDisk {
 }
 
 impl Table {
+    fn new(table: KeyedTable, filter_bytes: usize, options: &JobOptions) -> Result<Table> {
+        let runs = KeyedRuns::new(table, directory(options), filter_bytes)?;
+        let runs = runs.with_file_bytes(options.thresholds.run_file_bytes);
+        let (restored, needed) = (Vec::new(), Needed::All);
+        Ok(Table { runs, restored, restored_bytes: 0, adding: None, needed, merged_max: usize::MAX })
+    }
+
     fn write_restored(&mut self) -> Result<()> {
         if !self.restored.is_empty() {
             // Files of a former plan version may have columns that were NOT NULL.

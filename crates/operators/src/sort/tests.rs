@@ -31,6 +31,7 @@ fn specs() -> Vec<SortSpec> {
         (Some(0), vec![(1, UP)]),
         (Some(0), vec![(2, DOWN), (1, DOWN_NULLS_LAST)]),
         (None, vec![(1, DOWN)]),
+        (None, vec![(1, DOWN_NULLS_LAST), (2, UP)]),
         (None, vec![(2, UP), (0, DOWN_NULLS_LAST)]),
     ];
     orders.into_iter().map(|(time, order)| SortSpec { time, order, schema: Arc::clone(&schema) }).collect()
@@ -185,6 +186,37 @@ fn many_rows_leave_in_pieces() {
         fire(&mut sort, i64::MAX, &mut found);
         assert_eq!(found.len(), rows.len());
     }
+}
+
+/// The number of NULL and of the greatest value is the highest there is.
+#[test]
+fn rows_at_the_end_of_the_order_leave_from_the_disk() {
+    let (template, values) = (&specs()[0], [None, Some(i64::MAX), Some(7), Some(i64::MIN)]);
+    for (descending, nulls_first) in [(false, false), (false, true), (true, false), (true, true)] {
+        let order = vec![(1, Ordering { descending, nulls_first })];
+        let spec = SortSpec { time: None, order, schema: Arc::clone(&template.schema) };
+        let (mut sort, mut found) = (operator(&spec, Some(3_000)), Vec::new());
+        let rows: Vec<Row> = (0..4_000).map(|n| (Some(n), values[(n * n % 13 % 4) as usize], TEXTS[1], n)).collect();
+        for batch_of in rows.chunks(100) {
+            sort.batch(batch(&spec, batch_of), &mut Output::default()).expect("rows");
+        }
+        fire(&mut sort, i64::MAX, &mut found);
+        let mut expected = rows;
+        expected.sort_by(|a, b| compare(a, b, &spec));
+        assert_eq!(found, expected.iter().map(|row| row.3).collect::<Vec<_>>(), "{spec}");
+        fire(&mut sort, i64::MAX, &mut found);
+        assert_eq!(found.len(), expected.len(), "no row leaves twice");
+    }
+}
+
+#[test]
+fn rows_of_one_number_that_do_not_fit_into_memory_are_an_error() {
+    let spec = &specs()[3];
+    let rows: Vec<Row> = (0..40_000).map(|n| (Some(n), Some(1), TEXTS[1], n)).collect();
+    let mut sort = operator(spec, Some(3_000));
+    let taken: Result<()> = rows.chunks(100).try_for_each(|rows| sort.batch(batch(spec, rows), &mut Output::default()));
+    let error = taken.and_then(|()| sort.watermark(EventTime::MAX, &mut Output::default())).expect_err("too much");
+    assert!(error.to_string().contains("state of this task"), "{error}");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn numbers(column: &ArrayRef, order: Ordering) -> Result<Vec<i64>> {
         }
         DataType::Decimal128(..) => {
             let values = column.as_primitive::<Decimal128Type>().values();
-            values.iter().map(|of| (*of).clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64).collect()
+            values.iter().map(|of| of_double(*of as f64)).collect()
         }
         // Of other types the whole order tells.
         DataType::Interval(_) => vec![0; column.len()],

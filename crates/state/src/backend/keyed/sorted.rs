@@ -111,6 +111,9 @@ impl SortedRun {
 
     /// Adds the rows whose keys have a hash in this range.
     pub(super) fn read(&self, range: &RangeInclusive<u64>, table: &KeyedTable, merge: &mut dyn Merge) -> Result<()> {
+        if self.last < *range.start() {
+            return Ok(());
+        }
         let mut hashes = Vec::new();
         let from = self.firsts.partition_point(|first| first < range.start()).saturating_sub(1);
         for block in (from..self.firsts.len()).take_while(|block| self.firsts[*block] <= *range.end()) {
