@@ -33,6 +33,8 @@ const FULL_SHARE: usize = 4;
 const FILTERS_SHARE: usize = 4;
 /// The least limit of what is in memory at once, however small the limit of the state.
 pub(crate) const LEAST_BYTES: usize = 1 << 20;
+/// What a merge reads at once takes less, unless many rows have the same hash.
+const MERGED_BYTES: usize = 4 << 20;
 /// A slice of a window takes at most this share of the limit, and has so many blocks of state.
 const SLICE_SHARE: usize = 8;
 const SLICE_BLOCKS_MAX: usize = 64;
@@ -95,7 +97,7 @@ impl OnDisk {
             return Ok(None);
         }
         let mut table = Table::new(table, 0, options)?;
-        table.merged_max = options.state_bytes.max(LEAST_BYTES);
+        table.merged_max = options.state_bytes.max(MERGED_BYTES);
         Ok(Some(OnDisk { tables: vec![table], bytes_max: options.state_bytes, has_written: false, follows: false }))
     }
 

@@ -209,12 +209,27 @@ fn rows_at_the_end_of_the_order_leave_from_the_disk() {
     }
 }
 
+/// Merges read some megabytes at once, whatever the memory for state.
+#[test]
+fn wide_rows_are_merged_with_little_memory() {
+    let (spec, wide) = (&specs()[3], &*"a wide text ".repeat(30).leak());
+    let (mut sort, mut found) = (operator(spec, Some(1 << 18)), Vec::new());
+    let rows: Vec<Row> = (0..30_000).map(|n| (Some(n), Some(n * 7919 % 30_000), wide, n)).collect();
+    for rows in rows.chunks(500) {
+        sort.batch(batch(spec, rows), &mut Output::default()).expect("rows");
+    }
+    fire(&mut sort, i64::MAX, &mut found);
+    let values: Vec<i64> = found.iter().map(|n| n * 7919 % 30_000).collect();
+    assert!(values.len() == rows.len() && values.is_sorted_by(|a, b| a > b));
+}
+
 #[test]
 fn rows_of_one_number_that_do_not_fit_into_memory_are_an_error() {
     let spec = &specs()[3];
-    let rows: Vec<Row> = (0..40_000).map(|n| (Some(n), Some(1), TEXTS[1], n)).collect();
+    let rows: Vec<Row> = (0..80_000).map(|n| (Some(n), Some(1), TEXTS[1], n)).collect();
     let mut sort = operator(spec, Some(3_000));
-    let taken: Result<()> = rows.chunks(100).try_for_each(|rows| sort.batch(batch(spec, rows), &mut Output::default()));
+    let taken: Result<()> =
+        rows.chunks(1_000).try_for_each(|rows| sort.batch(batch(spec, rows), &mut Output::default()));
     let error = taken.and_then(|()| sort.watermark(EventTime::MAX, &mut Output::default())).expect_err("too much");
     assert!(error.to_string().contains("state of this task"), "{error}");
 }
