@@ -9,12 +9,15 @@ mod time_to_live;
 mod timers;
 mod windows;
 
+use std::sync::Arc;
+
 use anabranch_model::{Error, Result};
+use anabranch_state::Run;
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
 pub(crate) use latest::{FirstTime, Latest, Needed};
-pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory};
+pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory, keyed_table};
 pub(crate) use time_to_live::{TimeToLive, without_times};
 pub(crate) use timers::Timers;
 pub(crate) use windows::{Slice, Windows, unknown};
@@ -80,7 +83,7 @@ pub(crate) enum Part {
 
 impl Part {
     /// What a snapshot contains of the tables.
-    pub(crate) fn of_snapshot(complete: bool, on_disk: bool) -> Part {
+    fn of_snapshot(complete: bool, on_disk: bool) -> Part {
         match (complete, on_disk) {
             (false, _) => Part::Changed,
             (true, true) => Part::Unwritten,
@@ -178,6 +181,9 @@ impl Changes {
 /// A snapshot is complete when the rows emitted since the last complete one exceed its rows by this factor.
 const CHANGES_PER_STATE: usize = 4;
 
+/// The runs of each table that is on the disk.
+pub(crate) type RunsOfTables = Vec<Vec<Arc<Run>>>;
+
 /// What has been emitted.
 #[derive(Default)]
 pub(crate) struct Snapshots {
@@ -215,6 +221,16 @@ impl Snapshots {
     pub(crate) fn is_complete(&self, adds: bool) -> bool {
         let outgrown = |rows: usize| self.changed_rows > self.changed_rows_min.max(CHANGES_PER_STATE * rows);
         self.complete_rows.is_none_or(|rows| !adds && !self.has_succeeded && outgrown(rows))
+    }
+
+    /// Begins a snapshot: whether it is complete, what it contains of the tables in memory, and the files of each table on the disk.
+    pub(crate) fn begin(&self, disk: Option<&mut OnDisk>, adds: bool) -> Result<(bool, Part, RunsOfTables)> {
+        let on_disk = disk.is_some();
+        let (complete, files) = match disk {
+            Some(disk) => disk.snapshot(adds, self)?,
+            None => (self.is_complete(adds), Vec::new()),
+        };
+        Ok((complete, Part::of_snapshot(complete, on_disk), files))
     }
 
     /// Rows with these numbers of snapshots are restored.

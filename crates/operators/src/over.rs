@@ -69,8 +69,8 @@ impl Over {
         let types = |columns: &[usize]| columns.iter().map(|column| fields[*column].data_type().clone()).collect();
         // Of the memory before a disk, rows that wait take a part.
         let share = JobOptions { state_bytes: options.state_bytes / 2, ..options.clone() };
-        let order = spec.time.map(|time| (snapshot::waiting_shape(spec, time), Order::Time(time)));
-        let waiting = order.map(|(shape, order)| Waiting::new(Arc::clone(&spec.schema), shape, order, &share));
+        let order = spec.time.map(Order::Time);
+        let waiting = order.map(|order| Waiting::new(Arc::clone(&spec.schema), spec.keys, order, &share));
         let mut over = Over {
             schema: Arc::new(spec.output_schema()),
             keys: KeyTable::by_id(types(&(0..spec.keys).collect::<Vec<_>>()))?,
@@ -90,7 +90,7 @@ impl Over {
             spec: spec.clone(),
             disk: None,
         };
-        over.disk = OnDisk::of(over.keyed_tables()?, options)?;
+        over.disk = OnDisk::of(over.keyed_tables(), options)?;
         if over.disk.is_some() {
             over.changes_of_tables().for_each(Changes::for_disk);
         }

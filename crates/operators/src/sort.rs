@@ -13,10 +13,10 @@ use anabranch_dataflow::{JobOptions, Ordering, SortSpec};
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::{SortColumn, SortOptions, lexsort_to_indices, take_record_batch};
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::DataType;
 
 use crate::key_hash::canonical;
-use crate::keyed_state::{check_size, narrow, number};
+use crate::keyed_state::{check_size, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::waiting::{Order, Piece, Waiting, timely};
 use crate::{Dropped, Operator, Output};
@@ -45,7 +45,7 @@ impl Sort {
             (None, None) => return Err(Error::internal("a sort without an order")),
         };
         Ok(Sort {
-            waiting: Waiting::new(Arc::clone(&spec.schema), shape(spec), order, options)?,
+            waiting: Waiting::new(Arc::clone(&spec.schema), 0, order, options)?,
             spec: spec.clone(),
             watermark: i64::MIN,
             firing: None,
@@ -75,12 +75,6 @@ impl Sort {
     fn check_size(&self) -> Result<()> {
         if self.waiting.is_on_disk() { Ok(()) } else { check_size(self.waiting.size_bytes(), self.bytes_max) }
     }
-}
-
-fn shape(spec: &SortSpec) -> StateShape {
-    let columns = spec.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-    let schema = Arc::new(Schema::new(columns.chain([number("$sequence")]).collect::<Vec<_>>()));
-    StateShape { table: String::new(), schema, keys: 0..0, pane: spec.time }
 }
 
 impl Operator for Sort {

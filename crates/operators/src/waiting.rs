@@ -18,7 +18,9 @@ pub(crate) use self::order::Order;
 use self::order::{hash_of, number_of};
 use crate::Dropped;
 use crate::event_time::event_times;
-use crate::keyed_state::{FirstTime, Latest, Needed, OnDisk, Part, Snapshots, check_columns, narrow, numbers};
+use crate::keyed_state::{
+    FirstTime, Latest, Needed, OnDisk, Part, Snapshots, check_columns, keyed_table, narrow, number, numbers,
+};
 use crate::operator::{StateChange, StateShape};
 
 /// What a row takes besides its columns.
@@ -105,17 +107,19 @@ pub(crate) fn later(batches: &[RecordBatch], time: usize, first: i64) -> Result<
 }
 
 impl Waiting {
-    /// For rows of this schema, whose table of state has this shape.
-    pub(crate) fn new(schema: SchemaRef, shape: StateShape, order: Order, options: &JobOptions) -> Result<Waiting> {
-        let sequence = schema.fields().len();
-        let identity = shape.keys.clone().chain([order.column(), sequence]).collect();
-        let (keys, hash) = (order.column()..order.column() + 1, order.hash());
-        let fields = shape.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-        let stored = SchemaRef::new(Schema::new(fields.collect::<Vec<_>>()));
-        let table = KeyedTable { schema: stored, keys, identity, count: None, window: None, hash };
+    /// For rows of this schema, whose first columns are so many keys.
+    pub(crate) fn new(schema: SchemaRef, keys: usize, order: Order, options: &JobOptions) -> Result<Waiting> {
+        let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let stored = Arc::new(Schema::new(fields.chain([number("$sequence")]).collect::<Vec<_>>()));
+        let mut shape = StateShape { table: String::new(), schema: stored, keys: 0..keys, pane: None };
+        let (by, sequence) = (order.column(), schema.fields().len());
+        let table = keyed_table(&shape, (0..keys).chain([by, sequence]).collect(), None);
+        let table = KeyedTable { keys: by..by + 1, hash: order.hash(), ..table };
         let disk = OnDisk::in_order(table.clone(), options)?;
-        // Files of changes do not last longer than a run.
-        let shape = StateShape { pane: shape.pane.filter(|_| disk.is_none()), ..shape };
+        // On a disk, files of changes do not last longer than a run.
+        if let (Order::Time(time), None) = (order, &disk) {
+            shape.pane = Some(time);
+        }
         Ok(Waiting {
             schema,
             shape,
@@ -306,11 +310,8 @@ impl Waiting {
     /// The table's part of a snapshot.
     pub(crate) fn snapshot(&mut self, adds: bool) -> Result<StateChange> {
         self.settle()?;
-        let (complete, mut files) = match &mut self.disk {
-            Some(disk) => disk.snapshot(adds, &self.snapshots)?,
-            None => (self.snapshots.is_complete(adds), Vec::new()),
-        };
-        let rows = self.rows_of(Part::of_snapshot(complete, self.disk.is_some()))?;
+        let (complete, part, mut files) = self.snapshots.begin(self.disk.as_mut(), adds)?;
+        let rows = self.rows_of(part)?;
         self.runs.iter_mut().for_each(|run| run.noted = true);
         self.snapshots.emitted(complete, rows.num_rows());
         let rows = if rows.num_rows() > 0 { vec![rows] } else { Vec::new() };

@@ -60,11 +60,8 @@ impl GroupAggregate {
     }
 
     pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        let (complete, runs) = match &mut self.disk {
-            Some(disk) => disk.snapshot(adds, &self.snapshots)?,
-            None => (self.snapshots.is_complete(adds), Vec::new()),
-        };
-        let tables = self.take_rows(Part::of_snapshot(complete, self.disk.is_some()))?;
+        let (complete, part, runs) = self.snapshots.begin(self.disk.as_mut(), adds)?;
+        let tables = self.take_rows(part)?;
         self.snapshots.emitted(complete, tables.iter().map(RecordBatch::num_rows).sum());
         Ok(StateChange::of_tables(tables, complete, runs))
     }

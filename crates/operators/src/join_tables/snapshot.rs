@@ -32,11 +32,8 @@ impl Tables {
     }
 
     pub(crate) fn take_snapshot(&mut self, adds: bool, watermark: EventTime) -> Result<Vec<StateChange>> {
-        let (complete, runs) = match &mut self.disk {
-            Some(disk) => disk.snapshot(adds, &self.snapshots)?,
-            None => (self.snapshots.is_complete(adds), Vec::new()),
-        };
-        let tables = self.take_rows(Part::of_snapshot(complete, self.disk.is_some()))?;
+        let (complete, part, runs) = self.snapshots.begin(self.disk.as_mut(), adds)?;
+        let tables = self.take_rows(part)?;
         self.snapshots.emitted(complete, tables.iter().map(RecordBatch::num_rows).sum());
         let mut changes = StateChange::of_tables(tables, complete, runs);
         for (change, side) in changes.iter_mut().zip(&self.sides) {

@@ -22,7 +22,7 @@ use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::{Field, Schema};
 
 use super::latest::{FirstTime, Latest, Needed};
-use super::{Slice, Snapshots, check_size};
+use super::{RunsOfTables, Slice, Snapshots, check_size};
 use crate::event_time::event_times;
 use crate::hash_keys;
 use crate::operator::StateShape;
@@ -73,9 +73,6 @@ struct Table {
 impl OnDisk {
     /// For tables of these shapes, if state is to be on disk. `window`: which of the keys is the time of a window, if one is.
     pub(crate) fn new(shapes: &[StateShape], window: Option<usize>, options: &JobOptions) -> Result<Option<OnDisk>> {
-        if options.state_backend != StateBackendKind::Disk {
-            return Ok(None);
-        }
         OnDisk::of(shapes.iter().map(|shape| table_of(shape, window)).collect::<Result<_>>()?, options)
     }
 
@@ -230,7 +227,7 @@ impl OnDisk {
     }
 
     /// Begins a snapshot: returns whether it is complete, and the files of each table.
-    pub(crate) fn snapshot(&mut self, adds: bool, snapshots: &Snapshots) -> Result<(bool, Vec<Vec<Arc<Run>>>)> {
+    pub(crate) fn snapshot(&mut self, adds: bool, snapshots: &Snapshots) -> Result<(bool, RunsOfTables)> {
         self.restored()?;
         let continues = (adds || self.follows) && self.tables.iter().all(|table| table.adding.is_some());
         let complete = !continues && (self.has_written || self.follows || snapshots.is_complete(adds));
@@ -238,7 +235,7 @@ impl OnDisk {
             Some(adding) if continues => adding,
             _ => table.runs.files(),
         };
-        let files: Vec<Vec<Arc<Run>>> = self.tables.iter_mut().map(files).collect();
+        let files: RunsOfTables = self.tables.iter_mut().map(files).collect();
         if adds {
             self.tables.iter_mut().zip(&files).for_each(|(table, files)| table.adding = Some(files.clone()));
         }
@@ -281,13 +278,18 @@ fn hash_in_windows(keys: &[ArrayRef], rows: usize, window: Option<usize>, hashes
     Ok(())
 }
 
-/// The table of rows of this shape. Any column may be NULL there: a former plan version may have had it so.
+/// The table of rows of this shape, which replace each other and may be gone.
 fn table_of(shape: &StateShape, window: Option<usize>) -> Result<KeyedTable> {
-    let fields = shape.schema.fields();
     let is_count = |field: &Arc<Field>| ["$rows", "$weight", "$sessions"].contains(&field.name().as_str());
-    let count =
-        fields.iter().rposition(is_count).ok_or_else(|| Error::internal("rows of state without their number"))?;
-    let fields: Vec<Field> = fields.iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
-    let (schema, keys, identity) = (Arc::new(Schema::new(fields)), shape.keys.clone(), (0..count).collect());
-    Ok(KeyedTable { schema, keys, identity, count: Some(count), window, hash: hash_in_windows })
+    let count = shape.schema.fields().iter().rposition(is_count);
+    let count = count.ok_or_else(|| Error::internal("rows of state without their number"))?;
+    Ok(KeyedTable { window, ..keyed_table(shape, (0..count).collect(), Some(count)) })
+}
+
+/// The table of rows of this shape with these columns as their identity, and one that says how often they count, if they may be gone. Any
+/// column may be NULL there: a former plan version may have had it so.
+pub(crate) fn keyed_table(shape: &StateShape, identity: Vec<usize>, count: Option<usize>) -> KeyedTable {
+    let fields = shape.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    let (schema, keys) = (Arc::new(Schema::new(fields.collect::<Vec<_>>())), shape.keys.clone());
+    KeyedTable { schema, keys, identity, count, window: None, hash: hash_in_windows }
 }

@@ -1,40 +1,33 @@
 //! Partitions that are on a local disk.
 
-use std::sync::Arc;
-
 use anabranch_dataflow::Frame;
 use anabranch_model::Result;
 use anabranch_state::KeyedTable;
 use arrow::array::{ArrayRef, BooleanArray, UInt32Array};
 use arrow::compute::{filter_record_batch, interleave, take_record_batch};
-use arrow::datatypes::{Field, Schema};
 
 use super::Over;
 use super::history::History;
 use super::snapshot::Table;
-use crate::hash_keys;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, FirstTime, Needed, OnDisk, Part, is_full, narrow};
+use crate::keyed_state::{Changes, FirstTime, Needed, OnDisk, Part, is_full, keyed_table, narrow};
 use crate::waiting::Piece;
 
 impl Over {
     /// The tables of partitions, as they are on the disk.
-    pub(super) fn keyed_tables(&self) -> Result<Vec<KeyedTable>> {
+    pub(super) fn keyed_tables(&self) -> Vec<KeyedTable> {
+        let keys = self.spec.keys;
         let keyed = |table: Table| {
             let shape = self.shape(table);
-            let fields = shape.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-            let fields: Vec<Field> = fields.collect();
-            let keys = self.spec.keys;
             let (identity, count) = match table {
                 // Rows are never changed. Behind the columns that functions read, a row has its time, if it has one, and its place.
-                Table::Before => ((0..keys).chain(keys + self.read.len()..fields.len()).collect(), None),
+                Table::Before => ((0..keys).chain(keys + self.read.len()..shape.schema.fields().len()).collect(), None),
                 Table::States => ((0..keys).collect(), None),
                 Table::Values(_) => ((0..=keys).collect(), Some(keys + 1)),
             };
-            let hash = |keys: &[ArrayRef], rows, _, hashes: &mut Vec<u64>| hash_keys(keys, rows, hashes);
-            KeyedTable { schema: Arc::new(Schema::new(fields)), keys: shape.keys, identity, count, window: None, hash }
+            keyed_table(&shape, identity, count)
         };
-        Ok(self.tables().into_iter().map(keyed).collect())
+        self.tables().into_iter().map(keyed).collect()
     }
 
     /// What has changed in each table.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{Frame, OverSpec};
+use anabranch_dataflow::Frame;
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, TimestampMillisecondArray, UInt64Array};
 use arrow::compute::{concat_batches, filter_record_batch, take};
@@ -28,13 +28,6 @@ pub(super) enum Table {
     States,
     /// The values that a function keeps of each partition.
     Values(usize),
-}
-
-/// Of the table of rows that wait.
-pub(super) fn waiting_shape(spec: &OverSpec, time: usize) -> StateShape {
-    let all = spec.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-    let schema = Arc::new(Schema::new(all.chain([number("$sequence")]).collect::<Vec<_>>()));
-    StateShape { table: String::new(), schema, keys: 0..spec.keys, pane: Some(time) }
 }
 
 impl Over {
@@ -94,11 +87,8 @@ impl Over {
 
     pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
         let waiting = self.waiting.as_mut().map(|waiting| waiting.snapshot(adds)).transpose()?;
-        let (complete, files) = match &mut self.disk {
-            Some(disk) => disk.snapshot(adds, &self.snapshots)?,
-            None => (self.snapshots.is_complete(adds), Vec::new()),
-        };
-        let tables = self.take_rows(Part::of_snapshot(complete, self.disk.is_some()))?;
+        let (complete, part, files) = self.snapshots.begin(self.disk.as_mut(), adds)?;
+        let tables = self.take_rows(part)?;
         self.snapshots.emitted(complete, tables.iter().map(RecordBatch::num_rows).sum());
         let mut changes = StateChange::of_tables(tables, complete, files);
         if let (Frame::Range { preceding_ms: Some(ms) }, false) = (self.spec.frame, adds) {

@@ -16,11 +16,8 @@ impl Rank {
     }
 
     pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        let (complete, runs) = match &mut self.disk {
-            Some(disk) => disk.snapshot(adds, &self.snapshots)?,
-            None => (self.snapshots.is_complete(adds), Vec::new()),
-        };
-        let rows = self.take_rows(Part::of_snapshot(complete, self.disk.is_some()))?;
+        let (complete, part, runs) = self.snapshots.begin(self.disk.as_mut(), adds)?;
+        let rows = self.take_rows(part)?;
         self.snapshots.emitted(complete, rows.num_rows());
         Ok(StateChange::of_tables(vec![rows], complete, runs))
     }

@@ -34,11 +34,8 @@ pub(super) fn shape(spec: &WindowAggregateSpec, functions: &AggregateFunctions) 
 
 impl SessionAggregate {
     pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<StateChange> {
-        let (complete, mut runs) = match &mut self.disk {
-            Some(disk) => disk.snapshot(adds, &self.snapshots)?,
-            None => (self.snapshots.is_complete(adds), Vec::new()),
-        };
-        let rows = self.take_rows(Part::of_snapshot(complete, self.disk.is_some()))?;
+        let (complete, part, mut runs) = self.snapshots.begin(self.disk.as_mut(), adds)?;
+        let rows = self.take_rows(part)?;
         let emitted = rows.num_rows();
         self.snapshots.emitted(complete, emitted);
         let rows = if emitted > 0 { vec![rows] } else { Vec::new() };

@@ -4,7 +4,7 @@ use std::cmp::Ordering as Compared;
 
 use anabranch_model::Rng;
 use arrow::array::{AsArray, Int64Array, StringViewArray, TimestampMillisecondArray};
-use arrow::datatypes::{Field, Int64Type, SchemaRef, TimeUnit};
+use arrow::datatypes::{Field, Int64Type, Schema, SchemaRef, TimeUnit};
 
 use super::*;
 use crate::Element;
