@@ -183,7 +183,7 @@ impl FirstRows {
     /// Puts a row of a batch among the first ones of its partition, if it is one of them.
     fn compete(&mut self, group: usize, prefix: u64, (values, row): (&[Values<'_>], usize)) -> Result<()> {
         let (partition, limit) = (&mut self.partitions[group], self.spec.limit);
-        let is_full = partition.rows >= limit;
+        let is_full = partition.rows() >= limit;
         let order = |entry: &Entry| order(&self.rows, entry, prefix, (values, row));
         // An equal row would be behind it.
         if is_full && partition.entries().last().is_none_or(|last| order(last).is_le()) {
@@ -292,7 +292,7 @@ impl FirstRows {
 
     /// Forgets the partitions without rows.
     fn remove_empty(&mut self) -> Result<()> {
-        let live: Vec<usize> = (0..self.partitions.len()).filter(|group| self.partitions[*group].rows > 0).collect();
+        let live: Vec<usize> = (0..self.partitions.len()).filter(|group| self.partitions[*group].rows() > 0).collect();
         let columns = self.keys.keys_of(&live)?;
         let (mut hashes, mut ids) = (Vec::new(), Vec::new());
         hash_keys(&columns, live.len(), &mut hashes)?;

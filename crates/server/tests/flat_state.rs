@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
+use anabranch_dataflow::StateBackendKind;
 use anabranch_server::{Engine, Job};
 use live::{settings, wait_for};
 
-/// For one part of a query's time: one to twelve seconds, with 50 checkpoints a second.
+/// For one part of a query's time: one to 16 seconds, with 50 checkpoints a second.
 const CHECKPOINTS_MAX: usize = 5000;
 
 /// Rows in the state of what is looked at are those of 200 to 400 of these milliseconds of event time.
@@ -31,7 +32,7 @@ CREATE TABLE results (x BIGINT, y BIGINT) WITH ('connector' = 'blackhole');
 ";
 
 /// Each by its name, with what stands before it.
-const QUERIES: [(&str, &str, &str); 20] = [
+const QUERIES: [(&str, &str, &str); 26] = [
     (
         "groups with a time to live",
         "SET 'table.exec.state.ttl' = '200 ms';",
@@ -128,7 +129,49 @@ const QUERIES: [(&str, &str, &str); 20] = [
         "SELECT id, COUNT(*) OVER (PARTITION BY fresh ORDER BY ts RANGE BETWEEN INTERVAL '0.2' SECOND PRECEDING AND CURRENT ROW) FROM a",
     ),
     ("order of event time", "", "SELECT id, fresh FROM a ORDER BY ts"),
+    (
+        "versions of few keys",
+        "CREATE VIEW v AS SELECT few, id, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY few ORDER BY ts DESC) AS n FROM b) WHERE n = 1;",
+        "SELECT a.id, v.id FROM a LEFT JOIN v FOR SYSTEM_TIME AS OF a.ts ON a.few = v.few",
+    ),
+    (
+        "join with a time to live",
+        "SET 'table.exec.state.ttl' = '200 ms';",
+        "SELECT a.id, b.id FROM a JOIN b ON a.id = b.id",
+    ),
+    (
+        "outer join with a time to live",
+        "SET 'table.exec.state.ttl' = '200 ms';",
+        "SELECT a.id, b.id FROM a FULL JOIN b ON a.id = b.id * 2",
+    ),
+    (
+        "join of three with a time to live",
+        "SET 'table.exec.state.ttl' = '200 ms';",
+        "SELECT a.id, b.few + c.few FROM a JOIN b ON a.id = b.id JOIN b AS c ON a.id = c.id",
+    ),
+    (
+        "first rows with a time to live",
+        "SET 'table.exec.state.ttl' = '200 ms';",
+        "SELECT id, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY fresh ORDER BY id DESC) AS n FROM a) WHERE n <= 2",
+    ),
+    (
+        "latest rows with a time to live",
+        "SET 'table.exec.state.ttl' = '200 ms';",
+        "SELECT id, fresh FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY fresh ORDER BY ts) AS n FROM a) WHERE n = 1",
+    ),
 ];
+
+/// Those whose state is kept on a disk too.
+const ON_DISK: [&str; 6] = [
+    "groups with a time to live",
+    "session",
+    "first rows of windows",
+    "interval join, full",
+    "time before each",
+    "outer join with a time to live",
+];
+/// So that state does not fit into memory.
+const DISK_BYTES: usize = 300_000;
 
 /// State that nothing bounds, which the test must notice.
 const UNBOUNDED: (&str, &str, &str) = ("groups for ever", "", "SELECT fresh, COUNT(*) FROM a GROUP BY fresh");
@@ -158,8 +201,8 @@ fn checkpoints_until(name: &str, job: &Job, rows: u64) -> Vec<u64> {
     panic!("{name}: {rows} rows were not read");
 }
 
-/// The largest checkpoint of a query in the first quarter of its time, and the least one in the last.
-fn first_and_last((name, before, query): (&str, &str, &str)) -> (u64, u64) {
+/// The largest checkpoint of a query in the first quarter or sixth of its time, and the least one in the last.
+fn first_and_last(on_disk: bool, (name, before, query): (&str, &str, &str)) -> (u64, u64) {
     let (engine, folder) = (Engine::default(), tempfile::tempdir().expect("folder"));
     let settings = settings(Some(folder.path()), 2);
     let sql = format!("{TABLES}{before} INSERT INTO results {query};");
@@ -167,24 +210,29 @@ fn first_and_last((name, before, query): (&str, &str, &str)) -> (u64, u64) {
     let mut plan = planned.plan.expect("a plan");
     // Otherwise checkpoints of changes would be much longer than the state.
     plan.options.thresholds.snapshot_changed_rows = 16;
+    if on_disk {
+        (plan.options.state_backend, plan.options.state_bytes) = (StateBackendKind::Disk, DISK_BYTES);
+    }
     let job = engine.start(&plan).expect("a job");
     wait_for(&format!("{name}: waited for rows"), &|| rows_read(&job) > 4_000);
-    // A time to live lasts two seconds longer: processing time may be behind by so much.
-    let first = if before.contains("ttl") { 40_000 } else { 10_000 };
+    // A time to live lasts two seconds longer: processing time may be behind by so much. Rows on a disk are there several times until
+    // their runs are merged.
+    let sources = if query.contains("JOIN") { 2 } else { 1 };
+    let first = sources * if before.contains("ttl") || on_disk { 40_000 } else { 10_000 };
+    let parts = if on_disk { 6 } else { 4 };
     let largest = checkpoints_until(name, &job, first).into_iter().max().unwrap_or_default();
-    checkpoints_until(name, &job, 3 * first);
-    let least = checkpoints_until(name, &job, 4 * first).into_iter().min().unwrap_or_default();
-    println!("{name}: at first up to {largest} bytes, then from {least} on");
+    checkpoints_until(name, &job, (parts - 1) * first);
+    let least = checkpoints_until(name, &job, parts * first).into_iter().min().unwrap_or_default();
+    println!("{name}, on disk {on_disk}: at first up to {largest} bytes, then from {least} on");
     (largest, least)
 }
 
-#[test]
-fn state_of_bounded_operators_stays_flat() {
+fn check(on_disk: bool, queries: &[(&'static str, &str, &str)]) {
     let next = AtomicUsize::new(0);
     let suspects = Mutex::new(Vec::new());
     let work = || {
-        while let Some(query) = QUERIES.get(next.fetch_add(1, Relaxed)) {
-            if has_grown(first_and_last(*query)) {
+        while let Some(query) = queries.get(next.fetch_add(1, Relaxed)) {
+            if has_grown(first_and_last(on_disk, *query)) {
                 suspects.lock().expect("no panic").push(*query);
             }
         }
@@ -194,7 +242,20 @@ fn state_of_bounded_operators_stays_flat() {
     });
     // On a machine with much else to do, two sources may come apart, and a time to live may begin late: once more, alone.
     let suspects = suspects.into_inner().expect("no panic").into_iter();
-    let grown: Vec<&str> = suspects.filter(|query| has_grown(first_and_last(*query))).map(|query| query.0).collect();
+    let again = suspects.filter(|query| has_grown(first_and_last(on_disk, *query)));
+    let grown: Vec<&str> = again.map(|query| query.0).collect();
     assert!(grown.is_empty(), "{grown:?}");
-    assert!((0..3).any(|_| has_grown(first_and_last(UNBOUNDED))), "the test notices nothing");
+    assert!((0..3).any(|_| has_grown(first_and_last(on_disk, UNBOUNDED))), "the test notices nothing");
+}
+
+#[test]
+fn state_of_bounded_operators_stays_flat() {
+    check(false, &QUERIES);
+}
+
+#[test]
+fn so_does_state_on_disk() {
+    let of_disk: Vec<_> = QUERIES.into_iter().filter(|query| ON_DISK.contains(&query.0)).collect();
+    assert_eq!(of_disk.len(), ON_DISK.len());
+    check(true, &of_disk);
 }

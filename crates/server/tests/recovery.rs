@@ -14,8 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_dataflow::{
-    ConnectorSpec, OperatorSpec, Plan, SinkSpec, SourceSpec, Stage, StateBackendKind, StreamJoinKind, TableTraits,
-    Updates, WEIGHT, Window,
+    ConnectorSpec, OperatorSpec, Plan, SinkSpec, SourceSpec, Stage, StateBackendKind, TableTraits, Updates, WEIGHT,
 };
 use anabranch_model::{Epoch, Error, Result, Rng};
 use anabranch_operators::{Committable, Connector, Delivery, Positions, Sink, Source, TaskContext};
@@ -183,18 +182,8 @@ fn run(plans: &[Plan], seed: u64, kept: &Kept) -> (String, u32) {
         options.epoch_interval = Duration::from_millis(1);
         options.batch_rows = 1 + rng.below(4) as usize;
         options.channel_bytes = 300;
-        // Each backend continues with what the other has written. Static tables, sessions, ranks of windows, rows before
-        // each row, and rows that wait for the end of their time in a join must fit into memory.
-        let is_held = |o: &OperatorSpec| match o {
-            OperatorSpec::WindowAggregate(spec) => matches!(spec.window, Window::Session { .. }),
-            OperatorSpec::Rank(spec) => spec.window.is_some(),
-            OperatorSpec::StaticJoin(_) | OperatorSpec::Over(_) | OperatorSpec::Sort(_) => true,
-            OperatorSpec::StreamJoin(spec) => {
-                !spec.is_updating() && !matches!(spec.kind, StreamJoinKind::Inner | StreamJoinKind::LeftSemi)
-            }
-            _ => false,
-        };
-        let must_fit = |stage: &Stage| stage.operators.iter().any(is_held);
+        // Each backend continues with what the other has written. Static tables must fit into memory.
+        let must_fit = |stage: &Stage| stage.operators.iter().any(|o| matches!(o, OperatorSpec::StaticJoin(_)));
         if rng.below(2) == 0 && !plan.stages.iter().any(must_fit) {
             options.state_backend = StateBackendKind::Disk;
             options.state_bytes = [3_000, 20_000][rng.below(2) as usize];

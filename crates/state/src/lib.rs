@@ -14,8 +14,8 @@ mod savepoint;
 mod store;
 
 pub use backend::{
-    BUCKETS, Buckets, DiskBackend, HashKeys, KeyedRuns, KeyedTable, MemoryBackend, Merge, Run, StateBackend,
-    hashes_of_window, in_window,
+    BUCKETS, Buckets, DiskBackend, HashKeys, KeyedRuns, KeyedTable, LatestTime, MemoryBackend, Merge, Run,
+    StateBackend, hashes_of_window, in_window,
 };
 pub use contents::{Contents, Stored};
 pub use file::{decode_rows, encode_rows, pieces, read_rows};

@@ -46,7 +46,7 @@ impl FirstRows {
             let partition = &mut self.partitions[group];
             // An earlier version has written more than the first rows.
             partition.settle(&mut self.copies, self.spec.limit);
-            self.live += usize::from(partition.rows > 0);
+            self.live += usize::from(partition.rows() > 0);
             self.live_rows += partition.entries().len();
             self.partition_bytes += partition.size_bytes();
         }
@@ -58,7 +58,7 @@ impl FirstRows {
         let rows = self.take_rows(Part::Unwritten)?;
         self.disk.as_mut().map_or(Ok(()), |disk| disk.put(&[rows]))?;
         let partitions = &self.partitions;
-        self.windows.iter_mut().for_each(|windows| windows.put_away(|group| partitions[group].rows > 0));
+        self.windows.iter_mut().for_each(|windows| windows.put_away(|group| partitions[group].rows() > 0));
         self.clear()?;
         self.changes.written();
         Ok(())

@@ -56,48 +56,89 @@ pub(super) const ROWS_MAX: usize = OF_BATCH as usize - 1;
 
 /// The first rows of a partition, in order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Partition {
-    entries: Entries,
-    /// How many rows these are, with those that are equal.
-    pub(super) rows: u64,
-}
-
-#[derive(Clone, Debug, Default)]
-enum Entries {
+pub(super) enum Partition {
     #[default]
     None,
-    /// One entry takes no memory elsewhere.
+    /// One entry takes no memory elsewhere: there may be millions of partitions with one row.
     One(Entry),
-    Many(Vec<Entry>),
+    Many(Box<Many>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Many {
+    entries: Vec<Entry>,
+    /// How many rows these are, with those that are equal.
+    rows: u64,
+}
+
+impl Many {
+    fn new(entries: Vec<Entry>) -> Many {
+        Many { rows: entries.iter().map(|entry| u64::from(entry.copies)).sum(), entries }
+    }
+
+    fn cut(&mut self, limit: u64) {
+        while self.rows > limit {
+            let beyond = self.rows - limit;
+            let Some(last) = self.entries.last_mut() else { return };
+            let copies = u64::from(last.copies);
+            if copies > beyond {
+                last.copies -= u32::try_from(beyond).unwrap_or(0);
+                self.rows = limit;
+                return;
+            }
+            self.rows -= copies;
+            self.entries.pop();
+        }
+    }
 }
 
 impl Partition {
     pub(super) fn entries(&self) -> &[Entry] {
-        match &self.entries {
-            Entries::None => &[],
-            Entries::One(entry) => std::slice::from_ref(entry),
-            Entries::Many(entries) => entries,
+        match self {
+            Partition::None => &[],
+            Partition::One(entry) => std::slice::from_ref(entry),
+            Partition::Many(many) => &many.entries,
+        }
+    }
+
+    /// How many rows there are, with those that are equal.
+    pub(super) fn rows(&self) -> u64 {
+        match self {
+            Partition::None => 0,
+            Partition::One(entry) => u64::from(entry.copies),
+            Partition::Many(many) => many.rows,
         }
     }
 
     pub(super) fn entries_mut(&mut self) -> &mut [Entry] {
-        match &mut self.entries {
-            Entries::None => &mut [],
-            Entries::One(entry) => std::slice::from_mut(entry),
-            Entries::Many(entries) => entries,
+        match self {
+            Partition::None => &mut [],
+            Partition::One(entry) => std::slice::from_mut(entry),
+            Partition::Many(many) => &mut many.entries,
+        }
+    }
+
+    fn set(&mut self, entries: Vec<Entry>) {
+        match (&mut *self, entries.as_slice()) {
+            (_, []) => *self = Partition::None,
+            (_, [one]) => *self = Partition::One(*one),
+            (Partition::Many(many), _) => **many = Many::new(entries),
+            _ => *self = Partition::Many(Box::new(Many::new(entries))),
         }
     }
 
     pub(super) fn insert(&mut self, at: usize, entry: Entry) {
-        self.rows += u64::from(entry.copies);
-        match &mut self.entries {
-            Entries::None => self.entries = Entries::One(entry),
-            Entries::One(one) => {
+        match self {
+            Partition::None => *self = Partition::One(entry),
+            Partition::One(one) => {
                 let mut entries = vec![*one, *one];
                 entries[at] = entry;
-                self.entries = Entries::Many(entries);
+                self.set(entries);
             }
-            Entries::Many(entries) => entries.insert(at, entry),
+            Partition::Many(many) => {
+                many.rows += u64::from(entry.copies);
+                many.entries.insert(at, entry);
+            }
         }
     }
 
@@ -114,35 +155,26 @@ impl Partition {
             taken = *at;
         }
         entries.extend_from_slice(&former[taken..]);
-        self.rows += new.iter().map(|(_, entry)| u64::from(entry.copies)).sum::<u64>();
-        self.entries = match entries.as_slice() {
-            [one] => Entries::One(*one),
-            _ => Entries::Many(entries),
-        };
+        self.set(entries);
     }
 
     /// Another row that is equal to those of an entry.
     pub(super) fn repeat(&mut self, at: usize) {
         self.entries_mut()[at].copies += 1;
-        self.rows += 1;
+        if let Partition::Many(many) = self {
+            many.rows += 1;
+        }
     }
 
     /// Keeps so many rows, the first ones.
     pub(super) fn cut(&mut self, limit: u64) {
-        while self.rows > limit {
-            let beyond = self.rows - limit;
-            let Some(last) = self.entries_mut().last_mut() else { return };
-            let copies = u64::from(last.copies);
-            if copies > beyond {
-                last.copies -= u32::try_from(beyond).unwrap_or(0);
-                self.rows = limit;
-                return;
-            }
-            self.rows -= copies;
-            match &mut self.entries {
-                Entries::Many(entries) => _ = entries.pop(),
-                _ => self.entries = Entries::None,
-            }
+        match self {
+            Partition::Many(many) => many.cut(limit),
+            Partition::One(entry) if u64::from(entry.copies) > limit => match u32::try_from(limit) {
+                Ok(copies @ 1..) => entry.copies = copies,
+                _ => *self = Partition::None,
+            },
+            _ => {}
         }
     }
 
@@ -151,18 +183,26 @@ impl Partition {
         let entries = self.entries_mut();
         entries.iter_mut().for_each(|entry| entry.copies = std::mem::take(&mut copies[entry.kept()]));
         let left: Vec<Entry> = entries.iter().filter(|entry| entry.copies > 0).copied().collect();
-        self.rows = left.iter().map(|entry| u64::from(entry.copies)).sum();
-        self.entries = match left.as_slice() {
-            [] => Entries::None,
-            [one] => Entries::One(*one),
-            _ => Entries::Many(left),
-        };
+        self.set(left);
         self.cut(limit);
         self.entries().iter().for_each(|entry| copies[entry.kept()] = entry.copies);
     }
 
     /// Memory beside the partition itself.
     pub(super) fn size_bytes(&self) -> usize {
-        if let Entries::Many(entries) = &self.entries { entries.capacity() * size_of::<Entry>() + 16 } else { 0 }
+        match self {
+            Partition::Many(many) => many.entries.capacity() * size_of::<Entry>() + size_of::<Many>() + 32,
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_of_one_row_is_small() {
+        assert!(size_of::<Partition>() <= 24, "{}", size_of::<Partition>());
     }
 }

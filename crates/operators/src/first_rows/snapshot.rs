@@ -144,7 +144,7 @@ impl FirstRows {
         for partition in &mut self.partitions {
             partition.settle(&mut self.copies, self.spec.limit);
         }
-        self.live = self.partitions.iter().filter(|partition| partition.rows > 0).count();
+        self.live = self.partitions.iter().filter(|partition| partition.rows() > 0).count();
         self.live_rows = self.copies.iter().filter(|copies| **copies > 0).count();
         self.partition_bytes = self.partitions.iter().map(Partition::size_bytes).sum();
     }

@@ -23,7 +23,7 @@ impl FirstRows {
             self.disk.iter_mut().for_each(|disk| disk.forget_before(0, first));
             return Ok(());
         }
-        for group in times.over((0..self.partitions.len()).filter(|group| self.partitions[*group].rows > 0)) {
+        for group in times.over((0..self.partitions.len()).filter(|group| self.partitions[*group].rows() > 0)) {
             self.forget_partition(group);
         }
         self.remove_dead()
@@ -32,7 +32,7 @@ impl FirstRows {
     pub(super) fn forget_partition(&mut self, group: usize) {
         let partition = std::mem::take(&mut self.partitions[group]);
         self.partition_bytes -= partition.size_bytes();
-        self.live -= usize::from(partition.rows > 0);
+        self.live -= usize::from(partition.rows() > 0);
         self.live_rows -= partition.entries().len();
         for entry in partition.entries() {
             self.copies[entry.kept()] = 0;

@@ -14,7 +14,7 @@ impl FirstRows {
             out.watermark(watermark);
             return Ok(());
         };
-        windows.begin(watermark, |group| self.partitions[group].rows > 0);
+        windows.begin(watermark, |group| self.partitions[group].rows() > 0);
         self.go_on_firing(out).map(|_| ())
     }
 

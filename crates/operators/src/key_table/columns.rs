@@ -22,7 +22,9 @@ pub(super) struct ColumnsTable {
     differing: Vec<usize>,
 }
 
+/// Without a gap: a large table has two slots to four for each key.
 #[derive(Clone, Copy)]
+#[repr(C, packed(4))]
 struct Slot {
     hash: u64,
     id: u32,

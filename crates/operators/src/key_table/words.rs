@@ -9,7 +9,9 @@ pub(super) struct WordTable {
     used: usize,
 }
 
+/// Without a gap: a large table has two slots to four for each key.
 #[derive(Clone, Copy)]
+#[repr(C, packed(4))]
 struct Slot {
     key: u64,
     id: u32,

@@ -25,7 +25,7 @@ pub(crate) struct Latest {
     bytes: usize,
 }
 
-/// Which rows may be needed again. The others are found no more, and vanish when runs are merged.
+/// Which rows may be needed again. The others are found no more, and vanish when runs are merged, or with their run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needed {
     All,

@@ -23,7 +23,7 @@ use arrow::datatypes::{Field, Schema};
 
 use super::latest::{FirstTime, Latest, Needed};
 use super::{RunsOfTables, Slice, Snapshots, check_size};
-use crate::event_time::event_times;
+use crate::event_time::{event_times, latest_time};
 use crate::hash_keys;
 use crate::operator::StateShape;
 
@@ -169,7 +169,11 @@ impl OnDisk {
 
     /// Which rows of a table are needed from now on.
     pub(crate) fn need(&mut self, table: usize, needed: Needed) {
-        self.tables.iter_mut().skip(table).take(1).for_each(|table| table.needed = needed);
+        let Some(Table { runs, needed: of_table, .. }) = self.tables.get_mut(table) else { return };
+        *of_table = needed;
+        if let Needed::Since(FirstTime { column, .. }) = needed {
+            runs.set_time(column, |times| Ok(latest_time(&event_times(times)?)));
+        }
     }
 
     /// Rows of a table with earlier times are not needed.
@@ -201,6 +205,9 @@ impl OnDisk {
         // No merge begins before everything that was restored is there.
         self.restored()?;
         self.tables.iter_mut().try_for_each(|Table { runs, needed, merged_max, .. }| {
+            if let Needed::Since(FirstTime { ms, .. }) = needed {
+                runs.remove_before(*ms);
+            }
             let table = runs.table().clone();
             runs.work(&|| Ok(Box::new(Latest::new(&table, *needed)?.with_bytes_max(*merged_max))))
         })
@@ -291,5 +298,5 @@ fn table_of(shape: &StateShape, window: Option<usize>) -> Result<KeyedTable> {
 pub(crate) fn keyed_table(shape: &StateShape, identity: Vec<usize>, count: Option<usize>) -> KeyedTable {
     let fields = shape.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
     let (schema, keys) = (Arc::new(Schema::new(fields.collect::<Vec<_>>())), shape.keys.clone());
-    KeyedTable { schema, keys, identity, count, window: None, hash: hash_in_windows }
+    KeyedTable { schema, keys, identity, count, window: None, time: None, hash: hash_in_windows }
 }

@@ -59,7 +59,7 @@ impl Timers {
         let time = Field::new("time", DataType::Timestamp(TimeUnit::Millisecond, None), true);
         let schema = Schema::new(vec![time, number("hash"), number("$weight"), number("$snapshot")]);
         let (schema, identity) = (Arc::new(schema), vec![0, 1]);
-        let table = KeyedTable { schema, keys: 0..2, identity, count: Some(2), window: Some(0), hash };
+        let table = KeyedTable { schema, keys: 0..2, identity, count: Some(2), window: Some(0), time: None, hash };
         let runs = KeyedRuns::new(table, directory(options), FILTER_BYTES)?;
         let runs = runs.with_file_bytes(options.thresholds.run_file_bytes);
         let first_time = FirstTime { column: 0, ms: i64::MIN };

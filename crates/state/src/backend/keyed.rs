@@ -38,6 +38,9 @@ const FAN_IN_MAX: usize = 16;
 /// Writes the hash of each row's key. Of keys of windows: so that those of a window lie together, [`in_window`].
 pub type HashKeys = fn(&[ArrayRef], usize, Option<usize>, &mut Vec<u64>) -> Result<()>;
 
+/// The latest of the times in a column, in milliseconds.
+pub type LatestTime = fn(&ArrayRef) -> Result<Option<i64>>;
+
 /// So many bits of the hash of a key of a window are of the key.
 const KEY_BITS: u32 = 40;
 
@@ -54,6 +57,9 @@ pub struct KeyedTable {
     pub count: Option<usize>,
     /// Which of the keys is the time of a window, if they are of windows.
     pub window: Option<usize>,
+    /// Which column has the time of a row, if rows of early times are forgotten. Of the rows with one identity, later ones have no
+    /// earlier time.
+    pub time: Option<(usize, LatestTime)>,
     /// The hash of keys.
     pub hash: HashKeys,
 }
@@ -89,6 +95,14 @@ pub struct KeyedRuns {
 impl KeyedTable {
     fn hashes(&self, rows: &RecordBatch, hashes: &mut Vec<u64>) -> Result<()> {
         (self.hash)(&rows.columns()[self.keys.clone()], rows.num_rows(), self.window, hashes)
+    }
+
+    /// The latest time of these rows; if rows have no times, none is as late.
+    fn latest(&self, rows: &RecordBatch) -> Result<i64> {
+        match self.time {
+            Some((column, latest)) => Ok(latest(rows.column(column))?.unwrap_or(i64::MIN)),
+            None => Ok(i64::MAX),
+        }
     }
 
     /// The rows that are not gone.
@@ -147,7 +161,7 @@ impl KeyedRuns {
         let (rows, hashes) = self.table.in_order(rows)?;
         let keys = hashes.chunk_by(|a, b| a == b).count();
         let mut writer = SortedWriter::new(self.new_filter(keys));
-        writer.add(&rows, &hashes, &mut self.runs)?;
+        writer.add(&rows, &hashes, &self.table, &mut self.runs)?;
         let run = writer.finish(restored, &mut self.runs)?;
         let files = run.as_ref().map(|run| run.files().to_vec()).unwrap_or_default();
         self.add(0, run);
@@ -205,8 +219,23 @@ impl KeyedRuns {
 
     /// Removes the runs whose keys all have lower hashes. Those that are being merged stay.
     pub fn remove_below(&mut self, hash: u64) {
+        self.retain(|run| run.last() >= hash);
+    }
+
+    /// Rows have times in this column from now on.
+    pub fn set_time(&mut self, column: usize, latest: LatestTime) {
+        self.table.time = Some((column, latest));
+    }
+
+    /// Removes the runs whose rows all have earlier times: so what is over is not on the disk until a merge comes to it. Those that are
+    /// being merged stay.
+    pub fn remove_before(&mut self, ms: i64) {
+        self.retain(|run| run.latest >= ms);
+    }
+
+    fn retain(&mut self, is_needed: impl Fn(&SortedRun) -> bool) {
         for (runs, _) in self.levels.iter_mut().zip(&self.merging).filter(|(_, merging)| merging.is_none()) {
-            runs.retain(|run| run.last() >= hash);
+            runs.retain(|run| is_needed(run));
         }
     }
 

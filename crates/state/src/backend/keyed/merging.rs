@@ -66,7 +66,7 @@ impl Merging {
         let rows = if self.removes_gone { table.those_there(rows)? } else { rows };
         if rows.num_rows() > 0 {
             let (rows, hashes) = table.in_order(&rows)?;
-            self.writer.add(&rows, &hashes, runs)?;
+            self.writer.add(&rows, &hashes, table, runs)?;
         }
         self.next = end.saturating_add(1);
         Ok(())

@@ -27,6 +27,8 @@ pub(super) struct SortedRun {
     firsts: Vec<u64>,
     /// The greatest hash.
     last: u64,
+    /// The latest time of its rows.
+    pub(super) latest: i64,
     /// Number of different hashes.
     pub(super) keys: usize,
     filter: Option<Filter>,
@@ -139,13 +141,14 @@ pub(super) struct SortedWriter {
     writer: RunWriter,
     firsts: Vec<u64>,
     last: u64,
+    latest: i64,
     keys: usize,
     filter: Option<Filter>,
 }
 
 impl SortedWriter {
     pub(super) fn new(filter: Option<Filter>) -> SortedWriter {
-        SortedWriter { writer: RunWriter::new(0), firsts: Vec::new(), last: 0, keys: 0, filter }
+        SortedWriter { writer: RunWriter::new(0), firsts: Vec::new(), last: 0, latest: i64::MIN, keys: 0, filter }
     }
 
     pub(super) fn filter_bytes(&self) -> usize {
@@ -153,7 +156,14 @@ impl SortedWriter {
     }
 
     /// Adds rows with these hashes, which are in order and not before those of earlier rows.
-    pub(super) fn add(&mut self, rows: &RecordBatch, hashes: &[u64], runs: &mut Runs) -> Result<()> {
+    pub(super) fn add(
+        &mut self,
+        rows: &RecordBatch,
+        hashes: &[u64],
+        table: &KeyedTable,
+        runs: &mut Runs,
+    ) -> Result<()> {
+        self.latest = self.latest.max(table.latest(rows)?);
         let row_bytes = batch_bytes(rows).div_ceil(rows.num_rows().max(1)).max(1);
         let step = (BLOCK_BYTES / row_bytes).clamp(1, BLOCK_ROWS);
         for first in (0..rows.num_rows()).step_by(step) {
@@ -172,8 +182,8 @@ impl SortedWriter {
 
     /// `None` if there were no rows.
     pub(super) fn finish(self, is_restored: bool, runs: &mut Runs) -> Result<Option<SortedRun>> {
-        let SortedWriter { writer, firsts, last, keys, filter } = self;
+        let SortedWriter { writer, firsts, last, latest, keys, filter } = self;
         let files = writer.finish(runs)?;
-        Ok((!firsts.is_empty()).then_some(SortedRun { files, firsts, last, keys, filter, is_restored }))
+        Ok((!firsts.is_empty()).then_some(SortedRun { files, firsts, last, latest, keys, filter, is_restored }))
     }
 }

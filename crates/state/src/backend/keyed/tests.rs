@@ -33,7 +33,7 @@ fn table() -> KeyedTable {
     let number = |name| Field::new(name, DataType::Int64, false);
     let text = Field::new("text", DataType::Utf8View, false);
     let schema = Arc::new(Schema::new(vec![number("k"), number("v"), text, number("$weight"), number("$snapshot")]));
-    KeyedTable { schema, keys: 0..1, identity: vec![0, 1, 2], count: Some(3), window: None, hash }
+    KeyedTable { schema, keys: 0..1, identity: vec![0, 1, 2], count: Some(3), window: None, time: None, hash }
 }
 
 fn batch(rows: &Rows) -> RecordBatch {
@@ -183,6 +183,35 @@ fn a_row_that_is_gone_stays_while_an_earlier_one_may_be_elsewhere() {
         (0..1000).for_each(|_| _ = work(&mut runs));
         assert!(found(&runs, &(0..100).collect()).is_empty());
     }
+}
+
+/// What is over leaves the disk without a merge, also from levels that are merged seldom.
+#[test]
+fn runs_of_early_times_vanish_as_a_whole() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
+    let put = |runs: &mut KeyedRuns, time: i64| {
+        let rows = (0..100).map(|key| ((time * 100 + key, time), (1, time)));
+        runs.put(&batch(&rows.collect()), false).expect("put");
+    };
+    let times = |runs: &KeyedRuns| copied(runs).into_keys().map(|(_, time)| time).collect::<BTreeSet<i64>>();
+    put(&mut runs, 0);
+    runs.remove_before(i64::MAX);
+    assert_eq!(times(&runs), [0].into(), "nothing is known of times");
+    runs.set_time(1, |times| Ok(times.as_primitive::<Int64Type>().values().iter().max().copied()));
+    runs.remove_before(i64::MAX);
+    assert_eq!(times(&runs), [0].into(), "nothing was known of its times");
+    for time in 1..=20 {
+        put(&mut runs, time);
+        (0..50).for_each(|_| _ = work(&mut runs));
+    }
+    runs.remove_before(15);
+    assert_eq!(times(&runs), (0..=20).collect(), "the highest level has a row that is needed");
+    runs.remove_before(18);
+    assert_eq!(times(&runs), (16..=20).collect());
+    assert_eq!(found(&runs, &[1_599, 1_600, 1_800].into()).len(), 2);
+    runs.remove_before(21);
+    assert!(runs.is_empty() && runs.files().is_empty());
 }
 
 #[test]
