@@ -44,6 +44,8 @@ pub(crate) struct Journal {
     doubtful: Option<(u64, Stored)>,
     /// The store is known to refuse a second entry of a number.
     refuses: bool,
+    /// The incarnation that this process has begun or adopted last.
+    own: Incarnation,
     requests: Requests,
 }
 
@@ -80,6 +82,7 @@ impl Journal {
             is_broken: false,
             doubtful: None,
             refuses: false,
+            own: Incarnation(0),
             requests,
         }
     }
@@ -273,6 +276,9 @@ impl Journal {
     /// An entry is in the log.
     fn appended(&mut self, sequence: u64, entry: &Stored) -> Result<()> {
         self.last = Some(sequence);
+        if let Stored::Begins { incarnation, .. } | Stored::Adopts { incarnation, .. } = entry {
+            self.own = *incarnation;
+        }
         match entry {
             Stored::Begins { .. } | Stored::Adopts { .. } if self.refuses => Ok(()),
             Stored::Begins { .. } | Stored::Adopts { .. } => {
@@ -303,7 +309,9 @@ impl Journal {
     /// Looks for a request for a savepoint. Returns whether there is a new one, which the next checkpoint answers.
     pub(crate) fn look_for_requests(&mut self, now: Nanos) -> bool {
         let (found, released) = self.requests.look(now);
-        if !released.is_empty() {
+        // Another process may have taken the job over and answered: of what its later checkpoints need, nothing is known here.
+        let is_later = |name: &String| incarnation_of(name).is_some_and(|of| of > self.own);
+        if !released.is_empty() && !released.iter().any(is_later) {
             // Files that cannot be removed now only take space, and are removed at the next start.
             let _ = self.remove(&released);
         }
@@ -379,17 +387,14 @@ impl Journal {
     /// Removes what earlier incarnations have left: files of no checkpoint. It does not touch files of later ones, in
     /// case this process has already lost the job.
     pub(crate) fn remove_strays(&self, own: Incarnation) -> Result<()> {
-        let earlier = |name: &str| {
-            let file = name.rsplit('/').next()?;
-            Some(file.split_once('-')?.0.parse::<u64>().ok()? < own.0)
-        };
+        let is_earlier = |name: &str| incarnation_of(name).is_some_and(|of| of < own);
         let known = self.known.values().flat_map(|known| &known.names);
         let needed: BTreeSet<&str> = known.chain(self.requests.held()).map(String::as_str).collect();
         self.store.keep_copies(|name| needed.contains(name));
         for folder in ["state", "prepared", "manifests"] {
             let names = self.store.list(folder)?;
             let strays = names.iter().map(String::as_str);
-            self.store.delete_all(strays.filter(|name| !needed.contains(name) && earlier(name) == Some(true)))?;
+            self.store.delete_all(strays.filter(|name| !needed.contains(name) && is_earlier(name)))?;
         }
         Ok(())
     }
@@ -413,6 +418,12 @@ impl Journal {
             .at(store.place().to_owned())
             .remedy("let only one process run the job, or give each a place of its own for checkpoints")
     }
+}
+
+/// The incarnation that has written an object, as its name says.
+fn incarnation_of(name: &str) -> Option<Incarnation> {
+    let file = name.rsplit('/').next()?;
+    file.split_once('-')?.0.parse().ok().map(Incarnation)
 }
 
 /// The log of a job without checkpoints: no other process knows of it, so every write succeeds.
