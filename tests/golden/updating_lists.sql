@@ -11,3 +11,5 @@ SELECT 'filtered', CAST(amount AS STRING), FIRST_VALUE(item) FILTER (WHERE id > 
 INSERT INTO results
 SELECT 'of counts', CAST(n AS STRING), FIRST_VALUE('x'), LAST_VALUE('y'), LISTAGG('z'), CARDINALITY(ARRAY_AGG(n))
 FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) GROUP BY n;
+INSERT INTO results
+SELECT 'with NULL', CAST(amount AS STRING), MIN(customer), MAX(customer), CAST(COUNT(DISTINCT customer) AS STRING), CARDINALITY(ARRAY_AGG(DISTINCT customer)) FROM orders GROUP BY amount;

@@ -11,11 +11,13 @@ pub mod csv;
 pub(crate) mod debezium;
 pub mod json;
 mod lanes;
+pub(crate) mod options;
 pub mod raw;
 mod view;
 
 use csv::{CsvDecoder, CsvEncoder, CsvOptions};
-use json::{JsonDecoder, JsonEncoder, JsonOptions, TimestampFormat};
+use json::{JsonDecoder, JsonEncoder, JsonOptions};
+use options::FormatOptions;
 use raw::{LineEnd, RawDecoder, RawEncoder};
 
 /// Decodes raw records into the columns that the query needs.
@@ -78,15 +80,8 @@ impl Format {
 
     fn by_word(word: &str, options: &mut Options<'_>, name: &'static str) -> Result<Format> {
         match word {
-            "json" => {
-                let formats = [("sql", TimestampFormat::Sql), ("iso-8601", TimestampFormat::Iso8601)];
-                let mut json = JsonOptions::default();
-                if let Some(format) = options.choice("json.timestamp-format", &formats)? {
-                    json.timestamp_format = format;
-                }
-                Ok(Format::Json(json))
-            }
-            "csv" => CsvOptions::read(options).map(Format::Csv),
+            "json" => JsonOptions::read(FormatOptions::new(options, word, name)).map(Format::Json),
+            "csv" => CsvOptions::read(FormatOptions::new(options, word, name)).map(Format::Csv),
             "raw" => Ok(Format::Raw),
             other => Err(Error::user(format!("unknown format '{other}' in option '{name}'"))
                 .remedy("use one of: json, csv, raw")),

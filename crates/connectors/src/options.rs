@@ -25,7 +25,7 @@ const PLAN_OPTIONS: [&str; 10] = [
 /// Reads a table's options with their types; options that were not read are errors that list the known ones.
 pub struct Options<'a> {
     spec: &'a ConnectorSpec,
-    known: BTreeSet<&'static str>,
+    known: BTreeSet<String>,
     prefixes: BTreeSet<&'static str>,
 }
 
@@ -33,17 +33,17 @@ impl<'a> Options<'a> {
     /// The options of this table.
     #[must_use]
     pub fn new(spec: &'a ConnectorSpec) -> Self {
-        Options { spec, known: PLAN_OPTIONS.into(), prefixes: BTreeSet::new() }
+        Options { spec, known: PLAN_OPTIONS.map(str::to_owned).into(), prefixes: BTreeSet::new() }
     }
 
     /// An option as written.
-    pub fn string(&mut self, name: &'static str) -> Option<&'a str> {
-        self.known.insert(name);
+    pub fn string(&mut self, name: &str) -> Option<&'a str> {
+        self.known.insert(name.to_owned());
         self.spec.options.get(name).map(String::as_str)
     }
 
     /// An option without which the table cannot be used.
-    pub fn required(&mut self, name: &'static str) -> Result<&'a str> {
+    pub fn required(&mut self, name: &str) -> Result<&'a str> {
         let connector = &self.spec.connector;
         self.string(name).ok_or_else(|| {
             Error::user(format!("connector '{connector}' needs the option '{name}'"))
@@ -52,27 +52,27 @@ impl<'a> Options<'a> {
     }
 
     /// A number of any type that can be parsed.
-    pub fn number<T: FromStr>(&mut self, name: &'static str) -> Result<Option<T>> {
+    pub fn number<T: FromStr>(&mut self, name: &str) -> Result<Option<T>> {
         self.parsed(name, "a number in its range, such as '10'", |text| text.parse().ok())
     }
 
     /// A length of time: `10 s`, `500 ms`, `1 min`, `0`.
-    pub fn duration(&mut self, name: &'static str) -> Result<Option<Duration>> {
+    pub fn duration(&mut self, name: &str) -> Result<Option<Duration>> {
         self.parsed(name, "a duration such as '10 s', '500 ms', '1 min' or '0'", parse_duration)
     }
 
     /// A number of bytes: `64 kb`, `128 mb`, `4096`. Units are powers of 1024.
-    pub fn bytes(&mut self, name: &'static str) -> Result<Option<u64>> {
+    pub fn bytes(&mut self, name: &str) -> Result<Option<u64>> {
         self.parsed(name, "a size such as '64 kb', '128 mb' or '4096'", parse_bytes)
     }
 
     /// `true` or `false`.
-    pub fn boolean(&mut self, name: &'static str) -> Result<Option<bool>> {
+    pub fn boolean(&mut self, name: &str) -> Result<Option<bool>> {
         self.choice(name, &[("true", true), ("false", false)])
     }
 
     /// One of several words.
-    pub fn choice<T: Clone>(&mut self, name: &'static str, choices: &[(&str, T)]) -> Result<Option<T>> {
+    pub fn choice<T: Clone>(&mut self, name: &str, choices: &[(&str, T)]) -> Result<Option<T>> {
         let Some(text) = self.string(name) else { return Ok(None) };
         match choices.iter().find(|(word, _)| *word == text.trim()) {
             Some((_, value)) => Ok(Some(value.clone())),
@@ -91,8 +91,8 @@ impl<'a> Options<'a> {
     }
 
     /// Declares options as known that have no effect here: those of the writer when the table is read.
-    pub fn ignore(&mut self, names: &[&'static str]) {
-        self.known.extend(names);
+    pub fn ignore(&mut self, names: &[&str]) {
+        self.known.extend(names.iter().map(|name| (*name).to_owned()));
     }
 
     /// Fails on the first option that was not read.
@@ -105,7 +105,7 @@ impl<'a> Options<'a> {
                 Error::user(what).remedy("leave out PARTITIONED BY, or write to a table of connector 'filesystem'")
             );
         }
-        let mut known: Vec<String> = self.known.iter().map(|name| (*name).to_owned()).collect();
+        let mut known: Vec<String> = self.known.iter().cloned().collect();
         known.extend(self.prefixes.iter().map(|prefix| format!("{prefix}*")));
         known.sort();
         let guess = match self.nearest(unknown) {
@@ -116,18 +116,13 @@ impl<'a> Options<'a> {
             .remedy(format!("{guess}known options: {}", known.join(", "))))
     }
 
-    fn nearest(&self, unknown: &str) -> Option<&'static str> {
-        let near = self.known.iter().map(|name| (edit_distance(unknown, name), *name)).min()?;
+    fn nearest(&self, unknown: &str) -> Option<&str> {
+        let near = self.known.iter().map(|name| (edit_distance(unknown, name), name.as_str())).min()?;
         let tolerated = 1 + unknown.len() / 5;
         (near.0 <= tolerated).then_some(near.1)
     }
 
-    fn parsed<T>(
-        &mut self,
-        name: &'static str,
-        expected: &str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>> {
+    fn parsed<T>(&mut self, name: &str, expected: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {
         let Some(text) = self.string(name) else { return Ok(None) };
         let value = parse(text.trim());
         value.map(Some).ok_or_else(|| {

@@ -16,8 +16,8 @@ use anabranch_state::Run;
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
-pub(crate) use latest::{FirstTime, Latest, Needed};
-pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory, keyed_table};
+pub(crate) use latest::{Latest, Needed};
+pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory, keyed_table, with_latest};
 pub(crate) use time_to_live::{TimeToLive, without_times};
 pub(crate) use timers::Timers;
 pub(crate) use windows::{Slice, Windows, unknown};

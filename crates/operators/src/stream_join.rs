@@ -262,8 +262,8 @@ impl StreamJoin {
     fn forget_away(&mut self) {
         let Some(disk) = &mut self.tables.disk else { return };
         for (table, side) in self.tables.sides.iter().enumerate() {
-            let first_row = side.expiry.as_ref().map(|expiry| expiry.first_row(self.watermark));
-            first_row.into_iter().for_each(|first_row| disk.forget_before(table, first_row));
+            let first = side.expiry.as_ref().map(|expiry| expiry.first_time(self.watermark));
+            first.into_iter().for_each(|first| disk.forget_before(table, first.0));
         }
     }
 

@@ -19,7 +19,7 @@ use self::order::{hash_of, number_of};
 use crate::Dropped;
 use crate::event_time::event_times;
 use crate::keyed_state::{
-    FirstTime, Latest, Needed, OnDisk, Part, Snapshots, check_columns, keyed_table, narrow, number, numbers,
+    Latest, Needed, OnDisk, Part, Snapshots, check_columns, keyed_table, narrow, number, numbers, with_latest,
 };
 use crate::operator::{StateChange, StateShape};
 
@@ -114,7 +114,8 @@ impl Waiting {
         let mut shape = StateShape { table: String::new(), schema: stored, keys: 0..keys, pane: None };
         let (by, sequence) = (order.column(), schema.fields().len());
         let table = keyed_table(&shape, (0..keys).chain([by, sequence]).collect(), None);
-        let table = KeyedTable { keys: by..by + 1, hash: order.hash(), ..table };
+        let time = matches!(order, Order::Time(_)).then(|| with_latest(by));
+        let table = KeyedTable { keys: by..by + 1, time, hash: order.hash(), ..table };
         let disk = OnDisk::in_order(table.clone(), options)?;
         // On a disk, files of changes do not last longer than a run.
         if let (Order::Time(time), None) = (order, &disk) {
@@ -274,8 +275,8 @@ impl Waiting {
     fn forget(&mut self) {
         let Some(disk) = &mut self.disk else { return };
         let Some(first) = self.first else { return disk.clear() };
-        if let Order::Time(column) = self.order {
-            disk.forget_before(0, FirstTime { column, ms: first });
+        if let Order::Time(_) = self.order {
+            disk.forget_before(0, first);
         }
         disk.remove_below(hash_of(first));
     }

@@ -13,6 +13,7 @@ mod function;
 mod groups;
 mod partial;
 mod put_off;
+mod sample;
 mod snapshot;
 pub(crate) mod succession;
 

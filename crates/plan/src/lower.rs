@@ -163,8 +163,13 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             lowered.joins_at_once.extend(lowered.stages[first..].iter().map(|stage| stage.id));
         }
     }
-    let Lowered { stages, exchanges, labels, by_field, joins_at_once, .. } = lowered;
-    let JoinedAtOnce { stages, exchanges, ids } = join_at_once(&stages, &exchanges, &joins_at_once);
+    let Lowered { stages, exchanges, mut labels, by_field, joins_at_once, .. } = lowered;
+    let all = stages;
+    let JoinedAtOnce { stages, exchanges, ids } = join_at_once(&all, &exchanges, &joins_at_once);
+    // A join that is carried out with others has no stage of its own any more.
+    for label in all.iter().filter(|stage| !ids.contains_key(&stage.id)).filter_map(|stage| stage.label.as_ref()) {
+        labels.remove(label);
+    }
     let by_field = by_field.iter().filter_map(|stage| ids.get(stage).copied()).collect();
     let (mut stages, exchanges) = share_sources(stages, exchanges, &by_field)?;
     narrow_filters(&mut stages)?;

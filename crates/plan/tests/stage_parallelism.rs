@@ -89,6 +89,20 @@ fn a_number_that_no_stage_can_have_is_refused() {
     assert_eq!(tasks(&plan(2, "source u=1", &of_all).expect("a plan"))[0], (Some("source u"), 1));
 }
 
+/// Joins that are carried out at once have one stage, that of the last of them.
+#[test]
+fn a_join_that_is_carried_out_with_others_has_no_number_of_tasks() {
+    let joins = "INSERT INTO r SELECT a.n FROM t AS a JOIN t AS b ON a.n = b.n JOIN u AS c ON a.n = c.n;\n";
+    let own = plan(2, "join#2=3", joins).expect("a plan");
+    assert_eq!(tasks(&own).last(), Some(&(Some("join#2"), 3)));
+    let error = plan(2, "join=3", joins).expect_err("a join without a stage");
+    assert!(error.contains("there is no stage 'join'") && error.contains("join#2, source t, source u"), "{error}");
+    let chain = "SET 'table.optimizer.multi-join.enabled' = 'false';\n".to_owned() + joins;
+    let both = plan(2, "join=3, join#2=4", &chain).expect("a plan");
+    let joined = tasks(&both).into_iter().filter(|(label, _)| label.is_some_and(|label| label.starts_with("join")));
+    assert_eq!(joined.collect::<Vec<_>>(), [(Some("join"), 3), (Some("join#2"), 4)]);
+}
+
 #[test]
 fn key_groups_are_divided_as_an_option_says_for_as_many_tasks() {
     let plan = |parallelism, shares: &str| {

@@ -1,5 +1,8 @@
 //! Reads and writes the job's log and the checkpoints in it for the coordinator. It carries out and decides nothing.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -432,45 +435,5 @@ pub(crate) fn in_memory<S>(command: &Command<S>) -> Option<(u64, Answer<S>)> {
         Command::Append(sequence, _) => Some((*sequence, Answer::Appended)),
         Command::Read(sequence) => Some((*sequence, Answer::Entry(None))),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use anabranch_dataflow::JobOptions;
-    use anabranch_state::{Access, Answer as Said, Asked};
-
-    use super::*;
-
-    #[test]
-    fn requests_are_answered_by_a_checkpoint_that_is_read_back_and_not_by_the_end_of_a_process_that_lost_the_job() {
-        let folder = tempfile::tempdir().expect("folder");
-        let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
-        let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
-        let mut journal = Journal::new(store.clone(), "ads".into(), &plan);
-        let asked = Asked::ask(&store, "a".into(), 0).expect("asked");
-        assert!(journal.look_for_requests(Nanos(0)));
-        let (epoch, incarnation) = (Epoch(3), Incarnation(1));
-        let checkpoint = Checkpoint { epoch, incarnation, version: PlanVersion(1), tasks: BTreeMap::new() };
-        let stored = journal.write_manifest(1, checkpoint).expect("written");
-        // The answer to this is lost.
-        assert_eq!(Log::new(store.clone()).append(1, &stored).expect("appended"), Appended::Last);
-        assert_eq!(asked.answer().expect("read"), None);
-        assert!(matches!(journal.read(1).expect("read"), Answer::Entry(Some(Entry::Checkpoint(_)))));
-        assert!(matches!(asked.answer().expect("read"), Some(Said::Checkpoint { epoch: Epoch(3), .. })));
-        asked.withdraw().expect("withdrawn");
-
-        let asked = Asked::ask(&store, "b".into(), 0).expect("asked");
-        assert!(journal.look_for_requests(Nanos(10_000_000_000)));
-        let version = PlanVersion(1);
-        let begins = Stored::Begins { incarnation: Incarnation(2), owner: 5, origin: None, version };
-        assert_eq!(Log::new(store.clone()).append(2, &begins).expect("appended"), Appended::Last);
-        journal.ended();
-        assert_eq!(asked.answer().expect("read"), None);
-        let mut next = Journal::new(store, "ads".into(), &plan);
-        next.entries(&mut BTreeMap::new()).expect("read");
-        assert!(next.look_for_requests(Nanos(20_000_000_000)));
-        next.ended();
-        assert_eq!(asked.answer().expect("read"), Some(Said::Ended));
     }
 }

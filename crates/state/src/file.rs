@@ -1,4 +1,4 @@
-//! Rows of state as a file: Arrow's streaming format, which any Arrow reader can open.
+//! Rows of state as a file: Arrow's streaming format, which any Arrow reader can open, with [narrow](crate::narrow) numbers.
 
 use anabranch_model::{Error, Result, batch_bytes};
 use arrow::array::RecordBatch;
@@ -10,6 +10,7 @@ use arrow_ipc::writer::StreamWriter;
 use bytes::Bytes;
 
 use crate::backend::detached;
+use crate::narrow::{narrow, widen};
 
 /// Divides rows into files of about this many bytes: a reader holds a whole file in memory.
 pub fn pieces(rows: Vec<RecordBatch>, bytes_max: usize) -> Result<Vec<Vec<RecordBatch>>> {
@@ -41,15 +42,16 @@ const HEADERS_BYTES: usize = 4 << 10;
 /// Encodes rows, all of this schema.
 pub fn encode_rows(schema: &SchemaRef, rows: &[RecordBatch]) -> Result<Vec<u8>> {
     let failed = |error| Error::internal(format!("state cannot be encoded: {error}"));
+    let (schema, rows) = narrow(schema, rows)?;
     // Memory that grows is copied, and twice as much is given back.
     let bytes = rows.iter().map(batch_bytes).sum::<usize>();
     let content = Vec::with_capacity(bytes + bytes / 16 + HEADERS_BYTES);
-    let mut writer = StreamWriter::try_new(content, schema).map_err(failed)?;
+    let mut writer = StreamWriter::try_new(content, &schema).map_err(failed)?;
     rows.iter().try_for_each(|batch| writer.write(batch)).map_err(failed)?;
     writer.into_inner().map_err(failed)
 }
 
-/// Decodes the output of [`encode_rows`], a batch at a time, without copying the columns. The content's checksum has been verified
+/// Decodes the output of [`encode_rows`], a batch at a time, without copying the columns that are not narrow. The content's checksum has been verified
 /// before.
 pub fn read_rows(content: Bytes) -> impl Iterator<Item = Result<RecordBatch>> {
     let (mut decoder, mut left) = (StreamDecoder::new(), Buffer::from(content));
@@ -62,7 +64,7 @@ pub fn read_rows(content: Bytes) -> impl Iterator<Item = Result<RecordBatch>> {
         Error::outside(format!("state cannot be decoded: {error}"))
             .remedy("read the checkpoint with the version of Anabranch that wrote it")
     };
-    std::iter::from_fn(move || next().map_err(failed).transpose())
+    std::iter::from_fn(move || next().map_err(failed).transpose()).map(|batch| widen(batch?))
 }
 
 /// The same, all at once.

@@ -9,6 +9,7 @@ mod log;
 #[cfg(test)]
 mod lossy;
 mod manifest;
+mod narrow;
 mod request;
 mod savepoint;
 mod store;

@@ -19,7 +19,7 @@ pub(crate) use decode::CsvDecoder;
 pub(crate) use encode::CsvEncoder;
 pub(crate) use split::{FieldRange, split_fields, unquote};
 
-use crate::Options;
+use crate::format::options::FormatOptions;
 
 /// Options of CSV.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,24 +39,35 @@ impl Default for CsvOptions {
 }
 
 impl CsvOptions {
-    pub(crate) fn read(options: &mut Options<'_>) -> Result<Self> {
+    pub(crate) fn read(mut options: FormatOptions<'_, '_>) -> Result<Self> {
         let mut csv = CsvOptions::default();
-        if let Some(text) = options.string("csv.delimiter") {
+        if let Some((name, text)) = options.string(&["delimiter", "field-delimiter"])? {
             csv.delimiter = match text.as_bytes() {
                 b"\\t" => b'\t',
                 [byte] if byte.is_ascii() && !b"\"\r\n".contains(byte) => *byte,
                 _ => {
-                    return Err(Error::user(format!("option 'csv.delimiter' is '{text}'"))
+                    return Err(Error::user(format!("option '{name}' is '{text}'"))
                         .remedy("give one ASCII character that is neither a quote nor a line end, or '\\t'"));
                 }
             };
         }
-        csv.header = options.boolean("csv.header")?.unwrap_or(csv.header);
-        csv.null = options.string("csv.null").unwrap_or_default().to_owned();
-        if csv.null.contains(['"', '\n', '\r']) || csv.null.as_bytes().contains(&csv.delimiter) {
-            return Err(Error::user(format!("option 'csv.null' is '{}'", csv.null))
-                .remedy("give a text without quotes, line ends and the delimiter"));
+        csv.header = options.boolean("header")?.unwrap_or(csv.header);
+        if let Some((name, text)) = options.string(&["null", "null-literal"])? {
+            if text.contains(['"', '\n', '\r']) || text.as_bytes().contains(&csv.delimiter) {
+                return Err(Error::user(format!("option '{name}' is '{text}'"))
+                    .remedy("give a text without quotes, line ends and the delimiter"));
+            }
+            csv.null = text.to_owned();
         }
+        options.ignore_errors()?;
+        options.only("allow-comments", "false", "remove the comments, or set 'on-malformed' = 'skip'")?;
+        options.only("quote-character", "\"", "leave it out: fields are quoted with \"")?;
+        options.only("disable-quote-character", "false", "leave it out: fields are quoted with \" where needed")?;
+        options.only("escape-character", "", "leave it out: within quotes, a quote is written as \"\"")?;
+        let plain = "leave it out: decimals are written with all digits";
+        options.only("write-bigdecimal-in-scientific-notation", "false", plain)?;
+        // No column is an array.
+        options.ignore(&["array-element-delimiter"]);
         Ok(csv)
     }
 }

@@ -12,6 +12,7 @@ use arrow::compute::{filter, interleave, is_not_null};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 
 use super::json::{JsonDecoder, JsonEncoder, JsonOptions, TimestampFormat};
+use super::options::FormatOptions;
 use super::{Decode, Encode, projected};
 use crate::Options;
 
@@ -53,11 +54,12 @@ pub(crate) struct DebeziumEncoder {
 
 impl DebeziumOptions {
     /// Reads the options of the format.
-    pub(crate) fn read(options: &mut Options<'_>) -> Result<DebeziumOptions> {
-        let formats = [("SQL", TimestampFormat::Sql), ("ISO-8601", TimestampFormat::Iso8601)];
-        let has_schema = options.boolean("debezium-json.schema-include")?.unwrap_or(false);
-        let timestamp_format = options.choice("debezium-json.timestamp-format.standard", &formats)?.unwrap_or_default();
-        Ok(DebeziumOptions { has_schema, json: JsonOptions { timestamp_format } })
+    pub(crate) fn read(options: &mut Options<'_>, of: &str) -> Result<DebeziumOptions> {
+        let mut options = FormatOptions::new(options, NAME, of);
+        let has_schema = options.boolean("schema-include")?.unwrap_or(false);
+        let timestamp_format = options.choice(&["timestamp-format.standard"], &TimestampFormat::WORDS)?;
+        options.json()?;
+        Ok(DebeziumOptions { has_schema, json: JsonOptions { timestamp_format: timestamp_format.unwrap_or_default() } })
     }
 
     /// A decoder of the columns `projection` of `declared`.

@@ -34,7 +34,10 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+use anabranch_model::Result;
 pub use datetime::TimestampFormat;
+
+use super::options::FormatOptions;
 pub use decoder::JsonDecoder;
 pub use encoder::JsonEncoder;
 pub(in crate::format) use number::{Fixed, eight_digits};
@@ -44,4 +47,16 @@ pub(in crate::format) use number::{Fixed, eight_digits};
 pub struct JsonOptions {
     /// The text form of timestamps.
     pub timestamp_format: TimestampFormat,
+}
+
+impl JsonOptions {
+    pub(crate) fn read(mut options: FormatOptions<'_, '_>) -> Result<Self> {
+        let names = ["timestamp-format", "timestamp-format.standard"];
+        let timestamp_format = options.choice(&names, &TimestampFormat::WORDS)?.unwrap_or_default();
+        options.only("fail-on-missing-field", "false", "declare the columns that must be there NOT NULL")?;
+        // How records are parsed is not visible.
+        options.ignore(&["decode.json-parser.enabled"]);
+        options.json()?;
+        Ok(JsonOptions { timestamp_format })
+    }
 }

@@ -19,7 +19,7 @@ impl Content {
     pub(super) fn read(options: &mut Options<'_>) -> Result<Content> {
         let name = if options.string("value.format").is_some() { "value.format" } else { "format" };
         if options.string(name) == Some(debezium::NAME) {
-            return DebeziumOptions::read(options).map(Content::Changes);
+            return DebeziumOptions::read(options, name).map(Content::Changes);
         }
         options.ignore(&["format"]);
         Format::required(options, name).map(Content::Rows)

@@ -18,7 +18,7 @@ impl FirstRows {
         let Some(times) = &self.times else { return Ok(()) };
         if self.disk.is_some() {
             // What is in memory has a time there too.
-            let first = times.first_time(&self.shape().schema)?;
+            let first = times.first_needed();
             self.put_away()?;
             self.disk.iter_mut().for_each(|disk| disk.forget_before(0, first));
             return Ok(());

@@ -36,10 +36,10 @@ impl FirstRows {
             return Ok(true);
         }
         let Some(watermark) = windows.pass() else { return Ok(false) };
-        let (over, first_row) = (windows.take_over(0), windows.first_row());
+        let (over, first_time) = (windows.take_over(0), windows.first_time());
         over.into_iter().for_each(|group| self.forget_partition(group));
         self.remove_dead()?;
-        self.disk.iter_mut().for_each(|disk| disk.forget_all_before(first_row));
+        self.disk.iter_mut().for_each(|disk| disk.forget_all_before(first_time));
         out.watermark(watermark);
         Ok(true)
     }

@@ -50,8 +50,8 @@ pub(crate) trait Accumulator: Send {
     /// Memory that it takes.
     fn size_bytes(&self) -> usize;
 
-    /// Type of the values that it keeps of each group, if it does.
-    fn value_type(&self) -> Option<&DataType> {
+    /// The column of the values that it keeps of each group, if it does.
+    fn value_field(&self) -> Option<Field> {
         None
     }
 
@@ -89,6 +89,16 @@ impl Rows<'_> {
                         add(row, *group, weight);
                     }
                 }
+            }
+        }
+    }
+
+    /// The same, also of rows whose arguments are NULL.
+    pub(super) fn for_each_with_nulls(&self, mut add: impl FnMut(usize, usize, i64)) {
+        for (row, group) in self.groups.iter().enumerate() {
+            let weight = self.weights.map_or(1, |weights| weights[row]);
+            if weight != 0 {
+                add(row, *group, weight);
             }
         }
     }
@@ -209,7 +219,7 @@ pub(crate) fn accumulator(spec: &AggregateSpec, args: &[CompiledExpr], retracts:
         (function, _) => return Err(Error::internal(format!("{function} has no accumulator for updating results"))),
     };
     match (spec.distinct, argument) {
-        (true, Some(argument)) => Ok(Box::new(Distinct::new(argument, plain)?)),
+        (true, Some(argument)) => Ok(Box::new(Distinct::new(argument, spec.function == "array_agg", plain)?)),
         _ => Ok(plain),
     }
 }

@@ -16,8 +16,9 @@ pub(super) struct Distinct {
 }
 
 impl Distinct {
-    pub(super) fn new(argument: &DataType, of: Box<dyn Accumulator>) -> Result<Distinct> {
-        Ok(Distinct { entries: Entries::new(argument)?, of })
+    /// `has_nulls`: NULL is a value too.
+    pub(super) fn new(argument: &DataType, has_nulls: bool, of: Box<dyn Accumulator>) -> Result<Distinct> {
+        Ok(Distinct { entries: Entries::new(argument, has_nulls)?, of })
     }
 }
 
@@ -80,8 +81,8 @@ impl Accumulator for Distinct {
         self.entries.size_bytes() + self.of.size_bytes()
     }
 
-    fn value_type(&self) -> Option<&DataType> {
-        Some(self.entries.value_type())
+    fn value_field(&self) -> Option<Field> {
+        Some(self.entries.value_field())
     }
 
     fn entries(&mut self) -> Option<&mut Entries> {

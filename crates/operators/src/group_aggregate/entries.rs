@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt32Array, UInt64Array};
 use arrow::compute::take;
-use arrow::datatypes::{DataType, UInt32Type};
+use arrow::datatypes::{DataType, Field, UInt32Type};
 
 use super::accumulator::Rows;
 
@@ -13,9 +13,11 @@ use crate::hash_keys;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{Changes, Part, SPARSE_MIN, narrow};
 
-/// Pairs of group and value with their weights. Values are not NULL.
+/// Pairs of group and value with their weights.
 pub(crate) struct Entries {
     value_type: DataType,
+    /// Whether NULL is a value too.
+    has_nulls: bool,
     table: KeyTable,
     weights: Vec<i64>,
     /// How many occur.
@@ -34,9 +36,11 @@ pub(super) struct Transition {
 }
 
 impl Entries {
-    pub(super) fn new(value_type: &DataType) -> Result<Entries> {
+    /// For values of this type. `has_nulls`: NULL is a value too.
+    pub(super) fn new(value_type: &DataType, has_nulls: bool) -> Result<Entries> {
         Ok(Entries {
             value_type: value_type.clone(),
+            has_nulls,
             table: KeyTable::by_id(vec![DataType::UInt32, value_type.clone()])?,
             weights: Vec::new(),
             live: 0,
@@ -46,14 +50,18 @@ impl Entries {
         })
     }
 
-    pub(crate) fn value_type(&self) -> &DataType {
-        &self.value_type
+    /// The column of values in snapshots.
+    pub(crate) fn value_field(&self) -> Field {
+        Field::new("$value", self.value_type.clone(), self.has_nulls)
     }
 
     /// Adds rows.
     pub(super) fn update(&mut self, rows: &Rows<'_>) -> Result<Vec<Transition>> {
         let mut counted: Vec<(usize, usize, i64)> = Vec::with_capacity(rows.groups.len());
-        rows.for_each(|row, group, weight| counted.push((row, group, weight)));
+        match self.has_nulls {
+            true => rows.for_each_with_nulls(|row, group, weight| counted.push((row, group, weight))),
+            false => rows.for_each(|row, group, weight| counted.push((row, group, weight))),
+        }
         let groups = counted.iter().map(|(_, group, _)| narrow(*group)).collect::<Result<Vec<_>>>()?;
         let values = match counted.len() == rows.groups.len() {
             true => Arc::clone(&rows.values[0]),
@@ -170,7 +178,7 @@ impl Entries {
         let kept: Vec<usize> =
             (0..of.len()).filter(|row| place.get(of[*row]).is_some_and(|new| *new != usize::MAX)).collect();
         let rows: UInt64Array = kept.iter().map(|row| *row as u64).collect();
-        let mut next = Entries::new(&self.value_type)?;
+        let mut next = Entries::new(&self.value_type, self.has_nulls)?;
         next.intern(
             kept.iter().map(|row| narrow(place[of[*row]])).collect::<Result<_>>()?,
             take(&values, &rows, None)?,

@@ -35,7 +35,7 @@ pub(crate) fn accumulator(argument: &DataType, order: Ordered, retracts: bool) -
         };
     }
     if retracts {
-        let (entries, encoding) = (Entries::new(argument)?, Encoding::new(argument, order)?);
+        let (entries, encoding) = (Entries::new(argument, false)?, Encoding::new(argument, order)?);
         return Ok(Box::new(Sorted { entries, encoding, sorted: BTreeSet::new(), bytes: 0 }));
     }
     Ok(downcast_primitive! {
@@ -323,8 +323,8 @@ impl Accumulator for Sorted {
         self.entries.size_bytes() + self.bytes + self.sorted.len() * (2 * size_of::<(u32, Box<[u8]>)>() + 16)
     }
 
-    fn value_type(&self) -> Option<&DataType> {
-        Some(self.entries.value_type())
+    fn value_field(&self) -> Option<Field> {
+        Some(self.entries.value_field())
     }
 
     fn entries(&mut self) -> Option<&mut Entries> {

@@ -53,8 +53,7 @@ impl GroupAggregate {
         let emitted = self.groups.windows.is_some().then(|| number("$emitted"));
         let groups = shape(String::new(), std::iter::once(number("$rows")).chain(states).chain(emitted).collect());
         let values = calls.iter().filter_map(|call| {
-            let value = Field::new("$value", call.accumulator.value_type()?.clone(), false);
-            Some(shape(format!("values of {}", call.name), vec![value, number("$weight")]))
+            Some(shape(format!("values of {}", call.name), vec![call.accumulator.value_field()?, number("$weight")]))
         });
         std::iter::once(groups).chain(values).collect()
     }
@@ -142,7 +141,7 @@ impl Groups {
         }
         let columns = &rows.columns()[self.key_types.len()..rows.num_columns() - 1];
         let Some(place) = table.checked_sub(1) else { return self.restore(ids, columns, versions) };
-        let calls = self.calls.iter_mut().filter(|call| call.accumulator.value_type().is_some());
+        let calls = self.calls.iter_mut().filter(|call| call.accumulator.value_field().is_some());
         let call = calls.into_iter().nth(place).ok_or_else(|| Error::internal("a table of no function"))?;
         let weights = columns[1].as_primitive::<Int64Type>();
         let Some(entries) = call.accumulator.entries() else { return Ok(()) };

@@ -19,11 +19,8 @@ impl GroupAggregate {
         }
         // What is in memory has a time there too.
         self.put_away()?;
-        let shapes = self.shapes();
         if let (Some(disk), Some(times)) = (&mut self.disk, &self.groups.times) {
-            for (table, shape) in shapes.iter().enumerate() {
-                disk.forget_before(table, times.first_time(&shape.schema)?);
-            }
+            disk.forget_all_before(times.first_needed());
         }
         Ok(())
     }

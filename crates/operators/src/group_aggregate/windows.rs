@@ -43,10 +43,10 @@ impl GroupAggregate {
             return Ok(true);
         }
         let Some(watermark) = windows.pass() else { return Ok(false) };
-        let (over, first_row) = (windows.take_over(self.groups.live), windows.first_row());
+        let (over, first_time) = (windows.take_over(self.groups.live), windows.first_time());
         self.groups.forget_groups(&over)?;
         self.remove_dead()?;
-        self.disk.iter_mut().for_each(|disk| disk.forget_all_before(first_row));
+        self.disk.iter_mut().for_each(|disk| disk.forget_all_before(first_time));
         out.watermark(watermark);
         Ok(true)
     }

@@ -7,7 +7,7 @@ use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{Array, ArrayRef};
 
 use crate::event_time::event_times;
-use crate::keyed_state::{FirstTime, narrow};
+use crate::keyed_state::narrow;
 
 /// Into so many buckets the time of a row is divided, roughly.
 const BUCKETS: i64 = 64;
@@ -106,11 +106,6 @@ impl Expiry {
     /// The column of event times.
     pub(crate) fn time_column(&self) -> usize {
         self.spec.time
-    }
-
-    /// Rows before this one are over.
-    pub(crate) fn first_row(&self, watermark: EventTime) -> FirstTime {
-        FirstTime { column: self.spec.time, ms: self.first_time(watermark).0 }
     }
 
     pub(crate) fn size_bytes(&self) -> usize {

@@ -20,10 +20,9 @@ impl Tables {
         }
         // What is in memory has a time there too.
         self.put_away()?;
-        let shapes = self.shapes();
         for (table, side) in self.sides.iter().enumerate() {
             if let (Some(disk), Some(times)) = (&mut self.disk, &side.times) {
-                disk.forget_before(table, times.first_time(&shapes[table].schema)?);
+                disk.forget_before(table, times.first_needed());
             }
         }
         Ok(true)

@@ -1,6 +1,6 @@
 //! The latest of the rows that replace each other.
 
-use anabranch_model::{Result, batch_bytes};
+use anabranch_model::{Error, Result, batch_bytes};
 use anabranch_state::{KeyedTable, Merge};
 use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow::compute::{filter_record_batch, interleave_record_batch};
@@ -29,16 +29,10 @@ pub(crate) struct Latest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needed {
     All,
-    Since(FirstTime),
+    /// Those of this time and later ones, in milliseconds, in the column of times that the table has. Rows without a time are not needed.
+    Since(i64),
     /// So many of each key, those with the highest numbers in the last column.
     Last(i64),
-}
-
-/// Rows with an event time before this one, in milliseconds, or none, are not needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FirstTime {
-    pub(crate) column: usize,
-    pub(crate) ms: i64,
 }
 
 impl Latest {
@@ -98,9 +92,10 @@ impl Merge for Latest {
         self.identities.clear();
         let needed: BooleanArray = match self.needed {
             Needed::All => return Ok(rows),
-            Needed::Since(FirstTime { column, ms }) => {
+            Needed::Since(first) => {
+                let (column, _) = self.table.time.ok_or_else(|| Error::internal("rows of a table without times"))?;
                 let column = rows.column(column);
-                let is_needed = |(row, time): (usize, &i64)| Some(column.is_valid(row) && *time >= ms);
+                let is_needed = |(row, time): (usize, &i64)| Some(column.is_valid(row) && *time >= first);
                 event_times(column)?.iter().enumerate().map(is_needed).collect()
             }
             Needed::Last(most) => self.are_last(&rows, most)?,

@@ -16,12 +16,13 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, StateBackendKind};
 use anabranch_model::{Error, Result, batch_bytes};
-use anabranch_state::{KeyedRuns, KeyedTable, Merge, Run, in_window};
+use anabranch_state::{KeyedRuns, KeyedTable, LatestTime, Merge, Run, in_window};
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::{Field, Schema};
 
-use super::latest::{FirstTime, Latest, Needed};
+use super::latest::{Latest, Needed};
+use super::time_to_live;
 use super::{RunsOfTables, Slice, Snapshots, check_size};
 use crate::event_time::{event_times, latest_time};
 use crate::hash_keys;
@@ -169,21 +170,17 @@ impl OnDisk {
 
     /// Which rows of a table are needed from now on.
     pub(crate) fn need(&mut self, table: usize, needed: Needed) {
-        let Some(Table { runs, needed: of_table, .. }) = self.tables.get_mut(table) else { return };
-        *of_table = needed;
-        if let Needed::Since(FirstTime { column, .. }) = needed {
-            runs.set_time(column, |times| Ok(latest_time(&event_times(times)?)));
-        }
+        self.tables.iter_mut().skip(table).take(1).for_each(|of| of.needed = needed);
     }
 
     /// Rows of a table with earlier times are not needed.
-    pub(crate) fn forget_before(&mut self, table: usize, first_time: FirstTime) {
-        self.need(table, Needed::Since(first_time));
+    pub(crate) fn forget_before(&mut self, table: usize, ms: i64) {
+        self.need(table, Needed::Since(ms));
     }
 
     /// [`OnDisk::forget_before`], of all tables.
-    pub(crate) fn forget_all_before(&mut self, first_time: FirstTime) {
-        (0..self.tables.len()).for_each(|table| self.forget_before(table, first_time));
+    pub(crate) fn forget_all_before(&mut self, ms: i64) {
+        (0..self.tables.len()).for_each(|table| self.forget_before(table, ms));
     }
 
     /// Keys with lower hashes are not needed, of any table.
@@ -205,7 +202,7 @@ impl OnDisk {
         // No merge begins before everything that was restored is there.
         self.restored()?;
         self.tables.iter_mut().try_for_each(|Table { runs, needed, merged_max, .. }| {
-            if let Needed::Since(FirstTime { ms, .. }) = needed {
+            if let Needed::Since(ms) = needed {
                 runs.remove_before(*ms);
             }
             let table = runs.table().clone();
@@ -290,7 +287,9 @@ fn table_of(shape: &StateShape, window: Option<usize>) -> Result<KeyedTable> {
     let is_count = |field: &Arc<Field>| ["$rows", "$weight", "$sessions"].contains(&field.name().as_str());
     let count = shape.schema.fields().iter().rposition(is_count);
     let count = count.ok_or_else(|| Error::internal("rows of state without their number"))?;
-    Ok(KeyedTable { window, ..keyed_table(shape, (0..count).collect(), Some(count)) })
+    let table = keyed_table(shape, (0..count).collect(), Some(count));
+    let time = time_to_live::column(&shape.schema).or(shape.pane).or(window);
+    Ok(KeyedTable { window, time: time.map(with_latest), ..table })
 }
 
 /// The table of rows of this shape with these columns as their identity, and one that says how often they count, if they may be gone. Any
@@ -299,4 +298,9 @@ pub(crate) fn keyed_table(shape: &StateShape, identity: Vec<usize>, count: Optio
     let fields = shape.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
     let (schema, keys) = (Arc::new(Schema::new(fields.collect::<Vec<_>>())), shape.keys.clone());
     KeyedTable { schema, keys, identity, count, window: None, time: None, hash: hash_in_windows }
+}
+
+/// The column of the times of a table's rows, and how to find the latest of them.
+pub(crate) fn with_latest(column: usize) -> (usize, LatestTime) {
+    (column, |times| Ok(latest_time(&event_times(times)?)))
 }

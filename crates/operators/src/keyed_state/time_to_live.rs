@@ -13,8 +13,6 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, TimestampMillis
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit, TimestampMillisecondType};
 
-use super::FirstTime;
-
 /// Column of the times of rows of state.
 const WRITTEN: &str = "$written";
 
@@ -65,18 +63,19 @@ impl TimeToLive {
         (self.now.saturating_add(self.behind_ms) / self.step_ms()).saturating_add(1).saturating_mul(self.step_ms())
     }
 
-    /// A key is changed. Returns whether its other rows have an earlier time.
+    /// A key is changed. Returns whether its other rows have an earlier time. Times of a key never go back, also if the time to live or an
+    /// epoch became shorter, or another process has another clock: a row that replaces another must not end before it.
     pub(crate) fn write(&mut self, key: usize) -> bool {
-        let current = self.current();
         if self.written.len() <= key {
             self.written.resize(key + 1, 0);
         }
-        let before = std::mem::replace(&mut self.written[key], current);
-        before != 0 && before != current
+        let before = self.written[key];
+        self.written[key] = before.max(self.current());
+        before != 0 && before != self.written[key]
     }
 
-    /// The first time whose rows are needed.
-    fn first_needed(&self) -> i64 {
+    /// The first time whose rows are needed, in milliseconds.
+    pub(crate) fn first_needed(&self) -> i64 {
         self.now.saturating_sub(self.ms).saturating_add(1)
     }
 
@@ -88,11 +87,6 @@ impl TimeToLive {
     /// The keys, of those given, whose time is over.
     pub(crate) fn over(&self, keys: impl Iterator<Item = usize>) -> Vec<usize> {
         keys.filter(|key| self.written.get(*key).is_some_and(|written| self.is_over(*written))).collect()
-    }
-
-    /// Which rows of files with these columns are not needed.
-    pub(crate) fn first_time(&self, schema: &SchemaRef) -> Result<FirstTime> {
-        Ok(FirstTime { column: column_of(schema)?, ms: self.first_needed() })
     }
 
     /// The times of rows of these keys.
@@ -164,9 +158,13 @@ impl TimeToLive {
     }
 }
 
+/// The column of times, if rows of this schema have a time to live.
+pub(crate) fn column(schema: &SchemaRef) -> Option<usize> {
+    schema.fields().iter().rposition(|field| field.name() == WRITTEN)
+}
+
 fn column_of(schema: &SchemaRef) -> Result<usize> {
-    let column = schema.fields().iter().rposition(|field| field.name() == WRITTEN);
-    column.ok_or_else(|| Error::internal("rows of a state without their times"))
+    column(schema).ok_or_else(|| Error::internal("rows of a state without their times"))
 }
 
 fn times(rows: &RecordBatch, column: usize) -> Result<&TimestampMillisecondArray> {
@@ -227,14 +225,19 @@ mod tests {
         assert_eq!(times.over([3].into_iter()), vec![3]);
     }
 
-    /// Times of a longer time to live are further ahead.
+    /// Times of a longer time to live are further ahead, and rows of state have them.
     #[test]
-    fn a_shorter_time_to_live_forgets_nothing_too_early() {
+    fn times_of_a_key_do_not_go_back_when_the_time_to_live_is_shorter() {
         let mut times = times();
         times.advance(100_000);
         times.restore(0, 190_000);
         times.restore(1, 101_000);
         assert_eq!(times.over(0..2), Vec::<usize>::new());
-        assert!(times.write(0), "its rows have another time");
+        assert!(!times.write(0), "its rows have a later time");
+        assert!(times.write(1), "its rows have an earlier time");
+        times.advance(197_999);
+        assert_eq!(times.over(0..2), vec![1]);
+        times.advance(198_000);
+        assert_eq!(times.over(0..2), vec![0, 1]);
     }
 }

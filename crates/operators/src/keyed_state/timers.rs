@@ -15,9 +15,9 @@ use anabranch_state::{KeyedRuns, KeyedTable, hashes_of_window};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimeUnit};
 
-use super::latest::{FirstTime, Latest, Needed};
+use super::latest::{Latest, Needed};
 use super::windows::Slice;
-use super::{directory, number};
+use super::{directory, number, with_latest};
 use crate::event_time::event_times;
 
 /// Filters are of no use: timers are not looked up by keys.
@@ -47,7 +47,8 @@ pub(crate) struct Timers {
     buckets: BTreeSet<i64>,
     /// Those of which some have come.
     due: Vec<Slice>,
-    first_time: FirstTime,
+    /// Those of earlier times are done.
+    first_time: i64,
 }
 
 impl Timers {
@@ -59,10 +60,18 @@ impl Timers {
         let time = Field::new("time", DataType::Timestamp(TimeUnit::Millisecond, None), true);
         let schema = Schema::new(vec![time, number("hash"), number("$weight"), number("$snapshot")]);
         let (schema, identity) = (Arc::new(schema), vec![0, 1]);
-        let table = KeyedTable { schema, keys: 0..2, identity, count: Some(2), window: Some(0), time: None, hash };
+        let table = KeyedTable {
+            schema,
+            keys: 0..2,
+            identity,
+            count: Some(2),
+            window: Some(0),
+            time: Some(with_latest(0)),
+            hash,
+        };
         let runs = KeyedRuns::new(table, directory(options), FILTER_BYTES)?;
         let runs = runs.with_file_bytes(options.thresholds.run_file_bytes);
-        let first_time = FirstTime { column: 0, ms: i64::MIN };
+        let first_time = i64::MIN;
         let width_ms = (wait_ms / PARTS).max(WIDTH_MS_MIN);
         let unwritten_max =
             (options.state_bytes / UNWRITTEN_SHARE / size_of::<(i64, u64)>()).clamp(UNWRITTEN_MIN, UNWRITTEN_MAX);
@@ -79,7 +88,7 @@ impl Timers {
     fn write(&mut self) -> Result<()> {
         let mut timers = std::mem::take(&mut self.unwritten);
         // What was due before is due when time goes on.
-        let first = self.first_time.ms.max(i64::MIN / 2);
+        let first = self.first_time.max(i64::MIN / 2);
         timers.iter_mut().for_each(|(time, _)| *time = (*time).max(first).div_euclid(self.width_ms) * self.width_ms);
         timers.sort_unstable();
         timers.dedup();
@@ -104,7 +113,7 @@ impl Timers {
         let mut due: Vec<Slice> = buckets.map(|time| Slice { time, hashes: hashes_of_window(time) }).collect();
         due.append(&mut self.due);
         self.due = due;
-        self.first_time.ms = self.first_time.ms.max(time.div_euclid(self.width_ms).saturating_mul(self.width_ms));
+        self.first_time = self.first_time.max(time.div_euclid(self.width_ms).saturating_mul(self.width_ms));
     }
 
     /// The hashes of the next keys that are due. They may come several times.
@@ -129,8 +138,9 @@ impl Timers {
         Ok(Some(own))
     }
 
-    /// Called after each batch.
+    /// Called after each batch, when no key is due.
     pub(crate) fn work(&mut self) -> Result<()> {
+        self.runs.remove_before(self.first_time);
         let (table, needed) = (self.runs.table().clone(), Needed::Since(self.first_time));
         self.runs.work(&|| Ok(Box::new(Latest::new(&table, needed)?)))
     }

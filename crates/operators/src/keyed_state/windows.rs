@@ -11,7 +11,6 @@ use anabranch_state::{hashes_of_window, in_window};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 
-use super::FirstTime;
 use crate::event_time::event_times;
 use crate::key_table::{KeyTable, MISSING};
 use crate::{Dropped, hash_keys};
@@ -217,9 +216,9 @@ impl Windows {
         std::mem::replace(&mut self.by_time, stay).into_values().flatten().collect()
     }
 
-    /// Rows of state before this time are not needed.
-    pub(crate) fn first_row(&self) -> FirstTime {
-        FirstTime { column: self.column, ms: self.over.saturating_add(1) }
+    /// Rows of state of earlier windows are not needed.
+    pub(crate) fn first_time(&self) -> i64 {
+        self.over.saturating_add(1)
     }
 
     pub(crate) fn take_dropped(&mut self) -> Dropped {

@@ -10,13 +10,14 @@ use super::Over;
 use super::history::History;
 use super::snapshot::Table;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, FirstTime, Needed, OnDisk, Part, is_full, keyed_table, narrow};
+use crate::keyed_state::{Changes, Needed, OnDisk, Part, is_full, keyed_table, narrow, with_latest};
 use crate::waiting::Piece;
 
 impl Over {
     /// The tables of partitions, as they are on the disk.
     pub(super) fn keyed_tables(&self) -> Vec<KeyedTable> {
         let keys = self.spec.keys;
+        let time = matches!(self.spec.frame, Frame::Range { preceding_ms: Some(_) }).then(|| keys + self.read.len());
         let keyed = |table: Table| {
             let shape = self.shape(table);
             let (identity, count) = match table {
@@ -25,7 +26,8 @@ impl Over {
                 Table::States => ((0..keys).collect(), None),
                 Table::Values(_) => ((0..=keys).collect(), Some(keys + 1)),
             };
-            keyed_table(&shape, identity, count)
+            let time = time.filter(|_| matches!(table, Table::Before)).map(with_latest);
+            KeyedTable { time, ..keyed_table(&shape, identity, count) }
         };
         self.tables().into_iter().map(keyed).collect()
     }
@@ -39,9 +41,7 @@ impl Over {
     /// Says which rows before may be needed.
     pub(super) fn forget_on_disk(&mut self) {
         let needed = match self.spec.frame {
-            Frame::Range { preceding_ms: Some(ms) } => {
-                Needed::Since(FirstTime { column: self.spec.keys + self.read.len(), ms: self.first_needed(ms) })
-            }
+            Frame::Range { preceding_ms: Some(ms) } => Needed::Since(self.first_needed(ms)),
             Frame::Rows { preceding: Some(rows) } => Needed::Last(i64::try_from(rows).unwrap_or(i64::MAX)),
             _ => Needed::All,
         };

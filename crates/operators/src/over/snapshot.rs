@@ -34,7 +34,7 @@ impl Over {
     /// The tables of partitions.
     pub(super) fn tables(&self) -> Vec<Table> {
         let keeps = |(place, call): (usize, &crate::group_aggregate::accumulator::Call)| {
-            call.accumulator.value_type().map(|_| Table::Values(place))
+            call.accumulator.value_field().map(|_| Table::Values(place))
         };
         match self.spec.frame.is_unbounded() {
             true => std::iter::once(Table::States)
@@ -67,8 +67,7 @@ impl Over {
             }
             Table::Values(place) => {
                 let call = &self.functions.calls[place];
-                let value = call.accumulator.value_type().cloned().unwrap_or(DataType::Null);
-                let own = [Field::new("$value", value, false), number("$weight"), number("$snapshot")];
+                let own = call.accumulator.value_field().into_iter().chain([number("$weight"), number("$snapshot")]);
                 (format!("values of {}", call.name), keys.chain(own).collect(), None)
             }
         };

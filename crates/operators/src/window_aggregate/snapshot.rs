@@ -9,9 +9,10 @@
 //! A snapshot takes states out, and what that leaves to do is [put off](super::put_off).
 //!
 //! Where most groups change between two snapshots, grouping twice is a waste. Then rows go directly into the groups and
-//! the next snapshots are complete, which costs less than changes of that size. The number of such snapshots before
-//! changes are measured again doubles each time that most groups have changed. A snapshot with too few rows for that
-//! ends the series at once.
+//! the next snapshots are complete, which costs less than changes of that size. They go on as long as a [sample](super::sample) of the
+//! groups says that most of them change. Where it does not say so, as of states that rows leave as they are, changes are measured
+//! again after a number of snapshots that doubles each time that most groups have changed. A snapshot with too few rows for that ends the
+//! series at once.
 //!
 //! The backend's runs are part of the snapshot as they are: they are immutable.
 //!
@@ -28,6 +29,7 @@ use arrow::array::RecordBatch;
 use super::backed::{batch_of, states_of};
 use super::groups::{Grouped, Groups};
 use super::put_off::Origin;
+use super::sample::Sample;
 use super::{OpenPane, Pane, WindowAggregate, former};
 use crate::{StateChange, StateShape};
 
@@ -52,6 +54,8 @@ pub(super) struct Snapshots {
     /// How many of the next snapshots are complete because most groups change, and how many were the last time.
     whole_left: u32,
     whole_last: u32,
+    /// Of the last complete snapshot.
+    sample: Sample,
     /// Rows since the last snapshot.
     rows: usize,
     /// Changes of panes that have been sealed since the last snapshot.
@@ -176,13 +180,10 @@ impl OpenPane {
         Ok(changed)
     }
 
-    /// Takes all states. The groups get them later. With `repeats`, the next snapshot is likely to be of the same keys.
-    fn take_states(&mut self, repeats: bool) -> Result<Grouped> {
+    /// Takes all states. The groups get them later.
+    fn take_states(&mut self) -> Result<Grouped> {
         self.gather()?;
         let states = self.groups.states()?;
-        if repeats {
-            self.groups.remember(&states.keys);
-        }
         self.put_off.push(states.clone(), Origin::Groups);
         Ok(states)
     }
@@ -222,10 +223,9 @@ impl WindowAggregate {
         let mut rows = Vec::new();
         let sealed = std::mem::take(&mut self.snapshots.sealed);
         if complete {
-            let repeats = !adds && self.snapshots.whole_left > 1;
             for (start, pane) in &mut self.panes {
                 match pane {
-                    Pane::Open(open) => rows.push((*start, open.take_states(repeats)?)),
+                    Pane::Open(open) => rows.push((*start, open.take_states()?)),
                     Pane::Sealed(sealed) => rows.push((*start, sealed.clone())),
                     Pane::Away => {}
                 }
@@ -243,9 +243,18 @@ impl WindowAggregate {
             true => {
                 self.snapshots.put_away = false;
                 (self.snapshots.complete_rows, self.snapshots.changed_rows) = (Some(count), 0);
+                let goes_on = count >= self.snapshots.changed_rows_min && !self.functions.states_vary();
+                let goes_on = goes_on && self.snapshots.sample.follow(&rows)?;
                 // So few rows cannot have changed most groups.
-                let left = if came * 2 > count { self.snapshots.whole_left } else { 0 };
-                self.snapshots.whole_left = if adds { 0 } else { left.saturating_sub(1) };
+                let are_few = came * 2 <= count;
+                self.snapshots.whole_left = match self.snapshots.whole_left {
+                    _ if adds || are_few => 0,
+                    1 if goes_on => 1,
+                    left => left.saturating_sub(1),
+                };
+                if self.snapshots.whole_left > 0 {
+                    self.remember_keys(&rows);
+                }
             }
             false if adds => self.snapshots.changed_rows += count,
             false => {
@@ -267,6 +276,15 @@ impl WindowAggregate {
         let runs = self.snapshots.runs.take().filter(|_| adds).unwrap_or_else(|| self.backend.runs());
         self.snapshots.runs = adds.then(|| runs.clone());
         Ok(StateChange { rows, complete, first_pane, runs })
+    }
+
+    /// The next snapshot is likely to be of the same keys, and of others behind them.
+    fn remember_keys(&mut self, panes: &[(i64, Grouped)]) {
+        for (start, states) in panes {
+            if let Some(Pane::Open(open)) = self.panes.get_mut(start) {
+                open.groups.remember(&states.keys);
+            }
+        }
     }
 
     /// Merges rows of a snapshot. The next snapshot is complete and contains them, because it may have another

@@ -2,6 +2,7 @@
 
 mod disk;
 mod late;
+mod snapshots;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -366,87 +367,6 @@ fn windows_in_memory_are_emitted_one_by_one() {
     }
     assert_eq!(windows, 19);
 }
-
-#[test]
-fn a_snapshot_holds_what_has_changed() {
-    let functions = Functions::default();
-    let spec = spec(AggregatePhase::Complete, Window::Global);
-    let mut aggregate = WindowAggregate::new(&spec, &functions, &JobOptions::default()).expect("valid");
-    let mut out = Output::default();
-    let rows = |keys: std::ops::Range<i64>| keys.map(|i| (Some(format!("key {i}")), 0, Some(i))).collect::<Vec<Row>>();
-    let sizes = |change: &StateChange| change.rows.iter().map(RecordBatch::num_rows).sum::<usize>();
-    aggregate.batch(batch(&rows(0..10_000)), &mut out).expect("batch");
-    let first = aggregate.take_snapshot(false).expect("snapshot");
-    assert_eq!((first.complete, sizes(&first)), (true, 10_000));
-    for _ in 0..3 {
-        aggregate.batch(batch(&rows(100..200)), &mut out).expect("batch");
-        let change = aggregate.take_snapshot(false).expect("snapshot");
-        assert_eq!((change.complete, sizes(&change)), (false, 100));
-    }
-    assert_eq!(sizes(&aggregate.take_snapshot(false).expect("snapshot")), 0);
-    for _ in 0..CHANGES_UNTIL_COMPLETE {
-        aggregate.batch(batch(&rows(0..10_000)), &mut out).expect("batch");
-        if aggregate.take_snapshot(false).expect("snapshot").complete {
-            return;
-        }
-    }
-    panic!("changes are never gathered");
-}
-
-/// A change of the plan waits for the first snapshot, so that is not complete only because the state has grown.
-#[test]
-fn the_first_snapshot_after_a_change_of_the_plan_has_what_has_changed() {
-    let functions = Functions::default();
-    let spec = spec(AggregatePhase::Complete, Window::Global);
-    let thresholds = Thresholds { snapshot_changed_rows: 0, ..Thresholds::default() };
-    let options = JobOptions { thresholds, ..JobOptions::default() };
-    let new = || WindowAggregate::new(&spec, &functions, &options).expect("valid");
-    let mut out = Output::default();
-    // Never by so much that most groups have changed.
-    let mut grows = |aggregate: &mut WindowAggregate, round: i64| {
-        let keys = if round == 0 { 0..1000 } else { 600 + round * 400..1000 + round * 400 };
-        let rows: Vec<Row> = keys.map(|i| (Some(format!("key {i}")), 0, Some(i))).collect();
-        aggregate.batch(batch(&rows), &mut out).expect("batch");
-        while aggregate.catch_up().expect("catch up") {}
-        aggregate.take_snapshot(false).expect("snapshot").complete
-    };
-    let mut straight = new();
-    let complete: Vec<i64> = (0..20).filter(|round| grows(&mut straight, *round)).collect();
-    let [0, gathered, ..] = complete[..] else { panic!("complete in rounds {complete:?}") };
-    let mut aggregate = new();
-    assert_eq!((0..gathered).filter(|round| grows(&mut aggregate, *round)).count(), 1);
-    let former = std::mem::replace(&mut aggregate, new());
-    aggregate.succeed(Box::new(former)).expect("of the same kind");
-    assert!(!grows(&mut aggregate, gathered));
-    assert!(grows(&mut aggregate, gathered + 1), "only the first one");
-}
-
-#[test]
-fn snapshots_are_complete_while_most_groups_change() {
-    let functions = Functions::default();
-    let spec = spec(AggregatePhase::Complete, Window::Global);
-    let mut aggregate = WindowAggregate::new(&spec, &functions, &JobOptions::default()).expect("valid");
-    let mut out = Output::default();
-    let mut given = |keys: i64| {
-        let rows: Vec<Row> = (0..keys).map(|i| (Some(format!("key {i}")), 0, Some(i))).collect();
-        aggregate.batch(batch(&rows), &mut out).expect("batch");
-        let change = aggregate.take_snapshot(false).expect("snapshot");
-        assert_eq!(
-            change.rows.iter().map(RecordBatch::num_rows).sum::<usize>(),
-            if change.complete { 1000 } else { keys as usize }
-        );
-        change.complete
-    };
-    // The first one is complete; then longer and longer series of complete ones, each after one that shows what
-    // changes.
-    let hot: Vec<bool> = (0..9).map(|_| given(1000)).collect();
-    assert_eq!(hot, [true, false, true, false, true, true, false, true, true]);
-    let cool: Vec<bool> = (0..6).map(|_| given(10)).collect();
-    assert_eq!(cool, [true, false, false, false, false, false], "too few rows to have changed it");
-}
-
-/// More snapshots of all keys than may go by before one is complete.
-const CHANGES_UNTIL_COMPLETE: usize = 10;
 
 #[test]
 fn two_phases_equal_one_and_count_the_same_late_rows() {

@@ -222,11 +222,6 @@ impl KeyedRuns {
         self.retain(|run| run.last() >= hash);
     }
 
-    /// Rows have times in this column from now on.
-    pub fn set_time(&mut self, column: usize, latest: LatestTime) {
-        self.table.time = Some((column, latest));
-    }
-
     /// Removes the runs whose rows all have earlier times: so what is over is not on the disk until a merge comes to it. Those that are
     /// being merged stay.
     pub fn remove_before(&mut self, ms: i64) {

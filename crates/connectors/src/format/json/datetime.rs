@@ -20,6 +20,12 @@ pub enum TimestampFormat {
     Iso8601,
 }
 
+impl TimestampFormat {
+    /// The words of options for it.
+    pub(crate) const WORDS: [(&'static str, TimestampFormat); 2] =
+        [("sql", TimestampFormat::Sql), ("iso-8601", TimestampFormat::Iso8601)];
+}
+
 /// A timestamp type.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timestamp {

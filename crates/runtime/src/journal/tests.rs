@@ -1,0 +1,69 @@
+//! Requests for savepoints, of processes that have the job and of such that have lost it.
+
+use anabranch_dataflow::JobOptions;
+use anabranch_state::{Access, Answer as Said, Asked};
+
+use super::*;
+
+#[test]
+fn requests_are_answered_by_a_checkpoint_that_is_read_back_and_not_by_the_end_of_a_process_that_lost_the_job() {
+    let folder = tempfile::tempdir().expect("folder");
+    let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
+    let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
+    let mut journal = Journal::new(store.clone(), "ads".into(), &plan);
+    let asked = Asked::ask(&store, "a".into(), 0).expect("asked");
+    assert!(journal.look_for_requests(Nanos(0)));
+    let (epoch, incarnation) = (Epoch(3), Incarnation(1));
+    let checkpoint = Checkpoint { epoch, incarnation, version: PlanVersion(1), tasks: BTreeMap::new() };
+    let stored = journal.write_manifest(1, checkpoint).expect("written");
+    // The answer to this is lost.
+    assert_eq!(Log::new(store.clone()).append(1, &stored).expect("appended"), Appended::Last);
+    assert_eq!(asked.answer().expect("read"), None);
+    assert!(matches!(journal.read(1).expect("read"), Answer::Entry(Some(Entry::Checkpoint(_)))));
+    assert!(matches!(asked.answer().expect("read"), Some(Said::Checkpoint { epoch: Epoch(3), .. })));
+    asked.withdraw().expect("withdrawn");
+
+    let asked = Asked::ask(&store, "b".into(), 0).expect("asked");
+    assert!(journal.look_for_requests(Nanos(10_000_000_000)));
+    let version = PlanVersion(1);
+    let begins = Stored::Begins { incarnation: Incarnation(2), owner: 5, origin: None, version };
+    assert_eq!(Log::new(store.clone()).append(2, &begins).expect("appended"), Appended::Last);
+    journal.ended();
+    assert_eq!(asked.answer().expect("read"), None);
+    let mut next = Journal::new(store, "ads".into(), &plan);
+    next.entries(&mut BTreeMap::new()).expect("read");
+    assert!(next.look_for_requests(Nanos(20_000_000_000)));
+    next.ended();
+    assert_eq!(asked.answer().expect("read"), Some(Said::Ended));
+}
+
+/// It does not know that it has lost the job, nor which files later checkpoints need.
+#[test]
+fn a_process_that_lost_the_job_leaves_the_files_of_a_checkpoint_that_answered_a_request() {
+    const SECOND: u64 = 1_000_000_000;
+    let folder = tempfile::tempdir().expect("folder");
+    let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
+    let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
+    let mut journals = [1, 2].map(|incarnation| {
+        let mut journal = Journal::new(store.clone(), "ads".into(), &plan);
+        journal.own = Incarnation(incarnation);
+        journal
+    });
+    let [former, now] = &mut journals;
+    let asked = Asked::ask(&store, "a".into(), 0).expect("asked");
+    assert!(now.look_for_requests(Nanos(0)));
+    let (epoch, incarnation) = (Epoch(3), Incarnation(2));
+    let checkpoint = Checkpoint { epoch, incarnation, version: PlanVersion(1), tasks: BTreeMap::new() };
+    let stored = now.write_manifest(1, checkpoint).expect("written");
+    assert_eq!(Log::new(store.clone()).append(1, &stored).expect("appended"), Appended::Last);
+    assert!(matches!(now.read(1).expect("read"), Answer::Entry(Some(Entry::Checkpoint(_)))));
+
+    assert!(!former.look_for_requests(Nanos(0)), "it is answered");
+    asked.withdraw().expect("withdrawn");
+    assert!(!former.look_for_requests(Nanos(10 * SECOND)));
+    let manifest = || store.list("manifests").expect("listed").len();
+    assert_eq!(manifest(), 1, "removed by the one that has lost the job");
+    now.known.clear();
+    assert!(!now.look_for_requests(Nanos(10 * SECOND)));
+    assert_eq!(manifest(), 0, "kept by the one that has it");
+}
