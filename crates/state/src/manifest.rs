@@ -10,9 +10,10 @@ use crate::Blob;
 
 /// Version of the format that is written: 2 added the lineage; 3 added how rows are computed and the origin, and the
 /// names of partitions in watermarks; 4 added key groups, and numbers that are identities: in earlier formats they are
-/// 0, 1, 2 and so on; 5 added files that several tasks share; 6 added tables of state. A reader refuses versions that it does not know.
-pub const FORMAT: u32 = 6;
-const FORMATS: [&str; 6] = ["1", "2", "3", "4", "5", "6"];
+/// 0, 1, 2 and so on; 5 added files that several tasks share; 6 added tables of state; 7 added
+/// narrow numbers in files of state. A reader refuses versions that it does not know.
+pub const FORMAT: u32 = 7;
+const FORMATS: [&str; 7] = ["1", "2", "3", "4", "5", "6", "7"];
 /// The first format that identifies partitions by name.
 const NAMED_PARTITIONS: u32 = 3;
 
@@ -297,7 +298,8 @@ mod tests {
             operators.flat_map(|operator| &mut operator.files).for_each(change);
             manifest
         };
-        let fifth = with_files(Manifest { format: 5, ..manifest() }, |file| file.table.clear());
+        let sixth = Manifest { format: 6, ..manifest() };
+        let fifth = with_files(Manifest { format: 5, ..sixth.clone() }, |file| file.table.clear());
         let fourth = with_files(Manifest { format: 4, ..fifth.clone() }, |file| file.others = None);
         let third = Manifest { format: 3, unused: 0, key_groups: None, ..fourth.clone() };
         let third = with_files(third, |file| file.key_groups = None);
@@ -318,11 +320,13 @@ mod tests {
         let fixture = include_bytes!("../fixtures/manifest-5.txt");
         assert_eq!(decode_manifest(fixture).expect("readable"), fifth);
         let fixture = include_bytes!("../fixtures/manifest-6.txt");
+        assert_eq!(decode_manifest(fixture).expect("readable"), sixth);
+        let fixture = include_bytes!("../fixtures/manifest-7.txt");
         assert_eq!(decode_manifest(fixture).expect("readable"), manifest());
         assert_eq!(encode_manifest(&manifest()).expect("writable"), fixture);
-        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 6", "checkpoint 7", 1);
+        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 7", "checkpoint 8", 1);
         let error = decode_manifest(later.as_bytes()).expect_err("unknown").to_string();
-        assert!(error.contains("has format 7; this version reads 1, 2, 3, 4, 5, 6"), "{error}");
+        assert!(error.contains("has format 8; this version reads 1, 2, 3, 4, 5, 6, 7"), "{error}");
     }
 
     #[test]

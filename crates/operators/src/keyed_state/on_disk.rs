@@ -170,7 +170,9 @@ impl OnDisk {
 
     /// Which rows of a table are needed from now on.
     pub(crate) fn need(&mut self, table: usize, needed: Needed) {
-        self.tables.iter_mut().skip(table).take(1).for_each(|of| of.needed = needed);
+        if let Some(of) = self.tables.get_mut(table) {
+            of.needed = needed;
+        }
     }
 
     /// Rows of a table with earlier times are not needed.

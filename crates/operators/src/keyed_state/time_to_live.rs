@@ -158,9 +158,11 @@ impl TimeToLive {
     }
 }
 
-/// The column of times, if rows of this schema have a time to live.
+/// The column of times, if rows of this schema have a time to live: the last one before the number of the snapshot.
 pub(crate) fn column(schema: &SchemaRef) -> Option<usize> {
-    schema.fields().iter().rposition(|field| field.name() == WRITTEN)
+    let column = schema.fields().len().checked_sub(2)?;
+    let (field, own) = (schema.field(column), TimeToLive::field());
+    (field.name() == own.name() && field.data_type() == own.data_type()).then_some(column)
 }
 
 fn column_of(schema: &SchemaRef) -> Result<usize> {

@@ -84,7 +84,8 @@ impl Groups {
     }
 
     pub(super) fn size_bytes(&self) -> usize {
-        self.keys.size_bytes() + self.accumulators.iter().map(|a| a.size()).sum::<usize>()
+        let taken = self.taken_keys.iter().flatten().map(|column| column.get_array_memory_size()).sum::<usize>();
+        self.keys.size_bytes() + taken + self.accumulators.iter().map(|a| a.size()).sum::<usize>()
     }
 
     /// Adds rows, or states of the same groups from elsewhere.

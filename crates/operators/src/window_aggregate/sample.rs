@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_model::Result;
-use arrow::array::{Array, ArrayRef, UInt64Array, make_comparator};
+use arrow::array::{ArrayRef, UInt64Array, make_comparator};
 use arrow::compute::{SortOptions, take};
 
 use super::groups::Grouped;
@@ -12,10 +12,10 @@ use super::groups::Grouped;
 /// One of so many groups is looked at.
 const STEP: usize = if cfg!(test) { 2 } else { 64 };
 
-/// The states of some groups of each pane: columns of all functions.
+/// The states of some groups of each pane: how many, and columns of all functions.
 #[derive(Default)]
 pub(super) struct Sample {
-    panes: BTreeMap<i64, Vec<ArrayRef>>,
+    panes: BTreeMap<i64, (usize, Vec<ArrayRef>)>,
 }
 
 impl Sample {
@@ -30,22 +30,23 @@ impl Sample {
             let now = columns.map(|column| Ok(take(column, &at, None)?)).collect::<Result<Vec<ArrayRef>>>()?;
             groups += at.len();
             changed += match before.panes.get(start) {
-                Some(before) => changed_groups(before, &now, at.len())?,
+                Some((known, before)) => {
+                    changed_groups((*known).min(at.len()), before, &now)? + at.len().saturating_sub(*known)
+                }
                 None => at.len(),
             };
-            self.panes.insert(*start, now);
+            self.panes.insert(*start, (at.len(), now));
         }
         Ok(changed * 2 > groups)
     }
 }
 
-/// Groups keep their places in a pane, and new ones come at the end.
-fn changed_groups(before: &[ArrayRef], now: &[ArrayRef], groups: usize) -> Result<usize> {
-    let known = before.first().map_or(groups, |column| column.len()).min(groups);
+/// How many of the first groups have another state. Groups keep their places in a pane, and new ones come at the end.
+fn changed_groups(known: usize, before: &[ArrayRef], now: &[ArrayRef]) -> Result<usize> {
     let pairs = before.iter().zip(now).map(|(before, now)| make_comparator(before, now, SortOptions::default()));
     let pairs = pairs.collect::<std::result::Result<Vec<_>, _>>()?;
     let differs = |group: &usize| pairs.iter().any(|compare| compare(*group, *group).is_ne());
-    Ok((0..known).filter(differs).count() + groups - known)
+    Ok((0..known).filter(differs).count())
 }
 
 #[cfg(test)]
@@ -72,5 +73,7 @@ mod tests {
         assert!(!follow(&[pane(0, [vec![3, 9, 3, 9, 2, 9, 1, 9], vec![1; 8]].concat())]), "four new ones of eight");
         assert!(follow(&[pane(0, vec![1; 8]), pane(10, vec![1; 2])]), "another pane, and fewer groups");
         assert!(!follow(&[]), "nothing");
+        let keys = |len: usize| (0, Grouped { len, ..Grouped::default() });
+        assert!(follow(&[keys(4)]) && !follow(&[keys(8)]) && follow(&[keys(18)]), "new groups without a state");
     }
 }

@@ -243,8 +243,8 @@ impl WindowAggregate {
             true => {
                 self.snapshots.put_away = false;
                 (self.snapshots.complete_rows, self.snapshots.changed_rows) = (Some(count), 0);
-                let goes_on = count >= self.snapshots.changed_rows_min && !self.functions.states_vary();
-                let goes_on = goes_on && self.snapshots.sample.follow(&rows)?;
+                let is_worth_it = count >= self.snapshots.changed_rows_min && !self.functions.states_vary();
+                let goes_on = self.snapshots.sample.follow(if is_worth_it { &rows } else { &[] })?;
                 // So few rows cannot have changed most groups.
                 let are_few = came * 2 <= count;
                 self.snapshots.whole_left = match self.snapshots.whole_left {
@@ -278,7 +278,7 @@ impl WindowAggregate {
         Ok(StateChange { rows, complete, first_pane, runs })
     }
 
-    /// The next snapshot is likely to be of the same keys, and of others behind them.
+    /// The next snapshot is likely to be of the same keys.
     fn remember_keys(&mut self, panes: &[(i64, Grouped)]) {
         for (start, states) in panes {
             if let Some(Pane::Open(open)) = self.panes.get_mut(start) {
