@@ -100,10 +100,14 @@ fn signal(process: u32, name: &str) {
     assert!(sent.success(), "{name} {process}");
 }
 
-/// Waits until the job's log has this number of entries.
-fn await_checkpoints(folder: &Path, entries: usize) {
+/// Waits until the job's log has had this number of entries. Those that are not needed any more are removed.
+fn await_checkpoints(folder: &Path, entries: u64) {
     let log = folder.join("checkpoints/log");
-    wait_for("a checkpoint", || std::fs::read_dir(&log).map_or(0, |found| found.count()) >= entries);
+    let number = |entry: &std::fs::DirEntry| entry.path().file_stem()?.to_str()?.parse::<u64>().ok();
+    wait_for("a checkpoint", || {
+        let mut found = std::fs::read_dir(&log).into_iter().flatten().flatten();
+        found.any(|entry| number(&entry).is_some_and(|number| number >= entries))
+    });
 }
 
 #[test]
