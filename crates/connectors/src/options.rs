@@ -76,10 +76,7 @@ impl<'a> Options<'a> {
         let Some(text) = self.string(name) else { return Ok(None) };
         match choices.iter().find(|(word, _)| *word == text.trim()) {
             Some((_, value)) => Ok(Some(value.clone())),
-            None => {
-                let words: Vec<_> = choices.iter().map(|(word, _)| format!("'{word}'")).collect();
-                Err(Error::user(format!("option '{name}' is '{text}'")).remedy(format!("use {}", words.join(" or "))))
-            }
+            None => Err(no_choice(name, text, choices)),
         }
     }
 
@@ -129,6 +126,12 @@ impl<'a> Options<'a> {
             Error::user(format!("option '{name}' is '{text}', which cannot be read")).remedy(format!("give {expected}"))
         })
     }
+}
+
+/// The value of an option is none of these words.
+pub(crate) fn no_choice<T>(name: &str, text: &str, choices: &[(&str, T)]) -> Error {
+    let words: Vec<_> = choices.iter().map(|(word, _)| format!("'{word}'")).collect();
+    Error::user(format!("option '{name}' is '{text}'")).remedy(format!("use {}", words.join(" or ")))
 }
 
 /// Splits `10 min` into its number and its unit.

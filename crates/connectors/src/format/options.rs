@@ -3,6 +3,7 @@
 use anabranch_model::{Error, Result};
 
 use crate::Options;
+use crate::options::no_choice;
 
 /// Options of one format of a table.
 pub(crate) struct FormatOptions<'o, 'a> {
@@ -42,10 +43,7 @@ impl<'o, 'a> FormatOptions<'o, 'a> {
         let Some((name, text)) = self.string(names)? else { return Ok(None) };
         match choices.iter().find(|(word, _)| word.eq_ignore_ascii_case(text.trim())) {
             Some((_, value)) => Ok(Some(value.clone())),
-            None => {
-                let words: Vec<_> = choices.iter().map(|(word, _)| format!("'{word}'")).collect();
-                Err(Error::user(format!("option '{name}' is '{text}'")).remedy(format!("use {}", words.join(" or "))))
-            }
+            None => Err(no_choice(&name, text, choices)),
         }
     }
 

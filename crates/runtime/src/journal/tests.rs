@@ -5,11 +5,16 @@ use anabranch_state::{Access, Answer as Said, Asked};
 
 use super::*;
 
-#[test]
-fn requests_are_answered_by_a_checkpoint_that_is_read_back_and_not_by_the_end_of_a_process_that_lost_the_job() {
+/// A place for checkpoints, and a job without statements.
+fn job() -> (tempfile::TempDir, Store, Plan) {
     let folder = tempfile::tempdir().expect("folder");
     let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
-    let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
+    (folder, store, Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new()))
+}
+
+#[test]
+fn requests_are_answered_by_a_checkpoint_that_is_read_back_and_not_by_the_end_of_a_process_that_lost_the_job() {
+    let (_folder, store, plan) = job();
     let mut journal = Journal::new(store.clone(), "ads".into(), &plan);
     let asked = Asked::ask(&store, "a".into(), 0).expect("asked");
     assert!(journal.look_for_requests(Nanos(0)));
@@ -41,9 +46,7 @@ fn requests_are_answered_by_a_checkpoint_that_is_read_back_and_not_by_the_end_of
 #[test]
 fn a_process_that_lost_the_job_leaves_the_files_of_a_checkpoint_that_answered_a_request() {
     const SECOND: u64 = 1_000_000_000;
-    let folder = tempfile::tempdir().expect("folder");
-    let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
-    let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
+    let (_folder, store, plan) = job();
     let mut journals = [1, 2].map(|incarnation| {
         let mut journal = Journal::new(store.clone(), "ads".into(), &plan);
         journal.own = Incarnation(incarnation);
