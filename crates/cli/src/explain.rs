@@ -19,6 +19,7 @@ pub(crate) fn explain(arguments: &Explain) -> Result<(), Failure> {
     planned.notes.iter().try_for_each(|note| Console::error().line(&format!("notice: {note}")))?;
     match planned.plan {
         Some(plan) => {
+            let plan = plan.with_equal_stages_once();
             output.line(&format!("{}\n{}", planned.logical, plan.to_string().trim_end()))?;
             let state = plan.state_report();
             if !state.is_empty() {

@@ -78,6 +78,9 @@ pub enum Expr {
         returns: DataType,
         /// Whether the arguments of some row may make it fail.
         fails: bool,
+        /// Whether it may have another value each time: `RANDOM()`, `UUID()`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        varies: bool,
     },
 }
 
@@ -210,6 +213,12 @@ impl Expr {
             _ => false,
         };
         fails || self.children().into_iter().any(|child| child.may_fail(column))
+    }
+
+    /// Whether the expression may have another value each time it is evaluated for a row.
+    #[must_use]
+    pub fn varies(&self) -> bool {
+        matches!(self, Expr::Call { varies: true, .. }) || self.children().into_iter().any(Expr::varies)
     }
 
     /// The type of the values, if it can be told from the types of columns.
@@ -445,7 +454,7 @@ mod tests {
         let list = |element| DataType::List(std::sync::Arc::new(arrow_schema::Field::new("item", element, true)));
         assert!(!cast_fails(&list(Int32), &list(Int64)) && cast_fails(&list(Int64), &list(Int32)));
         assert!(may_fail(&Expr::Not(Box::new(cast(4, Date32, false)))) && !may_fail(&cast(4, Date32, true)));
-        let call = |fails| Expr::Call { function: "f".into(), args: vec![], returns: Int64, fails };
+        let call = |fails| Expr::Call { function: "f".into(), args: vec![], returns: Int64, fails, varies: false };
         assert!(may_fail(&call(true)) && !may_fail(&call(false)));
     }
 

@@ -2,6 +2,7 @@
 //! ends produce it, `runtime` and `operators` execute it, and neither side knows the other.
 
 mod decimal;
+mod equal_stages;
 mod expr;
 mod group_aggregate;
 mod identity;

@@ -36,7 +36,8 @@ use arrow::compute::kernels::cmp::not_distinct;
 use arrow::compute::{SortOptions, and, filter_record_batch, interleave, take};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 
-use self::accumulator::Call;
+use self::accumulator::{Call, Conditions, accumulator};
+use self::distinct::followed;
 use self::entries::Entries;
 use self::gathered::Gathered;
 use crate::key_hash::canonical;
@@ -77,6 +78,7 @@ struct Groups {
     /// How many exist.
     live: usize,
     calls: Vec<Call>,
+    conditions: Conditions,
     changes: Changes,
     /// When groups were changed last, if they do not live for ever.
     times: Option<TimeToLive>,
@@ -190,9 +192,9 @@ impl GroupAggregate {
             false => None,
         };
         self.groups.count(ids, weights);
-        for call in &mut self.groups.calls {
-            call.update(batch, ids, weights)?;
-        }
+        let Groups { calls, conditions, .. } = &mut self.groups;
+        conditions.evaluate(batch, weights)?;
+        calls.iter_mut().try_for_each(|call| call.update(batch, (ids, weights), conditions))?;
         for (group, existed) in touched.groups.iter().zip(&touched.existed) {
             self.groups.changes.add(*group);
             match (existed, self.groups.rows[*group] > 0) {
@@ -233,7 +235,16 @@ impl Scratch {
 impl Groups {
     fn new(spec: &GroupAggregateSpec, functions: &Functions, options: &JobOptions) -> Result<Groups> {
         let (input, retracts) = (&spec.input_schema, spec.weight.is_some());
-        let calls = spec.aggregates.iter().map(|of| Call::new(of, input, functions, retracts));
+        let mut conditions = Conditions::default();
+        let mut calls: Vec<Call> = Vec::with_capacity(spec.aggregates.len());
+        for (place, of) in spec.aggregates.iter().enumerate() {
+            let mut call = Call::new(of, input, functions, &mut conditions, |args| accumulator(of, args, retracts))?;
+            let followed = followed(&spec.aggregates, place).and_then(|of| calls[of].accumulator.entries());
+            if let Some((entries, followed)) = call.accumulator.entries().zip(followed) {
+                entries.follow(followed);
+            }
+            calls.push(call);
+        }
         let key_types: Vec<DataType> = spec.keys.iter().map(|key| key.data_type.clone()).collect();
         Ok(Groups {
             key_names: spec.keys.iter().map(|key| (key.name.clone(), key.nullable)).collect(),
@@ -241,7 +252,8 @@ impl Groups {
             key_types,
             rows: Vec::new(),
             live: 0,
-            calls: calls.collect::<Result<_>>()?,
+            calls,
+            conditions,
             changes: Changes::default(),
             times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
             outdated: Vec::new(),

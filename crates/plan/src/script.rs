@@ -393,7 +393,7 @@ fn explain(statement: Statement, catalog: &Catalog, options: &PlanOptions) -> Re
         Statement::Insert(inserts) => plan_inserts(inserts, catalog)?,
         _ => return Err(Error::internal("only queries and inserts can be explained")),
     };
-    let plan = lower(&outputs, catalog, options)?;
+    let plan = lower(&outputs, catalog, options)?.with_equal_stages_once();
     let logical = outputs.iter().map(logical_text).collect::<Vec<_>>().join("\n");
     let state = plan.state_report();
     let state = if state.is_empty() { state } else { format!("\nState\n{}", indented(&state)) };

@@ -252,7 +252,7 @@ pub(crate) fn without_zone(data_type: &DataType) -> DataType {
 
 fn physical_call(function: &str, time: Physical, returns: DataType, zone: &str) -> Physical {
     let zone = Physical::Literal(Literal { data_type: DataType::Utf8View, text: Some(zone.to_owned()) });
-    Physical::Call { function: function.to_owned(), args: vec![time, zone], returns, fails: false }
+    Physical::Call { function: function.to_owned(), args: vec![time, zone], returns, fails: false, varies: false }
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ fn rendered(planned: &Planned) -> String {
         let _ = writeln!(text, "{report}\n");
     }
     if let Some(plan) = &planned.plan {
-        let _ = write!(text, "{plan}");
+        let _ = write!(text, "{}", plan.with_equal_stages_once());
     }
     text
 }
@@ -178,6 +178,30 @@ fn joins_of_several_streams_can_be_divided_into_joins_of_two() {
         }
     }
     assert!(divided > 3, "{divided} joins are divided");
+}
+
+/// Partial aggregates of equal stages are computed once: what keeps something stays as it was, under the identity that it had.
+#[test]
+fn equal_stages_are_one_and_nothing_that_is_kept_moves() {
+    let mut shared = BTreeSet::new();
+    let streaming = |path| (path, "SET 'execution.runtime-mode' = 'streaming';\n");
+    let plans = files("tests/plans").into_iter().map(|path| (path, ""));
+    for (path, settings) in plans.chain(files("../../examples/nexmark").into_iter().map(streaming)) {
+        let text = format!("{settings}{}", fs::read_to_string(&path).expect("read"));
+        for parallelism in [1, 2] {
+            let Some(apart) = plan(&text, parallelism).expect("plan").plan else { continue };
+            let once = apart.with_equal_stages_once();
+            check_form(&once, &path);
+            let parts = |plan: &Plan| -> Vec<String> {
+                plan.parts().iter().map(|part| format!("{} {:?}", part.id, part.spec)).collect()
+            };
+            assert_eq!(parts(&once), parts(&apart), "{}", path.display());
+            assert_eq!(once.with_equal_stages_once(), once, "{}", path.display());
+            let name = path.file_stem().and_then(|name| name.to_str()).map(str::to_owned);
+            shared.extend(name.filter(|_| once.stages.len() < apart.stages.len()));
+        }
+    }
+    assert_eq!(shared, ["equal_partial_aggregates", "q5"].map(str::to_owned).into());
 }
 
 #[test]

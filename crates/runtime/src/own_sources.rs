@@ -18,7 +18,7 @@ use crate::outline::{Part, describe_source, former, outline, read_outline};
 /// The plan of a job as it resumes from its newest checkpoint, or starts from a savepoint.
 pub(crate) fn resuming(plan: &Plan, checkpointing: Option<&Checkpointing>, origin: Option<&Origin>) -> Result<Plan> {
     if plan.shared_sources().next().is_none() && !plan.stages.iter().any(|stage| stage.multi_join().is_some()) {
-        return Ok(plan.clone());
+        return Ok(plan.with_equal_stages_once());
     }
     let contents = checkpointing.map_or(Ok(None), |checkpointing| Contents::read_if_any(&checkpointing.store))?;
     let newest = contents.as_ref().and_then(|contents| Some(&contents.checkpoints.last()?.manifest));
@@ -27,7 +27,7 @@ pub(crate) fn resuming(plan: &Plan, checkpointing: Option<&Checkpointing>, origi
     Ok(as_before(plan, &then.unwrap_or_default()))
 }
 
-/// The plan with as many sources of each table, and as many joins, as these parts need to go on.
+/// The plan with as many sources of each table, and as many joins, as these parts need to go on. What its stages have in common they do once.
 pub(crate) fn as_before(plan: &Plan, then: &[Part]) -> Plan {
     let mut plan = with_former_joins(plan, then);
     let tables: BTreeSet<String> = plan.shared_sources().filter_map(description).collect();
@@ -61,7 +61,7 @@ pub(crate) fn as_before(plan: &Plan, then: &[Part]) -> Plan {
             plan = divided;
         }
     }
-    plan
+    plan.with_equal_stages_once()
 }
 
 fn description(stage: &Stage) -> Option<String> {

@@ -125,6 +125,37 @@ fn a_statement_that_is_added_shares_the_source_from_the_change_on() {
     assert!(second.len() < first.len() && second.difference(&first).count() <= 3, "{second:?} of {first:?}");
 }
 
+/// Two statements have one partial aggregate, at some numbers of tasks. Their state is found again at any, and after a change.
+#[test]
+fn statements_that_share_a_partial_aggregate_keep_their_own_state() {
+    let folder = tempfile::tempdir().expect("folder");
+    let engine = Engine::default();
+    let settings = |parallelism| settings(Some(&folder.path().join("checkpoints")), parallelism);
+    let statement = |table: &str| counts(folder.path(), table, "event_type", "TRUE");
+    let other = counts(folder.path(), "ads", "SUBSTRING(ad_id, 1, 1)", "TRUE");
+    let two = format!("{EVENTS}{}{other}{}", statement("first"), statement("second"));
+    let fewer = |parallelism| {
+        let plan = plan_of(&engine, &two, &settings(parallelism));
+        plan.stages.len() - plan.with_equal_stages_once().stages.len()
+    };
+    assert_eq!([1, 2, 3].map(fewer), [0, 1, 1]);
+    let visible = |count: usize| wait_for("waited for results", &|| rows(folder.path(), "first").len() > count);
+    let job = engine.run(&two, &settings(2)).expect("a job");
+    visible(3);
+    let plan = plan_of(&engine, &two, &settings(3));
+    let request = Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false };
+    let changed = job.reconfigure(request).expect("another number of tasks");
+    assert!(changed.changes.iter().all(|change| change.fate == Fate::Kept), "{changed:?}");
+    visible(20);
+    drop(job);
+    let job = engine.run(&two, &settings(1)).expect("it resumes");
+    visible(40);
+    drop(job);
+    finish(engine.run(&two, &settings(2)).expect("it resumes again"));
+    let first = rows(folder.path(), "first");
+    assert_eq!((first.len(), &first), (90, &rows(folder.path(), "second")));
+}
+
 /// Lines of the visible files of a table, sorted.
 fn lines(folder: &Path, table: &str) -> Vec<String> {
     let files = std::fs::read_dir(folder.join(table)).into_iter().flatten().map(|entry| entry.expect("entry").path());

@@ -5,11 +5,11 @@
 
 use anabranch_dataflow::{AggregateSpec, Expr};
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 
 use super::count::Count;
-use super::distinct::Distinct;
+use super::distinct::{Distinct, has_nulls};
 use super::entries::Entries;
 use super::extreme::{self, Ordered};
 use super::list::Lists;
@@ -93,14 +93,62 @@ impl Rows<'_> {
         }
     }
 
-    /// The same, also of rows whose arguments are NULL.
-    pub(super) fn for_each_with_nulls(&self, mut add: impl FnMut(usize, usize, i64)) {
-        for (row, group) in self.groups.iter().enumerate() {
-            let weight = self.weights.map_or(1, |weights| weights[row]);
-            if weight != 0 {
-                add(row, *group, weight);
+    /// The rows that count, of which the first argument is not NULL unless `with_nulls`. `None`: all.
+    pub(super) fn counting(&self, with_nulls: bool) -> Option<UInt32Array> {
+        let nulls = self.values[0].nulls().filter(|nulls| !with_nulls && nulls.null_count() > 0);
+        if nulls.is_none() && self.weights.is_none_or(|weights| !weights.contains(&0)) {
+            return None;
+        }
+        // Which rows count is hard to foresee: no branch depends on it.
+        let mut counting = vec![0; self.groups.len()];
+        let mut len = 0;
+        for row in 0..self.groups.len() {
+            counting[len] = row as u32;
+            let counts = self.weights.is_none_or(|weights| weights[row] != 0);
+            len += usize::from(counts & nulls.is_none_or(|nulls| nulls.is_valid(row)));
+        }
+        counting.truncate(len);
+        Some(UInt32Array::from(counting))
+    }
+}
+
+/// The conditions of the `FILTER` clauses of several calls. Calls with the same condition share it.
+#[derive(Default)]
+pub(crate) struct Conditions {
+    of: Vec<Condition>,
+}
+
+struct Condition {
+    of: Expr,
+    compiled: CompiledExpr,
+    /// The rows of a batch that pass, and how often each counts: 0 if it does not pass.
+    passes: BooleanArray,
+    weights: Vec<i64>,
+}
+
+impl Conditions {
+    /// The place of a condition.
+    fn place(&mut self, of: &Expr, input: &SchemaRef, functions: &Functions) -> Result<usize> {
+        if let Some(place) = self.of.iter().position(|other| other.of == *of && !of.varies()) {
+            return Ok(place);
+        }
+        let (compiled, passes) = (CompiledExpr::new(of, input, functions)?, BooleanArray::from(Vec::<bool>::new()));
+        self.of.push(Condition { of: of.clone(), compiled, passes, weights: Vec::new() });
+        Ok(self.of.len() - 1)
+    }
+
+    /// Evaluates all of them for the rows of a batch.
+    pub(crate) fn evaluate(&mut self, batch: &RecordBatch, weights: Option<&[i64]>) -> Result<()> {
+        for condition in &mut self.of {
+            condition.passes = condition.compiled.evaluate_predicate(batch)?;
+            condition.weights.clear();
+            let passes = condition.passes.values().iter().map(i64::from);
+            match weights {
+                None => condition.weights.extend(passes),
+                Some(weights) => condition.weights.extend(passes.zip(weights).map(|(passes, weight)| passes * weight)),
             }
         }
+        Ok(())
     }
 }
 
@@ -108,34 +156,30 @@ impl Rows<'_> {
 pub(crate) struct Call {
     pub(crate) name: String,
     args: Vec<CompiledExpr>,
-    filter: Option<CompiledExpr>,
+    /// The place of its condition.
+    filter: Option<usize>,
     pub(crate) accumulator: Box<dyn Accumulator>,
     /// Number of columns of the state.
     pub(crate) state_columns: usize,
-    weights: Vec<i64>,
 }
 
 impl Call {
-    /// `retracts`: rows may be taken back.
-    pub(super) fn new(spec: &AggregateSpec, input: &SchemaRef, functions: &Functions, retracts: bool) -> Result<Call> {
-        Call::with(spec, input, functions, |args| accumulator(spec, args, retracts))
-    }
-
-    pub(crate) fn with(
+    pub(crate) fn new(
         spec: &AggregateSpec,
         input: &SchemaRef,
         functions: &Functions,
+        conditions: &mut Conditions,
         accumulator: impl FnOnce(&[CompiledExpr]) -> Result<Box<dyn Accumulator>>,
     ) -> Result<Call> {
-        let compile = |e| CompiledExpr::new(e, input, functions);
         // `COUNT(*)` has a constant as its argument.
         let counts_all = |arg: &Expr| spec.function == "count" && matches!(arg, Expr::Literal(l) if l.text.is_some());
         let args = spec.args.iter().filter(|arg| spec.distinct || !counts_all(arg));
-        let args: Vec<CompiledExpr> = args.map(compile).collect::<Result<_>>()?;
-        let filter = spec.filter.as_ref().map(compile).transpose()?;
+        let args: Vec<CompiledExpr> =
+            args.map(|arg| CompiledExpr::new(arg, input, functions)).collect::<Result<_>>()?;
+        let filter = spec.filter.as_ref().map(|filter| conditions.place(filter, input, functions)).transpose()?;
         let accumulator = accumulator(&args)?;
         let state_columns = accumulator.state_fields(&spec.name).len();
-        Ok(Call { name: spec.name.clone(), args, filter, accumulator, state_columns, weights: Vec::new() })
+        Ok(Call { name: spec.name.clone(), args, filter, accumulator, state_columns })
     }
 
     /// Types of the arguments.
@@ -143,54 +187,46 @@ impl Call {
         self.args.iter().map(|arg| arg.data_type().clone()).collect()
     }
 
-    /// Adds the rows of a batch.
-    pub(super) fn update(&mut self, batch: &RecordBatch, groups: &[usize], weights: Option<&[i64]>) -> Result<()> {
-        self.with_rows(batch, groups, weights, |accumulator, rows| accumulator.update(rows))
+    /// Adds the rows of a batch, for which the conditions were evaluated.
+    pub(super) fn update(
+        &mut self,
+        batch: &RecordBatch,
+        (groups, weights): (&[usize], Option<&[i64]>),
+        conditions: &Conditions,
+    ) -> Result<()> {
+        self.with_rows(batch, (groups, weights), conditions, |accumulator, rows| accumulator.update(rows))
     }
 
-    /// Adds the rows of a batch, and reads results between them.
+    /// The same, and reads results between the rows.
     pub(crate) fn running(
         &mut self,
         batch: &RecordBatch,
         (groups, weights): (&[usize], Option<&[i64]>),
+        conditions: &Conditions,
         readings: &Readings,
     ) -> Result<ArrayRef> {
-        self.with_rows(batch, groups, weights, |accumulator, rows| accumulator.running(rows, readings))
+        self.with_rows(batch, (groups, weights), conditions, |accumulator, rows| accumulator.running(rows, readings))
     }
 
     /// Arguments that may fail are evaluated only for rows that pass the filter.
     fn with_rows<T>(
         &mut self,
         batch: &RecordBatch,
-        groups: &[usize],
-        weights: Option<&[i64]>,
+        (groups, weights): (&[usize], Option<&[i64]>),
+        conditions: &Conditions,
         take: impl FnOnce(&mut dyn Accumulator, &Rows<'_>) -> Result<T>,
     ) -> Result<T> {
-        let filter = self.filter.as_mut().map(|filter| filter.evaluate_predicate(batch)).transpose()?;
+        let condition = self.filter.map(|place| &conditions.of[place]);
         let mut values = Vec::with_capacity(self.args.len());
         for arg in &mut self.args {
-            values.push(canonical(&match &filter {
-                Some(filter) if arg.may_fail() => arg.evaluate_where(batch, filter)?,
+            values.push(canonical(&match condition {
+                Some(condition) if arg.may_fail() => arg.evaluate_where(batch, &condition.passes)?,
                 _ => arg.evaluate(batch)?,
             }));
         }
-        let weights = match &filter {
-            Some(filter) => {
-                filtered(filter, weights, &mut self.weights);
-                Some(&*self.weights)
-            }
-            None => weights,
-        };
+        let weights = condition.map_or(weights, |condition| Some(&condition.weights));
         take(self.accumulator.as_mut(), &Rows { groups, weights, values: &values })
     }
-}
-
-/// Weights of rows of which some do not pass a filter.
-fn filtered(filter: &BooleanArray, weights: Option<&[i64]>, out: &mut Vec<i64>) {
-    let passes = |row: usize| filter.is_valid(row) && filter.value(row);
-    let weight = |row: usize| if passes(row) { weights.map_or(1, |weights| weights[row]) } else { 0 };
-    out.clear();
-    out.extend((0..filter.len()).map(weight));
 }
 
 /// The accumulator of a function. What has none here is refused when a query is planned.
@@ -219,7 +255,7 @@ pub(crate) fn accumulator(spec: &AggregateSpec, args: &[CompiledExpr], retracts:
         (function, _) => return Err(Error::internal(format!("{function} has no accumulator for updating results"))),
     };
     match (spec.distinct, argument) {
-        (true, Some(argument)) => Ok(Box::new(Distinct::new(argument, spec.function == "array_agg", plain)?)),
+        (true, Some(argument)) => Ok(Box::new(Distinct::new(argument, has_nulls(spec), plain)?)),
         _ => Ok(plain),
     }
 }

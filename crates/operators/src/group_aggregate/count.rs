@@ -28,7 +28,13 @@ impl Accumulator for Count {
     }
 
     fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
-        rows.for_each(|_, group, weight| self.counts[group] += weight);
+        match rows.weights {
+            // A row that does not count has the weight 0.
+            Some(weights) if rows.values.iter().all(|values| values.null_count() == 0) => {
+                rows.groups.iter().zip(weights).for_each(|(group, weight)| self.counts[*group] += weight);
+            }
+            _ => rows.for_each(|_, group, weight| self.counts[group] += weight),
+        }
         Ok(())
     }
 

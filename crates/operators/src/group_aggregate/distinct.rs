@@ -1,5 +1,6 @@
 //! A function over the distinct values of each group.
 
+use anabranch_dataflow::{AggregateSpec, Expr};
 use anabranch_model::Result;
 use arrow::array::{ArrayRef, UInt64Array};
 use arrow::compute::take;
@@ -8,6 +9,22 @@ use arrow::datatypes::{DataType, Field};
 use super::accumulator::{Accumulator, Rows};
 use super::entries::{Entries, Transition};
 use super::readings::Readings;
+
+/// The place of the call whose pairs of group and value this one [shares](Entries::follow): the first one over the distinct values of the
+/// same argument, if that takes all rows.
+pub(super) fn followed(calls: &[AggregateSpec], place: usize) -> Option<usize> {
+    let keeps_values = |of: &AggregateSpec| of.distinct && !matches!(of.function.as_str(), "min" | "max");
+    let values = |of: &AggregateSpec| (of.args.first().cloned(), has_nulls(of));
+    let own = &calls[place];
+    let first = calls[..place].iter().position(|of| keeps_values(of) && values(of) == values(own))?;
+    let varies = own.args.iter().any(Expr::varies);
+    (keeps_values(own) && !varies && calls[first].filter.is_none()).then_some(first)
+}
+
+/// Whether NULL is one of the distinct values that a function takes.
+pub(super) fn has_nulls(of: &AggregateSpec) -> bool {
+    of.function == "array_agg"
+}
 
 /// Counts values, and passes each to the function when it comes to be, and back when it ceases to be.
 pub(super) struct Distinct {

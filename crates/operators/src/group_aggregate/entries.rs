@@ -1,6 +1,6 @@
 //! The values of each group, and how often each occurs: for functions whose result may depend on any of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt32Array, UInt64Array};
@@ -13,19 +13,36 @@ use crate::hash_keys;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{Changes, Part, SPARSE_MIN, narrow};
 
-/// Pairs of group and value with their weights.
+/// The pairs of group and value of a function, with their weights.
 pub(crate) struct Entries {
+    pairs: Arc<Mutex<Pairs>>,
+    /// The pairs are those of another function, which is asked first.
+    follows: bool,
+    weights: Vec<i64>,
+    pub(crate) changes: Changes,
+}
+
+/// Pairs of group and value. Functions of the same values have the same pairs. One thread has all of these functions, so none of them
+/// waits for the lock.
+struct Pairs {
     value_type: DataType,
     /// Whether NULL is a value too.
     has_nulls: bool,
     table: KeyTable,
-    weights: Vec<i64>,
-    /// How many occur.
+    /// In how many functions each occurs.
+    users: Vec<u32>,
+    /// How many occur in some.
     live: usize,
-    pub(crate) changes: Changes,
     hashes: Vec<u64>,
     ids: Vec<usize>,
+    /// Whether several functions have them. Then there are the ids of the rows of the last batch, [`NONE`] for rows that do not count,
+    /// and the new ids after pairs were removed.
+    shared: bool,
+    ids_of_rows: Vec<usize>,
+    new_ids: Vec<usize>,
 }
+
+const NONE: usize = usize::MAX;
 
 /// A value came to be in a group, or has ceased to be.
 pub(super) struct Transition {
@@ -35,54 +52,20 @@ pub(super) struct Transition {
     pub(super) is_there: bool,
 }
 
-impl Entries {
-    /// For values of this type. `has_nulls`: NULL is a value too.
-    pub(super) fn new(value_type: &DataType, has_nulls: bool) -> Result<Entries> {
-        Ok(Entries {
+impl Pairs {
+    fn new(value_type: &DataType, has_nulls: bool) -> Result<Pairs> {
+        Ok(Pairs {
             value_type: value_type.clone(),
             has_nulls,
             table: KeyTable::by_id(vec![DataType::UInt32, value_type.clone()])?,
-            weights: Vec::new(),
+            users: Vec::new(),
             live: 0,
-            changes: Changes::default(),
             hashes: Vec::new(),
             ids: Vec::new(),
+            shared: false,
+            ids_of_rows: Vec::new(),
+            new_ids: Vec::new(),
         })
-    }
-
-    /// The column of values in snapshots.
-    pub(crate) fn value_field(&self) -> Field {
-        Field::new("$value", self.value_type.clone(), self.has_nulls)
-    }
-
-    /// Adds rows.
-    pub(super) fn update(&mut self, rows: &Rows<'_>) -> Result<Vec<Transition>> {
-        let mut counted: Vec<(usize, usize, i64)> = Vec::with_capacity(rows.groups.len());
-        match self.has_nulls {
-            true => rows.for_each_with_nulls(|row, group, weight| counted.push((row, group, weight))),
-            false => rows.for_each(|row, group, weight| counted.push((row, group, weight))),
-        }
-        let groups = counted.iter().map(|(_, group, _)| narrow(*group)).collect::<Result<Vec<_>>>()?;
-        let values = match counted.len() == rows.groups.len() {
-            true => Arc::clone(&rows.values[0]),
-            false => {
-                let kept: UInt64Array = counted.iter().map(|(row, ..)| *row as u64).collect();
-                take(&rows.values[0], &kept, None)?
-            }
-        };
-        self.intern(groups, values)?;
-        let mut transitions = Vec::new();
-        for ((row, group, weight), id) in counted.into_iter().zip(&self.ids) {
-            let before = self.weights[*id] > 0;
-            self.weights[*id] += weight;
-            let is_there = self.weights[*id] > 0;
-            self.changes.add(*id);
-            if before != is_there {
-                self.live = if is_there { self.live + 1 } else { self.live - 1 };
-                transitions.push(Transition { row, group, is_there });
-            }
-        }
-        Ok(transitions)
     }
 
     /// The ids of pairs, in `self.ids`.
@@ -90,16 +73,152 @@ impl Entries {
         let columns: [ArrayRef; 2] = [Arc::new(UInt32Array::from(groups)), values];
         hash_keys(&columns, columns[0].len(), &mut self.hashes)?;
         self.table.intern(&columns, &self.hashes, &mut self.ids)?;
-        self.weights.resize(self.table.len(), 0);
+        self.users.resize(self.table.len(), 0);
+        self.new_ids = Vec::new();
         Ok(())
+    }
+
+    /// The ids of the pairs of these rows, in `self.ids`.
+    fn intern_rows(&mut self, rows: &Rows<'_>, counting: Option<&UInt32Array>) -> Result<()> {
+        let (groups, values) = match counting {
+            None => (rows.groups.iter().map(|group| narrow(*group)).collect::<Result<_>>()?, rows.values[0].clone()),
+            Some(counting) => {
+                let groups = counting.values().iter().map(|row| narrow(rows.groups[*row as usize]));
+                (groups.collect::<Result<_>>()?, take(&rows.values[0], counting, None)?)
+            }
+        };
+        self.intern(groups, values)?;
+        if self.shared {
+            self.ids_of_rows.clear();
+            match counting {
+                None => self.ids_of_rows.extend_from_slice(&self.ids),
+                Some(counting) => {
+                    self.ids_of_rows.resize(rows.groups.len(), NONE);
+                    let ids = counting.values().iter().zip(&self.ids);
+                    ids.for_each(|(row, id)| self.ids_of_rows[*row as usize] = *id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A pair has come to occur in a function, or has ceased to.
+    #[inline]
+    fn occurs(&mut self, id: usize, before: bool, now: bool) {
+        let users = &mut self.users[id];
+        match (before, now) {
+            (false, true) => {
+                self.live += usize::from(*users == 0);
+                *users += 1;
+            }
+            (true, false) => {
+                *users -= 1;
+                self.live -= usize::from(*users == 0);
+            }
+            _ => {}
+        }
+    }
+
+    /// The groups and values of these pairs.
+    fn of(&self, ids: &[usize]) -> Result<(Vec<usize>, ArrayRef)> {
+        let pairs = self.table.keys_of(ids)?;
+        let [groups, values] = pairs.as_slice() else { return Err(Error::internal("pairs of two columns")) };
+        let groups = groups.as_primitive::<UInt32Type>().values().iter().map(|group| *group as usize).collect();
+        Ok((groups, Arc::clone(values)))
+    }
+
+    /// Removes pairs that do not occur, and the groups that are not among `groups`; the first of these becomes group 0.
+    fn keep(&mut self, groups: &[usize]) -> Result<()> {
+        let ids: Vec<usize> = (0..self.users.len()).filter(|id| self.users[*id] > 0).collect();
+        let (of, values) = self.of(&ids)?;
+        let mut place = vec![NONE; groups.iter().max().map_or(0, |group| group + 1)];
+        groups.iter().enumerate().for_each(|(new, old)| place[*old] = new);
+        let kept: Vec<usize> =
+            (0..of.len()).filter(|row| place.get(of[*row]).is_some_and(|new| *new != NONE)).collect();
+        let rows: UInt64Array = kept.iter().map(|row| *row as u64).collect();
+        let mut next = Pairs::new(&self.value_type, self.has_nulls)?;
+        let groups = kept.iter().map(|row| narrow(place[of[*row]])).collect::<Result<_>>()?;
+        next.intern(groups, take(&values, &rows, None)?)?;
+        next.new_ids = vec![NONE; self.users.len()];
+        for (row, id) in kept.into_iter().zip(&next.ids) {
+            next.new_ids[ids[row]] = *id;
+            next.users[*id] = self.users[ids[row]];
+        }
+        (next.live, next.shared) = (next.users.len(), self.shared);
+        *self = next;
+        Ok(())
+    }
+
+    fn size_bytes(&self) -> usize {
+        let ids = self.ids_of_rows.capacity() + self.new_ids.capacity();
+        self.table.size_bytes() + self.users.capacity() * size_of::<u32>() + ids * size_of::<usize>()
+    }
+}
+
+impl Entries {
+    /// For values of this type. `has_nulls`: NULL is a value too.
+    pub(super) fn new(value_type: &DataType, has_nulls: bool) -> Result<Entries> {
+        Ok(Entries {
+            pairs: Arc::new(Mutex::new(Pairs::new(value_type, has_nulls)?)),
+            follows: false,
+            weights: Vec::new(),
+            changes: Changes::default(),
+        })
+    }
+
+    /// Shares the pairs of a function of the same values. From now on, that takes each batch before this one does, and with all of its rows.
+    pub(super) fn follow(&mut self, other: &Entries) {
+        other.pairs().shared = true;
+        (self.pairs, self.follows) = (Arc::clone(&other.pairs), true);
+    }
+
+    fn pairs(&self) -> MutexGuard<'_, Pairs> {
+        self.pairs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The column of values in snapshots.
+    pub(crate) fn value_field(&self) -> Field {
+        let pairs = self.pairs();
+        Field::new("$value", pairs.value_type.clone(), pairs.has_nulls)
+    }
+
+    /// Adds rows.
+    pub(super) fn update(&mut self, rows: &Rows<'_>) -> Result<Vec<Transition>> {
+        let pairs = &mut *self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        let counting = rows.counting(pairs.has_nulls);
+        if !self.follows {
+            pairs.intern_rows(rows, counting.as_ref())?;
+        }
+        self.weights.resize(pairs.table.len(), 0);
+        // They are put back: a function that follows needs them.
+        let ids = std::mem::take(if self.follows { &mut pairs.ids_of_rows } else { &mut pairs.ids });
+        let mut transitions = Vec::new();
+        let mut add = |row: usize, id: usize| {
+            let weight = &mut self.weights[id];
+            let before = *weight > 0;
+            *weight += rows.weights.map_or(1, |weights| weights[row]);
+            let is_there = *weight > 0;
+            self.changes.add(id);
+            if before != is_there {
+                pairs.occurs(id, before, is_there);
+                transitions.push(Transition { row, group: rows.groups[row], is_there });
+            }
+        };
+        match &counting {
+            None => ids.iter().enumerate().for_each(|(row, id)| add(row, *id)),
+            Some(counting) => counting.values().iter().enumerate().for_each(|(place, row)| {
+                let row = *row as usize;
+                add(row, ids[if self.follows { row } else { place }]);
+            }),
+        }
+        *(if self.follows { &mut pairs.ids_of_rows } else { &mut pairs.ids }) = ids;
+        Ok(transitions)
     }
 
     /// The pairs with these ids, and their weights.
     pub(crate) fn of(&self, ids: &[usize]) -> Result<(Vec<usize>, ArrayRef, Int64Array)> {
-        let pairs = self.table.keys_of(ids)?;
-        let [groups, values] = pairs.as_slice() else { return Err(Error::internal("pairs of two columns")) };
-        let groups = groups.as_primitive::<UInt32Type>().values().iter().map(|group| *group as usize).collect();
-        Ok((groups, Arc::clone(values), ids.iter().map(|id| self.weights[*id]).collect()))
+        let (groups, values) = self.pairs().of(ids)?;
+        Ok((groups, values, ids.iter().map(|id| self.weights[*id]).collect()))
     }
 
     /// The ids of a part of the values.
@@ -123,19 +242,17 @@ impl Entries {
         versions: Option<&Int64Array>,
     ) -> Result<Vec<(usize, i64)>> {
         let groups = groups.iter().map(|group| narrow(*group)).collect::<Result<Vec<_>>>()?;
-        self.intern(groups, Arc::clone(values))?;
+        let pairs = &mut *self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        pairs.intern(groups, Arc::clone(values))?;
+        self.weights.resize(pairs.table.len(), 0);
         let latest = match versions {
-            Some(versions) => self.changes.latest(&self.ids, versions),
-            None => (0..self.ids.len()).collect(),
+            Some(versions) => self.changes.latest(&pairs.ids, versions),
+            None => (0..pairs.ids.len()).collect(),
         };
         let changed = latest.into_iter().map(|row| {
-            let id = self.ids[row];
+            let id = pairs.ids[row];
             let before = std::mem::replace(&mut self.weights[id], weights.value(row));
-            match (before > 0, self.weights[id] > 0) {
-                (false, true) => self.live += 1,
-                (true, false) => self.live -= 1,
-                _ => {}
-            }
+            pairs.occurs(id, before > 0, self.weights[id] > 0);
             (id, before)
         });
         Ok(changed.collect())
@@ -149,50 +266,49 @@ impl Entries {
 
     /// Removes the values of these groups, which are marked. Returns their ids with their weights before.
     pub(super) fn forget(&mut self, groups: &[bool]) -> Result<Vec<(usize, i64)>> {
-        let forgotten = self.of_groups(groups)?.into_iter().map(|id| {
+        let ids = self.of_groups(groups)?;
+        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        let forgotten = ids.into_iter().map(|id| {
             self.changes.add(id);
-            self.live -= usize::from(self.weights[id] > 0);
-            (id, std::mem::take(&mut self.weights[id]))
+            let before = std::mem::take(&mut self.weights[id]);
+            pairs.occurs(id, before > 0, false);
+            (id, before)
         });
         Ok(forgotten.collect())
     }
 
     fn of_groups(&self, groups: &[bool]) -> Result<Vec<usize>> {
         let ids: Vec<usize> = (0..self.weights.len()).filter(|id| self.weights[*id] != 0).collect();
-        let of = self.table.first_of(&ids)?;
+        let of = self.pairs().table.first_of(&ids)?;
         let of = of.as_primitive::<UInt32Type>().values();
         Ok(ids.into_iter().zip(of).filter(|(_, group)| groups[**group as usize]).map(|(id, _)| id).collect())
     }
 
     /// Whether so many values do not occur any more that they should be removed.
     pub(super) fn is_sparse(&self) -> bool {
-        self.weights.len() > 2 * self.live + SPARSE_MIN
+        let pairs = self.pairs();
+        pairs.users.len() > 2 * pairs.live + SPARSE_MIN
     }
 
     /// Removes values that do not occur, and the groups that are not among `groups`; the first of these becomes group 0. No change may
-    /// be waiting for a snapshot.
+    /// be waiting for a snapshot. A function that is [followed](Entries::follow) does this before those that follow it.
     pub(super) fn keep(&mut self, groups: &[usize]) -> Result<()> {
-        let (of, values, weights) = self.of(&self.all())?;
-        let mut place = vec![usize::MAX; groups.iter().max().map_or(0, |group| group + 1)];
-        groups.iter().enumerate().for_each(|(new, old)| place[*old] = new);
-        let kept: Vec<usize> =
-            (0..of.len()).filter(|row| place.get(of[*row]).is_some_and(|new| *new != usize::MAX)).collect();
-        let rows: UInt64Array = kept.iter().map(|row| *row as u64).collect();
-        let mut next = Entries::new(&self.value_type, self.has_nulls)?;
-        next.intern(
-            kept.iter().map(|row| narrow(place[of[*row]])).collect::<Result<_>>()?,
-            take(&values, &rows, None)?,
-        )?;
-        for (row, id) in kept.iter().zip(&next.ids) {
-            next.weights[*id] = weights.value(*row);
+        let pairs = &mut *self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.follows {
+            pairs.keep(groups)?;
         }
-        next.live = kept.len();
-        next.changes = std::mem::take(&mut self.changes);
-        *self = next;
+        let mut weights = vec![0; pairs.users.len()];
+        let moved = pairs.new_ids.iter().zip(&self.weights).filter(|(id, _)| **id != NONE);
+        moved.for_each(|(id, weight)| weights[*id] = *weight);
+        self.weights = weights;
+        if !pairs.shared {
+            pairs.new_ids = Vec::new();
+        }
         Ok(())
     }
 
     pub(super) fn size_bytes(&self) -> usize {
-        self.table.size_bytes() + self.weights.capacity() * size_of::<i64>() + self.changes.size_bytes()
+        let pairs = if self.follows { 0 } else { self.pairs().size_bytes() };
+        pairs + self.weights.capacity() * size_of::<i64>() + self.changes.size_bytes()
     }
 }

@@ -3,6 +3,7 @@
 use anabranch_dataflow::{AggregateSpec, GroupAggregateSpec};
 use anabranch_model::{Error, Result};
 
+use super::distinct::followed;
 use super::{GroupAggregate, Groups};
 use crate::operator::StateShape;
 use crate::{Functions, Operator};
@@ -15,7 +16,12 @@ pub(crate) fn goes_on(former: &GroupAggregateSpec, next: &GroupAggregateSpec, fu
     if former == next {
         return true;
     }
-    let kinds = |spec: &GroupAggregateSpec| (calls(spec), spec.weight.is_some(), spec.emission.map(|of| of.time));
+    let followed = |spec: &GroupAggregateSpec| {
+        (0..spec.aggregates.len()).map(|place| followed(&spec.aggregates, place)).collect::<Vec<_>>()
+    };
+    let kinds = |spec: &GroupAggregateSpec| {
+        (calls(spec), followed(spec), spec.weight.is_some(), spec.emission.map(|of| of.time))
+    };
     if kinds(former) != kinds(next) {
         return false;
     }

@@ -3,7 +3,7 @@
 mod time_to_live;
 mod windows;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dataflow::{AggregateSpec, Expr, Literal, NamedExpr, weight_field};
 use anabranch_model::Rng;
@@ -57,6 +57,10 @@ fn spec(weighted: bool) -> GroupAggregateSpec {
         filter: Some(Expr::IsNull(Box::new(Expr::Column(2)))),
         ..call("count", 1, false, DataType::Int64)
     };
+    // These two have the pairs of the sum of distinct numbers.
+    let distinct = call("count", 1, true, DataType::Int64);
+    let filtered_distinct =
+        AggregateSpec { name: "filtered_distinct".into(), filter: filtered.filter.clone(), ..distinct.clone() };
     let texts = DataType::List(Arc::new(Field::new("item", DataType::Utf8View, true)));
     let joined = |distinct: bool| {
         let separator = Literal { data_type: DataType::Utf8View, text: Some("+".into()) };
@@ -74,6 +78,8 @@ fn spec(weighted: bool) -> GroupAggregateSpec {
             call("sum", 1, true, DataType::Int64),
             call("stddev_pop", 3, false, DataType::Float64),
             filtered,
+            filtered_distinct,
+            distinct,
             call("first_value", 2, false, DataType::Utf8View),
             call("last_value", 1, false, DataType::Int64),
             call("array_agg", 2, false, texts),
@@ -159,7 +165,8 @@ fn expected(rows: &[&Row]) -> String {
     let mean = numbers.iter().sum::<i64>() as f64 / numbers.len() as f64;
     let variance = numbers.iter().map(|n| (*n as f64 - mean).powi(2)).sum::<f64>() / numbers.len() as f64;
     let deviation = if numbers.is_empty() { "NULL".to_owned() } else { format!("{:.6}", variance.sqrt()) };
-    let filtered = rows.iter().filter(|row| row.2.is_none() && row.1.is_some()).count();
+    let filtered: Vec<i64> = rows.iter().filter(|row| row.2.is_none()).filter_map(|row| row.1).collect();
+    let filtered_distinct: BTreeSet<i64> = filtered.iter().copied().collect();
     [
         numbers.len().to_string(),
         sum(&numbers),
@@ -168,7 +175,9 @@ fn expected(rows: &[&Row]) -> String {
         words.len().to_string(),
         sum(&distinct),
         deviation,
-        filtered.to_string(),
+        filtered.len().to_string(),
+        filtered_distinct.len().to_string(),
+        distinct.len().to_string(),
     ]
     .join("|")
 }

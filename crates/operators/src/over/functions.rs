@@ -7,7 +7,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use super::{fifo, finite};
 use crate::Functions as Registry;
-use crate::group_aggregate::accumulator::{Call, accumulator};
+use crate::group_aggregate::accumulator::{Call, Conditions, accumulator};
 use crate::group_aggregate::readings::Readings;
 
 /// See the module.
@@ -15,6 +15,7 @@ pub(super) struct Functions {
     /// The columns that they read.
     pub(super) schema: SchemaRef,
     pub(super) calls: Vec<Call>,
+    conditions: Conditions,
     pub(super) lags: Vec<Lag>,
 }
 
@@ -48,7 +49,7 @@ impl Functions {
             Field::new(field.name(), field.data_type().clone(), true)
         };
         let schema: SchemaRef = Schema::new(read.iter().map(field).collect::<Vec<_>>()).into();
-        let (mut calls, mut lags) = (Vec::new(), Vec::new());
+        let (mut calls, mut conditions, mut lags) = (Vec::new(), Conditions::default(), Vec::new());
         for (place, of) in spec.functions.iter().enumerate() {
             if of.function == LAG {
                 lags.push(lag(of, place, read)?);
@@ -56,7 +57,7 @@ impl Functions {
             }
             let of = over(of, read);
             let bounded = !spec.frame.is_unbounded();
-            let call = Call::with(&of, &schema, registry, |args| {
+            let call = Call::new(&of, &schema, registry, &mut conditions, |args| {
                 let argument = args.first().map(|arg| arg.data_type()).filter(|_| bounded);
                 match argument.map(|argument| fifo::accumulator(&of.function, argument)).transpose()? {
                     Some(Some(fifo)) => Ok(fifo),
@@ -65,7 +66,7 @@ impl Functions {
             })?;
             calls.push(call);
         }
-        Ok(Functions { schema, calls, lags })
+        Ok(Functions { schema, calls, conditions, lags })
     }
 
     /// Adds rows, and reads the results of aggregates between them.
@@ -75,7 +76,9 @@ impl Functions {
         (groups, weights): (&[usize], Option<&[i64]>),
         readings: &Readings,
     ) -> Result<Vec<ArrayRef>> {
-        self.calls.iter_mut().map(|call| call.running(rows, (groups, weights), readings)).collect()
+        let Functions { calls, conditions, .. } = self;
+        conditions.evaluate(rows, weights)?;
+        calls.iter_mut().map(|call| call.running(rows, (groups, weights), conditions, readings)).collect()
     }
 
     pub(super) fn resize(&mut self, groups: usize) {

@@ -4,7 +4,7 @@ use anabranch_dataflow::{BinaryOp, Expr, Literal};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
 use datafusion_expr::expr::ScalarFunction;
-use datafusion_expr::{BinaryExpr, Expr as Logical, ExprSchemable, Operator};
+use datafusion_expr::{BinaryExpr, Expr as Logical, ExprSchemable, Operator, Volatility};
 
 use super::column_index::ColumnIndex;
 use super::literal::constant;
@@ -108,7 +108,8 @@ fn function_call(call: &ScalarFunction, args: Vec<Expr>, returns: DataType, sche
     }
     let constants: Vec<Option<&str>> = args.iter().map(constant_text).collect();
     let fails = anabranch_functions::may_fail(&function, &constants, &returns);
-    Ok(Expr::Call { function, args, returns, fails })
+    let varies = call.func.signature().volatility == Volatility::Volatile;
+    Ok(Expr::Call { function, args, returns, fails, varies })
 }
 
 /// Comparisons of maps are calls of a function by now, except those that the optimizer has made of subqueries.

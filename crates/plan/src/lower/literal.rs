@@ -35,7 +35,7 @@ pub(super) fn constant(value: &ScalarValue) -> Result<Expr> {
         }
         _ => return literal(value).map(Expr::Literal),
     };
-    Ok(Expr::Call { function: function.into(), args: args?, returns: value.data_type(), fails: false })
+    Ok(Expr::Call { function: function.into(), args: args?, returns: value.data_type(), fails: false, varies: false })
 }
 
 /// The literal for a value.

@@ -137,6 +137,7 @@ fn all_rows(rows: &Fields, list: DataType) -> AggregateSpec {
         args: fields.collect(),
         returns: DataType::Struct(rows.clone()),
         fails: false,
+        varies: false,
     };
     AggregateSpec {
         name: "rows".to_owned(),
