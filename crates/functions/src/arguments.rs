@@ -199,11 +199,24 @@ pub(crate) fn slices<'a>(rows: usize, slice: impl Fn(usize) -> Option<&'a str>) 
 
 /// A column of bytes.
 pub(crate) fn bytes(rows: usize, mut write: impl FnMut(usize, &mut Vec<u8>) -> Option<()>) -> Result<ArrayRef> {
+    try_bytes(rows, |row, out| Ok(write(row, out)))
+}
+
+/// A column of bytes whose computation may fail.
+pub(crate) fn try_bytes(
+    rows: usize,
+    mut write: impl FnMut(usize, &mut Vec<u8>) -> Result<Option<()>>,
+) -> Result<ArrayRef> {
     let mut values = BinaryBuilder::new();
-    let mut value = Vec::new();
+    let (mut value, mut written) = (Vec::new(), 0);
     for row in 0..rows {
         value.clear();
-        values.append_option(write(row, &mut value).map(|()| &value));
+        let valid = write(row, &mut value)?.is_some();
+        written += value.len();
+        if i32::try_from(written).is_err() {
+            return Err(failure("the bytes of a batch are more than 2 GiB; make batches smaller: SET 'batch-rows'"));
+        }
+        values.append_option(valid.then_some(&value));
     }
     Ok(Arc::new(values.finish()))
 }

@@ -38,6 +38,7 @@ const CERTAIN: [&str; 119] = [
     "cos",
     "cosh",
     "cot",
+    "current_row_timestamp",
     "dayofmonth",
     "dayofweek",
     "dayofyear",
@@ -66,7 +67,6 @@ const CERTAIN: [&str; 119] = [
     "isnan",
     "item",
     "json_quote",
-    "json_string",
     "json_unquote",
     "least",
     "left",
@@ -146,7 +146,8 @@ pub fn may_fail(function: &str, constants: &[Option<&str>], returns: &DataType) 
         "concat_ws" => !is_short(0),
         "regexp_replace" => !is_constant(1) || !is_short(2),
         // A wrong pattern fails for each row, whatever its values are.
-        "regexp" | "regexp_count" | "regexp_extract" | "date_format" => !is_constant(1),
+        "regexp" | "regexp_count" | "regexp_extract" | "regexp_extract_all" | "regexp_instr" | "regexp_substr"
+        | "date_format" => !is_constant(1),
         // The planner writes no other zones than there are.
         "time_in_zone" | "instant_in_zone" => !is_constant(1),
         // Without patterns, a comma and an equals sign separate the parts.

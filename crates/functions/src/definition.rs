@@ -77,6 +77,8 @@ pub(crate) struct Definition {
     /// Whether the last argument of the longest list may be repeated.
     pub(crate) variadic: bool,
     pub(crate) returns: Returns,
+    /// Whether it may have another value at each evaluation.
+    pub(crate) varies: bool,
     /// Returns one value per row; one row if all arguments are constants.
     pub(crate) evaluate: fn(&Arguments) -> Result<ArrayRef>,
 }
@@ -88,7 +90,7 @@ pub(crate) const fn function(
     returns: Returns,
     evaluate: fn(&Arguments) -> Result<ArrayRef>,
 ) -> Definition {
-    Definition { name, aliases: &[], takes, variadic: false, returns, evaluate }
+    Definition { name, aliases: &[], takes, variadic: false, returns, varies: false, evaluate }
 }
 
 /// There is one definition of each name.
@@ -203,12 +205,13 @@ impl ScalarUDFImpl for Definition {
     }
 
     fn signature(&self) -> &Signature {
-        static SIGNATURE: Signature = Signature {
-            type_signature: datafusion_expr::TypeSignature::UserDefined,
-            volatility: Volatility::Immutable,
-            parameter_names: None,
-        };
-        &SIGNATURE
+        const fn signature(volatility: Volatility) -> Signature {
+            let type_signature = datafusion_expr::TypeSignature::UserDefined;
+            Signature { type_signature, volatility, parameter_names: None }
+        }
+        static REPEATABLE: Signature = signature(Volatility::Immutable);
+        static VARYING: Signature = signature(Volatility::Volatile);
+        if self.varies { &VARYING } else { &REPEATABLE }
     }
 
     fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {

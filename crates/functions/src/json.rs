@@ -1,10 +1,10 @@
-//! `JSON_VALUE`, `JSON_EXISTS`, `JSON_QUERY` and `IS JSON`. A path is parsed once per batch; documents are read in place.
+//! `JSON_VALUE`, `JSON_EXISTS`, `JSON_QUERY` and `IS JSON`: a path is parsed once per batch, documents are read in place. `JSON_OBJECT`,
+//! `JSON_ARRAY` and `JSON_STRING` write values.
 
+mod build;
 mod path;
 mod scan;
 mod write;
-
-use std::fmt::Write;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Float64Type, Int32Type};
@@ -35,7 +35,15 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         json_query,
     ),
     function("is_json", &[PATH], Returns::Boolean, is_json),
-    function("json_string", &[&[Kind::Text], &[Kind::Integer]], Returns::Text, json_string),
+    Definition {
+        variadic: true,
+        ..function("json_object", &[&[Kind::Any]], Returns::Of(build::text_type), build::object)
+    },
+    Definition {
+        variadic: true,
+        ..function("json_array", &[&[Kind::Any]], Returns::Of(build::text_type), build::array)
+    },
+    function("json_string", &[&[Kind::Any]], Returns::Of(build::text_type), build::string),
     function("json_quote", &[&[Kind::Text]], Returns::Text, json_quote),
     function("json_unquote", &[&[Kind::Text]], Returns::Text, json_unquote),
 ];
@@ -322,19 +330,6 @@ fn json_unquote(arguments: &Arguments) -> Result<ArrayRef> {
             Ok(document) if text.starts_with('"') && document == text => write::scalar(document, out),
             _ => out.push_str(text),
         }
-        Some(())
-    })
-}
-
-/// A text as a JSON text, in quotes; a number as it is.
-fn json_string(arguments: &Arguments) -> Result<ArrayRef> {
-    if arguments.array(0).data_type().is_integer() {
-        let number = arguments.integer(0);
-        return texts(arguments, |row, out| write!(out, "{}", number.get(row)?).ok());
-    }
-    let text = arguments.text(0);
-    texts(arguments, |row, out| {
-        write::quoted(text.get(row)?, out);
         Some(())
     })
 }

@@ -7,6 +7,8 @@ mod arguments;
 mod array;
 mod calendar;
 mod certain;
+mod charset;
+mod clock;
 mod date_pattern;
 mod dates;
 mod definition;
@@ -42,9 +44,11 @@ pub use self::regex::{Matcher, check_library_regex, check_regex};
 pub use self::whole::parse_whole;
 pub use self::zone::{INSTANT, LOCAL_TIME, Zone};
 
-const FAMILIES: [&[Definition]; 19] = [
+const FAMILIES: [&[Definition]; 21] = [
     array::DEFINITIONS,
     calendar::DEFINITIONS,
+    charset::DEFINITIONS,
+    clock::DEFINITIONS,
     dates::DEFINITIONS,
     encoding::DEFINITIONS,
     extremes::DEFINITIONS,

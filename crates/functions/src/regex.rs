@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Int32Type};
 use datafusion_common::Result;
 use regex::Regex;
 
@@ -18,6 +19,8 @@ use self::java::Refusal;
 pub use self::matcher::Matcher;
 pub(crate) use self::split::Separator;
 use crate::arguments::{Arguments, try_booleans, try_primitives, try_texts};
+use crate::array::build;
+use crate::array::types::list_of;
 use crate::definition::{Definition, Kind, Returns, failure, function};
 use crate::pad::Limit;
 
@@ -27,6 +30,9 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     function("regexp", &[&[Kind::Text, Kind::Text]], Returns::Boolean, regexp),
     function("regexp_extract", EXTRACT, Returns::Text, extract),
     function("regexp_replace", &[&[Kind::Text, Kind::Text, Kind::Text]], Returns::Text, replace),
+    function("regexp_extract_all", EXTRACT, Returns::Of(|_| Ok(list_of(DataType::Utf8View))), extract_all),
+    function("regexp_instr", &[&[Kind::Text, Kind::Text]], Returns::Int, instr),
+    function("regexp_substr", &[&[Kind::Text, Kind::Text]], Returns::Text, substr),
     function("regexp_count", &[&[Kind::Text, Kind::Text]], Returns::Int, count),
 ];
 
@@ -159,6 +165,48 @@ fn extract(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
+/// A group of each match; NULL if the pattern is wrong or has no such group. A group that has no part in a match is NULL.
+fn extract_all(arguments: &Arguments) -> Result<ArrayRef> {
+    let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
+    let group = arguments.integer_or(2, 1);
+    build::try_texts(arguments, |row, parts| {
+        let (Some(text), Some(pattern), Some(group)) = (text.get(row), pattern.get(row), group.get(row)) else {
+            return Ok(None);
+        };
+        let Some(regex) = last.get(pattern)? else { return Ok(None) };
+        let Some(group) = usize::try_from(group).ok().filter(|group| *group < regex.captures_len()) else {
+            return Ok(None);
+        };
+        each_match(regex, text, |start, _| {
+            let captures = regex.captures_at(text, start);
+            parts.append_option(captures.and_then(|captures| captures.get(group)).map(|part| part.as_str()));
+            Ok(())
+        })?;
+        Ok(Some(()))
+    })
+}
+
+/// The place of the first match, in UTF-16 units from 1; 0 if there is none. NULL if the pattern is wrong.
+fn instr(arguments: &Arguments) -> Result<ArrayRef> {
+    let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
+    try_primitives::<Int32Type>(arguments.rows, |row| {
+        let (Some(text), Some(pattern)) = (text.get(row), pattern.get(row)) else { return Ok(None) };
+        let Some(regex) = last.get(pattern)? else { return Ok(None) };
+        let place = |at: usize| i32::try_from(text[..at].encode_utf16().count() + 1).unwrap_or(i32::MAX);
+        Ok(Some(regex.find(text).map_or(0, |found| place(found.start()))))
+    })
+}
+
+/// The first match; NULL if there is none, or if the pattern is wrong.
+fn substr(arguments: &Arguments) -> Result<ArrayRef> {
+    let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
+    try_texts(arguments, |row, out| {
+        let (Some(text), Some(pattern)) = (text.get(row), pattern.get(row)) else { return Ok(None) };
+        let found = last.get(pattern)?.and_then(|regex| regex.find(text));
+        Ok(found.map(|found| out.push_str(found.as_str())))
+    })
+}
+
 /// Calls `found` with the bounds of each match. An empty match may directly follow another match, as in Java.
 fn each_match(regex: &Regex, text: &str, mut found: impl FnMut(usize, usize) -> Result<()>) -> Result<()> {
     let mut from = 0;
@@ -197,7 +245,7 @@ fn replace(arguments: &Arguments) -> Result<ArrayRef> {
 
 fn count(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
-    try_primitives::<arrow::datatypes::Int32Type>(arguments.rows, |row| {
+    try_primitives::<Int32Type>(arguments.rows, |row| {
         let (Some(text), Some(pattern)) = (text.get(row), pattern.get(row)) else { return Ok(None) };
         let Some(regex) = last.get(pattern)? else { return Ok(None) };
         let mut count = 0;

@@ -70,7 +70,6 @@ use crate::PlanOptions;
 use crate::catalog::Catalog;
 use crate::copies::Copies;
 use crate::hints::TimesToLive;
-use crate::maps::shown;
 use crate::place::planning_error;
 use crate::processing_time;
 use crate::settings::{RuntimeMode, TableSettings};
@@ -340,14 +339,7 @@ impl Lowering<'_> {
             unique.iter().map(kept).collect()
         });
         stream.columns = columns;
-        if let Some(volatile) = exprs.iter().find(|expr| expr.is_volatile()) {
-            if stream.weight.is_some() {
-                return Err(Error::user(format!(
-                    "{} would have another value when a row is taken back",
-                    shown(volatile)
-                ))
-                .remedy("compute it before the rows are aggregated"));
-            }
+        if exprs.iter().any(Expr::is_volatile) {
             stream.materialize();
         }
         Ok(stream)

@@ -4,6 +4,7 @@ mod forms;
 mod like;
 mod numbers;
 mod similar;
+mod varying;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -20,18 +21,8 @@ pub(crate) use self::forms::plain_function;
 pub(crate) use self::similar::similar_regex;
 use crate::place::at;
 
-/// Functions whose value would be fixed at planning time.
-const CLOCKS: [&str; 9] = [
-    "CURRENT_TIMESTAMP",
-    "NOW",
-    "CURRENT_DATE",
-    "CURRENT_TIME",
-    "LOCALTIME",
-    "LOCALTIMESTAMP",
-    "TODAY",
-    "CURRENT_ROW_TIMESTAMP",
-    "CURRENT_DATABASE",
-];
+/// Functions that have no value of their own here.
+const UNKNOWN: [&str; 2] = ["TODAY", "CURRENT_DATABASE"];
 
 /// Rewrites every call in `tree`.
 pub(crate) fn rewrite(tree: &mut impl VisitMut) -> Result<()> {
@@ -96,12 +87,9 @@ pub(crate) fn number_columns(select: &mut Select) {
     }
 }
 
-/// Flink's functions whose answers have not been compared with those of the library's function of the same name.
-const UNVERIFIED: [&str; 7] = ["DECODE", "ENCODE", "RAND", "RAND_INTEGER", "REGEXP_INSTR", "REGEXP_SUBSTR", "UUID"];
-
 /// Whether calls of a function are refused by name. The name is in capitals.
 pub(crate) fn is_refused(name: &str) -> bool {
-    CLOCKS.contains(&name) || UNVERIFIED.contains(&name)
+    UNKNOWN.contains(&name)
 }
 
 fn rewrite_call(expr: &mut Expr) -> Result<()> {
@@ -116,17 +104,11 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     let Expr::Function(function) = expr else { return Ok(()) };
     let name = function.name.to_string().to_uppercase();
     let place = at(function.span().start);
-    if CLOCKS.contains(&name.as_str()) {
-        return Err(Error::user(format!(
-            "{name} is not supported: it would be evaluated once, when the job is planned"
-        ))
-        .at(place)
-        .remedy("use a time column of the records"));
-    }
-    if UNVERIFIED.contains(&name.as_str()) {
-        return Err(Error::user(format!("{name} is not supported yet: its answers are not compared with Flink's"))
-            .at(place)
-            .remedy("compute the value before it is written to the source, or use another function of docs/sql.md"));
+    if UNKNOWN.contains(&name.as_str()) {
+        return Err(Error::user(format!("{name} is not supported")).at(place).remedy(match name.as_str() {
+            "TODAY" => "use CURRENT_DATE",
+            _ => "write the name as a text",
+        }));
     }
     check_over(&name, function).map_err(|e| e.at(place.clone()))?;
     count_rows(function);
@@ -159,12 +141,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
         ("LISTAGG", Some([value, separator])) => {
             Some(call(function, "string_agg", vec![value.clone(), separator.clone()]))
         }
-        ("UNIX_TIMESTAMP", Some([])) => {
-            return Err(Error::user("UNIX_TIMESTAMP() without an argument is not supported")
-                .at(place)
-                .remedy("use a time column of the records"));
-        }
-        _ => None,
+        (name, args) => varying::plain(name, args.unwrap_or_default()).map_err(|e| e.at(place))?,
     };
     if let Some(replaced) = replaced {
         *expr = replaced;
@@ -181,7 +158,8 @@ fn check_pattern(name: &str, function: &Function) -> Result<()> {
             let mut patterns = args.iter().skip(1).filter_map(like::constant);
             return patterns.try_for_each(|pattern| anabranch_functions::check_regex(pattern).map_err(Error::user));
         }
-        "REGEXP" | "REGEXP_EXTRACT" | "REGEXP_REPLACE" | "REGEXP_COUNT" => anabranch_functions::check_regex,
+        "REGEXP" | "REGEXP_EXTRACT" | "REGEXP_EXTRACT_ALL" | "REGEXP_INSTR" | "REGEXP_SUBSTR" | "REGEXP_REPLACE"
+        | "REGEXP_COUNT" => anabranch_functions::check_regex,
         _ => return Ok(()),
     };
     let args = plain_args(function).unwrap_or_default();

@@ -78,9 +78,17 @@ pub(crate) fn texts(
     arguments: &Arguments,
     mut write: impl FnMut(usize, &mut StringViewBuilder) -> Option<()>,
 ) -> Result<ArrayRef> {
+    try_texts(arguments, |row, parts| Ok(write(row, parts)))
+}
+
+/// The same, where `write` may fail.
+pub(crate) fn try_texts(
+    arguments: &Arguments,
+    mut write: impl FnMut(usize, &mut StringViewBuilder) -> Result<Option<()>>,
+) -> Result<ArrayRef> {
     let (mut parts, mut ends) = (StringViewBuilder::new(), Ends::default());
     for row in 0..arguments.rows {
-        let valid = write(row, &mut parts).is_some();
+        let valid = write(row, &mut parts)?.is_some();
         ends.push(arrow::array::ArrayBuilder::len(&parts), valid)?;
     }
     ends.finish(arguments, Arc::new(parts.finish()))

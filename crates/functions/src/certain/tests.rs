@@ -11,7 +11,7 @@ use super::*;
 use crate::scalar_functions;
 
 /// Functions of this crate that some values make fail.
-const UNCERTAIN: [&str; 43] = [
+const UNCERTAIN: [&str; 51] = [
     "$single",
     "abs",
     "array_join",
@@ -21,7 +21,9 @@ const UNCERTAIN: [&str; 43] = [
     "concat_ws",
     "convert_tz",
     "date_format",
+    "decode",
     "element",
+    "encode",
     "floor_to",
     "floor_to_in",
     "from_base64",
@@ -29,8 +31,11 @@ const UNCERTAIN: [&str; 43] = [
     "from_unixtime_in",
     "instant_in_zone",
     "instr",
+    "json_array",
     "json_exists",
+    "json_object",
     "json_query",
+    "json_string",
     "json_value",
     "lpad",
     "make_map",
@@ -38,7 +43,10 @@ const UNCERTAIN: [&str; 43] = [
     "regexp",
     "regexp_count",
     "regexp_extract",
+    "regexp_extract_all",
+    "regexp_instr",
     "regexp_replace",
+    "regexp_substr",
     "repeat",
     "replace",
     "round",

@@ -253,7 +253,7 @@ impl<'a> Writer<'a> {
 }
 
 /// Appends a number: a whole one as it is, others as Java writes decimals, `1.50`, `1E+3`, `1.2E-10`.
-fn number(text: &str, out: &mut String) {
+pub(super) fn number(text: &str, out: &mut String) {
     if !text.contains(['.', 'e', 'E']) {
         out.push_str(if text == "-0" { "0" } else { text });
         return;

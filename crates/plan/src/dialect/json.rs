@@ -1,6 +1,8 @@
 //! Flink's JSON functions, whose arguments have a grammar of their own, as calls of plain functions.
 
-use datafusion_sql::sqlparser::ast::{CastKind, DataType, Expr, Ident, UnaryOperator, Value};
+use datafusion_sql::sqlparser::ast::{
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, UnaryOperator, Value,
+};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::Token;
@@ -9,7 +11,7 @@ use crate::spelling::plain_function;
 
 type Parsed<T = Expr> = Result<T, ParserError>;
 
-/// The call that begins here, if it is one of `JSON_VALUE`, `JSON_EXISTS` and `JSON_QUERY`.
+/// The call that begins here, if it is one of `JSON_VALUE`, `JSON_EXISTS`, `JSON_QUERY`, `JSON_OBJECT` and `JSON_ARRAY`.
 pub(super) fn parse_call(parser: &mut Parser) -> Option<Parsed> {
     if parser.peek_nth_token_ref(1).token != Token::LParen {
         return None;
@@ -19,6 +21,8 @@ pub(super) fn parse_call(parser: &mut Parser) -> Option<Parsed> {
         "JSON_VALUE" => value_clauses,
         "JSON_EXISTS" => exists_clauses,
         "JSON_QUERY" => query_clauses,
+        "JSON_OBJECT" => return Some(built(parser, "NULL", key)),
+        "JSON_ARRAY" => return Some(built(parser, "ABSENT", |_| Ok(None))),
         _ => return None,
     };
     Some(call(parser, parse))
@@ -171,6 +175,62 @@ fn behaviours<T>(parser: &mut Parser, one: impl Fn(&mut Parser) -> Parsed<Option
         *place = Some(behaviour);
     }
     Ok(behaviours)
+}
+
+/// A call of `JSON_OBJECT` or `JSON_ARRAY`: what becomes of NULL, and for each member its key, if it has one, a word that says
+/// what the value is, and the value.
+fn built(parser: &mut Parser, of_null: &str, key: fn(&mut Parser) -> Parsed<Option<Expr>>) -> Parsed {
+    let name = parser.parse_identifier()?;
+    parser.expect_token(&Token::LParen)?;
+    let (mut of_null, mut members) = (of_null.to_owned(), Vec::new());
+    loop {
+        let clause = ["NULL", "ABSENT"].into_iter().find(|word| is_clause(parser, word));
+        if let Some(word) = clause {
+            (0..3).for_each(|_| drop(parser.next_token()));
+            word.clone_into(&mut of_null);
+            break;
+        }
+        if parser.peek_token_ref().token == Token::RParen && members.is_empty() {
+            break;
+        }
+        if !members.is_empty() && !parser.consume_token(&Token::Comma) {
+            break;
+        }
+        members.extend(key(parser)?);
+        let (word, value) = kind_of(parser.parse_expr()?);
+        members.extend([text(word), value]);
+    }
+    parser.expect_token(&Token::RParen)?;
+    Ok(plain_function(name, std::iter::once(text(&of_null)).chain(members).collect()))
+}
+
+/// Whether `word ON NULL` comes.
+fn is_clause(parser: &Parser, word: &str) -> bool {
+    let is = |place: usize, word: &str| matches!(&parser.peek_nth_token_ref(place).token, Token::Word(next) if next.value.eq_ignore_ascii_case(word));
+    is(0, word) && is(1, "ON") && is(2, "NULL")
+}
+
+/// `[KEY] 'name' VALUE`.
+fn key(parser: &mut Parser) -> Parsed<Option<Expr>> {
+    take(parser, "KEY");
+    let Token::SingleQuotedString(name) = parser.peek_token_ref().token.clone() else {
+        return parser.expected_ref("a key as a text in quotes", parser.peek_token_ref());
+    };
+    parser.next_token();
+    expect(parser, "VALUE")?;
+    Ok(Some(text(&name)))
+}
+
+/// What a value is: the text of a document, built by another call, or any other value.
+fn kind_of(value: Expr) -> (&'static str, Expr) {
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = &value else {
+        return ("VALUE", value);
+    };
+    match (name.to_string().to_uppercase().as_str(), list.args.as_slice()) {
+        ("JSON_OBJECT" | "JSON_ARRAY", _) => ("BUILT", value),
+        ("JSON", [FunctionArg::Unnamed(FunctionArgExpr::Expr(document))]) => ("JSON", document.clone()),
+        _ => ("VALUE", value),
+    }
 }
 
 fn take(parser: &mut Parser, word: &str) -> bool {

@@ -15,7 +15,7 @@ use super::column_index::ColumnIndex;
 use super::expr::convert;
 use super::join_times::{Bounds, TimedSide, Times, plain_time};
 use super::rank::key_name;
-use super::stream::{LogicalColumn, Stream};
+use super::stream::{LogicalColumn, Stream, check_repeatable};
 use super::windowed::WindowColumn;
 use super::{Lowering, Needed, columns_of, same_values};
 use crate::maps::{has_map, not_comparable, shown};
@@ -47,6 +47,9 @@ pub(super) fn condition(
     (right, right_side): (&LogicalPlan, &Side),
 ) -> Result<Option<Expr>> {
     let Some(filter) = filter else { return Ok(None) };
+    if left_side.stream.weight.is_some() || right_side.stream.weight.is_some() {
+        check_repeatable(filter)?;
+    }
     let schema = left.schema().join(right.schema()).map_err(planning_error)?;
     let left_len = left.schema().fields().len();
     let column = |index: usize| match index.checked_sub(left_len) {

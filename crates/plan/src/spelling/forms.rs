@@ -161,7 +161,7 @@ fn name_parts(expr: &mut Expr) {
     }
 }
 
-fn call(name: &str, args: Vec<Expr>) -> Expr {
+pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
     plain_function(Ident::new(name), args)
 }
 

@@ -189,8 +189,8 @@ fn functions_of_flink_are_compared() {
     let functions = ours.session.vocabulary().functions;
     let shared: Vec<String> = functions.into_iter().filter(|name| flink.contains(&plain(name))).collect();
     assert!(shared.len() > 80, "many names are shared, not {}", shared.len());
-    // Flink's ROW is a constructor of its grammar, and PROCTIME has another value each time.
-    for name in shared.into_iter().filter(|name| !["row", "proctime"].contains(&name.as_str())) {
+    // Flink's ROW is a constructor of its grammar.
+    for name in shared.into_iter().filter(|name| name != "row" && !varies(name)) {
         let compared = corpus.contains(&format!("{}(", plain(&name)));
         let mut refused =
             || ours.refusal(&format!("{name}(s)")).is_some() && ours.refusal(&format!("{name}()")).is_some();
@@ -199,6 +199,50 @@ fn functions_of_flink_are_compared() {
             "{name} is a function of Flink that is not in corpus.sql"
         );
     }
+}
+
+/// Values of these functions differ each time; their types are Flink's.
+#[test]
+fn clocks_and_random_numbers_have_values_of_their_kind() {
+    let conditions = [
+        "CURRENT_TIMESTAMP > TO_TIMESTAMP_LTZ(1700000000000, 3) AND NOW() < TO_TIMESTAMP_LTZ(32503680000000, 3)",
+        "CURRENT_ROW_TIMESTAMP() >= TO_TIMESTAMP_LTZ((UNIX_TIMESTAMP() - 60) * 1000, 3)",
+        "LOCALTIMESTAMP > TIMESTAMP '2023-01-01 00:00:00'",
+        "CURRENT_DATE > DATE '2023-01-01' AND YEAR(CURRENT_DATE) < 3000",
+        "CHAR_LENGTH(CAST(CURRENT_TIME AS STRING)) = 8 AND CHAR_LENGTH(CAST(LOCALTIME AS STRING)) = 8",
+        "REGEXP(UUID(), '^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$') AND UUID() <> UUID()",
+        "RAND() >= 0 AND RAND() < 1",
+        "RAND_INTEGER(3) IN (0, 1, 2) AND RAND_INTEGER(1) = 0",
+    ];
+    // Of these, the types.
+    let typed = [
+        ("CURRENT_TIMESTAMP", "TIMESTAMP_LTZ(3)"),
+        ("NOW()", "TIMESTAMP_LTZ(3)"),
+        ("LOCALTIMESTAMP", "TIMESTAMP(3)"),
+        ("CURRENT_DATE", "DATE"),
+        ("UNIX_TIMESTAMP()", "BIGINT"),
+        ("RAND()", "DOUBLE"),
+        ("RAND_INTEGER(i)", "INT"),
+        ("UUID()", "STRING"),
+    ];
+    let mut ours = Ours::new("", UTC);
+    let expressions: Vec<String> = conditions.into_iter().chain(typed.map(|(of, _)| of)).map(str::to_owned).collect();
+    let mut answers = BTreeMap::new();
+    ours.answer(&expressions, &mut answers);
+    for condition in conditions {
+        let answer = &answers[condition];
+        assert!(answer.values.iter().all(|value| value == "true"), "{condition}: {answer:?}");
+    }
+    for (expression, data_type) in typed {
+        assert_eq!(answers[expression].data_type, data_type, "{expression}: {:?}", answers[expression]);
+    }
+    assert!(answers["UUID()"].values.iter().collect::<BTreeSet<_>>().len() == ours.ids.len());
+}
+
+/// Whether a function has another value each time.
+fn varies(name: &str) -> bool {
+    let clocks = ["current_date", "current_time", "current_timestamp", "current_row_timestamp", "now", "proctime"];
+    ["rand", "rand_integer", "uuid"].iter().chain(&clocks).any(|of| *of == name)
 }
 
 /// The corpus has no aggregates.

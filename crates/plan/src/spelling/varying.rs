@@ -1,0 +1,34 @@
+//! Calls that have another value each time: clocks and random numbers.
+
+use anabranch_model::{Error, Result};
+use datafusion_sql::sqlparser::ast::{BinaryOperator, CastKind, DataType, Expr, TimezoneInfo};
+
+use super::forms::call;
+
+/// The plain call for one that reads the clock or gives a random number. The name is in capitals.
+pub(super) fn plain(name: &str, args: &[Expr]) -> Result<Option<Expr>> {
+    let now = || call("current_row_timestamp", Vec::new());
+    Ok(Some(match (name, args) {
+        ("NOW" | "CURRENT_TIMESTAMP", []) => now(),
+        ("LOCALTIMESTAMP", []) => cast(now(), DataType::Timestamp(Some(3), TimezoneInfo::None)),
+        ("CURRENT_DATE", []) => cast(now(), DataType::Date),
+        ("CURRENT_TIME" | "LOCALTIME", []) => cast(now(), DataType::Time(Some(0), TimezoneInfo::None)),
+        ("UNIX_TIMESTAMP", []) => call("extract_epoch", vec![now()]),
+        ("RAND", []) => call("random", Vec::new()),
+        ("RAND_INTEGER", [bound]) => {
+            let (left, right) = (Box::new(call("random", Vec::new())), Box::new(bound.clone()));
+            let below = Expr::BinaryOp { left, op: BinaryOperator::Multiply, right };
+            cast(call("floor", vec![below]), DataType::Int(None))
+        }
+        ("RAND", [_]) | ("RAND_INTEGER", [_, _]) => {
+            let error =
+                Error::user(format!("{name} with a seed is not supported: each task would have the same numbers"));
+            return Err(error.remedy("omit the seed"));
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
