@@ -25,7 +25,8 @@ impl Plan {
         let mut stages: Vec<Stage> =
             self.stages.iter().filter(|stage| !equal.contains_key(&stage.id)).cloned().collect();
         let mut exchanges: Vec<Exchange> = exchanges.collect();
-        join_only_readers(&mut stages, &mut exchanges);
+        let shared = |id: StageId| self.outputs(id).count() > 1;
+        join_only_readers(&mut stages, &mut exchanges, &shared);
         let ids: BTreeMap<StageId, StageId> = stages.iter().map(|stage| stage.id).zip((0..).map(StageId)).collect();
         stages.iter_mut().for_each(|stage| stage.id = ids[&stage.id]);
         for exchange in &mut exchanges {
@@ -85,9 +86,10 @@ fn exprs(operator: &OperatorSpec) -> Option<Vec<&Expr>> {
 }
 
 /// A source that was read for several stages, of which one is left, becomes part of that.
-fn join_only_readers(stages: &mut Vec<Stage>, exchanges: &mut Vec<Exchange>) {
+fn join_only_readers(stages: &mut Vec<Stage>, exchanges: &mut Vec<Exchange>, was_shared: &dyn Fn(StageId) -> bool) {
     let to_reader = |exchange: &&Exchange| exchange.port == Port::Main && exchange.kind == ExchangeKind::Forward;
-    let sources = stages.iter().filter(|stage| stage.source.is_some() && stage.operators.is_empty());
+    let sources =
+        stages.iter().filter(|stage| stage.source.is_some() && stage.operators.is_empty() && was_shared(stage.id));
     let alone = sources.filter_map(|source| {
         let mut outputs = exchanges.iter().filter(|exchange| exchange.from == source.id);
         let (output, None) = (outputs.next().filter(to_reader)?, outputs.next()) else { return None };

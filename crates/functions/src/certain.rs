@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use crate::arguments::{GROWTH, LONG_CONSTANT};
 
 /// Functions that give a value or NULL for all arguments.
-const CERTAIN: [&str; 119] = [
+const CERTAIN: [&str; 120] = [
     "acos",
     "array_append",
     "array_concat",
@@ -39,6 +39,7 @@ const CERTAIN: [&str; 119] = [
     "cosh",
     "cot",
     "current_row_timestamp",
+    "current_unix_timestamp",
     "dayofmonth",
     "dayofweek",
     "dayofyear",

@@ -61,7 +61,7 @@ impl Charset {
                 out.extend(bytes.iter().map(|byte| if byte.is_ascii() { char::from(*byte) } else { '\u{fffd}' }));
             }
             Charset::Latin1 => out.extend(bytes.iter().map(|byte| char::from(*byte))),
-            Charset::Utf8 => out.push_str(&String::from_utf8_lossy(bytes)),
+            Charset::Utf8 => utf8(bytes, out),
             Charset::Utf16 { little } => {
                 let (little, bytes) = match (little, bytes) {
                     (None, [0xff, 0xfe, rest @ ..]) => (true, rest),
@@ -71,6 +71,20 @@ impl Charset {
                 utf16(bytes, little, out);
             }
         }
+    }
+}
+
+/// Half a character of UTF-16 that is encoded as if it were one becomes one U+FFFD, as in Java.
+fn utf8(bytes: &[u8], out: &mut String) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let half = rest.windows(3).position(|of| matches!(of, [0xed, 0xa0..=0xbf, 0x80..=0xbf]));
+        let (text, behind) = rest.split_at(half.unwrap_or(rest.len()));
+        out.push_str(&String::from_utf8_lossy(text));
+        if half.is_some() {
+            out.push('\u{fffd}');
+        }
+        rest = behind.get(3..).unwrap_or_default();
     }
 }
 

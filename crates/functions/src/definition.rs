@@ -252,6 +252,8 @@ impl ScalarUDFImpl for Definition {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        // Of a function that varies, each row has a value of its own, but for the clock.
+        let constant = constant && (!self.varies || args.args.is_empty());
         let rows = if constant { 1 } else { args.number_rows };
         let arguments = Arguments::new(&args.args, rows, args.return_field.data_type())?;
         let values = (self.evaluate)(&arguments)?;

@@ -8,7 +8,6 @@ mod array;
 mod calendar;
 mod certain;
 mod charset;
-mod clock;
 mod date_pattern;
 mod dates;
 mod definition;
@@ -28,6 +27,7 @@ mod substring;
 mod text;
 mod trim;
 mod url;
+mod varying;
 mod whole;
 mod zone;
 
@@ -48,7 +48,6 @@ const FAMILIES: [&[Definition]; 21] = [
     array::DEFINITIONS,
     calendar::DEFINITIONS,
     charset::DEFINITIONS,
-    clock::DEFINITIONS,
     dates::DEFINITIONS,
     encoding::DEFINITIONS,
     extremes::DEFINITIONS,
@@ -65,6 +64,7 @@ const FAMILIES: [&[Definition]; 21] = [
     text::DEFINITIONS,
     trim::DEFINITIONS,
     url::DEFINITIONS,
+    varying::DEFINITIONS,
     zone::DEFINITIONS,
 ];
 

@@ -53,7 +53,7 @@ mod tuples;
 mod types;
 mod unnest;
 mod values;
-mod varying_filters;
+mod varying;
 mod versions;
 mod window_assign;
 mod window_table;

@@ -38,7 +38,7 @@ use crate::top::{number_first_rows, without_inner_orders};
 use crate::tuples;
 use crate::types::FlinkTypes;
 use crate::values::unify;
-use crate::varying_filters;
+use crate::varying;
 use crate::window_table::WindowTablePlanner;
 use crate::zones::{settle_times, settle_windows};
 
@@ -175,7 +175,7 @@ impl<'a> Planner<'a> {
             .and_then(settle_constants)
             .and_then(|plan| join_subqueries(plan, &self.catalog.functions, streaming))
             .and_then(without_inner_orders)
-            .and_then(varying_filters::settle);
+            .and_then(varying::settle);
         let plan = plan.map_err(planning_error)?;
         let mut rules = Optimizer::new().rules;
         rules.retain(|rule| !DROPPED_RULES.contains(&rule.name()));

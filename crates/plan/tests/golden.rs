@@ -227,6 +227,8 @@ fn check_form(plan: &Plan, path: &Path) {
         assert_eq!(stage.id.0 as usize, index, "{}", path.display());
         let fed = plan.inputs(stage.id).any(|e| e.port == Port::Main);
         assert!(fed != stage.source.is_some(), "{}: {}", path.display(), stage.name);
+        let asks = matches!(stage.operators.first(), Some(OperatorSpec::LookupJoin(_)));
+        assert!(!asks || stage.source.is_none(), "{}: {} asks for rows of its own", path.display(), stage.name);
         let leaves = plan.outputs(stage.id).count() > 0;
         assert!(leaves != stage.sink.is_some(), "{}: {}", path.display(), stage.name);
         let receivers: BTreeSet<StageId> = plan.outputs(stage.id).map(|exchange| exchange.to).collect();

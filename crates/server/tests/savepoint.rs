@@ -124,7 +124,9 @@ fn partitions_at_different_times_do_not_make_each_other_late() {
     Savepoint::copy(&from, &changed, &store(&at("savepoint")), &mut || Ok(())).expect("copied");
     let plan = plan_of(&engine, &sql, &settings(None, 1));
     let origin = origin_at(&engine, &at("savepoint"));
-    let summary = engine.start_from(&plan, &origin, false).expect("a job").wait().expect("it ends well");
+    let job = engine.start_from(&plan, &origin, false).expect("a job");
+    assert!(job.wait_timeout(Duration::from_secs(60)), "the job hangs");
+    let summary = job.wait().expect("it ends well");
     let late: u64 = summary.tasks.iter().map(|task| task.late_rows).sum();
     assert!(late < 30_000 / 4, "{late} rows were late, some of them of other partitions");
 }

@@ -11,7 +11,7 @@ use super::*;
 use crate::scalar_functions;
 
 /// Functions of this crate that some values make fail.
-const UNCERTAIN: [&str; 51] = [
+const UNCERTAIN: [&str; 52] = [
     "$single",
     "abs",
     "array_join",
@@ -40,6 +40,7 @@ const UNCERTAIN: [&str; 51] = [
     "lpad",
     "make_map",
     "map_from_arrays",
+    "rand_integer",
     "regexp",
     "regexp_count",
     "regexp_extract",

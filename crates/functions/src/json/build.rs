@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::Range;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, ListArray,
@@ -18,6 +19,7 @@ use datafusion_expr::ReturnFieldArgs;
 use super::scan::Scanner;
 use super::write::{Writer, number, quoted};
 use crate::arguments::{Arguments, try_texts};
+use crate::array::types::refused;
 use crate::definition::failure;
 
 /// The word before a value that is the text of a JSON document.
@@ -38,6 +40,7 @@ enum Values {
     /// Since 1970, so many in a second, and whether it is an instant.
     Time(Int64Array, i64, bool),
     Bytes(BinaryArray),
+    /// With the elements of these lists only.
     List(ListArray, Box<Values>),
     Map(MapArray, StringViewArray, Box<Values>),
     /// With the fields in the order of their names.
@@ -46,17 +49,18 @@ enum Values {
 
 /// Whether values of a type have a form in JSON.
 fn check(data_type: &DataType) -> Result<()> {
+    use DataType::{Binary, BinaryView, Boolean, Decimal128, LargeBinary, Null, Timestamp};
     match data_type {
         DataType::List(item) => check(item.data_type()),
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(fields) if fields[0].data_type().is_string() => check(fields[1].data_type()),
-            _ => Err(failure("the keys of a JSON object are texts; CAST the map AS MAP<STRING, ...>")),
+            _ => Err(refused("the keys of a JSON object are texts; CAST the map AS MAP<STRING, ...>")),
         },
         DataType::Struct(fields) => fields.iter().try_for_each(|field| check(field.data_type())),
-        DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) => {
-            Err(failure("JSON has no form for DATE and TIME, in Flink neither; CAST the value AS STRING"))
-        }
-        _ => Ok(()),
+        Null | Boolean | Timestamp(..) | Decimal128(..) | Binary | LargeBinary | BinaryView => Ok(()),
+        number if number.is_integer() || number.is_floating() => Ok(()),
+        text if text.is_string() => Ok(()),
+        _ => Err(refused("a DATE, a TIME or an INTERVAL has no form in JSON; CAST it AS STRING")),
     }
 }
 
@@ -86,13 +90,14 @@ impl Values {
             DataType::Decimal128(..) => Values::Decimal(array.as_primitive::<Decimal128Type>().clone()),
             DataType::List(_) => {
                 let list = array.as_list::<i32>().clone();
-                let items = Values::new(list.values())?;
+                let items = Values::new(&part(list.values(), list.value_offsets()))?;
                 Values::List(list, Box::new(items))
             }
             DataType::Map(..) => {
                 let map = array.as_map().clone();
-                let keys = cast(map.keys(), &DataType::Utf8View)?.as_string_view().clone();
-                let values = Values::new(map.values())?;
+                let (keys, values) = (part(map.keys(), map.value_offsets()), part(map.values(), map.value_offsets()));
+                let keys = cast(&keys, &DataType::Utf8View)?.as_string_view().clone();
+                let values = Values::new(&values)?;
                 Values::Map(map, keys, Box::new(values))
             }
             DataType::Struct(fields) => {
@@ -154,19 +159,17 @@ impl Values {
                 out.push('"');
             }
             Values::List(lists, items) => {
-                let (from, to) = (lists.value_offsets()[row], lists.value_offsets()[row + 1]);
                 out.push('[');
-                for item in from..to {
-                    if item > from {
+                for (number, item) in range(lists.value_offsets(), row).enumerate() {
+                    if number > 0 {
                         out.push(',');
                     }
-                    items.write(item as usize, out)?;
+                    items.write(item, out)?;
                 }
                 out.push(']');
             }
             Values::Map(maps, keys, values) => {
-                let (from, to) = (maps.value_offsets()[row] as usize, maps.value_offsets()[row + 1] as usize);
-                let mut entries: Vec<usize> = (from..to).collect();
+                let mut entries: Vec<usize> = range(maps.value_offsets(), row).collect();
                 entries.sort_by(|a, b| keys.value(*a).encode_utf16().cmp(keys.value(*b).encode_utf16()));
                 write_members(entries.iter().map(|entry| (keys.value(*entry), values.as_ref(), *entry)), out)?;
             }
@@ -176,6 +179,18 @@ impl Values {
         }
         Ok(())
     }
+}
+
+/// The elements of all lists of a column, which may be a slice of a longer one.
+fn part(elements: &ArrayRef, offsets: &[i32]) -> ArrayRef {
+    let (first, last) = (offsets[0] as usize, offsets[offsets.len() - 1] as usize);
+    elements.slice(first, last - first)
+}
+
+/// The elements of one list among those of all.
+fn range(offsets: &[i32], row: usize) -> Range<usize> {
+    let place = |offset: i32| (offset - offsets[0]) as usize;
+    place(offsets[row])..place(offsets[row + 1])
 }
 
 fn write_members<'a>(members: impl Iterator<Item = (&'a str, &'a Values, usize)>, out: &mut String) -> Result<()> {

@@ -222,7 +222,10 @@ fn key(parser: &mut Parser) -> Parsed<Option<Expr>> {
 }
 
 /// What a value is: the text of a document, built by another call, or any other value.
-fn kind_of(value: Expr) -> (&'static str, Expr) {
+fn kind_of(mut value: Expr) -> (&'static str, Expr) {
+    while let Expr::Nested(inner) = value {
+        value = *inner;
+    }
     let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = &value else {
         return ("VALUE", value);
     };

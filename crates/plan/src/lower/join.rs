@@ -11,7 +11,7 @@ use datafusion_expr::{Expr as Logical, ExprSchemable, Join, LogicalPlan};
 
 use super::column_index::ColumnIndex;
 use super::expr::convert;
-use super::stream::{LogicalColumn, Stream};
+use super::stream::{LogicalColumn, Stream, check_repeatable};
 use super::windowed::Windowed;
 use super::{Lowering, Needed, columns_of};
 use crate::maps::{has_map, not_comparable, shown};
@@ -181,6 +181,9 @@ fn sides(join: &Join) -> Result<Option<Sides<'_>>> {
 
 /// A condition over probe columns followed by build columns.
 fn join_filter(filter: &Logical, sides: &Sides, probe: &Stream, build: &Stream) -> Result<Expr> {
+    if probe.weight.is_some() {
+        check_repeatable(filter)?;
+    }
     let schema = sides.probe.schema().join(sides.build.schema()).map_err(planning_error)?;
     let probe_len = sides.probe.schema().fields().len();
     let offset = probe.physical.len();

@@ -13,6 +13,7 @@ use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
 use crate::stamps::{Reads, Stamp};
 use crate::table::Table;
+use crate::varying::varies;
 
 impl Lowering<'_> {
     pub(super) fn scan(&mut self, scan: &TableScan, needed: &Needed) -> Result<Stream> {
@@ -91,6 +92,11 @@ impl Lowering<'_> {
         (time, scan): (&LogicalExpr, &LogicalPlan),
         projection: &[usize],
     ) -> Result<WatermarkSpec> {
+        if varies(time) {
+            let column = table.watermark.as_ref().map_or("", |watermark| &watermark.column);
+            return Err(Error::user(format!("the event time '{column}' has another value at each evaluation"))
+                .remedy("use a column of the record; for windows by the time of reading, a column AS PROCTIME() needs no watermark"));
+        }
         let column = |index| decoded_index(projection, scan_column(scan, index)).map(anabranch_dataflow::Expr::Column);
         Ok(WatermarkSpec {
             time: convert(time, &ColumnIndex::of(scan.schema()), &column)?,

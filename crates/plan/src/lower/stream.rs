@@ -482,7 +482,7 @@ pub(super) fn check_repeatable(expr: &logical::Expr) -> Result<()> {
     found.map_err(planning_error)?;
     let Some(varying) = varying else { return Ok(()) };
     Err(Error::user(format!("{varying} would have another value when a row is taken back"))
-        .remedy("compute it before the rows are aggregated"))
+        .remedy("use a column of the records, or compute it before the rows are aggregated"))
 }
 
 /// `time - ms`, for a window that starts before the aggregate's.

@@ -1,7 +1,7 @@
 //! Calls that have another value each time: clocks and random numbers.
 
 use anabranch_model::{Error, Result};
-use datafusion_sql::sqlparser::ast::{BinaryOperator, CastKind, DataType, Expr, TimezoneInfo};
+use datafusion_sql::sqlparser::ast::{CastKind, DataType, Expr, TimezoneInfo};
 
 use super::forms::call;
 
@@ -13,13 +13,8 @@ pub(super) fn plain(name: &str, args: &[Expr]) -> Result<Option<Expr>> {
         ("LOCALTIMESTAMP", []) => cast(now(), DataType::Timestamp(Some(3), TimezoneInfo::None)),
         ("CURRENT_DATE", []) => cast(now(), DataType::Date),
         ("CURRENT_TIME" | "LOCALTIME", []) => cast(now(), DataType::Time(Some(0), TimezoneInfo::None)),
-        ("UNIX_TIMESTAMP", []) => call("extract_epoch", vec![now()]),
+        ("UNIX_TIMESTAMP", []) => call("current_unix_timestamp", Vec::new()),
         ("RAND", []) => call("random", Vec::new()),
-        ("RAND_INTEGER", [bound]) => {
-            let (left, right) = (Box::new(call("random", Vec::new())), Box::new(bound.clone()));
-            let below = Expr::BinaryOp { left, op: BinaryOperator::Multiply, right };
-            cast(call("floor", vec![below]), DataType::Int(None))
-        }
         ("RAND", [_]) | ("RAND_INTEGER", [_, _]) => {
             let error =
                 Error::user(format!("{name} with a seed is not supported: each task would have the same numbers"));

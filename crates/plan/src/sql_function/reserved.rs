@@ -3,7 +3,7 @@
 use crate::spelling::is_refused;
 
 /// Calls that the grammar or the rewriting of queries knows.
-const RESERVED: [&str; 73] = [
+const RESERVED: [&str; 80] = [
     "ALL",
     "AND",
     "ANY",
@@ -18,6 +18,9 @@ const RESERVED: [&str; 73] = [
     "CUBE",
     "CUME_DIST",
     "CUMULATE",
+    "CURRENT_DATE",
+    "CURRENT_TIME",
+    "CURRENT_TIMESTAMP",
     "DATE",
     "DATE_TRUNC",
     "DENSE_RANK",
@@ -45,16 +48,20 @@ const RESERVED: [&str; 73] = [
     "LEAD",
     "LIKE",
     "LISTAGG",
+    "LOCALTIME",
+    "LOCALTIMESTAMP",
     "MAP",
     "MATCH_RECOGNIZE",
     "MOD",
     "NOT",
+    "NOW",
     "NTILE",
     "NULL",
     "OR",
     "OVERLAY",
     "PERCENT_RANK",
     "POSITION",
+    "RAND",
     "RANK",
     "ROLLUP",
     "ROW",

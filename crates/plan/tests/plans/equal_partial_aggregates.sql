@@ -7,3 +7,8 @@ FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY p
 INSERT INTO out SELECT page, n FROM counts;
 INSERT INTO out SELECT page, MAX(n) FROM counts GROUP BY page, window_start, window_end;
 INSERT INTO out SELECT UPPER(page), n FROM counts WHERE n > 10;
+-- A table that is asked for the rows of another source, which has one reader from the start.
+CREATE TABLE orders (id BIGINT, customer INT, proctime AS PROCTIME()) WITH ('connector' = 'kafka', 'topic' = 'orders');
+CREATE TABLE customers (id BIGINT, name STRING) WITH ('connector' = 'jdbc');
+INSERT INTO out SELECT c.name, o.id FROM orders AS o
+LEFT JOIN customers FOR SYSTEM_TIME AS OF o.proctime AS c ON o.customer = c.id;

@@ -222,7 +222,7 @@ fn clocks_and_random_numbers_have_values_of_their_kind() {
         ("CURRENT_DATE", "DATE"),
         ("UNIX_TIMESTAMP()", "BIGINT"),
         ("RAND()", "DOUBLE"),
-        ("RAND_INTEGER(i)", "INT"),
+        ("RAND_INTEGER(2000000000)", "INT"),
         ("UUID()", "STRING"),
     ];
     let mut ours = Ours::new("", UTC);
@@ -236,7 +236,15 @@ fn clocks_and_random_numbers_have_values_of_their_kind() {
     for (expression, data_type) in typed {
         assert_eq!(answers[expression].data_type, data_type, "{expression}: {:?}", answers[expression]);
     }
-    assert!(answers["UUID()"].values.iter().collect::<BTreeSet<_>>().len() == ours.ids.len());
+    for drawn in ["UUID()", "RAND()", "RAND_INTEGER(2000000000)"] {
+        assert_eq!(answers[drawn].values.iter().collect::<BTreeSet<_>>().len(), ours.ids.len(), "{drawn}");
+    }
+    let mut ours = Ours::new("", "Asia/Kolkata");
+    let instant = "TIMESTAMPDIFF(MINUTE, TO_TIMESTAMP_LTZ(UNIX_TIMESTAMP(), 0), CURRENT_TIMESTAMP) IN (0, 1)";
+    let local = "TIMESTAMPDIFF(MINUTE, CAST(CURRENT_TIMESTAMP AS TIMESTAMP(3)), LOCALTIMESTAMP) IN (0, 1)";
+    let mut answers = BTreeMap::new();
+    ours.answer(&[instant, local].map(str::to_owned), &mut answers);
+    assert!(answers.values().all(|answer| answer.values.iter().all(|value| value == "true")), "{answers:?}");
 }
 
 /// Whether a function has another value each time.
