@@ -76,6 +76,9 @@ impl Charset {
 
 /// Half a character of UTF-16 that is encoded as if it were one becomes one U+FFFD, as in Java.
 fn utf8(bytes: &[u8], out: &mut String) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return out.push_str(text);
+    }
     let mut rest = bytes;
     while !rest.is_empty() {
         let half = rest.windows(3).position(|of| matches!(of, [0xed, 0xa0..=0xbf, 0x80..=0xbf]));

@@ -173,6 +173,7 @@ impl<'a> Planner<'a> {
         let plan = expand_calls(self.analyze(plan)?)
             .and_then(|plan| settle_times(plan, self.zone))
             .and_then(settle_constants)
+            .and_then(varying::check)
             .and_then(|plan| join_subqueries(plan, &self.catalog.functions, streaming))
             .and_then(without_inner_orders)
             .and_then(varying::settle);

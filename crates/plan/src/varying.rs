@@ -5,10 +5,12 @@
 //! column, which the filter reads. Where an expression would be copied, it is refused: a column of a query is computed once.
 
 use anabranch_model::Error;
+use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_common::{Column, JoinType, Result};
-use datafusion_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion_common::{Column, DFSchema, DataFusionError, JoinType, Result, ScalarValue};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
+use datafusion_expr::{BinaryExpr, Case, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 
 use crate::place::through;
 use crate::{current_watermark, processing_time};
@@ -20,38 +22,104 @@ const PASSES: &str = "$passes";
 pub(crate) fn varies(expr: &Expr) -> bool {
     let found = expr.exists(|expr| {
         let of_source = processing_time::is_call(expr) || current_watermark::is_call(expr);
-        let function = matches!(expr, Expr::ScalarFunction(_)) && expr.is_volatile_node();
-        Ok(function && !of_source)
+        Ok(expr.is_volatile_node() && !of_source)
     });
     found.unwrap_or(true)
 }
 
-/// Lets such expressions keep their place.
-pub(crate) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let settled = plan.transform_up_with_subqueries(|node| {
-        check_copied(&node)?;
-        match node {
-            LogicalPlan::Filter(filter) if varies(&filter.predicate) && !is_of_one_table(&filter.input) => {
-                let input = LogicalPlanBuilder::from(filter.input);
-                Ok(Transformed::yes(filtered(input, filter.predicate)?))
-            }
-            LogicalPlan::Join(mut join) if join.filter.as_ref().is_some_and(varies) => {
-                let filter = join.filter.take().filter(|_| join.join_type == JoinType::Inner);
-                let filter = filter.ok_or_else(|| {
-                    let error = Error::user("the condition of this join has another value each time");
-                    through(error.remedy("give the rows of one side the value first: SELECT *, RAND() AS r FROM t"))
-                })?;
-                Ok(Transformed::yes(filtered(LogicalPlanBuilder::from(LogicalPlan::Join(join)), filter)?))
-            }
-            node => Ok(Transformed::no(node)),
+/// Refuses expressions that would be evaluated more than once for a row, or for a row and its group.
+pub(crate) fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Aggregate(aggregate) = node
+            && aggregate.group_expr.iter().any(varies)
+        {
+            return Err(refused("a key of GROUP BY"));
         }
+        if let LogicalPlan::Filter(filter) = node
+            && split_conjunction(&filter.predicate).into_iter().any(|part| varies(part) && part.contains_outer())
+        {
+            return Err(refused("a condition of this subquery"));
+        }
+        let schemas: Vec<_> = node.inputs().into_iter().map(|input| input.schema().as_ref().clone()).collect();
+        let schema =
+            schemas.iter().try_fold(DFSchema::empty(), |all, own| all.join(own)).unwrap_or_else(|_| DFSchema::empty());
+        for expr in node.expressions() {
+            expr.apply(|expr| match copied(expr, &schema) {
+                Some((operand, what)) if varies(operand) => Err(refused(&what)),
+                _ => Ok(TreeNodeRecursion::Continue),
+            })?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(plan)
+}
+
+fn refused(what: &str) -> DataFusionError {
+    let error = Error::user(format!("{what} has another value at each evaluation, and is evaluated more than once"));
+    through(error.remedy("give the rows the value first: SELECT *, RAND() AS r FROM t"))
+}
+
+/// The operand of an expression that is evaluated more than once, and what it is.
+fn copied<'e>(expr: &'e Expr, schema: &DFSchema) -> Option<(&'e Expr, String)> {
+    match expr {
+        Expr::Case(case) => Some((copied_of_case(case, schema)?, "the operand of CASE".into())),
+        Expr::Between(between) => Some((&between.expr, "the operand of BETWEEN".into())),
+        Expr::InSubquery(list) => Some((&list.expr, "the value before IN".into())),
+        Expr::ScalarFunction(call) => match (call.func.name(), call.args.as_slice()) {
+            ("coalesce" | "nvl", [first, rest @ ..]) => {
+                let others = rest.iter().rev().skip(1);
+                let operand =
+                    std::iter::once(first).filter(|_| !rest.is_empty()).chain(others).find(|arg| varies(arg))?;
+                Some((operand, "an argument of COALESCE before the last one".into()))
+            }
+            ("nullif", [first, _]) if is_floating(first, schema) => {
+                Some((first, "the first argument of NULLIF".into()))
+            }
+            _ => None,
+        },
+        Expr::AggregateFunction(call) if ["first_value", "last_value"].contains(&call.func.name()) => {
+            Some((call.params.args.first()?, format!("the argument of {}", call.func.name().to_uppercase())))
+        }
+        _ => None,
+    }
+}
+
+/// Of floating-point numbers, each branch compares the operand anew.
+fn copied_of_case<'e>(case: &'e Case, schema: &DFSchema) -> Option<&'e Expr> {
+    case.expr.as_deref().filter(|operand| case.when_then_expr.len() > 1 && is_floating(operand, schema))
+}
+
+fn is_floating(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).as_ref().is_ok_and(DataType::is_floating)
+}
+
+/// Lets such expressions keep their place. What is copied was [checked](check).
+pub(crate) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let has_some = plan.exists(|node| Ok(node.expressions().iter().any(Expr::is_volatile)))?;
+    if !has_some {
+        return Ok(plan);
+    }
+    let settled = plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Filter(filter) if filter.predicate.is_volatile() => {
+            let stays = match varies(&filter.predicate) {
+                true => is_of_one_table(&filter.input),
+                false => !is_of_groups(&filter.input),
+            };
+            if stays {
+                return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+            }
+            let parts = split_conjunction_owned(filter.predicate);
+            let (varying, others) = parts.into_iter().partition(Expr::is_volatile);
+            filtered(LogicalPlanBuilder::from(filter.input), varying, others).map(Transformed::yes)
+        }
+        LogicalPlan::Join(join) if join.filter.as_ref().is_some_and(varies) => joined(join).map(Transformed::yes),
+        node => apart(node),
     });
     settled.map(|settled| settled.data)
 }
 
-/// The rows that pass a condition, which is a column of them.
-fn filtered(input: LogicalPlanBuilder, predicate: Expr) -> Result<LogicalPlan> {
-    let (varying, others): (Vec<Expr>, Vec<Expr>) = split_conjunction_owned(predicate).into_iter().partition(varies);
+/// The rows that pass conditions, of which those that vary are a column.
+fn filtered(input: LogicalPlanBuilder, varying: Vec<Expr>, others: Vec<Expr>) -> Result<LogicalPlan> {
     let columns: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
     let passes = conjunction(varying).map(|varying| varying.alias(PASSES));
     input
@@ -59,6 +127,32 @@ fn filtered(input: LogicalPlanBuilder, predicate: Expr) -> Result<LogicalPlan> {
         .filter(others.into_iter().fold(Expr::Column(Column::from_name(PASSES)), Expr::and))?
         .project(columns)?
         .build()
+}
+
+/// A join whose condition varies. What is equal on both sides is computed on each side; the rest is asked of the pairs.
+fn joined(mut join: Join) -> Result<LogicalPlan> {
+    let parts = join.filter.take().map(split_conjunction_owned).unwrap_or_default();
+    let (varying, others): (Vec<Expr>, Vec<Expr>) =
+        parts.into_iter().partition(|part| varies(part) && !is_key(part, &join));
+    join.filter = conjunction(others);
+    match join.join_type {
+        _ if varying.is_empty() => Ok(LogicalPlan::Join(join)),
+        JoinType::Inner => filtered(LogicalPlanBuilder::from(LogicalPlan::Join(join)), varying, Vec::new()),
+        _ => {
+            let error = Error::user("the condition of this join has another value each time");
+            Err(through(error.remedy("give the rows of one side the value first: SELECT *, RAND() AS r FROM t")))
+        }
+    }
+}
+
+/// Whether a condition compares a value of one side with one of the other side.
+fn is_key(condition: &Expr, join: &Join) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else { return false };
+    let reads = |expr: &Expr, side: &LogicalPlan| {
+        let columns = expr.column_refs();
+        !columns.is_empty() && columns.iter().all(|column| side.schema().has_column(column))
+    };
+    reads(left, &join.left) && reads(right, &join.right) || reads(left, &join.right) && reads(right, &join.left)
 }
 
 /// Whether rows are those of one table, each on its own: then it makes no difference where a filter is.
@@ -74,33 +168,43 @@ fn is_of_one_table(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Refuses expressions that would be evaluated more than once for a row, or for a row and its group.
-fn check_copied(node: &LogicalPlan) -> Result<()> {
-    let refused = |what: &str| {
-        let error =
-            Error::user(format!("{what} has another value at each evaluation, and is evaluated more than once"));
-        through(error.remedy("give the rows the value first: SELECT *, RAND() AS r FROM t"))
-    };
-    if let LogicalPlan::Aggregate(aggregate) = node
-        && aggregate.group_expr.iter().any(varies)
-    {
-        return Err(refused("a key of GROUP BY"));
+/// Whether rows are results of others: what a source gives its rows is not known of them.
+fn is_of_groups(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) | LogicalPlan::Window(_) | LogicalPlan::Limit(_) => true,
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Filter(_) => {
+            plan.inputs().into_iter().any(is_of_groups)
+        }
+        _ => false,
     }
-    let is_copied = |name: &str| ["coalesce", "nullif", "nvl", "nvl2"].contains(&name);
-    for expr in node.expressions() {
-        expr.apply(|expr| match expr {
-            Expr::Case(case) if case.expr.as_deref().is_some_and(varies) => Err(refused("the operand of CASE")),
-            Expr::Between(between) if varies(&between.expr) => Err(refused("the operand of BETWEEN")),
-            Expr::ScalarFunction(call) if is_copied(call.func.name()) && call.args.iter().any(varies) => {
-                Err(refused(&format!("an argument of {}", call.func.name().to_uppercase())))
+}
+
+/// Writes copies out: the optimizer computes a column apart from what reads it more than once.
+fn apart(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Projection(projection) = &node else { return Ok(Transformed::no(node)) };
+    let schema = projection.input.schema().as_ref().clone();
+    let names = NamePreserver::new(&node);
+    node.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let written = expr.transform_up(|expr| match expr {
+            Expr::Case(case) if copied_of_case(&case, &schema).is_some() => {
+                let Case { expr, when_then_expr, else_expr } = case;
+                let operand = expr.ok_or_else(|| through(Error::internal("a CASE without an operand")))?;
+                let branches =
+                    when_then_expr.into_iter().map(|(when, then)| (Box::new(operand.as_ref().clone().eq(*when)), then));
+                Ok(Transformed::yes(Expr::Case(Case::new(None, branches.collect(), else_expr))))
             }
-            Expr::AggregateFunction(call)
-                if ["first_value", "last_value"].contains(&call.func.name()) && call.params.args.iter().any(varies) =>
-            {
-                Err(refused(&format!("the argument of {}", call.func.name().to_uppercase())))
+            Expr::ScalarFunction(call) if call.func.name() == "nullif" && is_floating(&call.args[0], &schema) => {
+                let [value, other] = call.args.as_slice() else {
+                    return Ok(Transformed::no(Expr::ScalarFunction(call)));
+                };
+                let null = lit(ScalarValue::try_new_null(&value.get_type(&schema)?)?);
+                let same = Box::new(value.clone().eq(other.clone()));
+                let branches = vec![(same, Box::new(null))];
+                Ok(Transformed::yes(Expr::Case(Case::new(None, branches, Some(Box::new(value.clone()))))))
             }
-            _ => Ok(TreeNodeRecursion::Continue),
+            expr => Ok(Transformed::no(expr)),
         })?;
-    }
-    Ok(())
+        Ok(written.update_data(|expr| name.restore(expr)))
+    })
 }

@@ -22,3 +22,10 @@ INSERT INTO out SELECT page, COALESCE(r, 5) FROM (SELECT page, CASE WHEN RAND() 
 INSERT INTO out SELECT page, user_id FROM (SELECT *, RAND() AS r FROM clicks) WHERE r BETWEEN 0.4 AND 0.6;
 CREATE VIEW drawn AS SELECT ts, RAND_INTEGER(3) AS k FROM clicks;
 INSERT INTO out SELECT CAST(k AS STRING), n FROM (SELECT k, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE drawn, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY k, window_start, window_end) WHERE k = 1;
+INSERT INTO out SELECT CASE r WHEN 0 THEN 'a' WHEN 1 THEN 'b' ELSE 'c' END, CAST(NULLIF(q, 0) AS BIGINT) FROM (SELECT FLOOR(RAND() * 2) AS r, FLOOR(RAND() * 2) AS q FROM clicks);
+-- A last argument is not copied.
+INSERT INTO out SELECT COALESCE(page, UUID()), user_id FROM clicks;
+-- Keys are computed on their sides.
+INSERT INTO out SELECT a.page, b.user_id FROM clicks AS a LEFT JOIN clicks AS b ON a.user_id = b.user_id + RAND_INTEGER(2);
+-- Of elements, not of rows.
+INSERT INTO out SELECT tag, user_id FROM clicks CROSS JOIN UNNEST(tags) AS u(tag) WHERE RAND() < 0.1;

@@ -1,0 +1,13 @@
+CREATE TABLE events (
+    user_id STRING, page_id STRING, ad_id STRING, event_type STRING, price DOUBLE, amount INT,
+    event_time BIGINT,
+    ts AS TO_TIMESTAMP_LTZ(event_time, 3),
+    WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+) WITH ('connector' = 'stream', 'scan.idle-timeout' = '10 s');
+CREATE TABLE clicks (id BIGINT NOT NULL, page STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+WITH ('connector' = 'kafka', 'topic' = 'clicks');
+CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
+CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
+CREATE TABLE out (page STRING, n BIGINT) WITH ('connector' = 'print');
+INSERT INTO out SELECT page, n FROM (SELECT page, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+GROUP BY page, window_start, window_end) WHERE PROCTIME() > TO_TIMESTAMP_LTZ(0, 3);
