@@ -31,12 +31,17 @@ fn unit_of(data_type: &DataType) -> Result<Unit> {
         DataType::Timestamp(unit, _) | DataType::Time32(unit) | DataType::Time64(unit) => unit,
         other => return Err(failure(format!("{other} is not a date or time; cast it to TIMESTAMP"))),
     };
-    Ok(Unit::PerSecond(match unit {
+    Ok(Unit::PerSecond(per_second(*unit)))
+}
+
+/// How many units of time a second has.
+pub(crate) fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,
         TimeUnit::Microsecond => 1_000_000,
         TimeUnit::Nanosecond => 1_000_000_000,
-    }))
+    }
 }
 
 impl Moments {

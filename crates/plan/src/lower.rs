@@ -52,7 +52,6 @@ use anabranch_dataflow::{
 };
 use anabranch_model::{Error, KeyGroups, Result, StageId};
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::TreeNode as _;
 use datafusion_expr::utils::expr_to_columns;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
@@ -78,6 +77,7 @@ use crate::stamps::Reads;
 use crate::table::Table;
 use crate::temporal_join::TemporalJoin;
 use crate::unnest::Unnest;
+use crate::varying::is_volatile;
 use crate::window_assign::{EVENT_TIME, WindowAssign};
 
 /// A query with the destination of its rows.
@@ -174,12 +174,6 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
     narrow_filters(&mut stages)?;
     report_once(&mut stages, &exchanges);
     Ok((Plan::new(KeyGroups(options.key_groups), catalog.settings.job.clone(), stages, exchanges), labels))
-}
-
-/// Whether a query has expressions that may have another value each time.
-fn is_volatile(plan: &LogicalPlan) -> bool {
-    let has_some = |plan: &LogicalPlan| plan.expressions().iter().any(Expr::is_volatile);
-    plan.exists(|plan| Ok(has_some(plan))).unwrap_or(true)
 }
 
 /// Labels of stages, with their own numbers of tasks.

@@ -27,6 +27,11 @@ pub(crate) fn varies(expr: &Expr) -> bool {
     found.unwrap_or(true)
 }
 
+/// Whether some expression of a plan may have another value each time, or is one that a source gives its rows. Subqueries do not count.
+pub(crate) fn is_volatile(plan: &LogicalPlan) -> bool {
+    plan.exists(|node| Ok(node.expressions().iter().any(Expr::is_volatile))).unwrap_or(true)
+}
+
 /// Refuses expressions that would be evaluated more than once for a row, or for a row and its group.
 pub(crate) fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.apply_with_subqueries(|node| {
@@ -40,10 +45,14 @@ pub(crate) fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
         {
             return Err(refused("a condition of this subquery"));
         }
+        let exprs: Vec<Expr> = node.expressions().into_iter().filter(varies).collect();
+        if exprs.is_empty() {
+            return Ok(TreeNodeRecursion::Continue);
+        }
         let schemas: Vec<_> = node.inputs().into_iter().map(|input| input.schema().as_ref().clone()).collect();
         let schema =
             schemas.iter().try_fold(DFSchema::empty(), |all, own| all.join(own)).unwrap_or_else(|_| DFSchema::empty());
-        for expr in node.expressions() {
+        for expr in exprs {
             expr.apply(|expr| match copied(expr, &schema) {
                 Some((operand, what)) if varies(operand) => Err(refused(&what)),
                 _ => Ok(TreeNodeRecursion::Continue),
@@ -95,8 +104,7 @@ fn is_floating(expr: &Expr, schema: &DFSchema) -> bool {
 
 /// Lets such expressions keep their place. What is copied was [checked](check).
 pub(crate) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let has_some = plan.exists(|node| Ok(node.expressions().iter().any(Expr::is_volatile)))?;
-    if !has_some {
+    if !is_volatile(&plan) {
         return Ok(plan);
     }
     let settled = plan.transform_up_with_subqueries(|node| match node {

@@ -9,7 +9,7 @@ use arrow::array::{
     MapArray, StringViewArray, StructArray,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, TimeUnit};
+use arrow::datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, NaiveDateTime};
@@ -21,6 +21,7 @@ use super::write::{Writer, number, quoted};
 use crate::arguments::{Arguments, try_texts};
 use crate::array::types::refused;
 use crate::definition::failure;
+use crate::moment::per_second;
 
 /// The word before a value that is the text of a JSON document.
 const DOCUMENT: &str = "JSON";
@@ -72,20 +73,12 @@ pub(super) fn text_type(args: &ReturnFieldArgs) -> Result<DataType> {
 
 impl Values {
     fn new(array: &ArrayRef) -> Result<Values> {
-        let time = |per_second: i64, zone: bool| -> Result<Values> {
-            Ok(Values::Time(cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone(), per_second, zone))
-        };
         Ok(match array.data_type() {
             DataType::Null => Values::Null,
             DataType::Boolean => Values::Boolean(array.as_boolean().clone()),
             DataType::Timestamp(unit, zone) => {
-                let per_second = match unit {
-                    TimeUnit::Second => 1,
-                    TimeUnit::Millisecond => 1_000,
-                    TimeUnit::Microsecond => 1_000_000,
-                    TimeUnit::Nanosecond => 1_000_000_000,
-                };
-                time(per_second, zone.is_some())?
+                let times = cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone();
+                Values::Time(times, per_second(*unit), zone.is_some())
             }
             DataType::Decimal128(..) => Values::Decimal(array.as_primitive::<Decimal128Type>().clone()),
             DataType::List(_) => {

@@ -52,6 +52,10 @@ pub(super) struct Transition {
     pub(super) is_there: bool,
 }
 
+fn locked(pairs: &Mutex<Pairs>) -> MutexGuard<'_, Pairs> {
+    pairs.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Pairs {
     fn new(value_type: &DataType, has_nulls: bool) -> Result<Pairs> {
         Ok(Pairs {
@@ -173,7 +177,7 @@ impl Entries {
     }
 
     fn pairs(&self) -> MutexGuard<'_, Pairs> {
-        self.pairs.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.pairs)
     }
 
     /// The column of values in snapshots.
@@ -184,7 +188,7 @@ impl Entries {
 
     /// Adds rows.
     pub(super) fn update(&mut self, rows: &Rows<'_>) -> Result<Vec<Transition>> {
-        let pairs = &mut *self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        let pairs = &mut *locked(&self.pairs);
         let counting = rows.counting(pairs.has_nulls);
         if !self.follows {
             pairs.intern_rows(rows, counting.as_ref())?;
@@ -242,7 +246,7 @@ impl Entries {
         versions: Option<&Int64Array>,
     ) -> Result<Vec<(usize, i64)>> {
         let groups = groups.iter().map(|group| narrow(*group)).collect::<Result<Vec<_>>>()?;
-        let pairs = &mut *self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        let pairs = &mut *locked(&self.pairs);
         pairs.intern(groups, Arc::clone(values))?;
         self.weights.resize(pairs.table.len(), 0);
         let latest = match versions {
@@ -267,7 +271,7 @@ impl Entries {
     /// Removes the values of these groups, which are marked. Returns their ids with their weights before.
     pub(super) fn forget(&mut self, groups: &[bool]) -> Result<Vec<(usize, i64)>> {
         let ids = self.of_groups(groups)?;
-        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pairs = locked(&self.pairs);
         let forgotten = ids.into_iter().map(|id| {
             self.changes.add(id);
             let before = std::mem::take(&mut self.weights[id]);
@@ -293,7 +297,7 @@ impl Entries {
     /// Removes values that do not occur, and the groups that are not among `groups`; the first of these becomes group 0. No change may
     /// be waiting for a snapshot. A function that is [followed](Entries::follow) does this before those that follow it.
     pub(super) fn keep(&mut self, groups: &[usize]) -> Result<()> {
-        let pairs = &mut *self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        let pairs = &mut *locked(&self.pairs);
         if !self.follows {
             pairs.keep(groups)?;
         }
