@@ -2,6 +2,7 @@
 //! ends produce it, `runtime` and `operators` execute it, and neither side knows the other.
 
 mod decimal;
+mod deduplicate;
 mod equal_stages;
 mod expr;
 mod group_aggregate;
@@ -25,6 +26,7 @@ mod stream_join;
 mod table;
 
 pub use decimal::{DECIMAL_DIGITS_MAX, as_decimal, decimal_result, exact_aggregate};
+pub use deduplicate::DeduplicateSpec;
 pub use expr::{BinaryOp, Expr, Literal, NamedExpr};
 pub use group_aggregate::{EmissionSpec, GroupAggregateSpec, WEIGHT, weight_field};
 pub use identity::{Identities, Part, PartSpec, static_stages};

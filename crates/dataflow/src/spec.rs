@@ -7,8 +7,8 @@ use arrow_schema::{DataType, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ConnectorSpec, ExpandSpec, Expr, GroupAggregateSpec, LimitSpec, LookupJoinSpec, MultiJoinSpec, NamedExpr, OverSpec,
-    RankSpec, RepeatSpec, SortSpec, StreamJoinSpec, UnnestSpec, ValuesSpec,
+    ConnectorSpec, DeduplicateSpec, ExpandSpec, Expr, GroupAggregateSpec, LimitSpec, LookupJoinSpec, MultiJoinSpec,
+    NamedExpr, OverSpec, RankSpec, RepeatSpec, SortSpec, StreamJoinSpec, UnnestSpec, ValuesSpec,
 };
 
 /// A table to write.
@@ -82,6 +82,8 @@ pub enum OperatorSpec {
     MultiJoin(Box<MultiJoinSpec>),
     /// The first rows of each partition.
     Rank(RankSpec),
+    /// The first row of each key, once and for all.
+    Deduplicate(DeduplicateSpec),
     /// Functions over the rows before each row.
     Over(OverSpec),
     /// Rows in an order.
@@ -272,6 +274,7 @@ impl fmt::Display for OperatorSpec {
             OperatorSpec::StreamJoin(spec) => write!(f, "{spec}"),
             OperatorSpec::MultiJoin(spec) => write!(f, "{spec}"),
             OperatorSpec::Rank(spec) => write!(f, "{spec}"),
+            OperatorSpec::Deduplicate(spec) => write!(f, "{spec}"),
             OperatorSpec::Over(spec) => write!(f, "{spec}"),
             OperatorSpec::Sort(spec) => write!(f, "{spec}"),
             OperatorSpec::Limit(spec) => write!(f, "{spec}"),

@@ -79,6 +79,13 @@ impl StateSpec<'_> {
                 true => ("all rows, until they are taken back".to_owned(), Growth::WithRows),
                 false => (format!("{} rows of each partition", spec.limit), Growth::WithKeys),
             },
+            StateSpec::Deduplicate(spec) => {
+                let growth = if spec.keys == 0 { Growth::Bounded } else { Growth::WithKeys };
+                match spec.time {
+                    Some(_) => ("each key, and the rows that event time has not reached".to_owned(), growth),
+                    None => ("each key".to_owned(), growth),
+                }
+            }
             StateSpec::Over(spec) => of_over(spec),
             StateSpec::Sort(spec) if spec.time.is_some() => {
                 ("the rows that event time has not reached".to_owned(), Growth::Bounded)
@@ -124,6 +131,7 @@ impl StateSpec<'_> {
         match self {
             StateSpec::GroupAggregate(spec) => spec.time_to_live_ms,
             StateSpec::Rank(spec) => spec.time_to_live_ms,
+            StateSpec::Deduplicate(spec) => spec.time_to_live_ms,
             StateSpec::StreamJoin(spec) => {
                 let of = |side: &StreamSideSpec| side.time_to_live_ms.or(side.expiry.map(|_| 0));
                 Some(of(&spec.left)?.max(of(&spec.right)?)).filter(|ms| *ms > 0)
@@ -146,6 +154,7 @@ impl StateSpec<'_> {
                 "SET 'table.exec.state.ttl', or aggregate in windows"
             }
             StateSpec::Rank(spec) if spec.time_to_live_ms.is_none() => "SET 'table.exec.state.ttl', or rank in windows",
+            StateSpec::Deduplicate(_) => "SET 'table.exec.state.ttl', or deduplicate in windows",
             StateSpec::Sort(_) => "add LIMIT for the first rows",
             _ => "aggregate or rank in windows",
         }

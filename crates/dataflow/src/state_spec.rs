@@ -1,8 +1,8 @@
 //! Operators with state.
 
 use crate::{
-    AggregatePhase, GroupAggregateSpec, LimitSpec, MultiJoinSpec, OperatorSpec, OverSpec, RankSpec, SortSpec,
-    StreamJoinSpec, WindowAggregateSpec,
+    AggregatePhase, DeduplicateSpec, GroupAggregateSpec, LimitSpec, MultiJoinSpec, OperatorSpec, OverSpec, RankSpec,
+    SortSpec, StreamJoinSpec, WindowAggregateSpec,
 };
 
 /// An operator that keeps state between batches, which belongs into every checkpoint.
@@ -14,6 +14,7 @@ pub enum StateSpec<'a> {
     StreamJoin(&'a StreamJoinSpec),
     MultiJoin(&'a MultiJoinSpec),
     Rank(&'a RankSpec),
+    Deduplicate(&'a DeduplicateSpec),
     Over(&'a OverSpec),
     Sort(&'a SortSpec),
     Limit(&'a LimitSpec),
@@ -29,7 +30,11 @@ impl<'a> StateSpec<'a> {
             StateSpec::GroupAggregate(spec) => spec.zone.as_deref(),
             StateSpec::StreamJoin(spec) => spec.zone.as_deref(),
             StateSpec::Rank(spec) => spec.zone.as_deref(),
-            StateSpec::MultiJoin(_) | StateSpec::Over(_) | StateSpec::Sort(_) | StateSpec::Limit(_) => None,
+            StateSpec::MultiJoin(_)
+            | StateSpec::Deduplicate(_)
+            | StateSpec::Over(_)
+            | StateSpec::Sort(_)
+            | StateSpec::Limit(_) => None,
         }
     }
 }
@@ -55,6 +60,7 @@ impl OperatorSpec {
             OperatorSpec::StreamJoin(spec) => Some(StateSpec::StreamJoin(spec)),
             OperatorSpec::MultiJoin(spec) => Some(StateSpec::MultiJoin(spec)),
             OperatorSpec::Rank(spec) => Some(StateSpec::Rank(spec)),
+            OperatorSpec::Deduplicate(spec) => Some(StateSpec::Deduplicate(spec)),
             OperatorSpec::Over(spec) => Some(StateSpec::Over(spec)),
             OperatorSpec::Sort(spec) => Some(StateSpec::Sort(spec)),
             OperatorSpec::Limit(spec) => Some(StateSpec::Limit(spec)),

@@ -7,6 +7,7 @@ use anabranch_functions::Zone;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::SchemaRef;
 
+use crate::deduplicate::{self, Deduplicate};
 use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::group_aggregate::{self, GroupAggregate};
@@ -42,11 +43,12 @@ pub fn state_goes_on(former: StateSpec<'_>, next: StateSpec<'_>, functions: &Fun
         (StreamJoin(former), StreamJoin(next)) => stream_join::goes_on(former, next, functions),
         (StateSpec::MultiJoin(former), StateSpec::MultiJoin(next)) => multi_join::goes_on(former, next, functions),
         (StateSpec::Rank(former), StateSpec::Rank(next)) => rank::goes_on(former, next),
+        (StateSpec::Deduplicate(former), StateSpec::Deduplicate(next)) => deduplicate::goes_on(former, next),
         (StateSpec::Over(former), StateSpec::Over(next)) => over::goes_on(former, next),
         (StateSpec::Sort(former), StateSpec::Sort(next)) => sort::goes_on(former, next),
         (StateSpec::Limit(former), StateSpec::Limit(next)) => former.skip == next.skip,
         (WindowAggregate(_) | GroupAggregate(_) | StreamJoin(_) | StateSpec::Rank(_) | StateSpec::Over(_), _)
-        | (StateSpec::MultiJoin(_) | StateSpec::Sort(_) | StateSpec::Limit(_), _) => false,
+        | (StateSpec::MultiJoin(_) | StateSpec::Deduplicate(_) | StateSpec::Sort(_) | StateSpec::Limit(_), _) => false,
     }
 }
 
@@ -112,6 +114,7 @@ fn build(
         OperatorSpec::StreamJoin(spec) => stream_join::build(spec, functions, options)?,
         OperatorSpec::MultiJoin(spec) => multi_join::build(spec, functions, options)?,
         OperatorSpec::Rank(spec) => rank::build(spec, options)?,
+        OperatorSpec::Deduplicate(spec) => (Box::new(Deduplicate::new(spec, options)?), Arc::new(spec.output_schema())),
         OperatorSpec::Over(spec) => over::build(spec, functions, options)?,
         OperatorSpec::Sort(spec) => (Box::new(Sort::new(spec, options)?), Arc::clone(&spec.schema)),
         OperatorSpec::Limit(spec) => (Box::new(Limit::new(*spec)), Arc::clone(input)),

@@ -2,6 +2,7 @@
 
 mod build;
 mod connector;
+mod deduplicate;
 mod event_time;
 mod expand;
 mod expression;

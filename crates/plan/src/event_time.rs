@@ -5,9 +5,9 @@
 //! their window ends and not at the time of one of their rows. So a marked column is traced to its origin.
 
 use datafusion_expr::utils::grouping_set_to_exprlist;
-use datafusion_expr::{Aggregate, Expr, Join, JoinType, LogicalPlan, Projection};
+use datafusion_expr::{Aggregate, Expr, Filter, Join, JoinType, LogicalPlan, Projection, Window};
 
-use crate::lower::bounded_number;
+use crate::lower::{bounded_number, first_by};
 use crate::processing_time::is_call;
 use crate::table::static_sides;
 use crate::temporal_join::TemporalJoin;
@@ -48,9 +48,9 @@ pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTim
     match plan {
         LogicalPlan::Projection(projection) => of_projection(projection, index),
         LogicalPlan::Filter(filter) => {
-            // First rows come when others take their place, or when their window ends.
-            let are_first = bounded_number(filter).is_some();
-            event_time_of(&filter.input, index).filter(|time| !are_first || time.is_of_window())
+            // First rows come when others take their place, when their window ends, or when event time reaches the only one of a key.
+            let stays = |time: &EventTime| time.is_of_window() || are_first_by_time(filter);
+            event_time_of(&filter.input, index).filter(|time| bounded_number(filter).is_none() || stays(time))
         }
         LogicalPlan::SubqueryAlias(alias) => event_time_of(&alias.input, index),
         LogicalPlan::Sort(sort) => event_time_of(&sort.input, index),
@@ -99,6 +99,19 @@ pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTim
         }
         _ => None,
     }
+}
+
+/// Whether a filter lets the first row of each key pass, in the order of a time.
+fn are_first_by_time(filter: &Filter) -> bool {
+    fn numbered(plan: &LogicalPlan) -> Option<&Window> {
+        match plan {
+            LogicalPlan::Window(window) => Some(window),
+            LogicalPlan::SubqueryAlias(alias) => numbered(&alias.input),
+            LogicalPlan::Projection(projection) => numbered(&projection.input),
+            _ => None,
+        }
+    }
+    bounded_number(filter).is_some_and(|(limit, _)| limit == 1) && numbered(&filter.input).and_then(first_by).is_some()
 }
 
 fn of_projection(projection: &Projection, index: usize) -> Option<EventTime> {

@@ -13,6 +13,7 @@ mod aggregate;
 mod assign;
 mod column_index;
 mod copies;
+mod deduplicate;
 mod emission;
 mod expr;
 mod final_rows;
@@ -56,6 +57,7 @@ use datafusion_expr::utils::expr_to_columns;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use self::column_index::ColumnIndex;
+pub(crate) use self::deduplicate::first_by;
 use self::join_times::{Times, plain_time};
 use self::narrow::narrow_filters;
 use self::query_text::query_text;

@@ -15,7 +15,7 @@ use crate::functions::Functions;
 use crate::place::through;
 
 /// Name of the column with the number of a row.
-const NUMBER: &str = "$number";
+pub(crate) const NUMBER: &str = "$number";
 
 /// Replaces each sort with a bound by a numbering of its rows.
 pub(crate) fn number_first_rows(plan: LogicalPlan, functions: &Functions) -> Result<LogicalPlan> {

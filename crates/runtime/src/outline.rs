@@ -109,6 +109,11 @@ fn describe_rows(spec: StateSpec<'_>) -> String {
             let window = spec.window.map_or_else(String::new, |key| format!(", windows by key {key}"));
             format!("first {} of {kind}[{columns}], {} keys, {order}{window}", spec.limit, spec.keys)
         }
+        StateSpec::Deduplicate(spec) => {
+            let columns = columns(&spec.schema);
+            let order = spec.time.map_or_else(|| "as they come".to_owned(), |time| format!("by column {time}"));
+            format!("deduplicate [{columns}], {} keys, {order}", spec.keys)
+        }
         StateSpec::Over(spec) => {
             let columns = columns(&spec.schema);
             let order = spec.time.map_or_else(|| "as they come".to_owned(), |time| format!("by column {time}"));

@@ -623,6 +623,118 @@ SELECT customer, id, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer
 --= 'dot' | 11 | 2024-01-01 10:00:28.001000000
 --= NULL | 4 | 2024-01-01 10:00:07.000000000
 
+--- first_row_with_its_number
+SELECT customer, id, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY ts) AS n FROM orders) WHERE n <= 1;
+--: streaming, stays
+--: customer STRING | id INT | n BIGINT NOT NULL
+--= 'ann' | 1 | 1
+--= 'bob' | 2 | 1
+--= 'cid' | 6 | 1
+--= 'dot' | 11 | 1
+--= NULL | 4 | 1
+
+--- first_row_of_all
+SELECT id, ts FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY ts) AS n FROM orders) WHERE n = 1;
+--: streaming, stays
+--: id INT | ts TIMESTAMP(3)
+--= 1 | 2024-01-01 10:00:00.000000000
+
+--- first_row_of_two_columns
+SELECT customer, item, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer, item ORDER BY ts ASC) AS n FROM orders) WHERE n = 1 AND id > 3;
+--: streaming, stays
+--: customer STRING | item STRING | id INT
+--= 'ann' | '' | 9
+--= 'ann' | 'cap' | 15
+--= 'ann' | 'ink' | 13
+--= 'bob' | 'pad' | 8
+--= 'bob' | NULL | 5
+--= 'cid' | 'ink' | 6
+--= 'cid' | 'pen' | 10
+--= 'dot' | 'pad' | 11
+--= NULL | 'pen' | 4
+
+--- first_row_by_two_columns
+SELECT customer, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY ts, id) AS n FROM orders) WHERE n = 1;
+--: streaming, stays
+--: customer STRING | id INT
+--= 'ann' | 1
+--= 'bob' | 2
+--= 'cid' | 6
+--= 'dot' | 11
+--= NULL | 4
+
+--- first_row_of_an_expression
+SELECT q, id FROM (SELECT id, qty > 2 AS q, ROW_NUMBER() OVER (PARTITION BY qty > 2 ORDER BY ts) AS n FROM orders) WHERE n < 2;
+--: streaming, stays
+--: q BOOLEAN | id INT
+--= NULL | 5
+--= false | 1
+--= true | 3
+
+--- first_row_late
+SELECT customer, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY ts) AS n FROM late_orders) WHERE n = 1;
+--: streaming, stays
+--: customer STRING | id INT
+--= 'ann' | 1
+--= 'bob' | 2
+
+--- first_row_late_of_numbers
+SELECT q, id FROM (SELECT id, qty > 8 AS q, ROW_NUMBER() OVER (PARTITION BY qty > 8 ORDER BY ts) AS n FROM late_orders) WHERE n = 1;
+--: streaming, stays
+--: q BOOLEAN | id INT
+--= false | 1
+--= true | 6
+
+--- first_row_by_an_instant
+SELECT visitor, url FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY visitor ORDER BY ts) AS n FROM clicks) WHERE n = 1;
+--: streaming, stays
+--: visitor STRING | url STRING
+--= 'u' | '/a'
+--= 'v' | '/a'
+--= NULL | '/a'
+
+--- first_row_aggregated
+SELECT COUNT(*) AS n, SUM(qty) AS q FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY ts) AS n FROM orders) WHERE n = 1;
+--: streaming, updates
+--: n BIGINT NOT NULL | q INT
+--= 5 | 7
+
+--- first_row_then_window
+CREATE TEMPORARY VIEW firsts AS SELECT id, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY ts) AS n FROM orders) WHERE n = 1;
+SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE firsts, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end;
+--: streaming, stays
+--: window_start TIMESTAMP(3) NOT NULL | n BIGINT NOT NULL
+--= 2024-01-01 10:00:00.000000000 | 4
+--= 2024-01-01 10:00:20.000000000 | 1
+
+--- first_row_of_processing_time
+SELECT customer, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY PROCTIME()) AS n FROM orders) WHERE n = 1;
+--: streaming, stays
+--: customer STRING | id INT
+--= 'ann' | 1
+--= 'bob' | 2
+--= 'cid' | 6
+--= 'dot' | 11
+--= NULL | 4
+
+--- first_row_in_batch
+SET 'execution.runtime-mode' = 'batch';
+SELECT customer, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY ts) AS n FROM late_orders) WHERE n = 1;
+--: batch
+--: customer STRING | id INT
+--= 'ann' | 1
+--= 'bob' | 8
+
+--- first_row_of_updates
+SELECT n, total FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY n ORDER BY total) AS place FROM (SELECT customer, COUNT(*) AS n, SUM(qty) AS total FROM orders GROUP BY customer)) WHERE place = 1;
+--: streaming, updates
+--: n BIGINT NOT NULL | total INT
+--= 1 | 3
+--= 2 | 3
+--= 3 | 14
+--= 5 | 13
+--= 7 | 13
+
 --- latest_row_of_two_columns
 SELECT customer, item, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer, item ORDER BY ts DESC) AS n FROM orders) WHERE n = 1;
 --: streaming, updates

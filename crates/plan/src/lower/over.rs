@@ -242,7 +242,7 @@ impl Lowering<'_> {
         stream.settle_window()?;
         let mut rows = RowColumns::default();
         for key in partition {
-            rows.key(&mut stream, key, &index)?;
+            rows.key(&mut stream, key, &index, "OVER")?;
         }
         let time = by_time.map(|time| rows.time(&mut stream, time, &index)).transpose()?;
         let mut specs = Vec::new();
@@ -262,23 +262,23 @@ impl Lowering<'_> {
         if let Some(time) = by_time {
             times = times_behind(&stream, plain_time(time, &index));
         }
-        let mut next = self.over_rows(stream, rows.exprs, &spec);
+        let mut next = self.partitioned(stream, rows.exprs, spec.keys, OVER);
+        next.waits |= spec.time.is_some();
         (next.columns, next.times) = (columns, times);
         add_operators(&mut next, &spec, specs, window);
         Ok(next)
     }
 
     /// Sends rows to the tasks of their partitions.
-    fn over_rows(&mut self, mut stream: Stream, exprs: Vec<NamedExpr>, spec: &OverSpec) -> Stream {
+    pub(super) fn partitioned(&mut self, mut stream: Stream, exprs: Vec<NamedExpr>, keys: usize, name: &str) -> Stream {
         (stream.window, stream.stamps) = (None, Vec::new());
         stream.columns.clear();
         stream.project(exprs, false);
-        let (label, target, tasks_max) = self.stage_of_keys(OVER, spec.keys == 0);
-        let kind = ExchangeKind::Hash { keys: (0..spec.keys).collect() };
-        let mut next = self.exchange_as_is(stream, kind, target, OVER);
+        let (label, target, tasks_max) = self.stage_of_keys(name, keys == 0);
+        let kind = ExchangeKind::Hash { keys: (0..keys).collect() };
+        let mut next = self.exchange_as_is(stream, kind, target, name);
         (next.label, next.tasks_max) = (label, tasks_max);
         next.unique = None;
-        next.waits |= spec.time.is_some();
         next
     }
 }
@@ -367,7 +367,7 @@ fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize,
     stream.columns.extend((0..window.window_expr.len()).map(of_call));
 }
 
-fn column_of(expr: &Expr) -> Option<usize> {
+pub(super) fn column_of(expr: &Expr) -> Option<usize> {
     if let Expr::Column(column) = expr { Some(*column) } else { None }
 }
 
@@ -378,10 +378,11 @@ pub(super) struct RowColumns {
 }
 
 impl RowColumns {
-    fn key(&mut self, stream: &mut Stream, key: &Logical, index: &ColumnIndex) -> Result<()> {
+    /// A key of the partition of `what`.
+    pub(super) fn key(&mut self, stream: &mut Stream, key: &Logical, index: &ColumnIndex, what: &str) -> Result<()> {
         let data_type = key.get_type(index).map_err(planning_error)?;
         if has_map(&data_type) {
-            return Err(not_comparable(&format!("{} of OVER", shown(key)), &data_type));
+            return Err(not_comparable(&format!("{} of {what}", shown(key)), &data_type));
         }
         let name = format!("key {}", key_name(key, self.exprs.len() + 1));
         self.exprs.push(NamedExpr { name, expr: stream.expr(key, index)?, data_type, nullable: true });

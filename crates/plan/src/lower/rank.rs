@@ -13,12 +13,14 @@ use datafusion_expr::{
 };
 
 use super::column_index::ColumnIndex;
+use super::deduplicate::{FirstBy, first_by, stays};
 use super::stream::{LogicalColumn, Stream};
 use super::windowed::Windowed;
 use super::{Lowering, Needed, columns_of, same_values};
 use crate::functions::ROW_NUMBER;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
+use crate::settings::RuntimeMode;
 
 /// Short name of the stages of ranks.
 const RANK: &str = "rank";
@@ -112,10 +114,34 @@ impl Lowering<'_> {
         let (partition, order) = (&call.params.partition_by, &call.params.order_by);
         let mut below = columns_of(partition.iter().chain(order.iter().map(|sort| &sort.expr)), &index)?;
         below.extend(needed.iter().filter(|column| **column < inputs));
-        let mut stream = self.plan(&window.input, &below)?;
+        // Where all rows are there before, none is late, unless windows follow, which wait for event time too.
+        let waits = self.mode != RuntimeMode::Batch || self.by_clock == Some(false);
+        let first = first_by(window).filter(|first| limit == 1 && (waits || *first == FirstBy::Arrival));
+        let mut stream = match first {
+            Some(FirstBy::EventTime) => self.plan_by(false, &window.input, &below)?,
+            _ => self.plan(&window.input, &below)?,
+        };
         stream.settle_window()?;
         stream.stamps = Vec::new();
-        let mut windowed = window_of(&mut stream, partition, &index);
+        let windowed = window_of(&mut stream, partition, &index);
+        match first.filter(|first| windowed.is_none() && stays(&stream, call, *first, &index)) {
+            Some(first) => self.deduplicate(stream, (window, call), first, needed),
+            None => self.first_rows(stream, windowed, (window, call), limit, needed),
+        }
+    }
+
+    /// Lowers a numbering of which so many rows are needed of each partition, or of each window of one.
+    fn first_rows(
+        &mut self,
+        mut stream: Stream,
+        mut windowed: Option<Windowed>,
+        (window, call): (&Window, &WindowFunction),
+        limit: u64,
+        needed: &Needed,
+    ) -> Result<Stream> {
+        let inputs = window.input.schema().fields().len();
+        let index = ColumnIndex::of(window.input.schema());
+        let (partition, order) = (&call.params.partition_by, &call.params.order_by);
         let last = windowed.as_ref().map(|windowed| NamedExpr {
             name: "window_time".into(),
             expr: windowed.time.clone(),
@@ -152,10 +178,11 @@ impl Lowering<'_> {
             let window = logical.window.filter(|_| windowed.is_some());
             outputs.push(LogicalColumn { value: place, window, ..logical });
         }
-        let keys: Option<Vec<usize>> = partition.iter().map(|key| same_values(key, &index)).collect();
         let unique = match limit {
-            1 => keys,
-            _ => keys.filter(|_| spec.number.is_some()).map(|keys| keys.into_iter().chain([inputs]).collect()),
+            1 => unique_keys(partition, &index),
+            _ => unique_keys(partition, &index)
+                .filter(|_| spec.number.is_some())
+                .map(|keys| keys.into_iter().chain([inputs]).collect()),
         };
         if let Some(windowed) = &mut windowed {
             windowed.time = Expr::Column(spec.output.len());
@@ -188,6 +215,11 @@ impl Lowering<'_> {
         next.operators.push(OperatorSpec::Rank(spec));
         next
     }
+}
+
+/// The columns that the keys of partitions are, or have the values of.
+pub(super) fn unique_keys(partition: &[Logical], index: &ColumnIndex) -> Option<Vec<usize>> {
+    partition.iter().map(|key| same_values(key, index)).collect()
 }
 
 /// The windows of the rows, if each partition is of one window and rows stay.
