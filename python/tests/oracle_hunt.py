@@ -22,6 +22,7 @@ REFUSED = [
     "a grouping lacks the window's column",
     "between SESSION and its GROUP BY",
     "is in more than one table",
+    "two columns have the name",
 ]
 #: A query with more rows is left out.
 ROWS_MAX = 20_000

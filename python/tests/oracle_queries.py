@@ -81,7 +81,7 @@ class Writer(Expressions):
         ways = [
             self.projection, self.projection, self.aggregation, self.aggregation, self.join, self.join, self.filter_by_rows,
             self.set_operation, self.distinct, self.windows, self.windows, self.windows, self.interval_join, self.window_join,
-            self.first_rows, self.limit, self.over, self.grouping_sets, self.scalar,
+            self.first_rows, self.first_by_time, self.limit, self.over, self.grouping_sets, self.scalar,
         ]  # fmt: skip
         return self.rng.choice(ways)(depth - 1)
 
@@ -385,6 +385,21 @@ class Writer(Expressions):
         outputs = self.some_columns({**chosen, "place": BIGINT}, 1, 5)
         sql = f"SELECT {', '.join(outputs)} FROM ({numbered}) AS {outer} WHERE place <= {self.rng.choice([1, 1, 2, 3])}"
         return Rows(sql, {name: chosen.get(name, BIGINT) for name in outputs}, stay=bool(windowed), window=bool(windowed))
+
+    def first_by_time(self, depth: int) -> Rows:
+        """The first row of each key, which stays."""
+        of = self.timed(depth)
+        if not of.unique:
+            of = BASE[1]
+        by = self.some_columns({name: kind for name, kind in of.columns.items() if name != of.time}, 0, 2)
+        partition = f"PARTITION BY {', '.join(by)} " if by else ""
+        chosen = self.some_columns(of.columns, 1, 4)
+        if of.time not in chosen and self.chance(0.7):
+            chosen.append(of.time)
+        numbered = f"SELECT *, ROW_NUMBER() OVER ({partition}ORDER BY {of.time}) AS place FROM {of.sql} AS {self.alias()} WHERE {of.time} IS NOT NULL"
+        sql = f"SELECT {', '.join(chosen)} FROM ({numbered}) AS {self.alias()} WHERE place = 1"
+        time = of.time if of.time in chosen else None
+        return Rows(sql, {name: of.columns[name] for name in chosen}, time, unique=time is not None)
 
     def limit(self, depth: int) -> Rows:
         of = self.rows(depth)

@@ -124,7 +124,7 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
     if message.to_lowercase().starts_with("projections require unique expression names") {
         let name = message.split('"').nth(1).unwrap_or_default();
         let name = if name.contains('(') { name } else { name.rsplit('.').next().unwrap_or(name) };
-        return Error::user(format!("two columns have the name '{name}'")).remedy("give one another name with AS");
+        return name_comes_twice(name);
     }
     if let Some((what, candidates)) = message.split_once("\n\tCandidate functions:") {
         if let Some(error) = refused_call(what) {
@@ -148,6 +148,11 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
     }
 }
 
+fn name_comes_twice(name: &str) -> Error {
+    Error::user(format!("two columns have the name '{name}'"))
+        .remedy("give one another name with AS, a key of GROUP BY in a subquery: FROM (SELECT *, CAST(k AS STRING) AS s FROM t)")
+}
+
 fn schema_error(error: &SchemaError) -> Error {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => column_not_found(field, valid_fields),
@@ -156,7 +161,7 @@ fn schema_error(error: &SchemaError) -> Error {
                 .remedy(format!("write it with its table: t.{}", field.name()))
         }
         SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
-            Error::user(format!("two columns have the name '{name}'")).remedy("give one another name with AS")
+            name_comes_twice(name)
         }
     }
 }

@@ -32,6 +32,7 @@ CREATE TABLE late (id BIGINT, k STRING, v BIGINT, at TIMESTAMP(3)) WITH ('connec
 CREATE TABLE dead (of STRING, place STRING, error STRING, record STRING) WITH ('connector' = 'log');
 CREATE TABLE dims (k STRING, label STRING, factor BIGINT) WITH ('connector' = 'log');
 CREATE VIEW both AS SELECT k, v, at FROM events UNION ALL SELECT k, v * 3, at FROM more;
+CREATE VIEW firsts AS SELECT v, at FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY v ORDER BY at) AS n FROM events) WHERE n = 1;
 ";
 
 /// Name, and columns and query of each insert.

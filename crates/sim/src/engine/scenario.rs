@@ -249,11 +249,7 @@ impl<'a> Scenario<'a> {
         plan.options.buffer_timeout = self.buffer_timeout;
         if state_backend == StateBackendKind::Disk {
             plan.options.state_backend = state_backend;
-            // Rows before each row must fit into memory.
-            let is_held = |operator: &OperatorSpec| matches!(operator, OperatorSpec::Over(_));
-            if !plan.stages.iter().flat_map(|stage| &stage.operators).any(is_held) {
-                plan.options.state_bytes = self.state_bytes;
-            }
+            plan.options.state_bytes = self.state_bytes;
         }
         if self.several.as_ref().is_some_and(|several| several.sinks_here) {
             for sink in plan.stages.iter_mut().filter_map(|stage| stage.sink.as_mut()) {

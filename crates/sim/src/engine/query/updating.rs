@@ -242,6 +242,20 @@ pub(super) const UPDATING: &[Query] = &[
         ],
     ),
     of_time(
+        "the first row of each key",
+        &[
+            (
+                "k STRING, at TIMESTAMP(3)",
+                "SELECT k, at FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY at) AS n FROM both) WHERE n = 1",
+            ),
+            (
+                "v BIGINT, s TIMESTAMP(3), n BIGINT",
+                "SELECT MOD(v, 3), window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE firsts, DESCRIPTOR(at), INTERVAL '2' SECOND))
+                 GROUP BY MOD(v, 3), window_start, window_end",
+            ),
+        ],
+    ),
+    of_time(
         "sums over the last seconds",
         &[(
             "id BIGINT, n BIGINT, t BIGINT",
