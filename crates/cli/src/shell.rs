@@ -12,7 +12,7 @@ pub(crate) mod table;
 use std::io::{IsTerminal, Read, stdin};
 
 use anabranch_model::Error;
-use anabranch_server::{Reply, Session, StatementText, split_statements};
+use anabranch_server::{Executed, Reply, Session, StatementText, split_statements};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
@@ -206,22 +206,25 @@ impl Shell {
         if function == Some(true) {
             return connected.replace_function(statement, true);
         }
-        match self.session.execute_or_plan(statement).map_err(planning)? {
-            None => connected.insert(statement, &self.session),
-            Some(Reply::Done(done)) => {
-                connected.gather(statement);
+        let reply = match self.session.execute_or_plan(statement).map_err(planning)? {
+            Executed::Here(reply) => *reply,
+            Executed::Job { declaration } => {
+                let sent = connected.insert(statement, &self.session);
+                declaration.iter().for_each(|declaration| connected.gather(declaration));
+                return sent;
+            }
+        };
+        match &reply {
+            Reply::Done(_) => {
+                connected.gather(&statement.text);
                 if function.is_some() {
                     connected.replace_function(statement, false)?;
                 }
-                self.reply(Reply::Done(done))
             }
-            Some(reply) => {
-                if matches!(reply, Reply::Query(_)) {
-                    connected::notify_of_select()?;
-                }
-                self.reply(reply)
-            }
+            Reply::Query(_) => connected::notify_of_select()?,
+            Reply::Report(_) | Reply::Job(_) => {}
         }
+        self.reply(reply)
     }
 
     fn reply(&mut self, reply: Reply) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{FieldRef, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 /// Of rows that stay, the first one of each key. It stays, and the others are left out.
@@ -27,6 +27,12 @@ pub struct DeduplicateSpec {
 }
 
 impl DeduplicateSpec {
+    /// The columns that are kept: of rows that wait all, otherwise the keys.
+    #[must_use]
+    pub fn kept(&self) -> &[FieldRef] {
+        if self.time.is_some() { self.schema.fields() } else { &self.schema.fields()[..self.keys] }
+    }
+
     /// Columns of the output.
     #[must_use]
     pub fn output_schema(&self) -> Schema {

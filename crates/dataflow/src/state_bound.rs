@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{AggregateSpec, Frame, OperatorSpec, OverSpec, Plan, StateSpec, StreamSideSpec, Window};
+use crate::{AggregateSpec, DeduplicateSpec, Frame, OperatorSpec, OverSpec, Plan, StateSpec, StreamSideSpec, Window};
 
 /// How the state of an operator grows over a stream that does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,18 @@ fn of_over(spec: &OverSpec) -> (String, Growth) {
     )
 }
 
+/// What is kept of keys that have had a row, and of rows that wait.
+fn of_first_rows(spec: &DeduplicateSpec) -> (String, Growth) {
+    let keys = spec
+        .time_to_live_ms
+        .map_or_else(|| "each key".to_owned(), |ms| format!("each key for {ms} ms after its first row"));
+    let growth = if spec.keys == 0 || spec.time_to_live_ms.is_some() { Growth::Bounded } else { Growth::WithKeys };
+    match spec.time {
+        Some(_) => (format!("{keys}, and the rows that event time has not reached"), growth),
+        None => (keys, growth),
+    }
+}
+
 impl StateSpec<'_> {
     /// What the operator keeps.
     #[must_use]
@@ -79,13 +91,7 @@ impl StateSpec<'_> {
                 true => ("all rows, until they are taken back".to_owned(), Growth::WithRows),
                 false => (format!("{} rows of each partition", spec.limit), Growth::WithKeys),
             },
-            StateSpec::Deduplicate(spec) => {
-                let growth = if spec.keys == 0 { Growth::Bounded } else { Growth::WithKeys };
-                match spec.time {
-                    Some(_) => ("each key, and the rows that event time has not reached".to_owned(), growth),
-                    None => ("each key".to_owned(), growth),
-                }
-            }
+            StateSpec::Deduplicate(spec) => of_first_rows(spec),
             StateSpec::Over(spec) => of_over(spec),
             StateSpec::Sort(spec) if spec.time.is_some() => {
                 ("the rows that event time has not reached".to_owned(), Growth::Bounded)
@@ -131,7 +137,6 @@ impl StateSpec<'_> {
         match self {
             StateSpec::GroupAggregate(spec) => spec.time_to_live_ms,
             StateSpec::Rank(spec) => spec.time_to_live_ms,
-            StateSpec::Deduplicate(spec) => spec.time_to_live_ms,
             StateSpec::StreamJoin(spec) => {
                 let of = |side: &StreamSideSpec| side.time_to_live_ms.or(side.expiry.map(|_| 0));
                 Some(of(&spec.left)?.max(of(&spec.right)?)).filter(|ms| *ms > 0)
@@ -140,7 +145,11 @@ impl StateSpec<'_> {
                 let of_inputs = spec.inputs.iter().map(|input| input.side.time_to_live_ms);
                 of_inputs.reduce(|of, next| Some(of?.max(next?))).flatten()
             }
-            StateSpec::WindowAggregate(_) | StateSpec::Over(_) | StateSpec::Sort(_) | StateSpec::Limit(_) => None,
+            StateSpec::WindowAggregate(_)
+            | StateSpec::Deduplicate(_)
+            | StateSpec::Over(_)
+            | StateSpec::Sort(_)
+            | StateSpec::Limit(_) => None,
         }
     }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use anabranch_dataflow::{DeduplicateSpec, JobOptions};
 use anabranch_model::{Error, EventTime, Result};
 use anabranch_state::KeyedTable;
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
-use arrow::compute::take_record_batch;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::key_hash::canonical;
@@ -102,39 +102,56 @@ impl Deduplicate {
 
     /// Emits those of the next rows whose keys have had none.
     fn emit(&mut self, rows: &RecordBatch, out: &mut Output) -> Result<()> {
-        let (keys, hashes) = self.keys_of(rows)?;
-        if !self.load(&keys, &hashes)? {
+        for first in (0..rows.num_rows()).step_by(RESULT_ROWS) {
+            self.emit_piece(&rows.slice(first, RESULT_ROWS.min(rows.num_rows() - first)), out)?;
+            self.keep_to_size()?;
+        }
+        Ok(())
+    }
+
+    fn emit_piece(&mut self, rows: &RecordBatch, out: &mut Output) -> Result<()> {
+        let ((keys, hashes), mut ids) = (self.keys_of(rows)?, Vec::new());
+        let known = self.keys.len();
+        self.keys.intern(&keys, &hashes, &mut ids)?;
+        let Some(on_disk) = self.load(known, &ids, &hashes)? else {
             // What is in memory makes room, and half of the rows need fewer keys.
             self.put_away()?;
             let half = rows.num_rows() / 2;
-            self.emit(&rows.slice(0, half), out)?;
-            return self.emit(&rows.slice(half, rows.num_rows() - half), out);
-        }
-        let (mut ids, mut first) = (Vec::new(), Vec::new());
-        let mut next = self.keys.len();
-        self.keys.intern(&keys, &hashes, &mut ids)?;
+            self.emit_piece(&rows.slice(0, half), out)?;
+            return self.emit_piece(&rows.slice(half, rows.num_rows() - half), out);
+        };
+        let (mut next, mut firsts) = (known, Vec::new());
         for (row, id) in ids.into_iter().enumerate() {
             // New ids are given in order.
-            if id == next {
+            if id != next {
+                continue;
+            }
+            next += 1;
+            if !on_disk.get(id - known).is_some_and(|is_there| *is_there) {
                 self.changes.add(id);
                 self.times.iter_mut().for_each(|times| _ = times.write(id));
-                first.push(narrow(row)?);
-                next += 1;
+                firsts.push(narrow(row)?);
             }
         }
-        if !first.is_empty() {
-            let rows = rows.project(&self.spec.output)?;
-            let firsts =
-                if first.len() < rows.num_rows() { take_record_batch(&rows, &UInt32Array::from(first))? } else { rows };
-            out.batch(firsts.with_schema(Arc::clone(&self.schema))?);
+        if firsts.is_empty() {
+            return Ok(());
         }
-        self.keep_to_size()
+        let (are_all, at) = (firsts.len() == rows.num_rows(), UInt32Array::from(firsts));
+        let column = |column: &usize| match are_all {
+            true => Ok(ArrayRef::clone(rows.column(*column))),
+            false => Ok(take(rows.column(*column), &at, None)?),
+        };
+        let columns = self.spec.output.iter().map(column).collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(at.len()));
+        out.batch(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?);
+        Ok(())
     }
 
-    /// The rows of a batch that wait: those that are not late, and whose keys are not known to have had a row.
-    fn to_wait(&mut self, rows: &RecordBatch, time: usize) -> Result<Vec<usize>> {
+    /// The rows of a batch that wait: those that are not late, and whose keys are not known to have had a row. Keys that live for a time may be
+    /// forgotten until then.
+    fn waiting_rows(&mut self, rows: &RecordBatch, time: usize) -> Result<Vec<usize>> {
         let mut kept = timely(rows.column(time), self.watermark, &mut self.dropped)?;
-        if self.keys.len() > 0 {
+        if self.keys.len() > 0 && self.times.is_none() {
             let ((keys, hashes), mut ids) = (self.keys_of(rows)?, Vec::new());
             self.keys.find(&keys, &hashes, &mut ids)?;
             kept.retain(|row| ids[*row] == MISSING);
@@ -142,22 +159,29 @@ impl Deduplicate {
         Ok(kept)
     }
 
-    /// Reads those of the keys that are on the disk and not in memory. False if that is too much at once.
-    fn load(&mut self, keys: &[ArrayRef], hashes: &[u64]) -> Result<bool> {
-        let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_empty()) else { return Ok(true) };
-        let mut ids = Vec::new();
-        self.keys.find(keys, hashes, &mut ids)?;
-        let unknown = hashes.iter().zip(ids).filter(|(_, id)| *id == MISSING).map(|(hash, _)| *hash);
-        let Some(tables) = disk.look_up(unknown.collect())? else { return Ok(false) };
-        tables.iter().try_for_each(|rows| self.take_in(rows))?;
-        Ok(true)
+    /// Whether the keys from the id `known` on are on the disk; those behind the last one are not. `None` if that is too much at once.
+    fn load(&mut self, known: usize, ids: &[usize], hashes: &[u64]) -> Result<Option<Vec<bool>>> {
+        let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_empty()) else { return Ok(Some(Vec::new())) };
+        let new = ids.iter().zip(hashes).filter(|(id, _)| **id >= known).map(|(_, hash)| *hash);
+        let Some(tables) = disk.look_up(new.collect())? else { return Ok(None) };
+        let mut on_disk = vec![false; self.keys.len() - known];
+        for id in tables.iter().map(|rows| self.take_in(rows)).collect::<Result<Vec<_>>>()?.into_iter().flatten() {
+            // Another key with the same hash may be in memory, or not be among these.
+            if let Some(is_there) = id.checked_sub(known).and_then(|id| on_disk.get_mut(id)) {
+                *is_there = true;
+            }
+        }
+        Ok(Some(on_disk))
     }
 
-    /// Takes keys that have had a row.
-    fn take_in(&mut self, rows: &RecordBatch) -> Result<()> {
+    /// Takes keys that have had a row, and returns their ids.
+    fn take_in(&mut self, rows: &RecordBatch) -> Result<Vec<usize>> {
         let ((keys, hashes), mut ids) = (self.keys_of(rows)?, Vec::new());
         self.keys.intern(&keys, &hashes, &mut ids)?;
-        self.times.as_mut().map_or(Ok(()), |times| times.restore_rows(&ids, rows))
+        if let Some(times) = &mut self.times {
+            times.restore_rows(&ids, rows)?;
+        }
+        Ok(ids)
     }
 
     /// Takes rows of the table, as those of a new snapshot.
@@ -181,11 +205,7 @@ impl Deduplicate {
 
     /// Keeps these keys only.
     fn keep(&mut self, ids: &[usize]) -> Result<()> {
-        let columns = self.keys.keys_of(ids)?;
-        let (mut hashes, mut new) = (Vec::new(), Vec::new());
-        hash_keys(&columns, ids.len(), &mut hashes)?;
-        self.keys = KeyTable::by_id(key_types(&self.spec))?;
-        self.keys.intern(&columns, &hashes, &mut new)?;
+        self.keys.keep(ids)?;
         self.changes.renumber(|id| ids.binary_search(&id).ok());
         self.times.iter_mut().for_each(|times| times.keep(ids));
         Ok(())
@@ -196,10 +216,18 @@ impl Deduplicate {
         self.keys.size_bytes() + self.changes.size_bytes() + self.times.as_ref().map_or(0, TimeToLive::size_bytes)
     }
 
+    /// Also of the rows that wait.
+    fn check_size(&self) -> Result<()> {
+        if self.disk.is_some() {
+            return Ok(());
+        }
+        check_size(self.size_bytes() + self.waiting.as_ref().map_or(0, Waiting::size_bytes), self.bytes_max)
+    }
+
     fn keep_to_size(&mut self) -> Result<()> {
+        self.check_size()?;
         if self.disk.is_none() {
-            let waiting = self.waiting.as_ref().map_or(0, Waiting::size_bytes);
-            return check_size(self.size_bytes() + waiting, self.bytes_max);
+            return Ok(());
         }
         if is_full(self.disk.as_ref(), self.size_bytes(), self.bytes_max)? {
             self.put_away()?;
@@ -212,7 +240,7 @@ impl Operator for Deduplicate {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
         self.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
         let Some(time) = self.spec.time else { return self.emit(&batch, out) };
-        let kept = self.to_wait(&batch, time)?;
+        let kept = self.waiting_rows(&batch, time)?;
         self.waiting.as_mut().map_or(Ok(()), |waiting| waiting.add(&batch, kept))?;
         self.keep_to_size()
     }
@@ -277,7 +305,7 @@ impl Operator for Deduplicate {
     fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         if let (Some(waiting), 0) = (&mut self.waiting, table) {
             waiting.restore(&rows)?;
-            return self.keep_to_size();
+            return self.check_size();
         }
         let schema = self.shape().schema;
         let rows = match &self.times {
@@ -290,7 +318,7 @@ impl Operator for Deduplicate {
             Some(disk) => disk.restore(0, rows),
             None => {
                 self.take_in(&rows)?;
-                self.keep_to_size()
+                self.check_size()
             }
         }
     }
@@ -332,7 +360,7 @@ fn key_types(spec: &DeduplicateSpec) -> Vec<DataType> {
 /// Whether a deduplication can go on with the state of another one: the same rows wait in the same order, and keys are known for ever, or not.
 pub(crate) fn goes_on(former: &DeduplicateSpec, next: &DeduplicateSpec) -> bool {
     let types = |spec: &DeduplicateSpec| -> Vec<(DataType, bool)> {
-        spec.schema.fields().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()
+        spec.kept().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()
     };
     let kinds = |spec: &DeduplicateSpec| (spec.keys, spec.time, spec.time_to_live_ms.is_some());
     kinds(former) == kinds(next) && types(former) == types(next)

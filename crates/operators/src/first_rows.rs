@@ -293,14 +293,10 @@ impl FirstRows {
     /// Forgets the partitions without rows.
     fn remove_empty(&mut self) -> Result<()> {
         let live: Vec<usize> = (0..self.partitions.len()).filter(|group| self.partitions[*group].rows() > 0).collect();
-        let columns = self.keys.keys_of(&live)?;
-        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
-        hash_keys(&columns, live.len(), &mut hashes)?;
-        let mut keys = KeyTable::by_id(columns.iter().map(|column| column.data_type().clone()).collect())?;
-        keys.intern(&columns, &hashes, &mut ids)?;
+        let columns = self.keys.keep(&live)?;
         let mut places = vec![FREE; self.partitions.len()];
-        for (old, new) in live.iter().zip(&ids) {
-            places[*old] = narrow(*new)?;
+        for (new, old) in live.iter().enumerate() {
+            places[*old] = narrow(new)?;
         }
         // Those of rows that are gone do not matter.
         let place = |group: u32| places.get(group as usize).copied().unwrap_or(FREE);
@@ -309,8 +305,7 @@ impl FirstRows {
         self.windows.iter_mut().for_each(|windows| windows.keep(&live));
         self.times.iter_mut().for_each(|times| times.keep(&live));
         self.touched = Touched::default();
-        self.keys = keys;
-        self.make_room(&ids, &columns)
+        self.make_room(&(0..live.len()).collect::<Vec<_>>(), &columns)
     }
 
     fn size_bytes(&self) -> usize {

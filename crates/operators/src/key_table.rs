@@ -243,6 +243,16 @@ impl KeyTable {
         }
     }
 
+    /// Keeps these keys only; the first of them gets the id 0. Returns them as columns. Only of a table [by id](KeyTable::by_id).
+    pub(crate) fn keep(&mut self, ids: &[usize]) -> Result<Vec<ArrayRef>> {
+        let columns = self.keys_of(ids)?;
+        let (mut hashes, mut new) = (Vec::new(), Vec::new());
+        key_hash::hash_keys(&columns, ids.len(), &mut hashes)?;
+        *self = KeyTable::by_id(std::mem::take(&mut self.types))?;
+        self.intern(&columns, &hashes, &mut new)?;
+        Ok(columns)
+    }
+
     /// The first columns of the keys of these ids. Only of a table of several columns.
     pub(crate) fn first_of(&self, ids: &[usize]) -> Result<ArrayRef> {
         match &self.table {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{Frame, JobOptions, OverSpec};
 use anabranch_model::{Error, EventTime, Result, batch_bytes};
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use self::history::{History, NONE};
@@ -32,7 +32,7 @@ use crate::key_table::KeyTable;
 use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, check_size, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::waiting::{Order, Piece, Waiting, timely};
-use crate::{Dropped, Functions, Operator, Output, hash_keys};
+use crate::{Dropped, Functions, Operator, Output};
 
 pub(crate) struct Over {
     spec: OverSpec,
@@ -127,18 +127,13 @@ impl Over {
         if self.keys.len() <= self.partitions_max {
             return Ok(());
         }
-        let columns = self.keys.keys_of(&live)?;
-        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
-        hash_keys(&columns, live.len(), &mut hashes)?;
-        let mut keys = KeyTable::by_id(columns.iter().map(|column| column.data_type().clone()).collect())?;
-        keys.intern(&columns, &hashes, &mut ids)?;
+        self.keys.keep(&live)?;
         let mut numbers = vec![NONE; is_live.len()];
         for (new, old) in live.iter().enumerate() {
             numbers[*old] = narrow(new)?;
         }
         self.functions.calls.iter_mut().try_for_each(|call| call.accumulator.keep(&live))?;
         self.history.renumber(&numbers, &live);
-        self.keys = keys;
         Ok(())
     }
 

@@ -69,7 +69,7 @@ impl Catalog {
 
     /// Sets an option of jobs of so many key groups, as `SET` does.
     pub fn set(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
-        self.settings.set(name, value, key_groups)
+        self.settings.preset(name, value, key_groups)
     }
 
     /// Sets an option to a value that `SET` does not change.
@@ -109,6 +109,14 @@ impl Catalog {
         }
         self.relations.insert(name.to_string(), relation);
         Ok(())
+    }
+
+    /// What a statement has declared that has failed is as it was before.
+    pub(crate) fn put_back(&mut self, name: &str, former: Option<Relation>) {
+        match former {
+            Some(former) => self.relations.insert(name.to_owned(), former),
+            None => self.relations.remove(name),
+        };
     }
 
     pub(crate) fn remove(&mut self, kind: &str, name: &str) -> Result<()> {

@@ -124,7 +124,7 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
     if message.to_lowercase().starts_with("projections require unique expression names") {
         let name = message.split('"').nth(1).unwrap_or_default();
         let name = if name.contains('(') { name } else { name.rsplit('.').next().unwrap_or(name) };
-        return name_comes_twice(name);
+        return name_comes_twice(name).remedy("give one another name with AS");
     }
     if let Some((what, candidates)) = message.split_once("\n\tCandidate functions:") {
         if let Some(error) = refused_call(what) {
@@ -150,7 +150,6 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
 
 fn name_comes_twice(name: &str) -> Error {
     Error::user(format!("two columns have the name '{name}'"))
-        .remedy("give one another name with AS, a key of GROUP BY in a subquery: FROM (SELECT *, CAST(k AS STRING) AS s FROM t)")
 }
 
 fn schema_error(error: &SchemaError) -> Error {
@@ -161,7 +160,9 @@ fn schema_error(error: &SchemaError) -> Error {
                 .remedy(format!("write it with its table: t.{}", field.name()))
         }
         SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
-            name_comes_twice(name)
+            name_comes_twice(name).remedy(
+                "give one another name with AS, a key of GROUP BY in a subquery: FROM (SELECT *, CAST(k AS STRING) AS s FROM t)",
+            )
         }
     }
 }

@@ -11,16 +11,17 @@ use datafusion_expr::{Expr, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType
 use datafusion_sql::sqlparser::ast::{Ident, Query};
 
 use crate::catalog::{Catalog, Relation};
+use crate::creation::{create_as, create_table};
 use crate::hints::times_to_live;
 use crate::insert::plan_insert;
 use crate::lower::{Output, lower, lower_job, side_tables};
 use crate::place::{at, or_at, planning_error};
 use crate::query::Planner;
 use crate::settings::Settings;
+use crate::show_create::{declaration, shown_table};
 use crate::spelling::name_columns;
 use crate::sql_function::{CalledFunction, SqlFunction, called_functions};
 use crate::statement::{CreateFunction, Insert, Statement, parse};
-use crate::table::Table;
 use crate::text::{StatementText, split_statements};
 use crate::zones::settle_windows;
 use crate::{PlanOptions, TableResolver};
@@ -54,6 +55,13 @@ pub enum Outcome {
     Note(String),
     /// A job that runs by itself.
     Insert(Box<Plan>),
+    /// A table was declared, and a job writes its rows.
+    CreateAs {
+        /// The job.
+        plan: Box<Plan>,
+        /// The statement that declares the table alone, with its secrets.
+        declaration: String,
+    },
     /// A job whose rows the caller collects.
     Query {
         /// Its sink has the connector [`COLLECT`].
@@ -107,7 +115,18 @@ pub(crate) fn plan_statements(
     for statement in split_statements(text)? {
         let (line, column) = (statement.line, statement.column);
         let place = |error: Error| or_at(error, line, column);
-        match parse(&statement).map_err(place)? {
+        let mut statement = parse(&statement).map_err(place)?;
+        if let Statement::CreateTable(create) = statement {
+            declared.insert(create.name.value.clone());
+            statement = match create.query {
+                Some(_) => {
+                    let insert = create_as(*create, catalog, resolver, options).map_err(place)?;
+                    Statement::Insert(insert.into_iter().collect())
+                }
+                None => Statement::CreateTable(create),
+            };
+        }
+        match statement {
             Statement::Insert(inserts) => {
                 if outputs.is_empty() {
                     first_insert = (line, column);
@@ -128,16 +147,11 @@ pub(crate) fn plan_statements(
                      SELECT is for interactive use",
                 )));
             }
-            other => {
-                if let Statement::CreateTable(create) = &other {
-                    declared.insert(create.name.value.clone());
-                }
-                match perform(other, catalog, resolver, options).map_err(place)? {
-                    Outcome::Report(report) => reports.push(report),
-                    Outcome::Note(note) => notes.push(note),
-                    _ => {}
-                }
-            }
+            other => match perform(other, catalog, resolver, options).map_err(place)? {
+                Outcome::Report(report) => reports.push(report),
+                Outcome::Note(note) => notes.push(note),
+                _ => {}
+            },
         }
     }
     check_overridden(options, &declared)?;
@@ -201,6 +215,18 @@ fn execute_here(
             let (skip, limit) = (collected.skip, collected.limit);
             Ok(Outcome::Query { plan: Box::new(plan), schema, skip, limit, zone: catalog.settings.table.zone.clone() })
         }
+        Statement::CreateTable(create) if create.query.is_some() => {
+            let (name, former) = (create.name.value.clone(), catalog.get(&create.name.value).ok().cloned());
+            let Some(insert) = create_as(*create, catalog, resolver, options).map_err(place)? else {
+                return Ok(Outcome::Done(format!("table {name} exists")));
+            };
+            let plan = plan_inserts(vec![insert], catalog).and_then(|of| lower(&of, catalog, options).map_err(place));
+            if plan.is_err() {
+                catalog.put_back(&name, former);
+            }
+            let (plan, table) = (Box::new(plan?), catalog.table(&name)?);
+            Ok(Outcome::CreateAs { plan, declaration: declaration(&table.statement) })
+        }
         other => perform(other, catalog, resolver, options).map_err(place),
     }
 }
@@ -223,17 +249,7 @@ fn perform(
     options: &PlanOptions,
 ) -> Result<Outcome> {
     match statement {
-        Statement::CreateTable(create) => {
-            let (name, start) = (create.name.value.clone(), create.start);
-            if create.if_not_exists && catalog.contains(&name) {
-                return Ok(Outcome::Done(format!("table {name} exists")));
-            }
-            let or_replace = create.or_replace;
-            let table = Table::declare(*create, catalog, resolver, options)?;
-            let inserted = catalog.insert(&name, Relation::Table(Arc::new(table)), or_replace);
-            inserted.map_err(|e| e.at(at(start)))?;
-            Ok(Outcome::Done(format!("table {name} created")))
-        }
+        Statement::CreateTable(create) => create_table(*create, catalog, resolver, options).map(Outcome::Done),
         Statement::CreateView { name, if_not_exists, or_replace, columns, query } => {
             if if_not_exists && catalog.contains(&name.value) {
                 return Ok(Outcome::Done(format!("view {} exists", name.value)));
@@ -252,6 +268,11 @@ fn perform(
                 None => Outcome::Done(format!("{name} = {value}")),
             })
         }
+        Statement::Reset(name) => {
+            catalog.settings.reset(name.as_deref(), options.key_groups)?;
+            Ok(Outcome::Done(name.map_or_else(|| "all options reset".to_owned(), |name| format!("{name} reset"))))
+        }
+        Statement::Use => Ok(Outcome::Done("there is one catalog with one database".to_owned())),
         Statement::ShowSettings => {
             let lines = catalog.settings.list().into_iter().map(|(name, value)| format!("{name} = {value}"));
             Ok(Outcome::Report(lines.collect::<Vec<_>>().join("\n")))
@@ -271,7 +292,7 @@ fn perform(
         }
         Statement::ShowCreate(name) => {
             let table = catalog.table(&name.value).map_err(|e| e.at(at(name.span.start)))?;
-            Ok(Outcome::Report(table.created.clone()))
+            Ok(Outcome::Report(shown_table(&table.statement)))
         }
         Statement::Explain(inner) => explain(*inner, catalog, options).map(Outcome::Report),
         Statement::Insert(_) | Statement::Query(_) => Err(Error::internal("a job where none is expected")),

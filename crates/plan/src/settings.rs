@@ -30,6 +30,9 @@ pub(crate) struct Settings {
     autoscale: AutoscaleOptions,
     /// Options, by the names in [`NAMES`], that `SET` does not change.
     fixed: BTreeSet<String>,
+    /// What it was before the first `SET`, and what each has set since.
+    before: Option<Box<Settings>>,
+    changes: Vec<(String, String)>,
 }
 
 impl Default for Settings {
@@ -42,6 +45,8 @@ impl Default for Settings {
             checkpoints: CheckpointOptions::new(""),
             autoscale: AutoscaleOptions::default(),
             fixed: BTreeSet::new(),
+            before: None,
+            changes: Vec::new(),
         }
     }
 }
@@ -97,6 +102,32 @@ fn own_name(name: &str) -> &str {
 impl Settings {
     /// Carries out `SET` for a job with this number of key groups. An option that is fixed keeps its value; the new one is only checked.
     pub(crate) fn set(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
+        let before = self.before.is_none().then(|| Box::new(self.clone()));
+        self.preset(name, value, key_groups)?;
+        self.before = self.before.take().or(before);
+        self.changes.push((name.to_owned(), value.to_owned()));
+        Ok(())
+    }
+
+    /// Carries out `RESET`: the option, or each, has the value again that it had before the first `SET`.
+    pub(crate) fn reset(&mut self, name: Option<&str>, key_groups: u16) -> Result<()> {
+        if let Some(name) = name.filter(|name| !is_known(name)) {
+            return Err(unknown(name));
+        }
+        let Some(before) = self.before.clone() else { return Ok(()) };
+        let mut next = Settings { before: Some(before.clone()), ..*before };
+        for (of, value) in std::mem::take(&mut self.changes) {
+            if name.is_some_and(|name| own_name(name) != own_name(&of)) {
+                next.preset(&of, &value, key_groups)?;
+                next.changes.push((of, value));
+            }
+        }
+        *self = next;
+        Ok(())
+    }
+
+    /// Gives an option the value that it has before any statement. One that is fixed keeps its own.
+    pub(crate) fn preset(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
         if self.fixed.contains(own_name(name)) {
             return self.clone().change(name, value, key_groups);
         }
@@ -171,10 +202,7 @@ impl Settings {
                 if let Some(checked) = without_effect::check(name, value) {
                     return checked.map_err(of);
                 }
-                let near = nearest(name, NAMES.into_iter().chain(table::NAMES));
-                let help = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
-                return Err(Error::user(format!("unknown option '{name}'"))
-                    .remedy(format!("{help}The options are: {}", [&NAMES[..], &table::NAMES].concat().join(", "))));
+                return Err(unknown(name));
             }
         }
         Ok(())
@@ -234,6 +262,18 @@ impl Settings {
         list.extend(autoscale_settings(&self.autoscale));
         list
     }
+}
+
+fn is_known(name: &str) -> bool {
+    let own = own_name(name);
+    NAMES.contains(&own) || table::NAMES.contains(&own) || without_effect::reason(name).is_some()
+}
+
+fn unknown(name: &str) -> Error {
+    let near = nearest(name, NAMES.into_iter().chain(table::NAMES));
+    let help = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
+    Error::user(format!("unknown option '{name}'"))
+        .remedy(format!("{help}The options are: {}", [&NAMES[..], &table::NAMES].concat().join(", ")))
 }
 
 /// A number of tasks of one stage. A task without a key group would have nothing to do.

@@ -1,12 +1,21 @@
-//! `SHOW CREATE TABLE`: a declaration as a statement. Values of secret options are left out.
+//! `SHOW CREATE TABLE`: a declaration as a statement. Values of secret options are left out where people see it.
 
 use anabranch_dataflow::sql_name;
 use anabranch_model::is_secret;
 
 use crate::statement::{ColumnKind, CreateTable};
 
-/// The statement that declares the table.
-pub(crate) fn create_table_text(table: &CreateTable) -> String {
+/// The statement that declares the table, for people.
+pub(crate) fn shown_table(table: &CreateTable) -> String {
+    table_text(table, is_secret)
+}
+
+/// The statement that declares the table, with its secrets.
+pub(crate) fn declaration(table: &CreateTable) -> String {
+    table_text(table, |_| false)
+}
+
+fn table_text(table: &CreateTable, is_hidden: impl Fn(&str) -> bool) -> String {
     let name = |text: &str| format!("`{}`", text.replace('`', "``"));
     let text = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let mut elements: Vec<String> = Vec::new();
@@ -32,7 +41,7 @@ pub(crate) fn create_table_text(table: &CreateTable) -> String {
         elements.push(format!("PRIMARY KEY ({}) NOT ENFORCED", keys.join(", ")));
     }
     let options = table.options.iter().map(|(key, value)| {
-        let value = if is_secret(key) { "***" } else { value };
+        let value = if is_hidden(key) { "***" } else { value };
         format!("{} = {}", text(key), text(value))
     });
     let options: Vec<String> = options.collect();

@@ -4,14 +4,16 @@ mod create_function;
 mod create_table;
 mod limits;
 
+use std::ops::ControlFlow;
+
 use anabranch_model::{Error, Result};
-use datafusion_sql::sqlparser::ast::{Expr, Ident, ObjectName, Query};
+use datafusion_sql::sqlparser::ast::{Expr, Ident, ObjectName, Query, visit_relations_mut};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 
 pub(crate) use self::create_function::CreateFunction;
-pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
+pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, Like, Merging, WatermarkDefinition};
 use crate::dialect::{AnabranchDialect, NO_PARAMETERS};
 use crate::place::{at, syntax_error};
 use crate::text::{StatementText, tokenize};
@@ -39,7 +41,11 @@ pub(crate) enum Statement {
         name: String,
         value: String,
     },
+    /// An option has the value again that it had at first; without a name, all have.
+    Reset(Option<String>),
     ShowSettings,
+    /// Of the only catalog or database.
+    Use,
     Explain(Box<Statement>),
     ShowTables,
     /// The names of the functions; of those that statements have declared if `user`.
@@ -103,6 +109,8 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
         Keyword::INSERT => Ok(Statement::Insert(vec![insert(parser)?])),
         Keyword::EXECUTE | Keyword::BEGIN => statement_set(parser),
         Keyword::SET => set(parser),
+        Keyword::RESET => reset(parser),
+        Keyword::USE => use_default(parser),
         Keyword::EXPLAIN => explain(parser, text),
         Keyword::SHOW => show(parser),
         Keyword::DESCRIBE | Keyword::DESC => {
@@ -114,14 +122,21 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
         _ => Err(Error::user(format!("syntax error: a statement cannot begin with {}", first.token))
             .at(at(first.span.start))
             .remedy(
-                "use SELECT, INSERT INTO, CREATE TABLE, CREATE VIEW, CREATE FUNCTION, DROP, SET, EXPLAIN, SHOW TABLES \
+                "use SELECT, INSERT INTO, CREATE TABLE, CREATE VIEW, CREATE FUNCTION, DROP, SET, RESET, EXPLAIN, SHOW TABLES \
                  or DESCRIBE",
             )),
     }
 }
 
 fn query(parser: &mut Parser) -> Result<Box<Query>> {
-    limits::flatten(parsed(parser.parse_query())?)
+    let mut query = limits::flatten(parsed(parser.parse_query())?)?;
+    let _: ControlFlow<()> = visit_relations_mut(&mut query, |name| {
+        if let Some(plain) = plain(name).filter(|_| name.0.len() > 1) {
+            *name = ObjectName::from(vec![plain]);
+        }
+        ControlFlow::Continue(())
+    });
+    Ok(query)
 }
 
 /// An expression of a table's declaration.
@@ -231,14 +246,27 @@ fn set(parser: &mut Parser) -> Result<Statement> {
     if matches!(parser.peek_token_ref().token, Token::EOF | Token::SemiColon) {
         return Ok(Statement::ShowSettings);
     }
+    let name = option_name(parser)?;
+    parsed(parser.expect_token(&Token::Eq))?;
+    let value = word_or_string(parser)?;
+    Ok(Statement::Set { name, value })
+}
+
+fn reset(parser: &mut Parser) -> Result<Statement> {
+    parser.next_token();
+    match parser.peek_token_ref().token {
+        Token::EOF | Token::SemiColon => Ok(Statement::Reset(None)),
+        _ => option_name(parser).map(|name| Statement::Reset(Some(name))),
+    }
+}
+
+fn option_name(parser: &mut Parser) -> Result<String> {
     let mut name = word_or_string(parser)?;
     while matches!(parser.peek_token_ref().token, Token::Period | Token::Minus) {
         name.push_str(&parser.next_token().token.to_string());
         name.push_str(&word_or_string(parser)?);
     }
-    parsed(parser.expect_token(&Token::Eq))?;
-    let value = word_or_string(parser)?;
-    Ok(Statement::Set { name, value })
+    Ok(name)
 }
 
 /// The name or value of an option, quoted or not.
@@ -291,17 +319,44 @@ fn show(parser: &mut Parser) -> Result<Statement> {
 fn table_name(parser: &mut Parser) -> Result<Ident> {
     let start = parser.peek_token().span.start;
     let name: ObjectName = parsed(parser.parse_object_name(false))?;
-    single(&name).ok_or_else(|| {
-        Error::user(format!("'{name}' has several parts, but there are no catalogs and databases"))
-            .at(at(start))
-            .remedy("use a plain name")
+    plain(&name).ok_or_else(|| {
+        let error =
+            Error::user(format!("'{name}' has several parts, but there are no catalogs and databases")).at(at(start));
+        error.remedy(format!("use a plain name, or one in {DEFAULT_CATALOG}.{DEFAULT_DATABASE}"))
     })
 }
 
-/// The only part of a name.
-pub(crate) fn single(name: &ObjectName) -> Option<Ident> {
-    match name.0.as_slice() {
-        [part] => part.as_ident().cloned(),
+/// `USE CATALOG default_catalog`, `USE default_database`: there are no others.
+fn use_default(parser: &mut Parser) -> Result<Statement> {
+    parser.next_token();
+    let of_catalog = parser.parse_keyword(Keyword::CATALOG);
+    let start = parser.peek_token().span.start;
+    let name: ObjectName = parsed(parser.parse_object_name(false))?;
+    let parts: Vec<&str> = name.0.iter().filter_map(|part| Some(part.as_ident()?.value.as_str())).collect();
+    match (of_catalog, parts.as_slice()) {
+        (true, [DEFAULT_CATALOG]) | (false, [DEFAULT_DATABASE] | [DEFAULT_CATALOG, DEFAULT_DATABASE]) => {
+            Ok(Statement::Use)
+        }
+        _ => Err(Error::user(format!("there is no {} '{name}'", if of_catalog { "catalog" } else { "database" }))
+            .at(at(start))
+            .remedy("omit it: tables have plain names and belong to the session")),
+    }
+}
+
+/// Flink's names of the catalog and the database that a session begins with.
+const DEFAULT_CATALOG: &str = "default_catalog";
+const DEFAULT_DATABASE: &str = "default_database";
+
+/// The name of a table or view, without those of the default catalog and database.
+fn plain(name: &ObjectName) -> Option<Ident> {
+    let parts: Vec<&Ident> = name.0.iter().map(|part| part.as_ident()).collect::<Option<_>>()?;
+    let is = |part: &Ident, default: &str| part.value == default;
+    match parts.as_slice() {
+        [name] => Some((*name).clone()),
+        [database, name] if is(database, DEFAULT_DATABASE) => Some((*name).clone()),
+        [catalog, database, name] if is(catalog, DEFAULT_CATALOG) && is(database, DEFAULT_DATABASE) => {
+            Some((*name).clone())
+        }
         _ => None,
     }
 }

@@ -18,7 +18,6 @@ use crate::changes::with_weight;
 use crate::metadata::{check_metadata, content_of, metadata_columns, written_columns};
 use crate::place::{at, nearest, or_at, planning_error};
 use crate::query::Planner;
-use crate::show_create::create_table_text;
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
 use crate::temporal_join::TemporalJoin;
 use crate::versions::{all_versions, latest};
@@ -48,7 +47,7 @@ pub(crate) struct Table {
     pub(crate) watermark: Option<Watermark>,
     pub(crate) primary_key: Vec<String>,
     /// The statement that declares it.
-    pub(crate) created: String,
+    pub(crate) statement: CreateTable,
 }
 
 /// A table as FROM names it.
@@ -101,11 +100,10 @@ impl Table {
         resolver: &dyn TableResolver,
         planning: &PlanOptions,
     ) -> Result<Declared> {
-        let created = create_table_text(&statement);
         let name = statement.name.value.clone();
         let place = at(statement.name.span.start);
         let here = |error: Error| error.at(format!("table {name}")).at(place.clone());
-        let mut options = statement.options;
+        let mut options = statement.options.clone();
         options.extend(planning.table_options.get(&name).cloned().unwrap_or_default());
         let (mut spec, options) = split_options(options, planning.key_groups).map_err(here)?;
         let declared = declared_schema(&statement.columns, &statement.primary_key)?;
@@ -131,7 +129,7 @@ impl Table {
             (_, false) => declared,
         };
         let written = written_columns(&physical, &statement.columns, &metadata, traits.written_metadata);
-        let primary_key: Vec<String> = statement.primary_key.into_iter().map(|ident| ident.value).collect();
+        let primary_key: Vec<String> = statement.primary_key.iter().map(|ident| ident.value.clone()).collect();
         let physical = match traits.versions {
             Some(versions) => all_versions(&physical, &primary_key, versions, &mut metadata),
             None => physical,
@@ -141,7 +139,7 @@ impl Table {
             None => physical,
         };
         let (columns, watermark) =
-            plan_columns(&name, &physical, &statement.columns, statement.watermark, &Planner::new(catalog))?;
+            plan_columns(&name, &physical, &statement.columns, statement.watermark.clone(), &Planner::new(catalog))?;
         let table = Table {
             name,
             spec,
@@ -154,7 +152,7 @@ impl Table {
             unwritable: written.unwritable,
             watermark,
             primary_key,
-            created,
+            statement,
         };
         let table = Arc::new(table);
         let source: Arc<dyn TableSource> = Arc::clone(&table) as _;

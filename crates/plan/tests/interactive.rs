@@ -157,6 +157,96 @@ fn a_table_is_shown_as_the_statement_that_declares_it() {
     assert!(matches!(again, Outcome::Report(text) if text == shown));
 }
 
+fn report(text: &str, catalog: &mut Catalog) -> String {
+    match run(text, catalog).pop().expect("a statement").expect("a report") {
+        Outcome::Report(report) => report,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_table_like_another_is_shown_with_what_it_has_of_it() {
+    let sql = "CREATE TABLE a (id BIGINT, v INT, w AS v + 1, ts TIMESTAMP(3), WATERMARK FOR ts AS ts, PRIMARY KEY (id) NOT ENFORCED)
+        WITH ('connector' = 'file', 'path' = 'a', 'token' = 'hunter2');
+        CREATE TABLE b (x STRING, w AS v + 2) WITH ('path' = 'b')
+        LIKE a (INCLUDING ALL EXCLUDING CONSTRAINTS OVERWRITING GENERATED OVERWRITING OPTIONS);";
+    let shown = report(&format!("{sql} SHOW CREATE TABLE b;"), &mut Catalog::new());
+    let expected = "CREATE TABLE `b` (\n  `id` BIGINT,\n  `v` INT,\n  `w` AS v + 2,\n  `ts` TIMESTAMP(3),\n  `x` STRING,\n  \
+                    WATERMARK FOR `ts` AS ts\n) WITH (\n  'connector' = 'file',\n  'path' = 'b',\n  'token' = '***'\n)";
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn a_table_of_a_query_is_a_declaration_and_a_job() {
+    let mut catalog = Catalog::new();
+    let sql = format!(
+        "{CLICKS} CREATE TABLE counts (twice AS n * 2, page VARCHAR(10), more INT, PRIMARY KEY (page) NOT ENFORCED)
+         WITH ('connector' = 'file', 'password' = 'hunter2') AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;"
+    );
+    let outcome = run(&sql, &mut catalog).pop().expect("a statement").expect("a job");
+    let Outcome::CreateAs { plan, declaration } = outcome else { panic!("{outcome:?}") };
+    let sink = plan.stages.iter().find_map(|stage| stage.sink.as_ref()).expect("a sink");
+    let names: Vec<&str> = sink.schema.fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(names, ["page", "more", "n"], "declared columns come first, then those of the query");
+    assert!(declaration.contains("hunter2"), "the coordinator's jobs need it");
+    let shown = report("SHOW CREATE TABLE counts", &mut catalog);
+    assert!(!shown.contains("hunter2") && declaration.replace("hunter2", "***") == shown, "{declaration}");
+    let mut again = Catalog::new();
+    run(&format!("{CLICKS} {declaration};"), &mut again).into_iter().for_each(|outcome| _ = outcome.expect("declared"));
+    assert_eq!(report("DESCRIBE counts", &mut again), report("DESCRIBE counts", &mut catalog));
+    let exists = run("CREATE TABLE IF NOT EXISTS counts WITH ('connector' = 'file') AS SELECT 1 AS x", &mut catalog);
+    assert!(matches!(&exists[0], Ok(Outcome::Done(text)) if text == "table counts exists"), "{exists:?}");
+}
+
+#[test]
+fn a_table_of_a_query_that_cannot_run_is_not_declared() {
+    let mut catalog = Catalog::new();
+    let stream = "CREATE TABLE s (id BIGINT) WITH ('connector' = 'stream');";
+    let updated = "AS SELECT id, COUNT(*) AS n FROM s GROUP BY id";
+    let sql = format!("{stream} CREATE TABLE counts WITH ('connector' = 'stream') {updated};");
+    let error = run(&sql, &mut catalog).pop().expect("a statement").expect_err("results are updated").to_string();
+    assert!(error.contains("updated"), "{error}");
+    assert_eq!(catalog.names().collect::<Vec<_>>(), [("s", "table")]);
+    let sql = format!("CREATE OR REPLACE TABLE s WITH ('connector' = 'stream') {updated};");
+    run(&sql, &mut catalog).pop().expect("a statement").expect_err("results are updated");
+    assert!(report("DESCRIBE s", &mut catalog).starts_with("id  BIGINT\n"), "the former table is there");
+}
+
+#[test]
+fn a_script_may_declare_a_table_of_a_query_and_read_it() {
+    let sql = format!(
+        "{CLICKS} CREATE TABLE ids WITH ('connector' = 'file') AS SELECT id FROM clicks;
+         CREATE TABLE more WITH ('connector' = 'file') AS SELECT id + 1 AS next FROM ids;"
+    );
+    let planned = plan_script(&sql, &mut Catalog::new(), &Anything, &PlanOptions::default()).expect("planned");
+    let sinks = planned.plan.expect("a job").stages.iter().filter(|stage| stage.sink.is_some()).count();
+    assert_eq!(sinks, 2);
+}
+
+#[test]
+fn options_are_reset_to_what_they_were_before_the_first_statement() {
+    let mut catalog = Catalog::new();
+    catalog.set("parallelism", "3", 128).expect("an option");
+    catalog.fix("batch-rows", "7", 128).expect("an option");
+    let mut values = |sql: &str| {
+        let shown = report(&format!("{sql} SET;"), &mut catalog);
+        let of = |name: &str| {
+            let line = shown.lines().find(|line| line.starts_with(&format!("{name} = "))).expect("an option");
+            line.split_once(" = ").expect("a value").1.to_owned()
+        };
+        [of("parallelism"), of("epoch-interval"), of("batch-rows"), of("table.exec.state.ttl")]
+    };
+    let first = values("");
+    let set = "SET 'parallelism' = '5'; SET 'epoch-interval' = '7 ms'; SET 'batch-rows' = '9'; SET 'table.exec.state.ttl' = '1 h';";
+    let all = values(set);
+    assert_eq!((&all[..3], first[0].as_str()), (&["5".to_owned(), "7 ms".to_owned(), "7".to_owned()][..], "3"));
+    let after = values("RESET 'parallelism.default'; RESET table.exec.state.ttl;");
+    assert_eq!(after, [first[0].clone(), all[1].clone(), all[2].clone(), first[3].clone()]);
+    assert_eq!(values("SET 'parallelism' = '2'; RESET;"), first);
+    let error = last("RESET 'paralelism'").expect_err("unknown").to_string();
+    assert!(error.contains("did you mean 'parallelism'"), "{error}");
+}
+
 #[test]
 fn queries_that_differ_in_any_row_of_values_have_different_words() {
     let words = |last_row: u32| {

@@ -12,7 +12,7 @@ use anabranch_dataflow::{
 };
 use anabranch_model::{HASH_SEED, OperatorId, StageId, hash_bytes};
 use anabranch_state::Lineage;
-use arrow::datatypes::Schema;
+use arrow::datatypes::FieldRef;
 
 /// Version of the planner's wording of queries: raised whenever the planner words the same query differently than
 /// before.
@@ -97,7 +97,7 @@ fn describe_rows(spec: StateSpec<'_>) -> String {
             format!("aggregate, window {}, by [{by}]: [{of}]", spec.window)
         }
         StateSpec::Rank(spec) => {
-            let columns = columns(&spec.schema);
+            let columns = columns(spec.schema.fields());
             let order = spec.order.iter().map(|of| match (of.descending, of.nulls_first) {
                 (false, false) => "ascending",
                 (false, true) => "ascending, NULL first",
@@ -110,18 +110,18 @@ fn describe_rows(spec: StateSpec<'_>) -> String {
             format!("first {} of {kind}[{columns}], {} keys, {order}{window}", spec.limit, spec.keys)
         }
         StateSpec::Deduplicate(spec) => {
-            let columns = columns(&spec.schema);
+            let columns = columns(spec.kept());
             let order = spec.time.map_or_else(|| "as they come".to_owned(), |time| format!("by column {time}"));
             format!("deduplicate [{columns}], {} keys, {order}", spec.keys)
         }
         StateSpec::Over(spec) => {
-            let columns = columns(&spec.schema);
+            let columns = columns(spec.schema.fields());
             let order = spec.time.map_or_else(|| "as they come".to_owned(), |time| format!("by column {time}"));
             let of = aggregates(&spec.functions);
             format!("over {}, {order}, of [{columns}], {} keys: [{of}]", spec.frame, spec.keys)
         }
         StateSpec::Sort(spec) => {
-            let columns = columns(&spec.schema);
+            let columns = columns(spec.schema.fields());
             let time = spec.time.map_or_else(String::new, |time| format!(" by event time {time}"));
             format!("sort{time} of [{columns}]")
         }
@@ -160,15 +160,15 @@ fn describe_multi_join(spec: &MultiJoinSpec) -> String {
 
 fn side(side: &StreamSideSpec) -> String {
     let kind = if side.updating { "updating " } else { "" };
-    format!("{kind}[{}]", columns(&side.schema))
+    format!("{kind}[{}]", columns(side.schema.fields()))
 }
 
 fn nulls_equal(are: bool) -> &'static str {
     if are { ", NULL equals NULL" } else { "" }
 }
 
-fn columns(schema: &Schema) -> String {
-    let columns = schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
+fn columns(fields: &[FieldRef]) -> String {
+    let columns = fields.iter().map(|field| format!("{} {}", field.name(), field.data_type()));
     columns.collect::<Vec<_>>().join(", ")
 }
 

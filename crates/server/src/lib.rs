@@ -29,4 +29,4 @@ pub use functions::{FunctionOutcome, FunctionRefusal, FunctionUse};
 pub use job::Job;
 pub use report::render;
 pub use savepoint::SavepointRequest;
-pub use session::{Query, Reply, Session, Vocabulary};
+pub use session::{Executed, Query, Reply, Session, Vocabulary};

@@ -60,6 +60,17 @@ pub struct Query {
     pub zone: Option<String>,
 }
 
+/// What became of a statement whose job is to run elsewhere.
+pub enum Executed {
+    /// It has no such job.
+    Here(Box<Reply>),
+    /// Its job can be planned.
+    Job {
+        /// The statement that declares the table that it has declared too, with its secrets.
+        declaration: Option<String>,
+    },
+}
+
 impl Session {
     /// A session on an engine.
     pub fn new(engine: Engine, settings: &Settings) -> Result<Self> {
@@ -91,11 +102,12 @@ impl Session {
         self.carry_out(outcome)
     }
 
-    /// Executes a statement whose INSERT is to run elsewhere: it is only planned then, and there is no reply.
-    pub fn execute_or_plan(&mut self, statement: &StatementText) -> Result<Option<Reply>> {
+    /// Executes a statement whose job is to run elsewhere: it is only planned then.
+    pub fn execute_or_plan(&mut self, statement: &StatementText) -> Result<Executed> {
         match self.plan(statement)? {
-            Outcome::Insert(_) => Ok(None),
-            other => self.carry_out(other).map(Some),
+            Outcome::Insert(_) => Ok(Executed::Job { declaration: None }),
+            Outcome::CreateAs { declaration, .. } => Ok(Executed::Job { declaration: Some(declaration) }),
+            other => Ok(Executed::Here(Box::new(self.carry_out(other)?))),
         }
     }
 
@@ -107,7 +119,7 @@ impl Session {
         Ok(match outcome {
             Outcome::Done(text) => Reply::Done(text),
             Outcome::Report(text) | Outcome::Note(text) => Reply::Report(text),
-            Outcome::Insert(plan) => Reply::Job(self.engine.start(&plan)?),
+            Outcome::Insert(plan) | Outcome::CreateAs { plan, .. } => Reply::Job(self.engine.start(&plan)?),
             Outcome::Query { plan, schema, skip, limit, zone } => {
                 // The sink of one query: registered in a copy of the engine that lives only while the job starts.
                 let (sink, rows) = MemorySink::channel(RESULT_BATCHES);

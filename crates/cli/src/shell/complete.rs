@@ -2,7 +2,7 @@
 
 use anabranch_server::Vocabulary;
 
-const KEYWORDS: [&str; 71] = [
+const KEYWORDS: [&str; 72] = [
     "ALL",
     "AND",
     "ARRAY",
@@ -53,6 +53,7 @@ const KEYWORDS: [&str; 71] = [
     "OR",
     "PRIMARY",
     "REPLACE",
+    "RESET",
     "RETURN",
     "RETURNS",
     "ROW",

@@ -30,8 +30,8 @@ impl Connected {
     }
 
     /// A statement has changed the session.
-    pub(super) fn gather(&mut self, statement: &StatementText) {
-        self.gathered.push_str(&statement.text);
+    pub(super) fn gather(&mut self, statement: &str) {
+        self.gathered.push_str(statement);
         self.gathered.push_str(";\n");
     }
 

@@ -2,6 +2,7 @@
 //! restored operators.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use anabranch_model::Rng;
 use arrow::array::{AsArray, StringViewArray, TimestampMillisecondArray};
@@ -86,8 +87,8 @@ struct Model {
 impl Model {
     fn take(&mut self, row: Row, written: i64) {
         let key = row.0.filter(|_| self.spec.keys > 0);
-        if !self.known.contains_key(&key) {
-            self.known.insert(key, written);
+        if let Entry::Vacant(entry) = self.known.entry(key) {
+            entry.insert(written);
             self.emitted.push(row.2);
         }
     }
@@ -214,6 +215,38 @@ fn rows_of_keys_that_have_had_one_do_not_wait() {
     deduplicate.batch(batch(&spec, &rows(200)), &mut Output::default()).expect("rows");
     assert!(deduplicate.waiting.as_ref().is_some_and(Waiting::is_empty));
     assert_eq!(found, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn rows_of_no_columns_are_counted_and_names_of_columns_do_not_matter() {
+    for time in [None, Some(1)] {
+        let spec = DeduplicateSpec { output: Vec::new(), ..spec(1, time, None) };
+        let mut deduplicate = operator(&spec, None);
+        let rows: Vec<Row> = (0..10).map(|n| (KEYS[(n % 4) as usize], Some(n), n)).collect();
+        let rows = batch(&spec, &rows);
+        let fields =
+            rows.schema().fields().iter().map(|field| field.as_ref().clone().with_name("x")).collect::<Vec<_>>();
+        let mut out = Output::default();
+        let renamed = RecordBatch::try_new(Arc::new(Schema::new(fields)), rows.columns().to_vec()).expect("a batch");
+        deduplicate.batch(renamed, &mut out).expect("rows");
+        deduplicate.watermark(EventTime::MAX, &mut out).expect("a watermark");
+        while deduplicate.more(&mut out).expect("more") {}
+        let counts =
+            out.drain().filter_map(|of| if let Element::Batch(rows) = of { Some(rows.num_rows()) } else { None });
+        assert_eq!(counts.sum::<usize>(), 4);
+    }
+}
+
+#[test]
+fn keys_of_one_time_need_not_fit_into_memory_at_once() {
+    let spec = DeduplicateSpec { keys: 3, ..spec(1, Some(1), None) };
+    let (mut deduplicate, mut found) = (operator(&spec, Some(1 << 20)), Vec::new());
+    let rows: Vec<Row> = (0..40_000).map(|n| (KEYS[(n % 7) as usize], Some(5), n)).collect();
+    for rows in rows.chunks(8_000) {
+        deduplicate.batch(batch(&spec, rows), &mut Output::default()).expect("rows");
+    }
+    fire(&mut deduplicate, 10, &mut found);
+    assert_eq!(found, rows.iter().map(|row| row.2).collect::<Vec<_>>());
 }
 
 /// More keys than fit into memory, in batches that need more of them than fit.

@@ -4,32 +4,34 @@
 use anabranch_dataflow::{DeduplicateSpec, Expr, Literal, OperatorSpec};
 use anabranch_model::Result;
 use arrow::datatypes::DataType;
+use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::expr::WindowFunction;
-use datafusion_expr::{Expr as Logical, Window};
+use datafusion_expr::{Expr as Logical, LogicalPlan, Window, WindowFrameUnits};
 
 use super::column_index::ColumnIndex;
 use super::join_times::plain_time;
-use super::over::{RowColumns, check_stream, column_of, is_by_clock, times_behind};
+use super::over::{RowColumns, call, check_stream, is_by_clock, keep_columns, times_behind};
 use super::over_checks::check_precision;
 use super::rank::{row_number, unique_keys};
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
 use crate::top::NUMBER;
+use crate::window_assign::WindowAssign;
 
 /// Short name of the stages of such rows.
 const DEDUPLICATE: &str = "deduplicate";
 
 /// In which order the first row of each key is needed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FirstBy {
-    /// That of event time.
-    EventTime,
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FirstBy<'a> {
+    /// That of this event time.
+    EventTime(&'a Logical),
     /// As rows come.
     Arrival,
 }
 
 /// The order in which the first row of each partition stays, if rows are numbered in the order of a time.
-pub(crate) fn first_by(window: &Window) -> Option<FirstBy> {
+pub(crate) fn first_by(window: &Window) -> Option<FirstBy<'_>> {
     let call = row_number(window)?;
     // As in Flink, LIMIT 1 has a result that is updated.
     let is_limit = window.window_expr.iter().any(|expr| matches!(expr, Logical::Alias(alias) if alias.name == NUMBER));
@@ -40,8 +42,31 @@ pub(crate) fn first_by(window: &Window) -> Option<FirstBy> {
     let index = ColumnIndex::of(window.input.schema());
     match is_by_clock(&sort.expr, &window.input, &index)? {
         true => Some(FirstBy::Arrival),
-        false => check_precision(&sort.expr, window, &index).ok().map(|()| FirstBy::EventTime),
+        false if waits_for_clock(&window.input) => None,
+        false => check_precision(&sort.expr, window, &index).ok().map(|()| FirstBy::EventTime(&sort.expr)),
     }
+}
+
+/// Whether rows come as processing time goes on: then none waits for event time too.
+fn waits_for_clock(plan: &LogicalPlan) -> bool {
+    let of_node = |node: &LogicalPlan| match node {
+        LogicalPlan::Extension(extension) => {
+            extension.node.as_any().downcast_ref::<WindowAssign>().is_some_and(|assign| assign.by_clock)
+        }
+        LogicalPlan::Window(window) => window.window_expr.iter().filter_map(|expr| call(expr).ok()).any(|call| {
+            let (frame, index) = (&call.params.window_frame, ColumnIndex::of(window.input.schema()));
+            let is_bounded = frame.units == WindowFrameUnits::Range && !frame.start_bound.is_unbounded();
+            let time = call.params.order_by.first().filter(|_| is_bounded);
+            time.is_some_and(|time| is_by_clock(&time.expr, &window.input, &index) == Some(true))
+        }),
+        _ => false,
+    };
+    let mut waits = false;
+    let visited = plan.apply_with_subqueries(|node| {
+        waits |= of_node(node);
+        Ok(if waits { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    waits || visited.is_err()
 }
 
 impl Lowering<'_> {
@@ -50,7 +75,7 @@ impl Lowering<'_> {
         &mut self,
         mut stream: Stream,
         (window, call): (&Window, &WindowFunction),
-        first: FirstBy,
+        first: FirstBy<'_>,
         needed: &Needed,
     ) -> Result<Stream> {
         let index = ColumnIndex::of(window.input.schema());
@@ -58,20 +83,15 @@ impl Lowering<'_> {
         for key in partition {
             rows.key(&mut stream, key, &index, "ROW_NUMBER()")?;
         }
-        let by_time = call.params.order_by.first().filter(|_| first == FirstBy::EventTime).map(|sort| &sort.expr);
-        let time = by_time.map(|time| rows.time(&mut stream, time, &index)).transpose()?;
-        let times = match by_time {
-            Some(time) => times_behind(&stream, plain_time(time, &index)),
-            None => stream.times.clone(),
+        let (time, times) = match first {
+            FirstBy::EventTime(time) => {
+                let times = times_behind(&stream, plain_time(time, &index));
+                (Some(rows.time(&mut stream, time, &index)?), times)
+            }
+            FirstBy::Arrival => (None, stream.times.clone()),
         };
         let mut columns = rows.columns(&stream, needed);
-        let mut output: Vec<usize> = columns.iter().filter_map(|column| column_of(column.value.as_ref()?)).collect();
-        output.sort_unstable();
-        output.dedup();
-        let place_of = |column: usize| Expr::Column(output.partition_point(|of| *of < column));
-        for column in &mut columns {
-            column.value = column.value.as_ref().and_then(column_of).map(place_of);
-        }
+        let output = keep_columns(&mut columns, std::iter::empty());
         let number = window.input.schema().fields().len();
         let one = Expr::Literal(Literal { data_type: DataType::Int64, text: Some("1".to_owned()) });
         let value = needed.contains(&number).then_some(one);
@@ -93,7 +113,7 @@ impl Lowering<'_> {
 }
 
 /// Whether rows stay and have the order, so that the first ones stay too.
-pub(super) fn stays(stream: &Stream, call: &WindowFunction, first: FirstBy, index: &ColumnIndex) -> bool {
-    let time = call.params.order_by.first().filter(|_| first == FirstBy::EventTime).map(|sort| &sort.expr);
+pub(super) fn stays(stream: &Stream, first: FirstBy<'_>, index: &ColumnIndex) -> bool {
+    let time = if let FirstBy::EventTime(time) = first { Some(time) } else { None };
     check_stream(stream, "ROW_NUMBER()", time, index).is_ok()
 }

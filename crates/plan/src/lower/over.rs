@@ -342,15 +342,8 @@ fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize,
         let functions = calls.iter().map(|(_, of)| of.clone()).collect();
         let mut kept: Vec<usize> = (0..fields.len()).collect();
         if number == last {
-            let logical = stream.columns.iter().filter_map(|column| column_of(column.value.as_ref()?));
-            kept = logical.chain(results.values().copied()).collect();
-            kept.sort_unstable();
-            kept.dedup();
-            let place_of = |column: usize| kept.partition_point(|of| *of < column);
-            stream.columns.iter_mut().for_each(|column| {
-                column.value = column.value.as_ref().and_then(column_of).map(|of| Expr::Column(place_of(of)));
-            });
-            results.values_mut().for_each(|column| *column = place_of(*column));
+            kept = keep_columns(&mut stream.columns, results.values().copied());
+            results.values_mut().for_each(|column| *column = kept.partition_point(|of| of < column));
         }
         let width = kept.len();
         let own = OverSpec { functions, output: kept, ..own };
@@ -367,8 +360,18 @@ fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize,
     stream.columns.extend((0..window.window_expr.len()).map(of_call));
 }
 
-pub(super) fn column_of(expr: &Expr) -> Option<usize> {
-    if let Expr::Column(column) = expr { Some(*column) } else { None }
+/// The physical columns that these logical ones are, and others, in order. The logical ones are over them from now on.
+pub(super) fn keep_columns(columns: &mut [LogicalColumn], others: impl Iterator<Item = usize>) -> Vec<usize> {
+    let column_of = |expr: &Expr| if let Expr::Column(column) = expr { Some(*column) } else { None };
+    let logical = columns.iter().filter_map(|column| column_of(column.value.as_ref()?));
+    let mut kept: Vec<usize> = logical.chain(others).collect();
+    kept.sort_unstable();
+    kept.dedup();
+    for column in columns {
+        let place = column.value.as_ref().and_then(column_of).map(|of| kept.partition_point(|other| *other < of));
+        column.value = place.map(Expr::Column);
+    }
+    kept
 }
 
 /// The columns of rows that are sent to the tasks of their partitions.

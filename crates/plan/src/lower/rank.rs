@@ -116,15 +116,15 @@ impl Lowering<'_> {
         below.extend(needed.iter().filter(|column| **column < inputs));
         // Where all rows are there before, none is late, unless windows follow, which wait for event time too.
         let waits = self.mode != RuntimeMode::Batch || self.by_clock == Some(false);
-        let first = first_by(window).filter(|first| limit == 1 && (waits || *first == FirstBy::Arrival));
+        let first = first_by(window).filter(|first| limit == 1 && (waits || matches!(first, FirstBy::Arrival)));
         let mut stream = match first {
-            Some(FirstBy::EventTime) => self.plan_by(false, &window.input, &below)?,
+            Some(FirstBy::EventTime(_)) => self.plan_by(false, &window.input, &below)?,
             _ => self.plan(&window.input, &below)?,
         };
         stream.settle_window()?;
         stream.stamps = Vec::new();
         let windowed = window_of(&mut stream, partition, &index);
-        match first.filter(|first| windowed.is_none() && stays(&stream, call, *first, &index)) {
+        match first.filter(|first| windowed.is_none() && stays(&stream, *first, &index)) {
             Some(first) => self.deduplicate(stream, (window, call), first, needed),
             None => self.first_rows(stream, windowed, (window, call), limit, needed),
         }

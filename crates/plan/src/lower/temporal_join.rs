@@ -15,6 +15,7 @@ use super::stream::{LogicalColumn, Stream};
 use super::stream_join::Side;
 use super::{Lowering, Needed, columns_of, same_values};
 use crate::maps::shown;
+use crate::settings::RuntimeMode;
 use crate::table::Table;
 use crate::temporal_join::{TemporalJoin, VersionTimes};
 use crate::versions::ORDER;
@@ -41,11 +42,15 @@ impl Lowering<'_> {
                 None => wanted[1].insert(indexes[1].place(column)?),
             };
         }
+        // Also in batch mode, rows come as event time goes on.
+        let by_clock = self.by_clock;
+        self.by_clock = by_clock.or((self.mode == RuntimeMode::Batch).then_some(false));
         let left_side = self.side_of_join(left, &left_keys, &wanted[0])?;
         self.takes_versions = takes_latest(right, plain_time(valid_from, &indexes[1]));
         let are_versions = self.takes_versions;
         let right_side = self.side_of_join(right, &right_keys, &wanted[1])?;
         self.takes_versions = false;
+        self.by_clock = by_clock;
         if right_side.stream.weight.is_some() && !are_versions {
             return Err(Error::user("FOR SYSTEM_TIME AS OF needs versions of rows, but these are results that are updated").remedy(
                 "name a table with a primary key, or a view that selects the latest row of each key: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts \

@@ -29,12 +29,13 @@ const OPTIONS: [(&str, &str); 29] = [
     ("table.optimizer.distinct-agg.split.bucket-num", DISTINCT),
     ("table.optimizer.distinct-agg.split.enabled", DISTINCT),
     ("table.optimizer.join-reorder-enabled", "joins are carried out as they are written"),
-    ("table.optimizer.reuse-source-enabled", "each INSERT reads its tables itself"),
-    ("table.optimizer.reuse-sub-plan-enabled", "each INSERT reads its tables itself"),
+    ("table.optimizer.reuse-source-enabled", SHARED),
+    ("table.optimizer.reuse-sub-plan-enabled", SHARED),
     ("taskmanager.memory.process.size", MEMORY),
     ("taskmanager.numberOfTaskSlots", "tasks are threads, and workers have '--slots'"),
 ];
 
+const SHARED: &str = "a table is read once for all that read it";
 const CHAINS: &str = "operators of one parallelism are always one chain";
 const CHANGES: &str = "checkpoints contain what has changed";
 const DISTINCT: &str = "the distinct values of a key are in one task";

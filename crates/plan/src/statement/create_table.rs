@@ -1,21 +1,22 @@
-//! `CREATE TABLE` in Flink's grammar: physical and computed columns, a watermark, a primary key, options.
+//! `CREATE TABLE` in Flink's grammar: physical and computed columns, a watermark, a primary key, options, and what it has in common with
+//! another table (`LIKE`), or the query whose columns and rows it has (`AS SELECT`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
-use datafusion_sql::sqlparser::ast::{Expr, Ident};
+use datafusion_sql::sqlparser::ast::{Expr, Ident, Query};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::Parser;
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 
 use super::limits::COLUMNS_MAX;
-use super::{expression, parsed, table_name};
+use super::{expression, parsed, query, table_name};
 use crate::place::at;
 use crate::types::nullable_type;
 
 /// The statement.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CreateTable {
     pub(crate) name: Ident,
     pub(crate) if_not_exists: bool,
@@ -26,19 +27,21 @@ pub(crate) struct CreateTable {
     /// The columns whose values divide the table into folders.
     pub(crate) partitioned_by: Vec<Ident>,
     pub(crate) options: BTreeMap<String, String>,
+    pub(crate) like: Option<Like>,
+    pub(crate) query: Option<Box<Query>>,
     /// Where the statement begins.
     pub(crate) start: Location,
 }
 
 /// One column.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ColumnDefinition {
     pub(crate) name: Ident,
     pub(crate) kind: ColumnKind,
 }
 
 /// Whether a column is part of the records, beside them or computed from them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum ColumnKind {
     Physical {
         data_type: DataType,
@@ -55,11 +58,33 @@ pub(crate) enum ColumnKind {
 }
 
 /// `WATERMARK FOR column AS expression`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WatermarkDefinition {
     pub(crate) column: Ident,
     pub(crate) expr: Expr,
     pub(crate) start: Location,
+}
+
+/// `LIKE table (...)`: what else is taken over from a table than the columns of its records.
+#[derive(Clone, Debug)]
+pub(crate) struct Like {
+    pub(crate) table: Ident,
+    pub(crate) constraints: Merging,
+    pub(crate) generated: Merging,
+    pub(crate) metadata: Merging,
+    pub(crate) options: Merging,
+    pub(crate) partitions: Merging,
+    pub(crate) watermarks: Merging,
+}
+
+/// How a table that is like another one has a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merging {
+    /// It must not declare the same itself.
+    Including,
+    Excluding,
+    /// What it declares itself counts.
+    Overwriting,
 }
 
 /// Parses what follows `CREATE TABLE`.
@@ -75,6 +100,8 @@ pub(super) fn create_table(parser: &mut Parser, start: Location, or_replace: boo
         primary_key: Vec::new(),
         partitioned_by: Vec::new(),
         options: BTreeMap::new(),
+        like: None,
+        query: None,
         start,
     };
     let mut names = BTreeSet::new();
@@ -96,18 +123,75 @@ pub(super) fn create_table(parser: &mut Parser, start: Location, or_replace: boo
     if parser.parse_keyword(Keyword::WITH) {
         table.options = options(parser)?;
     }
-    let next = parser.peek_token();
-    if is_word(&next.token, "AS") {
-        return Err(Error::user("CREATE TABLE ... AS SELECT is not supported yet").at(at(next.span.start)).remedy(
-            "declare the columns, CREATE TABLE t (a STRING, b BIGINT) WITH (...), then INSERT INTO t SELECT ...",
-        ));
+    if parser.parse_keyword(Keyword::LIKE) {
+        table.like = Some(like(parser)?);
+    } else if parser.parse_keyword(Keyword::AS) {
+        table.query = Some(query(parser)?);
     }
+    let next = parser.peek_token();
     if !matches!(next.token, Token::EOF | Token::SemiColon) {
         return Err(Error::user(format!("syntax error: {} is not supported in CREATE TABLE", next.token))
             .at(at(next.span.start))
             .remedy("after the columns comes WITH ('connector' = '...', ...)"));
     }
     Ok(table)
+}
+
+/// What follows `LIKE`. Without options: `(INCLUDING ALL OVERWRITING OPTIONS)`.
+fn like(parser: &mut Parser) -> Result<Like> {
+    let (table, all) = (table_name(parser)?, Merging::Including);
+    let mut like = Like {
+        table,
+        constraints: all,
+        generated: all,
+        metadata: all,
+        options: Merging::Overwriting,
+        partitions: all,
+        watermarks: all,
+    };
+    if !parser.consume_token(&Token::LParen) {
+        return Ok(like);
+    }
+    let mut parts: Vec<(String, Merging)> = Vec::new();
+    while !parser.consume_token(&Token::RParen) {
+        let (how, what) = (parser.next_token(), parser.next_token());
+        let (part, words) = (what.token.to_string().to_uppercase(), format!("{} {}", how.token, what.token));
+        let may_overwrite = ["GENERATED", "METADATA", "OPTIONS", "WATERMARKS"].contains(&part.as_str());
+        let is_part = may_overwrite || ["ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS"].contains(&part.as_str());
+        let merging = match how.token.to_string().to_uppercase().as_str() {
+            "INCLUDING" if is_part => Merging::Including,
+            "EXCLUDING" if is_part => Merging::Excluding,
+            "OVERWRITING" if may_overwrite => Merging::Overwriting,
+            _ => {
+                let error = Error::user(format!("syntax error: LIKE has no option {words}")).at(at(how.span.start));
+                return Err(error.remedy(
+                    "write INCLUDING or EXCLUDING and ALL, CONSTRAINTS, GENERATED, METADATA, OPTIONS, PARTITIONS or WATERMARKS, or \
+                     OVERWRITING and GENERATED, METADATA, OPTIONS or WATERMARKS",
+                ));
+            }
+        };
+        if parts.iter().any(|(other, _)| *other == part) {
+            return Err(Error::user(format!("LIKE has two options for {part}")).at(at(how.span.start)));
+        }
+        parts.push((part, merging));
+    }
+    // ALL is for the parts that have no option of their own.
+    parts.sort_by_key(|(part, _)| part != "ALL");
+    for (part, merging) in parts {
+        let Like { constraints, generated, metadata, options, partitions, watermarks, .. } = &mut like;
+        let of: &mut [&mut Merging] = match part.as_str() {
+            "ALL" => &mut [constraints, generated, metadata, options, partitions, watermarks],
+            "CONSTRAINTS" => &mut [constraints],
+            "GENERATED" => &mut [generated],
+            "METADATA" => &mut [metadata],
+            "OPTIONS" => &mut [options],
+            "PARTITIONS" => &mut [partitions],
+            "WATERMARKS" => &mut [watermarks],
+            _ => &mut [],
+        };
+        of.iter_mut().for_each(|of| **of = merging);
+    }
+    Ok(like)
 }
 
 /// A column, a watermark or a constraint. `names` are those of the columns so far.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_dataflow::{AlignmentSpec, Lateness, OperatorSpec, Plan, StateBackendKind, Thresholds, WatermarkSpec};
+use anabranch_dataflow::{AlignmentSpec, Lateness, Plan, StateBackendKind, Thresholds, WatermarkSpec};
 use anabranch_model::{Result, Rng};
 
 use super::outside::Rates;

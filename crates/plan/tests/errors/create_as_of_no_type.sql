@@ -9,4 +9,4 @@ WITH ('connector' = 'kafka', 'topic' = 'clicks');
 CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
 CREATE TABLE out (n BIGINT) WITH ('connector' = 'print');
-CREATE TABLE copy WITH ('connector' = 'print') AS SELECT id FROM clicks;
+CREATE TABLE t WITH ('connector' = 'print') AS SELECT id, NULL AS x FROM clicks;
