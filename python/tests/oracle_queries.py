@@ -396,7 +396,8 @@ class Writer(Expressions):
         chosen = self.some_columns(of.columns, 1, 4)
         if of.time not in chosen and self.chance(0.7):
             chosen.append(of.time)
-        numbered = f"SELECT *, ROW_NUMBER() OVER ({partition}ORDER BY {of.time}) AS place FROM {of.sql} AS {self.alias()} WHERE {of.time} IS NOT NULL"
+        number = f"ROW_NUMBER() OVER ({partition}ORDER BY {of.time}) AS place"
+        numbered = f"SELECT *, {number} FROM {of.sql} AS {self.alias()} WHERE {of.time} IS NOT NULL"
         sql = f"SELECT {', '.join(chosen)} FROM ({numbered}) AS {self.alias()} WHERE place = 1"
         time = of.time if of.time in chosen else None
         return Rows(sql, {name: of.columns[name] for name in chosen}, time, unique=time is not None)

@@ -35,6 +35,7 @@ mod naming;
 mod nesting;
 mod place;
 mod processing_time;
+mod quantified;
 mod query;
 mod rewrite;
 mod script;

@@ -28,6 +28,7 @@ use crate::maps::compare_maps;
 use crate::naming::name_fields;
 use crate::nesting;
 use crate::place::{nearest, planning_error, through, unknown_column, unknown_function};
+use crate::quantified;
 use crate::set_operations;
 use crate::settings::RuntimeMode;
 use crate::shared_columns;
@@ -117,6 +118,7 @@ impl<'a> Planner<'a> {
 
     /// The plan of a query that others are to use, in their time zones.
     pub(crate) fn view(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
+        quantified::rewrite(&mut query)?;
         set_operations::rewrite(&mut query)?;
         shared_columns::rewrite(&mut query)?;
         tuples::rewrite(&mut query)?;

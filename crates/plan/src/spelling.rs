@@ -1,6 +1,7 @@
 //! Rewrites parsed queries: Flink's special forms of calls become calls of plain functions; also casts.
 
 mod forms;
+mod interval;
 mod like;
 mod numbers;
 mod similar;
@@ -99,7 +100,8 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     }
     like::settle(expr)?;
     similar::check(expr)?;
-    forms::settle(expr)?;
+    interval::settle(expr)?;
+    forms::name_parts(expr);
     numbers::settle(expr);
     let Expr::Function(function) = expr else { return Ok(()) };
     let name = function.name.to_string().to_uppercase();

@@ -851,3 +851,77 @@ SELECT k, v FROM lefts WHERE (k, v) IN ((2, 'b'), (3, 'x'), (4, 'y'));
 --= 2 | 'b'
 --= 2 | 'b'
 
+--- equal_to_any
+SELECT k, v FROM lefts WHERE k = ANY (SELECT k FROM some_keys);
+--: streaming, stays
+--: k INT | v STRING
+--= 2 | 'b'
+--= 2 | 'b'
+--= 2 | 'c'
+--= 3 | 'd'
+
+--- equal_to_some
+SELECT k, v FROM lefts WHERE k = SOME (SELECT k FROM some_keys) AND v <> 'c';
+--: streaming, stays
+--: k INT | v STRING
+--= 2 | 'b'
+--= 2 | 'b'
+--= 3 | 'd'
+
+--- unequal_to_all
+SELECT k, v FROM some_keys AS s JOIN lefts USING (k) WHERE s.k <> ALL (SELECT k FROM some_keys WHERE k > 2);
+--: streaming, updates
+--: k INT NOT NULL | v STRING
+--= 2 | 'b'
+--= 2 | 'b'
+--= 2 | 'c'
+
+--- greater_than_all
+SELECT k, v FROM lefts WHERE k > ALL (SELECT k FROM some_keys);
+--: streaming, updates
+--: k INT | v STRING
+
+--- greater_than_any
+SELECT k, v FROM lefts WHERE k > ANY (SELECT k FROM some_keys);
+--: streaming, updates
+--: k INT | v STRING
+--= 3 | 'd'
+--= 4 | NULL
+
+--- equal_to_any_of_values
+SELECT k, v FROM lefts WHERE k = ANY (VALUES (1), (3));
+--: streaming, stays
+--: k INT | v STRING
+--= 1 | 'a'
+--= 3 | 'd'
+
+--- greater_than_all_of_a_key
+SELECT id, customer FROM orders AS o WHERE qty > ALL (SELECT qty FROM late_orders AS l WHERE l.customer = o.customer);
+--: streaming, updates
+--: id INT | customer STRING
+--= 10 | 'cid'
+--= 11 | 'dot'
+--= 16 | 'cid'
+--= 4 | NULL
+--= 6 | 'cid'
+--= NULL | 'dot'
+
+--- less_than_any_of_a_group
+SELECT k, v FROM lefts WHERE k < ANY (SELECT COUNT(*) + 1 FROM rights GROUP BY w);
+--: streaming, updates
+--: k INT | v STRING
+--= 1 | 'a'
+--= 2 | 'b'
+--= 2 | 'b'
+--= 2 | 'c'
+
+--- equal_to_all_of_nothing
+SELECT k, v FROM some_keys AS s JOIN lefts USING (k) WHERE s.k = ALL (SELECT k FROM rights WHERE k > 100);
+--: streaming, updates
+--: k INT NOT NULL | v STRING
+
+--- greater_than_all_with_null
+SELECT k, v FROM some_keys AS s JOIN lefts USING (k) WHERE s.k > ALL (SELECT k FROM rights);
+--: streaming, updates
+--: k INT NOT NULL | v STRING
+

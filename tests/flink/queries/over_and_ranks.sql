@@ -930,3 +930,22 @@ SELECT id FROM orders WHERE qty > 5 ORDER BY qty LIMIT 100;
 --= 8
 --= NULL
 
+--- fetch_first
+SELECT id, price FROM orders ORDER BY price DESC, id FETCH FIRST 3 ROWS ONLY;
+--: streaming, updates
+--: id INT | price DECIMAL(10, 2)
+--= 11 | 99.99
+--= 15 | 12.00
+--= NULL | 12.34
+
+--- fetch_next_after_offset
+SELECT id, price FROM orders ORDER BY price DESC, id OFFSET 2 ROWS FETCH NEXT 2 ROWS ONLY;
+--: streaming, updates
+--: id INT | price DECIMAL(10, 2)
+--= 15 | 12.00
+--= 2 | 8.00
+
+--- fetch_first_row
+SELECT id, price FROM orders ORDER BY price DESC, id FETCH FIRST ROW ONLY;
+--! refused: ParseException: Encountered "ROW" at line 1, column 66.
+

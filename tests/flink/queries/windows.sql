@@ -783,3 +783,13 @@ WHERE n <= 2;
 --= 2024-01-01 10:01:00.000000000 | 16 | 7.90
 --= 2024-01-01 10:02:00.000000000 | 17 | 3.15
 
+--- interval_of_several_fields
+SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '0:30' MINUTE TO SECOND)) GROUP BY window_start, window_end;
+--: streaming, stays
+--: window_start TIMESTAMP(3) NOT NULL | n BIGINT NOT NULL
+--= 2024-01-01 10:00:00.000000000 | 11
+--= 2024-01-01 10:00:30.000000000 | 3
+--= 2024-01-01 10:01:00.000000000 | 2
+--= 2024-01-01 10:01:30.000000000 | 1
+--= 2024-01-01 10:02:00.000000000 | 1
+

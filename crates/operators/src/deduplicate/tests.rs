@@ -85,6 +85,18 @@ struct Model {
 }
 
 impl Model {
+    fn new(spec: &DeduplicateSpec) -> Model {
+        Model {
+            spec: spec.clone(),
+            waiting: Vec::new(),
+            known: BTreeMap::new(),
+            emitted: Vec::new(),
+            watermark: i64::MIN,
+            late: 0,
+            without_time: 0,
+        }
+    }
+
     fn take(&mut self, row: Row, written: i64) {
         let key = row.0.filter(|_| self.spec.keys > 0);
         if let Entry::Vacant(entry) = self.known.entry(key) {
@@ -118,15 +130,7 @@ fn run(seed: u64, spec: &DeduplicateSpec) {
     let disk = |rng: &mut Rng| [None, Some(100), Some(2_000), Some(20_000)][rng.below(4) as usize];
     let mut bytes = disk(&mut rng);
     let (mut deduplicate, mut files) = (operator(spec, bytes), Files::default());
-    let mut model = Model {
-        spec: spec.clone(),
-        waiting: Vec::new(),
-        known: BTreeMap::new(),
-        emitted: Vec::new(),
-        watermark: i64::MIN,
-        late: 0,
-        without_time: 0,
-    };
+    let mut model = Model::new(spec);
     let (mut found, mut dropped, mut clock) = (Vec::new(), Dropped::default(), 1_000_000);
     // The time of what is changed now: of the operator, as if it had one more key.
     let written = |of: &Deduplicate| of.times.as_ref().map_or(0, TimeToLive::current);
@@ -240,8 +244,8 @@ fn rows_of_no_columns_are_counted_and_names_of_columns_do_not_matter() {
 #[test]
 fn keys_of_one_time_need_not_fit_into_memory_at_once() {
     let spec = DeduplicateSpec { keys: 3, ..spec(1, Some(1), None) };
-    let (mut deduplicate, mut found) = (operator(&spec, Some(1 << 20)), Vec::new());
-    let rows: Vec<Row> = (0..40_000).map(|n| (KEYS[(n % 7) as usize], Some(5), n)).collect();
+    let (mut deduplicate, mut found) = (operator(&spec, Some(3 << 20)), Vec::new());
+    let rows: Vec<Row> = (0..60_000).map(|n| (KEYS[(n % 7) as usize], Some(5), n)).collect();
     for rows in rows.chunks(8_000) {
         deduplicate.batch(batch(&spec, rows), &mut Output::default()).expect("rows");
     }

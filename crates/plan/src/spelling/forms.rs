@@ -116,13 +116,6 @@ pub(super) fn truncated(unit: &Expr, time: &Expr) -> Option<Expr> {
     alike.then(|| call("floor_to", vec![time.clone(), text(&unit)]))
 }
 
-/// Checks intervals, and marks names of fields as such.
-pub(super) fn settle(expr: &mut Expr) -> Result<()> {
-    check_interval(expr)?;
-    name_parts(expr);
-    Ok(())
-}
-
 /// The library's call, with what makes its answer that of Flink.
 pub(super) fn around(name: &str, function: &Function, args: &[Expr]) -> Option<Expr> {
     let call = Expr::Function(function.clone());
@@ -139,20 +132,8 @@ pub(super) fn around(name: &str, function: &Function, args: &[Expr]) -> Option<E
     }
 }
 
-/// An interval needs a unit: the library would take seconds.
-fn check_interval(expr: &Expr) -> Result<()> {
-    let Expr::Interval(interval) = expr else { return Ok(()) };
-    let shown = interval.value.to_string();
-    if interval.leading_field.is_some() || shown.contains(char::is_alphabetic) {
-        return Ok(());
-    }
-    Err(Error::user(format!("INTERVAL {shown} has no unit"))
-        .at(at(expr.span().start))
-        .remedy(format!("write for example INTERVAL {shown} SECOND")))
-}
-
 /// The field in `rows[1].field` is a name and not a column. What stands before the first bracket is one.
-fn name_parts(expr: &mut Expr) {
+pub(super) fn name_parts(expr: &mut Expr) {
     let Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
     for access in access_chain.iter_mut().skip_while(|access| matches!(access, AccessExpr::Dot(_))) {
         if let AccessExpr::Dot(Expr::Identifier(field)) = access {

@@ -1,0 +1,112 @@
+//! Intervals: they need a unit, and those of several fields are written with the unit of each, which is what the library knows.
+
+use anabranch_model::{Error, Result};
+use datafusion_sql::sqlparser::ast::{DateTimeField, Expr, Interval, Spanned, Value};
+
+use crate::place::at;
+
+/// The fields of a time, with what stands before each in a text, and the least value that belongs to the field before.
+const FIELDS: [(DateTimeField, char, u64); 4] = [
+    (DateTimeField::Day, ' ', u64::MAX),
+    (DateTimeField::Hour, ' ', 24),
+    (DateTimeField::Minute, ':', 60),
+    (DateTimeField::Second, ':', 60),
+];
+
+pub(super) fn settle(expr: &mut Expr) -> Result<()> {
+    let place = at(expr.span().start);
+    let Expr::Interval(interval) = expr else { return Ok(()) };
+    let shown = interval.value.to_string();
+    match (&interval.leading_field, &interval.last_field) {
+        (Some(first), Some(last)) => {
+            let text = match interval.value.as_ref() {
+                Expr::Value(value) => with_units(&value.value, first, last),
+                _ => None,
+            };
+            let text = text.ok_or_else(|| {
+                Error::user(format!("INTERVAL {shown} {first} TO {last} is no such interval"))
+                    .at(place)
+                    .remedy("write for example INTERVAL '1 10:30' DAY TO MINUTE, '10:30:05.5' HOUR TO SECOND or '1-6' YEAR TO MONTH")
+            })?;
+            let value = Box::new(Expr::value(Value::SingleQuotedString(text)));
+            *interval = Interval { value, leading_field: None, last_field: None, ..interval.clone() };
+            Ok(())
+        }
+        (None, _) if !shown.contains(char::is_alphabetic) => Err(Error::user(format!("INTERVAL {shown} has no unit"))
+            .at(place)
+            .remedy(format!("write for example INTERVAL {shown} SECOND"))),
+        _ => Ok(()),
+    }
+}
+
+/// `1 10:30` from days to minutes is `1 DAY 10 HOUR 30 MINUTE`. `None`: the text is another one.
+fn with_units(value: &Value, first: &DateTimeField, last: &DateTimeField) -> Option<String> {
+    let Value::SingleQuotedString(text) = value else { return None };
+    let (sign, text) = match text.trim().strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text.trim().trim_start_matches('+')),
+    };
+    let whole =
+        |text: &str| (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?;
+    if (first, last) == (&DateTimeField::Year, &DateTimeField::Month) {
+        let (years, months) = text.split_once('-')?;
+        let (years, months): (u64, u64) = (whole(years)?, whole(months)?);
+        return (months < 12).then(|| format!("{sign}{years} YEAR {sign}{months} MONTH"));
+    }
+    let place = |field: &DateTimeField| FIELDS.iter().position(|(of, ..)| of == field);
+    let fields = FIELDS.get(place(first)?..=place(last)?).filter(|fields| fields.len() > 1)?;
+    let (mut parts, mut rest) = (Vec::new(), text);
+    for (number, (field, _, most)) in fields.iter().enumerate() {
+        let end = fields.get(number + 1).map(|(_, separator, _)| *separator);
+        let (own, following) = match end {
+            Some(separator) => rest.split_once(separator)?,
+            None => (rest, ""),
+        };
+        let (digits, fraction) = match own.split_once('.') {
+            Some((digits, fraction)) if *field == DateTimeField::Second => {
+                (digits, Some(whole(fraction).map(|_| fraction)?))
+            }
+            _ => (own, None),
+        };
+        let value = whole(digits).filter(|value| number == 0 || value < most)?;
+        let fraction = fraction.map_or_else(String::new, |fraction| format!(".{fraction}"));
+        parts.push(format!("{sign}{value}{fraction} {field}"));
+        rest = following;
+    }
+    Some(parts.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_of_several_fields_have_the_unit_of_each() {
+        use DateTimeField::{Day, Hour, Minute, Month, Second, Year};
+        let of = |text: &str, first, last| with_units(&Value::SingleQuotedString(text.to_owned()), &first, &last);
+        assert_eq!(of("1 10", Day, Hour).as_deref(), Some("1 DAY 10 HOUR"));
+        assert_eq!(
+            of("-400 23:59:59.125", Day, Second).as_deref(),
+            Some("-400 DAY -23 HOUR -59 MINUTE -59.125 SECOND")
+        );
+        assert_eq!(of("90:30", Minute, Second).as_deref(), Some("90 MINUTE 30 SECOND"));
+        assert_eq!(of("+2-11", Year, Month).as_deref(), Some("2 YEAR 11 MONTH"));
+        for (text, first, last) in [
+            ("1", Day, Hour),
+            ("1 24", Day, Hour),
+            ("1:2", Day, Hour),
+            ("1 2:3", Day, Hour),
+            ("1.5 2", Day, Hour),
+            ("1:60", Minute, Second),
+            ("1:", Minute, Second),
+            ("1:2.", Minute, Second),
+            ("1:2", Second, Minute),
+            ("1-12", Year, Month),
+            ("1-2", Year, Day),
+            ("", Day, Second),
+            ("99999999999999999999 1", Day, Hour),
+        ] {
+            assert_eq!(of(text, first, last), None, "{text}");
+        }
+    }
+}
