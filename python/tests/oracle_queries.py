@@ -394,7 +394,7 @@ class Writer(Expressions):
         by = self.some_columns({name: kind for name, kind in of.columns.items() if name != of.time}, 0, 2)
         partition = f"PARTITION BY {', '.join(by)} " if by else ""
         chosen = self.some_columns(of.columns, 1, 4)
-        if of.time not in chosen and self.chance(0.7):
+        if of.time and of.time not in chosen and self.chance(0.7):
             chosen.append(of.time)
         number = f"ROW_NUMBER() OVER ({partition}ORDER BY {of.time}) AS place"
         numbered = f"SELECT *, {number} FROM {of.sql} AS {self.alias()} WHERE {of.time} IS NOT NULL"
