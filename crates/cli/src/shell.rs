@@ -210,8 +210,12 @@ impl Shell {
             Executed::Here(reply) => *reply,
             Executed::Job { declaration } => {
                 let sent = connected.insert(statement, &self.session);
-                declaration.iter().for_each(|declaration| connected.gather(declaration));
-                return sent;
+                let Some(declaration) = declaration else { return sent };
+                connected.gather(&declaration);
+                return sent.map_err(|failure| {
+                    let text = format!("{}  the table is declared: write its rows with INSERT INTO\n", failure.text);
+                    Failure { text, ..failure }
+                });
             }
         };
         match &reply {

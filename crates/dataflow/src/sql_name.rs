@@ -1,6 +1,8 @@
 //! The names of types in SQL.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use std::borrow::Cow;
+
+use arrow::datatypes::{DataType, FieldRef, TimeUnit};
 
 /// Digits of a second.
 pub fn fraction_digits(unit: &TimeUnit) -> u64 {
@@ -38,11 +40,19 @@ pub fn sql_name(data_type: &DataType) -> String {
             other => format!("MAP<{other}>"),
         },
         DataType::Struct(fields) => {
-            let fields: Vec<_> = fields.iter().map(|f| format!("{} {}", f.name(), sql_name(f.data_type()))).collect();
+            let field = |field: &FieldRef| format!("{} {}", quoted(field.name()), sql_name(field.data_type()));
+            let fields: Vec<_> = fields.iter().map(field).collect();
             format!("ROW<{}>", fields.join(", "))
         }
         other => other.to_string(),
     }
+}
+
+/// A name, in quotes if it needs them.
+fn quoted(name: &str) -> Cow<'_, str> {
+    let is_plain =
+        name.chars().all(|of| of.is_alphanumeric() || of == '_') && !name.starts_with(|of: char| of.is_numeric());
+    if is_plain && !name.is_empty() { name.into() } else { format!("`{}`", name.replace('`', "``")).into() }
 }
 
 #[cfg(test)]

@@ -90,6 +90,13 @@ impl Error {
         self
     }
 
+    /// Says one place in place of those that are known: they are in another text than the user's.
+    #[must_use]
+    pub fn only_at(mut self, place: impl Into<String>) -> Self {
+        self.places = vec![place.into()];
+        self
+    }
+
     /// Says what would be right; the first remedy given stays.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {

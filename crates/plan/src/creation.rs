@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
-use datafusion_sql::sqlparser::ast::{Ident, Query};
+use datafusion_common::DFSchema;
+use datafusion_sql::sqlparser::ast::Ident;
 
 use crate::catalog::{Catalog, Relation};
+use crate::insert::{InsertedRows, plan_rows};
 use crate::like::merged;
+use crate::lower::Output;
 use crate::place::at;
-use crate::query::Planner;
-use crate::spelling::name_columns;
-use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, Insert};
+use crate::statement::{ColumnDefinition, ColumnKind, CreateTable};
 use crate::table::Table;
 use crate::{PlanOptions, TableResolver};
 
@@ -26,39 +28,44 @@ pub(crate) fn create_table(
     if create.if_not_exists && catalog.contains(&name) {
         return Ok(format!("table {name} exists"));
     }
-    if let Some(like) = create.like.take() {
-        create = merged(create, &like, catalog)?;
+    let like = create.like.take();
+    if let Some(like) = &like {
+        create = merged(create, like, catalog)?;
     }
     let or_replace = create.or_replace;
-    let table = Table::declare(create, catalog, resolver, options)?;
+    let table = Table::declare(create, catalog, resolver, options).map_err(|error| match &like {
+        // Places in the other declaration are none in this statement.
+        Some(like) => error.only_at(at(like.table.span.start)),
+        None => error,
+    })?;
     catalog.insert(&name, Relation::Table(Arc::new(table)), or_replace).map_err(|e| e.at(at(start)))?;
     Ok(format!("table {name} created"))
 }
 
-/// Declares a table with the columns of a query, and returns the INSERT of its rows. `None`: the table exists.
+/// Declares a table with the columns of a query, and plans the INSERT of its rows, which are those that the query had before. `None`: the table
+/// exists.
 pub(crate) fn create_as(
     mut create: CreateTable,
     catalog: &mut Catalog,
     resolver: &dyn TableResolver,
     options: &PlanOptions,
-) -> Result<Option<Insert>> {
+) -> Result<Option<Output>> {
     let query = create.query.take().ok_or_else(|| Error::internal("a table AS a query without one"))?;
     if create.if_not_exists && catalog.contains(&create.name.value) {
         return Ok(None);
     }
-    let insert = with_columns(&mut create, query, catalog)?;
+    let rows = InsertedRows::of(query, &create.name, catalog)?;
+    let columns = add_columns(&mut create, rows.plan.schema())?;
+    let name = create.name.clone();
     create_table(create, catalog, resolver, options)?;
-    Ok(Some(insert))
+    plan_rows(&name, &columns, rows, catalog).map(Some)
 }
 
-/// Adds the columns of the query to those of the declaration, and returns the INSERT of its rows. As in Flink, declared columns come first,
-/// and one with the name of a column of the query has the declared type.
-fn with_columns(create: &mut CreateTable, query: Box<Query>, catalog: &Catalog) -> Result<Insert> {
-    let mut named = query.clone();
-    name_columns(&mut named);
-    let plan = Planner::new(catalog).query(named)?;
+/// Adds the columns of a query to those of the declaration, and returns their names. As in Flink, declared columns come first, and one with the
+/// name of a column of the query has the declared type.
+fn add_columns(create: &mut CreateTable, rows: &DFSchema) -> Result<Vec<Ident>> {
     let mut columns = Vec::new();
-    for field in plan.schema().fields() {
+    for field in rows.fields() {
         let name = Ident { span: create.name.span, ..Ident::with_quote('`', field.name()) };
         if let Some(own) = create.columns.iter().find(|own| own.name.value == name.value) {
             if let ColumnKind::Computed(_) = own.kind {
@@ -66,28 +73,37 @@ fn with_columns(create: &mut CreateTable, query: Box<Query>, catalog: &Catalog) 
                 return Err(Error::user(what).at(at(own.name.span.start)).remedy("omit it in one of them"));
             }
         } else {
-            if field.data_type().is_null() {
-                return Err(Error::user(format!("column '{}' of the query is NULL of no type", name.value))
-                    .at(at(create.name.span.start))
-                    .remedy("give it one: CAST(NULL AS STRING)"));
-            }
-            let (data_type, nullable) = (of_column(field.data_type()), field.is_nullable());
-            let kind = ColumnKind::Physical { data_type, nullable };
+            let data_type = of_column(field.data_type()).ok_or_else(|| {
+                let found = match field.data_type() {
+                    DataType::Null => "NULL".to_owned(),
+                    DataType::Interval(_) | DataType::Duration(_) => "INTERVAL".to_owned(),
+                    other => sql_name(other),
+                };
+                Error::user(format!(
+                    "column '{}' of the query is {found}, which no column of a table can be",
+                    name.value
+                ))
+                .at(at(create.name.span.start))
+                .remedy(format!("convert it: CAST({} AS STRING)", name.value))
+            })?;
+            let kind = ColumnKind::Physical { data_type, nullable: field.is_nullable() };
             create.columns.push(ColumnDefinition { name: name.clone(), kind });
         }
         columns.push(name);
     }
-    Ok(Insert { table: create.name.clone(), columns, query, start: create.start })
+    Ok(columns)
 }
 
-/// The type that a column is declared with that has these values.
-fn of_column(of: &DataType) -> DataType {
-    let field = |field: &Field| field.clone().with_data_type(of_column(field.data_type()));
-    match of {
+/// The type that a column is declared with that has these values. `None`: none can have them.
+fn of_column(of: &DataType) -> Option<DataType> {
+    let field = |field: &Field| Some(field.clone().with_data_type(of_column(field.data_type())?));
+    Some(match of {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::BinaryView | DataType::LargeBinary => DataType::Binary,
-        DataType::List(item) => DataType::List(field(item).with_name("item").into()),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|of| field(of)).collect()),
+        DataType::List(item) => DataType::List(field(item)?.with_name("item").into()),
+        DataType::Map(entries, is_sorted) => DataType::Map(field(entries)?.into(), *is_sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|of| field(of)).collect::<Option<_>>()?),
+        DataType::Null | DataType::Interval(_) | DataType::Duration(_) => return None,
         other => other.clone(),
-    }
+    })
 }

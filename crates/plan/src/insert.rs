@@ -8,9 +8,10 @@ use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
+use datafusion_sql::sqlparser::ast::{Ident, Query};
 
 use crate::catalog::Catalog;
-use crate::hints::times_to_live;
+use crate::hints::{TimesToLive, times_to_live};
 use crate::lower::{Output, side_tables};
 use crate::place::{at, nearest, planning_error};
 use crate::query::Planner;
@@ -19,18 +20,40 @@ use crate::sql_function::called_functions;
 use crate::statement::Insert;
 use crate::table::Table;
 
+/// The rows of an INSERT: the plan of its query, not yet optimized, and the times to live that it says.
+pub(crate) struct InsertedRows {
+    pub(crate) plan: LogicalPlan,
+    times_to_live: TimesToLive,
+}
+
+impl InsertedRows {
+    /// `into`: the table that is written.
+    pub(crate) fn of(mut query: Box<Query>, into: &Ident, catalog: &Catalog) -> Result<InsertedRows> {
+        let times_to_live = times_to_live(&query).map_err(|error| error.at(at(into.span.start)))?;
+        name_columns(&mut query);
+        Ok(InsertedRows { plan: Planner::new(catalog).query(query)?, times_to_live })
+    }
+}
+
 /// Plans one INSERT.
 pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
-    let place = at(insert.table.span.start);
+    let Insert { table, columns, query, .. } = insert;
+    let place = at(table.span.start);
     let here = |error: Error| error.at(place.clone());
-    let table = catalog.table(&insert.table.value).map_err(here)?;
+    catalog.table(&table.value).and_then(|table| table.check_writable()).map_err(here)?;
+    let rows = InsertedRows::of(query, &table, catalog)?;
+    plan_rows(&table, &columns, rows, catalog)
+}
+
+/// Plans the INSERT of rows into these columns of a table; none: into all.
+pub(crate) fn plan_rows(name: &Ident, columns: &[Ident], rows: InsertedRows, catalog: &Catalog) -> Result<Output> {
+    let place = at(name.span.start);
+    let here = |error: Error| error.at(place.clone());
+    let table = catalog.table(&name.value).map_err(here)?;
     table.check_writable().map_err(here)?;
-    let targets = targets(&insert, table)?;
+    let targets = targets(columns, table)?;
+    let InsertedRows { plan: query, times_to_live } = rows;
     let planner = Planner::new(catalog);
-    let mut query = insert.query;
-    let times_to_live = times_to_live(&query).map_err(here)?;
-    name_columns(&mut query);
-    let query = planner.query(query)?;
     let fields = query.schema().fields();
     if fields.len() != targets.len() {
         let given: Vec<&str> = fields.iter().map(|f| f.name().as_str()).collect();
@@ -58,15 +81,15 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
 }
 
 /// For each column of the query, the column of the table.
-fn targets(insert: &Insert, table: &Table) -> Result<Vec<usize>> {
-    if insert.columns.is_empty() {
+fn targets(columns: &[Ident], table: &Table) -> Result<Vec<usize>> {
+    if columns.is_empty() {
         return Ok((0..table.written.fields().len()).collect());
     }
     let fields = table.written.fields().iter().enumerate();
     let places: BTreeMap<&str, usize> = fields.map(|(index, field)| (field.name().as_str(), index)).collect();
     let mut targets = Vec::new();
     let mut named = BTreeSet::new();
-    for column in &insert.columns {
+    for column in columns {
         let place = at(column.span.start);
         let Some(index) = places.get(column.value.as_str()).copied() else {
             let names: Vec<&str> = table.written.fields().iter().map(|f| f.name().as_str()).collect();

@@ -1,4 +1,5 @@
-//! `x > ALL (SELECT ...)`, `x = ANY (SELECT ...)`, `SOME`, as conditions: by a list, or by the least and the greatest value of the subquery.
+//! `x > ALL (SELECT ...)`, `x = ANY (SELECT ...)`, `SOME`, as conditions: the library knows lists, so they become `IN` and `EXISTS`,
+//! or compare with the least or the greatest value.
 //! And `FETCH FIRST n ROWS ONLY`, which is another word for `LIMIT n`.
 
 use std::convert::Infallible;
@@ -6,18 +7,13 @@ use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, Expr, GroupByExpr, Ident, LimitClause, Query, Select, SelectItem, SetExpr, Spanned, TableFactor,
-    Value, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+    BinaryOperator, Expr, Ident, LimitClause, Query, Select, SelectItem, SetExpr, Spanned, VisitMut, VisitorMut,
+    visit_expressions,
 };
-use datafusion_sql::sqlparser::parser::Parser;
 
-use crate::dialect::AnabranchDialect;
 use crate::place::at;
 use crate::spelling::plain_function;
-
-/// Names of the rows of the subquery, and of its only column.
-const ROWS: &str = "$compared";
-const VALUE: &str = "$value";
+use crate::tuples::rows_where;
 
 /// Rewrites each such condition of a WHERE or HAVING. Elsewhere, where one that is false and one that is NULL are not the same, it is refused.
 pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
@@ -33,9 +29,11 @@ pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
         }
 
         fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
-            for condition in select.selection.iter_mut().chain(&mut select.having) {
+            let conditions =
+                select.selection.iter_mut().map(|of| (of, false)).chain(select.having.iter_mut().map(|of| (of, true)));
+            for (condition, of_groups) in conditions {
                 if self.0.is_ok() {
-                    self.0 = rewrite_condition(condition);
+                    self.0 = rewrite_condition(condition, of_groups);
                 }
             }
             ControlFlow::Continue(())
@@ -45,15 +43,17 @@ pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
     let _ = query.visit(&mut rewriting);
     rewriting.0?;
     let left = visit_expressions(query, |expr| match expr {
-        Expr::AnyOp { .. } | Expr::AllOp { .. } => ControlFlow::Break(expr.clone()),
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if matches!(right.as_ref(), Expr::Subquery(_)) => {
+            ControlFlow::Break(expr.clone())
+        }
         _ => ControlFlow::Continue(()),
     });
     match left {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(expr) => {
-            Err(Error::user("ANY, SOME and ALL compare with a subquery in a condition of WHERE or HAVING")
-                .at(at(expr.span().start))
-                .remedy("write it there, joined to others by AND: WHERE x > ALL (SELECT ...) AND ..."))
+            let error = Error::user("ANY, SOME and ALL compare with a subquery in a condition of WHERE or HAVING");
+            let error = error.at(at(expr.span().start));
+            Err(error.remedy("write it there, joined to others by AND: WHERE x > ALL (SELECT ...) AND ..."))
         }
     }
 }
@@ -72,111 +72,63 @@ fn limit(query: &mut Query) -> Result<()> {
     Ok(())
 }
 
-fn rewrite_condition(condition: &mut Expr) -> Result<()> {
-    match condition {
+/// `of_groups`: aggregates may be compared, which cannot be part of a subquery.
+fn rewrite_condition(condition: &mut Expr, of_groups: bool) -> Result<()> {
+    let (value, op, right, all) = match condition {
         Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
-            rewrite_condition(left)?;
-            rewrite_condition(right)
+            rewrite_condition(left, of_groups)?;
+            return rewrite_condition(right, of_groups);
         }
-        Expr::Nested(within) => rewrite_condition(within),
-        Expr::AnyOp { left, compare_op, right, .. } => {
-            if let Expr::Subquery(rows) = right.as_ref() {
-                *condition = any(left, compare_op, rows)?;
-            }
-            Ok(())
+        Expr::Nested(within) => return rewrite_condition(within, of_groups),
+        Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, false),
+        Expr::AllOp { left, compare_op, right } => (left, compare_op, right, true),
+        _ => return Ok(()),
+    };
+    let Expr::Subquery(rows) = right.as_ref() else { return Ok(()) };
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    *condition = match op {
+        Eq if !all => Expr::InSubquery { expr: value.clone(), subquery: rows.clone(), negated: false },
+        NotEq if all => Expr::InSubquery { expr: value.clone(), subquery: rows.clone(), negated: true },
+        Lt | LtEq if !all => with_extreme(value, op, "MAX", rows)?,
+        Gt | GtEq if !all => with_extreme(value, op, "MIN", rows)?,
+        Eq | NotEq | Lt | LtEq | Gt | GtEq if of_groups => {
+            return Err(Error::user(format!("{op} {} is no condition of HAVING", if all { "ALL" } else { "ANY" }))
+                .at(at(value.span().start))
+                .remedy(
+                    "group in a subquery: FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) WHERE n > ALL (SELECT ...)",
+                ));
         }
-        Expr::AllOp { left, compare_op, right } => {
-            if let Expr::Subquery(rows) = right.as_ref() {
-                *condition = all(left, compare_op, rows)?;
-            }
-            Ok(())
+        Eq | NotEq | Lt | LtEq | Gt | GtEq => compared(value, op, rows, all)?,
+        other => {
+            return Err(Error::user(format!("{other} does not compare with {}", if all { "ALL" } else { "ANY" }))
+                .at(at(value.span().start))
+                .remedy("use one of =, <>, <, <=, > and >="));
         }
-        _ => Ok(()),
-    }
-}
-
-/// Whether some row is like that: one that is NULL is not.
-fn any(value: &Expr, op: &BinaryOperator, rows: &Query) -> Result<Expr> {
-    let than = |of: &str| aggregate(&format!("{of}(`{VALUE}`)"), rows).map(|other| compared(value, op, other));
-    match op {
-        BinaryOperator::Eq => Ok(in_list(value, rows, false)),
-        BinaryOperator::NotEq => Ok(nested(binary(than("MIN")?, BinaryOperator::Or, than("MAX")?))),
-        BinaryOperator::Gt | BinaryOperator::GtEq => than("MIN"),
-        _ => than("MAX"),
-    }
-}
-
-/// Whether all rows are like that: there may be none, and none may be NULL.
-fn all(value: &Expr, op: &BinaryOperator, rows: &Query) -> Result<Expr> {
-    let than = |of: &str| -> Result<Expr> {
-        let known = format!("CASE WHEN COUNT(`{VALUE}`) = COUNT(*) THEN {of}(`{VALUE}`) END");
-        Ok(compared(value, op, aggregate(&known, rows)?))
     };
-    let are = match op {
-        BinaryOperator::NotEq => return Ok(in_list(value, rows, true)),
-        BinaryOperator::Eq => binary(than("MIN")?, BinaryOperator::And, than("MAX")?),
-        BinaryOperator::Gt | BinaryOperator::GtEq => than("MAX")?,
-        _ => than("MIN")?,
-    };
-    // A subquery over a stream gives no row before its first one.
-    let zero = || Expr::value(Value::Number("0".to_owned(), false));
-    let rows = plain_function(Ident::new("COALESCE"), vec![aggregate("COUNT(*)", rows)?, zero()]);
-    Ok(nested(binary(binary(rows, BinaryOperator::Eq, zero()), BinaryOperator::Or, nested(are))))
+    Ok(())
 }
 
-/// An aggregate of the rows, as a value. Where the rows are a column of a plain SELECT, that aggregates: so it may read columns of the query
-/// around it.
-fn aggregate(of: &str, rows: &Query) -> Result<Expr> {
-    let text = format!("SELECT {of} FROM (SELECT 1) AS `{ROWS}` (`{VALUE}`)");
-    let mut query = Parser::new(&AnabranchDialect::default())
-        .try_with_sql(&text)
-        .and_then(|mut parser| parser.parse_query())
-        .map_err(|error| Error::internal(error.to_string()).at(at(rows.span().start)))?;
-    let SetExpr::Select(select) = query.body.as_mut() else { return Ok(Expr::Subquery(query)) };
-    if let Some((plain, column)) = plain(rows) {
-        let _: ControlFlow<()> = visit_expressions_mut(&mut select.projection, |expr| {
-            if matches!(expr, Expr::Identifier(name) if name.value == VALUE) {
-                *expr = nested(column.clone());
-            }
-            ControlFlow::Continue(())
-        });
-        **select = Select { projection: std::mem::take(&mut select.projection), ..plain.clone() };
-    } else if let Some(TableFactor::Derived { subquery, .. }) = select.from.first_mut().map(|from| &mut from.relation) {
-        **subquery = rows.clone();
+/// Some row is like that, or no row may be otherwise: one that is NULL may.
+fn compared(value: &Expr, op: &BinaryOperator, rows: &Query, all: bool) -> Result<Expr> {
+    let subquery = rows_where(rows, 1, |column| {
+        let (left, right) = (Box::new(Expr::Nested(Box::new(value.clone()))), Box::new(column(0)));
+        let is = Expr::BinaryOp { left, op: op.clone(), right };
+        Some(if all { Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(is)))) } else { is })
+    })?;
+    Ok(Expr::Exists { subquery, negated: all })
+}
+
+/// Some row is like that if the least or the greatest is.
+fn with_extreme(value: &Expr, op: &BinaryOperator, extreme: &str, rows: &Query) -> Result<Expr> {
+    let mut of = None;
+    let mut subquery = rows_where(rows, 1, |column| {
+        of = Some(column(0));
+        None
+    })?;
+    if let SetExpr::Select(select) = subquery.body.as_mut() {
+        let call = plain_function(Ident::new(extreme), of.into_iter().collect());
+        select.projection = vec![SelectItem::UnnamedExpr(call)];
     }
-    Ok(Expr::Subquery(query))
-}
-
-/// A SELECT that gives a value for each of its rows.
-fn plain(rows: &Query) -> Option<(&Select, &Expr)> {
-    let SetExpr::Select(select) = rows.body.as_ref() else { return None };
-    let [SelectItem::UnnamedExpr(column) | SelectItem::ExprWithAlias { expr: column, .. }] =
-        select.projection.as_slice()
-    else {
-        return None;
-    };
-    let groups = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    let is_aggregate = visit_expressions(column, |expr| match expr {
-        Expr::Function(_) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    let is_whole = rows.with.is_none() && rows.limit_clause.is_none() && rows.fetch.is_none();
-    let is_plain = groups && select.having.is_none() && select.qualify.is_none() && select.distinct.is_none();
-    (is_whole && is_plain && is_aggregate.is_continue()).then_some((select, column))
-}
-
-fn in_list(value: &Expr, rows: &Query, negated: bool) -> Expr {
-    Expr::InSubquery { expr: Box::new(value.clone()), subquery: Box::new(rows.clone()), negated }
-}
-
-fn compared(value: &Expr, op: &BinaryOperator, other: Expr) -> Expr {
-    binary(nested(value.clone()), op.clone(), other)
-}
-
-fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
-    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
-}
-
-fn nested(expr: Expr) -> Expr {
-    Expr::Nested(Box::new(expr))
+    let (left, right) = (Box::new(Expr::Nested(Box::new(value.clone()))), Box::new(Expr::Subquery(subquery)));
+    Ok(Expr::BinaryOp { left, op: op.clone(), right })
 }

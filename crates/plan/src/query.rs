@@ -49,6 +49,7 @@ use crate::zones::{settle_times, settle_windows};
 const DROPPED_RULES: [&str; 2] = ["single_distinct_aggregation_to_group_by", "push_down_limit"];
 
 /// Computes common subexpressions first, even those that can only be computed for rows that pass an aggregate's FILTER.
+const FOLDING_RULE: &str = "simplify_expressions";
 const SHARING_RULE: &str = "common_sub_expression_eliminate";
 
 fn filters_aggregates(plan: &LogicalPlan) -> bool {
@@ -81,6 +82,25 @@ fn approximate_exponents(tree: &mut impl VisitMut) {
         }
         ControlFlow::Continue(())
     });
+}
+
+/// Whether functions over rows are the same once constants are computed. The library would make one of them a column that nothing computes.
+fn repeats_calls(plan: &LogicalPlan, context: &OptimizerContext) -> Result<bool> {
+    if !plan.exists(|node| Ok(matches!(node, LogicalPlan::Window(_)))).map_err(planning_error)? {
+        return Ok(false);
+    }
+    let rules: Vec<_> = Optimizer::new().rules.into_iter().filter(|rule| rule.name() == FOLDING_RULE).collect();
+    let folded = Optimizer::with_rules(rules).optimize(plan.clone(), context, |_, _| {}).map_err(planning_error)?;
+    let repeats = folded.exists(|node| {
+        let mut calls: Vec<Expr> = Vec::new();
+        let mut next = node;
+        while let LogicalPlan::Window(window) = next {
+            calls.extend(window.window_expr.iter().map(|call| call.clone().unalias()));
+            next = window.input.as_ref();
+        }
+        Ok(calls.iter().enumerate().any(|(place, call)| calls[..place].contains(call)))
+    });
+    repeats.map_err(planning_error)
 }
 
 /// Plans queries against a catalog.
@@ -182,10 +202,10 @@ impl<'a> Planner<'a> {
         let plan = plan.map_err(planning_error)?;
         let mut rules = Optimizer::new().rules;
         rules.retain(|rule| !DROPPED_RULES.contains(&rule.name()));
-        if filters_aggregates(&plan) {
+        let context = OptimizerContext::new_with_config_options(Arc::clone(&self.options));
+        if filters_aggregates(&plan) || repeats_calls(&plan, &context)? {
             rules.retain(|rule| rule.name() != SHARING_RULE);
         }
-        let context = OptimizerContext::new_with_config_options(Arc::clone(&self.options));
         Optimizer::with_rules(rules).optimize(plan, &context, |_, _| {}).map_err(planning_error)
     }
 

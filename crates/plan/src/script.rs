@@ -9,6 +9,7 @@ use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_expr::{Expr, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType};
 use datafusion_sql::sqlparser::ast::{Ident, Query};
+use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::catalog::{Catalog, Relation};
 use crate::creation::{create_as, create_table};
@@ -115,31 +116,20 @@ pub(crate) fn plan_statements(
     for statement in split_statements(text)? {
         let (line, column) = (statement.line, statement.column);
         let place = |error: Error| or_at(error, line, column);
-        let mut statement = parse(&statement).map_err(place)?;
-        if let Statement::CreateTable(create) = statement {
-            declared.insert(create.name.value.clone());
-            statement = match create.query {
-                Some(_) => {
-                    let insert = create_as(*create, catalog, resolver, options).map_err(place)?;
-                    Statement::Insert(insert.into_iter().collect())
-                }
-                None => Statement::CreateTable(create),
-            };
-        }
-        match statement {
+        let mut planned: Vec<(Output, Location)> = Vec::new();
+        match parse(&statement).map_err(place)? {
             Statement::Insert(inserts) => {
-                if outputs.is_empty() {
-                    first_insert = (line, column);
-                }
                 for insert in inserts {
                     let start = insert.start;
-                    let output = plan_insert(insert, catalog);
-                    let output = output.map_err(|e| or_at(e, start.line, start.column))?;
-                    // Lowered here once, so that errors of lowering name this statement.
-                    lower(std::slice::from_ref(&output), catalog, options)
-                        .map_err(|e| or_at(e, start.line, start.column))?;
-                    outputs.push(output);
+                    let output = plan_insert(insert, catalog).map_err(|e| or_at(e, start.line, start.column))?;
+                    planned.push((output, start));
                 }
+            }
+            Statement::CreateTable(create) if create.query.is_some() => {
+                let start = create.start;
+                declared.insert(create.name.value.clone());
+                let output = create_as(*create, catalog, resolver, options).map_err(place)?;
+                planned.extend(output.map(|output| (output, start)));
             }
             Statement::Query(_) => {
                 return Err(place(Error::user("a SELECT in a script has no table to write to").remedy(
@@ -147,11 +137,24 @@ pub(crate) fn plan_statements(
                      SELECT is for interactive use",
                 )));
             }
-            other => match perform(other, catalog, resolver, options).map_err(place)? {
-                Outcome::Report(report) => reports.push(report),
-                Outcome::Note(note) => notes.push(note),
-                _ => {}
-            },
+            other => {
+                if let Statement::CreateTable(create) = &other {
+                    declared.insert(create.name.value.clone());
+                }
+                match perform(other, catalog, resolver, options).map_err(place)? {
+                    Outcome::Report(report) => reports.push(report),
+                    Outcome::Note(note) => notes.push(note),
+                    _ => {}
+                }
+            }
+        }
+        if outputs.is_empty() {
+            first_insert = (line, column);
+        }
+        for (output, start) in planned {
+            // Lowered here once, so that errors of lowering name this statement.
+            lower(std::slice::from_ref(&output), catalog, options).map_err(|e| or_at(e, start.line, start.column))?;
+            outputs.push(output);
         }
     }
     check_overridden(options, &declared)?;
@@ -217,15 +220,16 @@ fn execute_here(
         }
         Statement::CreateTable(create) if create.query.is_some() => {
             let (name, former) = (create.name.value.clone(), catalog.get(&create.name.value).ok().cloned());
-            let Some(insert) = create_as(*create, catalog, resolver, options).map_err(place)? else {
-                return Ok(Outcome::Done(format!("table {name} exists")));
-            };
-            let plan = plan_inserts(vec![insert], catalog).and_then(|of| lower(&of, catalog, options).map_err(place));
+            let output = create_as(*create, catalog, resolver, options).map_err(place);
+            let plan = output.and_then(|output| {
+                output.map(|output| lower(std::slice::from_ref(&output), catalog, options).map_err(place)).transpose()
+            });
             if plan.is_err() {
                 catalog.put_back(&name, former);
             }
-            let (plan, table) = (Box::new(plan?), catalog.table(&name)?);
-            Ok(Outcome::CreateAs { plan, declaration: declaration(&table.statement) })
+            let Some(plan) = plan? else { return Ok(Outcome::Done(format!("table {name} exists"))) };
+            let declaration = declaration(&catalog.table(&name)?.statement);
+            Ok(Outcome::CreateAs { plan: Box::new(plan), declaration })
         }
         other => perform(other, catalog, resolver, options).map_err(place),
     }

@@ -30,7 +30,7 @@ pub(crate) struct Settings {
     autoscale: AutoscaleOptions,
     /// Options, by the names in [`NAMES`], that `SET` does not change.
     fixed: BTreeSet<String>,
-    /// What it was before the first `SET`, and what each has set since.
+    /// What it was before the first `SET`, and the last value that each option was set to since.
     before: Option<Box<Settings>>,
     changes: Vec<(String, String)>,
 }
@@ -105,6 +105,7 @@ impl Settings {
         let before = self.before.is_none().then(|| Box::new(self.clone()));
         self.preset(name, value, key_groups)?;
         self.before = self.before.take().or(before);
+        self.changes.retain(|(other, _)| own_name(other) != own_name(name));
         self.changes.push((name.to_owned(), value.to_owned()));
         Ok(())
     }
@@ -116,7 +117,7 @@ impl Settings {
         }
         let Some(before) = self.before.clone() else { return Ok(()) };
         let mut next = Settings { before: Some(before.clone()), ..*before };
-        for (of, value) in std::mem::take(&mut self.changes) {
+        for (of, value) in self.changes.clone() {
             if name.is_some_and(|name| own_name(name) != own_name(&of)) {
                 next.preset(&of, &value, key_groups)?;
                 next.changes.push((of, value));
@@ -266,7 +267,7 @@ impl Settings {
 
 fn is_known(name: &str) -> bool {
     let own = own_name(name);
-    NAMES.contains(&own) || table::NAMES.contains(&own) || without_effect::reason(name).is_some()
+    NAMES.contains(&own) || table::NAMES.contains(&own) || without_effect::check(name, "").is_some()
 }
 
 fn unknown(name: &str) -> Error {

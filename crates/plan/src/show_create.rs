@@ -10,9 +10,9 @@ pub(crate) fn shown_table(table: &CreateTable) -> String {
     table_text(table, is_secret)
 }
 
-/// The statement that declares the table, with its secrets.
+/// A statement that declares the table, whatever was declared before, with its secrets.
 pub(crate) fn declaration(table: &CreateTable) -> String {
-    table_text(table, |_| false)
+    table_text(table, |_| false).replacen("CREATE", "CREATE OR REPLACE", 1)
 }
 
 fn table_text(table: &CreateTable, is_hidden: impl Fn(&str) -> bool) -> String {

@@ -4,10 +4,12 @@ mod create_function;
 mod create_table;
 mod limits;
 
+use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
-use datafusion_sql::sqlparser::ast::{Expr, Ident, ObjectName, Query, visit_relations_mut};
+use datafusion_sql::sqlparser::ast::{Expr, Ident, ObjectName, Query, Visit, Visitor, visit_relations_mut};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
@@ -130,13 +132,29 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
 
 fn query(parser: &mut Parser) -> Result<Box<Query>> {
     let mut query = limits::flatten(parsed(parser.parse_query())?)?;
+    let mut common = CommonNames::default();
+    let _ = query.visit(&mut common);
     let _: ControlFlow<()> = visit_relations_mut(&mut query, |name| {
-        if let Some(plain) = plain(name).filter(|_| name.0.len() > 1) {
+        if let Some(plain) = plain(name).filter(|plain| name.0.len() > 1 && !common.0.contains(&plain.value)) {
             *name = ObjectName::from(vec![plain]);
         }
         ControlFlow::Continue(())
     });
     Ok(query)
+}
+
+/// The names that queries give to others in WITH: they have no catalog.
+#[derive(Default)]
+struct CommonNames(BTreeSet<String>);
+
+impl Visitor for CommonNames {
+    type Break = Infallible;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Infallible> {
+        let tables = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.0.extend(tables.map(|table| table.alias.name.value.clone()));
+        ControlFlow::Continue(())
+    }
 }
 
 /// An expression of a table's declaration.
@@ -346,6 +364,11 @@ fn use_default(parser: &mut Parser) -> Result<Statement> {
 /// Flink's names of the catalog and the database that a session begins with.
 const DEFAULT_CATALOG: &str = "default_catalog";
 const DEFAULT_DATABASE: &str = "default_database";
+
+/// The parts of a name without the default catalog and database.
+pub(crate) fn of_session(parts: Vec<Ident>) -> Vec<Ident> {
+    plain(&ObjectName::from(parts.clone())).map_or(parts, |plain| vec![plain])
+}
 
 /// The name of a table or view, without those of the default catalog and database.
 fn plain(name: &ObjectName) -> Option<Ident> {

@@ -52,10 +52,14 @@ fn rewrite_condition(condition: &mut Expr) -> Result<()> {
     }
 }
 
-/// A row of the list has these values. `negated`: no row of the list has them, or may have them: NULL may be any value.
-fn exists(values: &[Expr], list: &Query, negated: bool) -> Result<Expr> {
-    let name = |place: usize| format!("`${place}`");
-    let names: Vec<String> = (0..values.len()).map(name).collect();
+/// A query that gives a row for each row of a list of so many columns that satisfies a condition. `condition`: over its columns, by their places.
+/// Only they are names of the list there: other names are those of the query around it.
+pub(crate) fn rows_where(
+    list: &Query,
+    columns: usize,
+    condition: impl FnOnce(&dyn Fn(usize) -> Expr) -> Option<Expr>,
+) -> Result<Box<Query>> {
+    let names: Vec<String> = (0..columns).map(|place| format!("`${place}`")).collect();
     let text = format!("SELECT 1 FROM (SELECT 1) AS `{LISTED}` ({})", names.join(", "));
     let mut query = Parser::new(&AnabranchDialect::default())
         .try_with_sql(&text)
@@ -65,12 +69,23 @@ fn exists(values: &[Expr], list: &Query, negated: bool) -> Result<Expr> {
         let parts = [LISTED.to_owned(), format!("${place}")];
         Expr::CompoundIdentifier(parts.into_iter().map(|part| Ident::with_quote('`', part)).collect())
     };
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.selection = condition(&column);
+        if let Some(TableFactor::Derived { subquery, .. }) = select.from.first_mut().map(|from| &mut from.relation) {
+            **subquery = list.clone();
+        }
+    }
+    Ok(query)
+}
+
+/// A row of the list has these values. `negated`: no row of the list has them, or may have them: NULL may be any value.
+fn exists(values: &[Expr], list: &Query, negated: bool) -> Result<Expr> {
     let binary = |left: Expr, op: BinaryOperator, right: Expr| Expr::BinaryOp {
         left: Box::new(left),
         op,
         right: Box::new(right),
     };
-    let equal = |(place, value): (usize, &Expr)| {
+    let equal = |(place, value): (usize, &Expr), column: &dyn Fn(usize) -> Expr| {
         let value = Expr::Nested(Box::new(value.clone()));
         let equal = binary(column(place), BinaryOperator::Eq, value.clone());
         if !negated {
@@ -81,11 +96,8 @@ fn exists(values: &[Expr], list: &Query, negated: bool) -> Result<Expr> {
         Expr::Nested(Box::new(may_be))
     };
     let both = |left, right| binary(left, BinaryOperator::And, right);
-    if let SetExpr::Select(select) = query.body.as_mut() {
-        select.selection = values.iter().enumerate().map(equal).reduce(both);
-        if let Some(TableFactor::Derived { subquery, .. }) = select.from.first_mut().map(|from| &mut from.relation) {
-            **subquery = list.clone();
-        }
-    }
-    Ok(Expr::Exists { subquery: query, negated })
+    let condition =
+        |column: &dyn Fn(usize) -> Expr| values.iter().enumerate().map(|value| equal(value, column)).reduce(both);
+    let subquery = rows_where(list, values.len(), condition)?;
+    Ok(Expr::Exists { subquery, negated })
 }

@@ -18,6 +18,7 @@ use crate::dialect::parts_of_partitioned;
 use crate::event_time::{EventTime, event_time_of};
 use crate::place::{at, planning_error, through};
 use crate::set_operations;
+use crate::statement::of_session;
 use crate::temporal_join::plan_temporal_join;
 use crate::unnest::plan_unnest;
 use crate::window_assign::{EVENT_TIME, WindowAssign};
@@ -189,7 +190,7 @@ fn table_factor(data: ast::Expr, function: &str) -> Result<TableFactor> {
     };
     match data {
         ast::Expr::Identifier(ident) => Ok(named(vec![ident])),
-        ast::Expr::CompoundIdentifier(idents) => Ok(named(idents)),
+        ast::Expr::CompoundIdentifier(idents) => Ok(named(of_session(idents))),
         ast::Expr::Subquery(subquery) => {
             Ok(TableFactor::Derived { lateral: false, subquery, alias: None, sample: None })
         }

@@ -190,12 +190,30 @@ fn a_table_of_a_query_is_a_declaration_and_a_job() {
     assert_eq!(names, ["page", "more", "n"], "declared columns come first, then those of the query");
     assert!(declaration.contains("hunter2"), "the coordinator's jobs need it");
     let shown = report("SHOW CREATE TABLE counts", &mut catalog);
-    assert!(!shown.contains("hunter2") && declaration.replace("hunter2", "***") == shown, "{declaration}");
+    let again = declaration.replace("hunter2", "***").replace("OR REPLACE ", "");
+    assert!(!shown.contains("hunter2") && again == shown, "{declaration}");
     let mut again = Catalog::new();
     run(&format!("{CLICKS} {declaration};"), &mut again).into_iter().for_each(|outcome| _ = outcome.expect("declared"));
     assert_eq!(report("DESCRIBE counts", &mut again), report("DESCRIBE counts", &mut catalog));
     let exists = run("CREATE TABLE IF NOT EXISTS counts WITH ('connector' = 'file') AS SELECT 1 AS x", &mut catalog);
     assert!(matches!(&exists[0], Ok(Outcome::Done(text)) if text == "table counts exists"), "{exists:?}");
+}
+
+/// The rows are those of the table that is replaced.
+#[test]
+fn a_table_may_be_replaced_by_what_it_has() {
+    let mut catalog = Catalog::new();
+    let sql =
+        "CREATE TABLE t (a INT, `b c` ROW<`x y` INT, `order` STRING>) WITH ('connector' = 'file', 'path' = 'old');
+        CREATE OR REPLACE TABLE t WITH ('connector' = 'file', 'path' = 'new') AS SELECT a + 1 AS next, `b c` FROM t;";
+    let outcome = run(sql, &mut catalog).pop().expect("a statement").expect("a job");
+    let Outcome::CreateAs { plan, declaration } = outcome else { panic!("{outcome:?}") };
+    let source = plan.stages.iter().find_map(|stage| stage.source.as_ref()).expect("a source");
+    let sink = plan.stages.iter().find_map(|stage| stage.sink.as_ref()).expect("a sink");
+    let path = |of: &ConnectorSpec| of.options.get("path").cloned().expect("a path");
+    assert_eq!((path(&source.connector).as_str(), path(&sink.connector).as_str()), ("old", "new"));
+    let again = run(&format!("{declaration}; {declaration}; DESCRIBE t"), &mut catalog);
+    assert!(again.iter().all(Result::is_ok), "{declaration}: {again:?}");
 }
 
 #[test]
@@ -243,6 +261,20 @@ fn options_are_reset_to_what_they_were_before_the_first_statement() {
     let after = values("RESET 'parallelism.default'; RESET table.exec.state.ttl;");
     assert_eq!(after, [first[0].clone(), all[1].clone(), all[2].clone(), first[3].clone()]);
     assert_eq!(values("SET 'parallelism' = '2'; RESET;"), first);
+    let set = "SET 'coordination-percent-max' = '90'; SET 'coordination-percent-min' = '80'; SET 'batch-rows' = '5';";
+    let outcomes = run(&format!("{set} RESET 'coordination-percent-max'"), &mut catalog);
+    assert!(outcomes.last().expect("one").is_err(), "it would be below the least");
+    let shown = report("SET", &mut catalog);
+    assert!(
+        shown.contains("coordination-percent-max = 90") && shown.contains("coordination-percent-min = 80"),
+        "{shown}"
+    );
+    run("SET 'coordination-percent-min' = '1'; RESET 'coordination-percent-max'", &mut catalog)
+        .into_iter()
+        .for_each(|outcome| _ = outcome.expect("the former least does not matter"));
+    run("RESET 'execution.checkpointing.mode'", &mut catalog)
+        .into_iter()
+        .for_each(|outcome| _ = outcome.expect("known"));
     let error = last("RESET 'paralelism'").expect_err("unknown").to_string();
     assert!(error.contains("did you mean 'parallelism'"), "{error}");
 }

@@ -949,3 +949,26 @@ SELECT id, price FROM orders ORDER BY price DESC, id OFFSET 2 ROWS FETCH NEXT 2 
 SELECT id, price FROM orders ORDER BY price DESC, id FETCH FIRST ROW ONLY;
 --! refused: ParseException: Encountered "ROW" at line 1, column 66.
 
+--- over_functions_that_are_the_same_once_computed
+SELECT id, SUM(1) OVER w AS a, SUM(CHAR_LENGTH('b')) OVER w AS b FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts);
+--: streaming, stays
+--: id INT | a INT NOT NULL | b INT NOT NULL
+--= 1 | 1 | 1
+--= 10 | 2 | 2
+--= 11 | 1 | 1
+--= 13 | 6 | 6
+--= 14 | 4 | 4
+--= 15 | 7 | 7
+--= 16 | 3 | 3
+--= 17 | 5 | 5
+--= 2 | 1 | 1
+--= 3 | 2 | 2
+--= 4 | 1 | 1
+--= 5 | 2 | 2
+--= 6 | 1 | 1
+--= 7 | 4 | 4
+--= 7 | 4 | 4
+--= 8 | 3 | 3
+--= 9 | 5 | 5
+--= NULL | 2 | 2
+

@@ -20,7 +20,7 @@ pub(super) fn settle(expr: &mut Expr) -> Result<()> {
     match (&interval.leading_field, &interval.last_field) {
         (Some(first), Some(last)) => {
             let text = match interval.value.as_ref() {
-                Expr::Value(value) => with_units(&value.value, first, last),
+                Expr::Value(value) => with_units(&value.value, singular(first), singular(last)),
                 _ => None,
             };
             let text = text.ok_or_else(|| {
@@ -29,13 +29,27 @@ pub(super) fn settle(expr: &mut Expr) -> Result<()> {
                     .remedy("write for example INTERVAL '1 10:30' DAY TO MINUTE, '10:30:05.5' HOUR TO SECOND or '1-6' YEAR TO MONTH")
             })?;
             let value = Box::new(Expr::value(Value::SingleQuotedString(text)));
-            *interval = Interval { value, leading_field: None, last_field: None, ..interval.clone() };
+            let (leading_field, last_field) = (None, None);
+            let (leading_precision, fractional_seconds_precision) = (None, None);
+            *interval = Interval { value, leading_field, leading_precision, last_field, fractional_seconds_precision };
             Ok(())
         }
         (None, _) if !shown.contains(char::is_alphabetic) => Err(Error::user(format!("INTERVAL {shown} has no unit"))
             .at(place)
             .remedy(format!("write for example INTERVAL {shown} SECOND"))),
         _ => Ok(()),
+    }
+}
+
+fn singular(field: &DateTimeField) -> &DateTimeField {
+    match field {
+        DateTimeField::Years => &DateTimeField::Year,
+        DateTimeField::Months => &DateTimeField::Month,
+        DateTimeField::Days => &DateTimeField::Day,
+        DateTimeField::Hours => &DateTimeField::Hour,
+        DateTimeField::Minutes => &DateTimeField::Minute,
+        DateTimeField::Seconds => &DateTimeField::Second,
+        other => other,
     }
 }
 
