@@ -21,6 +21,7 @@ WITHOUT = {
     "current_watermark": "how far event time has come when a row is read is known to the reader alone",
     "elements_and_fields": "Python has no times after the year 9999",
     "exact_numbers": "DECIMAL is divided and rounded as in Flink, and tests/flink compares that",
+    "first_row_by_processing_time": "the clock decides",
     "late_rows": "some of the drawn tables have no late rows, and a query without rows shows nothing",
     "maps": "functions of maps, which tests/flink compares",
     "maps_of_a_static_table": "print tables show maps in another way",

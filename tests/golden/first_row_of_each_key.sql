@@ -20,11 +20,6 @@ INSERT INTO results
 SELECT 'joined', o.item, o.id, f.id, o.price FROM orders AS o JOIN firsts AS f ON o.customer = f.customer AND o.at BETWEEN f.at AND f.at + INTERVAL '5' SECOND;
 INSERT INTO results
 SELECT 'counted', CAST(NULL AS STRING), COUNT(*), 0, 0 FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY amount ORDER BY at) AS n FROM orders) WHERE n = 1;
-INSERT INTO results
-SELECT 'by arrival', item, 0, 0, 0 FROM (SELECT item, ROW_NUMBER() OVER (PARTITION BY item ORDER BY PROCTIME()) AS n FROM orders) WHERE n = 1;
-INSERT INTO results
-SELECT 'counted by arrival', CAST(NULL AS STRING), COUNT(*), 0, 0
-FROM (SELECT item, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY PROCTIME()) AS n FROM (SELECT item, customer FROM orders UNION ALL SELECT item, customer FROM orders)) WHERE n = 1;
 CREATE VIEW counts AS
 SELECT item, window_time AS wt, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '10' SECOND)) GROUP BY item, window_start, window_end, window_time;
 INSERT INTO results
