@@ -1,7 +1,5 @@
 //! `CREATE TABLE ... LIKE`: a declaration together with what it takes over from another one. What is merged how is Flink's.
 
-use std::collections::btree_map::Entry;
-
 use anabranch_model::{Error, Result};
 
 use crate::catalog::Catalog;
@@ -23,10 +21,9 @@ pub(crate) fn merged(own: CreateTable, like: &Like, catalog: &Catalog) -> Result
         Merging::Including | Merging::Overwriting => base.options.clone(),
     };
     for (name, value) in own.options {
-        if let Entry::Occupied(_) = options.entry(name.clone()) {
+        if options.insert(name.clone(), value).is_some() {
             twice(&format!("the option '{name}'"), "OPTIONS", like.options, ", or OVERWRITING OPTIONS")?;
         }
-        options.insert(name, value);
     }
     let (mut watermark, mut primary_key, mut partitioned_by) = (own.watermark, own.primary_key, own.partitioned_by);
     if like.watermarks != Merging::Excluding && base.watermark.is_some() {

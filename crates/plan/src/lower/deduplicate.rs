@@ -54,10 +54,13 @@ fn waits_for_clock(plan: &LogicalPlan) -> bool {
             extension.node.as_any().downcast_ref::<WindowAssign>().is_some_and(|assign| assign.by_clock)
         }
         LogicalPlan::Window(window) => window.window_expr.iter().filter_map(|expr| call(expr).ok()).any(|call| {
-            let (frame, index) = (&call.params.window_frame, ColumnIndex::of(window.input.schema()));
+            let frame = &call.params.window_frame;
             let is_bounded = frame.units == WindowFrameUnits::Range && !frame.start_bound.is_unbounded();
             let time = call.params.order_by.first().filter(|_| is_bounded);
-            time.is_some_and(|time| is_by_clock(&time.expr, &window.input, &index) == Some(true))
+            time.is_some_and(|time| {
+                let index = ColumnIndex::of(window.input.schema());
+                is_by_clock(&time.expr, &window.input, &index) == Some(true)
+            })
         }),
         _ => false,
     };
