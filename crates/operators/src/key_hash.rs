@@ -63,7 +63,9 @@ fn fold_column(column: &ArrayRef, hashes: &mut [u64]) -> Result<()> {
                     && *ahead as u32 > INLINE_BYTES
                     && let Some(buffer) = buffers.get((ahead >> 64) as u32 as usize)
                 {
-                    prefetch(buffer, (ahead >> 96) as usize);
+                    let start = (ahead >> 96) as usize;
+                    prefetch(buffer, start);
+                    prefetch(buffer, start + *ahead as u32 as usize - 1);
                 }
                 hash_bytes(hash, array.value(i).as_bytes())
             });

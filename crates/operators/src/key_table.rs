@@ -222,7 +222,7 @@ impl KeyTable {
             Table::Unit => Vec::new(),
             Table::Words(table) => vec![words_array(&table.keys(self.len()), self.nulls(), &self.types[0])?],
             Table::WordsById(_, keys) => vec![words_array(keys, self.nulls(), &self.types[0])?],
-            Table::Bytes(table) => vec![bytes_array(table, self.nulls(), &self.types[0])?],
+            Table::Bytes(table) => vec![bytes_array(table, self.len(), self.nulls(), &self.types[0])?],
             Table::Columns(table) => table.keys()?,
         })
     }
@@ -385,16 +385,10 @@ pub(crate) fn words_array(words: &[u64], nulls: Option<NullBuffer>, data_type: &
     Ok(make_array(data.build()?))
 }
 
-fn bytes_array(table: &BytesTable, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
-    let offsets: Option<Vec<i32>> = table.offsets().iter().map(|o| i32::try_from(*o).ok()).collect();
+fn bytes_array(table: &BytesTable, len: usize, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
+    let offsets: Option<Vec<i32>> = table.offsets(len).map(|offset| i32::try_from(offset).ok()).collect();
     let offsets =
         offsets.ok_or_else(|| Error::user("the keys of one window exceed 2 GiB").remedy("use shorter keys"))?;
-    let mut offsets = offsets;
-    // A null key has no bytes; it may be the last id and then has no entry either.
-    if let Some(nulls) = &nulls {
-        let null = nulls.iter().position(|valid| !valid).unwrap_or(0);
-        offsets.insert(null + 1, offsets[null]);
-    }
     let strings = StringArray::try_new(OffsetBuffer::new(offsets.into()), Buffer::from_slice_ref(table.data()), nulls)?;
     let strings: ArrayRef = std::sync::Arc::new(strings);
     Ok(arrow::compute::cast(&strings, data_type)?)

@@ -7,13 +7,19 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{JoinKind, StaticJoinSpec};
 use anabranch_model::{Error, Result, batch_bytes};
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, UInt32Builder};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, StringViewArray, StringViewBuilder,
+    UInt32Array, UInt32Builder,
+};
 use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{Schema, SchemaRef};
 
-use crate::key_table::{KeyTable, MISSING};
+use crate::key_table::{INLINE, KeyTable, MISSING};
 use crate::operator::RESULT_ROWS;
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
+
+/// So many rows of the static side show whether its texts come again.
+const SAMPLE_ROWS: usize = 4096;
 
 /// Hash join of a stream (probe) with a table that was read to its end (build).
 pub(crate) struct StaticJoin {
@@ -167,6 +173,9 @@ impl Operator for StaticJoin {
 
     fn side_end(&mut self) -> Result<()> {
         let rows = concat_batches(&self.build_schema, &std::mem::take(&mut self.pending))?;
+        let columns = rows.columns().iter().map(with_equal_texts_once).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        let rows = RecordBatch::try_new_with_options(rows.schema(), columns, &options)?;
         self.replace_side(rows)
     }
 
@@ -242,6 +251,22 @@ impl BuildTable {
         }
         Ok(BuildTable { rows, keys, starts, of_key, unique })
     }
+}
+
+/// A column in which equal texts are stored once, if many are equal: it takes less memory, and who groups by it knows the texts again
+/// by their views.
+fn with_equal_texts_once(column: &ArrayRef) -> ArrayRef {
+    let Some(texts) = column.as_string_view_opt() else { return Arc::clone(column) };
+    let sample = texts.slice(0, texts.len().min(SAMPLE_ROWS));
+    let bytes: usize = sample.iter().flatten().map(str::len).filter(|len| *len > INLINE).sum();
+    let once: usize = equal_once(&sample).data_buffers().iter().map(|buffer| buffer.len()).sum();
+    if once * 2 > bytes { Arc::clone(column) } else { Arc::new(equal_once(texts)) }
+}
+
+fn equal_once(texts: &StringViewArray) -> StringViewArray {
+    let mut builder = StringViewBuilder::with_capacity(texts.len()).with_deduplicate_strings();
+    texts.iter().for_each(|text| builder.append_option(text));
+    builder.finish()
 }
 
 /// Matching rows: `probe[i]` with `build[i]`, in order of probe rows.

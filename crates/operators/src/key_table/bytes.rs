@@ -2,28 +2,31 @@
 
 use super::{Ids, MISSING, Probe, give_back, prefetch};
 
-/// Linear probing over slots of hash and index; the bytes are stored consecutively in order of insertion.
+/// Linear probing over slots of hash and id; the bytes are stored consecutively in the order of the ids. Sparse while the table fits
+/// into the nearest caches, where a mispredicted branch costs more than a miss; beyond that at most half full.
 pub(super) struct BytesTable {
     slots: Vec<Slot>,
-    /// End of each key in `data`, after a leading 0.
+    used: usize,
+    /// End of each key in `data`, after a leading 0. A null key, which the table does not know, takes no bytes.
     offsets: Vec<usize>,
     data: Vec<u8>,
 }
 
+/// Half of the hash is enough to find the slot again when the table grows, and to turn other keys away.
 #[derive(Clone, Copy)]
 struct Slot {
-    hash: u64,
-    /// Index of the key in `offsets`: differs from its id when a null key came before it.
-    entry: u32,
+    hash: u32,
     id: u32,
 }
 
-const EMPTY: Slot = Slot { hash: 0, entry: 0, id: MISSING };
+const EMPTY: Slot = Slot { hash: 0, id: MISSING };
 const INITIAL_SLOTS: usize = 64;
+/// Up to this number of slots, at most one in four is used.
+const SPARSE_SLOTS: usize = 1 << 12;
 
 impl Default for BytesTable {
     fn default() -> Self {
-        BytesTable { slots: vec![EMPTY; INITIAL_SLOTS], offsets: vec![0], data: Vec::new() }
+        BytesTable { slots: vec![EMPTY; INITIAL_SLOTS], used: 0, offsets: vec![0], data: Vec::new() }
     }
 }
 
@@ -38,13 +41,10 @@ impl BytesTable {
         self.slots.len() * size_of::<Slot>() + self.offsets.capacity() * size_of::<usize>() + self.data.capacity()
     }
 
-    /// The bytes of an entry. An entry is the key's id as long as no null key came before it.
-    pub(super) fn key(&self, entry: usize) -> &[u8] {
-        &self.data[self.offsets[entry]..self.offsets[entry + 1]]
-    }
-
-    pub(super) fn offsets(&self) -> &[usize] {
-        &self.offsets
+    /// The ends of the keys of the ids below `len`, after a leading 0.
+    pub(super) fn offsets(&self, len: usize) -> impl Iterator<Item = usize> {
+        // A null key may be the last one.
+        (0..=len).map(|id| self.offsets.get(id).copied().unwrap_or(self.data.len()))
     }
 
     pub(super) fn data(&self) -> &[u8] {
@@ -53,8 +53,31 @@ impl BytesTable {
 
     pub(super) fn clear(&mut self) {
         self.slots.fill(EMPTY);
+        self.used = 0;
         self.offsets.truncate(1);
         self.data.clear();
+    }
+
+    /// Whether this slot has the key.
+    #[inline]
+    fn is(&self, slot: Slot, key: &[u8], hash: u64) -> bool {
+        let id = slot.id as usize;
+        slot.hash == hash as u32 && slot.id != MISSING && same(&self.data[self.offsets[id]..self.offsets[id + 1]], key)
+    }
+
+    #[inline(never)]
+    fn insert(&mut self, index: usize, key: &[u8], hash: u64, ids: &mut Ids) -> u32 {
+        let id = ids.next();
+        self.slots[index] = Slot { hash: hash as u32, id };
+        self.used += 1;
+        self.offsets.resize(id as usize + 1, self.data.len());
+        self.data.extend_from_slice(key);
+        self.offsets.push(self.data.len());
+        let slots = self.slots.len();
+        if self.used * 2 > slots || (slots <= SPARSE_SLOTS && self.used * 4 > slots) {
+            self.grow();
+        }
+        id
     }
 
     #[cold]
@@ -96,22 +119,14 @@ impl Probe<&[u8]> for BytesTable {
     #[inline]
     fn intern(&mut self, key: &[u8], hash: u64, ids: &mut Ids) -> u32 {
         let mask = self.slots.len() - 1;
-        let mut index = hash as usize & mask;
+        let mut index = hash as u32 as usize & mask;
         loop {
             let slot = self.slots[index & mask];
-            if slot.id == MISSING {
-                let id = ids.next();
-                let entry = (self.offsets.len() - 1) as u32;
-                self.slots[index & mask] = Slot { hash, entry, id };
-                self.data.extend_from_slice(key);
-                self.offsets.push(self.data.len());
-                if self.offsets.len() * 2 > self.slots.len() {
-                    self.grow();
-                }
-                return id;
-            }
-            if slot.hash == hash && same(self.key(slot.entry as usize), key) {
+            if self.is(slot, key, hash) {
                 return slot.id;
+            }
+            if slot.id == MISSING {
+                return self.insert(index & mask, key, hash, ids);
             }
             index += 1;
         }
@@ -120,10 +135,10 @@ impl Probe<&[u8]> for BytesTable {
     #[inline]
     fn find(&self, key: &[u8], hash: u64) -> u32 {
         let mask = self.slots.len() - 1;
-        let mut index = hash as usize & mask;
+        let mut index = hash as u32 as usize & mask;
         loop {
             let slot = self.slots[index & mask];
-            if slot.id == MISSING || (slot.hash == hash && same(self.key(slot.entry as usize), key)) {
+            if slot.id == MISSING || self.is(slot, key, hash) {
                 return slot.id;
             }
             index += 1;
@@ -132,7 +147,7 @@ impl Probe<&[u8]> for BytesTable {
 
     #[inline]
     fn prefetch(&self, hash: u64) {
-        prefetch(&self.slots, hash as usize & (self.slots.len() - 1));
+        prefetch(&self.slots, hash as u32 as usize & (self.slots.len() - 1));
     }
 
     fn is_large(&self) -> bool {

@@ -191,3 +191,23 @@ fn texts_of_equal_views_are_told_apart_by_their_memory() {
         }
     }
 }
+
+#[test]
+fn texts_with_equal_hashes_are_told_apart_and_a_null_may_be_any_of_them() {
+    let names = ["a", "", "a text longer than a view", "a text longer than a vie!", "b"];
+    for null in 0..=names.len() {
+        let mut texts: Vec<Option<&str>> = names.iter().copied().map(Some).collect();
+        texts.insert(null, None);
+        let column: ArrayRef = Arc::new(StringViewArray::from(texts));
+        let mut table = KeyTable::new(vec![DataType::Utf8View]).expect("table");
+        let (mut ids, mut found) = (Vec::new(), Vec::new());
+        let columns = std::slice::from_ref(&column);
+        for hashes in [vec![7; column.len()], vec![7 | 1 << 32; column.len()]] {
+            table.intern(columns, &hashes, &mut ids).expect("intern");
+            assert_eq!(ids, (0..column.len()).collect::<Vec<_>>(), "a null at {null}");
+            table.find(columns, &hashes, &mut found).expect("find");
+            assert_eq!(found, (0..column.len() as u32).collect::<Vec<_>>(), "a null at {null}");
+            assert_eq!(&table.keys().expect("keys")[0], &column, "a null at {null}");
+        }
+    }
+}

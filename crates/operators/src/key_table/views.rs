@@ -8,10 +8,13 @@ use arrow::buffer::Buffer;
 use super::bytes::BytesTable;
 use super::{Ids, Probe};
 
-/// Number of texts that are remembered: their slots fit into the first cache.
-const SLOTS: usize = 256;
+/// A view, and the id of its text.
+type Remembered = (u128, u32);
+
+/// Two texts are remembered in each slot, so that two which meet in one do not push each other out again and again.
+const SLOTS: usize = 512;
 /// No text is as long as this says.
-const EMPTY: (u128, u32) = (u128::MAX, 0);
+const EMPTY: [Remembered; 2] = [(u128::MAX, 0); 2];
 /// With more buffers it is not worth finding out that they are the same.
 const BUFFERS_MAX: usize = 16;
 /// After so many texts of a table they are looked for, and after as many more it is decided whether most of them are remembered: a table
@@ -23,7 +26,7 @@ const PAUSE: u32 = 64;
 /// The ids of the texts that came last.
 #[derive(Default)]
 pub(super) struct Views {
-    slots: Vec<(u128, u32)>,
+    slots: Vec<[Remembered; 2]>,
     /// Those of the last batch. As long as they are held, no other text is at their addresses.
     buffers: Vec<Buffer>,
     /// Texts so far.
@@ -43,7 +46,7 @@ impl Views {
     }
 
     pub(super) fn size_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<(u128, u32)>()
+        self.slots.capacity() * size_of::<[Remembered; 2]>()
     }
 
     /// Maps each text to its id, as [`KeyTable::intern`](super::KeyTable::intern) does. Returns false if that is not worth it: then nothing was done.
@@ -72,13 +75,18 @@ impl Views {
         out.clear();
         out.extend(texts.views().iter().enumerate().map(|(row, view)| {
             let mixed = (*view as u64 ^ (view >> 64) as u64).wrapping_mul(HASH_SEED | 1);
-            let slot = &mut self.slots[mixed as usize >> (usize::BITS - SLOTS.ilog2())];
-            if slot.0 != *view {
-                *missed += 1;
-                let text = texts.value(row).as_bytes();
-                *slot = (*view, table.intern(text, hash_bytes(HASH_SEED, text), ids));
+            let [last, former] = &mut self.slots[mixed as usize >> (usize::BITS - SLOTS.ilog2())];
+            if last.0 == *view {
+                return last.1 as usize;
             }
-            slot.1 as usize
+            if former.0 == *view {
+                return former.1 as usize;
+            }
+            *missed += 1;
+            let text = texts.value(row).as_bytes();
+            *former = *last;
+            *last = (*view, table.intern(text, hash_bytes(HASH_SEED, text), ids));
+            last.1 as usize
         }));
         self.looked += texts.len();
         if self.looked >= TRIAL {

@@ -198,3 +198,24 @@ fn a_table_beyond_the_bound_stops_the_job_with_a_remedy() {
     let error = (0..100).find_map(|_| join.side_batch(batch(&side("build"), &build)).err()).expect("the bound is kept");
     assert!(error.to_string().contains("state-bytes"), "{error}");
 }
+
+#[test]
+fn equal_texts_of_the_static_side_are_stored_once_if_many_are_equal() {
+    let column = |texts: &dyn Fn(usize) -> Option<String>| -> ArrayRef {
+        Arc::new((0..10_000).map(texts).collect::<StringViewArray>())
+    };
+    let repeated = column(&|row| (row % 7 != 0).then(|| format!("one of a hundred campaigns: {}", row % 100)));
+    let once = with_equal_texts_once(&repeated);
+    assert_eq!(&once, &repeated);
+    let views = once.as_string_view().views();
+    assert!(
+        (100..9_900)
+            .filter(|row| once.is_valid(row % 100) && once.is_valid(*row))
+            .all(|row| views[row] == views[row % 100])
+    );
+    assert!(once.get_array_memory_size() < repeated.get_array_memory_size());
+    for others in [column(&|row| Some(format!("an identifier of its own: {row}"))), Arc::new(Int64Array::from(vec![1]))]
+    {
+        assert!(Arc::ptr_eq(&with_equal_texts_once(&others), &others));
+    }
+}
