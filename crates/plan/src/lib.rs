@@ -31,6 +31,7 @@ mod lookup_options;
 mod lower;
 mod maps;
 mod metadata;
+mod named_windows;
 mod naming;
 mod nesting;
 mod place;

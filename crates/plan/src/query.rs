@@ -25,6 +25,7 @@ use crate::current_watermark;
 use crate::exact::settle_constants;
 use crate::group_window;
 use crate::maps::compare_maps;
+use crate::named_windows;
 use crate::naming::name_fields;
 use crate::nesting;
 use crate::place::{nearest, planning_error, through, unknown_column, unknown_function};
@@ -139,6 +140,7 @@ impl<'a> Planner<'a> {
     /// The plan of a query that others are to use, in their time zones.
     pub(crate) fn view(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
         quantified::rewrite(&mut query)?;
+        named_windows::rewrite(&mut query)?;
         set_operations::rewrite(&mut query)?;
         shared_columns::rewrite(&mut query)?;
         tuples::rewrite(&mut query)?;

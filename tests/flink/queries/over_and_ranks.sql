@@ -972,3 +972,189 @@ SELECT id, SUM(1) OVER w AS a, SUM(CHAR_LENGTH('b')) OVER w AS b FROM orders WIN
 --= 9 | 5 | 5
 --= NULL | 2 | 2
 
+
+--- window_named_with_a_frame
+SELECT id, SUM(qty) OVER (w ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s, COUNT(*) OVER w AS n FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts);
+--: batch
+--: id INT | s INT | n BIGINT NOT NULL
+--= 1 | 2 | 1
+--= 10 | 5 | 2
+--= 11 | -3 | 1
+--= 13 | 12 | 6
+--= 14 | 10 | 4
+--= 15 | 13 | 7
+--= 16 | 14 | 3
+--= 17 | 13 | 5
+--= 2 | 1 | 1
+--= 3 | 7 | 2
+--= 4 | 3 | 1
+--= 5 | 1 | 2
+--= 6 | 4 | 1
+--= 7 | 11 | 4
+--= 7 | 9 | 4
+--= 8 | 8 | 3
+--= 9 | 11 | 5
+--= NULL | 3 | 2
+
+--- window_named_with_an_order
+SELECT id, COUNT(*) OVER (w ORDER BY ts) AS n FROM orders WINDOW w AS (PARTITION BY customer);
+--: streaming, stays
+--: id INT | n BIGINT NOT NULL
+--= 1 | 1
+--= 10 | 2
+--= 11 | 1
+--= 13 | 6
+--= 14 | 4
+--= 15 | 7
+--= 16 | 3
+--= 17 | 5
+--= 2 | 1
+--= 3 | 2
+--= 4 | 1
+--= 5 | 2
+--= 6 | 1
+--= 7 | 4
+--= 7 | 4
+--= 8 | 3
+--= 9 | 5
+--= NULL | 2
+
+--- window_named_in_parentheses
+SELECT id, COUNT(*) OVER (w) AS n FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts);
+--: streaming, stays
+--: id INT | n BIGINT NOT NULL
+--= 1 | 1
+--= 10 | 2
+--= 11 | 1
+--= 13 | 6
+--= 14 | 4
+--= 15 | 7
+--= 16 | 3
+--= 17 | 5
+--= 2 | 1
+--= 3 | 2
+--= 4 | 1
+--= 5 | 2
+--= 6 | 1
+--= 7 | 4
+--= 7 | 4
+--= 8 | 3
+--= 9 | 5
+--= NULL | 2
+
+--- window_of_another_name
+SELECT id, COUNT(*) OVER w AS n FROM orders WINDOW v AS (PARTITION BY customer), w AS (v ORDER BY ts);
+--: streaming, stays
+--: id INT | n BIGINT NOT NULL
+--= 1 | 1
+--= 10 | 2
+--= 11 | 1
+--= 13 | 6
+--= 14 | 4
+--= 15 | 7
+--= 16 | 3
+--= 17 | 5
+--= 2 | 1
+--= 3 | 2
+--= 4 | 1
+--= 5 | 2
+--= 6 | 1
+--= 7 | 4
+--= 7 | 4
+--= 8 | 3
+--= 9 | 5
+--= NULL | 2
+
+--- window_of_a_later_name
+SELECT id, COUNT(*) OVER w AS n FROM orders WINDOW w AS (v ORDER BY ts), v AS (PARTITION BY customer);
+--: streaming, stays
+--: id INT | n BIGINT NOT NULL
+--= 1 | 1
+--= 10 | 2
+--= 11 | 1
+--= 13 | 6
+--= 14 | 4
+--= 15 | 7
+--= 16 | 3
+--= 17 | 5
+--= 2 | 1
+--= 3 | 2
+--= 4 | 1
+--= 5 | 2
+--= 6 | 1
+--= 7 | 4
+--= 7 | 4
+--= 8 | 3
+--= 9 | 5
+--= NULL | 2
+
+--- window_named_twice
+SELECT id, COUNT(*) OVER w AS n FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts), w AS (ORDER BY ts);
+--! refused: SqlValidatorException: Duplicate window names not allowed
+
+--- window_that_is_divided_again
+SELECT id, COUNT(*) OVER (w PARTITION BY qty ORDER BY ts) AS n FROM orders WINDOW w AS (PARTITION BY customer);
+--! refused: SqlValidatorException: PARTITION BY not allowed with existing window reference
+
+--- window_named_with_an_order_and_a_frame
+SELECT id, SUM(qty) OVER (w ORDER BY ts ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM orders WINDOW w AS (PARTITION BY customer);
+--: streaming, stays
+--: id INT | s INT
+--= 1 | 2
+--= 10 | 5
+--= 11 | -3
+--= 13 | 12
+--= 14 | 10
+--= 15 | 13
+--= 16 | 14
+--= 17 | 13
+--= 2 | 1
+--= 3 | 7
+--= 4 | 3
+--= 5 | 1
+--= 6 | 4
+--= 7 | 11
+--= 7 | 9
+--= 8 | 8
+--= 9 | 11
+--= NULL | 3
+
+--- window_that_is_ordered_again
+SELECT id, COUNT(*) OVER (w ORDER BY ts) AS n FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts);
+--! refused: SqlValidatorException: ORDER BY not allowed in both base and referenced windows
+
+--- window_with_two_frames
+SELECT id, SUM(qty) OVER (w ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW);
+--! refused: SqlValidatorException: Referenced window cannot have framing declarations
+
+--- window_of_an_inner_query
+SELECT id, n, COUNT(*) OVER w AS m FROM (SELECT id, customer, ts, COUNT(*) OVER w AS n FROM orders WINDOW w AS (ORDER BY ts)) WINDOW w AS (PARTITION BY customer ORDER BY ts);
+--: streaming, stays
+--: id INT | n BIGINT NOT NULL | m BIGINT NOT NULL
+--= 1 | 1 | 1
+--= 10 | 12 | 2
+--= 11 | 11 | 1
+--= 13 | 14 | 6
+--= 14 | 15 | 4
+--= 15 | 16 | 7
+--= 16 | 17 | 3
+--= 17 | 18 | 5
+--= 2 | 3 | 1
+--= 3 | 2 | 2
+--= 4 | 4 | 1
+--= 5 | 8 | 2
+--= 6 | 5 | 1
+--= 7 | 8 | 4
+--= 7 | 8 | 4
+--= 8 | 10 | 3
+--= 9 | 9 | 5
+--= NULL | 13 | 2
+
+--- window_name_in_other_case
+SELECT id, COUNT(*) OVER W AS n FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts);
+--! refused: SqlValidatorException: Window 'W' not found
+
+--- window_name_that_is_unknown
+SELECT id, COUNT(*) OVER v AS n FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts);
+--! refused: SqlValidatorException: Window 'v' not found
+

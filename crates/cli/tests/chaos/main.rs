@@ -15,4 +15,5 @@ mod main_job;
 mod process;
 mod processes;
 mod session_rules;
+mod statements;
 mod topics;

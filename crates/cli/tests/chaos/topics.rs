@@ -39,6 +39,22 @@ pub(crate) fn create(servers: &str, topic: &str, partitions: i32) {
 
 /// Everything that is visible in a topic, with how often.
 pub(crate) fn records(servers: &str, topic: &str) -> BTreeMap<String, u32> {
+    let mut records = BTreeMap::new();
+    for record in in_order(servers, topic) {
+        *records.entry(record.value.expect("a value")).or_default() += 1;
+    }
+    records
+}
+
+/// What a program reads of a topic.
+pub(crate) struct Read {
+    pub(crate) key: Option<String>,
+    /// `None`: a tombstone.
+    pub(crate) value: Option<String>,
+}
+
+/// Everything that is visible in a topic; of each partition in order.
+pub(crate) fn in_order(servers: &str, topic: &str) -> Vec<Read> {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", servers).set("group.id", "independent").set("auto.offset.reset", "earliest");
     config.set("isolation.level", "read_committed").set("enable.partition.eof", "true");
@@ -48,13 +64,13 @@ pub(crate) fn records(servers: &str, topic: &str) -> BTreeMap<String, u32> {
     let mut assigned = TopicPartitionList::new();
     (0..open).for_each(|partition| drop(assigned.add_partition_offset(topic, partition as i32, Offset::Beginning)));
     consumer.assign(&assigned).expect("assigned");
-    let (mut records, mut silent) = (BTreeMap::new(), 0);
+    let (mut records, mut silent) = (Vec::new(), 0);
     while open > 0 {
         match consumer.poll(Duration::from_millis(100)) {
             None => silent += 1,
             Some(Ok(message)) => {
-                let text = String::from_utf8(message.payload().expect("a value").to_vec()).expect("text");
-                *records.entry(text).or_default() += 1;
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+                records.push(Read { key: message.key().map(text), value: message.payload().map(text) });
             }
             Some(Err(rdkafka::error::KafkaError::PartitionEOF(_))) => open -= 1,
             Some(Err(error)) => panic!("{error}"),
