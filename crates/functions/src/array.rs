@@ -4,6 +4,7 @@
 pub(crate) mod build;
 pub(crate) mod keys;
 mod order;
+mod percentile;
 mod sets;
 pub(crate) mod types;
 
@@ -51,6 +52,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     function("array_max", ONE, Returns::Of(types::compared), |a| order::extreme(a, |new, best| new > best)),
     function("array_min", ONE, Returns::Of(types::compared), |a| order::extreme(a, |new, best| new < best)),
     function("array_join", JOIN, Returns::Of(joined), join),
+    function("$percentile", &[&[Kind::List, Kind::Any]], Returns::Of(percentile::returned), percentile::percentile),
     function("split", &[&[Kind::Text, Kind::Text]], Returns::Of(|_| Ok(types::list_of(DataType::Utf8View))), split),
 ];
 

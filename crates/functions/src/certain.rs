@@ -6,7 +6,8 @@ use arrow::datatypes::DataType;
 use crate::arguments::{GROWTH, LONG_CONSTANT};
 
 /// Functions that give a value or NULL for all arguments.
-const CERTAIN: [&str; 120] = [
+const CERTAIN: [&str; 121] = [
+    "$key",
     "acos",
     "array_append",
     "array_concat",

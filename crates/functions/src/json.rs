@@ -1,7 +1,8 @@
 //! `JSON_VALUE`, `JSON_EXISTS`, `JSON_QUERY` and `IS JSON`: a path is parsed once per batch, documents are read in place. `JSON_OBJECT`,
-//! `JSON_ARRAY` and `JSON_STRING` write values.
+//! `JSON_ARRAY` and `JSON_STRING` write values, `JSON_ARRAYAGG` and `JSON_OBJECTAGG` those of groups.
 
 mod build;
+mod gathered;
 mod path;
 mod scan;
 mod write;
@@ -43,6 +44,8 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         variadic: true,
         ..function("json_array", &[&[Kind::Any]], Returns::Of(build::text_type), build::array)
     },
+    function("$json_arrayagg", &[&[Kind::Text, Kind::Text, Kind::Any]], Returns::Of(build::text_type), gathered::array),
+    function("$json_objectagg", &[&[Kind::Text, Kind::Any]], Returns::Of(build::text_type), gathered::object),
     function("json_string", &[&[Kind::Any]], Returns::Of(build::text_type), build::string),
     function("json_quote", &[&[Kind::Text]], Returns::Text, json_quote),
     function("json_unquote", &[&[Kind::Text]], Returns::Text, json_unquote),

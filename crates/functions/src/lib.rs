@@ -19,10 +19,10 @@ mod map;
 mod math;
 mod moment;
 mod pad;
+mod planned;
 mod regex;
 mod rounding;
 mod search;
-mod single;
 mod substring;
 mod text;
 mod trim;
@@ -59,7 +59,7 @@ const FAMILIES: [&[Definition]; 21] = [
     regex::DEFINITIONS,
     rounding::DEFINITIONS,
     search::DEFINITIONS,
-    single::DEFINITIONS,
+    planned::DEFINITIONS,
     substring::DEFINITIONS,
     text::DEFINITIONS,
     trim::DEFINITIONS,

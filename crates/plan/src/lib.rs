@@ -12,6 +12,7 @@
 //! Every error names the line and the column in the user's file, and what to write instead.
 
 mod approximate;
+mod cast_keys;
 mod catalog;
 mod changes;
 mod copies;
@@ -56,6 +57,7 @@ mod top;
 mod tuples;
 mod types;
 mod unnest;
+mod unsupported;
 mod values;
 mod varying;
 mod versions;

@@ -160,9 +160,7 @@ fn schema_error(error: &SchemaError) -> Error {
                 .remedy(format!("write it with its table: t.{}", field.name()))
         }
         SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
-            name_comes_twice(name).remedy(
-                "give one another name with AS, a key of GROUP BY in a subquery: FROM (SELECT *, CAST(k AS STRING) AS s FROM t)",
-            )
+            name_comes_twice(name).remedy("give one another name with AS")
         }
     }
 }

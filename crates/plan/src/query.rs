@@ -20,6 +20,7 @@ use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlTo
 use datafusion_sql::sqlparser::ast::{self, Query, VisitMut, visit_expressions_mut};
 
 use crate::approximate::approximate_decimals;
+use crate::cast_keys;
 use crate::catalog::{Catalog, Relation};
 use crate::current_watermark;
 use crate::exact::settle_constants;
@@ -39,6 +40,7 @@ use crate::subqueries::join_subqueries;
 use crate::top::{number_first_rows, without_inner_orders};
 use crate::tuples;
 use crate::types::FlinkTypes;
+use crate::unsupported;
 use crate::values::unify;
 use crate::varying;
 use crate::window_table::WindowTablePlanner;
@@ -139,6 +141,7 @@ impl<'a> Planner<'a> {
 
     /// The plan of a query that others are to use, in their time zones.
     pub(crate) fn view(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
+        unsupported::check(&query)?;
         quantified::rewrite(&mut query)?;
         named_windows::rewrite(&mut query)?;
         set_operations::rewrite(&mut query)?;
@@ -146,6 +149,7 @@ impl<'a> Planner<'a> {
         tuples::rewrite(&mut query)?;
         name_fields(&mut query);
         group_window::rewrite(&mut query)?;
+        cast_keys::rewrite(&mut query);
         nesting::nest(&mut query);
         spelling::rewrite(&mut *query)?;
         approximate_exponents(&mut *query);

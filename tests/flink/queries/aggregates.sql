@@ -656,3 +656,260 @@ SELECT COUNT(*) AS n FROM nothing HAVING COUNT(*) = 0;
 --: n BIGINT NOT NULL
 --= 0
 
+--- count_distinct_of_two_columns
+SELECT COUNT(DISTINCT customer, qty) AS n FROM orders;
+--! refused: TableException: We now only support the count of one field.
+
+--- count_of_two_columns
+SELECT COUNT(customer, qty) AS n FROM orders;
+--! refused: TableException: We now only support the count of one field.
+
+--- count_distinct_of_two_columns_by_key
+SELECT customer, COUNT(DISTINCT id, qty) AS n, COUNT(DISTINCT qty) AS m FROM orders GROUP BY customer;
+--! refused: TableException: We now only support the count of one field.
+
+--- distinct_on
+SELECT DISTINCT ON (customer) id FROM orders;
+--! refused: ParseException: Incorrect syntax near the keyword 'ON' at line 1, column 17.
+
+--- listagg_within_group
+SELECT LISTAGG(customer) WITHIN GROUP (ORDER BY id) AS l FROM orders;
+--! refused: SqlValidatorException: Aggregate expression 'LISTAGG' must not contain a WITHIN GROUP clause
+
+--- json_objects_of_groups
+SELECT JSON_OBJECTAGG(KEY customer VALUE qty) AS j FROM orders WHERE customer IS NOT NULL AND ts < TIMESTAMP '2024-01-01 10:00:40';
+--! failed: TableException: Key 'ann' is already present. Duplicate keys are not allowed in JSON_OBJECTAGG. Please ensure that keys are unique.
+
+--- json_arrays_of_groups
+SELECT customer, JSON_ARRAYAGG(id) AS j FROM orders GROUP BY customer;
+--: streaming, updates
+--: customer STRING | j VARCHAR(2000) NOT NULL
+--= 'ann' | '[1,3,7,7,9,13,15]'
+--= 'bob' | '[2,5,8,14,17]'
+--= 'cid' | '[6,10,16]'
+--= 'dot' | '[11]'
+--= NULL | '[4]'
+
+--- json_arrays_with_null
+SELECT customer, JSON_ARRAYAGG(id NULL ON NULL) AS j FROM orders GROUP BY customer;
+--: streaming, updates
+--: customer STRING | j VARCHAR(2000) NOT NULL
+--= 'ann' | '[1,3,7,7,9,13,15]'
+--= 'bob' | '[2,5,8,14,17]'
+--= 'cid' | '[6,10,16]'
+--= 'dot' | '[11,null]'
+--= NULL | '[4]'
+
+--- percentile
+SELECT customer, PERCENTILE(qty, 0.5) AS p, PERCENTILE(qty, ARRAY[0.25, 1]) AS q FROM orders GROUP BY customer;
+--: streaming, updates
+--: customer STRING | p DOUBLE | q ARRAY<DOUBLE>
+--= 'ann' | 2.0 | [1.0, 5.0]
+--= 'bob' | 2.5 | [1.75, 7.0]
+--= 'cid' | 4.0 | [2.5, 9.0]
+--= 'dot' | 1.5 | [-0.75, 6.0]
+--= NULL | 3.0 | [3.0, 3.0]
+
+--- percentile_with_frequency
+SELECT PERCENTILE(qty, 0.5, 2) AS p, PERCENTILE(qty, 0) AS l FROM orders;
+--: streaming, updates
+--: p DOUBLE | l DOUBLE
+--= 2.0 | -3.0
+
+--- group_by_a_cast_of_a_key
+SELECT customer, CAST(customer AS VARCHAR(3)) AS c, COUNT(*) AS n FROM orders GROUP BY customer, CAST(customer AS VARCHAR(3));
+--: streaming, updates
+--: customer STRING | c VARCHAR(3) | n BIGINT NOT NULL
+--= 'ann' | 'ann' | 7
+--= 'bob' | 'bob' | 5
+--= 'cid' | 'cid' | 3
+--= 'dot' | 'dot' | 2
+--= NULL | NULL | 1
+
+--- group_by_two_casts
+SELECT CAST(qty AS BIGINT) AS b, CAST(qty AS DOUBLE) AS d, COUNT(*) AS n FROM orders GROUP BY qty, CAST(qty AS BIGINT), CAST(qty AS DOUBLE);
+--: streaming, updates
+--: b BIGINT | d DOUBLE | n BIGINT NOT NULL
+--= -3 | -3.0 | 1
+--= 0 | 0.0 | 1
+--= 1 | 1.0 | 4
+--= 2 | 2.0 | 4
+--= 3 | 3.0 | 2
+--= 4 | 4.0 | 1
+--= 5 | 5.0 | 1
+--= 6 | 6.0 | 1
+--= 7 | 7.0 | 1
+--= 9 | 9.0 | 1
+--= NULL | NULL | 1
+
+--- json_objects_by_key
+SELECT qty, JSON_OBJECTAGG(KEY CONCAT('k', CAST(id AS STRING)) VALUE customer ABSENT ON NULL) AS a, JSON_OBJECTAGG(CONCAT('k', CAST(id AS STRING)) VALUE customer) AS b FROM orders WHERE id IS NOT NULL GROUP BY qty;
+--! failed: TableException: Key 'k7' is already present. Duplicate keys are not allowed in JSON_OBJECTAGG. Please ensure that keys are unique.
+
+--- json_objects_with_a_null_key
+SELECT JSON_OBJECTAGG(KEY customer VALUE qty) AS j FROM orders;
+--! failed: TableException: Key 'ann' is already present. Duplicate keys are not allowed in JSON_OBJECTAGG. Please ensure that keys are unique.
+
+--- json_arrays_of_built_values
+SELECT customer, JSON_ARRAYAGG(JSON_OBJECT('id' VALUE id, 'qty' VALUE qty)) AS j FROM orders GROUP BY customer;
+--: streaming, updates
+--: customer STRING | j VARCHAR(2000) NOT NULL
+--= 'ann' | '[{"id":1,"qty":2},{"id":3,"qty":5},{"id":7,"qty":2},{"id":7,"qty":2},{"id":9,"qty":0},{"id":13,"qty":1},{"id":15,"qty":1}]'
+--= 'bob' | '[{"id":2,"qty":1},{"id":5,"qty":null},{"id":8,"qty":7},{"id":14,"qty":2},{"id":17,"qty":3}]'
+--= 'cid' | '[{"id":6,"qty":4},{"id":10,"qty":1},{"id":16,"qty":9}]'
+--= 'dot' | '[{"id":11,"qty":-3},{"id":null,"qty":6}]'
+--= NULL | '[{"id":4,"qty":3}]'
+
+--- json_arrays_in_objects
+SELECT JSON_OBJECT('n' VALUE COUNT(*), 'all' VALUE JSON_ARRAYAGG(qty)) AS j FROM orders;
+--: streaming, updates
+--: j STRING NOT NULL
+--= '{"all":"[2,1,5,3,4,2,2,7,0,1,-3,6,1,2,1,9,3]","n":18}'
+
+--- json_arrays_filtered
+SELECT customer, JSON_ARRAYAGG(qty) FILTER (WHERE qty > 3) AS j FROM orders GROUP BY customer;
+--! refused: ParseException: Incorrect syntax near the keyword 'FILTER' at line 1, column 37.
+
+--- json_arrays_of_nothing
+SET 'execution.runtime-mode' = 'streaming';
+SELECT JSON_ARRAYAGG(id) AS j FROM orders WHERE id > 100;
+--: streaming, updates
+--: j VARCHAR(2000) NOT NULL
+
+--- json_arrays_of_texts
+SELECT JSON_ARRAYAGG(s) AS j FROM (VALUES ('a"b'), ('ü'), ('')) AS t (s);
+--: streaming, updates
+--: j VARCHAR(2000) NOT NULL
+--= '["a\\"b","ü",""]'
+
+--- json_arrays_in_windows
+SELECT window_start, JSON_ARRAYAGG(qty) AS j, PERCENTILE(qty, 0.25) AS p FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end;
+--: streaming, stays
+--: window_start TIMESTAMP(3) NOT NULL | j VARCHAR(2000) NOT NULL | p DOUBLE
+--= 2024-01-01 10:00:00.000000000 | '[2,1,5,3,4]' | 2.0
+--= 2024-01-01 10:00:10.000000000 | '[2,2,0]' | 1.0
+--= 2024-01-01 10:00:20.000000000 | '[7,-3]' | -0.5
+--= 2024-01-01 10:00:30.000000000 | '[1,6]' | 2.25
+--= 2024-01-01 10:00:40.000000000 | '[1]' | 1.0
+--= 2024-01-01 10:01:00.000000000 | '[2,1]' | 1.25
+--= 2024-01-01 10:01:50.000000000 | '[9]' | 9.0
+--= 2024-01-01 10:02:00.000000000 | '[3]' | 3.0
+
+--- percentile_of_texts
+SELECT PERCENTILE(customer, 0.5) AS p FROM orders;
+--! refused: ValidationException: Invalid input arguments.
+
+--- percentile_beyond_one
+SELECT PERCENTILE(qty, 1.5) AS p FROM orders;
+--! refused: ValidationException: Invalid input arguments.
+
+--- percentile_distinct
+SELECT PERCENTILE(DISTINCT qty, 0.5) AS p FROM orders;
+--: streaming, updates
+--: p DOUBLE
+--= 3.5
+
+--- percentile_filtered
+SELECT customer, PERCENTILE(qty, 0.5) FILTER (WHERE qty > 2) AS p FROM orders GROUP BY customer;
+--: streaming, updates
+--: customer STRING | p DOUBLE
+--= 'ann' | 5.0
+--= 'bob' | 5.0
+--= 'cid' | 6.5
+--= 'dot' | 6.0
+--= NULL | 3.0
+
+--- percentile_of_nothing
+SET 'execution.runtime-mode' = 'streaming';
+SELECT PERCENTILE(qty, 0.5) AS p, PERCENTILE(qty, ARRAY[0.5]) AS q FROM orders WHERE id > 100;
+--: streaming, updates
+--: p DOUBLE | q ARRAY<DOUBLE>
+
+--- percentile_of_doubles
+SELECT PERCENTILE(CAST(qty AS DOUBLE) / 4, ARRAY[0, 0.1, 0.9, 1]) AS p FROM orders;
+--: streaming, updates
+--: p ARRAY<DOUBLE>
+--= [-0.75, 0.15000000000000002, 1.6, 2.25]
+
+--- group_by_a_cast_within
+SELECT UPPER(item) AS a, UPPER(CAST(item AS VARCHAR(2))) AS b, COUNT(*) AS n FROM orders GROUP BY UPPER(item), UPPER(CAST(item AS VARCHAR(2)));
+--: streaming, updates
+--: a STRING | b VARCHAR(2) | n BIGINT NOT NULL
+--= '' | '' | 1
+--= 'CAP' | 'CA' | 2
+--= 'INK' | 'IN' | 5
+--= 'PAD' | 'PA' | 4
+--= 'PEN' | 'PE' | 5
+--= NULL | NULL | 1
+
+--- group_by_a_cast_having
+SELECT COUNT(*) AS n, CAST(o.qty AS STRING) || 'x' AS t FROM orders o GROUP BY qty, CAST(o.qty AS STRING) HAVING CAST(o.qty AS STRING) <> '1';
+--: streaming, updates
+--: n BIGINT NOT NULL | t STRING
+--= 1 | '-3x'
+--= 1 | '0x'
+--= 1 | '4x'
+--= 1 | '5x'
+--= 1 | '6x'
+--= 1 | '7x'
+--= 1 | '9x'
+--= 2 | '3x'
+--= 4 | '2x'
+
+--- group_by_a_cast_in_windows
+SELECT window_start, CAST(qty AS DOUBLE) AS d, qty, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, qty, CAST(qty AS DOUBLE);
+--: streaming, stays
+--: window_start TIMESTAMP(3) NOT NULL | d DOUBLE | qty INT | n BIGINT NOT NULL
+--= 2024-01-01 10:00:00.000000000 | -3.0 | -3 | 1
+--= 2024-01-01 10:00:00.000000000 | 0.0 | 0 | 1
+--= 2024-01-01 10:00:00.000000000 | 1.0 | 1 | 3
+--= 2024-01-01 10:00:00.000000000 | 2.0 | 2 | 3
+--= 2024-01-01 10:00:00.000000000 | 3.0 | 3 | 1
+--= 2024-01-01 10:00:00.000000000 | 4.0 | 4 | 1
+--= 2024-01-01 10:00:00.000000000 | 5.0 | 5 | 1
+--= 2024-01-01 10:00:00.000000000 | 6.0 | 6 | 1
+--= 2024-01-01 10:00:00.000000000 | 7.0 | 7 | 1
+--= 2024-01-01 10:00:00.000000000 | NULL | NULL | 1
+--= 2024-01-01 10:01:00.000000000 | 1.0 | 1 | 1
+--= 2024-01-01 10:01:00.000000000 | 2.0 | 2 | 1
+--= 2024-01-01 10:01:00.000000000 | 9.0 | 9 | 1
+--= 2024-01-01 10:02:00.000000000 | 3.0 | 3 | 1
+
+--- group_by_a_cast_in_rollup
+SELECT qty, CAST(qty AS STRING) AS t, COUNT(*) AS n FROM orders GROUP BY ROLLUP (qty, CAST(qty AS STRING));
+--: streaming, updates
+--: qty INT | t STRING | n BIGINT NOT NULL
+--= -3 | '-3' | 1
+--= -3 | NULL | 1
+--= 0 | '0' | 1
+--= 0 | NULL | 1
+--= 1 | '1' | 4
+--= 1 | NULL | 4
+--= 2 | '2' | 4
+--= 2 | NULL | 4
+--= 3 | '3' | 2
+--= 3 | NULL | 2
+--= 4 | '4' | 1
+--= 4 | NULL | 1
+--= 5 | '5' | 1
+--= 5 | NULL | 1
+--= 6 | '6' | 1
+--= 6 | NULL | 1
+--= 7 | '7' | 1
+--= 7 | NULL | 1
+--= 9 | '9' | 1
+--= 9 | NULL | 1
+--= NULL | NULL | 1
+--= NULL | NULL | 1
+--= NULL | NULL | 18
+
+--- distinct_casts
+SELECT DISTINCT qty, CAST(qty AS DOUBLE) AS d FROM orders WHERE qty > 3;
+--: streaming, updates
+--: qty INT | d DOUBLE
+--= 4 | 4.0
+--= 5 | 5.0
+--= 6 | 6.0
+--= 7 | 7.0
+--= 9 | 9.0
+

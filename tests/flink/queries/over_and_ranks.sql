@@ -1157,4 +1157,3 @@ SELECT id, COUNT(*) OVER W AS n FROM orders WINDOW w AS (PARTITION BY customer O
 --- window_name_that_is_unknown
 SELECT id, COUNT(*) OVER v AS n FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts);
 --! refused: SqlValidatorException: Window 'v' not found
-

@@ -28,10 +28,10 @@ const DOCUMENT: &str = "JSON";
 /// The word before a value that another call has built.
 const BUILT: &str = "BUILT";
 /// The first argument if members and elements that are NULL are left out.
-const ABSENT: &str = "ABSENT";
+pub(super) const ABSENT: &str = "ABSENT";
 
 /// Values of one column.
-enum Values {
+pub(super) enum Values {
     Null,
     Text(StringViewArray),
     Boolean(BooleanArray),
@@ -175,13 +175,13 @@ impl Values {
 }
 
 /// The elements of all lists of a column, which may be a slice of a longer one.
-fn part(elements: &ArrayRef, offsets: &[i32]) -> ArrayRef {
+pub(super) fn part(elements: &ArrayRef, offsets: &[i32]) -> ArrayRef {
     let (first, last) = (offsets[0] as usize, offsets[offsets.len() - 1] as usize);
     elements.slice(first, last - first)
 }
 
 /// The elements of one list among those of all.
-fn range(offsets: &[i32], row: usize) -> Range<usize> {
+pub(super) fn range(offsets: &[i32], row: usize) -> Range<usize> {
     let place = |offset: i32| (offset - offsets[0]) as usize;
     place(offsets[row])..place(offsets[row + 1])
 }
@@ -228,53 +228,34 @@ fn write_time(value: i64, per_second: i64, zone: bool, out: &mut String) -> Resu
     Ok(())
 }
 
-/// A value of an object or an array.
-enum Member {
+/// Values of objects or arrays.
+pub(super) enum Member {
     Value(Box<Values>),
-    /// The text of a document.
+    /// The texts of documents.
     Document(StringViewArray),
     Built(StringViewArray),
 }
 
-/// The members of a call: each is a word, which says what the value is, and the value.
-struct Members<'a> {
-    arguments: &'a Arguments<'a>,
-    members: BTreeMap<usize, Member>,
-    absent: bool,
-}
-
-impl<'a> Members<'a> {
-    /// Values are at these places, and their words before them.
-    fn new(arguments: &'a Arguments<'a>, places: impl Iterator<Item = usize>) -> Result<Members<'a>> {
-        let word = |place: usize| arguments.text(place).get(0).unwrap_or_default().to_owned();
-        let member = |place: usize| {
-            let array = arguments.array(place);
-            let texts =
-                || -> Result<StringViewArray> { Ok(cast(array, &DataType::Utf8View)?.as_string_view().clone()) };
-            let member = match word(place - 1).as_str() {
-                DOCUMENT => Member::Document(texts()?),
-                BUILT => Member::Built(texts()?),
-                _ => Member::Value(Box::new(Values::new(array)?)),
-            };
-            Ok((place, member))
-        };
-        let members = places.map(member).collect::<Result<_>>()?;
-        Ok(Members { arguments, members, absent: word(0) == ABSENT })
+impl Member {
+    /// `word` says what the values are.
+    pub(super) fn new(word: &str, array: &ArrayRef) -> Result<Member> {
+        let texts = || -> Result<StringViewArray> { Ok(cast(array, &DataType::Utf8View)?.as_string_view().clone()) };
+        Ok(match word {
+            DOCUMENT => Member::Document(texts()?),
+            BUILT => Member::Built(texts()?),
+            _ => Member::Value(Box::new(Values::new(array)?)),
+        })
     }
 
-    /// Whether a value is left out.
-    fn is_absent(&self, place: usize, row: usize) -> bool {
-        let row = self.arguments.index(place, row);
-        self.absent
-            && match &self.members[&place] {
-                Member::Value(values) => values.is_null(row),
-                Member::Document(texts) | Member::Built(texts) => texts.is_null(row),
-            }
+    pub(super) fn is_null(&self, row: usize) -> bool {
+        match self {
+            Member::Value(values) => values.is_null(row),
+            Member::Document(texts) | Member::Built(texts) => texts.is_null(row),
+        }
     }
 
-    fn write(&self, place: usize, row: usize, out: &mut String) -> Result<()> {
-        let row = self.arguments.index(place, row);
-        match &self.members[&place] {
+    pub(super) fn write(&self, row: usize, out: &mut String) -> Result<()> {
+        match self {
             Member::Value(values) => values.write(row, out)?,
             Member::Document(texts) | Member::Built(texts) if texts.is_null(row) => out.push_str("null"),
             Member::Built(texts) => out.push_str(texts.value(row)),
@@ -292,6 +273,36 @@ impl<'a> Members<'a> {
         }
         Ok(())
     }
+}
+
+/// The members of a call: each is a word, which says what the value is, and the value.
+struct Members<'a> {
+    arguments: &'a Arguments<'a>,
+    members: BTreeMap<usize, Member>,
+    absent: bool,
+}
+
+impl<'a> Members<'a> {
+    /// Values are at these places, and their words before them.
+    fn new(arguments: &'a Arguments<'a>, places: impl Iterator<Item = usize>) -> Result<Members<'a>> {
+        let member = |place: usize| Ok((place, Member::new(&word(arguments, place - 1), arguments.array(place))?));
+        let members = places.map(member).collect::<Result<_>>()?;
+        Ok(Members { arguments, members, absent: word(arguments, 0) == ABSENT })
+    }
+
+    /// Whether a value is left out.
+    fn is_absent(&self, place: usize, row: usize) -> bool {
+        self.absent && self.members[&place].is_null(self.arguments.index(place, row))
+    }
+
+    fn write(&self, place: usize, row: usize, out: &mut String) -> Result<()> {
+        self.members[&place].write(self.arguments.index(place, row), out)
+    }
+}
+
+/// An argument that is a word.
+pub(super) fn word(arguments: &Arguments, place: usize) -> String {
+    arguments.text(place).get(0).unwrap_or_default().to_owned()
 }
 
 /// Takes what becomes of NULL, and for each member its key, its word and its value.

@@ -2,6 +2,7 @@
 
 use datafusion_sql::sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, UnaryOperator, Value,
+    WindowType,
 };
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
@@ -11,7 +12,8 @@ use crate::spelling::plain_function;
 
 type Parsed<T = Expr> = Result<T, ParserError>;
 
-/// The call that begins here, if it is one of `JSON_VALUE`, `JSON_EXISTS`, `JSON_QUERY`, `JSON_OBJECT` and `JSON_ARRAY`.
+/// The call that begins here, if it is one of `JSON_VALUE`, `JSON_EXISTS`, `JSON_QUERY`, `JSON_OBJECT`, `JSON_ARRAY`, `JSON_OBJECTAGG` and
+/// `JSON_ARRAYAGG`.
 pub(super) fn parse_call(parser: &mut Parser) -> Option<Parsed> {
     if parser.peek_nth_token_ref(1).token != Token::LParen {
         return None;
@@ -23,6 +25,8 @@ pub(super) fn parse_call(parser: &mut Parser) -> Option<Parsed> {
         "JSON_QUERY" => query_clauses,
         "JSON_OBJECT" => return Some(built(parser, "NULL", key)),
         "JSON_ARRAY" => return Some(built(parser, "ABSENT", |_| Ok(None))),
+        "JSON_OBJECTAGG" => return Some(gathered(parser, "NULL")),
+        "JSON_ARRAYAGG" => return Some(gathered(parser, "ABSENT")),
         _ => return None,
     };
     Some(call(parser, parse))
@@ -202,6 +206,57 @@ fn built(parser: &mut Parser, of_null: &str, key: fn(&mut Parser) -> Parsed<Opti
     }
     parser.expect_token(&Token::RParen)?;
     Ok(plain_function(name, std::iter::once(text(&of_null)).chain(members).collect()))
+}
+
+/// A call of `JSON_OBJECTAGG([KEY] k VALUE v)` or `JSON_ARRAYAGG(v)`, with `FILTER` and `OVER`: what `ARRAY_AGG` gathers becomes a document. A
+/// member of an object is gathered as the array of its key and its value.
+fn gathered(parser: &mut Parser, of_null: &str) -> Parsed {
+    let name = parser.parse_identifier()?;
+    parser.expect_token(&Token::LParen)?;
+    let is_object = name.value.eq_ignore_ascii_case("JSON_OBJECTAGG");
+    let key = if is_object {
+        // `KEY` may be the name of a column too.
+        let is_word = !matches!(&parser.peek_nth_token_ref(1).token, Token::Word(next) if next.value.eq_ignore_ascii_case("VALUE"));
+        let _ = is_word && take(parser, "KEY");
+        let key = parser.parse_expr()?;
+        expect(parser, "VALUE")?;
+        Some(key)
+    } else {
+        None
+    };
+    let (word, value) = kind_of(parser.parse_expr()?);
+    let clause = ["NULL", "ABSENT"].into_iter().find(|word| is_clause(parser, word));
+    if clause.is_some() {
+        (0..3).for_each(|_| drop(parser.next_token()));
+    }
+    parser.expect_token(&Token::RParen)?;
+    let element = match key {
+        Some(key) => {
+            let pair = vec![text("NULL"), text("VALUE"), key, text(word), value];
+            plain_function(Ident::with_span(name.span, "json_array"), pair)
+        }
+        None => value,
+    };
+    let mut elements = plain_function(Ident::with_span(name.span, "array_agg"), vec![element]);
+    if let Expr::Function(aggregate) = &mut elements {
+        if parser.parse_keyword(Keyword::FILTER) {
+            parser.expect_token(&Token::LParen)?;
+            parser.expect_keyword(Keyword::WHERE)?;
+            aggregate.filter = Some(Box::new(parser.parse_expr()?));
+            parser.expect_token(&Token::RParen)?;
+        }
+        if parser.parse_keyword(Keyword::OVER) {
+            aggregate.over = Some(match parser.consume_token(&Token::LParen) {
+                true => WindowType::WindowSpec(parser.parse_window_spec()?),
+                false => WindowType::NamedWindow(parser.parse_identifier()?),
+            });
+        }
+    }
+    let of_null = text(clause.unwrap_or(of_null));
+    Ok(match is_object {
+        true => plain_function(Ident::with_span(name.span, "$json_objectagg"), vec![of_null, elements]),
+        false => plain_function(Ident::with_span(name.span, "$json_arrayagg"), vec![of_null, text(word), elements]),
+    })
 }
 
 /// Whether `word ON NULL` comes.

@@ -1,4 +1,4 @@
-//! The value of a subquery that may give one row at most.
+//! Functions that the planner calls; no query can name them.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Int64Type;
@@ -7,11 +7,12 @@ use datafusion_common::Result;
 use crate::arguments::Arguments;
 use crate::definition::{Definition, Kind, Returns, failure, function};
 
-/// The planner calls it; no query can name it.
-pub(crate) const DEFINITIONS: &[Definition] =
-    &[function("$single", &[&[Kind::Any, Kind::Integer]], Returns::First, single)];
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    function("$single", &[&[Kind::Any, Kind::Integer]], Returns::First, single),
+    function("$key", &[&[Kind::Any, Kind::Text]], Returns::First, |arguments| arguments.full(0)),
+];
 
-/// The first argument, which is a value of as many rows as the second one says.
+/// The value of a subquery that may give one row at most: the first argument, which is a value of as many rows as the second one says.
 fn single(arguments: &Arguments) -> Result<ArrayRef> {
     let counts = arguments.primitive::<Int64Type>(1);
     match (0..arguments.rows).filter_map(|row| counts.get(row)).find(|count| *count > 1) {

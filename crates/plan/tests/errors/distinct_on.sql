@@ -9,4 +9,4 @@ WITH ('connector' = 'kafka', 'topic' = 'clicks');
 CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
 CREATE TABLE out (n BIGINT) WITH ('connector' = 'print');
-INSERT INTO out SELECT COUNT(*) FROM clicks GROUP BY id, CAST(id AS STRING);
+INSERT INTO out SELECT DISTINCT ON (page) id FROM clicks;
