@@ -1849,3 +1849,11 @@ DECODE(UNHEX('F8888080804180'), 'UTF-8')
 DECODE(UNHEX('C0AFE080AF'), 'UTF-8')
 JSON_OBJECT('a' VALUE (JSON_OBJECT('b' VALUE 1)))
 JSON_ARRAY((JSON('[1]')))
+
+-- Texts by the numbers of their characters
+U&'\00e9x'
+U&'\D83D\DE00'
+'a' || U&'\0062'
+U&'\\'
+U&''
+CHAR_LENGTH(U&'\00e9\0301')

@@ -25,7 +25,15 @@ pub struct Catalog {
 #[derive(Clone)]
 pub(crate) enum Relation {
     Table(Arc<Declared>),
-    View(Arc<LogicalPlan>),
+    View(Arc<View>),
+}
+
+/// A query with a name.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) plan: LogicalPlan,
+    /// The statement that declares it.
+    pub(crate) text: String,
 }
 
 impl Catalog {
@@ -50,7 +58,7 @@ impl Catalog {
     pub fn columns(&self, relation: &str) -> Vec<&str> {
         let plan = match self.relations.get(relation) {
             Some(Relation::Table(declared)) => &declared.plan,
-            Some(Relation::View(plan)) => plan.as_ref(),
+            Some(Relation::View(view)) => &view.plan,
             None => return Vec::new(),
         };
         plan.schema().fields().iter().map(|field| field.name().as_str()).collect()

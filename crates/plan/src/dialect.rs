@@ -66,6 +66,11 @@ impl Dialect for AnabranchDialect {
         true
     }
 
+    /// `U&'\00e9'`.
+    fn supports_unicode_string_literal(&self) -> bool {
+        true
+    }
+
     /// See `hints`.
     fn supports_comment_optimizer_hint(&self) -> bool {
         true

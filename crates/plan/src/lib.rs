@@ -44,7 +44,7 @@ mod script;
 mod set_operations;
 mod settings;
 mod shared_columns;
-mod show_create;
+mod show;
 mod spelling;
 mod sql_function;
 mod stamps;

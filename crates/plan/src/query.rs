@@ -245,7 +245,7 @@ impl ContextProvider for Planner<'_> {
                 }
                 Ok(Arc::new(Inlined { plan: declared.plan.clone() }))
             }
-            Relation::View(plan) => Ok(Arc::new(Inlined { plan: plan.as_ref().clone() })),
+            Relation::View(view) => Ok(Arc::new(Inlined { plan: view.plan.clone() })),
         }
     }
 

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec, Updates, sql_name};
+use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec, Updates};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_expr::{Expr, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType};
 use datafusion_sql::sqlparser::ast::{Ident, Query};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
-use crate::catalog::{Catalog, Relation};
+use crate::catalog::{Catalog, Relation, View};
 use crate::creation::{create_as, create_table};
 use crate::hints::times_to_live;
 use crate::insert::plan_insert;
@@ -19,12 +19,11 @@ use crate::lower::{Output, lower, lower_job, side_tables};
 use crate::place::{at, or_at, planning_error};
 use crate::query::Planner;
 use crate::settings::Settings;
-use crate::show_create::{declaration, shown_table};
+use crate::show::{declaration, show, view_text};
 use crate::spelling::name_columns;
 use crate::sql_function::{CalledFunction, SqlFunction, called_functions};
 use crate::statement::{CreateFunction, Insert, Statement, parse};
 use crate::text::{StatementText, split_statements};
-use crate::zones::settle_windows;
 use crate::{PlanOptions, TableResolver};
 
 /// Connector of the sink that an interactive SELECT writes to.
@@ -258,8 +257,8 @@ fn perform(
             if if_not_exists && catalog.contains(&name.value) {
                 return Ok(Outcome::Done(format!("view {} exists", name.value)));
             }
-            let plan = plan_view(query, columns, catalog)?;
-            let inserted = catalog.insert(&name.value, Relation::View(Arc::new(plan)), or_replace);
+            let view = View { text: view_text(&name, &columns, &query), plan: plan_view(query, columns, catalog)? };
+            let inserted = catalog.insert(&name.value, Relation::View(Arc::new(view)), or_replace);
             inserted.map_err(|e| e.at(at(name.span.start)))?;
             Ok(Outcome::Done(format!("view {} created", name.value)))
         }
@@ -277,27 +276,7 @@ fn perform(
             Ok(Outcome::Done(name.map_or_else(|| "all options reset".to_owned(), |name| format!("{name} reset"))))
         }
         Statement::Use => Ok(Outcome::Done("there is one catalog with one database".to_owned())),
-        Statement::ShowSettings => {
-            let lines = catalog.settings.list().into_iter().map(|(name, value)| format!("{name} = {value}"));
-            Ok(Outcome::Report(lines.collect::<Vec<_>>().join("\n")))
-        }
-        Statement::ShowTables => {
-            let lines = catalog.names().map(|(name, kind)| format!("{name} ({kind})"));
-            Ok(Outcome::Report(lines.collect::<Vec<_>>().join("\n")))
-        }
-        Statement::ShowFunctions { user: false } => Ok(Outcome::Report(catalog.function_names().join("\n"))),
-        Statement::ShowFunctions { user: true } => {
-            Ok(Outcome::Report(catalog.sql_functions().collect::<Vec<_>>().join("\n")))
-        }
-        Statement::ShowCreateFunction(name) => show_create_function(&name, catalog).map(Outcome::Report),
-        Statement::Describe(name) => {
-            let relation = catalog.get(&name.value).map_err(|e| e.at(at(name.span.start)))?;
-            Ok(Outcome::Report(describe(relation, catalog.settings.table.zone.as_deref())?))
-        }
-        Statement::ShowCreate(name) => {
-            let table = catalog.table(&name.value).map_err(|e| e.at(at(name.span.start)))?;
-            Ok(Outcome::Report(shown_table(&table.statement)))
-        }
+        Statement::Show(what) => show(&what, catalog).map(Outcome::Report),
         Statement::Explain(inner) => explain(*inner, catalog, options).map(Outcome::Report),
         Statement::Insert(_) | Statement::Query(_) => Err(Error::internal("a job where none is expected")),
     }
@@ -338,12 +317,6 @@ fn drop_declared(kind: &'static str, name: &Ident, if_exists: bool, catalog: &mu
     let removed = if is_function { catalog.remove_function(name) } else { catalog.remove(kind, name) };
     removed.map_err(|e| e.at(place))?;
     Ok(format!("{kind} {name} dropped"))
-}
-
-fn show_create_function(name: &Ident, catalog: &Catalog) -> Result<String> {
-    let function = catalog.sql_function(&name.value).and_then(|function| SqlFunction::of(function));
-    let function = function.ok_or_else(|| catalog.unknown_function(&name.value).at(at(name.span.start)))?;
-    Ok(function.text().to_owned())
 }
 
 fn renamed(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
@@ -434,43 +407,4 @@ fn indented(text: &str) -> String {
 
 fn logical_text(output: &Output) -> String {
     format!("insert into {}\n{}", output.sink.table, indented(&output.plan.display_indent().to_string()))
-}
-
-/// Columns with their types, and event time.
-fn describe(relation: &Relation, zone: Option<&str>) -> Result<String> {
-    let (plan, table) = match relation {
-        Relation::Table(declared) => (&declared.plan, Some(&declared.table)),
-        Relation::View(plan) => (plan.as_ref(), None),
-    };
-    let plan = settle_windows(plan.clone(), zone).map_err(planning_error)?;
-    let width = plan.schema().fields().iter().map(|f| f.name().chars().count()).max().unwrap_or(0);
-    let physical = table.map(|table| table.physical.fields().iter().map(|field| field.name()));
-    let physical: BTreeSet<&String> = physical.into_iter().flatten().collect();
-    let mut lines = Vec::new();
-    for field in plan.schema().fields() {
-        let mut line = format!("{:width$}  {}", field.name(), sql_name(field.data_type()));
-        if !field.is_nullable() {
-            line.push_str(" NOT NULL");
-        }
-        if let Some(table) = table {
-            if !physical.contains(field.name()) {
-                line.push_str("  computed");
-            }
-            let key = table.physical.index_of(field.name()).ok().and_then(|column| table.metadata.get(&column));
-            if let Some(key) = key {
-                line.push_str(&format!("  metadata from '{key}'"));
-            }
-            if table.primary_key.contains(field.name()) {
-                line.push_str("  primary key");
-            }
-            if let Some(watermark) = table.watermark.as_ref().filter(|w| w.column == *field.name()) {
-                let _ = write!(line, "  event time, watermark {} ms behind", watermark.delay_ms);
-            }
-        }
-        lines.push(line);
-    }
-    if let Some(table) = table {
-        lines.push(format!("connector {}", table.spec));
-    }
-    Ok(lines.join("\n"))
 }

@@ -98,6 +98,11 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
         *expr = call;
         return Ok(());
     }
+    if let Expr::Value(value) = expr
+        && let Value::UnicodeStringLiteral(text) = &value.value
+    {
+        value.value = Value::SingleQuotedString(text.clone());
+    }
     like::settle(expr)?;
     similar::check(expr)?;
     interval::settle(expr)?;

@@ -3,6 +3,7 @@
 mod create_function;
 mod create_table;
 mod limits;
+mod show;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -16,6 +17,7 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 
 pub(crate) use self::create_function::CreateFunction;
 pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, Like, Merging, WatermarkDefinition};
+pub(crate) use self::show::{Pattern, Show};
 use crate::dialect::{AnabranchDialect, NO_PARAMETERS};
 use crate::place::{at, syntax_error};
 use crate::text::{StatementText, tokenize};
@@ -45,20 +47,10 @@ pub(crate) enum Statement {
     },
     /// An option has the value again that it had at first; without a name, all have.
     Reset(Option<String>),
-    ShowSettings,
+    Show(Show),
     /// Of the only catalog or database.
     Use,
     Explain(Box<Statement>),
-    ShowTables,
-    /// The names of the functions; of those that statements have declared if `user`.
-    ShowFunctions {
-        user: bool,
-    },
-    Describe(Ident),
-    /// The statement that declares a table.
-    ShowCreate(Ident),
-    /// The statement that declares a function.
-    ShowCreateFunction(Ident),
     Query(Box<Query>),
 }
 
@@ -114,12 +106,8 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
         Keyword::RESET => reset(parser),
         Keyword::USE => use_default(parser),
         Keyword::EXPLAIN => explain(parser, text),
-        Keyword::SHOW => show(parser),
-        Keyword::DESCRIBE | Keyword::DESC => {
-            parser.next_token();
-            let _ = parser.parse_keyword(Keyword::TABLE);
-            Ok(Statement::Describe(table_name(parser)?))
-        }
+        Keyword::SHOW => show::show(parser).map(Statement::Show),
+        Keyword::DESCRIBE | Keyword::DESC => show::describe(parser).map(Statement::Show),
         Keyword::SELECT | Keyword::WITH | Keyword::VALUES | Keyword::FROM => Ok(Statement::Query(query(parser)?)),
         _ => Err(Error::user(format!("syntax error: a statement cannot begin with {}", first.token))
             .at(at(first.span.start))
@@ -262,7 +250,7 @@ fn statement_set(parser: &mut Parser) -> Result<Statement> {
 fn set(parser: &mut Parser) -> Result<Statement> {
     parser.next_token();
     if matches!(parser.peek_token_ref().token, Token::EOF | Token::SemiColon) {
-        return Ok(Statement::ShowSettings);
+        return Ok(Statement::Show(Show::Settings));
     }
     let name = option_name(parser)?;
     parsed(parser.expect_token(&Token::Eq))?;
@@ -306,6 +294,8 @@ fn explain(parser: &mut Parser, text: &str) -> Result<Statement> {
     if plan {
         parser.next_token();
         parser.next_token();
+    } else {
+        details(parser)?;
     }
     match statement(parser, text)? {
         inner @ (Statement::Query(_) | Statement::Insert(_)) => Ok(Statement::Explain(Box::new(inner))),
@@ -313,24 +303,21 @@ fn explain(parser: &mut Parser, text: &str) -> Result<Statement> {
     }
 }
 
-fn show(parser: &mut Parser) -> Result<Statement> {
-    parser.next_token();
-    let what = parser.next_token();
-    match what.token.to_string().to_uppercase().as_str() {
-        "TABLES" | "VIEWS" => Ok(Statement::ShowTables),
-        "FUNCTIONS" => Ok(Statement::ShowFunctions { user: false }),
-        "USER" => {
-            parsed(parser.expect_keyword(Keyword::FUNCTIONS))?;
-            Ok(Statement::ShowFunctions { user: true })
+/// `ESTIMATED_COST, CHANGELOG_MODE, ...` after `EXPLAIN`: the plan says what it says without them.
+fn details(parser: &mut Parser) -> Result<()> {
+    loop {
+        let token = parser.peek_token();
+        match token.token.to_string().to_uppercase().as_str() {
+            "ESTIMATED_COST" | "CHANGELOG_MODE" | "PLAN_ADVICE" => drop(parser.next_token()),
+            detail @ "JSON_EXECUTION_PLAN" => {
+                let error = Error::user(format!("EXPLAIN {detail} is not supported")).at(at(token.span.start));
+                return Err(error.remedy("write EXPLAIN without it: the plan is a text"));
+            }
+            _ => return Ok(()),
         }
-        "CREATE" if parser.parse_keyword(Keyword::FUNCTION) => Ok(Statement::ShowCreateFunction(table_name(parser)?)),
-        "CREATE" => {
-            parsed(parser.expect_keyword(Keyword::TABLE))?;
-            Ok(Statement::ShowCreate(table_name(parser)?))
+        if !parser.consume_token(&Token::Comma) {
+            return Ok(());
         }
-        other => Err(Error::user(format!("SHOW {other} is not supported"))
-            .at(at(what.span.start))
-            .remedy("use SHOW TABLES, SHOW CREATE TABLE t, SHOW FUNCTIONS, DESCRIBE t, or SET; to see the options")),
     }
 }
 

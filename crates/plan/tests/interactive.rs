@@ -325,3 +325,26 @@ fn a_limit_of_results_that_are_updated_is_refused() {
     let error = last(&sql(" LIMIT 3")).expect_err("refused").to_string();
     assert!(error.contains("LIMIT and OFFSET of results that are updated"), "{error}");
 }
+
+#[test]
+fn what_there_is_is_shown_as_flink_asks_for_it() {
+    let declared =
+        format!("{CLICKS} CREATE VIEW v (n) AS SELECT id FROM clicks WHERE id > 1; CREATE VIEW w AS SELECT 1 AS a;");
+    let shown = |sql: &str| report(&format!("{declared} {sql}"), &mut Catalog::new());
+    for (sql, expected) in [
+        ("SHOW TABLES", "clicks (table)\nv (view)\nw (view)"),
+        ("SHOW TABLES LIKE 'c%'", "clicks (table)"),
+        ("SHOW VIEWS", "v (view)\nw (view)"),
+        ("SHOW VIEWS NOT ILIKE 'V'", "w (view)"),
+        ("SHOW CATALOGS", "default_catalog"),
+        ("SHOW CURRENT DATABASE", "default_database"),
+        ("SHOW COLUMNS FROM w", "a  BIGINT NOT NULL"),
+        ("DESCRIBE EXTENDED w", "a  BIGINT NOT NULL"),
+        ("SHOW CREATE VIEW v", "CREATE VIEW `v` (`n`) AS\nSELECT id FROM clicks WHERE id > 1"),
+    ] {
+        assert_eq!(shown(sql), expected, "{sql}");
+    }
+    let again = format!("{CLICKS} {}; SHOW CREATE VIEW v", shown("SHOW CREATE VIEW v"));
+    assert_eq!(report(&again, &mut Catalog::new()), shown("SHOW CREATE VIEW v"));
+    assert!(shown("EXPLAIN CHANGELOG_MODE, ESTIMATED_COST SELECT a FROM w").starts_with("Logical plan"));
+}

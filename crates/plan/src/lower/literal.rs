@@ -33,9 +33,19 @@ pub(super) fn constant(value: &ScalarValue) -> Result<Expr> {
             let fields = row.fields().iter().zip(row.columns());
             ("named_struct", fields.flat_map(|(field, column)| [Ok(text(field.name())), of(column, 0)]).collect())
         }
-        _ => return literal(value).map(Expr::Literal),
+        _ => return of_one_value(value),
     };
     Ok(Expr::Call { function: function.into(), args: args?, returns: value.data_type(), fails: false, varies: false })
+}
+
+/// Arrow reads no length of time from a text: it is a number of its unit.
+fn of_one_value(value: &ScalarValue) -> Result<Expr> {
+    let to = value.data_type();
+    if !matches!(to, DataType::Duration(_)) {
+        return literal(value).map(Expr::Literal);
+    }
+    let number = value.cast_to(&DataType::Int64).map_err(|e| Error::internal(e.to_string()))?;
+    Ok(Expr::Cast { expr: Box::new(Expr::Literal(literal(&number)?)), to, safe: false })
 }
 
 /// The literal for a value.

@@ -1,0 +1,150 @@
+//! `SHOW` and `DESCRIBE`.
+
+use anabranch_model::{Error, Result};
+use datafusion_sql::sqlparser::ast::Ident;
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::parser::Parser;
+use datafusion_sql::sqlparser::tokenizer::Token;
+
+use super::{DEFAULT_CATALOG, DEFAULT_DATABASE, parsed, table_name};
+use crate::place::at;
+
+/// What is shown.
+#[derive(Debug)]
+pub(crate) enum Show {
+    /// The options of `SET`.
+    Settings,
+    /// The names of tables and views, or of views only.
+    Relations {
+        views: bool,
+        pattern: Option<Pattern>,
+    },
+    /// The names of the functions; of those that statements have declared if `user`.
+    Functions {
+        user: bool,
+        pattern: Option<Pattern>,
+    },
+    /// The only catalog or database.
+    Default(&'static str),
+    /// The columns of a table or view.
+    Columns(Ident),
+    /// The statement that declares a table, a view or a function.
+    CreateTable(Ident),
+    CreateView(Ident),
+    CreateFunction(Ident),
+}
+
+/// `[NOT] LIKE 'pattern'` or `[NOT] ILIKE 'pattern'`, for names.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    text: String,
+    negated: bool,
+    any_case: bool,
+}
+
+impl Pattern {
+    /// Whether a name is shown.
+    pub(crate) fn takes(&self, name: &str) -> bool {
+        let found = match self.any_case {
+            true => like(&name.to_lowercase(), &self.text.to_lowercase()),
+            false => like(name, &self.text),
+        };
+        found != self.negated
+    }
+}
+
+/// `_` is any character, `%` any text.
+fn like(name: &str, pattern: &str) -> bool {
+    let mut rest = pattern.chars();
+    match rest.next() {
+        None => name.is_empty(),
+        Some('%') => {
+            name.char_indices().map(|(at, _)| at).chain([name.len()]).any(|at| like(&name[at..], rest.as_str()))
+        }
+        Some(c) => name
+            .chars()
+            .next()
+            .is_some_and(|first| (c == '_' || c == first) && like(&name[first.len_utf8()..], rest.as_str())),
+    }
+}
+
+/// After `SHOW`.
+pub(super) fn show(parser: &mut Parser) -> Result<Show> {
+    parser.next_token();
+    let what = parser.next_token();
+    Ok(match what.token.to_string().to_uppercase().as_str() {
+        "TABLES" => Show::Relations { views: false, pattern: pattern(parser)? },
+        "VIEWS" => Show::Relations { views: true, pattern: pattern(parser)? },
+        "FUNCTIONS" => Show::Functions { user: false, pattern: pattern(parser)? },
+        "USER" => {
+            parsed(parser.expect_keyword(Keyword::FUNCTIONS))?;
+            Show::Functions { user: true, pattern: pattern(parser)? }
+        }
+        "CATALOGS" => Show::Default(DEFAULT_CATALOG),
+        "DATABASES" => Show::Default(DEFAULT_DATABASE),
+        "CURRENT" => match parsed(parser.expect_one_of_keywords(&[Keyword::CATALOG, Keyword::DATABASE]))? {
+            Keyword::CATALOG => Show::Default(DEFAULT_CATALOG),
+            _ => Show::Default(DEFAULT_DATABASE),
+        },
+        "COLUMNS" => {
+            parsed(parser.expect_one_of_keywords(&[Keyword::FROM, Keyword::IN]))?;
+            Show::Columns(table_name(parser)?)
+        }
+        "CREATE" => {
+            let kinds = [Keyword::TABLE, Keyword::VIEW, Keyword::FUNCTION];
+            let kind = parsed(parser.expect_one_of_keywords(&kinds))?;
+            let name = table_name(parser)?;
+            match kind {
+                Keyword::TABLE => Show::CreateTable(name),
+                Keyword::VIEW => Show::CreateView(name),
+                _ => Show::CreateFunction(name),
+            }
+        }
+        other => {
+            let error = Error::user(format!("SHOW {other} is not supported")).at(at(what.span.start));
+            return Err(error.remedy(
+                "use SHOW TABLES, SHOW VIEWS, SHOW FUNCTIONS, SHOW CREATE TABLE t, DESCRIBE t, or SET; to see the options",
+            ));
+        }
+    })
+}
+
+fn pattern(parser: &mut Parser) -> Result<Option<Pattern>> {
+    let negated = parser.parse_keyword(Keyword::NOT);
+    let any_case = match parser.parse_one_of_keywords(&[Keyword::LIKE, Keyword::ILIKE]) {
+        Some(keyword) => keyword == Keyword::ILIKE,
+        None if negated => return parsed(parser.expected("LIKE", parser.peek_token())),
+        None => return Ok(None),
+    };
+    let token = parser.next_token();
+    match token.token {
+        Token::SingleQuotedString(text) => Ok(Some(Pattern { text, negated, any_case })),
+        _ => parsed(parser.expected("a pattern in single quotes", token)),
+    }
+}
+
+/// After `DESCRIBE` or `DESC`.
+pub(super) fn describe(parser: &mut Parser) -> Result<Show> {
+    parser.next_token();
+    let is_word = |place| matches!(parser.peek_nth_token_ref(place).token, Token::Word(_));
+    // A table may have the name of the word.
+    let _ = is_word(1) && (parser.parse_keyword(Keyword::EXTENDED) || parser.parse_keyword(Keyword::TABLE));
+    Ok(Show::Columns(table_name(parser)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::like;
+
+    #[test]
+    fn names_are_like_patterns() {
+        for (name, pattern) in
+            [("orders", "orders"), ("orders", "o%s"), ("orders", "%"), ("orders", "_r%"), ("öre", "_re"), ("", "%")]
+        {
+            assert!(like(name, pattern), "{name} {pattern}");
+        }
+        for (name, pattern) in [("orders", "order"), ("orders", "O%"), ("orders", "%_x"), ("", "_"), ("orders", "")] {
+            assert!(!like(name, pattern), "{name} {pattern}");
+        }
+    }
+}
