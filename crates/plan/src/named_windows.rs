@@ -39,7 +39,7 @@ fn rewrite_select(select: &mut Select) -> Result<()> {
             return Err(error.remedy("give each window a name of its own"));
         }
     }
-    let replaced = visit_expressions_mut(&mut select.projection, |expr| {
+    let mut replace = |expr: &mut Expr| {
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
         let spec = match &function.over {
             Some(WindowType::NamedWindow(name)) => of_name(name, &named, 0),
@@ -51,7 +51,11 @@ fn rewrite_select(select: &mut Select) -> Result<()> {
             Err(error) => return ControlFlow::Break(error),
         }
         ControlFlow::Continue(())
-    });
+    };
+    let mut replaced = visit_expressions_mut(&mut select.projection, &mut replace);
+    if replaced.is_continue() {
+        replaced = visit_expressions_mut(&mut select.qualify, &mut replace);
+    }
     match replaced {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),

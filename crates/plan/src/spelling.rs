@@ -1,5 +1,6 @@
 //! Rewrites parsed queries: Flink's special forms of calls become calls of plain functions; also casts.
 
+mod aggregates;
 mod forms;
 mod interval;
 mod like;
@@ -141,20 +142,8 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
             "timestamp_diff",
             vec![text(&unit.to_string().to_uppercase()), start.clone(), end.clone()],
         )),
-        ("PERCENTILE", Some([value, share])) => {
-            let values = call(function, "array_agg", vec![value.clone()]);
-            Some(plain_function(Ident::with_span(function.span(), "$percentile"), vec![values, share.clone()]))
-        }
-        ("PERCENTILE", Some([_, _, _])) => {
-            let error = Error::user("PERCENTILE takes no frequencies here").at(place);
-            return Err(error.remedy("join a table that has each row as often as it counts"));
-        }
-        ("LISTAGG", Some([value])) => {
-            let comma = Expr::value(Value::SingleQuotedString(",".into()));
-            Some(call(function, "string_agg", vec![value.clone(), comma]))
-        }
-        ("LISTAGG", Some([value, separator])) => {
-            Some(call(function, "string_agg", vec![value.clone(), separator.clone()]))
+        ("LISTAGG" | "PERCENTILE" | "COUNT", Some(args)) => {
+            aggregates::plain(&name, args, function).map_err(|e| e.at(place))?
         }
         (name, args) => varying::plain(name, args.unwrap_or_default()).map_err(|e| e.at(place))?,
     };

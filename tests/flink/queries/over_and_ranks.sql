@@ -1157,3 +1157,18 @@ SELECT id, COUNT(*) OVER W AS n FROM orders WINDOW w AS (PARTITION BY customer O
 --- window_name_that_is_unknown
 SELECT id, COUNT(*) OVER v AS n FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts);
 --! refused: SqlValidatorException: Window 'v' not found
+
+--- qualify_over_a_window_with_a_name
+SELECT id, customer FROM orders QUALIFY ROW_NUMBER() OVER w = 1 WINDOW w AS (PARTITION BY customer ORDER BY ts);
+--! refused: ParseException: Encountered "WINDOW" at line 1, column 65.
+
+--- qualify_after_the_window
+SELECT id, customer FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts) QUALIFY ROW_NUMBER() OVER w = 1;
+--: streaming, stays
+--: id INT | customer STRING
+--= 1 | 'ann'
+--= 11 | 'dot'
+--= 2 | 'bob'
+--= 4 | NULL
+--= 6 | 'cid'
+

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Float64Builder, ListBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
-use datafusion_common::Result;
+use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::ReturnFieldArgs;
 
 use super::types::{list_of, refused};
@@ -22,6 +22,11 @@ pub(super) fn returned(args: &ReturnFieldArgs) -> Result<DataType> {
     let (values, shares) = (args.arg_fields[0].data_type(), args.arg_fields[1].data_type());
     if !is_number(&element(values)) || !is_number(&element(shares)) {
         return Err(refused("PERCENTILE takes numbers, and a share or an array of shares between 0 and 1"));
+    }
+    if let Some(Some(share)) = args.scalar_arguments.get(1)
+        && let Ok(ScalarValue::Float64(Some(share))) = share.cast_to(&DataType::Float64)
+    {
+        check(share).map_err(|message| refused(&message))?;
     }
     Ok(if matches!(shares, DataType::List(_)) { list_of(DataType::Float64) } else { DataType::Float64 })
 }
@@ -64,12 +69,17 @@ pub(super) fn percentile(arguments: &Arguments) -> Result<ArrayRef> {
 /// Between two values, it is as far from the one as the share is.
 fn at_share(sorted: &[f64], share: Option<f64>) -> Result<Option<f64>> {
     let Some(share) = share else { return Ok(None) };
-    if !(0.0..=1.0).contains(&share) {
-        return Err(failure(format!("PERCENTILE takes shares between 0 and 1, not {share}")));
-    }
+    check(share).map_err(failure)?;
     let Some(last) = sorted.len().checked_sub(1) else { return Ok(None) };
     let place = share * last as f64;
     let (before, after) = (place.floor(), place.ceil());
     let (low, high) = (sorted[before as usize], sorted[after as usize]);
     Ok(Some(if before == after { low } else { (after - place) * low + (place - before) * high }))
+}
+
+fn check(share: f64) -> std::result::Result<(), String> {
+    match (0.0..=1.0).contains(&share) {
+        true => Ok(()),
+        false => Err(format!("PERCENTILE takes shares between 0 and 1, not {share}")),
+    }
 }

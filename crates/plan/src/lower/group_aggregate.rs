@@ -84,12 +84,6 @@ pub(super) fn check_function(of: &AggregateSpec, stream: &Stream, place: &str) -
     if of.function == "string_agg" && !matches!(of.args.get(1), Some(Expr::Literal(_))) {
         return Err(Error::user("the separator of LISTAGG is no constant").remedy("write a text: LISTAGG(name, '; ')"));
     }
-    if of.distinct && of.args.len() > 1 && of.function != "string_agg" {
-        return Err(Error::user(format!("{name}(DISTINCT ...) of several columns {place} has no updating result yet"))
-            .remedy(
-                "select the distinct rows first: SELECT k, COUNT(*) FROM (SELECT DISTINCT k, a, b FROM t) GROUP BY k",
-            ));
-    }
     let physical = |index: usize| stream.physical.get(index).map(|field: &Field| field.data_type().clone());
     let argument = of.args.first().and_then(|arg| arg.data_type(&physical));
     let is_summed = |of: &DataType| matches!(of, DataType::Int64 | DataType::Float64 | DataType::Decimal128(..));

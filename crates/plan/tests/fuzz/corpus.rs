@@ -83,7 +83,8 @@ impl Corpus {
                 let lines = section.lines().filter(|line| !line.starts_with("--"));
                 let query: String = lines.map(|line| format!("{line}\n")).collect();
                 let (declared, text) = (tables.len(), tables.clone() + &query);
-                samples.push(Sample { name: name.to_owned(), form: Form::Statements, is_valid: true, declared, text });
+                let is_valid = !section.contains("\n--! refused");
+                samples.push(Sample { name: name.to_owned(), form: Form::Statements, is_valid, declared, text });
             }
         }
         let lines = read("tests/flink/corpus.sql");
