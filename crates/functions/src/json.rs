@@ -45,7 +45,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         ..function("json_array", &[&[Kind::Any]], Returns::Of(build::text_type), build::array)
     },
     function("$json_arrayagg", &[&[Kind::Text, Kind::Text, Kind::Any]], Returns::Of(build::text_type), gathered::array),
-    function("$json_objectagg", &[&[Kind::Text, Kind::Any]], Returns::Of(build::text_type), gathered::object),
+    function("$json_objectagg", &[&[Kind::Any]], Returns::Of(build::text_type), gathered::object),
     function("json_string", &[&[Kind::Any]], Returns::Of(build::text_type), build::string),
     function("json_quote", &[&[Kind::Text]], Returns::Text, json_quote),
     function("json_unquote", &[&[Kind::Text]], Returns::Text, json_unquote),

@@ -260,7 +260,7 @@ fn with_equal_texts_once(column: &ArrayRef) -> ArrayRef {
     let sample = texts.slice(0, texts.len().min(SAMPLE_ROWS));
     let bytes: usize = sample.iter().flatten().map(str::len).filter(|len| *len > INLINE).sum();
     let once: usize = equal_once(&sample).data_buffers().iter().map(|buffer| buffer.len()).sum();
-    if once * 2 > bytes { Arc::clone(column) } else { Arc::new(equal_once(texts)) }
+    if once * 2 >= bytes { Arc::clone(column) } else { Arc::new(equal_once(texts)) }
 }
 
 fn equal_once(texts: &StringViewArray) -> StringViewArray {

@@ -4,10 +4,14 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, Query, Select, Value, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+    DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, OrderBy, Query,
+    Select, SetExpr, Value, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
 };
 
 use crate::spelling::plain_function;
+
+/// The function that gives a key back, under a name of its own.
+const KEY: &str = "$key";
 
 /// Gives such casts names of their own, in `GROUP BY` and wherever they are selected.
 pub(crate) fn rewrite(query: &mut Query) {
@@ -15,55 +19,103 @@ pub(crate) fn rewrite(query: &mut Query) {
     impl VisitorMut for Rewriting {
         type Break = Infallible;
 
-        fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
-            rewrite_select(select);
+        fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Infallible> {
+            rewrite_body(&mut query.body, &mut query.order_by);
             ControlFlow::Continue(())
         }
     }
     let _ = query.visit(&mut Rewriting);
 }
 
-fn rewrite_select(select: &mut Select) {
+fn rewrite_body(body: &mut SetExpr, order: &mut Option<OrderBy>) {
+    match body {
+        SetExpr::Select(select) => rewrite_select(select, order),
+        // The order of both sides is that of their columns.
+        SetExpr::SetOperation { left, right, .. } => {
+            rewrite_body(left, &mut None);
+            rewrite_body(right, &mut None);
+        }
+        _ => {}
+    }
+}
+
+fn rewrite_select(select: &mut Select, order: &mut Option<OrderBy>) {
     let GroupByExpr::Expressions(keys, _) = &select.group_by else { return };
-    let names: Vec<String> = keys.iter().map(name).collect();
-    let repeated = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
-    let casts: Vec<String> = keys
-        .iter()
-        .zip(&names)
-        .filter(|(key, name)| repeated(name) && contains_cast(key))
-        .map(|(key, _)| key.to_string())
+    let keys: Vec<&Expr> = keys.iter().flat_map(parts).collect();
+    let names: Vec<String> = keys.iter().map(|key| name(key)).collect();
+    let texts: Vec<String> = keys.iter().map(|key| text(key)).collect();
+    // A key that stands in several grouping sets is one key.
+    let repeated =
+        |place: usize| (0..keys.len()).any(|other| names[other] == names[place] && texts[other] != texts[place]);
+    let casts: Vec<&String> = (0..keys.len())
+        .filter(|place| repeated(*place) && contains_cast(keys[*place]))
+        .map(|place| &texts[place])
         .collect();
     if casts.is_empty() {
         return;
     }
     let mut named = |expr: &mut Expr| {
-        let text = expr.to_string();
-        if casts.contains(&text) {
+        let text = text(expr);
+        // What was in a pair of parentheses has its name already.
+        if casts.contains(&&text) && !matches!(expr, Expr::Nested(_)) {
             let args = vec![expr.clone(), Expr::value(Value::SingleQuotedString(text))];
-            *expr = plain_function(Ident::new("$key"), args);
+            *expr = plain_function(Ident::new(KEY), args);
         }
         ControlFlow::<()>::Continue(())
     };
     let _ = visit_expressions_mut(&mut select.projection, &mut named);
     let _ = visit_expressions_mut(&mut select.having, &mut named);
+    let _ = visit_expressions_mut(&mut select.qualify, &mut named);
+    let _ = visit_expressions_mut(order, &mut named);
     let _ = visit_expressions_mut(&mut select.group_by, &mut named);
+}
+
+/// The keys of a part of `GROUP BY`.
+fn parts(part: &Expr) -> Vec<&Expr> {
+    match part {
+        Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => sets.iter().flatten().collect(),
+        key => vec![key],
+    }
+}
+
+/// An expression without the names that were given, tables of columns, and parentheses; with one word for each type.
+fn text(expr: &Expr) -> String {
+    let mut expr = expr.clone();
+    let _ = visit_expressions_mut(&mut expr, |part| {
+        plain(part);
+        if let Expr::Cast { data_type: data_type @ DataType::Integer(None), .. } = part {
+            *data_type = DataType::Int(None);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    expr.to_string()
+}
+
+/// Takes away a name that was given, the table of a column, and parentheses.
+fn plain(part: &mut Expr) {
+    match part {
+        Expr::Nested(operand) => *part = std::mem::replace(operand.as_mut(), Expr::value(Value::Null)),
+        Expr::CompoundIdentifier(names) => {
+            if let Some(column) = names.pop() {
+                *part = Expr::Identifier(column);
+            }
+        }
+        Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) if name.to_string() == KEY => {
+            if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(key))) = list.args.first() {
+                *part = key.clone();
+            }
+        }
+        _ => {}
+    }
 }
 
 /// What the library calls an expression, but for the table of a column.
 fn name(expr: &Expr) -> String {
     let mut expr = expr.clone();
     let _ = visit_expressions_mut(&mut expr, |part| {
-        match part {
-            Expr::Cast { expr: operand, .. } | Expr::Nested(operand) => {
-                let operand = std::mem::replace(operand.as_mut(), Expr::value(Value::Null));
-                *part = operand;
-            }
-            Expr::CompoundIdentifier(parts) => {
-                if let Some(column) = parts.pop() {
-                    *part = Expr::Identifier(column);
-                }
-            }
-            _ => {}
+        plain(part);
+        if let Expr::Cast { expr: operand, .. } = part {
+            *part = std::mem::replace(operand.as_mut(), Expr::value(Value::Null));
         }
         ControlFlow::<()>::Continue(())
     });

@@ -36,6 +36,9 @@ pub(crate) struct View {
     pub(crate) text: String,
 }
 
+/// Aggregates that become calls of others when a query is planned.
+const FLINK_AGGREGATES: [&str; 4] = ["json_arrayagg", "json_objectagg", "listagg", "percentile"];
+
 impl Catalog {
     /// An empty catalog.
     #[must_use]
@@ -69,6 +72,7 @@ impl Catalog {
     pub fn function_names(&self) -> Vec<String> {
         let mut names = self.functions.scalar_names();
         names.extend(self.functions.aggregate_names());
+        names.extend(FLINK_AGGREGATES.map(str::to_owned));
         names.extend(self.sql_functions.keys().cloned());
         names.sort();
         names.dedup();

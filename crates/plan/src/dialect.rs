@@ -174,7 +174,7 @@ fn partitioned_by(parser: &mut Parser, table: Expr) -> Result<Expr, ParserError>
 }
 
 /// Name of the call that stands for a table with PARTITION BY. A function's name does not begin like this.
-const PARTITIONED: &str = "$partitioned";
+pub(crate) const PARTITIONED: &str = "$partitioned";
 
 /// `TABLE t PARTITION BY (a, b)` as an expression.
 pub(crate) fn partitioned(table: Expr, keys: Vec<Expr>) -> Expr {

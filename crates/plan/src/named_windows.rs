@@ -6,44 +6,74 @@ use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
-    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, VisitMut, VisitorMut, WindowSpec, WindowType,
-    visit_expressions_mut,
+    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, VisitMut, VisitorMut, WindowSpec,
+    WindowType, visit_expressions_mut,
 };
 
 use crate::place::at;
 
 /// Replaces each name by what it stands for.
 pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
-    struct Rewriting(Result<()>);
-    impl VisitorMut for Rewriting {
-        type Break = Infallible;
-
-        // Inner queries first: their names are not those of the query around them.
-        fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
-            if self.0.is_ok() {
-                self.0 = rewrite_select(select);
-            }
-            ControlFlow::Continue(())
-        }
-    }
     let mut rewriting = Rewriting(Ok(()));
     let _ = query.visit(&mut rewriting);
     rewriting.0
 }
 
+struct Rewriting(Result<()>);
+
+/// Inner queries come first: their names are not those of the query around them.
+impl VisitorMut for Rewriting {
+    type Break = Infallible;
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
+        if self.0.is_ok() {
+            self.0 = rewrite_select(select);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Infallible> {
+        if let SetExpr::Select(select) = query.body.as_ref()
+            && self.0.is_ok()
+        {
+            self.0 = replace(&mut query.order_by, &select.named_window);
+        }
+        forget(&mut query.body);
+        ControlFlow::Continue(())
+    }
+}
+
 fn rewrite_select(select: &mut Select) -> Result<()> {
-    let named = std::mem::take(&mut select.named_window);
+    let named = &select.named_window;
     for (place, NamedWindowDefinition(name, _)) in named.iter().enumerate() {
         if named[..place].iter().any(|former| former.0.value == name.value) {
             let error = Error::user(format!("two windows have the name '{name}'")).at(at(name.span.start));
             return Err(error.remedy("give each window a name of its own"));
         }
+        of_name(name, named, 0)?;
     }
-    let mut replace = |expr: &mut Expr| {
+    replace(&mut select.projection, named)?;
+    replace(&mut select.qualify, named)
+}
+
+/// Nothing refers to the names any more.
+fn forget(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => select.named_window.clear(),
+        SetExpr::SetOperation { left, right, .. } => {
+            forget(left);
+            forget(right);
+        }
+        _ => {}
+    }
+}
+
+fn replace(tree: &mut impl VisitMut, named: &[NamedWindowDefinition]) -> Result<()> {
+    let replaced = visit_expressions_mut(tree, |expr| {
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
         let spec = match &function.over {
-            Some(WindowType::NamedWindow(name)) => of_name(name, &named, 0),
-            Some(WindowType::WindowSpec(spec)) => whole(spec, &named, 0),
+            Some(WindowType::NamedWindow(name)) => of_name(name, named, 0),
+            Some(WindowType::WindowSpec(spec)) => whole(spec, named, 0),
             None => return ControlFlow::Continue(()),
         };
         match spec {
@@ -51,11 +81,7 @@ fn rewrite_select(select: &mut Select) -> Result<()> {
             Err(error) => return ControlFlow::Break(error),
         }
         ControlFlow::Continue(())
-    };
-    let mut replaced = visit_expressions_mut(&mut select.projection, &mut replace);
-    if replaced.is_continue() {
-        replaced = visit_expressions_mut(&mut select.qualify, &mut replace);
-    }
+    });
     match replaced {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),

@@ -19,7 +19,7 @@ use crate::lower::{Output, lower, lower_job, side_tables};
 use crate::place::{at, or_at, planning_error};
 use crate::query::Planner;
 use crate::settings::Settings;
-use crate::show::{declaration, show, view_text};
+use crate::show::{declaration, show};
 use crate::spelling::name_columns;
 use crate::sql_function::{CalledFunction, SqlFunction, called_functions};
 use crate::statement::{CreateFunction, Insert, Statement, parse};
@@ -253,11 +253,11 @@ fn perform(
 ) -> Result<Outcome> {
     match statement {
         Statement::CreateTable(create) => create_table(*create, catalog, resolver, options).map(Outcome::Done),
-        Statement::CreateView { name, if_not_exists, or_replace, columns, query } => {
+        Statement::CreateView { name, if_not_exists, or_replace, columns, query, text } => {
             if if_not_exists && catalog.contains(&name.value) {
                 return Ok(Outcome::Done(format!("view {} exists", name.value)));
             }
-            let view = View { text: view_text(&name, &columns, &query), plan: plan_view(query, columns, catalog)? };
+            let view = View { plan: plan_view(query, columns, catalog)?, text };
             let inserted = catalog.insert(&name.value, Relation::View(Arc::new(view)), or_replace);
             inserted.map_err(|e| e.at(at(name.span.start)))?;
             Ok(Outcome::Done(format!("view {} created", name.value)))

@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, Distinct, ExceptSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
-    ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, VisitMut, VisitorMut,
+    BinaryOperator, ExceptSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, VisitMut, VisitorMut,
     WildcardAdditionalOptions, visit_expressions_mut,
 };
 
@@ -89,9 +89,7 @@ struct Shared {
 
 /// `None`: tables are listed with commas, one of them has no name, which of them has a column is not known, or a subquery may mean one.
 fn rewrite_select(select: &mut Select) -> Option<()> {
-    let names_columns_elsewhere =
-        select.qualify.is_some() || !select.named_window.is_empty() || matches!(select.distinct, Some(Distinct::On(_)));
-    if names_columns_elsewhere {
+    if select.qualify.is_some() {
         return None;
     }
     let [tables] = select.from.as_mut_slice() else { return None };

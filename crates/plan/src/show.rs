@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result, is_secret};
-use datafusion_sql::sqlparser::ast::{Ident, Query};
+use datafusion_sql::sqlparser::ast::Ident;
 
 use crate::catalog::{Catalog, Relation};
 use crate::place::{at, planning_error};
@@ -89,13 +89,6 @@ fn describe(relation: &Relation, zone: Option<&str>) -> Result<String> {
         lines.push(format!("connector {}", table.spec));
     }
     Ok(lines.join("\n"))
-}
-
-/// The statement that declares a view.
-pub(crate) fn view_text(name: &Ident, columns: &[Ident], query: &Query) -> String {
-    let columns: Vec<String> = columns.iter().map(|column| quoted(&column.value)).collect();
-    let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
-    format!("CREATE VIEW {}{columns} AS\n{query}", quoted(&name.value))
 }
 
 fn quoted(name: &str) -> String {

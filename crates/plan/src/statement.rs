@@ -33,6 +33,8 @@ pub(crate) enum Statement {
         or_replace: bool,
         columns: Vec<Ident>,
         query: Box<Query>,
+        /// The statement as it was written.
+        text: String,
     },
     Drop {
         kind: &'static str,
@@ -181,7 +183,8 @@ fn create(parser: &mut Parser, text: &str) -> Result<Statement> {
     }
     parsed(parser.expect_keyword(Keyword::AS))?;
     let query = query(parser)?;
-    Ok(Statement::CreateView { name, if_not_exists, or_replace, columns, query })
+    let text = text.trim().to_owned();
+    Ok(Statement::CreateView { name, if_not_exists, or_replace, columns, query, text })
 }
 
 fn drop_declared(parser: &mut Parser) -> Result<Statement> {

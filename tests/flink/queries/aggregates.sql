@@ -913,3 +913,73 @@ SELECT DISTINCT qty, CAST(qty AS DOUBLE) AS d FROM orders WHERE qty > 3;
 --= 7 | 7.0
 --= 9 | 9.0
 
+--- group_by_a_cast_and_order
+SELECT qty, CAST(qty AS STRING) AS t, COUNT(*) AS n FROM orders WHERE qty > 2 GROUP BY qty, CAST(qty AS STRING) ORDER BY CAST(qty AS STRING) LIMIT 3;
+--: streaming, updates
+--: qty INT | t STRING | n BIGINT NOT NULL
+--= 3 | '3' | 2
+--= 4 | '4' | 1
+--= 5 | '5' | 1
+
+--- group_by_a_cast_in_sets_with_others
+SELECT item, qty, CAST(qty AS STRING) AS t, COUNT(*) AS n FROM orders WHERE qty > 4 GROUP BY item, ROLLUP (qty, CAST(qty AS STRING));
+--: streaming, updates
+--: item STRING | qty INT | t STRING | n BIGINT NOT NULL
+--= 'cap' | 6 | '6' | 1
+--= 'cap' | 6 | NULL | 1
+--= 'cap' | NULL | NULL | 1
+--= 'ink' | 9 | '9' | 1
+--= 'ink' | 9 | NULL | 1
+--= 'ink' | NULL | NULL | 1
+--= 'pad' | 5 | '5' | 1
+--= 'pad' | 5 | NULL | 1
+--= 'pad' | 7 | '7' | 1
+--= 'pad' | 7 | NULL | 1
+--= 'pad' | NULL | NULL | 2
+
+--- group_by_a_cast_of_a_cast
+SELECT qty, CAST(CAST(qty AS DOUBLE) AS STRING) AS t, CAST(qty AS DOUBLE) AS d, COUNT(*) AS n FROM orders GROUP BY qty, CAST(CAST(qty AS DOUBLE) AS STRING), CAST(qty AS DOUBLE);
+--: streaming, updates
+--: qty INT | t STRING | d DOUBLE | n BIGINT NOT NULL
+--= -3 | '-3.0' | -3.0 | 1
+--= 0 | '0.0' | 0.0 | 1
+--= 1 | '1.0' | 1.0 | 4
+--= 2 | '2.0' | 2.0 | 4
+--= 3 | '3.0' | 3.0 | 2
+--= 4 | '4.0' | 4.0 | 1
+--= 5 | '5.0' | 5.0 | 1
+--= 6 | '6.0' | 6.0 | 1
+--= 7 | '7.0' | 7.0 | 1
+--= 9 | '9.0' | 9.0 | 1
+--= NULL | NULL | NULL | 1
+
+--- group_by_two_casts_only
+SELECT CAST(o.qty AS BIGINT) AS b, CAST(qty AS INTEGER) AS i, COUNT(*) AS n FROM orders o GROUP BY CAST(qty AS INT), CAST(qty AS BIGINT);
+--: streaming, updates
+--: b BIGINT | i INT | n BIGINT NOT NULL
+--= -3 | -3 | 1
+--= 0 | 0 | 1
+--= 1 | 1 | 4
+--= 2 | 2 | 4
+--= 3 | 3 | 2
+--= 4 | 4 | 1
+--= 5 | 5 | 1
+--= 6 | 6 | 1
+--= 7 | 7 | 1
+--= 9 | 9 | 1
+--= NULL | NULL | 1
+
+--- json_objects_with_null_documents
+SELECT JSON_OBJECTAGG(CONCAT('k', CAST(id AS STRING)) VALUE customer ABSENT ON NULL) AS j FROM orders WHERE id < 7;
+--: streaming, updates
+--: j VARCHAR(2000) NOT NULL
+--= '{"k1":"ann","k2":"bob","k3":"ann","k5":"bob","k6":"cid"}'
+
+--- json_objects_with_numbers_as_keys
+SELECT JSON_OBJECTAGG(id VALUE customer) AS j FROM orders WHERE id < 7;
+--! refused: SqlValidatorException: Cannot apply 'JSON_OBJECTAGG_NULL_ON_NULL' to arguments of type 'JSON_OBJECTAGG_NULL_ON_NULL(<INTEGER>, <VARCHAR(2147483647)>)'. Supported form(s): 'JSON_OBJECT
+
+--- json_arrays_distinct
+SELECT JSON_ARRAYAGG(DISTINCT customer) AS j FROM orders WHERE customer = 'ann';
+--! refused: ParseException: Incorrect syntax near the keyword 'DISTINCT' at line 1, column 22.
+

@@ -166,9 +166,14 @@ fn every_statement_of_a_job_is_exact_however_often_the_process_is_killed() {
     same("firsts", &sorted(read("firsts", &["k", "id"])), &sorted(firsts));
     same("numbered", &sorted(read("numbered", &["id", "former", "latest", "n"])), &sorted(numbered));
     same("ordered", &read("ordered", &["id"]), &ordered);
-    let mut latest = BTreeMap::new();
+    let mut latest: BTreeMap<Option<String>, String> = BTreeMap::new();
+    let rows_of = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")[1].as_u64().expect("a count");
     for record in in_order(broker.servers(), "counts") {
-        latest.insert(record.key, line(&record.value.expect("no group ends"), &["k", "n", "different", "odd"]));
+        let line = line(&record.value.expect("no group ends"), &["k", "n", "different", "odd"]);
+        if let Some(former) = latest.get(&record.key) {
+            assert!(rows_of(former) < rows_of(&line), "seed {seed}: {line} follows {former}");
+        }
+        latest.insert(record.key, line);
     }
     same("counts", &sorted(latest.into_values().collect()), &sorted(counts));
 }

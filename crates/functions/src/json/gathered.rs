@@ -1,9 +1,11 @@
-//! `JSON_ARRAYAGG` and `JSON_OBJECTAGG`: what `ARRAY_AGG` has gathered of a group as one document. Elements of arrays are in the order in which they
-//! came, members of objects in that of their names, as in Flink.
+//! `JSON_ARRAYAGG` and `JSON_OBJECTAGG`: what `ARRAY_AGG` has gathered of a group as one document. Elements of arrays are in its order,
+//! members of objects in that of their names, as in Flink.
 
 use std::collections::BTreeSet;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
 use datafusion_common::Result;
 
 use super::build::{ABSENT, Member, part, range, word};
@@ -42,14 +44,16 @@ pub(super) fn array(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// Takes what becomes of NULL, and the members, each as the array of its key and its value.
+/// Takes the members, each as the array of its key and its value.
 pub(super) fn object(arguments: &Arguments) -> Result<ArrayRef> {
-    let absent = word(arguments, 0) == ABSENT;
-    let lists = lists(arguments, 1);
+    let lists = match lists(arguments, 0) {
+        Some((lists, members)) => Some((lists, cast(&members, &DataType::Utf8View)?)),
+        None => None,
+    };
     let lists = lists.as_ref().map(|(lists, members)| (*lists, members.as_string_view()));
     let mut object = String::new();
     try_texts(arguments, |row, out| {
-        let row = arguments.index(1, row);
+        let row = arguments.index(0, row);
         object.clear();
         object.push('{');
         let mut keys = BTreeSet::new();
@@ -59,11 +63,8 @@ pub(super) fn object(arguments: &Arguments) -> Result<ArrayRef> {
                 if key == "null" {
                     return Err(failure("a key of JSON_OBJECTAGG is NULL; leave it out: FILTER (WHERE k IS NOT NULL)"));
                 }
-                if absent && value == "null" {
-                    continue;
-                }
                 if !keys.insert(key) {
-                    return Err(failure(format!("the key {key} of JSON_OBJECTAGG comes twice; group by it, too")));
+                    return Err(failure(format!("the key {key} of JSON_OBJECTAGG comes twice in a group")));
                 }
                 if object.len() > 1 {
                     object.push(',');

@@ -29,6 +29,8 @@ pub(super) struct Views {
     slots: Vec<[Remembered; 2]>,
     /// Those of the last batch. As long as they are held, no other text is at their addresses.
     buffers: Vec<Buffer>,
+    /// A text is remembered.
+    is_used: bool,
     /// Texts so far.
     came: usize,
     /// Texts of the trial, and those of them that were not remembered.
@@ -41,7 +43,9 @@ pub(super) struct Views {
 impl Views {
     /// Forgets all ids.
     pub(super) fn clear(&mut self) {
-        self.slots.fill(EMPTY);
+        if std::mem::take(&mut self.is_used) {
+            self.slots.fill(EMPTY);
+        }
         self.buffers.clear();
     }
 
@@ -71,6 +75,7 @@ impl Views {
             self.buffers = buffers.to_vec();
         }
         self.slots.resize(SLOTS, EMPTY);
+        self.is_used = true;
         let missed = &mut self.missed;
         out.clear();
         out.extend(texts.views().iter().enumerate().map(|(row, view)| {

@@ -1,8 +1,8 @@
 //! Flink's JSON functions, whose arguments have a grammar of their own, as calls of plain functions.
 
 use datafusion_sql::sqlparser::ast::{
-    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, UnaryOperator, Value,
-    WindowType,
+    BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, UnaryOperator, Value, WindowType,
 };
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
@@ -215,23 +215,31 @@ fn gathered(parser: &mut Parser, of_null: &str) -> Parsed {
     parser.expect_token(&Token::LParen)?;
     let is_object = name.value.eq_ignore_ascii_case("JSON_OBJECTAGG");
     let key = if is_object {
+        let begins = match &parser.peek_nth_token_ref(1).token {
+            Token::Word(next) => !next.value.eq_ignore_ascii_case("VALUE"),
+            next => matches!(next, Token::SingleQuotedString(_) | Token::Number(..) | Token::LParen),
+        };
         // `KEY` may be the name of a column too.
-        let is_word = !matches!(&parser.peek_nth_token_ref(1).token, Token::Word(next) if next.value.eq_ignore_ascii_case("VALUE"));
-        let _ = is_word && take(parser, "KEY");
+        let _ = begins && take(parser, "KEY");
         let key = parser.parse_expr()?;
         expect(parser, "VALUE")?;
         Some(key)
     } else {
         None
     };
+    let distinct = !is_object && parser.parse_keyword(Keyword::DISTINCT);
     let (word, value) = kind_of(parser.parse_expr()?);
     let clause = ["NULL", "ABSENT"].into_iter().find(|word| is_clause(parser, word));
     if clause.is_some() {
         (0..3).for_each(|_| drop(parser.next_token()));
     }
     parser.expect_token(&Token::RParen)?;
+    let of_null = clause.unwrap_or(of_null);
+    let there = (is_object && of_null == "ABSENT").then(|| Expr::IsNotNull(Box::new(value.clone())));
     let element = match key {
         Some(key) => {
+            let data_type = DataType::String(None);
+            let key = Expr::Cast { kind: CastKind::Cast, expr: Box::new(key), data_type, array: false, format: None };
             let pair = vec![text("NULL"), text("VALUE"), key, text(word), value];
             plain_function(Ident::with_span(name.span, "json_array"), pair)
         }
@@ -239,11 +247,17 @@ fn gathered(parser: &mut Parser, of_null: &str) -> Parsed {
     };
     let mut elements = plain_function(Ident::with_span(name.span, "array_agg"), vec![element]);
     if let Expr::Function(aggregate) = &mut elements {
-        if parser.parse_keyword(Keyword::FILTER) {
-            parser.expect_token(&Token::LParen)?;
-            parser.expect_keyword(Keyword::WHERE)?;
-            aggregate.filter = Some(Box::new(parser.parse_expr()?));
-            parser.expect_token(&Token::RParen)?;
+        let filter = filter(parser)?;
+        aggregate.filter = match (filter, there) {
+            (Some(filter), Some(there)) => Some(Box::new(Expr::BinaryOp {
+                left: Box::new(Expr::Nested(Box::new(filter))),
+                op: BinaryOperator::And,
+                right: Box::new(there),
+            })),
+            (filter, there) => filter.or(there).map(Box::new),
+        };
+        if let FunctionArguments::List(list) = &mut aggregate.args {
+            list.duplicate_treatment = distinct.then_some(DuplicateTreatment::Distinct);
         }
         if parser.parse_keyword(Keyword::OVER) {
             aggregate.over = Some(match parser.consume_token(&Token::LParen) {
@@ -252,11 +266,25 @@ fn gathered(parser: &mut Parser, of_null: &str) -> Parsed {
             });
         }
     }
-    let of_null = text(clause.unwrap_or(of_null));
     Ok(match is_object {
-        true => plain_function(Ident::with_span(name.span, "$json_objectagg"), vec![of_null, elements]),
-        false => plain_function(Ident::with_span(name.span, "$json_arrayagg"), vec![of_null, text(word), elements]),
+        true => plain_function(Ident::with_span(name.span, "$json_objectagg"), vec![elements]),
+        false => {
+            let args = vec![text(of_null), text(word), elements];
+            plain_function(Ident::with_span(name.span, "$json_arrayagg"), args)
+        }
     })
+}
+
+/// `FILTER (WHERE condition)`, if it comes.
+fn filter(parser: &mut Parser) -> Parsed<Option<Expr>> {
+    if !parser.parse_keyword(Keyword::FILTER) {
+        return Ok(None);
+    }
+    parser.expect_token(&Token::LParen)?;
+    parser.expect_keyword(Keyword::WHERE)?;
+    let condition = parser.parse_expr()?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(Some(condition))
 }
 
 /// Whether `word ON NULL` comes.

@@ -55,17 +55,25 @@ impl Pattern {
 
 /// `_` is any character, `%` any text.
 fn like(name: &str, pattern: &str) -> bool {
-    let mut rest = pattern.chars();
-    match rest.next() {
-        None => name.is_empty(),
-        Some('%') => {
-            name.char_indices().map(|(at, _)| at).chain([name.len()]).any(|at| like(&name[at..], rest.as_str()))
+    let (name, pattern): (Vec<char>, Vec<char>) = (name.chars().collect(), pattern.chars().collect());
+    let (mut at, mut next) = (0, 0);
+    // What follows the last `%`, and where it was looked for.
+    let mut after: Option<(usize, usize)> = None;
+    while at < name.len() {
+        match pattern.get(next) {
+            Some('%') => {
+                next += 1;
+                after = Some((next, at));
+            }
+            Some(c) if *c == '_' || *c == name[at] => (at, next) = (at + 1, next + 1),
+            _ => {
+                let Some((first, looked)) = after else { return false };
+                (at, next) = (looked + 1, first);
+                after = Some((first, looked + 1));
+            }
         }
-        Some(c) => name
-            .chars()
-            .next()
-            .is_some_and(|first| (c == '_' || c == first) && like(&name[first.len_utf8()..], rest.as_str())),
     }
+    pattern[next..].iter().all(|c| *c == '%')
 }
 
 /// After `SHOW`.
