@@ -21,6 +21,10 @@ pub struct OverSpec {
     pub time: Option<usize>,
     /// Which rows before a row count.
     pub frame: Frame,
+    /// How long a partition is kept that has no more rows, in milliseconds of processing time. `None`: for ever. What event time ends is kept until
+    /// then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_to_live_ms: Option<i64>,
     /// Functions over the input: aggregates, and [`LAG`]. Their arguments are columns and literals.
     pub functions: Vec<AggregateSpec>,
     /// Columns of the input.
@@ -53,6 +57,12 @@ impl Frame {
     #[must_use]
     pub fn is_unbounded(self) -> bool {
         matches!(self, Frame::Rows { preceding: None } | Frame::Range { preceding_ms: None })
+    }
+
+    /// Whether event time ends what is kept of it.
+    #[must_use]
+    pub fn ends_by_time(self) -> bool {
+        matches!(self, Frame::Range { preceding_ms: Some(_) })
     }
 }
 
@@ -93,6 +103,7 @@ impl fmt::Display for OverSpec {
         for (i, function) in self.functions.iter().enumerate() {
             write!(f, "{}{function}", if i + self.output.len() == 0 { "" } else { ", " })?;
         }
-        f.write_str("]")
+        f.write_str("]")?;
+        crate::spec::time_to_live(f, "partitions", self.time_to_live_ms)
     }
 }

@@ -44,7 +44,7 @@ fn of_over(spec: &OverSpec) -> (String, Growth) {
             _ => "a row for each partition".to_owned(),
         },
         match spec.frame {
-            Frame::Range { preceding_ms: Some(_) } => Growth::Bounded,
+            frame if frame.ends_by_time() => Growth::Bounded,
             frame if frame.is_unbounded() && spec.functions.iter().any(keeps_all) => Growth::WithRows,
             _ if spec.keys == 0 => Growth::Bounded,
             _ => Growth::WithKeys,
@@ -137,6 +137,7 @@ impl StateSpec<'_> {
         match self {
             StateSpec::GroupAggregate(spec) => spec.time_to_live_ms,
             StateSpec::Rank(spec) => spec.time_to_live_ms,
+            StateSpec::Over(spec) => spec.time_to_live_ms,
             StateSpec::StreamJoin(spec) => {
                 let of = |side: &StreamSideSpec| side.time_to_live_ms.or(side.expiry.map(|_| 0));
                 Some(of(&spec.left)?.max(of(&spec.right)?)).filter(|ms| *ms > 0)
@@ -145,11 +146,9 @@ impl StateSpec<'_> {
                 let of_inputs = spec.inputs.iter().map(|input| input.side.time_to_live_ms);
                 of_inputs.reduce(|of, next| Some(of?.max(next?))).flatten()
             }
-            StateSpec::WindowAggregate(_)
-            | StateSpec::Deduplicate(_)
-            | StateSpec::Over(_)
-            | StateSpec::Sort(_)
-            | StateSpec::Limit(_) => None,
+            StateSpec::WindowAggregate(_) | StateSpec::Deduplicate(_) | StateSpec::Sort(_) | StateSpec::Limit(_) => {
+                None
+            }
         }
     }
 
@@ -163,6 +162,10 @@ impl StateSpec<'_> {
                 "SET 'table.exec.state.ttl', or aggregate in windows"
             }
             StateSpec::Rank(spec) if spec.time_to_live_ms.is_none() => "SET 'table.exec.state.ttl', or rank in windows",
+            StateSpec::Over(spec) if spec.time_to_live_ms.is_none() => {
+                "SET 'table.exec.state.ttl', or bound the frame: ROWS BETWEEN 100 PRECEDING AND CURRENT ROW"
+            }
+            StateSpec::Over(_) => "bound the frame: ROWS BETWEEN 100 PRECEDING AND CURRENT ROW",
             StateSpec::Deduplicate(_) => "SET 'table.exec.state.ttl', or deduplicate in windows",
             StateSpec::Sort(_) => "add LIMIT for the first rows",
             _ => "aggregate or rank in windows",

@@ -5,7 +5,7 @@
 pub(crate) mod files;
 mod latest;
 mod on_disk;
-mod time_to_live;
+pub(crate) mod time_to_live;
 mod timers;
 mod windows;
 

@@ -16,20 +16,22 @@ mod functions;
 mod history;
 mod on_disk;
 mod snapshot;
+mod time_to_live;
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{Frame, JobOptions, OverSpec};
+use anabranch_dataflow::{JobOptions, OverSpec};
 use anabranch_model::{Error, EventTime, Result, batch_bytes};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use self::history::{History, NONE};
+use self::snapshot::Table;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, check_size, narrow};
+use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, check_size, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::waiting::{Order, Piece, Waiting, timely};
 use crate::{Dropped, Functions, Operator, Output};
@@ -47,8 +49,13 @@ pub(crate) struct Over {
     /// Partitions whose states have changed, where all rows before count.
     changes: Changes,
     snapshots: Snapshots,
-    /// Rows before of snapshots that have not taken their places yet: more may follow.
-    restored: Vec<RecordBatch>,
+    /// When partitions had rows last, if they are kept for a time only.
+    times: Option<TimeToLive>,
+    /// Partitions that have another time since the last snapshot: all that there is of them is in the next one.
+    outdated: Vec<usize>,
+    /// Rows of snapshots that have not taken their places yet, because more may follow: rows before, and values with the times of their
+    /// partitions.
+    restored: Vec<(Table, RecordBatch)>,
     /// With more of these, those that no frame of a number of rows has any more are looked for.
     restored_max: usize,
     /// With more partitions than these, those without rows are looked for.
@@ -80,6 +87,8 @@ impl Over {
             read,
             changes: Changes::default(),
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
+            times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
+            outdated: Vec::new(),
             restored: Vec::new(),
             restored_max: 0,
             partitions_max: SPARSE_MIN,
@@ -117,30 +126,36 @@ impl Over {
 
     /// Forgets partitions without rows, once they are most.
     fn remove_dead(&mut self) -> Result<()> {
-        let Frame::Range { preceding_ms: Some(_) } = self.spec.frame else { return Ok(()) };
-        if self.keys.len() <= self.partitions_max {
+        if !self.spec.frame.ends_by_time() || self.keys.len() <= self.partitions_max {
             return Ok(());
         }
         let is_live: Vec<bool> = self.history.lists.iter().map(|list| !list.rows.is_empty()).collect();
         let live: Vec<usize> = (0..is_live.len()).filter(|group| is_live[*group]).collect();
         self.partitions_max = 2 * live.len() + SPARSE_MIN;
-        if self.keys.len() <= self.partitions_max {
-            return Ok(());
-        }
-        self.keys.keep(&live)?;
-        let mut numbers = vec![NONE; is_live.len()];
+        if self.keys.len() <= self.partitions_max { Ok(()) } else { self.keep(&live) }
+    }
+
+    /// Keeps these partitions only; the first of them gets the number 0. The others have no rows before.
+    fn keep(&mut self, live: &[usize]) -> Result<()> {
+        let mut numbers = vec![NONE; self.keys.len()];
         for (new, old) in live.iter().enumerate() {
             numbers[*old] = narrow(new)?;
         }
-        self.functions.calls.iter_mut().try_for_each(|call| call.accumulator.keep(&live))?;
-        self.history.renumber(&numbers, &live);
+        self.keys.keep(live)?;
+        self.functions.calls.iter_mut().try_for_each(|call| call.accumulator.keep(live))?;
+        self.history.renumber(&numbers, live);
+        let renumbered = |group: usize| live.binary_search(&group).ok();
+        self.changes.renumber(renumbered);
+        self.outdated = std::mem::take(&mut self.outdated).into_iter().filter_map(renumbered).collect();
+        self.times.iter_mut().for_each(|times| times.keep(live));
         Ok(())
     }
 
     /// Of partitions.
     fn size_bytes(&self) -> usize {
-        let rows = self.history.size_bytes() + self.restored.iter().map(batch_bytes).sum::<usize>();
-        self.keys.size_bytes() + rows + self.functions.size_bytes() + self.changes.size_bytes()
+        let rows = self.history.size_bytes() + self.restored.iter().map(|(_, rows)| batch_bytes(rows)).sum::<usize>();
+        let times = self.times.as_ref().map_or(0, TimeToLive::size_bytes);
+        self.keys.size_bytes() + rows + self.functions.size_bytes() + self.changes.size_bytes() + times
     }
 
     /// Also of the rows that wait.
@@ -194,6 +209,10 @@ impl Operator for Over {
         Ok(true)
     }
 
+    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
+        self.forget_partitions(wall_ms)
+    }
+
     fn state_tables(&self) -> Vec<StateShape> {
         self.shapes()
     }
@@ -204,9 +223,8 @@ impl Operator for Over {
     }
 
     fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
-        self.take_up(table, &rows)?;
-        let restored = self.restored.iter().map(RecordBatch::num_rows).sum::<usize>();
-        if restored > self.restored_max + SPARSE_MIN || self.size_bytes() > self.bytes_max {
+        self.take_up(table, rows)?;
+        if self.restored_rows() > self.restored_max + SPARSE_MIN || self.size_bytes() > self.bytes_max {
             self.keep_last_rows()?;
         }
         self.check_size()
@@ -218,8 +236,7 @@ impl Operator for Over {
     }
 
     fn goes_on(&mut self) {
-        let rows = self.restored.iter().map(RecordBatch::num_rows).sum::<usize>();
-        self.snapshots.go_on(rows + self.keys.len());
+        self.snapshots.go_on(self.restored_rows() + self.keys.len());
         self.changes_of_tables().for_each(Changes::note);
         self.waiting.iter_mut().for_each(Waiting::goes_on);
         self.disk.iter_mut().for_each(OnDisk::goes_on);
@@ -230,9 +247,10 @@ impl Operator for Over {
         let Ok(former) = former.downcast::<Over>() else {
             return Err(Error::internal("functions over rows cannot go on with the state of another kind of operator"));
         };
-        let Over { keys, waiting, history, functions, changes, snapshots, restored, .. } = *former;
+        let Over { keys, waiting, history, functions, changes, snapshots, restored, times, outdated, .. } = *former;
         (self.keys, self.history, self.changes, self.disk) = (keys, history, changes, former.disk);
         (self.waiting, self.snapshots) = (waiting.map(Waiting::succeed), snapshots.succeed());
+        (self.times, self.outdated) = (self.times.take().map(|own| own.follow(times)), outdated);
         (self.restored, self.restored_max, self.partitions_max) =
             (restored, former.restored_max, former.partitions_max);
         (self.watermark, self.firing, self.dropped) = (former.watermark, former.firing, former.dropped);
@@ -258,11 +276,13 @@ pub(crate) fn build(
     Ok((Box::new(over), schema))
 }
 
-/// Whether functions over rows can go on with the state of others: the same functions of the same columns, over the same frames.
+/// Whether functions over rows can go on with the state of others: the same functions of the same columns, over the same frames, and
+/// partitions are kept for ever, or not.
 pub(crate) fn goes_on(former: &OverSpec, next: &OverSpec) -> bool {
     let types = |spec: &OverSpec| -> Vec<(DataType, bool)> {
         spec.schema.fields().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()
     };
-    let kinds = |spec: &OverSpec| (spec.keys, spec.time, spec.frame, spec.functions.clone());
+    let kinds =
+        |spec: &OverSpec| (spec.keys, spec.time, spec.frame, spec.time_to_live_ms.is_some(), spec.functions.clone());
     kinds(former) == kinds(next) && types(former) == types(next)
 }

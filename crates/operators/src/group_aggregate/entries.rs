@@ -263,7 +263,7 @@ impl Entries {
     }
 
     /// All values of these groups, which are marked, are in the next snapshot.
-    pub(super) fn renew(&mut self, groups: &[bool]) -> Result<()> {
+    pub(crate) fn renew(&mut self, groups: &[bool]) -> Result<()> {
         self.of_groups(groups)?.into_iter().for_each(|id| self.changes.add(id));
         Ok(())
     }
@@ -294,8 +294,8 @@ impl Entries {
         pairs.users.len() > 2 * pairs.live + SPARSE_MIN
     }
 
-    /// Removes values that do not occur, and the groups that are not among `groups`; the first of these becomes group 0. No change may
-    /// be waiting for a snapshot. A function that is [followed](Entries::follow) does this before those that follow it.
+    /// Removes values that do not occur, and the groups that are not among `groups`; the first of these becomes group 0. No snapshot may be
+    /// waiting for what is removed. A function that is [followed](Entries::follow) does this before those that follow it.
     pub(super) fn keep(&mut self, groups: &[usize]) -> Result<()> {
         let pairs = &mut *locked(&self.pairs);
         if !self.follows {
@@ -305,6 +305,7 @@ impl Entries {
         let moved = pairs.new_ids.iter().zip(&self.weights).filter(|(id, _)| **id != NONE);
         moved.for_each(|(id, weight)| weights[*id] = *weight);
         self.weights = weights;
+        self.changes.renumber(|id| pairs.new_ids.get(id).copied().filter(|id| *id != NONE));
         if !pairs.shared {
             pairs.new_ids = Vec::new();
         }

@@ -33,6 +33,9 @@ pub(crate) enum Needed {
     Since(i64),
     /// So many of each key, those with the highest numbers in the last column.
     Last(i64),
+    /// So many of each key, those with the highest numbers in the last column of those with the latest time of their key. That time, which all
+    /// rows have that a key needs, is not before this one, in milliseconds.
+    LastSince(i64, i64),
 }
 
 impl Latest {
@@ -92,29 +95,56 @@ impl Merge for Latest {
         self.identities.clear();
         let needed: BooleanArray = match self.needed {
             Needed::All => return Ok(rows),
-            Needed::Since(first) => {
-                let (column, _) = self.table.time.ok_or_else(|| Error::internal("rows of a table without times"))?;
-                let column = rows.column(column);
-                let is_needed = |(row, time): (usize, &i64)| Some(column.is_valid(row) && *time >= first);
-                event_times(column)?.iter().enumerate().map(is_needed).collect()
-            }
+            Needed::Since(first) => self.are_since(&rows, first)?,
             Needed::Last(most) => self.are_last(&rows, most)?,
+            Needed::LastSince(most, first) => {
+                let rows = filter_record_batch(&rows, &self.are_since(&rows, first)?)?;
+                let rows = filter_record_batch(&rows, &self.are_latest(&rows)?)?;
+                let needed = self.are_last(&rows, most)?;
+                return Ok(filter_record_batch(&rows, &needed)?);
+            }
         };
         Ok(filter_record_batch(&rows, &needed)?)
     }
 }
 
 impl Latest {
+    fn times<'a>(&self, rows: &'a RecordBatch) -> Result<&'a ArrayRef> {
+        let (column, _) = self.table.time.ok_or_else(|| Error::internal("rows of a table without times"))?;
+        Ok(rows.column(column))
+    }
+
+    /// Which rows have this time, or a later one.
+    fn are_since(&self, rows: &RecordBatch, first: i64) -> Result<BooleanArray> {
+        let times = self.times(rows)?;
+        let is_needed = |(row, time): (usize, &i64)| Some(times.is_valid(row) && *time >= first);
+        Ok(event_times(times)?.iter().enumerate().map(is_needed).collect())
+    }
+
+    /// Which rows have the latest time of their keys.
+    fn are_latest(&mut self, rows: &RecordBatch) -> Result<BooleanArray> {
+        let times = event_times(self.times(rows)?)?;
+        let latest = self.highest(rows, &times)?;
+        let is_latest = |(id, time): (&usize, &i64)| Some(*time == latest[*id]);
+        Ok(self.ids.iter().zip(times.iter()).map(is_latest).collect())
+    }
+
     /// Which rows are among the last of their keys.
     fn are_last(&mut self, rows: &RecordBatch, most: i64) -> Result<BooleanArray> {
+        let numbers = numbers(rows.columns(), rows.num_columns() - 1)?.values();
+        let last = self.highest(rows, numbers)?;
+        let is_needed = |(id, number): (&usize, &i64)| Some(*number > last[*id].saturating_sub(most));
+        Ok(self.ids.iter().zip(numbers).map(is_needed).collect())
+    }
+
+    /// The highest number that a row of each key has. The keys of rows are in `self.ids`.
+    fn highest(&mut self, rows: &RecordBatch, numbers: &[i64]) -> Result<Vec<i64>> {
         let keys = &rows.columns()[self.table.keys.clone()];
         let mut table = KeyTable::new(keys.iter().map(|column| column.data_type().clone()).collect())?;
         hash_keys(keys, rows.num_rows(), &mut self.hashes)?;
         table.intern(keys, &self.hashes, &mut self.ids)?;
-        let numbers = numbers(rows.columns(), rows.num_columns() - 1)?;
-        let mut last = vec![i64::MIN; table.len()];
-        self.ids.iter().zip(numbers.values()).for_each(|(id, number)| last[*id] = last[*id].max(*number));
-        let is_needed = |(id, number): (&usize, &i64)| Some(*number > last[*id].saturating_sub(most));
-        Ok(self.ids.iter().zip(numbers.values()).map(is_needed).collect())
+        let mut highest = vec![i64::MIN; table.len()];
+        self.ids.iter().zip(numbers).for_each(|(id, number)| highest[*id] = highest[*id].max(*number));
+        Ok(highest)
     }
 }

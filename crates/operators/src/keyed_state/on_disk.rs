@@ -204,7 +204,7 @@ impl OnDisk {
         // No merge begins before everything that was restored is there.
         self.restored()?;
         self.tables.iter_mut().try_for_each(|Table { runs, needed, merged_max, .. }| {
-            if let Needed::Since(ms) = needed {
+            if let Needed::Since(ms) | Needed::LastSince(_, ms) = needed {
                 runs.remove_before(*ms);
             }
             let table = runs.table().clone();

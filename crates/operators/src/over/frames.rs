@@ -69,6 +69,7 @@ impl Over {
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let groups: Vec<u32> = at.values().iter().map(|row| of[*row as usize]).collect();
         let times: Vec<i64> = at.values().iter().map(|row| piece.numbers[*row as usize]).collect();
+        self.write(&groups);
         let results = match self.spec.frame.is_unbounded() {
             true => self.unbounded(&columns, &groups, &times)?,
             false => self.bounded(&columns, &groups, &times, (&piece.rows, &at))?,

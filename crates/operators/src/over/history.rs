@@ -62,6 +62,22 @@ pub(super) struct Existing {
     pub(super) places: Vec<i64>,
 }
 
+impl List {
+    /// The place of one of the rows among all that the partition has had.
+    fn place(&self, at: usize) -> i64 {
+        self.count - (self.rows.len() - at) as i64
+    }
+}
+
+impl Existing {
+    fn push(&mut self, row: u64, group: usize, time: i64, place: i64) {
+        self.rows.push(row);
+        self.groups.push(group);
+        self.times.push(time);
+        self.places.push(place);
+    }
+}
+
 impl Chunk {
     fn end(&self) -> u64 {
         self.first + self.groups.len() as u64
@@ -161,19 +177,22 @@ impl History {
         (0..self.types.len()).map(|column| self.column(column, &rows, None)).collect()
     }
 
-    /// The rows that exist from a number on, but not on the disk.
-    pub(super) fn rows_from(&self, first: u64) -> Existing {
+    /// The rows that exist from a number on, but not on the disk, and all of these partitions.
+    pub(super) fn rows_from(&self, first: u64, renewed: &[usize]) -> Existing {
         let mut found = Existing::default();
+        for group in renewed {
+            let list = &self.lists[*group];
+            for (at, (row, time)) in list.rows.iter().enumerate().take_while(|(_, (row, _))| *row < first) {
+                found.push(*row, *group, *time, list.place(at));
+            }
+        }
         for chunk in self.chunks.iter().filter(|chunk| chunk.end() > first) {
             let rows = (chunk.first..chunk.end()).zip(&chunk.groups);
             for (row, group) in rows.filter(|(row, group)| *row >= first && **group != NONE) {
                 let list = &self.lists[*group as usize];
                 let found_at = list.rows.binary_search_by_key(&row, |(row, _)| *row);
                 if let Some(at) = found_at.ok().filter(|at| *at >= list.stored) {
-                    found.rows.push(row);
-                    found.groups.push(*group as usize);
-                    found.times.push(list.rows[at].1);
-                    found.places.push(list.count - (list.rows.len() - at) as i64);
+                    found.push(row, *group as usize, list.rows[at].1, list.place(at));
                 }
             }
         }

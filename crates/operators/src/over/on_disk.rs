@@ -10,23 +10,25 @@ use super::Over;
 use super::history::History;
 use super::snapshot::Table;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, Needed, OnDisk, Part, is_full, keyed_table, narrow, with_latest};
+use crate::keyed_state::{
+    Changes, Needed, OnDisk, Part, TimeToLive, is_full, keyed_table, narrow, time_to_live, with_latest,
+};
 use crate::waiting::Piece;
 
 impl Over {
     /// The tables of partitions, as they are on the disk.
     pub(super) fn keyed_tables(&self) -> Vec<KeyedTable> {
         let keys = self.spec.keys;
-        let time = matches!(self.spec.frame, Frame::Range { preceding_ms: Some(_) }).then(|| keys + self.read.len());
         let keyed = |table: Table| {
             let shape = self.shape(table);
             let (identity, count) = match table {
-                // Rows are never changed. Behind the columns that functions read, a row has its time, if it has one, and its place.
+                // But for the time to live, rows are never changed. Behind the columns that functions read, a row has its times and its place.
                 Table::Before => ((0..keys).chain(keys + self.read.len()..shape.schema.fields().len()).collect(), None),
                 Table::States => ((0..keys).collect(), None),
                 Table::Values(_) => ((0..=keys).collect(), Some(keys + 1)),
             };
-            let time = time.filter(|_| matches!(table, Table::Before)).map(with_latest);
+            let event_time = (table == Table::Before && self.spec.frame.ends_by_time()).then(|| keys + self.read.len());
+            let time = time_to_live::column(&shape.schema).or(event_time).map(with_latest);
             KeyedTable { time, ..keyed_table(&shape, identity, count) }
         };
         self.tables().into_iter().map(keyed).collect()
@@ -40,12 +42,16 @@ impl Over {
 
     /// Says which rows before may be needed.
     pub(super) fn forget_on_disk(&mut self) {
-        let needed = match self.spec.frame {
-            Frame::Range { preceding_ms: Some(ms) } => Needed::Since(self.first_needed(ms)),
-            Frame::Rows { preceding: Some(rows) } => Needed::Last(i64::try_from(rows).unwrap_or(i64::MAX)),
-            _ => Needed::All,
+        let rows = |rows: u64| i64::try_from(rows).unwrap_or(i64::MAX);
+        let needed = match (self.spec.frame, self.times.as_ref().map(TimeToLive::first_needed)) {
+            (Frame::Range { preceding_ms: Some(ms) }, _) => Needed::Since(self.first_needed(ms)),
+            (Frame::Rows { preceding: Some(preceding) }, Some(first)) => Needed::LastSince(rows(preceding), first),
+            (Frame::Rows { preceding: Some(preceding) }, None) => Needed::Last(rows(preceding)),
+            (_, Some(first)) => Needed::Since(first),
+            (_, None) => Needed::All,
         };
-        self.disk.iter_mut().for_each(|disk| disk.need(0, needed));
+        let tables = 0..self.tables().len();
+        self.disk.iter_mut().for_each(|disk| tables.clone().for_each(|table| disk.need(table, needed)));
     }
 
     /// Reads the partitions that have come into the table, as their ids from `known` on say. False if that is too much at once.
@@ -59,6 +65,10 @@ impl Over {
             let is_new: BooleanArray = ids.iter().map(|id| Some(*id >= known)).collect();
             let rows = filter_record_batch(&rows, &is_new)?;
             ids.retain(|id| *id >= known);
+            if let Some(times) = self.times.as_mut().filter(|_| !matches!(table, Table::Values(_))) {
+                times.restore_rows(&ids, &rows)?;
+            }
+            let (ids, rows) = self.living(ids, rows)?;
             self.take_in(table, &ids, &rows, None)?;
         }
         self.history.lists[known..].iter_mut().for_each(|list| list.stored = list.rows.len());
@@ -100,13 +110,14 @@ impl Over {
     }
 
     /// Writes what has changed to the disk, and starts again with empty tables.
-    fn put_away(&mut self) -> Result<()> {
+    pub(super) fn put_away(&mut self) -> Result<()> {
         let rows = self.take_rows(Part::Unwritten)?;
         self.disk.as_mut().map_or(Ok(()), |disk| disk.put(&rows))?;
         let types = self.spec.schema.fields().iter().take(self.spec.keys).map(|field| field.data_type().clone());
         self.keys = KeyTable::by_id(types.collect())?;
         self.history = History::new(self.functions.schema.fields().iter().map(|of| of.data_type().clone()).collect());
         self.functions.calls.iter_mut().try_for_each(|call| call.accumulator.keep(&[]))?;
+        self.times.iter_mut().for_each(|times| times.keep(&[]));
         self.changes_of_tables().for_each(Changes::written);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Snapshots of functions over rows. Rows of state are never changed: those that wait, with the order in which they came, and those that
 //! may be in the frames of later rows. A restore takes those of them that are still needed, and adds them up again. Where all rows before
-//! count, the state of each partition replaces its former ones, as in a group aggregate.
+//! count, the state of each partition replaces its former ones, as in a group aggregate. With a time to live, all rows of a partition have
+//! its time, and are written anew when that is another one.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::history::Existing;
 use crate::event_time::event_times;
 use crate::group_aggregate::readings::Readings;
 use crate::hash_keys;
-use crate::keyed_state::{Changes, OnDisk, Part, check_columns, narrow, number, numbers};
+use crate::keyed_state::{Changes, OnDisk, Part, TimeToLive, check_columns, narrow, number, numbers, without_times};
 use crate::operator::{StateChange, StateShape};
 use crate::waiting::{Waiting, later};
 
@@ -51,24 +52,26 @@ impl Over {
     pub(super) fn shape(&self, table: Table) -> StateShape {
         let keys = self.spec.schema.fields().iter().take(self.spec.keys);
         let keys = keys.map(|field| field.as_ref().clone().with_nullable(true));
+        let times = self.times.iter().map(|_| TimeToLive::field());
         let (name, fields, pane): (String, Vec<Field>, Option<usize>) = match table {
             Table::Before => {
                 let read = self.functions.schema.fields().iter().map(|field| field.as_ref().clone());
                 let mut fields: Vec<Field> = keys.chain(read).collect();
                 let pane = self.has_range().then_some(fields.len());
                 let time = Field::new("$time", DataType::Timestamp(TimeUnit::Millisecond, None), false);
-                fields.extend(pane.map(|_| time));
+                fields.extend(pane.map(|_| time).into_iter().chain(times));
                 fields.push(number("$place"));
                 ("rows before".into(), fields, pane)
             }
             Table::States => {
                 let states = self.functions.calls.iter().flat_map(|call| call.accumulator.state_fields(&call.name));
-                ("states".into(), keys.chain(states).chain([number("$snapshot")]).collect(), None)
+                ("states".into(), keys.chain(states).chain(times).chain([number("$snapshot")]).collect(), None)
             }
             Table::Values(place) => {
                 let call = &self.functions.calls[place];
-                let own = call.accumulator.value_field().into_iter().chain([number("$weight"), number("$snapshot")]);
-                (format!("values of {}", call.name), keys.chain(own).collect(), None)
+                let own = call.accumulator.value_field().into_iter().chain([number("$weight")]);
+                let fields = keys.chain(own).chain(times).chain([number("$snapshot")]).collect();
+                (format!("values of {}", call.name), fields, None)
             }
         };
         // The first table of an operator has no name.
@@ -100,8 +103,11 @@ impl Over {
     /// Takes rows of each table, as those of a new snapshot.
     pub(super) fn take_rows(&mut self, part: Part) -> Result<Vec<RecordBatch>> {
         self.snapshots.number += 1;
+        let outdated = self.take_outdated();
+        self.renew_values(&outdated)?;
+        self.changes.note();
         let rows = self.tables().into_iter().map(|table| {
-            let columns = self.columns_of(table, part)?;
+            let columns = self.columns_of(table, part, &outdated)?;
             Ok(RecordBatch::try_new(self.shape(table).schema, columns)?)
         });
         rows.collect()
@@ -112,17 +118,20 @@ impl Over {
         self.watermark.saturating_add(1).saturating_sub(preceding_ms)
     }
 
-    fn columns_of(&mut self, table: Table, part: Part) -> Result<Vec<ArrayRef>> {
+    /// `outdated`: partitions whose rows have another time since the last snapshot.
+    fn columns_of(&mut self, table: Table, part: Part, outdated: &[usize]) -> Result<Vec<ArrayRef>> {
+        let times_of = |groups: &[usize]| self.times.as_ref().map(|times| times.times_of(groups));
         match table {
             Table::Before => {
                 let first = if part == Part::Changed { self.history.snapshot } else { 0 };
-                let Existing { rows, groups, times, places } = self.history.rows_from(first);
+                let Existing { rows, groups, times, places } = self.history.rows_from(first, outdated);
                 self.history.snapshot = self.history.next;
                 let mut columns = self.keys.keys_of(&groups)?;
                 columns.extend(self.history.columns(&rows)?);
                 if self.has_range() {
                     columns.push(Arc::new(TimestampMillisecondArray::from(times)));
                 }
+                columns.extend(times_of(&groups));
                 columns.push(Arc::new(Int64Array::from(places)));
                 Ok(columns)
             }
@@ -132,6 +141,7 @@ impl Over {
                 for call in &self.functions.calls {
                     columns.extend(call.accumulator.state(&groups)?);
                 }
+                columns.extend(times_of(&groups));
                 columns.push(self.numbered(groups.len()));
                 Ok(columns)
             }
@@ -141,7 +151,9 @@ impl Over {
                 let ids = entries.take(part);
                 let (groups, values, weights) = entries.of(&ids)?;
                 let mut columns = self.keys.keys_of(&groups)?;
-                columns.extend([values, Arc::new(weights) as ArrayRef, self.numbered(groups.len())]);
+                columns.extend([values, Arc::new(weights) as ArrayRef]);
+                columns.extend(times_of(&groups));
+                columns.push(self.numbered(groups.len()));
                 Ok(columns)
             }
         }
@@ -152,14 +164,18 @@ impl Over {
     }
 
     /// Takes rows of a snapshot.
-    pub(super) fn take_up(&mut self, table: usize, rows: &RecordBatch) -> Result<()> {
+    pub(super) fn take_up(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         let first = match &mut self.waiting {
-            Some(waiting) if table == 0 => return waiting.restore(rows),
+            Some(waiting) if table == 0 => return waiting.restore(&rows),
             waiting => usize::from(waiting.is_some()),
         };
         let table = table - first;
         let of = *self.tables().get(table).ok_or_else(|| Error::internal(format!("there is no table {table}")))?;
         let shape = self.shape(of);
+        let rows = match &self.times {
+            Some(times) => times.needed(rows, &shape.schema)?,
+            None => without_times(rows, &shape.schema)?,
+        };
         check_columns(&rows.schema(), &shape.schema)?;
         let rows = RecordBatch::try_new(shape.schema, rows.columns().to_vec())?;
         let versions = (of != Table::Before).then(|| numbers(rows.columns(), rows.num_columns() - 1)).transpose()?;
@@ -170,13 +186,15 @@ impl Over {
         if let Some(disk) = &mut self.disk {
             return disk.restore(table, rows);
         }
-        match versions {
+        let waits = of == Table::Before || of != Table::States && self.times.is_some();
+        match versions.filter(|_| !waits) {
             Some(versions) => {
                 let ids = self.intern(&rows.columns()[..self.spec.keys], rows.num_rows())?;
+                self.times.as_mut().map_or(Ok(()), |times| times.restore_rows(&ids, &rows))?;
                 self.take_in(of, &ids, &rows, Some(versions))
             }
             None => {
-                self.restored.push(rows);
+                self.restored.push((of, rows));
                 Ok(())
             }
         }
@@ -239,7 +257,8 @@ impl Over {
         self.forget_on_disk();
         if let Frame::Range { preceding_ms: Some(ms) } = self.spec.frame {
             let (time, first) = (self.spec.keys + self.read.len(), self.first_needed(ms));
-            self.restored = later(&self.restored, time, first)?;
+            let rows: Vec<RecordBatch> = self.restored.drain(..).map(|(_, rows)| rows).collect();
+            self.restored = later(&rows, time, first)?.into_iter().map(|rows| (Table::Before, rows)).collect();
         }
         self.keep_last_rows()
     }
@@ -248,39 +267,69 @@ impl Over {
     pub(super) fn keep_last_rows(&mut self) -> Result<()> {
         let Frame::Rows { preceding: Some(preceding) } = self.spec.frame else { return Ok(()) };
         let preceding = i64::try_from(preceding).unwrap_or(i64::MAX);
-        let (batches, mut ends, mut groups_of) = (std::mem::take(&mut self.restored), Vec::new(), Vec::new());
-        for rows in &batches {
-            let groups = self.intern(&rows.columns()[..self.spec.keys], rows.num_rows())?;
+        let (mut ends, mut found) = (Vec::new(), Vec::new());
+        for (ids, rows) in self.take_living()? {
             ends.resize(self.keys.len(), i64::MIN);
-            for (group, place) in groups.iter().zip(places(rows)?.values()) {
+            for (group, place) in ids.iter().zip(places(&rows)?.values()) {
                 ends[*group] = place.saturating_add(1).max(ends[*group]);
             }
-            groups_of.push(groups);
+            found.push((ids, rows));
         }
-        for (rows, groups) in batches.iter().zip(groups_of) {
+        for (ids, rows) in found {
             let is_needed = |(group, place): (&usize, &i64)| Some(*place >= ends[*group].saturating_sub(preceding));
-            let is_needed: BooleanArray = groups.iter().zip(places(rows)?.values()).map(is_needed).collect();
-            let rows = filter_record_batch(rows, &is_needed)?;
+            let is_needed: BooleanArray = ids.iter().zip(places(&rows)?.values()).map(is_needed).collect();
+            let rows = filter_record_batch(&rows, &is_needed)?;
             if rows.num_rows() > 0 {
-                self.restored.push(rows);
+                self.restored.push((Table::Before, rows));
             }
         }
-        self.restored_max = 2 * self.restored.iter().map(RecordBatch::num_rows).sum::<usize>();
+        self.restored_max = 2 * self.restored_rows();
         Ok(())
+    }
+
+    /// How many rows have not taken their places yet.
+    pub(super) fn restored_rows(&self) -> usize {
+        self.restored.iter().map(|(_, rows)| rows.num_rows()).sum()
+    }
+
+    /// Takes the rows before that were restored, with their partitions: those that have the time of their partition.
+    fn take_living(&mut self) -> Result<Vec<(Vec<usize>, RecordBatch)>> {
+        let keys = self.spec.keys;
+        let rows = std::mem::take(&mut self.restored).into_iter().map(|(_, rows)| {
+            let ids = self.intern(&rows.columns()[..keys], rows.num_rows())?;
+            self.times.as_mut().map_or(Ok(()), |times| times.restore_rows(&ids, &rows))?;
+            Ok((ids, rows))
+        });
+        let rows = rows.collect::<Result<Vec<_>>>()?;
+        rows.into_iter().map(|(ids, rows)| self.living(ids, rows)).collect()
+    }
+
+    /// The rows of a table that have the time of their partition, with their partitions.
+    pub(super) fn living(&self, ids: Vec<usize>, rows: RecordBatch) -> Result<(Vec<usize>, RecordBatch)> {
+        match &self.times {
+            Some(times) => times.living(ids, &rows),
+            None => Ok((ids, rows)),
+        }
     }
 
     /// Nothing else is restored: rows take their places.
     pub(super) fn settle(&mut self) -> Result<()> {
-        self.changes_of_tables().for_each(Changes::restored);
-        self.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
-        let before = std::mem::take(&mut self.restored);
-        if let Some(first) = before.first() {
-            let rows = concat_batches(&first.schema(), &before)?;
-            let ids = self.intern(&rows.columns()[..self.spec.keys], rows.num_rows())?;
-            self.take_before(&ids, &rows)?;
-            self.history.snapshot = self.history.next;
+        if self.spec.frame.is_unbounded() {
+            for (table, rows) in std::mem::take(&mut self.restored) {
+                let ids = self.intern(&rows.columns()[..self.spec.keys], rows.num_rows())?;
+                let (ids, rows) = self.living(ids, rows)?;
+                self.take_in(table, &ids, &rows, Some(numbers(rows.columns(), rows.num_columns() - 1)?))?;
+            }
+        } else if !self.restored.is_empty() {
+            let (ids, rows): (Vec<_>, Vec<_>) = self.take_living()?.into_iter().unzip();
+            if let Some(first) = rows.first() {
+                let rows = concat_batches(&first.schema(), &rows)?;
+                self.take_before(&ids.concat(), &rows)?;
+                self.history.snapshot = self.history.next;
+            }
         }
-        Ok(())
+        self.changes_of_tables().for_each(Changes::restored);
+        self.disk.as_mut().map_or(Ok(()), OnDisk::restored)
     }
 
     /// Takes rows before of partitions that have none yet, in the order of their times, and then of their places among the rows of their

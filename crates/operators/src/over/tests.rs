@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_dataflow::{AggregateSpec, Expr, LAG, Literal};
+use anabranch_dataflow::{AggregateSpec, Expr, Frame, LAG, Literal};
 use anabranch_model::Rng;
 use arrow::array::{AsArray, Float64Array, Int64Array, StringViewArray, TimestampMillisecondArray};
 use arrow::datatypes::{Field, Float64Type, Int64Type, Schema, TimeUnit};
+
+mod time_to_live;
 
 use super::*;
 use crate::Element;
@@ -58,6 +60,10 @@ fn call(name: &str, function: &str, args: Vec<Expr>, data_type: DataType) -> Agg
 
 /// `disk`: with so much memory, and a disk beyond.
 fn operator(frame: Frame, time: Option<usize>, disk: Option<usize>) -> Over {
+    Over::new(&spec(frame, time), &Functions::default(), &options(disk)).expect("valid")
+}
+
+fn spec(frame: Frame, time: Option<usize>) -> OverSpec {
     let (value, text) = (|| vec![Expr::Column(2)], || vec![Expr::Column(3)]);
     let mut functions = vec![
         call("n", "count", vec![literal("1")], DataType::Int64),
@@ -72,8 +78,7 @@ fn operator(frame: Frame, time: Option<usize>, disk: Option<usize>) -> Over {
         let args = vec![Expr::Column(3), literal("2"), Expr::Column(5)];
         functions.insert(1, call("before", LAG, args, DataType::Utf8View));
     }
-    let spec = OverSpec { keys: 1, time, frame, functions, schema: schema(), output: vec![0, 4] };
-    Over::new(&spec, &Functions::default(), &options(disk)).expect("valid")
+    OverSpec { keys: 1, time, frame, time_to_live_ms: None, functions, schema: schema(), output: vec![0, 4] }
 }
 
 fn batch(rows: &[Row]) -> RecordBatch {
@@ -292,8 +297,7 @@ fn rows_that_are_in_no_frame_any_more_are_not_restored() {
     over.bytes_max = 64 << 10;
     files.restore(&mut over, false, &mut |len| len / 2);
     over.restored(EventTime::MIN).expect("restored");
-    let left: usize = over.restored.iter().map(RecordBatch::num_rows).sum();
-    assert_eq!(left, 2 * KEYS.len());
+    assert_eq!(over.restored_rows(), 2 * KEYS.len());
 }
 
 #[test]
@@ -316,7 +320,8 @@ fn what_is_not_finite_leaves_a_frame_without_a_trace() {
     ]));
     let functions = ["sum", "avg"].map(|of| call(of, of, vec![Expr::Column(1)], DataType::Float64)).to_vec();
     let frame = Frame::Rows { preceding: Some(1) };
-    let spec = OverSpec { keys: 1, time: None, frame, functions, schema: Arc::clone(&schema), output: Vec::new() };
+    let (schema_of, output) = (Arc::clone(&schema), Vec::new());
+    let spec = OverSpec { keys: 1, time: None, frame, time_to_live_ms: None, functions, schema: schema_of, output };
     let mut over = Over::new(&spec, &Functions::default(), &options(None)).expect("valid");
     let (nan, inf) = (f64::NAN, f64::INFINITY);
     let values = [Some(1.0), Some(nan), Some(2.0), Some(3.0), Some(inf), Some(-inf), Some(4.0), None, None, Some(5.0)];

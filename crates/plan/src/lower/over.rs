@@ -254,6 +254,7 @@ impl Lowering<'_> {
             keys: partition.len(),
             time,
             frame: Frame::Rows { preceding: None },
+            time_to_live_ms: self.table.time_to_live_ms,
             functions: Vec::new(),
             schema: rows.schema().into(),
             output: Vec::new(),
@@ -338,7 +339,8 @@ fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize,
     let mut results: BTreeMap<usize, usize> = BTreeMap::new();
     let last = frames.len().saturating_sub(1);
     for (number, (frame, calls)) in frames.into_iter().enumerate() {
-        let own = OverSpec { frame, schema: Schema::new(fields.clone()).into(), ..spec.clone() };
+        let time_to_live_ms = spec.time_to_live_ms.filter(|_| !frame.ends_by_time());
+        let own = OverSpec { frame, time_to_live_ms, schema: Schema::new(fields.clone()).into(), ..spec.clone() };
         let functions = calls.iter().map(|(_, of)| of.clone()).collect();
         let mut kept: Vec<usize> = (0..fields.len()).collect();
         if number == last {
