@@ -1,5 +1,5 @@
 //! `RIGHT` and `FULL JOIN ... USING (k)`: the planner would take `k` from the left side, where it is NULL in rows that only
-//! the right side has.
+//! the right side has. And where several joins share `k`, it would not know which of the tables it is of.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -56,12 +56,16 @@ impl VisitorMut for Rewriting {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         let joins = || select.from.iter().flat_map(|tables| &tables.joins);
-        let Some(join) = joins().find(|join| shares(join)) else { return ControlFlow::Continue(()) };
-        let place = at(join.relation.span().start);
-        if rewrite_select(select).is_some() {
+        let place = joins().find(|join| shares(join)).map(|join| at(join.relation.span().start));
+        if place.is_none() && joins().filter(|join| has_using(join)).count() < 2 {
             return ControlFlow::Continue(());
         }
-        ControlFlow::Break(refused().at(place))
+        let mut rewritten = select.clone();
+        if rewrite_select(&mut rewritten).is_some() {
+            *select = rewritten;
+            return ControlFlow::Continue(());
+        }
+        place.map_or(ControlFlow::Continue(()), |place| ControlFlow::Break(refused().at(place)))
     }
 }
 
@@ -76,6 +80,17 @@ fn shares(join: &Join) -> bool {
     matches!(
         &join.join_operator,
         FullOuter(Using(_) | Natural) | Right(Using(_) | Natural) | RightOuter(Using(_) | Natural)
+    )
+}
+
+fn has_using(join: &Join) -> bool {
+    use JoinOperator::{Inner, Join, Left, LeftOuter};
+    matches!(
+        &join.join_operator,
+        Join(JoinConstraint::Using(_))
+            | Inner(JoinConstraint::Using(_))
+            | Left(JoinConstraint::Using(_))
+            | LeftOuter(JoinConstraint::Using(_))
     )
 }
 

@@ -723,6 +723,44 @@ SELECT k, v, w FROM lefts FULL JOIN rights USING (k) FULL JOIN some_keys USING (
 --= NULL | NULL | 't'
 --= NULL | NULL | NULL
 
+--- left_join_using_twice
+SELECT k, v, w, s.k AS sk FROM lefts LEFT JOIN rights USING (k) LEFT JOIN some_keys AS s USING (k);
+--: streaming, updates
+--: k INT | v STRING | w STRING | sk INT
+--= 1 | 'a' | NULL | NULL
+--= 2 | 'b' | 'p' | 2
+--= 2 | 'b' | 'p' | 2
+--= 2 | 'b' | 'q' | 2
+--= 2 | 'b' | 'q' | 2
+--= 2 | 'c' | 'p' | 2
+--= 2 | 'c' | 'q' | 2
+--= 3 | 'd' | 'r' | 3
+--= 3 | 'd' | 'r' | 3
+--= 3 | 'd' | 'r' | 3
+--= 3 | 'd' | 'r' | 3
+--= 4 | NULL | NULL | NULL
+--= NULL | 'e' | NULL | NULL
+--= NULL | 'e' | NULL | NULL
+
+--- all_columns_of_joins_using_twice
+SELECT * FROM lefts LEFT JOIN rights USING (k) LEFT JOIN (SELECT k, k AS x FROM some_keys) AS s USING (k);
+--: streaming, updates
+--: k INT | v STRING | w STRING | x INT
+--= 1 | 'a' | NULL | NULL
+--= 2 | 'b' | 'p' | 2
+--= 2 | 'b' | 'p' | 2
+--= 2 | 'b' | 'q' | 2
+--= 2 | 'b' | 'q' | 2
+--= 2 | 'c' | 'p' | 2
+--= 2 | 'c' | 'q' | 2
+--= 3 | 'd' | 'r' | 3
+--= 3 | 'd' | 'r' | 3
+--= 3 | 'd' | 'r' | 3
+--= 3 | 'd' | 'r' | 3
+--= 4 | NULL | NULL | NULL
+--= NULL | 'e' | NULL | NULL
+--= NULL | 'e' | NULL | NULL
+
 --- natural_full_join
 SELECT k, v, w FROM lefts NATURAL FULL JOIN rights;
 --! refused: SqlValidatorException: Column 'k' is ambiguous
