@@ -12,7 +12,7 @@ use crate::weight_field;
 /// Input: the keys of the partition, then the columns of the order, then others; a weight if it is updating.
 /// With windows, rows of a partition are of one window, and its first rows are emitted when that ends. They stay, without a weight.
 /// Output: the columns `output` of the input, the number of the row in its partition from 1 on if asked for, and the weight. Rows that
-/// are equal in the order are in the order of their other columns.
+/// are equal in the order are in the order of their other columns, unless the last one is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankSpec {
     /// Number of key columns.
@@ -21,6 +21,10 @@ pub struct RankSpec {
     pub order: Vec<Ordering>,
     /// How many rows of each partition.
     pub limit: u64,
+    /// Of rows that are equal in the order, which has one column, the one that came last is first. Only for one row of each partition, of rows
+    /// that stay.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub latest: bool,
     /// Columns of the input, without the weight.
     pub schema: SchemaRef,
     /// The rows have a weight, as the last column.
@@ -81,6 +85,7 @@ impl fmt::Display for RankSpec {
         for (i, ordering) in self.order.iter().enumerate() {
             write!(f, "{}#{}{ordering}", if i == 0 { "" } else { ", " }, self.keys + i)?;
         }
+        f.write_str(if self.latest { ", the last to come" } else { "" })?;
         f.write_str("]: [")?;
         for (i, column) in self.output.iter().enumerate() {
             write!(f, "{}#{column} {}", if i == 0 { "" } else { ", " }, self.schema.field(*column).name())?;

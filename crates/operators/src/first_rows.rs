@@ -182,6 +182,9 @@ impl FirstRows {
 
     /// Puts a row of a batch among the first ones of its partition, if it is one of them.
     fn compete(&mut self, group: usize, prefix: u64, (values, row): (&[Values<'_>], usize)) -> Result<()> {
+        if self.spec.latest {
+            return self.replace(group, prefix, (values, row));
+        }
         let (partition, limit) = (&mut self.partitions[group], self.spec.limit);
         let is_full = partition.rows() >= limit;
         let order = |entry: &Entry| order(&self.rows, entry, prefix, (values, row));
@@ -198,6 +201,25 @@ impl FirstRows {
             Ok(at) => partition.repeat(at),
             Err(at) => partition.insert(at, Entry::of_batch(prefix, narrow(row)?, 1)),
         }
+        Ok(())
+    }
+
+    /// Takes a row of a batch for the one of its partition, unless that is before it in the order.
+    fn replace(&mut self, group: usize, prefix: u64, (values, row): (&[Values<'_>], usize)) -> Result<()> {
+        let partition = &mut self.partitions[group];
+        if let Some(entry) = partition.entries().first() {
+            let by_time =
+                entry.prefix.cmp(&prefix).then_with(|| self.rows.order_by_first(values, row, other(entry)).reverse());
+            let is_same = || self.times.is_none() && order(&self.rows, entry, prefix, (values, row)).is_eq();
+            if by_time.is_lt() || by_time.is_eq() && is_same() {
+                return Ok(());
+            }
+        }
+        if self.touched.add(narrow(group)?, partition) {
+            self.partition_bytes -= partition.size_bytes();
+        }
+        partition.cut(0);
+        partition.insert(0, Entry::of_batch(prefix, narrow(row)?, 1));
         Ok(())
     }
 
@@ -338,13 +360,15 @@ fn free_if_gone(row: usize, copies: &[u32], groups: &mut [u32], changes: &Change
 /// Whether an entry is before a row of a batch, or behind it.
 #[inline]
 fn order(rows: &RowStore, entry: &Entry, prefix: u64, (values, row): (&[Values<'_>], usize)) -> Ordering {
-    entry.prefix.cmp(&prefix).then_with(|| {
-        let other = match entry.place() {
-            Place::Kept(row) => Other::Kept(row),
-            Place::Batch(row) => Other::Row(row),
-        };
-        rows.order(values, row, other).reverse()
-    })
+    entry.prefix.cmp(&prefix).then_with(|| rows.order(values, row, other(entry)).reverse())
+}
+
+/// Where the row of an entry is.
+fn other(entry: &Entry) -> Other {
+    match entry.place() {
+        Place::Kept(row) => Other::Kept(row),
+        Place::Batch(row) => Other::Row(row),
+    }
 }
 
 impl Touched {

@@ -393,7 +393,7 @@ pub(crate) fn build(spec: &RankSpec, options: &JobOptions) -> Result<(Box<dyn Op
 /// Whether a rank can go on with the state of another one: the rows of a smaller limit are not enough for a larger one.
 pub(crate) fn goes_on(former: &RankSpec, next: &RankSpec) -> bool {
     let columns = |spec: &RankSpec| spec.schema.fields().iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
-    let kinds = |spec: &RankSpec| (spec.keys, spec.order.clone(), spec.limit, spec.updating, spec.window);
+    let kinds = |spec: &RankSpec| (spec.keys, spec.order.clone(), spec.limit, spec.latest, spec.updating, spec.window);
     kinds(former) == kinds(next)
         && columns(former) == columns(next)
         && former.time_to_live_ms.is_some() == next.time_to_live_ms.is_some()

@@ -87,6 +87,12 @@ impl RowStore {
         orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
+    /// How a row of a batch compares with another one by the first column alone.
+    pub(crate) fn order_by_first(&self, values: &[Values<'_>], row: usize, other: Other) -> Ordering {
+        let first = self.columns.first().zip(values.first());
+        first.map_or(Ordering::Equal, |(column, values)| column.order(values, row, other))
+    }
+
     /// A column of rows.
     pub(crate) fn column_of(&self, column: usize, rows: &[usize]) -> Result<ArrayRef> {
         self.columns[column].array_of(rows)

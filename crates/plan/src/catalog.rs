@@ -7,6 +7,7 @@ use anabranch_model::{Error, Result};
 use datafusion_expr::{LogicalPlan, ScalarUDF};
 
 use crate::functions::Functions;
+use crate::hints::without_options;
 use crate::place::nearest;
 use crate::settings::Settings;
 use crate::sql_function::is_reserved;
@@ -53,7 +54,8 @@ impl Catalog {
 
     /// Names of tables and views with their kinds, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = (&str, &'static str)> {
-        self.relations.iter().map(|(name, relation)| (name.as_str(), relation.kind()))
+        let named = self.relations.iter().filter(|(name, _)| without_options(name).is_none());
+        named.map(|(name, relation)| (name.as_str(), relation.kind()))
     }
 
     /// The names of the columns of a table or view; none if there is no such relation.
@@ -191,7 +193,7 @@ impl Catalog {
 
     fn unknown(&self, kind: &str, name: &str) -> Error {
         let error = Error::user(format!("there is no {kind} '{name}'"));
-        let names: Vec<&str> = self.relations.keys().map(String::as_str).collect();
+        let names: Vec<&str> = self.names().map(|(name, _)| name).collect();
         match nearest(name, names.iter().copied()) {
             Some(near) => error.remedy(format!("did you mean '{near}'?")),
             None if names.is_empty() => error.remedy("declare it with CREATE TABLE"),

@@ -6,13 +6,16 @@ use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::DFSchema;
+use datafusion_common::tree_node::TreeNode;
+use datafusion_expr::{Expr, LogicalPlan};
 use datafusion_sql::sqlparser::ast::Ident;
 
 use crate::catalog::{Catalog, Relation};
+use crate::hints::with_options;
 use crate::insert::{InsertedRows, plan_rows};
 use crate::like::merged;
 use crate::lower::Output;
-use crate::place::at;
+use crate::place::{at, planning_error};
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable};
 use crate::table::Table;
 use crate::{PlanOptions, TableResolver};
@@ -42,6 +45,31 @@ pub(crate) fn create_table(
     Ok(format!("table {name} created"))
 }
 
+/// Declares the table of this name with options of a hint, and returns its name.
+pub(crate) fn declare_with(
+    name: &Ident,
+    with: Vec<(String, String)>,
+    catalog: &mut Catalog,
+    resolver: &dyn TableResolver,
+    options: &PlanOptions,
+) -> Result<String> {
+    let mut create = catalog.table(&name.value)?.statement.clone();
+    create.options.extend(with);
+    for number in 1.. {
+        create.name.value = with_options(&name.value, number);
+        match catalog.get(&create.name.value) {
+            Ok(Relation::Table(known)) if known.table.statement == create => break,
+            Ok(_) => continue,
+            Err(_) => {}
+        }
+        let declared = Table::declare(create.clone(), catalog, resolver, options);
+        let declared = declared.map_err(|error| error.only_at(at(name.span.start)))?;
+        catalog.insert(&create.name.value, Relation::Table(Arc::new(declared)), false)?;
+        break;
+    }
+    Ok(create.name.value)
+}
+
 /// Declares a table with the columns of a query, and plans the INSERT of its rows, which are those that the query had before. `None`: the table
 /// exists.
 pub(crate) fn create_as(
@@ -55,7 +83,12 @@ pub(crate) fn create_as(
         return Ok(None);
     }
     let rows = InsertedRows::of(query, &create.name, catalog)?;
-    let columns = add_columns(&mut create, rows.plan.schema())?;
+    let is_subquery = |expr: &Expr| Ok(matches!(expr, Expr::ScalarSubquery(_)));
+    let has_subquery =
+        |node: &LogicalPlan| Ok(node.expressions().iter().any(|of| of.exists(is_subquery).unwrap_or(true)));
+    // Without a row, such a subquery is NULL.
+    let may_be_null = rows.plan.exists(has_subquery).map_err(planning_error)?;
+    let columns = add_columns(&mut create, rows.plan.schema(), may_be_null)?;
     let name = create.name.clone();
     create_table(create, catalog, resolver, options)?;
     plan_rows(&name, &columns, rows, catalog).map(Some)
@@ -63,7 +96,7 @@ pub(crate) fn create_as(
 
 /// Adds the columns of a query to those of the declaration, and returns their names. As in Flink, declared columns come first, and one with the
 /// name of a column of the query has the declared type.
-fn add_columns(create: &mut CreateTable, rows: &DFSchema) -> Result<Vec<Ident>> {
+fn add_columns(create: &mut CreateTable, rows: &DFSchema, may_be_null: bool) -> Result<Vec<Ident>> {
     let mut columns = Vec::new();
     for field in rows.fields() {
         let name = Ident { span: create.name.span, ..Ident::with_quote('`', field.name()) };
@@ -86,7 +119,7 @@ fn add_columns(create: &mut CreateTable, rows: &DFSchema) -> Result<Vec<Ident>> 
                 .at(at(create.name.span.start))
                 .remedy(format!("convert it: CAST({} AS STRING)", name.value))
             })?;
-            let kind = ColumnKind::Physical { data_type, nullable: field.is_nullable() };
+            let kind = ColumnKind::Physical { data_type, nullable: may_be_null || field.is_nullable() };
             create.columns.push(ColumnDefinition { name: name.clone(), kind });
         }
         columns.push(name);

@@ -6,11 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_model::{Error, Result};
+use datafusion_sql::sqlparser::ast::Ident;
 
 use crate::place::{at, or_at};
 use crate::script::Planned;
 use crate::statement::{Statement, parse};
 use crate::text::{StatementText, split_statements, start_in};
+
+/// Tables have no part in it.
+fn as_it_is(name: &Ident, _: Vec<(String, String)>) -> Result<String> {
+    Ok(name.value.clone())
+}
 
 /// How a text is to be written that changes functions.
 const FORM: &str = "write CREATE OR REPLACE FUNCTION f(a BIGINT, ...) RETURNS BIGINT RETURN expression";
@@ -38,7 +44,7 @@ impl FunctionChanges {
         for statement in split_statements(text)? {
             let place = |error: Error| or_at(error, statement.line, statement.column);
             let wrong = |what: &str| Err(place(Error::user(what.to_owned()).remedy(FORM)));
-            let (name, text) = match parse(&statement).map_err(place)? {
+            let (name, text) = match parse(&statement, &mut as_it_is).map_err(place)? {
                 Statement::CreateFunction(create) if create.or_replace => (create.name, Some(statement.text.clone())),
                 Statement::CreateFunction(_) => return wrong("a function of running jobs is replaced, not created"),
                 Statement::Drop { kind: "function", name, .. } => (name, None),
@@ -108,7 +114,7 @@ impl FunctionChanges {
         let mut found = BTreeMap::new();
         let known: BTreeSet<&str> = self.names().collect();
         for statement in split_statements(script)? {
-            let Ok(Statement::CreateFunction(create)) = parse(&statement) else { continue };
+            let Ok(Statement::CreateFunction(create)) = parse(&statement, &mut as_it_is) else { continue };
             let Some(name) = known.iter().find(|name| create.name.value.eq_ignore_ascii_case(name)) else { continue };
             let (line, column) = (statement.line, statement.column);
             if found.insert((*name).to_owned(), statement).is_some() {

@@ -1,22 +1,28 @@
-//! `SELECT /*+ STATE_TTL('o' = '1 d') */`: hints after SELECT, by the names of the tables beside it. Others than these are Flink's advice to its
-//! optimizer, and mean nothing here.
+//! `SELECT /*+ STATE_TTL('o' = '1 d') */`: hints after SELECT, by the names of the tables beside it. And `t /*+ OPTIONS('name' = 'value') */`,
+//! a table with other options where it is read or written: it becomes one of its own, see [`with_options`]. Others than these are Flink's advice
+//! to its optimizer, and mean nothing here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
-    OptimizerHint, OptimizerHintStyle, Query, Select, SetExpr, TableFactor, TableWithJoins, Visit, Visitor,
+    Ident, OptimizerHint, OptimizerHintStyle, Query, Select, SetExpr, TableAlias, TableFactor, TableWithJoins, Visit,
+    VisitMut, Visitor, VisitorMut,
 };
-use datafusion_sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace, Word};
 
 use crate::dialect::AnabranchDialect;
+use crate::place::at;
 use crate::settings::parse_duration;
 
 /// For how many milliseconds state of the rows of a table or alias is kept; `None`: for ever.
 pub(crate) type TimesToLive = BTreeMap<String, Option<i64>>;
 
 const STATE_TTL: &str = "STATE_TTL";
+const OPTIONS: &str = "OPTIONS";
 
 /// The times to live that hints of a query ask for.
 ///
@@ -75,7 +81,7 @@ impl Gathered {
         names.iter().for_each(|name| *self.selects.entry(name.clone()).or_default() += 1);
         let is_hint = |hint: &&OptimizerHint| hint.style == OptimizerHintStyle::MultiLine && hint.prefix.is_empty();
         for hint in select.optimizer_hints.iter().filter(is_hint) {
-            for (name, value) in arguments(&hint.text)? {
+            for (name, value) in arguments(&hint.text, STATE_TTL)?.into_iter().flatten() {
                 if !names.contains(&name.to_lowercase()) {
                     let known: Vec<&str> = names.iter().map(String::as_str).collect();
                     return Err(Error::user(format!("{STATE_TTL} names '{name}', which is no table of its SELECT"))
@@ -107,19 +113,95 @@ fn add_names(table: &TableWithJoins, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The pairs of all such hints in a comment.
-fn arguments(text: &str) -> Result<Vec<(String, String)>> {
+/// Declares the table of this name with these options, and returns the name that it has so.
+pub(crate) type DeclareWith<'a> = dyn FnMut(&Ident, Vec<(String, String)>) -> Result<String> + 'a;
+
+/// Replaces the names of tables that such a hint follows.
+///
+/// # Errors
+/// A hint that follows no name or cannot be read, and what `declare` refuses.
+pub(crate) fn name_tables_with_options(tokens: &mut [TokenWithSpan], declare: &mut DeclareWith<'_>) -> Result<()> {
+    let mut before: Option<usize> = None;
+    for place in 0..tokens.len() {
+        let start = at(tokens[place].span.start);
+        let text = match &tokens[place].token {
+            Token::Whitespace(Whitespace::MultiLineComment(text)) if text.starts_with('+') => text,
+            Token::Whitespace(_) => continue,
+            _ => {
+                before = Some(place);
+                continue;
+            }
+        };
+        let Some(options) = arguments(text, OPTIONS).map_err(|error| error.at(start.clone()))? else { continue };
+        let named = before.map(|before| &mut tokens[before]);
+        let named = named.and_then(|token| match &mut token.token {
+            Token::Word(word) if word.quote_style.is_some() || word.keyword != Keyword::SELECT => {
+                Some((word, token.span))
+            }
+            _ => None,
+        });
+        let Some((word, span)) = named else {
+            let error = Error::user(format!("the hint {OPTIONS} follows no name of a table")).at(start);
+            return Err(error.remedy("write it behind the name: FROM t /*+ OPTIONS('name' = 'value') */ AS a"));
+        };
+        let name = Ident { value: word.value.clone(), quote_style: word.quote_style, span };
+        let value = declare(&name, options).map_err(|error| error.at(at(span.start)))?;
+        *word = Word { value, quote_style: Some('`'), keyword: Keyword::NoKeyword };
+    }
+    Ok(())
+}
+
+/// What the name of a table with other options ends with, before a number.
+const WITH_OPTIONS: &str = " (options ";
+
+/// The name of the table of this name with options of a hint, of which there are several.
+pub(crate) fn with_options(name: &str, number: usize) -> String {
+    format!("{name}{WITH_OPTIONS}{number})")
+}
+
+/// The name of the table that has other options under this one.
+pub(crate) fn without_options(name: &str) -> Option<&str> {
+    let (name, number) = name.strip_suffix(')')?.rsplit_once(WITH_OPTIONS)?;
+    number.bytes().all(|digit| digit.is_ascii_digit()).then_some(name)
+}
+
+/// Tables with other options are called as if they had none.
+pub(crate) fn call_by_own_names(query: &mut Query) {
+    let _ = query.visit(&mut OwnNames);
+}
+
+struct OwnNames;
+
+impl VisitorMut for OwnNames {
+    type Break = Infallible;
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Infallible> {
+        let TableFactor::Table { name, alias: alias @ None, .. } = table else { return ControlFlow::Continue(()) };
+        let named = name.0.last().and_then(|part| part.as_ident());
+        if let Some((own, named)) = named.and_then(|named| Some((without_options(&named.value)?, named))) {
+            let name = Ident { span: named.span, ..Ident::with_quote('`', own) };
+            *alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The pairs of all hints with this name in a comment; `None` if there is none.
+fn arguments(text: &str, hint: &str) -> Result<Option<Vec<(String, String)>>> {
     let unreadable = || {
-        Error::user(format!("the hint {STATE_TTL} cannot be read"))
-            .remedy(format!("write /*+ {STATE_TTL}('a' = '1 d', 'b' = '12 h') */ with names of tables or aliases"))
+        Error::user(format!("the hint {hint} cannot be read")).remedy(match hint {
+            OPTIONS => "write /*+ OPTIONS('name' = 'value', 'other' = 'value') */ with names of options of the table",
+            _ => "write /*+ STATE_TTL('a' = '1 d', 'b' = '12 h') */ with names of tables or aliases",
+        })
     };
     let tokens = Tokenizer::new(&AnabranchDialect::default(), text).tokenize().map_err(|_| unreadable())?;
     let mut tokens = tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_)));
-    let mut pairs = Vec::new();
+    let mut pairs = None;
     while let Some(token) = tokens.next() {
-        if !matches!(&token, Token::Word(word) if word.value.eq_ignore_ascii_case(STATE_TTL)) {
+        if !matches!(&token, Token::Word(word) if word.value.eq_ignore_ascii_case(hint)) {
             continue;
         }
+        let pairs = pairs.get_or_insert_with(Vec::new);
         let mut next = Some(Token::Comma);
         if tokens.next() != Some(Token::LParen) {
             return Err(unreadable());

@@ -12,7 +12,7 @@ use datafusion_sql::sqlparser::ast::{Ident, Query};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::catalog::{Catalog, Relation, View};
-use crate::creation::{create_as, create_table};
+use crate::creation::{create_as, create_table, declare_with};
 use crate::hints::times_to_live;
 use crate::insert::plan_insert;
 use crate::lower::{Output, lower, lower_job, side_tables};
@@ -116,7 +116,8 @@ pub(crate) fn plan_statements(
         let (line, column) = (statement.line, statement.column);
         let place = |error: Error| or_at(error, line, column);
         let mut planned: Vec<(Output, Location)> = Vec::new();
-        match parse(&statement).map_err(place)? {
+        let mut declare = |name: &Ident, with| declare_with(name, with, catalog, resolver, options);
+        match parse(&statement, &mut declare).map_err(place)? {
             Statement::Insert(inserts) => {
                 for insert in inserts {
                     let start = insert.start;
@@ -196,7 +197,8 @@ fn execute_here(
     collect_as: &str,
 ) -> Result<Outcome> {
     let place = |error: Error| or_at(error, statement.line, statement.column);
-    match parse(statement).map_err(place)? {
+    let mut declare = |name: &Ident, with| declare_with(name, with, catalog, resolver, options);
+    match parse(statement, &mut declare).map_err(place)? {
         Statement::Insert(inserts) => {
             let outputs = plan_inserts(inserts, catalog)?;
             Ok(Outcome::Insert(Box::new(lower(&outputs, catalog, options).map_err(place)?)))

@@ -91,7 +91,7 @@ fn own_name(name: &str) -> &str {
         "pipeline.name" => "job-name",
         "execution.buffer-timeout" => "buffer-timeout",
         "state.backend" | "state.backend.type" => "state-backend",
-        "state.checkpoints.dir" => "checkpoint-directory",
+        "state.checkpoints.dir" | "execution.checkpointing.dir" => "checkpoint-directory",
         "execution.checkpointing.interval" => "checkpoint-interval",
         "execution.checkpointing.timeout" => "checkpoint-timeout",
         "restart-strategy.fixed-delay.attempts" => "restart-attempts",

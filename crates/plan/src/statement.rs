@@ -19,6 +19,7 @@ pub(crate) use self::create_function::CreateFunction;
 pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, Like, Merging, WatermarkDefinition};
 pub(crate) use self::show::{Pattern, Show};
 use crate::dialect::{AnabranchDialect, NO_PARAMETERS};
+use crate::hints::{DeclareWith, call_by_own_names, name_tables_with_options};
 use crate::place::{at, syntax_error};
 use crate::text::{StatementText, tokenize};
 
@@ -65,10 +66,11 @@ pub(crate) struct Insert {
     pub(crate) start: Location,
 }
 
-/// Parses one statement; places are those of the file it came from.
-pub(crate) fn parse(text: &StatementText) -> Result<Statement> {
-    let tokens = tokenize(&text.text, text.line, text.column)?;
+/// Parses one statement; places are those of the file it came from. `declare` is asked for tables with options of hints.
+pub(crate) fn parse(text: &StatementText, declare: &mut DeclareWith<'_>) -> Result<Statement> {
+    let mut tokens = tokenize(&text.text, text.line, text.column)?;
     limits::check_tokens(&tokens)?;
+    name_tables_with_options(&mut tokens, declare)?;
     if let Some(parameter) = tokens.iter().find(|token| matches!(token.token, Token::Placeholder(_))) {
         let error = Error::user(format!("syntax error: {NO_PARAMETERS}")).at(at(parameter.span.start));
         return Err(error.remedy("write the value in its place"));
@@ -103,6 +105,14 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
         Keyword::CREATE => create(parser, text),
         Keyword::DROP => drop_declared(parser),
         Keyword::INSERT => Ok(Statement::Insert(vec![insert(parser)?])),
+        Keyword::EXECUTE if !matches!(&parser.peek_nth_token_ref(1).token, Token::Word(word) if word.keyword == Keyword::STATEMENT) => {
+            parser.next_token();
+            match parser.peek_one_of_keywords(&[Keyword::INSERT, Keyword::SELECT, Keyword::WITH]) {
+                Some(_) => statement(parser, text),
+                None => Err(Error::user("syntax error: EXECUTE is followed by INSERT INTO, SELECT or STATEMENT SET")
+                    .at(at(parser.peek_token().span.start))),
+            }
+        }
         Keyword::EXECUTE | Keyword::BEGIN => statement_set(parser),
         Keyword::SET => set(parser),
         Keyword::RESET => reset(parser),
@@ -122,6 +132,7 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
 
 fn query(parser: &mut Parser) -> Result<Box<Query>> {
     let mut query = limits::flatten(parsed(parser.parse_query())?)?;
+    call_by_own_names(&mut query);
     let mut common = CommonNames::default();
     let _ = query.visit(&mut common);
     let _: ControlFlow<()> = visit_relations_mut(&mut query, |name| {
@@ -300,7 +311,11 @@ fn explain(parser: &mut Parser, text: &str) -> Result<Statement> {
     } else {
         details(parser)?;
     }
-    match statement(parser, text)? {
+    let inner = match parser.peek_keyword(Keyword::STATEMENT) {
+        true => statement_set(parser)?,
+        false => statement(parser, text)?,
+    };
+    match inner {
         inner @ (Statement::Query(_) | Statement::Insert(_)) => Ok(Statement::Explain(Box::new(inner))),
         _ => Err(Error::user("only SELECT and INSERT INTO can be explained")),
     }

@@ -15,6 +15,7 @@ use datafusion_sql::sqlparser::ast;
 
 use crate::catalog::Catalog;
 use crate::changes::with_weight;
+use crate::hints::without_options;
 use crate::metadata::{check_metadata, content_of, metadata_columns, written_columns};
 use crate::place::{at, nearest, or_at, planning_error};
 use crate::query::Planner;
@@ -104,7 +105,8 @@ impl Table {
         let place = at(statement.name.span.start);
         let here = |error: Error| error.at(format!("table {name}")).at(place.clone());
         let mut options = statement.options.clone();
-        options.extend(planning.table_options.get(&name).cloned().unwrap_or_default());
+        let own = without_options(&name).unwrap_or(&name);
+        options.extend(planning.table_options.get(own).cloned().unwrap_or_default());
         let (mut spec, options) = split_options(options, planning.key_groups).map_err(here)?;
         let declared = declared_schema(&statement.columns, &statement.primary_key)?;
         let mut metadata = metadata_columns(&statement.columns);

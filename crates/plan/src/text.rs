@@ -2,7 +2,7 @@
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::keywords::Keyword;
-use datafusion_sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+use datafusion_sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Whitespace};
 
 use crate::dialect::AnabranchDialect;
 use crate::place::at;
@@ -25,7 +25,13 @@ pub fn split_statements(text: &str) -> Result<Vec<StatementText>> {
     let tokens = tokenize(text, 1, 1)?;
     let mut statements = Vec::new();
     let mut current: Vec<&TokenWithSpan> = Vec::new();
-    for token in tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_))) {
+    let is_hint = |of: &Whitespace| matches!(of, Whitespace::MultiLineComment(text) if text.starts_with('+'));
+    for token in &tokens {
+        match &token.token {
+            // A hint is part of its statement, also at the end.
+            Token::Whitespace(of) if current.is_empty() || !is_hint(of) => continue,
+            _ => {}
+        }
         if token.token == Token::SemiColon && !is_open_set(&current) {
             if let Some(statement) = cut(text, &current, true) {
                 statements.push(statement);
@@ -49,7 +55,7 @@ fn is_open_set(tokens: &[&TokenWithSpan]) -> bool {
     let words = [keyword(0), keyword(1), keyword(2), keyword(3)];
     let execute = [Keyword::EXECUTE, Keyword::STATEMENT, Keyword::SET, Keyword::BEGIN].map(Some);
     let begin = [Keyword::BEGIN, Keyword::STATEMENT, Keyword::SET].map(Some);
-    if words != execute && words[..3] != begin {
+    if words != execute && words[..3] != begin && words[..3] != [execute[1], execute[2], execute[3]] {
         return false;
     }
     let ended = keyword(tokens.len() - 1) == Some(Keyword::END)
@@ -58,14 +64,19 @@ fn is_open_set(tokens: &[&TokenWithSpan]) -> bool {
     !ended
 }
 
-/// The number of tokens of `[EXPLAIN] ALTER JOB name AS`, which the statements of the job follow; 0 without them.
+/// The number of tokens of `[EXPLAIN] ALTER JOB name AS`, which the statements of the job follow, or of what comes before a statement set
+/// that is explained; 0 without them.
 fn of_job(tokens: &[&TokenWithSpan]) -> usize {
     let is = |at: usize, keyword: &str| match tokens.get(at).map(|token| &token.token) {
         Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(keyword),
         _ => false,
     };
     let first = usize::from(is(0, "EXPLAIN"));
-    if is(first, "ALTER") && is(first + 1, "JOB") && is(first + 3, "AS") { first + 4 } else { 0 }
+    if is(first, "ALTER") && is(first + 1, "JOB") && is(first + 3, "AS") {
+        return first + 4;
+    }
+    let explained = || (1..tokens.len()).find(|at| is(*at, "STATEMENT") && is(*at + 1, "SET"));
+    if first == 1 { explained().unwrap_or_default() } else { 0 }
 }
 
 fn cut(text: &str, tokens: &[&TokenWithSpan], terminated: bool) -> Option<StatementText> {

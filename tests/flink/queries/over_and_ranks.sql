@@ -1172,3 +1172,54 @@ SELECT id, customer FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts) 
 --= 4 | NULL
 --= 6 | 'cid'
 
+
+--- latest_of_equal_times
+SELECT id, item, ts FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY ts DESC) AS n FROM orders WHERE ts <= TIMESTAMP '2024-01-01 10:00:12') WHERE n = 1;
+--: streaming, updates
+--: id INT | item STRING | ts TIMESTAMP(3)
+--= 7 | 'pen' | 2024-01-01 10:00:12.000000000
+
+--- latest_to_come
+SELECT customer, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY p DESC) AS n FROM (SELECT *, PROCTIME() AS p FROM orders)) WHERE n = 1;
+--: streaming, updates
+--: customer STRING | id INT
+--= 'ann' | 15
+--= 'bob' | 17
+--= 'cid' | 16
+--= 'dot' | NULL
+--= NULL | 4
+
+--- latest_of_equal_times_in_windows
+SELECT id, window_end FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY ts DESC) AS n
+  FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '13' SECOND)) WHERE ts <= TIMESTAMP '2024-01-01 10:00:12')
+WHERE n = 1;
+--: streaming, stays
+--: id INT | window_end TIMESTAMP(3) NOT NULL
+--= 2 | 2024-01-01 10:00:06.000000000
+--= 7 | 2024-01-01 10:00:19.000000000
+
+--- second_of_each
+SELECT customer, price, n FROM (SELECT customer, price, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY price DESC, id) AS n FROM orders) WHERE n = 2;
+--: streaming, updates
+--: customer STRING | price DECIMAL(10, 2) | n BIGINT NOT NULL
+--= 'ann' | 7.95 | 2
+--= 'bob' | 7.95 | 2
+--= 'cid' | 7.90 | 2
+--= 'dot' | 12.34 | 2
+
+--- second_of_each_without_the_number
+SELECT customer, price FROM (SELECT customer, price, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY price DESC, id) AS n FROM orders) WHERE n = 2;
+--: streaming, updates
+--: customer STRING | price DECIMAL(10, 2)
+--= 'ann' | 7.95
+--= 'bob' | 7.95
+--= 'cid' | 7.90
+--= 'dot' | 12.34
+
+--- some_groups_counted
+SELECT COUNT(*) AS n FROM (SELECT customer FROM (SELECT customer, COUNT(*) AS c FROM orders GROUP BY customer) WHERE c > 1 LIMIT 2);
+--: streaming, updates
+--: n BIGINT NOT NULL
+--= 2
+

@@ -37,9 +37,10 @@ impl FirstRows {
 
     /// Takes rows, as those of a new snapshot.
     pub(super) fn take_rows(&mut self, part: Part) -> Result<RecordBatch> {
-        // A row may have come again after its partition was forgotten: then the one that is gone has a lower number.
-        self.snapshots.number += 1 + i64::from(self.times.is_some());
-        let number = |row: &usize| self.snapshots.number - i64::from(self.times.is_some() && self.copies[*row] == 0);
+        // A row may have come again after its partition was forgotten, or after another one: then the one that is gone has a lower number.
+        let comes_again = self.times.is_some() || self.spec.latest;
+        self.snapshots.number += 1 + i64::from(comes_again);
+        let number = |row: &usize| self.snapshots.number - i64::from(comes_again && self.copies[*row] == 0);
         let copies = &self.copies;
         let rows = self.changes.take(part, || (0..copies.len()).filter(|row| copies[*row] > 0).collect());
         let groups: Vec<usize> = rows.iter().map(|row| self.groups[*row] as usize).collect();

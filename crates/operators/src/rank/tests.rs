@@ -24,6 +24,22 @@ struct Way {
     nulls_first: bool,
     updating: bool,
     numbered: bool,
+    /// Of rows with the same number, the last one is first.
+    latest: bool,
+}
+
+impl Way {
+    fn any(below: &mut impl FnMut(usize) -> usize) -> Way {
+        let way = Way {
+            limit: [1, 2, 5][below(3)],
+            descending: below(2) == 0,
+            nulls_first: below(2) == 0,
+            updating: below(2) == 0,
+            numbered: below(2) == 0,
+            latest: false,
+        };
+        Way { latest: way.limit == 1 && !way.updating && below(2) == 0, ..way }
+    }
 }
 
 fn operator(way: Way) -> Box<dyn Operator> {
@@ -45,6 +61,7 @@ fn spec(way: Way) -> RankSpec {
         keys: 1,
         order: vec![Ordering { descending: way.descending, nulls_first: way.nulls_first }],
         limit: way.limit,
+        latest: way.latest,
         schema: Arc::new(Schema::new(fields)),
         updating: way.updating,
         output: vec![0, 2, 1],
@@ -77,6 +94,9 @@ fn shown(number: Option<i64>) -> String {
 /// The first rows of each key.
 fn results(way: Way, rows: &[Row]) -> BTreeMap<String, i64> {
     let mut sorted = rows.to_vec();
+    if way.latest {
+        sorted.reverse();
+    }
     sorted.sort_by(|a, b| {
         let numbers = match (a.1, b.1) {
             (Some(a), Some(b)) if way.descending => b.cmp(&a),
@@ -84,7 +104,7 @@ fn results(way: Way, rows: &[Row]) -> BTreeMap<String, i64> {
             (a, b) if way.nulls_first => a.is_some().cmp(&b.is_some()),
             (a, b) => b.is_some().cmp(&a.is_some()),
         };
-        numbers.then(a.2.cmp(b.2))
+        if way.latest { numbers } else { numbers.then(a.2.cmp(b.2)) }
     });
     let (mut seen, mut results) = (BTreeMap::<Option<i64>, u64>::new(), BTreeMap::new());
     for (key, number, text) in sorted {
@@ -118,13 +138,7 @@ fn add(integral: &mut BTreeMap<String, i64>, out: &mut Output) {
 fn run(seed: u64, disk_bytes: Option<usize>) {
     let mut rng = Rng::new(seed);
     let mut below = |end: usize| rng.below(end as u64) as usize;
-    let way = Way {
-        limit: [1, 2, 5][below(3)],
-        descending: below(2) == 0,
-        nulls_first: below(2) == 0,
-        updating: below(2) == 0,
-        numbered: below(2) == 0,
-    };
+    let way = Way::any(&mut below);
     let (mut now, mut rows, mut integral) = (on(way, disk_bytes), Vec::<Row>::new(), BTreeMap::new());
     let (mut files, mut then) = (Files::default(), (rows.clone(), integral.clone()));
     for _ in 0..60 {
@@ -174,7 +188,7 @@ fn partitions_on_disk_have_the_same_first_rows() {
 #[test]
 fn the_last_row_of_a_partition_is_the_first_in_order() {
     for updating in [false, true] {
-        let way = Way { limit: 1, descending: true, nulls_first: true, updating, numbered: false };
+        let way = Way { limit: 1, descending: true, nulls_first: true, updating, numbered: false, latest: false };
         let (mut rank, mut rng, mut kept) = (operator(way), Rng::new(7), BTreeMap::<String, String>::new());
         let mut rows: Vec<Row> = Vec::new();
         for _ in 0..200 {
@@ -210,7 +224,7 @@ fn the_last_row_of_a_partition_is_the_first_in_order() {
 
 #[test]
 fn partitions_without_rows_take_no_memory() {
-    let way = Way { limit: 2, descending: true, nulls_first: true, updating: true, numbered: false };
+    let way = Way { limit: 2, descending: true, nulls_first: true, updating: true, numbered: false, latest: false };
     let mut rank = Rank::new(&spec(way), &options(None)).expect("an operator");
     let mut out = Output::default();
     for key in 0..3000 {

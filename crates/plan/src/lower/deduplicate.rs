@@ -33,10 +33,8 @@ pub(crate) enum FirstBy<'a> {
 /// The order in which the first row of each partition stays, if rows are numbered in the order of a time.
 pub(crate) fn first_by(window: &Window) -> Option<FirstBy<'_>> {
     let call = row_number(window)?;
-    // As in Flink, LIMIT 1 has a result that is updated.
-    let is_limit = window.window_expr.iter().any(|expr| matches!(expr, Logical::Alias(alias) if alias.name == NUMBER));
     let [sort] = call.params.order_by.as_slice() else { return None };
-    if is_limit || !sort.asc {
+    if is_limit(window) || !sort.asc {
         return None;
     }
     let index = ColumnIndex::of(window.input.schema());
@@ -45,6 +43,11 @@ pub(crate) fn first_by(window: &Window) -> Option<FirstBy<'_>> {
         false if waits_for_clock(&window.input) => None,
         false => check_precision(&sort.expr, window, &index).ok().map(|()| FirstBy::EventTime(&sort.expr)),
     }
+}
+
+/// Whether the numbers are those of `ORDER BY ... LIMIT`: as in Flink, its result is updated.
+pub(super) fn is_limit(window: &Window) -> bool {
+    window.window_expr.iter().any(|expr| matches!(expr, Logical::Alias(alias) if alias.name == NUMBER))
 }
 
 /// Whether rows come as processing time goes on: then none waits for event time too.

@@ -1,7 +1,7 @@
 //! `LIMIT` without `ORDER BY`: the first rows that come. Of rows that may be taken back, some rows: those that are first in the order of
 //! their columns.
 
-use anabranch_dataflow::{BinaryOp, Expr, LimitSpec, Literal, OperatorSpec, RankSpec};
+use anabranch_dataflow::{BinaryOp, Expr, LimitSpec, Literal, NamedExpr, OperatorSpec, RankSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Schema};
 use datafusion_expr::{FetchType, Limit, SkipType};
@@ -33,6 +33,13 @@ impl Lowering<'_> {
 
     /// Rows of an updating stream, as many as the bound says.
     fn some_rows(&mut self, mut stream: Stream, spec: LimitSpec) -> Result<Stream> {
+        if stream.physical.len() == 1 {
+            // Some rows of which no column is needed.
+            let row = Expr::Literal(Literal { data_type: DataType::Boolean, text: Some("true".to_owned()) });
+            let row = NamedExpr { name: "row".into(), expr: row, data_type: DataType::Boolean, nullable: false };
+            let exprs = std::iter::once(row).chain(stream.carried_weight(1)).collect();
+            stream.project(exprs, false);
+        }
         let mut fields = stream.physical.clone();
         fields.pop();
         if let Some(field) = fields.iter().find(|field| has_map(field.data_type())) {
@@ -43,6 +50,7 @@ impl Lowering<'_> {
             keys: 0,
             order: Vec::new(),
             limit: spec.skip.saturating_add(spec.fetch),
+            latest: false,
             schema: Schema::new(fields).into(),
             updating: true,
             output: (0..width).collect(),

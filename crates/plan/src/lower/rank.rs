@@ -13,7 +13,8 @@ use datafusion_expr::{
 };
 
 use super::column_index::ColumnIndex;
-use super::deduplicate::{FirstBy, first_by, stays};
+use super::deduplicate::{FirstBy, first_by, is_limit, stays};
+use super::over::is_by_clock;
 use super::stream::{LogicalColumn, Stream};
 use super::windowed::Windowed;
 use super::{Lowering, Needed, columns_of, same_values};
@@ -66,8 +67,9 @@ pub(super) fn key_name(key: &Logical, number: usize) -> String {
     }
 }
 
-/// How many rows a condition on the number of a row lets pass: `n <= 5`, `n < 6`, `n = 1`, `5 >= n`.
-fn limit_of(condition: &Logical, plan: &LogicalPlan) -> Option<u64> {
+/// How many rows a condition on the number of a row lets pass at most, and whether it says more: `n <= 5`, `n < 6`, `n = 1`, `5 >= n`;
+/// `n = 2` does.
+fn limit_of(condition: &Logical, plan: &LogicalPlan) -> Option<(u64, bool)> {
     let Logical::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
     let index = ColumnIndex::of(plan.schema());
     let number = |expr: &Logical| below_column(expr, &index).is_some_and(|column| is_number(plan, column));
@@ -80,12 +82,11 @@ fn limit_of(condition: &Logical, plan: &LogicalPlan) -> Option<u64> {
     };
     let Logical::Literal(ScalarValue::Int64(Some(constant)), _) = constant.as_ref() else { return None };
     let limit = match op {
-        Operator::LtEq => *constant,
+        Operator::LtEq | Operator::Eq => *constant,
         Operator::Lt => constant - 1,
-        Operator::Eq if *constant == 1 => 1,
         _ => return None,
     };
-    u64::try_from(limit).ok()
+    u64::try_from(limit).ok().map(|limit| (limit, op == Operator::Eq && limit != 1))
 }
 
 /// A filter on the number of a row: the bound, and the rest of the condition.
@@ -93,7 +94,10 @@ pub(crate) fn bounded_number(filter: &Filter) -> Option<(u64, Option<Logical>)> 
     let (mut limit, mut rest): (Option<u64>, Vec<Logical>) = (None, Vec::new());
     for condition in split_conjunction(&filter.predicate) {
         match limit_of(condition, &filter.input) {
-            Some(most) => limit = Some(limit.map_or(most, |limit| limit.min(most))),
+            Some((most, says_more)) => {
+                limit = Some(limit.map_or(most, |limit| limit.min(most)));
+                rest.extend(says_more.then(|| condition.clone()));
+            }
             None => rest.push(condition.clone()),
         }
     }
@@ -161,6 +165,7 @@ impl Lowering<'_> {
             keys,
             order: order.iter().map(ordering).collect(),
             limit,
+            latest: limit == 1 && stream.weight.is_none() && is_latest(window, call),
             schema: Schema::new(fields).into(),
             updating: stream.weight.is_some(),
             output: Vec::new(),
@@ -215,6 +220,13 @@ impl Lowering<'_> {
         next.operators.push(OperatorSpec::Rank(spec));
         next
     }
+}
+
+/// Whether the last row by a time is asked for: of rows of the same time, Flink has the one that came last.
+fn is_latest(window: &Window, call: &WindowFunction) -> bool {
+    let [sort] = call.params.order_by.as_slice() else { return false };
+    let index = ColumnIndex::of(window.input.schema());
+    !sort.asc && !is_limit(window) && is_by_clock(&sort.expr, &window.input, &index).is_some()
 }
 
 /// The columns that the keys of partitions are, or have the values of.

@@ -3,38 +3,90 @@
 use anabranch_model::{Error, Result};
 
 /// Their names, and why they have none.
-const OPTIONS: [(&str, &str); 29] = [
+const OPTIONS: [(&str, &str); 74] = [
+    ("execution.attached", AWAITED),
+    ("execution.checkpointing.aligned-checkpoint-timeout", SHORT),
+    ("execution.checkpointing.alignment-timeout", SHORT),
     ("execution.checkpointing.externalized-checkpoint-retention", KEPT),
     ("execution.checkpointing.incremental", CHANGES),
     ("execution.checkpointing.max-concurrent-checkpoints", ONE),
     ("execution.checkpointing.min-pause", ONE),
+    ("execution.checkpointing.num-retained", KEPT),
+    ("execution.checkpointing.savepoint-dir", SAVEPOINTS),
+    ("execution.checkpointing.storage", PLACE),
     ("execution.checkpointing.tolerable-failed-checkpoints", "a checkpoint that fails is taken again"),
     ("execution.checkpointing.unaligned", SHORT),
     ("execution.checkpointing.unaligned.enabled", SHORT),
+    ("execution.target", CLUSTER),
     ("jobmanager.memory.process.size", MEMORY),
+    ("jobmanager.rpc.address", CLUSTER),
     ("pipeline.auto-watermark-interval", "watermarks follow each batch"),
+    ("pipeline.jars", "connectors and formats are part of the program"),
     ("pipeline.max-parallelism", "there are 128 key groups"),
     ("pipeline.object-reuse", "batches are shared and never changed"),
     ("pipeline.operator-chaining", CHAINS),
     ("pipeline.operator-chaining.enabled", CHAINS),
+    ("rest.address", CLUSTER),
+    ("rest.port", CLUSTER),
     ("restart-strategy", RESTARTS),
+    ("restart-strategy.exponential-delay.attempts-before-reset-backoff", RESTARTS),
+    ("restart-strategy.exponential-delay.backoff-multiplier", RESTARTS),
+    ("restart-strategy.exponential-delay.initial-backoff", RESTARTS),
+    ("restart-strategy.exponential-delay.jitter-factor", RESTARTS),
+    ("restart-strategy.exponential-delay.max-backoff", RESTARTS),
+    ("restart-strategy.exponential-delay.reset-backoff-threshold", RESTARTS),
+    ("restart-strategy.failure-rate.delay", RESTARTS),
+    ("restart-strategy.failure-rate.failure-rate-interval", RESTARTS),
+    ("restart-strategy.failure-rate.max-failures-per-interval", RESTARTS),
+    ("restart-strategy.fixed-delay.delay", RESTARTS),
     ("restart-strategy.type", RESTARTS),
+    ("sql-client.display.color-schema", SHELL),
+    ("sql-client.display.max-column-width", SHELL),
+    ("sql-client.display.print-time-cost", SHELL),
+    ("sql-client.execution.max-table-result.rows", SHELL),
     ("sql-client.execution.result-mode", "results are shown as they come"),
+    ("sql-client.prompt", SHELL),
+    ("sql-client.verbose", SHELL),
     ("state.backend.incremental", CHANGES),
     ("state.backend.local-recovery", "local copies are kept in 'state-directory'"),
-    ("table.dml-sync", "a file is one job, which is awaited"),
+    ("state.backend.rocksdb.memory.managed", MEMORY),
+    ("state.backend.rocksdb.predefined-options", MEMORY),
+    ("state.checkpoint-storage", PLACE),
+    ("state.checkpoints.num-retained", KEPT),
+    ("state.savepoints.dir", SAVEPOINTS),
+    ("table.display.max-column-width", SHELL),
+    ("table.dml-sync", AWAITED),
+    ("table.exec.async-lookup.buffer-capacity", ASKED),
+    ("table.exec.async-lookup.output-mode", ASKED),
+    ("table.exec.async-lookup.timeout", ASKED),
+    ("table.exec.deduplicate.insert-update-after-sensitive-enabled", WRITTEN),
+    ("table.exec.deduplicate.mini-batch.compact-changes-enabled", WRITTEN),
+    ("table.exec.rank.topn-cache-size", MEMORY),
     ("table.exec.sink.keyed-shuffle", UPSERTS),
     ("table.exec.sink.upsert-materialize", UPSERTS),
+    ("table.exec.uid.generation", "stages are recognized by what they compute"),
+    ("table.exec.window-agg.buffer-size-limit", MEMORY),
     ("table.optimizer.agg-phase-strategy", "windows are aggregated in two phases where that is cheaper"),
     ("table.optimizer.distinct-agg.split.bucket-num", DISTINCT),
     ("table.optimizer.distinct-agg.split.enabled", DISTINCT),
+    ("table.optimizer.incremental-agg-enabled", DISTINCT),
     ("table.optimizer.join-reorder-enabled", "joins are carried out as they are written"),
     ("table.optimizer.reuse-source-enabled", SHARED),
     ("table.optimizer.reuse-sub-plan-enabled", SHARED),
+    ("taskmanager.memory.managed.fraction", MEMORY),
+    ("taskmanager.memory.managed.size", MEMORY),
     ("taskmanager.memory.process.size", MEMORY),
+    ("taskmanager.memory.task.heap.size", MEMORY),
     ("taskmanager.numberOfTaskSlots", "tasks are threads, and workers have '--slots'"),
 ];
 
+const ASKED: &str = "the options of the table say how it is asked";
+const AWAITED: &str = "a file is one job, which is awaited";
+const CLUSTER: &str = "the program runs the job itself, or gives it to the workers that it is started with";
+const PLACE: &str = "checkpoints are in 'checkpoint-directory'";
+const SAVEPOINTS: &str = "a savepoint is where the command that takes it says";
+const SHELL: &str = "it is for Flink's shell";
+const WRITTEN: &str = "each table gets the changes that it needs";
 const SHARED: &str = "a table is read once for all that read it";
 const CHAINS: &str = "operators of one parallelism are always one chain";
 const CHANGES: &str = "checkpoints contain what has changed";
@@ -60,6 +112,11 @@ pub(super) fn check(name: &str, value: &str) -> Option<Result<()>> {
         "table.exec.legacy-cast-behaviour" => {
             ("DISABLED", "leave the option out, and use TRY_CAST where a cast may fail")
         }
+        "table.exec.sink.type-length-enforcer" => {
+            ("IGNORE", "leave the option out, and cut texts in the query: LEFT(name, 10)")
+        }
+        "table.sql-dialect" => ("default", "leave the option out: there is one dialect, Flink's"),
+        "table.dynamic-table-options.enabled" => ("true", "leave the option out, and the hints too"),
         _ => return reason(name).map(|_| Ok(())),
     };
     Some(match value.trim().eq_ignore_ascii_case(only) {

@@ -16,7 +16,7 @@ use crate::place::at;
 use crate::types::nullable_type;
 
 /// The statement.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CreateTable {
     pub(crate) name: Ident,
     pub(crate) if_not_exists: bool,
@@ -34,14 +34,14 @@ pub(crate) struct CreateTable {
 }
 
 /// One column.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnDefinition {
     pub(crate) name: Ident,
     pub(crate) kind: ColumnKind,
 }
 
 /// Whether a column is part of the records, beside them or computed from them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ColumnKind {
     Physical {
         data_type: DataType,
@@ -58,7 +58,7 @@ pub(crate) enum ColumnKind {
 }
 
 /// `WATERMARK FOR column AS expression`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WatermarkDefinition {
     pub(crate) column: Ident,
     pub(crate) expr: Expr,
@@ -66,7 +66,7 @@ pub(crate) struct WatermarkDefinition {
 }
 
 /// `LIKE table (...)`: what else is taken over from a table than the columns of its records.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Like {
     pub(crate) table: Ident,
     pub(crate) constraints: Merging,
