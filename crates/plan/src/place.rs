@@ -95,7 +95,8 @@ fn translate(error: DataFusionError, hint: Option<String>) -> Error {
             let message = tidy(&message);
             let mixed = message.strip_prefix("Failed to coerce types ");
             // Said of expressions whose types are the user's.
-            mixed.map_or_else(|| Error::internal(message.clone()), types_do_not_fit)
+            let by_types = mixed.map(types_do_not_fit).or_else(|| wrong_argument(&message));
+            by_types.unwrap_or_else(|| Error::internal(message))
         }
         DataFusionError::SQL(error, _) => syntax_error(&error),
         DataFusionError::Plan(message) => plan_message(&message, hint.as_deref()),
@@ -119,8 +120,22 @@ fn refused_call(message: &str) -> Option<Error> {
     Some(Error::user(what.to_owned()).remedy(form.to_owned()))
 }
 
+/// The error of one of the library's functions of one argument, which lists all types that it would take.
+fn wrong_argument(message: &str) -> Option<Error> {
+    let (before, after) = message.split_once("' failed to match any signature")?;
+    let (_, function) = before.rsplit_once("Function '")?;
+    let (_, given) = after.split_once("(DataType: ")?;
+    let given = given.split(").").next().unwrap_or(given);
+    let function = function.to_uppercase();
+    let error = Error::user(format!("{function} does not take a value of type {given}"));
+    Some(error.remedy(format!("convert it: {function}(CAST(x AS DOUBLE))")))
+}
+
 fn plan_message(message: &str, hint: Option<&str>) -> Error {
     let message = tidy(message);
+    if let Some(error) = wrong_argument(&message) {
+        return error;
+    }
     if message.to_lowercase().starts_with("projections require unique expression names") {
         let name = message.split('"').nth(1).unwrap_or_default();
         let name = if name.contains('(') { name } else { name.rsplit('.').next().unwrap_or(name) };
