@@ -1,6 +1,5 @@
 //! Names of columns without an alias: a field of a row gets its last name.
 
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
@@ -8,7 +7,7 @@ use datafusion_sql::sqlparser::ast::{
     Expr, Ident, Query, Select, SelectItem, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 
-/// Names `loc.z` and `t.loc.z` in every SELECT `z`, or `z_2` beside another `z`.
+/// Names `loc.z` and `t.loc.z` in every SELECT `z`. Names that come twice have been numbered.
 pub(crate) fn name_fields(query: &mut Query) {
     let _ = query.visit(&mut Naming);
 }
@@ -20,18 +19,9 @@ impl VisitorMut for Naming {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
         let tables: Vec<String> = select.from.iter().flat_map(tables_of).collect();
-        let mut taken: BTreeSet<String> =
-            select.projection.iter().filter_map(|item| name_of_item(item, &tables)).collect();
         for item in &mut select.projection {
             let SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) = item else { continue };
-            if let Some(last) = parts.last().filter(|_| is_field(parts, &tables)) {
-                let mut alias = last.clone();
-                let mut count = 1;
-                while taken.contains(&alias.value) {
-                    count += 1;
-                    alias.value = format!("{}_{count}", last.value);
-                }
-                taken.insert(alias.value.clone());
+            if let Some(alias) = parts.last().filter(|_| is_field(parts, &tables)).cloned() {
                 *item = SelectItem::ExprWithAlias { expr: Expr::CompoundIdentifier(parts.clone()), alias };
             }
         }
@@ -43,19 +33,6 @@ impl VisitorMut for Naming {
 fn is_field(parts: &[Ident], tables: &[String]) -> bool {
     let qualified = parts.first().is_some_and(|first| tables.contains(&first.value));
     parts.len() > if qualified { 2 } else { 1 }
-}
-
-/// The name of a column that is not a field.
-fn name_of_item(item: &SelectItem, tables: &[String]) -> Option<String> {
-    match item {
-        SelectItem::UnnamedExpr(Expr::Identifier(name)) | SelectItem::ExprWithAlias { alias: name, .. } => {
-            Some(name.value.clone())
-        }
-        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) if !is_field(parts, tables) => {
-            parts.last().map(|name| name.value.clone())
-        }
-        _ => None,
-    }
 }
 
 /// The names by which columns of these tables are qualified.

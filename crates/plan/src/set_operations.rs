@@ -33,9 +33,7 @@ pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
         type Break = Error;
 
         fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-            if matches!(query.body.as_ref(), SetExpr::SetOperation { .. }) {
-                each_select(query.body.as_mut(), number_columns);
-            }
+            each_select(query.body.as_mut(), number_columns);
             let mut open = vec![query.body.as_mut()];
             while let Some(body) = open.pop() {
                 let SetExpr::SetOperation { op, set_quantifier, right, .. } = &*body else { continue };

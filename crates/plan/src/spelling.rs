@@ -8,7 +8,7 @@ mod numbers;
 mod similar;
 mod varying;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
@@ -46,45 +46,35 @@ pub(crate) fn name_columns(query: &mut Query) {
         body = left;
     }
     let SetExpr::Select(select) = body else { return };
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for item in &mut select.projection {
-        if let SelectItem::UnnamedExpr(expr) = item {
-            let text = expr.to_string();
-            let is_name = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-            let repeated = seen.get(&text).copied().unwrap_or_default();
-            let alias = match repeated {
-                0 => text.clone(),
-                _ => format!("{text}_{}", repeated + 1),
-            };
-            if repeated > 0 || !is_name {
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(alias) };
-            }
-            seen.insert(text, repeated + 1);
+        if let SelectItem::UnnamedExpr(expr) = item
+            && !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+        {
+            let alias = Ident::new(expr.to_string());
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
         }
     }
+    number_columns(select);
 }
 
-/// Numbers columns of a SELECT whose name was there before: `k`, `k0`. The planner refuses them.
+/// Numbers columns of a SELECT whose name was there before, as Flink does: `k`, `k0`. The planner refuses them.
 pub(crate) fn number_columns(select: &mut Select) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     for item in &mut select.projection {
-        let (name, short) = match &*item {
-            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
-                (item.to_string(), parts.last().map_or_else(String::new, |last| last.value.clone()))
-            }
+        let name = match &*item {
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(|last| last.value.clone()),
             SelectItem::UnnamedExpr(Expr::Identifier(name)) | SelectItem::ExprWithAlias { alias: name, .. } => {
-                (name.value.clone(), name.value.clone())
+                Some(name.value.clone())
             }
-            SelectItem::UnnamedExpr(expr) => (expr.to_string(), expr.to_string()),
-            _ => continue,
+            SelectItem::UnnamedExpr(expr) => Some(expr.to_string()),
+            _ => None,
         };
-        if !seen.insert(name) {
-            let numbered = (0..).map(|number| format!("{short}{number}")).find(|name| !seen.contains(name));
-            let alias = Ident::with_quote('`', numbered.unwrap_or(short));
-            seen.insert(alias.value.clone());
-            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = &*item {
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-            }
+        let Some(name) = name.filter(|name| !seen.insert(name.clone())) else { continue };
+        let numbered = (0..).map(|number| format!("{name}{number}")).find(|name| !seen.contains(name));
+        let alias = Ident::with_quote('`', numbered.unwrap_or(name));
+        seen.insert(alias.value.clone());
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = &*item {
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
         }
     }
 }

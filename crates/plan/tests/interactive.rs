@@ -52,7 +52,7 @@ fn columns_of_the_same_name_are_told_apart() {
     let outcome = last(&format!("{CLICKS} SELECT id, id, a.page, b.page FROM clicks a JOIN clicks b USING (id)"));
     let Outcome::Query { schema, .. } = outcome.expect("query") else { panic!("not a query") };
     let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-    assert_eq!(names, ["id", "id_2", "page", "page_2"]);
+    assert_eq!(names, ["id", "id0", "page", "page0"]);
 }
 
 #[test]
