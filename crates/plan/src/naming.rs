@@ -36,7 +36,7 @@ fn is_field(parts: &[Ident], tables: &[String]) -> bool {
 }
 
 /// The names by which columns of these tables are qualified.
-fn tables_of(tables: &TableWithJoins) -> Vec<String> {
+pub(crate) fn tables_of(tables: &TableWithJoins) -> Vec<String> {
     let joined = tables.joins.iter().map(|join| &join.relation);
     std::iter::once(&tables.relation).chain(joined).filter_map(name_of).collect()
 }

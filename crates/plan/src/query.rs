@@ -25,8 +25,10 @@ use crate::catalog::{Catalog, Relation};
 use crate::current_watermark;
 use crate::exact::settle_constants;
 use crate::group_window;
+use crate::lateral;
 use crate::maps::compare_maps;
 use crate::named_windows;
+use crate::names_apart::{self, NamesApart};
 use crate::naming::name_fields;
 use crate::nesting;
 use crate::place::{nearest, planning_error, through, unknown_column, unknown_function};
@@ -143,6 +145,7 @@ impl<'a> Planner<'a> {
     pub(crate) fn view(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
         unsupported::check(&query)?;
         quantified::rewrite(&mut query)?;
+        lateral::rewrite(&mut query);
         named_windows::rewrite(&mut query)?;
         set_operations::rewrite(&mut query)?;
         shared_columns::rewrite(&mut query)?;
@@ -212,6 +215,8 @@ impl<'a> Planner<'a> {
         if filters_aggregates(&plan) || repeats_calls(&plan, &context)? {
             rules.retain(|rule| rule.name() != SHARING_RULE);
         }
+        let place = rules.iter().position(|rule| rule.name() == names_apart::BEFORE);
+        rules.insert(place.unwrap_or(rules.len()), Arc::new(NamesApart::default()));
         Optimizer::with_rules(rules).optimize(plan, &context, |_, _| {}).map_err(planning_error)
     }
 

@@ -963,3 +963,40 @@ SELECT k, v FROM some_keys AS s JOIN lefts USING (k) WHERE s.k > ALL (SELECT k F
 --: streaming, updates
 --: k INT NOT NULL | v STRING
 
+
+--- lateral_rows_of_each
+SELECT c.customer, o.id FROM (SELECT DISTINCT customer FROM orders) AS c, LATERAL (SELECT id, price FROM orders WHERE customer = c.customer) AS o;
+--: streaming, updates
+--: customer STRING | id INT
+--= 'ann' | 1
+--= 'ann' | 13
+--= 'ann' | 15
+--= 'ann' | 3
+--= 'ann' | 7
+--= 'ann' | 7
+--= 'ann' | 9
+--= 'bob' | 14
+--= 'bob' | 17
+--= 'bob' | 2
+--= 'bob' | 5
+--= 'bob' | 8
+--= 'cid' | 10
+--= 'cid' | 16
+--= 'cid' | 6
+--= 'dot' | 11
+--= 'dot' | NULL
+
+--- lateral_first_rows_of_each
+SELECT c.customer, o.id, o.price FROM (SELECT DISTINCT customer FROM orders) AS c,
+  LATERAL (SELECT id, price FROM orders WHERE customer = c.customer ORDER BY price DESC, id LIMIT 2) AS o;
+--: streaming, updates
+--: customer STRING | id INT | price DECIMAL(10, 2)
+--= 'ann' | 13 | 7.95
+--= 'ann' | 15 | 12.00
+--= 'bob' | 14 | 7.95
+--= 'bob' | 2 | 8.00
+--= 'cid' | 16 | 7.90
+--= 'cid' | 6 | 8.00
+--= 'dot' | 11 | 99.99
+--= 'dot' | NULL | 12.34
+--= NULL | 4 | 1.50

@@ -582,3 +582,21 @@ SELECT id, t FROM nested CROSS JOIN UNNEST(tags) AS t WHERE t = 'a';
 --= 1 | 'a'
 --= 1 | 'a'
 
+
+--- fields_beside_computed_columns
+SELECT id, y, r.x, r.y AS z FROM (SELECT id, UPPER(r.y) AS y, r, tags FROM nested);
+--: streaming, stays
+--: id INT | y STRING | x INT | z STRING
+--= 1 | 'ONE' | 1 | 'one'
+--= 2 | 'TWO' | NULL | 'two'
+--= 3 | NULL | NULL | NULL
+--= 4 | NULL | 4 | NULL
+
+--- fields_beside_renamed_columns
+SELECT id, k.r.x AS x, n FROM (SELECT CAST(id AS STRING) AS id, r, id AS n FROM nested) AS k WHERE id <> '2';
+--: streaming, stays
+--: id STRING | x INT | n INT
+--= '1' | 1 | 1
+--= '3' | NULL | 3
+--= '4' | 4 | 4
+
