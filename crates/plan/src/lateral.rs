@@ -136,10 +136,10 @@ impl Keyed {
         let inner: Vec<String> = select.from.iter().flat_map(tables_of).collect();
         let names = Names { outer, inner: &inner };
         let (mut keys, mut rest) = (Vec::new(), Vec::new());
-        for condition in conjuncts(select.selection.take()?) {
-            match names.equal_to_outer(condition) {
-                Ok(pair) => keys.push(pair),
-                Err(condition) => rest.push(condition),
+        for mut condition in conjuncts(select.selection.take()?) {
+            match names.equal_to_outer(&mut condition) {
+                Some(pair) => keys.push(pair),
+                None => rest.push(condition),
             }
         }
         select.selection = rest.into_iter().reduce(|all, next| binary(all, BinaryOperator::And, next));
@@ -159,7 +159,7 @@ impl Keyed {
         if let (Some(limit), Some(number)) = (limit, &number) {
             number_rows(select, &by, order, number);
             add_columns(select, &own, by);
-            let inside = std::mem::replace(query, bounded(number, limit)?);
+            let inside = std::mem::replace(query, bounded(number, &limit)?);
             let SetExpr::Select(outside) = query.body.as_mut() else { return None };
             if let Some(TableFactor::Derived { subquery, .. }) = outside.from.first_mut().map(|of| &mut of.relation) {
                 **subquery = inside;
@@ -198,7 +198,7 @@ fn number_rows(select: &mut Select, by: &[Expr], mut order: Vec<OrderByExpr>, na
 }
 
 /// `SELECT * FROM (...) WHERE number <= limit`.
-fn bounded(number: &Ident, limit: Expr) -> Option<Query> {
+fn bounded(number: &Ident, limit: &Expr) -> Option<Query> {
     let text = format!("SELECT * FROM (SELECT 1) AS `{HIDDEN}` WHERE {number} <= {limit}");
     let dialect = AnabranchDialect::default();
     let parser = Parser::new(&dialect).try_with_sql(&text);
@@ -235,17 +235,16 @@ impl Names<'_> {
             .is_break()
     }
 
-    /// Both sides of `own = outer`, or the condition.
-    fn equal_to_outer(&self, mut condition: Expr) -> Result<(Expr, Expr), Expr> {
-        if let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = &mut condition {
-            for _ in 0..2 {
-                if !self.mean_inner(right) && self.mean_outer(&mut **right) && !self.mean_outer(&mut **left) {
-                    return Ok(((**left).clone(), (**right).clone()));
-                }
-                std::mem::swap(left, right);
+    /// Both sides of `own = outer`.
+    fn equal_to_outer(&self, condition: &mut Expr) -> Option<(Expr, Expr)> {
+        let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = condition else { return None };
+        for _ in 0..2 {
+            if !self.mean_inner(right) && self.mean_outer(&mut **right) && !self.mean_outer(&mut **left) {
+                return Some(((**left).clone(), (**right).clone()));
             }
+            std::mem::swap(left, right);
         }
-        Err(condition)
+        None
     }
 }
 

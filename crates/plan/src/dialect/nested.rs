@@ -1,4 +1,4 @@
-//! `MAP[key, value, ...]`, and conversions to types that have maps.
+//! `MAP[key, value, ...]`, and conversions to types that have maps or rows.
 
 use anabranch_dataflow::sql_name;
 use datafusion_sql::sqlparser::ast::{
@@ -50,7 +50,7 @@ pub(crate) fn plain_map(expr: &Expr) -> Option<Expr> {
     (prefix.value == MAP).then(|| Expr::Map(Map { entries: entries() }))
 }
 
-/// The `CAST` or `TRY_CAST` that begins here, if it is one. The library's parser does not know Flink's `MAP`.
+/// The `CAST` or `TRY_CAST` that begins here, if it is one. The library's parser does not know Flink's `MAP` and `ROW`.
 pub(super) fn parse_cast(parser: &mut Parser) -> Option<Parsed> {
     let kind = if parser.peek_keyword(Keyword::CAST) {
         CastKind::Cast
@@ -67,13 +67,13 @@ fn cast(parser: &mut Parser, kind: CastKind) -> Parsed {
     parser.next_token();
     let expr = Box::new(parser.parse_expr()?);
     parser.expect_keyword_is(Keyword::AS)?;
-    let data_type = if is_map(parser) { map_type(parser)? } else { parser.parse_data_type()? };
+    let data_type = if is_nested(parser) { nested_type(parser)? } else { parser.parse_data_type()? };
     parser.expect_token(&Token::RParen)?;
     Ok(Expr::Cast { kind, expr, data_type, array: false, format: None })
 }
 
-/// Whether a type begins here that is a map, or an array of maps.
-fn is_map(parser: &Parser) -> bool {
+/// Whether a type begins here that is a map or a row, or an array of them.
+fn is_nested(parser: &Parser) -> bool {
     let word = |place: usize, keyword: Keyword| match &parser.peek_nth_token_ref(place).token {
         Token::Word(word) => word.keyword == keyword && parser.peek_nth_token_ref(place + 1).token == Token::Lt,
         _ => false,
@@ -82,11 +82,11 @@ fn is_map(parser: &Parser) -> bool {
     while word(place, Keyword::ARRAY) {
         place += 2;
     }
-    word(place, Keyword::MAP)
+    word(place, Keyword::MAP) || word(place, Keyword::ROW)
 }
 
 /// The type as a name that [`crate::types`] reads again.
-fn map_type(parser: &mut Parser) -> Parsed<DataType> {
+fn nested_type(parser: &mut Parser) -> Parsed<DataType> {
     let start = parser.peek_token_ref().span.start;
     let data_type = parse_type(parser).map_err(|wrong| error(wrong.message(), start))?;
     let name = Ident::new(sql_name(&data_type));
