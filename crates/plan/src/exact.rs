@@ -189,6 +189,14 @@ fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     {
         return whole_number(text, field.data_type(), safe);
     }
+    let from = inner.get_type(schema)?;
+    if !have_same_fields(&from, field.data_type()) {
+        return plan_err!(
+            "{} cannot be {}: rows are converted field by field, by their places",
+            sql_name(&from),
+            sql_name(field.data_type())
+        );
+    }
     let meaning = Meaning::Cast { to: field.data_type().clone(), safe };
     let function = Arc::new(ScalarUDF::new_from_impl(Typed::new(meaning)));
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![*inner]))))
@@ -234,9 +242,23 @@ fn converts_otherwise(from: &DataType, to: &DataType) -> bool {
     use DataType::{Boolean, Float32, Float64, List, Map, Struct, Timestamp};
     match (from, to) {
         (List(from), List(to)) => from.data_type() != to.data_type(),
-        (Map(..), Map(..)) => from != to,
+        (Map(..), Map(..)) | (Struct(_), Struct(_)) => from != to,
         (Boolean | Float32 | Float64 | Timestamp(..) | List(_) | Map(..) | Struct(_), to) => to.is_string(),
         (from, to) => from.is_string() && to.is_signed_integer(),
+    }
+}
+
+/// Whether rows within types have as many fields as those in their places.
+fn have_same_fields(from: &DataType, to: &DataType) -> bool {
+    use DataType::{List, Map, Struct};
+    match (from, to) {
+        (List(from), List(to)) | (Map(from, _), Map(to, _)) => have_same_fields(from.data_type(), to.data_type()),
+        (Struct(from), Struct(to)) => {
+            let fields = || from.iter().zip(to);
+            from.len() == to.len() && fields().all(|(from, to)| have_same_fields(from.data_type(), to.data_type()))
+        }
+        (List(_) | Map(..) | Struct(_), to) => to.is_string(),
+        _ => true,
     }
 }
 

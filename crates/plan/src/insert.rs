@@ -172,12 +172,15 @@ fn is_assignable_number(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Whether rows have assignable fields of the same names, since casts go by position.
+/// Whether rows have assignable fields of the same names, since casts go by position. The fields of `ROW(a, b)` have no names of their own.
 fn same_shape(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (DataType::Struct(from), DataType::Struct(to)) => {
-            let fits =
-                |(a, b): (&FieldRef, &FieldRef)| a.name() == b.name() && is_assignable(a.data_type(), b.data_type());
+            let is_numbered = |(place, field): (usize, &FieldRef)| *field.name() == format!("c{place}");
+            let has_no_names = from.iter().enumerate().all(is_numbered);
+            let fits = |(a, b): (&FieldRef, &FieldRef)| {
+                (has_no_names || a.name() == b.name()) && is_assignable(a.data_type(), b.data_type())
+            };
             from.len() == to.len() && from.iter().zip(to).all(fits)
         }
         (DataType::List(from), DataType::List(to)) => is_assignable(from.data_type(), to.data_type()),

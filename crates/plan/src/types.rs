@@ -238,7 +238,7 @@ impl TypePlanner for FlinkTypes {
                 timestamp(modifiers.first().and_then(|p| p.parse().ok()).unwrap_or(6), true).map_err(through)?
             }
             // The dialect gives the names of types with maps as they were written.
-            ast::DataType::Custom(name, _) if name.to_string().contains("MAP<") => {
+            ast::DataType::Custom(name, _) if ["MAP<", "ROW<"].iter().any(|of| name.to_string().contains(of)) => {
                 let tokens = tokenize(&name.to_string(), 1, 1).map_err(through)?;
                 parse_type(&mut Parser::new(&AnabranchDialect::default()).with_tokens_with_locations(tokens))
                     .map_err(through)?

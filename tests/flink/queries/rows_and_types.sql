@@ -600,3 +600,22 @@ SELECT id, k.r.x AS x, n FROM (SELECT CAST(id AS STRING) AS id, r, id AS n FROM 
 --= '3' | NULL | 3
 --= '4' | 4 | 4
 
+
+--- rows_cast_by_place
+SELECT id, q.b, q.a FROM (SELECT id, CAST(r AS ROW<b STRING, a STRING>) AS q FROM nested);
+--: streaming, stays
+--: id INT | b STRING | a STRING
+--= 1 | '1' | 'one'
+--= 2 | NULL | 'two'
+--= 3 | NULL | NULL
+--= 4 | '4' | NULL
+
+--- constructed_rows_cast
+SELECT id, CAST(ROW(r.y, id) AS ROW<y STRING, n BIGINT>) AS q FROM nested;
+--: streaming, stays
+--: id INT | q ROW<`y` STRING, `n` BIGINT> NOT NULL
+--= 1 | +I[one, 1]
+--= 2 | +I[two, 2]
+--= 3 | +I[null, 3]
+--= 4 | +I[null, 4]
+

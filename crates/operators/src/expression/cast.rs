@@ -35,6 +35,7 @@ pub(super) fn is_own(from: &DataType, to: &DataType) -> bool {
         (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) => per_second(*from) > per_second(*to),
         (DataType::List(_) | DataType::Map(..) | DataType::Struct(_), to) if to.is_string() => true,
         (DataType::List(_), DataType::List(_)) | (DataType::Map(..), DataType::Map(..)) => true,
+        (DataType::Struct(from), DataType::Struct(to)) => from.len() == to.len(),
         _ => false,
     }
 }
@@ -54,6 +55,7 @@ pub(super) fn convert(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Arr
         }
         (DataType::List(_), DataType::List(item)) => nested::list(array.as_list(), item, safe),
         (DataType::Map(..), DataType::Map(entries, ordered)) => nested::map(array.as_map(), entries, *ordered, safe),
+        (DataType::Struct(_), DataType::Struct(fields)) => nested::row(array.as_struct(), fields, safe),
         (from, DataType::Int8) if from.is_string() => whole_numbers::<Int8Type>(array, safe),
         (from, DataType::Int16) if from.is_string() => whole_numbers::<Int16Type>(array, safe),
         (from, DataType::Int32) if from.is_string() => whole_numbers::<Int32Type>(array, safe),

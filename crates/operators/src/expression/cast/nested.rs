@@ -6,8 +6,8 @@ use arrow::array::{
     Array, ArrayRef, AsArray, ListArray, MapArray, StringViewArray, StringViewBuilder, StructArray, UInt32Array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::compute::{CastOptions, cast_with_options, take};
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::compute::{CastOptions, cast_with_options, is_null, nullif, take};
+use arrow::datatypes::{DataType, FieldRef, Fields};
 use datafusion_common::{Result, internal_err};
 
 use super::{convert, is_own, text_of};
@@ -101,6 +101,26 @@ pub(super) fn map(array: &MapArray, entries: &FieldRef, ordered: bool, safe: boo
     };
     let entry = StructArray::try_new(fields.clone(), vec![keys, values], None)?;
     Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, entry, nulls, ordered)?))
+}
+
+/// Rows with other fields, by their places. A row is NULL if `safe` and one of its fields does not fit.
+pub(super) fn row(array: &StructArray, fields: &Fields, safe: bool) -> Result<ArrayRef> {
+    let mut columns = Vec::with_capacity(fields.len());
+    let mut nulls = array.nulls().cloned();
+    for (column, field) in array.columns().iter().zip(fields) {
+        // What is in a row that is NULL may not fit.
+        let own = match array.nulls().filter(|nulls| nulls.null_count() > 0) {
+            Some(_) => nullif(column, &is_null(array)?)?,
+            None => Arc::clone(column),
+        };
+        let converted = converted(&own, field.data_type(), safe)?;
+        if converted.null_count() > own.null_count() {
+            let fits: NullBuffer = (0..own.len()).map(|row| converted.is_valid(row) || own.is_null(row)).collect();
+            nulls = NullBuffer::union(nulls.as_ref(), Some(&fits));
+        }
+        columns.push(converted);
+    }
+    Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, array.len())?))
 }
 
 /// The entries without those of rows that are NULL.
