@@ -47,6 +47,7 @@ pub(crate) fn name_columns(query: &mut Query) {
     }
     let SetExpr::Select(select) = body else { return };
     for item in &mut select.projection {
+        unwrap_name(item);
         if let SelectItem::UnnamedExpr(expr) = item
             && !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
         {
@@ -57,10 +58,23 @@ pub(crate) fn name_columns(query: &mut Query) {
     number_columns(select);
 }
 
+/// A column in parentheses keeps its name.
+fn unwrap_name(item: &mut SelectItem) {
+    let SelectItem::UnnamedExpr(expr) = item else { return };
+    let mut inner = &*expr;
+    while let Expr::Nested(next) = inner {
+        inner = next;
+    }
+    if matches!(inner, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
+        *expr = inner.clone();
+    }
+}
+
 /// Numbers columns of a SELECT whose name was there before, as Flink does: `k`, `k0`. The planner refuses them.
 pub(crate) fn number_columns(select: &mut Select) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     for item in &mut select.projection {
+        unwrap_name(item);
         let name = match &*item {
             SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(|last| last.value.clone()),
             SelectItem::UnnamedExpr(Expr::Identifier(name)) | SelectItem::ExprWithAlias { alias: name, .. } => {

@@ -53,6 +53,9 @@ fn columns_of_the_same_name_are_told_apart() {
     let Outcome::Query { schema, .. } = outcome.expect("query") else { panic!("not a query") };
     let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
     assert_eq!(names, ["id", "id0", "page", "page0"]);
+    let outcome = last(&format!("{CLICKS} SELECT DISTINCT (id), ((page)) FROM clicks"));
+    let Outcome::Query { schema, .. } = outcome.expect("query") else { panic!("not a query") };
+    assert!(["id", "page"].iter().all(|name| schema.column_with_name(name).is_some()), "{schema:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Properties of the Java client about encryption and logins, as users of Flink have them, in librdkafka's terms: translated
+//! Properties of the Java client, most of them about encryption and logins, as users of Flink have them, in librdkafka's terms: translated
 //! where both say the same, else refused with what to write instead.
 
 use anabranch_model::{Error, Result, is_secret};
@@ -55,6 +55,10 @@ impl Properties {
             "ssl.endpoint.identification.algorithm" if value.is_empty() => self.put(name, "none"),
             // They only say of which type the others are, or protect what is public.
             "ssl.truststore.type" | "ssl.keystore.type" | "ssl.truststore.password" => {}
+            "fetch.max.wait.ms" => self.put("fetch.wait.max.ms", value),
+            "max.request.size" => self.put("message.max.bytes", value),
+            // They bound what the Java client does at once.
+            "max.poll.records" | "buffer.memory" | "max.block.ms" => {}
             _ => self.put(name, value),
         }
         Ok(())

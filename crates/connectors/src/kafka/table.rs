@@ -95,6 +95,8 @@ impl Table {
                 Error::user("'key.format' is given but 'key.fields' is not").remedy("name the columns of the key")
             );
         }
+        // What a value leaves out would have to be read from the key.
+        options.choice("value.fields-include", &[("ALL", ())])?;
         Ok(Table { key_fields, key_format, ..Table::without_key(options)? })
     }
 
@@ -116,6 +118,8 @@ impl Table {
         }
         let startup = startup(options)?;
         let timeout = options.duration("connection.timeout")?;
+        // Transactions are named by their job and table.
+        let _ = options.string("sink.transactional-id-prefix");
         let properties = Properties::new(&options.prefixed("properties."))?;
         let property = |name: &str| properties.get(name).map(str::to_owned);
         let table = Table {

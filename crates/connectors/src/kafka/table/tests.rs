@@ -69,6 +69,7 @@ fn wrong_options_say_what_would_be_right() {
         (&[("key.format", "raw")], "name the columns of the key"),
         (&[("sink.topic.partitions", "0")], "less than 1"),
         (&[("properties.key.deserializer", "x")], "'properties.key.deserializer' = 'x' is refused"),
+        (&[("value.fields-include", "EXCEPT_KEY")], "'ALL'"),
         (&[("properties.acks", "several")], "'properties.acks' = 'several' is refused"),
         (&[("scan.startup.mod", "latest-offset")], "did you mean 'scan.startup.mode'"),
     ] {
@@ -83,6 +84,11 @@ fn properties_overrule_defaults_but_not_bookkeeping() {
         ("properties.queued.min.messages", "10"),
         ("properties.queued.max.messages.kbytes", "77"),
         ("properties.linger.ms", "77"),
+        ("properties.fetch.max.wait.ms", "77"),
+        ("properties.max.request.size", "77000"),
+        ("properties.max.poll.records", "77"),
+        ("sink.transactional-id-prefix", "mine"),
+        ("value.fields-include", "ALL"),
         ("properties.enable.auto.commit", "true"),
         ("properties.delivery.report.only.error", "false"),
     ])
@@ -90,6 +96,8 @@ fn properties_overrule_defaults_but_not_bookkeeping() {
     let (reader, writer) = (table.consumer_config(), table.producer_config());
     assert_eq!(reader.get("queued.min.messages"), Some("10"));
     assert_eq!(reader.get("queued.max.messages.kbytes"), Some("77"));
+    assert_eq!(reader.get("fetch.wait.max.ms"), Some("77"));
+    assert_eq!(writer.get("message.max.bytes"), Some("77000"));
     assert_eq!(reader.get("enable.auto.commit"), Some("false"));
     assert_eq!(writer.get("linger.ms"), Some("77"));
     assert_eq!(writer.get("delivery.report.only.error"), Some("true"));
