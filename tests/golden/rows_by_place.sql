@@ -7,4 +7,6 @@ CREATE TABLE gathered (who STRING, places ARRAY<ROW<id BIGINT, name STRING>>) WI
 INSERT INTO built SELECT id, ROW(who, id), ARRAY[ROW(id, who), ROW(id + 1, who)] FROM trips;
 INSERT INTO taken SELECT id, r.b, r.a, CAST(TRY_CAST(r AS ROW<a BIGINT, b BIGINT>) AS STRING) FROM (
   SELECT id, CAST(place AS ROW<a STRING, b BIGINT>) AS r FROM trips);
+CREATE TABLE missing (id BIGINT, one ROW<name STRING, number DOUBLE>) WITH ('connector' = 'collect');
+INSERT INTO missing SELECT id, ROW(NULL, id) FROM trips;
 INSERT INTO gathered SELECT UPPER(who), ARRAY_AGG(ROW(id, place.name)) FROM trips WHERE id < 2 GROUP BY UPPER(who);

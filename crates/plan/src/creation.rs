@@ -1,5 +1,6 @@
 //! `CREATE TABLE`, also `LIKE` another table, and `AS SELECT`: with the columns of a query, and its rows.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_dataflow::sql_name;
@@ -48,26 +49,22 @@ pub(crate) fn create_table(
 /// Declares the table of this name with options of a hint, and returns its name.
 pub(crate) fn declare_with(
     name: &Ident,
-    with: Vec<(String, String)>,
+    with: BTreeMap<String, String>,
     catalog: &mut Catalog,
     resolver: &dyn TableResolver,
     options: &PlanOptions,
 ) -> Result<String> {
     let mut create = catalog.table(&name.value)?.statement.clone();
+    create.name.value = with_options(&name.value, &with);
     create.options.extend(with);
-    for number in 1.. {
-        create.name.value = with_options(&name.value, number);
-        match catalog.get(&create.name.value) {
-            Ok(Relation::Table(known)) if known.table.statement == create => break,
-            Ok(_) => continue,
-            Err(_) => {}
-        }
-        let declared = Table::declare(create.clone(), catalog, resolver, options);
+    let value = create.name.value.clone();
+    // Another one of this name is like a table that is not declared so any more.
+    if !matches!(catalog.get(&value), Ok(Relation::Table(known)) if known.table.statement == create) {
+        let declared = Table::declare(create, catalog, resolver, options);
         let declared = declared.map_err(|error| error.only_at(at(name.span.start)))?;
-        catalog.insert(&create.name.value, Relation::Table(Arc::new(declared)), false)?;
-        break;
+        catalog.insert(&value, Relation::Table(Arc::new(declared)), true)?;
     }
-    Ok(create.name.value)
+    Ok(value)
 }
 
 /// Declares a table with the columns of a query, and plans the INSERT of its rows, which are those that the query had before. `None`: the table

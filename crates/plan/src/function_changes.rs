@@ -14,7 +14,7 @@ use crate::statement::{Statement, parse};
 use crate::text::{StatementText, split_statements, start_in};
 
 /// Tables have no part in it.
-fn as_it_is(name: &Ident, _: Vec<(String, String)>) -> Result<String> {
+fn as_it_is(name: &Ident, _: BTreeMap<String, String>) -> Result<String> {
     Ok(name.value.clone())
 }
 

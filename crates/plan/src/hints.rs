@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, hash_bytes};
 use datafusion_sql::sqlparser::ast::{
     Ident, OptimizerHint, OptimizerHintStyle, Query, Select, SetExpr, TableAlias, TableFactor, TableWithJoins, Visit,
     VisitMut, Visitor, VisitorMut,
 };
 use datafusion_sql::sqlparser::keywords::Keyword;
-use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace, Word};
+use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace, Word};
 
 use crate::dialect::AnabranchDialect;
 use crate::place::at;
@@ -114,55 +114,67 @@ fn add_names(table: &TableWithJoins, names: &mut BTreeSet<String>) {
 }
 
 /// Declares the table of this name with these options, and returns the name that it has so.
-pub(crate) type DeclareWith<'a> = dyn FnMut(&Ident, Vec<(String, String)>) -> Result<String> + 'a;
+pub(crate) type DeclareWith<'a> = dyn FnMut(&Ident, BTreeMap<String, String>) -> Result<String> + 'a;
 
-/// Replaces the names of tables that such a hint follows.
+/// Replaces the names of tables that such a hint follows. Returns where the first hint is, if there is one.
 ///
 /// # Errors
 /// A hint that follows no name or cannot be read, and what `declare` refuses.
-pub(crate) fn name_tables_with_options(tokens: &mut [TokenWithSpan], declare: &mut DeclareWith<'_>) -> Result<()> {
-    let mut before: Option<usize> = None;
+pub(crate) fn name_tables_with_options(
+    tokens: &mut [TokenWithSpan],
+    declare: &mut DeclareWith<'_>,
+) -> Result<Option<Location>> {
+    // The last two tokens that are no white space.
+    let mut before: [Option<usize>; 2] = [None, None];
+    let mut first = None;
     for place in 0..tokens.len() {
-        let start = at(tokens[place].span.start);
+        let start = tokens[place].span.start;
         let text = match &tokens[place].token {
             Token::Whitespace(Whitespace::MultiLineComment(text)) if text.starts_with('+') => text,
             Token::Whitespace(_) => continue,
             _ => {
-                before = Some(place);
+                before = [before[1], Some(place)];
                 continue;
             }
         };
-        let Some(options) = arguments(text, OPTIONS).map_err(|error| error.at(start.clone()))? else { continue };
-        let named = before.map(|before| &mut tokens[before]);
+        let Some(options) = arguments(text, OPTIONS).map_err(|error| error.at(at(start)))? else { continue };
+        first = first.or(Some(start));
+        let is_keyword = |place: usize, of: &[Keyword]| matches!(&tokens[place].token, Token::Word(word) if of.contains(&word.keyword));
+        let is_alias = before[0].is_some_and(|place| is_keyword(place, &[Keyword::AS]));
+        let is_name = |place: &usize| !is_alias && !is_keyword(*place, &[Keyword::SELECT, Keyword::EXPLAIN]);
+        let named = before[1].filter(is_name).map(|place| &mut tokens[place]);
         let named = named.and_then(|token| match &mut token.token {
-            Token::Word(word) if word.quote_style.is_some() || word.keyword != Keyword::SELECT => {
-                Some((word, token.span))
-            }
+            Token::Word(word) => Some((word, token.span)),
             _ => None,
         });
-        let Some((word, span)) = named else {
-            let error = Error::user(format!("the hint {OPTIONS} follows no name of a table")).at(start);
-            return Err(error.remedy("write it behind the name: FROM t /*+ OPTIONS('name' = 'value') */ AS a"));
-        };
+        let Some((word, span)) = named else { return Err(misplaced(start)) };
         let name = Ident { value: word.value.clone(), quote_style: word.quote_style, span };
-        let value = declare(&name, options).map_err(|error| error.at(at(span.start)))?;
+        let value = declare(&name, options.into_iter().collect()).map_err(|error| error.at(at(span.start)))?;
         *word = Word { value, quote_style: Some('`'), keyword: Keyword::NoKeyword };
     }
-    Ok(())
+    Ok(first)
+}
+
+/// The error of a hint that is not behind the name of a table that is read or written.
+pub(crate) fn misplaced(start: Location) -> Error {
+    let error = Error::user(format!("the hint {OPTIONS} follows no name of a table that is read or written"));
+    error.at(at(start)).remedy("write it behind the name: FROM t /*+ OPTIONS('name' = 'value') */ AS a")
 }
 
 /// What the name of a table with other options ends with, before a number.
 const WITH_OPTIONS: &str = " (options ";
 
-/// The name of the table of this name with options of a hint, of which there are several.
-pub(crate) fn with_options(name: &str, number: usize) -> String {
-    format!("{name}{WITH_OPTIONS}{number})")
+/// The name of the table of this name with these options of a hint. It depends on nothing else: the table is known by it in checkpoints.
+pub(crate) fn with_options(name: &str, options: &BTreeMap<String, String>) -> String {
+    let hash = |hash, text: &String| hash_bytes(hash, text.as_bytes());
+    let number = options.iter().flat_map(|(name, value)| [name, value]).fold(0, hash);
+    format!("{name}{WITH_OPTIONS}{:012x})", number >> 16)
 }
 
 /// The name of the table that has other options under this one.
 pub(crate) fn without_options(name: &str) -> Option<&str> {
     let (name, number) = name.strip_suffix(')')?.rsplit_once(WITH_OPTIONS)?;
-    number.bytes().all(|digit| digit.is_ascii_digit()).then_some(name)
+    (number.len() == 12 && number.bytes().all(|digit| digit.is_ascii_hexdigit())).then_some(name)
 }
 
 /// Tables with other options are called as if they had none.

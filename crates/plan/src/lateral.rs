@@ -1,6 +1,5 @@
-//! `FROM a, LATERAL (SELECT ... FROM b WHERE b.k = a.k ORDER BY x LIMIT 3)`: the rows of a subquery for each row before it. Where conditions with
-//! `=` say which rows these are, it is a join with all rows of the subquery, numbered by what is compared if there is a LIMIT. The library has
-//! no such join, and refuses the others.
+//! `FROM a, LATERAL (SELECT ... FROM b WHERE b.k = a.k ORDER BY x LIMIT 3)`: the first rows of a subquery for each row before it. Where conditions with
+//! `=` say of which rows these are, it is a join with all rows of the subquery, numbered by what is compared. The library has no such join.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -47,7 +46,15 @@ pub(crate) fn rewrite(query: &mut Query) {
 /// Adds tables that a comma separates from those before. A subquery becomes a join with them.
 fn add(mut tables: TableWithJoins, from: &mut Vec<TableWithJoins>, hidden: &mut Vec<Hidden>) {
     let mut outer: Vec<String> = from.iter().flat_map(tables_of).collect();
-    let condition = decorrelate(&mut tables.relation, &outer, hidden);
+    // Behind a comma, what the others keep of their sides is not of the tables before.
+    let keeps_right = |join: &Join| {
+        use JoinOperator::{FullOuter, Right, RightOuter};
+        matches!(join.join_operator, FullOuter(_) | Right(_) | RightOuter(_))
+    };
+    let condition = match tables.joins.iter().any(keeps_right) {
+        true => None,
+        false => decorrelate(&mut tables.relation, &outer, hidden),
+    };
     outer.extend(name_of(&tables.relation));
     for join in &mut tables.joins {
         if says_nothing(&join.join_operator)
@@ -98,7 +105,8 @@ fn decorrelate(relation: &mut TableFactor, outer: &[String], hidden: &mut Vec<Hi
     let own = keyed.own.iter().map(|own| Expr::CompoundIdentifier(vec![alias.name.clone(), own.clone()]));
     let equal = own.zip(keyed.outer).map(|(own, outer)| binary(own, BinaryOperator::Eq, outer));
     let condition = equal.reduce(|all, next| binary(all, BinaryOperator::And, next))?;
-    let added: Vec<Ident> = keyed.own.into_iter().chain(keyed.number).collect();
+    // In the order in which the subquery has got them.
+    let added: Vec<Ident> = std::iter::once(keyed.number).chain(keyed.own).collect();
     if !alias.columns.is_empty() {
         alias.columns.extend(added.iter().cloned().map(|name| TableAliasColumnDef { name, data_type: None }));
     }
@@ -114,23 +122,21 @@ struct Keyed {
     /// The columns that the subquery has got, which are equal to these.
     own: Vec<Ident>,
     /// The column that numbers its rows.
-    number: Option<Ident>,
+    number: Ident,
 }
 
 impl Keyed {
     /// Takes the conditions from a subquery, and gives it columns instead. `first`: the number of the first of them.
     fn of(query: &mut Query, outer: &[String], first: usize) -> Option<Keyed> {
-        let limit = match query.limit_clause.take() {
-            None => None,
-            Some(LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by }) if limit_by.is_empty() => {
-                Some(limit)
-            }
-            Some(_) => return None,
+        let Some(LimitClause::LimitOffset { limit: Some(limit), offset: None, .. }) = query.limit_clause.take() else {
+            return None;
         };
-        let order = query.order_by.take().map(|order| order.kind);
+        let OrderByKind::Expressions(order) = query.order_by.take()?.kind else { return None };
         let SetExpr::Select(select) = query.body.as_mut() else { return None };
         let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
-        if query.with.is_some() || select.distinct.is_some() || is_grouped || select.having.is_some() {
+        let is_plain = select.distinct.is_none() && !is_grouped && select.having.is_none();
+        // A function over rows has those of one key alone.
+        if query.with.is_some() || !is_plain || has_over(&mut select.projection) {
             return None;
         }
         let inner: Vec<String> = select.from.iter().flat_map(tables_of).collect();
@@ -144,28 +150,19 @@ impl Keyed {
         }
         select.selection = rest.into_iter().reduce(|all, next| binary(all, BinaryOperator::And, next));
         let mut all = Expr::Tuple(keys.iter().map(|(own, _)| own.clone()).collect());
-        let order = match (limit.is_some(), order) {
-            (false, _) => Vec::new(),
-            (true, Some(OrderByKind::Expressions(order))) => order,
-            (true, _) => return None,
-        };
         if keys.is_empty() || names.mean_outer(&mut **select) || names.mean_outer(&mut all) {
             return None;
         }
         let hidden = |number: usize| Ident::with_quote('`', format!("{HIDDEN} column {number}"));
         let (by, outer): (Vec<Expr>, Vec<Expr>) = keys.into_iter().unzip();
         let own: Vec<Ident> = (first..first + by.len()).map(hidden).collect();
-        let number = limit.is_some().then(|| hidden(first + own.len()));
-        if let (Some(limit), Some(number)) = (limit, &number) {
-            number_rows(select, &by, order, number);
-            add_columns(select, &own, by);
-            let inside = std::mem::replace(query, bounded(number, &limit)?);
-            let SetExpr::Select(outside) = query.body.as_mut() else { return None };
-            if let Some(TableFactor::Derived { subquery, .. }) = outside.from.first_mut().map(|of| &mut of.relation) {
-                **subquery = inside;
-            }
-        } else {
-            add_columns(select, &own, by);
+        let number = hidden(first + own.len());
+        number_rows(select, &by, order, &number)?;
+        add_columns(select, &own, by);
+        let inside = std::mem::replace(query, bounded(&number, &limit)?);
+        let SetExpr::Select(outside) = query.body.as_mut() else { return None };
+        if let Some(TableFactor::Derived { subquery, .. }) = outside.from.first_mut().map(|of| &mut of.relation) {
+            **subquery = inside;
         }
         Some(Keyed { outer, own, number })
     }
@@ -176,9 +173,18 @@ fn add_columns(select: &mut Select, names: &[Ident], values: Vec<Expr>) {
     select.projection.extend(values.into_iter().zip(names).map(named));
 }
 
-/// Adds the numbers of rows among those with the same keys. The order may name what is selected.
-fn number_rows(select: &mut Select, by: &[Expr], mut order: Vec<OrderByExpr>, name: &Ident) {
+/// Adds the numbers of rows among those with the same keys. The order may name what is selected, or give its place.
+fn number_rows(select: &mut Select, by: &[Expr], mut order: Vec<OrderByExpr>, name: &Ident) -> Option<()> {
     for sort in &mut order {
+        if let Expr::Value(place) = &sort.expr {
+            let Value::Number(place, _) = &place.value else { return None };
+            let place: usize = place.to_string().parse().ok()?;
+            sort.expr = match select.projection.get(place.checked_sub(1)?)? {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr.clone(),
+                _ => return None,
+            };
+            continue;
+        }
         let of_name = |item: &SelectItem| match (item, &sort.expr) {
             (SelectItem::ExprWithAlias { expr, alias }, Expr::Identifier(name)) if alias.value == name.value => {
                 Some(expr.clone())
@@ -195,6 +201,7 @@ fn number_rows(select: &mut Select, by: &[Expr], mut order: Vec<OrderByExpr>, na
         call.over = Some(WindowType::WindowSpec(window));
     }
     add_columns(select, std::slice::from_ref(name), vec![number]);
+    Some(())
 }
 
 /// `SELECT * FROM (...) WHERE number <= limit`.
@@ -203,6 +210,15 @@ fn bounded(number: &Ident, limit: &Expr) -> Option<Query> {
     let dialect = AnabranchDialect::default();
     let parser = Parser::new(&dialect).try_with_sql(&text);
     parser.and_then(|mut parser| parser.parse_query()).ok().map(|query| *query)
+}
+
+/// Whether a function over rows is selected.
+fn has_over(projection: &mut Vec<SelectItem>) -> bool {
+    visit_expressions_mut(projection, |expr| match expr {
+        Expr::Function(call) if call.over.is_some() => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 /// The names of tables that a subquery may mean.

@@ -11,6 +11,7 @@
 //!
 //! Every error names the line and the column in the user's file, and what to write instead.
 
+mod accesses;
 mod approximate;
 mod cast_keys;
 mod catalog;
@@ -34,7 +35,6 @@ mod lower;
 mod maps;
 mod metadata;
 mod named_windows;
-mod names_apart;
 mod naming;
 mod nesting;
 mod place;

@@ -127,8 +127,18 @@ fn wrong_argument(message: &str) -> Option<Error> {
     let (_, given) = after.split_once("(DataType: ")?;
     let given = given.split(").").next().unwrap_or(given);
     let function = function.to_uppercase();
-    let error = Error::user(format!("{function} does not take a value of type {given}"));
-    Some(error.remedy(format!("convert it: {function}(CAST(x AS DOUBLE))")))
+    let kind = match given.split('(').next() {
+        Some("Struct") => "ROW",
+        Some("List") => "ARRAY",
+        Some("Map") => "MAP",
+        Some("Boolean") => "BOOLEAN",
+        _ => given,
+    };
+    let error = Error::user(format!("{function} does not take a value of type {kind}"));
+    Some(match kind {
+        "STRING" => error.remedy(format!("convert it: {function}(CAST(x AS DOUBLE))")),
+        _ => error.remedy("give it numbers"),
+    })
 }
 
 fn plan_message(message: &str, hint: Option<&str>) -> Error {

@@ -19,6 +19,7 @@ use datafusion_optimizer::{Optimizer, OptimizerContext};
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use datafusion_sql::sqlparser::ast::{self, Query, VisitMut, visit_expressions_mut};
 
+use crate::accesses;
 use crate::approximate::approximate_decimals;
 use crate::cast_keys;
 use crate::catalog::{Catalog, Relation};
@@ -28,7 +29,6 @@ use crate::group_window;
 use crate::lateral;
 use crate::maps::compare_maps;
 use crate::named_windows;
-use crate::names_apart::{self, NamesApart};
 use crate::naming::name_fields;
 use crate::nesting;
 use crate::place::{nearest, planning_error, through, unknown_column, unknown_function};
@@ -215,9 +215,7 @@ impl<'a> Planner<'a> {
         if filters_aggregates(&plan) || repeats_calls(&plan, &context)? {
             rules.retain(|rule| rule.name() != SHARING_RULE);
         }
-        let place = rules.iter().position(|rule| rule.name() == names_apart::BEFORE);
-        rules.insert(place.unwrap_or(rules.len()), Arc::new(NamesApart::default()));
-        Optimizer::with_rules(rules).optimize(plan, &context, |_, _| {}).map_err(planning_error)
+        accesses::optimize(plan, rules, &context).map_err(planning_error)
     }
 
     fn explain(&self, error: DataFusionError) -> Error {

@@ -10,7 +10,9 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
-use datafusion_sql::sqlparser::ast::{Expr, Ident, ObjectName, Query, Visit, Visitor, visit_relations_mut};
+use datafusion_sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, Query, Visit, Visitor, visit_relations, visit_relations_mut,
+};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
@@ -19,7 +21,7 @@ pub(crate) use self::create_function::CreateFunction;
 pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, Like, Merging, WatermarkDefinition};
 pub(crate) use self::show::{Pattern, Show};
 use crate::dialect::{AnabranchDialect, NO_PARAMETERS};
-use crate::hints::{DeclareWith, call_by_own_names, name_tables_with_options};
+use crate::hints::{DeclareWith, call_by_own_names, misplaced, name_tables_with_options, without_options};
 use crate::place::{at, syntax_error};
 use crate::text::{StatementText, tokenize};
 
@@ -57,6 +59,17 @@ pub(crate) enum Statement {
     Query(Box<Query>),
 }
 
+impl Statement {
+    /// Whether it reads tables.
+    fn has_query(&self) -> bool {
+        match self {
+            Statement::CreateTable(create) => create.query.is_some(),
+            Statement::CreateView { .. } | Statement::Insert(_) | Statement::Query(_) | Statement::Explain(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// `INSERT INTO table (columns) query`.
 #[derive(Debug)]
 pub(crate) struct Insert {
@@ -70,7 +83,7 @@ pub(crate) struct Insert {
 pub(crate) fn parse(text: &StatementText, declare: &mut DeclareWith<'_>) -> Result<Statement> {
     let mut tokens = tokenize(&text.text, text.line, text.column)?;
     limits::check_tokens(&tokens)?;
-    name_tables_with_options(&mut tokens, declare)?;
+    let hint = name_tables_with_options(&mut tokens, declare)?;
     if let Some(parameter) = tokens.iter().find(|token| matches!(token.token, Token::Placeholder(_))) {
         let error = Error::user(format!("syntax error: {NO_PARAMETERS}")).at(at(parameter.span.start));
         return Err(error.remedy("write the value in its place"));
@@ -90,7 +103,10 @@ pub(crate) fn parse(text: &StatementText, declare: &mut DeclareWith<'_>) -> Resu
             .at(at(rest.span.start))
             .remedy("separate statements with a semicolon"));
     }
-    Ok(statement)
+    match hint {
+        Some(hint) if !statement.has_query() => Err(misplaced(hint)),
+        _ => Ok(statement),
+    }
 }
 
 /// `text` is that of the whole statement.
@@ -135,6 +151,17 @@ fn query(parser: &mut Parser) -> Result<Box<Query>> {
     call_by_own_names(&mut query);
     let mut common = CommonNames::default();
     let _ = query.visit(&mut common);
+    let of_query = visit_relations(&query, |name| {
+        let own = name.0.last().and_then(|part| part.as_ident());
+        let base = own.and_then(|own| Some((without_options(&own.value)?, own)));
+        match base.filter(|(base, _)| common.0.contains(*base)) {
+            Some((_, own)) => ControlFlow::Break(misplaced(own.span.start)),
+            None => ControlFlow::Continue(()),
+        }
+    });
+    if let ControlFlow::Break(error) = of_query {
+        return Err(error);
+    }
     let _: ControlFlow<()> = visit_relations_mut(&mut query, |name| {
         if let Some(plain) = plain(name).filter(|plain| name.0.len() > 1 && !common.0.contains(&plain.value)) {
             *name = ObjectName::from(vec![plain]);

@@ -86,7 +86,7 @@ fn limit_of(condition: &Logical, plan: &LogicalPlan) -> Option<(u64, bool)> {
         Operator::Lt => constant - 1,
         _ => return None,
     };
-    u64::try_from(limit).ok().map(|limit| (limit, op == Operator::Eq && limit != 1))
+    u64::try_from(limit.max(0)).ok().map(|limit| (limit, op == Operator::Eq && limit != 1))
 }
 
 /// A filter on the number of a row: the bound, and the rest of the condition.

@@ -3,7 +3,7 @@
 use anabranch_model::{Error, Result};
 
 /// Their names, and why they have none.
-const OPTIONS: [(&str, &str); 74] = [
+const OPTIONS: [(&str, &str); 73] = [
     ("execution.attached", AWAITED),
     ("execution.checkpointing.aligned-checkpoint-timeout", SHORT),
     ("execution.checkpointing.alignment-timeout", SHORT),
@@ -17,7 +17,6 @@ const OPTIONS: [(&str, &str); 74] = [
     ("execution.checkpointing.tolerable-failed-checkpoints", "a checkpoint that fails is taken again"),
     ("execution.checkpointing.unaligned", SHORT),
     ("execution.checkpointing.unaligned.enabled", SHORT),
-    ("execution.target", CLUSTER),
     ("jobmanager.memory.process.size", MEMORY),
     ("jobmanager.rpc.address", CLUSTER),
     ("pipeline.auto-watermark-interval", "watermarks follow each batch"),
@@ -115,6 +114,7 @@ pub(super) fn check(name: &str, value: &str) -> Option<Result<()>> {
         "table.exec.sink.type-length-enforcer" => {
             ("IGNORE", "leave the option out, and cut texts in the query: LEFT(name, 10)")
         }
+        "execution.target" => ("local", "leave the option out, and give the job to workers: anabranch submit"),
         "table.sql-dialect" => ("default", "leave the option out: there is one dialect, Flink's"),
         "table.dynamic-table-options.enabled" => ("true", "leave the option out, and the hints too"),
         _ => return reason(name).map(|_| Ok(())),

@@ -63,16 +63,23 @@ fn own_entries(array: &MapArray) -> Result<MapArray> {
     Ok(MapArray::try_new(Arc::clone(entries), lengths, own, array.nulls().cloned(), *ordered)?)
 }
 
+/// Whether values did not fit. The values of the type NULL have no bits that say so.
+fn lost(from: &ArrayRef, to: &ArrayRef) -> bool {
+    to.null_count() > from.logical_null_count()
+}
+
 /// NULL also for those rows that have an element that did not fit.
 fn fitting(
     offsets: &OffsetBuffer<i32>,
     nulls: Option<&NullBuffer>,
     parts: &[(&ArrayRef, &ArrayRef)],
 ) -> Option<NullBuffer> {
-    if parts.iter().all(|(from, to)| to.null_count() <= from.null_count()) {
+    if !parts.iter().any(|(from, to)| lost(from, to)) {
         return nulls.cloned();
     }
-    let fits = |place: usize| parts.iter().all(|(from, to)| to.is_valid(place) || from.is_null(place));
+    let given: Vec<_> = parts.iter().map(|(from, to)| (from.logical_nulls(), to)).collect();
+    let is_null = |nulls: &Option<NullBuffer>, place: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(place));
+    let fits = |place: usize| given.iter().all(|(from, to)| to.is_valid(place) || is_null(from, place));
     let row_fits = |bounds: &[i32]| (bounds[0]..bounds[1]).all(|place| usize::try_from(place).is_ok_and(fits));
     let fitting: NullBuffer = offsets.windows(2).map(row_fits).collect();
     NullBuffer::union(nulls, Some(&fitting))
@@ -114,8 +121,10 @@ pub(super) fn row(array: &StructArray, fields: &Fields, safe: bool) -> Result<Ar
             None => Arc::clone(column),
         };
         let converted = converted(&own, field.data_type(), safe)?;
-        if converted.null_count() > own.null_count() {
-            let fits: NullBuffer = (0..own.len()).map(|row| converted.is_valid(row) || own.is_null(row)).collect();
+        if lost(&own, &converted) {
+            let given = own.logical_nulls();
+            let is_null = |row: usize| given.as_ref().is_some_and(|nulls| nulls.is_null(row));
+            let fits: NullBuffer = (0..own.len()).map(|row| converted.is_valid(row) || is_null(row)).collect();
             nulls = NullBuffer::union(nulls.as_ref(), Some(&fits));
         }
         columns.push(converted);
