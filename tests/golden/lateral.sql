@@ -9,7 +9,7 @@ CREATE TABLE some (name STRING, id BIGINT, n BIGINT) WITH ('connector' = 'collec
 CREATE TABLE counted (name STRING, n BIGINT) WITH ('connector' = 'collect');
 INSERT INTO latest SELECT k.name, o.id FROM names AS k, LATERAL (SELECT id FROM stops WHERE stops.name = k.name ORDER BY id DESC LIMIT 1) AS o;
 INSERT INTO named SELECT * FROM names AS k LEFT JOIN LATERAL (
-  SELECT id, n FROM stops AS s WHERE k.name = s.name AND n > 2 ORDER BY 1 LIMIT 1) AS o (a, b) ON TRUE;
+  SELECT id, n FROM stops AS s WHERE k.name = s.name AND n > 2 ORDER BY 1, n LIMIT 1) AS o (a, b) ON TRUE;
 INSERT INTO some SELECT k.name, o.* FROM names AS k CROSS JOIN LATERAL (
   SELECT id, n FROM stops AS s WHERE s.name = k.name ORDER BY n, id FETCH FIRST 2 ROWS ONLY) AS o;
 INSERT INTO counted SELECT k.name, o.n FROM names AS k, LATERAL (SELECT COUNT(*) AS n FROM stops AS s WHERE s.name = k.name) AS o;
