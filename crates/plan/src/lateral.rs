@@ -14,6 +14,7 @@ use datafusion_sql::sqlparser::parser::Parser;
 
 use crate::dialect::AnabranchDialect;
 use crate::naming::{name_of, tables_of};
+use crate::shared_columns::binary;
 use crate::spelling::plain_function;
 
 /// How the names of columns begin that such a join needs.
@@ -179,10 +180,13 @@ fn number_rows(select: &mut Select, by: &[Expr], mut order: Vec<OrderByExpr>, na
         if let Expr::Value(place) = &sort.expr {
             let Value::Number(place, _) = &place.value else { return None };
             let place: usize = place.to_string().parse().ok()?;
-            sort.expr = match select.projection.get(place.checked_sub(1)?)? {
-                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr.clone(),
-                _ => return None,
+            let of_item = |item: &SelectItem| match item {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
+                _ => None,
             };
+            // None of the columns before may be those of `*`.
+            let before: Option<Vec<Expr>> = select.projection.get(..place)?.iter().map(of_item).collect();
+            sort.expr = before?.pop()?;
             continue;
         }
         let of_name = |item: &SelectItem| match (item, &sort.expr) {
@@ -293,8 +297,4 @@ fn hide(projection: &mut [SelectItem], hidden: &[Hidden]) {
             options.opt_except = Some(ExceptSelectItem { first_element, additional_elements: columns.collect() });
         }
     }
-}
-
-fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
-    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }

@@ -227,7 +227,7 @@ impl Shared {
     }
 }
 
-fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+pub(crate) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
