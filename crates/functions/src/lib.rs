@@ -13,6 +13,7 @@ mod dates;
 mod definition;
 mod encoding;
 mod extremes;
+mod from_text;
 mod item;
 mod json;
 mod map;
@@ -28,7 +29,6 @@ mod text;
 mod trim;
 mod url;
 mod varying;
-mod whole;
 mod zone;
 
 use std::collections::BTreeMap;
@@ -38,10 +38,11 @@ use datafusion_expr::ScalarUDF;
 
 pub use self::certain::may_fail;
 use self::definition::Definition;
+pub use self::from_text::{parse_date, parse_decimal, parse_time, parse_timestamp, parse_whole};
 pub use self::json::check_json_path;
 pub use self::map::{map_type, parts as map_parts};
+pub use self::moment::per_second;
 pub use self::regex::{Matcher, check_library_regex, check_regex};
-pub use self::whole::parse_whole;
 pub use self::zone::{INSTANT, LOCAL_TIME, Zone};
 
 const FAMILIES: [&[Definition]; 21] = [

@@ -35,7 +35,8 @@ fn unit_of(data_type: &DataType) -> Result<Unit> {
 }
 
 /// How many units of time a second has.
-pub(crate) fn per_second(unit: TimeUnit) -> i64 {
+#[must_use]
+pub fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Decimal128Type, DecimalType};
-use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Projection, Union, cast};
+use arrow::datatypes::DataType;
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{DFSchema, Result, ScalarValue, internal_datafusion_err};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Projection, Union, binary_expr, cast};
 
-use crate::rewrite::rewrite_expressions;
+use crate::exact::{nearest, operator_of};
+use crate::rewrite::rewrite_expressions_everywhere;
 
 /// Functions whose arguments are converted to one type.
 const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
@@ -17,11 +18,11 @@ const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "null
 /// Converts each DECIMAL that meets floating point to DOUBLE in a comparison, in arithmetic, `BETWEEN`, `IN`, `CASE`, or a function
 /// whose arguments have one type. Runs before the library's type coercion.
 pub(crate) fn approximate_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = plan.transform_up(|plan| match plan {
+    let plan = plan.transform_up_with_subqueries(|plan| match plan {
         LogicalPlan::Union(union) => approximate_union(union),
         plan => Ok(Transformed::no(plan)),
     })?;
-    rewrite_expressions(plan.data, approximate)
+    rewrite_expressions_everywhere(plan.data, approximate)
 }
 
 /// Converts the DECIMAL columns of inputs where another one has floating point. The inputs of a union within are its own.
@@ -76,6 +77,17 @@ fn approximate(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             alike(thens, schema) || compared
         }
         Expr::ScalarFunction(call) if OF_ONE_TYPE.contains(&call.name()) => alike(&mut call.args, schema),
+        // An operand was taken for a DECIMAL when the expression was parsed.
+        Expr::ScalarFunction(call) => match operator_of(&call.func) {
+            Some(op) if call.args.iter().any(|arg| arg.get_type(schema).is_ok_and(|of| of.is_floating())) => {
+                alike(&mut call.args, schema);
+                let [left, right] = <[Expr; 2]>::try_from(std::mem::take(&mut call.args))
+                    .map_err(|_| internal_datafusion_err!("an operator of two operands"))?;
+                expr = binary_expr(left, op, right);
+                true
+            }
+            _ => false,
+        },
         _ => false,
     };
     Ok(if changed { Transformed::yes(expr) } else { Transformed::no(expr) })
@@ -107,12 +119,8 @@ fn alike<'a>(expressions: impl IntoIterator<Item = &'a mut Expr>, schema: &DFSch
 
 fn as_double(expr: Expr) -> Expr {
     match &expr {
-        // The DOUBLE nearest to the written digits.
-        Expr::Literal(ScalarValue::Decimal128(Some(number), digits, scale), metadata) => {
-            match Decimal128Type::format_decimal(*number, *digits, *scale).parse::<f64>() {
-                Ok(number) => Expr::Literal(ScalarValue::Float64(Some(number)), metadata.clone()),
-                Err(_) => cast(expr, DataType::Float64),
-            }
+        Expr::Literal(value, metadata) if nearest(value).is_some() => {
+            Expr::Literal(ScalarValue::Float64(nearest(value)), metadata.clone())
         }
         _ => cast(expr, DataType::Float64),
     }

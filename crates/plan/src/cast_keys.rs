@@ -1,4 +1,5 @@
-//! `GROUP BY k, CAST(k AS STRING)`: the library calls a cast what it calls its operand, and refuses two keys of one name.
+//! `GROUP BY k, CAST(k AS STRING)` and `AVG(a), AVG(CAST(a AS DOUBLE))`: the library calls a cast what it calls its operand, and refuses two
+//! keys, or two calls of an aggregate, of one name.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -13,30 +14,84 @@ use crate::spelling::plain_function;
 /// The function that gives a key back, under a name of its own.
 const KEY: &str = "$key";
 
-/// Gives such casts names of their own, in `GROUP BY` and wherever they are selected.
-pub(crate) fn rewrite(query: &mut Query) {
-    struct Rewriting;
-    impl VisitorMut for Rewriting {
+/// Gives such casts names of their own, in `GROUP BY` and wherever they are selected. `aggregates` are names of functions in small letters.
+pub(crate) fn rewrite(query: &mut Query, aggregates: &[String]) {
+    struct Rewriting<'a>(&'a [String]);
+    impl VisitorMut for Rewriting<'_> {
         type Break = Infallible;
 
         fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Infallible> {
-            rewrite_body(&mut query.body, &mut query.order_by);
+            rewrite_body(&mut query.body, &mut query.order_by, self.0);
             ControlFlow::Continue(())
         }
     }
-    let _ = query.visit(&mut Rewriting);
+    let _ = query.visit(&mut Rewriting(aggregates));
 }
 
-fn rewrite_body(body: &mut SetExpr, order: &mut Option<OrderBy>) {
+fn rewrite_body(body: &mut SetExpr, order: &mut Option<OrderBy>, aggregates: &[String]) {
     match body {
-        SetExpr::Select(select) => rewrite_select(select, order),
+        SetExpr::Select(select) => {
+            rewrite_select(select, order);
+            rewrite_calls(select, order, aggregates);
+        }
         // The order of both sides is that of their columns.
         SetExpr::SetOperation { left, right, .. } => {
-            rewrite_body(left, &mut None);
-            rewrite_body(right, &mut None);
+            rewrite_body(left, &mut None, aggregates);
+            rewrite_body(right, &mut None, aggregates);
         }
         _ => {}
     }
+}
+
+/// Calls of aggregates, and functions over rows, that differ by casts only.
+fn rewrite_calls(select: &mut Select, order: &mut Option<OrderBy>, aggregates: &[String]) {
+    let is_call = |expr: &Expr| match expr {
+        Expr::Function(call) => call.over.is_some() || aggregates.contains(&call.name.to_string().to_lowercase()),
+        _ => false,
+    };
+    let mut calls: Vec<(String, String, bool)> = Vec::new();
+    let mut note = |expr: &Expr| {
+        if is_call(expr) {
+            calls.push((name(expr), text(expr), contains_cast(expr)));
+        }
+        ControlFlow::<()>::Continue(())
+    };
+    let _ = visit_expressions(&select.projection, &mut note);
+    let _ = visit_expressions(&select.having, &mut note);
+    let _ = visit_expressions(&select.qualify, &mut note);
+    let _ = visit_expressions(order, &mut note);
+    let repeated = |(name, text, casts): &&(String, String, bool)| {
+        *casts && calls.iter().any(|(other, of, _)| other == name && of != text)
+    };
+    let repeated: Vec<&String> = calls.iter().filter(repeated).map(|(_, text, _)| text).collect();
+    if repeated.is_empty() {
+        return;
+    }
+    let mut named = |expr: &mut Expr| {
+        if is_call(expr) && repeated.contains(&&text(expr)) {
+            name_casts(expr);
+        }
+        ControlFlow::<()>::Continue(())
+    };
+    let _ = visit_expressions_mut(&mut select.projection, &mut named);
+    let _ = visit_expressions_mut(&mut select.having, &mut named);
+    let _ = visit_expressions_mut(&mut select.qualify, &mut named);
+    let _ = visit_expressions_mut(order, &mut named);
+}
+
+/// Gives each cast within a call a name of its own.
+fn name_casts(call: &mut Expr) {
+    let _ = visit_expressions_mut(call, |expr| {
+        if matches!(expr, Expr::Cast { .. }) {
+            *expr = key(expr.clone());
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+fn key(expr: Expr) -> Expr {
+    let text = text(&expr);
+    plain_function(Ident::new(KEY), vec![expr, Expr::value(Value::SingleQuotedString(text))])
 }
 
 fn rewrite_select(select: &mut Select, order: &mut Option<OrderBy>) {
@@ -55,11 +110,9 @@ fn rewrite_select(select: &mut Select, order: &mut Option<OrderBy>) {
         return;
     }
     let mut named = |expr: &mut Expr| {
-        let text = text(expr);
         // What was in a pair of parentheses has its name already.
-        if casts.contains(&&text) && !matches!(expr, Expr::Nested(_)) {
-            let args = vec![expr.clone(), Expr::value(Value::SingleQuotedString(text))];
-            *expr = plain_function(Ident::new(KEY), args);
+        if casts.contains(&&text(expr)) && !matches!(expr, Expr::Nested(_)) {
+            *expr = key(expr.clone());
         }
         ControlFlow::<()>::Continue(())
     };

@@ -91,17 +91,19 @@ pub(crate) fn create_as(
     plan_rows(&name, &columns, rows, catalog).map(Some)
 }
 
-/// Adds the columns of a query to those of the declaration, and returns their names. As in Flink, declared columns come first, and one with the
-/// name of a column of the query has the declared type.
+/// Adds the columns of a query to those of the declaration, and returns their names. As in Flink, columns that the query does not have come first;
+/// one that it has takes the query's place, with the declared type.
 fn add_columns(create: &mut CreateTable, rows: &DFSchema, may_be_null: bool) -> Result<Vec<Ident>> {
-    let mut columns = Vec::new();
+    let (mut columns, mut of_query) = (Vec::new(), Vec::new());
     for field in rows.fields() {
         let name = Ident { span: create.name.span, ..Ident::with_quote('`', field.name()) };
-        if let Some(own) = create.columns.iter().find(|own| own.name.value == name.value) {
+        if let Some(place) = create.columns.iter().position(|own| own.name.value == name.value) {
+            let own = create.columns.remove(place);
             if let ColumnKind::Computed(_) = own.kind {
                 let what = format!("column '{}' is computed, but the query gives it too", name.value);
                 return Err(Error::user(what).at(at(own.name.span.start)).remedy("omit it in one of them"));
             }
+            of_query.push(own);
         } else {
             let data_type = of_column(field.data_type()).ok_or_else(|| {
                 let found = match field.data_type() {
@@ -117,10 +119,11 @@ fn add_columns(create: &mut CreateTable, rows: &DFSchema, may_be_null: bool) -> 
                 .remedy(format!("convert it: CAST({} AS STRING)", name.value))
             })?;
             let kind = ColumnKind::Physical { data_type, nullable: may_be_null || field.is_nullable() };
-            create.columns.push(ColumnDefinition { name: name.clone(), kind });
+            of_query.push(ColumnDefinition { name: name.clone(), kind });
         }
         columns.push(name);
     }
+    create.columns.extend(of_query);
     Ok(columns)
 }
 

@@ -113,15 +113,35 @@ impl Dialect for AnabranchDialect {
 
     /// `(SELECT ...) PARTITION BY k` as the argument of a window table function binds weaker than all else.
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
-        is_partitioned(parser).then_some(Ok(1))
+        if is_partitioned(parser) {
+            return Some(Ok(1));
+        }
+        // `(a - b) DAY` binds like a call.
+        follows_unit(parser).then(|| Ok(self.prec_value(Precedence::Period)))
     }
 
     fn parse_infix(&self, parser: &mut Parser, expr: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
         if matches!(expr, Expr::Subquery(_)) && is_partitioned(parser) {
             return Some(partitioned_by(parser, expr.clone()));
         }
+        if follows_unit(parser) {
+            let unit = &parser.peek_token_ref().token;
+            let what =
+                format!("{unit} is a reserved word; the time between two others is TIMESTAMPDIFF({unit}, from, to)");
+            return Some(Err(refused(parser, &what)));
+        }
         json::parse_is_json(parser, expr).or_else(|| parse_is_distinct(self, parser, expr))
     }
+}
+
+/// Reserved words that may follow a difference of times.
+const UNITS: [Keyword; 6] =
+    [Keyword::YEAR, Keyword::MONTH, Keyword::DAY, Keyword::HOUR, Keyword::MINUTE, Keyword::SECOND];
+
+/// Whether such a word comes, and a parenthesis was before it.
+fn follows_unit(parser: &Parser) -> bool {
+    let is_unit = matches!(&parser.peek_token_ref().token, Token::Word(word) if word.quote_style.is_none() && UNITS.contains(&word.keyword));
+    is_unit && parser.get_current_token().token == Token::RParen
 }
 
 /// Whether `PARTITION BY` comes.

@@ -7,8 +7,8 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use anabranch_dataflow::{BinaryOp, as_decimal, decimal_result, exact_aggregate, sql_name};
-use anabranch_functions::parse_whole;
-use arrow::datatypes::{DataType, Field, FieldRef};
+use anabranch_functions::{parse_date, parse_decimal, parse_time, parse_timestamp, parse_whole, per_second};
+use arrow::datatypes::{DataType, Date32Type, Decimal128Type, DecimalType, Field, FieldRef, TimeUnit};
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::types::{NativeType, logical_int64};
 use datafusion_common::{DFSchema, Result, ScalarValue, internal_err, plan_err};
@@ -18,11 +18,13 @@ use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, BinaryExpr, Coercion, ColumnarValue, Expr, ExprSchemable, LogicalPlan,
     Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, TypeSignatureClass, Volatility,
-    lit,
+    binary_expr, lit,
 };
 use datafusion_sql::sqlparser::ast;
 
+use crate::place::through;
 use crate::rewrite::rewrite_expressions;
+use crate::spelling::similar_regex;
 
 /// Plans arithmetic with DECIMAL.
 #[derive(Debug)]
@@ -85,6 +87,14 @@ pub(crate) fn meaning(function: &ScalarUDF) -> Option<&Meaning> {
     function.inner().downcast_ref::<Typed>().map(|typed| &typed.meaning)
 }
 
+/// The operator of DECIMALs that a function stands for.
+pub(crate) fn operator_of(function: &ScalarUDF) -> Option<Operator> {
+    match meaning(function)? {
+        Meaning::Arithmetic(op) => Some(symbol(*op)),
+        Meaning::Cast { .. } => None,
+    }
+}
+
 fn symbol(op: BinaryOp) -> Operator {
     match op {
         BinaryOp::Plus => Operator::Plus,
@@ -140,8 +150,13 @@ impl ScalarUDFImpl for Typed {
         }
     }
 
-    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        internal_err!("{} is not computed by the planner", self.name())
+    /// Only of NULL, which the optimizer needs to know of a correlated subquery without rows.
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_null = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(value) if value.is_null());
+        match args.args.iter().any(is_null) {
+            true => Ok(ColumnarValue::Scalar(ScalarValue::try_new_null(args.return_type())?)),
+            false => plan_err!("a DECIMAL or a text cannot be computed here of what an aggregate has without rows"),
+        }
     }
 }
 
@@ -157,10 +172,19 @@ fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::TryCast(cast) if is_own_cast(&cast.expr, cast.field.data_type(), schema) => (cast.expr, cast.field, true),
         Expr::Cast(ref cast) if cast.field.data_type().is_floating() => {
             let Expr::Literal(value, _) = &*cast.expr else { return Ok(Transformed::no(expr)) };
-            return Ok(match value.cast_to(cast.field.data_type()) {
+            let number = nearest(value).map_or_else(|| value.clone(), |number| ScalarValue::Float64(Some(number)));
+            return Ok(match number.cast_to(cast.field.data_type()) {
                 Ok(number) => Transformed::yes(Expr::Literal(number, None)),
                 Err(_) => Transformed::no(expr),
             });
+        }
+        // The library would take the pattern for a regular expression.
+        Expr::SimilarTo(ref like) => {
+            let Expr::Literal(pattern, _) = &*like.pattern else { return Ok(Transformed::no(expr)) };
+            let Some(Some(text)) = pattern.try_as_str() else { return Ok(Transformed::no(expr)) };
+            let regex = similar_regex(text, like.escape_char).map_err(through)?;
+            let op = if like.negated { Operator::RegexNotMatch } else { Operator::RegexMatch };
+            return Ok(Transformed::yes(binary_expr(*like.expr.clone(), op, lit(regex))));
         }
         Expr::BinaryExpr(ref binary) => {
             if let Some(truth) = compared_with_nan(binary) {
@@ -184,10 +208,9 @@ fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         other => return Ok(Transformed::no(other)),
     };
     if let Expr::Literal(value, _) = &*inner
-        && let Some(Some(text)) = value.try_as_str()
-        && field.data_type().is_integer()
+        && let Some(result) = constant(value, field.data_type(), safe)?
     {
-        return whole_number(text, field.data_type(), safe);
+        return Ok(Transformed::yes(Expr::Literal(result, None)));
     }
     let from = inner.get_type(schema)?;
     if !have_same_fields(&from, field.data_type()) {
@@ -200,6 +223,12 @@ fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let meaning = Meaning::Cast { to: field.data_type().clone(), safe };
     let function = Arc::new(ScalarUDF::new_from_impl(Typed::new(meaning)));
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![*inner]))))
+}
+
+/// The DOUBLE nearest to the digits of a DECIMAL.
+pub(crate) fn nearest(value: &ScalarValue) -> Option<f64> {
+    let ScalarValue::Decimal128(Some(number), digits, scale) = value else { return None };
+    Decimal128Type::format_decimal(*number, *digits, *scale).parse().ok()
 }
 
 /// The value of a comparison of NaN with another number, both constants. The library would order them.
@@ -219,13 +248,34 @@ fn compared_with_nan(binary: &BinaryExpr) -> Option<bool> {
     }
 }
 
-/// The whole number that a constant text shows.
-fn whole_number(text: &str, to: &DataType, safe: bool) -> Result<Transformed<Expr>> {
-    let number = parse_whole(text).and_then(|number| ScalarValue::Int64(Some(number)).cast_to(to).ok());
-    match number {
-        Some(number) => Ok(Transformed::yes(Expr::Literal(number, None))),
-        None if safe => Ok(Transformed::yes(Expr::Literal(ScalarValue::try_new_null(to)?, None))),
-        None => plan_err!("'{text}' is not a number of the type {}; TRY_CAST gives NULL", sql_name(to)),
+/// The constant that a text or a floating-point constant is as another type. `None`: it is computed like other values.
+fn constant(value: &ScalarValue, to: &DataType, safe: bool) -> Result<Option<ScalarValue>> {
+    let text = match value {
+        ScalarValue::Float64(Some(number)) => format!("{number:e}"),
+        ScalarValue::Float32(Some(number)) => format!("{:e}", f64::from(*number)),
+        value => match value.try_as_str() {
+            Some(Some(text)) => text.to_owned(),
+            _ => return Ok(None),
+        },
+    };
+    let found = match to {
+        to if to.is_signed_integer() => parse_whole(&text).map(|number| ScalarValue::Int64(Some(number))),
+        DataType::Decimal128(digits, scale) => {
+            parse_decimal(&text, *digits, *scale).map(|number| ScalarValue::Decimal128(Some(number), *digits, *scale))
+        }
+        DataType::Date32 => parse_date(&text).map(|date| ScalarValue::Date32(Some(Date32Type::from_naive_date(date)))),
+        DataType::Time32(TimeUnit::Second) => parse_time(&text).map(|seconds| ScalarValue::Time32Second(Some(seconds))),
+        DataType::Timestamp(unit, _) => parse_timestamp(&text).and_then(|time| {
+            let (time, units) = (time.and_utc(), per_second(*unit));
+            let fraction = i64::from(time.timestamp_subsec_nanos()) / (1_000_000_000 / units);
+            Some(ScalarValue::Int64(Some(time.timestamp().checked_mul(units)?.checked_add(fraction)?)))
+        }),
+        _ => return Ok(None),
+    };
+    match found.and_then(|value| value.cast_to(to).ok()) {
+        Some(value) => Ok(Some(value)),
+        None if safe => Ok(Some(ScalarValue::try_new_null(to)?)),
+        None => plan_err!("'{text}' is no {}; TRY_CAST gives NULL", sql_name(to)),
     }
 }
 
@@ -239,13 +289,21 @@ fn is_own_cast(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
 }
 
 fn converts_otherwise(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Boolean, Float32, Float64, List, Map, Struct, Timestamp};
+    use DataType::{Boolean, Decimal128, Duration, Float32, Float64, Interval, List, Map, Struct, Timestamp};
     match (from, to) {
         (List(from), List(to)) => from.data_type() != to.data_type(),
         (Map(..), Map(..)) | (Struct(_), Struct(_)) => from != to,
+        (Float32 | Float64, Decimal128(..)) => true,
         (Boolean | Float32 | Float64 | Timestamp(..) | List(_) | Map(..) | Struct(_), to) => to.is_string(),
-        (from, to) => from.is_string() && to.is_signed_integer(),
+        (Interval(_) | Duration(_), to) => to.is_string(),
+        (from, to) => from.is_string() && is_read(to),
     }
+}
+
+/// Whether texts are read as values of this type otherwise.
+fn is_read(to: &DataType) -> bool {
+    use DataType::{Date32, Decimal128, Time32, Timestamp};
+    to.is_signed_integer() || matches!(to, Decimal128(..) | Date32 | Time32(TimeUnit::Second) | Timestamp(..))
 }
 
 /// Whether rows within types have as many fields as those in their places.

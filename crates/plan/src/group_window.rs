@@ -5,17 +5,20 @@ use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectItem,
-    SetExpr, Spanned, TableFactor, TableWithJoins, VisitMut, VisitorMut, visit_expressions_mut,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select,
+    SelectItem, SetExpr, Spanned, TableFactor, TableWithJoins, VisitMut, VisitorMut, visit_expressions_mut,
 };
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 
 use crate::dialect::{AnabranchDialect, partitioned};
 use crate::place::at;
+use crate::window_assign::{GROUP_WINDOW_COLUMNS, WINDOW_COLUMNS};
 
-/// The columns that auxiliary functions name, and GROUP BY in place of the window.
-const AUXILIARY: [(&str, &str); 4] =
-    [("_START", "window_start"), ("_END", "window_end"), ("_ROWTIME", "window_time"), ("_PROCTIME", "window_time")];
+/// Stands before the name of the table function that a window of GROUP BY becomes.
+pub(crate) const GROUP_WINDOW: &str = "$";
+
+/// The columns that auxiliary functions name, and GROUP BY in place of the window: places of [`GROUP_WINDOW_COLUMNS`].
+const AUXILIARY: [(&str, usize); 4] = [("_START", 0), ("_END", 1), ("_ROWTIME", 2), ("_PROCTIME", 2)];
 
 /// A call `TUMBLE(ts, size)` as a key: the function's name and its arguments.
 #[derive(Clone)]
@@ -58,13 +61,19 @@ fn rewrite_select(select: &mut Select) -> Result<()> {
                 .remedy("group by one window, and its results by another"));
         }
     };
-    let columns = AUXILIARY.iter().take(3).map(|(_, column)| Expr::Identifier(Ident::new(*column)));
+    let columns = GROUP_WINDOW_COLUMNS.map(|column| Expr::Identifier(Ident::new(column)));
     keys.splice(place..=place, columns);
     let partition: Vec<Expr> = match window.name.as_str() {
         "SESSION" => keys.iter().filter(|key| !is_window_column(key)).cloned().collect(),
         _ => Vec::new(),
     };
     for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) = item
+            && let Some(column) = auxiliary(expr, &window)
+        {
+            let alias = Ident::with_span(expr.span(), WINDOW_COLUMNS[column]);
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
             name_columns(expr, &window);
         }
@@ -76,7 +85,7 @@ fn rewrite_select(select: &mut Select) -> Result<()> {
 }
 
 fn is_window_column(key: &Expr) -> bool {
-    matches!(key, Expr::Identifier(name) if AUXILIARY.iter().any(|(_, column)| name.value == *column))
+    matches!(key, Expr::Identifier(name) if GROUP_WINDOW_COLUMNS.contains(&name.value.as_str()))
 }
 
 /// `FROM TUMBLE((SELECT * FROM ... WHERE ...), DESCRIPTOR(ts), size)`.
@@ -105,9 +114,10 @@ fn table_function(
     }
     let GroupWindow { name, args } = window;
     let mut args = args.into_iter();
-    let (_, mut outer) = template(&format!("SELECT * FROM {name}(t, DESCRIPTOR(ts))"))?;
+    let (_, mut outer) = template("SELECT * FROM f(t, DESCRIPTOR(ts))")?;
     let mut from = outer.from.remove(0);
-    if let TableFactor::Table { args: Some(given), .. } = &mut from.relation {
+    if let TableFactor::Table { name: function, args: Some(given), .. } = &mut from.relation {
+        *function = ObjectName::from(vec![Ident::new(format!("{GROUP_WINDOW}{name}"))]);
         for (arg, value) in given.args.iter_mut().zip([Some(data), None]) {
             if let (FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)), Some(value)) = (arg, value) {
                 *arg = value;
@@ -130,16 +140,19 @@ fn argument(value: Expr) -> FunctionArg {
 /// Replaces auxiliary functions of this window by its columns.
 fn name_columns(expr: &mut Expr, window: &GroupWindow) {
     let _ = visit_expressions_mut(expr, |expr| {
-        if let Expr::Function(function) = expr
-            && let Some((name, args)) = call(function)
-            && args == window.args
-            && let Some(suffix) = name.strip_prefix(window.name.as_str())
-            && let Some((_, column)) = AUXILIARY.iter().find(|(auxiliary, _)| *auxiliary == suffix)
-        {
-            *expr = Expr::Identifier(Ident::with_span(function.span(), *column));
+        if let Some(column) = auxiliary(expr, window) {
+            *expr = Expr::Identifier(Ident::with_span(expr.span(), GROUP_WINDOW_COLUMNS[column]));
         }
         ControlFlow::<()>::Continue(())
     });
+}
+
+/// The column of windows that an auxiliary function of this window names.
+fn auxiliary(expr: &Expr, window: &GroupWindow) -> Option<usize> {
+    let Expr::Function(function) = expr else { return None };
+    let (name, args) = call(function)?;
+    let suffix = name.strip_prefix(window.name.as_str()).filter(|_| args == window.args)?;
+    AUXILIARY.iter().find(|(auxiliary, _)| *auxiliary == suffix).map(|(_, column)| *column)
 }
 
 /// A key that is a window: with a time, and the lengths.

@@ -18,6 +18,9 @@ const MISSING: &str = "lookup.partial-cache.cache-missing-key";
 const STRATEGY: &str = "lookup.full-cache.reload-strategy";
 const INTERVAL: &str = "lookup.full-cache.periodic-reload.interval";
 const ALL: [&str; 8] = [CACHE, RETRIES, ROWS, AFTER_WRITE, AFTER_ACCESS, MISSING, STRATEGY, INTERVAL];
+/// Names that options of a cache had in Flink before it had a name itself.
+const FORMER: [(&str, &str); 3] =
+    [("lookup.cache.max-rows", ROWS), ("lookup.cache.ttl", AFTER_WRITE), ("lookup.cache.caching-missing-key", MISSING)];
 
 /// Retries, unless the table says how many.
 const RETRIES_DEFAULT: u32 = 3;
@@ -41,6 +44,20 @@ impl Default for LookupOptions {
 struct Given(BTreeMap<String, String>);
 
 impl Given {
+    /// Gives options their names of today; they make a cache of those rows that were asked for.
+    fn rename_former(&mut self) -> Result<()> {
+        for (former, name) in FORMER {
+            let Some(value) = self.0.remove(former) else { continue };
+            if self.0.insert(name.to_owned(), value).is_some() {
+                return Err(
+                    Error::user(format!("options '{former}' and '{name}' are the same")).remedy("omit one of them")
+                );
+            }
+            self.0.entry(CACHE.to_owned()).or_insert_with(|| "PARTIAL".to_owned());
+        }
+        Ok(())
+    }
+
     fn parsed<T>(&mut self, name: &str, remedy: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {
         let Some(text) = self.0.remove(name) else { return Ok(None) };
         let wrong = || Error::user(format!("option '{name}' is '{text}'")).remedy(remedy);
@@ -73,6 +90,7 @@ impl LookupOptions {
         let (own, others) = std::mem::take(all).into_iter().partition(|(name, _)| name.starts_with(PREFIX));
         *all = others;
         let mut own = Given(own);
+        own.rename_former()?;
         let given = own.0.keys().next().cloned();
         let whole = |text: &str| text.parse::<u32>().ok();
         let max_retries = own.parsed(RETRIES, "write a whole number, such as '3'", whole)?.unwrap_or(RETRIES_DEFAULT);

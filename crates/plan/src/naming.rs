@@ -1,10 +1,11 @@
-//! Names of columns without an alias: a field of a row gets its last name.
+//! Names of columns without an alias: a field of a row gets its last name, the value of a subquery one that no other column has.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    visit_expressions_mut,
 };
 
 /// Names `loc.z` and `t.loc.z` in every SELECT `z`. Names that come twice have been numbered.
@@ -27,6 +28,22 @@ impl VisitorMut for Naming {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Names the value of each subquery in an expression, `(SELECT MAX(a) FROM t)`: the query around it may have `MAX(a)` too.
+pub(crate) fn name_values(query: &mut Query) {
+    let _ = visit_expressions_mut(query, |expr| {
+        if let Expr::Subquery(query) | Expr::InSubquery { subquery: query, .. } = expr
+            && let SetExpr::Select(select) = query.body.as_mut()
+            && let [item @ SelectItem::UnnamedExpr(_)] = select.projection.as_mut_slice()
+            && let SelectItem::UnnamedExpr(value) = item
+            && !matches!(value, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+        {
+            let alias = Ident::new(format!("$value: {value}"));
+            *item = SelectItem::ExprWithAlias { expr: value.clone(), alias };
+        }
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 /// Whether a name of several parts is that of a field, and not of a column with its table.

@@ -4,24 +4,30 @@ use std::sync::{Arc, LazyLock};
 
 use anabranch_dataflow::processing_time_field;
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::TreeNode;
+use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Result, not_impl_err};
+use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
     ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 /// Name of the function.
 pub(crate) const PROCTIME: &str = "proctime";
+/// The same time as a value like others: an event time that is computed from the clock. No user can write this name.
+const READ_TIME: &str = "$read_time";
+/// The function that reads the clock at each evaluation, by all of Flink's names.
+pub(crate) const CLOCK: &str = "current_row_timestamp";
 
-/// `PROCTIME()`: only planned, never called. Its value is a column of the source's rows.
+/// `PROCTIME()` or `$read_time`: only planned, never called. Its value is a column of the source's rows.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ProcTime {
+    name: &'static str,
     signature: Signature,
 }
 
 impl ScalarUDFImpl for ProcTime {
     fn name(&self) -> &str {
-        PROCTIME
+        self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -39,21 +45,41 @@ impl ScalarUDFImpl for ProcTime {
 
 /// The function. The planner must not compute it: it is volatile.
 pub(crate) fn function() -> Arc<ScalarUDF> {
-    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let signature = Signature::nullary(Volatility::Volatile);
-        Arc::new(ScalarUDF::new_from_impl(ProcTime { signature }))
-    });
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| named(PROCTIME));
     Arc::clone(&FUNCTION)
 }
 
-/// Whether an expression is a call of the function.
+fn named(name: &'static str) -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::new_from_impl(ProcTime { name, signature: Signature::nullary(Volatility::Volatile) }))
+}
+
+/// An event time with the time at which its row was read in place of the clock: a row has one event time, however often it is evaluated.
+pub(crate) fn as_read(event_time: Expr) -> Result<Expr> {
+    let replaced = event_time.transform(|expr| match expr {
+        Expr::ScalarFunction(call) if call.func.name() == CLOCK => {
+            Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(named(READ_TIME), Vec::new()))))
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(replaced.data)
+}
+
+/// Whether an expression is a call of `PROCTIME()`.
 pub(crate) fn is_call(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.name() == PROCTIME)
 }
 
-/// Whether some expression of a plan calls the function.
+/// Whether an expression is the time at which its row was read.
+pub(crate) fn is_stamp(expr: &Expr) -> bool {
+    is_call(expr) || matches!(expr, Expr::ScalarFunction(call) if call.func.name() == READ_TIME)
+}
+
+/// Whether an expression has such a time.
+pub(crate) fn is_read_by(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(is_stamp(expr))).unwrap_or(true)
+}
+
+/// Whether some expression of a plan has such a time.
 pub(crate) fn is_read(plan: &LogicalPlan) -> bool {
-    let reads = |expr: &Expr| expr.exists(|expr| Ok(is_call(expr))).unwrap_or(true);
-    let found = plan.exists(|node| Ok(node.expressions().iter().any(reads)));
-    found.unwrap_or(true)
+    plan.exists(|node| Ok(node.expressions().iter().any(is_read_by))).unwrap_or(true)
 }

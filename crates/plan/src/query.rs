@@ -29,7 +29,7 @@ use crate::group_window;
 use crate::lateral;
 use crate::maps::compare_maps;
 use crate::named_windows;
-use crate::naming::name_fields;
+use crate::naming::{name_fields, name_values};
 use crate::nesting;
 use crate::place::{nearest, planning_error, through, unknown_column, unknown_function};
 use crate::quantified;
@@ -152,7 +152,8 @@ impl<'a> Planner<'a> {
         tuples::rewrite(&mut query)?;
         name_fields(&mut query);
         group_window::rewrite(&mut query)?;
-        cast_keys::rewrite(&mut query);
+        cast_keys::rewrite(&mut query, &self.catalog.functions.aggregate_names());
+        name_values(&mut query);
         nesting::nest(&mut query);
         spelling::rewrite(&mut *query)?;
         approximate_exponents(&mut *query);

@@ -11,7 +11,7 @@ pub(crate) fn rewrite_expressions(
     plan: LogicalPlan,
     rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {
-    plan.transform_up(|plan| rewrite_node(plan, &rewrite))?.data.recompute_schema()
+    plan.transform_up(|plan| rewrite_node(plan, &rewrite)).map(|plan| plan.data)
 }
 
 /// [`rewrite_expressions`], also of the plans of subqueries.
@@ -19,7 +19,7 @@ pub(crate) fn rewrite_expressions_everywhere(
     plan: LogicalPlan,
     rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|plan| rewrite_node(plan, &rewrite))?.data.recompute_schema()
+    plan.transform_up_with_subqueries(|plan| rewrite_node(plan, &rewrite)).map(|plan| plan.data)
 }
 
 fn rewrite_node(
@@ -29,9 +29,11 @@ fn rewrite_node(
     let schemas = plan.inputs().into_iter().map(|input| input.schema().as_ref().clone());
     let schema = schemas.reduce(|all, schema| all.join(&schema).unwrap_or(all)).unwrap_or_else(DFSchema::empty);
     let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
+    let plan = plan.map_expressions(|expr| {
         let name = names.save(&expr);
         let rewritten = expr.transform_up(|expr| rewrite(expr, &schema))?;
         Ok(rewritten.update_data(|expr| name.restore(expr)))
-    })
+    })?;
+    // What reads its columns may ask for their types.
+    plan.map_data(LogicalPlan::recompute_schema)
 }

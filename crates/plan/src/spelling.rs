@@ -146,7 +146,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
             "timestamp_diff",
             vec![text(&unit.to_string().to_uppercase()), start.clone(), end.clone()],
         )),
-        ("LISTAGG" | "PERCENTILE" | "COUNT", Some(args)) => {
+        ("LISTAGG" | "PERCENTILE" | "APPROX_COUNT_DISTINCT" | "COUNT", Some(args)) => {
             aggregates::plain(&name, args, function).map_err(|e| e.at(place))?
         }
         (name, args) => varying::plain(name, args.unwrap_or_default()).map_err(|e| e.at(place))?,

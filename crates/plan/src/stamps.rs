@@ -75,7 +75,7 @@ impl Reads {
 /// The expression with a placeholder in place of each call.
 pub(crate) fn with_placeholders(expr: &Expr) -> Result<Expr> {
     let replaced = expr.clone().transform(|expr| {
-        if processing_time::is_call(&expr) {
+        if processing_time::is_stamp(&expr) {
             return Ok(Transformed::yes(Stamp::ProcessingTime.placeholder()));
         }
         Ok(match current_watermark::column_of(&expr) {

@@ -259,7 +259,23 @@ fn insert(parser: &mut Parser) -> Result<Insert> {
         parsed(parser.expect_token(&Token::RParen))?;
     }
     let query = query(parser)?;
+    on_conflict(parser)?;
     Ok(Insert { table, columns, query, start })
+}
+
+/// `ON CONFLICT DO ...` says what becomes of several rows of a query with one key of the table. It has no effect: a query that may have such rows is
+/// refused.
+fn on_conflict(parser: &mut Parser) -> Result<()> {
+    if !parser.parse_keywords(&[Keyword::ON, Keyword::CONFLICT, Keyword::DO]) {
+        return Ok(());
+    }
+    let what = parser.next_token();
+    match what.token.to_string().to_uppercase().as_str() {
+        "NOTHING" | "ERROR" | "DEDUPLICATE" => Ok(()),
+        _ => Err(Error::user(format!("syntax error: ON CONFLICT DO {}", what.token))
+            .at(at(what.span.start))
+            .remedy("write NOTHING, ERROR or DEDUPLICATE")),
+    }
 }
 
 /// `EXECUTE STATEMENT SET BEGIN INSERT ..; INSERT ..; END`, also `BEGIN STATEMENT SET; .. END`.

@@ -18,6 +18,7 @@ use crate::changes::with_weight;
 use crate::hints::without_options;
 use crate::metadata::{check_metadata, content_of, metadata_columns, written_columns};
 use crate::place::{at, nearest, or_at, planning_error};
+use crate::processing_time::as_read;
 use crate::query::Planner;
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
 use crate::temporal_join::TemporalJoin;
@@ -341,6 +342,7 @@ fn plan_columns(
                 .at(place)
                 .remedy(format!("the columns are: {}", names.join(", "))));
         };
+        *expr = as_read(std::mem::take(expr)).map_err(planning_error)?;
         let time = expr.clone().alias(column.as_str());
         let plan = LogicalPlanBuilder::from(scan.clone()).project([time]).and_then(LogicalPlanBuilder::build);
         let declared = plan.map_err(planning_error)?;

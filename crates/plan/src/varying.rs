@@ -12,7 +12,7 @@ use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion_expr::{BinaryExpr, Case, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 
-use crate::place::through;
+use crate::place::{planning_error, through};
 use crate::{current_watermark, processing_time};
 
 /// The column with the value of such conditions. The name of a column of a query does not begin like this.
@@ -21,7 +21,7 @@ const PASSES: &str = "$passes";
 /// Whether an expression may have another value each time. What a source gives its rows stays the same.
 pub(crate) fn varies(expr: &Expr) -> bool {
     let found = expr.exists(|expr| {
-        let of_source = processing_time::is_call(expr) || current_watermark::is_call(expr);
+        let of_source = processing_time::is_stamp(expr) || current_watermark::is_call(expr);
         Ok(expr.is_volatile_node() && !of_source)
     });
     found.unwrap_or(true)
@@ -61,6 +61,28 @@ pub(crate) fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(plan)
+}
+
+/// A row that is taken back must be the row that came: an expression over updating rows gives the same value each time.
+pub(crate) fn check_repeatable(expr: &Expr) -> anabranch_model::Result<()> {
+    let mut varying = None;
+    let found = expr.apply(|expr| {
+        if let Expr::ScalarFunction(call) = expr
+            && expr.is_volatile()
+        {
+            varying = Some(match call.func.name() {
+                processing_time::CLOCK => "the clock".to_owned(),
+                name => format!("{}()", name.to_uppercase()),
+            });
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    found.map_err(planning_error)?;
+    let Some(varying) = varying else { return Ok(()) };
+    Err(Error::user(format!("{varying} would have another value when a row is taken back")).remedy(
+        "write to a table that keeps the latest row of each key ('upsert-kafka', or 'jdbc' with a primary key), use a column of the records, or \
+         compute it before the rows are aggregated",
+    ))
 }
 
 fn refused(what: &str) -> DataFusionError {

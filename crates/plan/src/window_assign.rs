@@ -18,6 +18,8 @@ pub(crate) const EVENT_TIME: &str = "anabranch.event_time";
 
 /// The columns that a window table function adds, in order.
 pub(crate) const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "window_time"];
+/// Their names below a window of GROUP BY, whose query cannot name them: its input may have columns called as those of a table function.
+pub(crate) const GROUP_WINDOW_COLUMNS: [&str; 3] = ["$window_start", "$window_end", "$window_time"];
 
 /// The node; see the module.
 #[derive(Debug)]
@@ -31,13 +33,15 @@ pub(crate) struct WindowAssign {
     pub(crate) by_clock: bool,
     /// The time zone in which windows of instants are aligned. `None`: UTC.
     pub(crate) zone: Option<String>,
+    /// What the columns of windows are called: [`WINDOW_COLUMNS`] or [`GROUP_WINDOW_COLUMNS`].
+    names: [&'static str; 3],
     pub(crate) input: Arc<LogicalPlan>,
     schema: DFSchemaRef,
 }
 
 impl WindowAssign {
     pub(crate) fn new(
-        window: Window,
+        (window, names): (Window, [&'static str; 3]),
         time: Expr,
         partition: Vec<Expr>,
         by_clock: bool,
@@ -49,6 +53,7 @@ impl WindowAssign {
             partition,
             by_clock,
             zone: None,
+            names,
             input: Arc::new(input),
             schema: Arc::new(DFSchema::empty()),
         }
@@ -64,6 +69,7 @@ impl WindowAssign {
             partition: self.partition.clone(),
             by_clock: self.by_clock,
             zone: is_instant.then(|| zone.to_owned()),
+            names: self.names,
             input: Arc::clone(&self.input),
             schema: Arc::clone(&self.schema),
         }
@@ -77,9 +83,9 @@ impl WindowAssign {
         let mut fields: Vec<_> =
             input.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field))).collect();
         let bound_type = if self.zone.is_some() { without_zone(&data_type) } else { data_type.clone() };
-        for name in WINDOW_COLUMNS {
+        for name in self.names {
             let mut field = Field::new(name, bound_type.clone(), false);
-            if name == WINDOW_COLUMNS[2] {
+            if name == self.names[2] {
                 field = Field::new(name, data_type.clone(), false)
                     .with_metadata([(EVENT_TIME.to_string(), "true".to_string())].into());
             }
@@ -103,7 +109,7 @@ impl WindowAssign {
 
 impl PartialEq for WindowAssign {
     fn eq(&self, other: &Self) -> bool {
-        self.rank() == other.rank() && self.input == other.input
+        self.rank() == other.rank() && self.names == other.names && self.input == other.input
     }
 }
 
@@ -143,7 +149,7 @@ impl UserDefinedLogicalNodeCore for WindowAssign {
     }
 
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        let mut prevented: HashSet<String> = WINDOW_COLUMNS.iter().map(ToString::to_string).collect();
+        let mut prevented: HashSet<String> = self.names.iter().map(ToString::to_string).collect();
         if matches!(self.window, Window::Session { .. }) {
             // Fewer rows make other sessions, unless all rows of a key are dropped.
             let columns = self.input.schema().fields().iter().map(|field| field.name());
@@ -161,7 +167,7 @@ impl UserDefinedLogicalNodeCore for WindowAssign {
         let mut exprs = exprs.into_iter();
         match (exprs.next(), <[LogicalPlan; 1]>::try_from(inputs)) {
             (Some(time), Ok([input])) => {
-                let assign = WindowAssign::new(self.window, time, exprs.collect(), self.by_clock, input)?;
+                let assign = WindowAssign::new((self.window, self.names), time, exprs.collect(), self.by_clock, input)?;
                 match self.zone.as_deref() {
                     Some(zone) => assign.in_zone(zone),
                     None => Ok(assign),

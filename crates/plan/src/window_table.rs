@@ -16,12 +16,13 @@ use datafusion_sql::sqlparser::ast::{
 
 use crate::dialect::parts_of_partitioned;
 use crate::event_time::{EventTime, event_time_of};
+use crate::group_window::GROUP_WINDOW;
 use crate::place::{at, planning_error, through};
 use crate::set_operations;
 use crate::statement::of_session;
 use crate::temporal_join::plan_temporal_join;
 use crate::unnest::plan_unnest;
-use crate::window_assign::{EVENT_TIME, WindowAssign};
+use crate::window_assign::{EVENT_TIME, GROUP_WINDOW_COLUMNS, WINDOW_COLUMNS, WindowAssign};
 
 /// Writing more windows than this for one row would take too long.
 const WINDOWS_PER_ROW_MAX: i64 = 100_000;
@@ -77,6 +78,10 @@ fn check_qualifiers(relation: &TableFactor) -> Result<()> {
 
 fn plan_call(name: &ObjectName, args: &[FunctionArg], context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let function = name.to_string().to_uppercase();
+    let (function, names) = match function.strip_prefix(GROUP_WINDOW) {
+        Some(function) => (function.to_owned(), GROUP_WINDOW_COLUMNS),
+        None => (function, WINDOW_COLUMNS),
+    };
     let parameters: &[&str] = match function.as_str() {
         "TUMBLE" => &["DATA", "TIMECOL", "SIZE", "OFFSET"],
         "HOP" => &["DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"],
@@ -114,7 +119,11 @@ fn plan_call(name: &ObjectName, args: &[FunctionArg], context: &mut dyn Relation
         None => Window::Tumble { size_ms, offset_ms },
         Some((word, slide)) => {
             let slide_ms = positive(&function, word, interval_ms(slide, context)?)?;
-            check_divides(&function, word, slide_ms, size_ms)?;
+            // Windows of GROUP BY may have any size.
+            if names == WINDOW_COLUMNS {
+                check_divides(&function, word, slide_ms, size_ms)?;
+            }
+            check_windows(&function, word, slide_ms, size_ms)?;
             match word {
                 "slide" => Window::Hop { size_ms, slide_ms, offset_ms },
                 _ => Window::Cumulate { step_ms: slide_ms, max_ms: size_ms, offset_ms },
@@ -124,7 +133,7 @@ fn plan_call(name: &ObjectName, args: &[FunctionArg], context: &mut dyn Relation
     let (time, by_clock) = event_time(&column, &function, &input, context)?;
     let partition = keys.into_iter().map(|key| context.sql_to_expr(key, input.schema()).map_err(planning_error));
     let partition = partition.collect::<Result<Vec<_>>>()?;
-    let node = WindowAssign::new(window, time, partition, by_clock, input).map_err(planning_error)?;
+    let node = WindowAssign::new((window, names), time, partition, by_clock, input).map_err(planning_error)?;
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
 }
 
@@ -135,6 +144,10 @@ fn check_divides(function: &str, word: &str, slide_ms: i64, size_ms: i64) -> Res
         ))
         .remedy(format!("the {word} comes before the size: {function}(TABLE t, DESCRIPTOR(ts), {word}, size)")));
     }
+    Ok(())
+}
+
+fn check_windows(function: &str, word: &str, slide_ms: i64, size_ms: i64) -> Result<()> {
     let windows = size_ms / slide_ms;
     if windows > WINDOWS_PER_ROW_MAX {
         return Err(Error::user(format!("with this {word} and size of {function} a row is in {windows} windows"))

@@ -154,7 +154,13 @@ fn alignment(all: &mut BTreeMap<String, String>) -> Result<Option<AlignmentSpec>
 /// What happens to records that cannot be decoded.
 fn malformed(all: &mut BTreeMap<String, String>) -> Result<Malformed> {
     let dead_letter = all.remove("dead-letter.table");
+    // The formats of Flink leave out what they cannot read, too; the connector reads the option.
+    let ignored = |(name, value): (&String, &String)| {
+        name.ends_with("ignore-parse-errors") && value.trim().eq_ignore_ascii_case("true")
+    };
+    let ignores_errors = all.iter().any(ignored);
     Ok(match (all.remove("on-malformed").as_deref(), dead_letter) {
+        (None, None) if ignores_errors => Malformed::Skip,
         (None | Some("fail"), None) => Malformed::Fail,
         (Some("skip"), None) => Malformed::Skip,
         (Some("dead-letter"), Some(table)) => Malformed::DeadLetter(table),

@@ -190,7 +190,7 @@ fn a_table_of_a_query_is_a_declaration_and_a_job() {
     let Outcome::CreateAs { plan, declaration } = outcome else { panic!("{outcome:?}") };
     let sink = plan.stages.iter().find_map(|stage| stage.sink.as_ref()).expect("a sink");
     let names: Vec<&str> = sink.schema.fields().iter().map(|field| field.name().as_str()).collect();
-    assert_eq!(names, ["page", "more", "n"], "declared columns come first, then those of the query");
+    assert_eq!(names, ["more", "page", "n"], "columns that the query does not have come first");
     assert!(declaration.contains("hunter2"), "the coordinator's jobs need it");
     let shown = report("SHOW CREATE TABLE counts", &mut catalog);
     let again = declaration.replace("hunter2", "***").replace("OR REPLACE ", "");

@@ -983,3 +983,54 @@ SELECT JSON_OBJECTAGG(id VALUE customer) AS j FROM orders WHERE id < 7;
 SELECT JSON_ARRAYAGG(DISTINCT customer) AS j FROM orders WHERE customer = 'ann';
 --! refused: ParseException: Incorrect syntax near the keyword 'DISTINCT' at line 1, column 22.
 
+--- calls_that_differ_by_a_cast
+SELECT customer, AVG(qty) AS a, AVG(CAST(qty AS DOUBLE)) AS b, COUNT(DISTINCT id) AS c, COUNT(DISTINCT CAST(id AS STRING)) AS d, SUM(1) AS e,
+  SUM(CAST(1 AS BIGINT)) AS f, SUM(CASE WHEN qty > 2 THEN 1 ELSE 0 END) AS g, SUM(CASE WHEN qty > 2 THEN CAST(1 AS BIGINT) ELSE 0 END) AS h
+FROM orders GROUP BY customer HAVING MAX(CAST(qty AS STRING)) > '1' AND MAX(qty) > 1;
+--: streaming, updates
+--: customer STRING | a INT | b DOUBLE | c BIGINT NOT NULL | d BIGINT NOT NULL | e INT NOT NULL | f BIGINT NOT NULL | g INT NOT NULL | h BIGINT NOT NULL
+--= 'ann' | 1 | 1.8571428571428572 | 6 | 6 | 7 | 7 | 1 | 1
+--= 'bob' | 3 | 3.25 | 5 | 5 | 5 | 5 | 2 | 2
+--= 'cid' | 4 | 4.666666666666667 | 3 | 3 | 3 | 3 | 2 | 2
+--= 'dot' | 1 | 1.5 | 1 | 1 | 2 | 2 | 1 | 1
+--= NULL | 3 | 3.0 | 1 | 1 | 1 | 1 | 1 | 1
+
+--- a_call_beside_itself_in_a_subquery
+SELECT customer, MAX(qty) AS most FROM orders GROUP BY customer HAVING MAX(qty) = (SELECT MAX(qty) FROM orders);
+--: streaming, updates
+--: customer STRING | most INT
+--= 'cid' | 9
+
+--- share_of_all
+SELECT customer, CAST(SUM(qty) * 100.0 / (SELECT SUM(qty) FROM orders) AS DECIMAL(10, 3)) AS share FROM orders GROUP BY customer;
+--: streaming, updates
+--: customer STRING | share DECIMAL(10, 3)
+--= 'ann' | 28.261
+--= 'bob' | 28.261
+--= 'cid' | 30.435
+--= 'dot' | 6.522
+--= NULL | 6.522
+
+--- decimals_of_a_correlated_subquery
+SELECT id FROM orders AS o WHERE price > (SELECT 0.9 * AVG(price) FROM orders AS p WHERE p.customer = o.customer);
+--: streaming, updates
+--: id INT
+--= 11
+--= 13
+--= 14
+--= 15
+--= 16
+--= 2
+--= 6
+
+--- floating_point_beside_decimals
+SELECT customer, ROUND(SUM(COALESCE(CAST(qty AS DOUBLE), 0.0)) / COUNT(*) * 100, 3) AS a, ROUND(SUM(x * 2.5), 3) AS b
+FROM (SELECT customer, qty, COALESCE(CAST(price AS DOUBLE), 0.0) AS x FROM orders) GROUP BY customer;
+--: streaming, updates
+--: customer STRING | a DOUBLE NOT NULL | b DOUBLE NOT NULL
+--= 'ann' | 185.714 | 70.375
+--= 'bob' | 260.0 | 55.5
+--= 'cid' | 466.667 | 43.75
+--= 'dot' | 150.0 | 280.825
+--= NULL | 300.0 | 3.75
+

@@ -30,11 +30,13 @@ pub struct CsvOptions {
     pub header: bool,
     /// `csv.null`: the text for NULL.
     pub null: String,
+    /// `csv.ignore-parse-errors`: a field that does not fit its column is NULL.
+    pub ignores_errors: bool,
 }
 
 impl Default for CsvOptions {
     fn default() -> Self {
-        CsvOptions { delimiter: b',', header: false, null: String::new() }
+        CsvOptions { delimiter: b',', header: false, null: String::new(), ignores_errors: false }
     }
 }
 
@@ -59,7 +61,7 @@ impl CsvOptions {
             }
             csv.null = text.to_owned();
         }
-        options.ignore_errors()?;
+        csv.ignores_errors = options.ignore_errors()?;
         options.only("allow-comments", "false", "remove the comments, or set 'on-malformed' = 'skip'")?;
         options.only("quote-character", "\"", "leave it out: fields are quoted with \"")?;
         options.only("disable-quote-character", "false", "leave it out: fields are quoted with \" where needed")?;

@@ -59,7 +59,10 @@ impl DebeziumOptions {
         let has_schema = options.boolean("schema-include")?.unwrap_or(false);
         let timestamp_format = options.choice(&["timestamp-format.standard"], &TimestampFormat::WORDS)?;
         options.json()?;
-        Ok(DebeziumOptions { has_schema, json: JsonOptions { timestamp_format: timestamp_format.unwrap_or_default() } })
+        // Changes with an error are left out as a whole, as the planner has read.
+        options.ignore_errors()?;
+        let json = JsonOptions { timestamp_format: timestamp_format.unwrap_or_default(), ignores_errors: false };
+        Ok(DebeziumOptions { has_schema, json })
     }
 
     /// A decoder of the columns `projection` of `declared`.

@@ -47,6 +47,8 @@ pub(in crate::format) use number::{Fixed, eight_digits};
 pub struct JsonOptions {
     /// The text form of timestamps.
     pub timestamp_format: TimestampFormat,
+    /// `json.ignore-parse-errors`: a value that does not fit its column is NULL.
+    pub ignores_errors: bool,
 }
 
 impl JsonOptions {
@@ -57,6 +59,6 @@ impl JsonOptions {
         // How records are parsed is not visible.
         options.ignore(&["decode.json-parser.enabled"]);
         options.json()?;
-        Ok(JsonOptions { timestamp_format })
+        Ok(JsonOptions { timestamp_format, ignores_errors: options.ignore_errors()? })
     }
 }

@@ -71,17 +71,14 @@ impl<'o, 'a> FormatOptions<'o, 'a> {
 
     /// Those that all formats of JSON have in Flink.
     pub(crate) fn json(&mut self) -> Result<()> {
-        self.ignore_errors()?;
         // No key of a map is NULL, and decimals are always written with all digits.
         self.ignore(&["map-null-key.mode", "map-null-key.literal", "encode.decimal-as-plain-number"]);
         self.only("encode.ignore-null-fields", "false", "leave it out: NULL is written as null")
     }
 
-    /// What is to be done with errors in records.
-    pub(crate) fn ignore_errors(&mut self) -> Result<()> {
-        let remedy = "set 'on-malformed' = 'skip': records with an error are left out as a whole, and counted; in Flink, fields with an \
-                      error become NULL";
-        self.only("ignore-parse-errors", "false", remedy)
+    /// Whether fields that cannot be read are NULL. The planner has read, too, that records are left out then that cannot be read.
+    pub(crate) fn ignore_errors(&mut self) -> Result<bool> {
+        Ok(self.boolean("ignore-parse-errors")?.unwrap_or(false))
     }
 }
 
@@ -107,7 +104,7 @@ mod tests {
     }
 
     fn timestamps(format: &Format) -> TimestampFormat {
-        let Format::Json(JsonOptions { timestamp_format }) = format else { panic!("{format:?}") };
+        let Format::Json(JsonOptions { timestamp_format, .. }) = format else { panic!("{format:?}") };
         *timestamp_format
     }
 
@@ -146,10 +143,9 @@ mod tests {
     #[test]
     fn what_is_otherwise_here_is_refused_with_a_remedy() {
         for (format, name, value, remedy) in [
-            ("json", "json.ignore-parse-errors", "true", "set 'on-malformed' = 'skip'"),
+            ("json", "json.ignore-parse-errors", "yes", "use 'true' or 'false'"),
             ("json", "json.fail-on-missing-field", "true", "NOT NULL"),
             ("json", "json.timestamp-format.standard", "RFC", "use 'sql' or 'iso-8601'"),
-            ("csv", "csv.ignore-parse-errors", "true", "set 'on-malformed' = 'skip'"),
             ("csv", "csv.escape-character", "\\", "\"\""),
             ("csv", "csv.field-delimiter", "||", "one ASCII character"),
             ("csv", "csv.null-literal", "a,b", "without quotes"),
@@ -157,8 +153,8 @@ mod tests {
             let error = read("format", &[("format", format), (name, value)]).expect_err(name);
             assert!(error.contains(&format!("option '{name}' is '{value}'")) && error.contains(remedy), "{error}");
         }
-        let spec = spec(&[("debezium-json.ignore-parse-errors", "true")]);
+        let spec = spec(&[("debezium-json.encode.ignore-null-fields", "true")]);
         let error = DebeziumOptions::read(&mut Options::new(&spec), "format").expect_err("errors").to_string();
-        assert!(error.contains("set 'on-malformed' = 'skip'"), "{error}");
+        assert!(error.contains("NULL is written as null"), "{error}");
     }
 }

@@ -52,6 +52,8 @@ impl JdbcTable {
             guarantee: Guarantee::read(&mut options)?,
             buffer_bytes: options.bytes("sink.buffer-bytes")?.unwrap_or(BUFFER_BYTES),
         };
+        // How long it is tried says `sink.delivery.timeout`.
+        options.ignore(&["sink.max-retries"]);
         options.finish()?;
         if let Some(driver) = driver.filter(|driver| *driver != "org.postgresql.Driver") {
             return Err(Error::user(format!("option 'driver' is '{driver}'"))

@@ -1,14 +1,15 @@
 //! Conversions in which SQL differs from the library: values as text, and times.
 
 mod nested;
+mod texts;
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-use anabranch_functions::parse_whole;
+use anabranch_functions::per_second;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, StringViewBuilder};
 use arrow::compute::CastOptions;
-use arrow::datatypes::{DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit};
+use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type, IntervalUnit, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::temporal_conversions::{
     timestamp_ms_to_datetime, timestamp_ns_to_datetime, timestamp_s_to_datetime, timestamp_us_to_datetime,
@@ -27,11 +28,16 @@ const SECONDS_MAX: i64 = 253_402_300_799;
 /// Whether [`convert`] makes this conversion; the library makes the others.
 pub(super) fn is_own(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
-        (DataType::Boolean | DataType::Float32 | DataType::Float64 | DataType::Timestamp(..), to) if to.is_string() => {
+        (DataType::Boolean | DataType::Float32 | DataType::Float64 | DataType::Timestamp(..), to)
+        | (DataType::Interval(IntervalUnit::MonthDayNano) | DataType::Duration(_), to)
+            if to.is_string() =>
+        {
             true
         }
         (from, DataType::Timestamp(..)) if from.is_signed_integer() => true,
-        (from, to) if from.is_string() && to.is_signed_integer() => true,
+        (from, to) if from.is_string() => texts::is_read(to),
+        (from, DataType::Decimal128(..)) => from.is_floating(),
+        (DataType::Decimal128(..), DataType::Float64) => true,
         (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) => per_second(*from) > per_second(*to),
         (DataType::List(_) | DataType::Map(..) | DataType::Struct(_), to) if to.is_string() => true,
         (DataType::List(_), DataType::List(_)) | (DataType::Map(..), DataType::Map(..)) => true,
@@ -56,37 +62,13 @@ pub(super) fn convert(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Arr
         (DataType::List(_), DataType::List(item)) => nested::list(array.as_list(), item, safe),
         (DataType::Map(..), DataType::Map(entries, ordered)) => nested::map(array.as_map(), entries, *ordered, safe),
         (DataType::Struct(_), DataType::Struct(fields)) => nested::row(array.as_struct(), fields, safe),
-        (from, DataType::Int8) if from.is_string() => whole_numbers::<Int8Type>(array, safe),
-        (from, DataType::Int16) if from.is_string() => whole_numbers::<Int16Type>(array, safe),
-        (from, DataType::Int32) if from.is_string() => whole_numbers::<Int32Type>(array, safe),
-        (from, DataType::Int64) if from.is_string() => whole_numbers::<Int64Type>(array, safe),
+        (from, _) if from.is_string() => texts::read(array, to, safe),
+        (from, DataType::Decimal128(precision, scale)) if from.is_floating() => {
+            texts::decimals(array, (*precision, *scale), safe)
+        }
+        (DataType::Decimal128(..), DataType::Float64) => Ok(texts::doubles(array.as_primitive())),
         (_, DataType::Timestamp(unit, _)) => to_timestamp(array, *unit, to, safe),
         (from, to) => internal_err!("no conversion of our own from {from} to {to}"),
-    }
-}
-
-/// The whole numbers that texts show.
-fn whole_numbers<T: ArrowPrimitiveType>(array: &ArrayRef, safe: bool) -> Result<ArrayRef>
-where
-    T::Native: TryFrom<i64>,
-{
-    let texts = arrow::compute::cast(array, &DataType::Utf8View)?;
-    let numbers = texts.as_string_view().iter().map(|text| {
-        let Some(text) = text else { return Ok(None) };
-        match parse_whole(text).and_then(|number| T::Native::try_from(number).ok()) {
-            None if !safe => Err(unfit(format!("Cannot cast string '{text}' to value of {:?} type", T::DATA_TYPE))),
-            number => Ok(number),
-        }
-    });
-    Ok(Arc::new(numbers.collect::<Result<PrimitiveArray<T>>>()?))
-}
-
-fn per_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
     }
 }
 
@@ -125,6 +107,7 @@ fn text_of(array: &ArrayRef, safe: bool) -> Result<ArrayRef> {
         DataType::Map(..) => nested::maps(array.as_map(), safe, &mut text)?,
         DataType::Struct(_) => nested::rows(array.as_struct(), safe, &mut text)?,
         DataType::Timestamp(unit, _) => times(array, *unit, safe, &mut text)?,
+        DataType::Interval(_) | DataType::Duration(_) => texts::intervals(array, &mut text)?,
         _ => {
             let options = CastOptions { safe, ..CastOptions::default() };
             return Ok(arrow::compute::cast_with_options(array, &DataType::Utf8View, &options)?);

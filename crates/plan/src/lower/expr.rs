@@ -12,7 +12,7 @@ use crate::current_watermark;
 use crate::exact::{Meaning, meaning};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
-use crate::processing_time::is_call;
+use crate::processing_time::is_stamp;
 use crate::spelling::similar_regex;
 use crate::stamps::Stamp;
 
@@ -36,7 +36,7 @@ pub(super) fn convert(expr: &Logical, schema: &ColumnIndex, column: &dyn Fn(usiz
         Logical::Placeholder(of) => {
             column(Stamp::of(of).ok_or_else(|| Error::internal("an unknown placeholder"))?.index())?
         }
-        call if is_call(call) => return Err(unknown(Stamp::ProcessingTime)),
+        call if is_stamp(call) => return Err(unknown(Stamp::ProcessingTime)),
         call if current_watermark::is_call(call) => return Err(unknown(Stamp::Watermark)),
         Logical::Literal(value, _) => constant(value)?,
         Logical::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or | Operator::StringConcat) => {

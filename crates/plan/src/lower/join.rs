@@ -11,13 +11,14 @@ use datafusion_expr::{Expr as Logical, ExprSchemable, Join, LogicalPlan};
 
 use super::column_index::ColumnIndex;
 use super::expr::convert;
-use super::stream::{LogicalColumn, Stream, check_repeatable};
+use super::stream::{LogicalColumn, Stream};
 use super::windowed::Windowed;
 use super::{Lowering, Needed, columns_of};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::settings::RuntimeMode;
 use crate::table::static_sides;
+use crate::varying::check_repeatable;
 
 /// A join seen from its main input.
 pub(super) struct Sides<'a> {

@@ -126,10 +126,12 @@ impl Lowering<'_> {
             _ => self.plan(&window.input, &below)?,
         };
         stream.settle_window()?;
-        stream.stamps = Vec::new();
         let windowed = window_of(&mut stream, partition, &index);
         match first.filter(|first| windowed.is_none() && stays(&stream, *first, &index)) {
-            Some(first) => self.deduplicate(stream, (window, call), first, needed),
+            Some(first) => {
+                stream.stamps = Vec::new();
+                self.deduplicate(stream, (window, call), first, needed)
+            }
             None => self.first_rows(stream, windowed, (window, call), limit, needed),
         }
     }
@@ -153,11 +155,16 @@ impl Lowering<'_> {
             nullable: true,
         });
         let keys = partition.len() + usize::from(last.is_some());
+        if stream.weight.is_some() {
+            // A row would be taken back at another time than it came.
+            stream.stamps = Vec::new();
+        }
         let (mut exprs, places) = sorted_columns(&mut stream, (partition, last, order), &index, needed)?;
         let fields: Vec<Field> = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
         let columns = stream.columns.clone();
         exprs.extend(stream.carried_weight(exprs.len()));
         stream.columns.clear();
+        stream.stamps = Vec::new();
         stream.project(exprs, false);
         let number = needed.contains(&inputs).then(|| "number".to_owned());
         let ordering = |sort: &Sort| Ordering { descending: !sort.asc, nulls_first: sort.nulls_first };

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use anabranch_dataflow::{Lateness, OnLate, SourceSpec, WatermarkSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
-use datafusion_expr::{Expr as LogicalExpr, LogicalPlan, TableScan};
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_expr::{Expr as LogicalExpr, LogicalPlan, Projection, TableScan};
 
 use super::column_index::ColumnIndex;
-use super::expr::convert;
+use super::expr::{convert, unknown};
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
-use crate::stamps::{Reads, Stamp};
+use crate::place::planning_error;
+use crate::processing_time::is_read_by;
+use crate::stamps::{Reads, Stamp, with_placeholders};
 use crate::table::Table;
 use crate::varying::varies;
 
@@ -26,8 +29,7 @@ impl Lowering<'_> {
         projection.extend(event_time.iter().flat_map(|(_, _, reads)| reads));
         projection.extend(table.weight());
         let on_late = if self.by_clock == Some(true) { OnLate::Drop } else { self.on_late(table)? };
-        // Event time is processing time there.
-        let reads = Reads { watermark: self.reads.watermark && self.by_clock != Some(true), ..self.reads };
+        let reads = self.reads_of(event_time.as_ref().map(|(expr, ..)| expr));
         // Late rows are written whole.
         let is_whole = on_late != OnLate::Drop;
         if is_whole {
@@ -85,6 +87,15 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
+    /// What a table with this event time adds to its rows.
+    fn reads_of(&self, event_time: Option<&LogicalExpr>) -> Reads {
+        Reads {
+            clock: self.reads.clock || event_time.is_some_and(is_read_by),
+            // Event time is processing time there.
+            watermark: self.reads.watermark && self.by_clock != Some(true),
+        }
+    }
+
     /// The watermark of a table whose event time is this expression over this scan.
     fn watermark(
         &self,
@@ -97,9 +108,15 @@ impl Lowering<'_> {
             return Err(Error::user(format!("the event time '{column}' has another value at each evaluation"))
                 .remedy("use a column of the record; for windows by the time of reading, a column AS PROCTIME() needs no watermark"));
         }
-        let column = |index| decoded_index(projection, scan_column(scan, index)).map(anabranch_dataflow::Expr::Column);
+        let place = |index| match Stamp::at(index) {
+            Some(Stamp::ProcessingTime) => Ok(projection.len()),
+            Some(Stamp::Watermark) => Err(unknown(Stamp::Watermark)),
+            None => decoded_index(projection, scan_column(scan, index)),
+        };
+        let column = |index| place(index).map(anabranch_dataflow::Expr::Column);
+        let time = with_placeholders(time).map_err(planning_error)?;
         Ok(WatermarkSpec {
-            time: convert(time, &ColumnIndex::of(scan.schema()), &column)?,
+            time: convert(&time, &ColumnIndex::of(scan.schema()), &column)?,
             delay_ms: table.watermark.as_ref().map_or(0, |w| w.delay_ms),
             idle_timeout_ms: table.options.idle_timeout_ms.or(self.table.idle_timeout_ms),
             lateness: table.options.lateness,
@@ -132,14 +149,13 @@ fn check_own(label: &str, own: Option<u32>, most: u32) -> Result<()> {
 
 /// The event time of a table: its expression, the scan below it, and the physical columns that it reads.
 fn event_time<'a>(table: &Table, plan: &'a LogicalPlan) -> Result<(LogicalExpr, &'a LogicalPlan, Needed)> {
-    let (expr, input) = match plan {
-        LogicalPlan::Projection(projection) => match projection.expr.as_slice() {
-            [expr] => (expr.clone(), projection.input.as_ref()),
-            _ => return Err(Error::internal("event time of several columns")),
-        },
-        // A physical column needs no projection.
-        scan => (LogicalExpr::from(scan.schema().qualified_field(0)), scan),
-    };
+    // A physical column needs no projection.
+    let (mut expr, mut input) = (LogicalExpr::from(plan.schema().qualified_field(0)), plan);
+    // What an expression has twice, the optimizer has computed in a projection below.
+    while let LogicalPlan::Projection(projection) = input {
+        expr = with_columns_of(expr, projection).map_err(planning_error)?;
+        input = projection.input.as_ref();
+    }
     if !matches!(input, LogicalPlan::TableScan(_)) {
         let column = table.watermark.as_ref().map_or("", |watermark| &watermark.column);
         return Err(Error::user(format!("the event time '{column}' is too complex"))
@@ -151,6 +167,19 @@ fn event_time<'a>(table: &Table, plan: &'a LogicalPlan) -> Result<(LogicalExpr, 
         reads.insert(scan_column(input, columns.place(column)?));
     }
     Ok((expr, input, reads))
+}
+
+/// The expression with what a projection computes in place of its columns.
+fn with_columns_of(expr: LogicalExpr, projection: &Projection) -> datafusion_common::Result<LogicalExpr> {
+    let columns = ColumnIndex::of(&projection.schema);
+    let replaced = expr.transform_up(|expr| match &expr {
+        LogicalExpr::Column(column) => match columns.find(column) {
+            Some(place) => Ok(Transformed::yes(projection.expr[place].clone().unalias())),
+            None => Ok(Transformed::no(expr)),
+        },
+        _ => Ok(Transformed::no(expr)),
+    })?;
+    Ok(replaced.data)
 }
 
 /// The place of the event time among the columns of a scan.

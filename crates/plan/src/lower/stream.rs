@@ -18,6 +18,7 @@ use super::join_times::Times;
 use super::windowed::{WindowColumn, Windowed};
 use crate::place::planning_error;
 use crate::stamps::{Stamp, with_placeholders};
+use crate::varying::check_repeatable;
 use crate::window_assign::{WINDOW_COLUMNS, WindowAssign};
 
 /// See the module of [`super`].
@@ -211,9 +212,18 @@ impl Stream {
     /// values, which moves the physical columns: expressions converted before are not valid after. For several
     /// expressions, first call [`Stream::settle_window_for`] with all of them.
     pub(super) fn expr(&mut self, expr: &logical::Expr, schema: &ColumnIndex) -> Result<Expr> {
+        let converted = self.varying_expr(expr, schema)?;
+        if self.weight.is_some() {
+            check_repeatable(expr)?;
+        }
+        Ok(converted)
+    }
+
+    /// The same of an expression that may have another value when a row is taken back.
+    pub(super) fn varying_expr(&mut self, expr: &logical::Expr, schema: &ColumnIndex) -> Result<Expr> {
         self.settle_window_for(&[expr], schema)?;
         let replaced = with_placeholders(expr).map_err(planning_error)?;
-        let converted = convert(&replaced, schema, &|index| {
+        convert(&replaced, schema, &|index| {
             if let Some(stamp) = Stamp::at(index) {
                 let column = self.stamps.iter().find(|(of, _)| *of == stamp);
                 return column.map(|(_, column)| Expr::Column(*column)).ok_or_else(|| unknown(stamp));
@@ -222,11 +232,7 @@ impl Stream {
                 .value
                 .clone()
                 .ok_or_else(|| Error::internal(format!("column {} was not needed", self.columns[index].name)))
-        })?;
-        if self.weight.is_some() {
-            check_repeatable(expr)?;
-        }
-        Ok(converted)
+        })
     }
 
     /// Computes the window columns if one of the expressions reads one without a value.
@@ -465,24 +471,6 @@ impl Stream {
             self.operators.push(OperatorSpec::NotNull(NotNullSpec { table, columns, drop_rows }));
         }
     }
-}
-
-/// A row that is taken back must be the row that came: an expression over updating rows gives the same value each time.
-pub(super) fn check_repeatable(expr: &logical::Expr) -> Result<()> {
-    let mut varying = None;
-    let found = expr.apply(|expr| {
-        match expr {
-            logical::Expr::ScalarFunction(call) if expr.is_volatile() => {
-                varying = Some(format!("{}()", call.func.name().to_uppercase()));
-            }
-            _ => {}
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    found.map_err(planning_error)?;
-    let Some(varying) = varying else { return Ok(()) };
-    Err(Error::user(format!("{varying} would have another value when a row is taken back"))
-        .remedy("use a column of the records, or compute it before the rows are aggregated"))
 }
 
 /// `time - ms`, for a window that starts before the aggregate's.

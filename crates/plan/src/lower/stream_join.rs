@@ -15,11 +15,12 @@ use super::column_index::ColumnIndex;
 use super::expr::convert;
 use super::join_times::{Bounds, TimedSide, Times, plain_time};
 use super::rank::key_name;
-use super::stream::{LogicalColumn, Stream, check_repeatable};
+use super::stream::{LogicalColumn, Stream};
 use super::windowed::WindowColumn;
 use super::{Lowering, Needed, columns_of, same_values};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
+use crate::varying::check_repeatable;
 use crate::window_assign::EVENT_TIME;
 use crate::zones::is_instant;
 

@@ -55,7 +55,7 @@ impl Windowed {
     pub(super) fn settled(&self, window_time: Expr) -> Self {
         let (window, earlier_ms) = match self.window {
             Window::Hop { size_ms, slide_ms, offset_ms } => {
-                (Window::Tumble { size_ms: slide_ms, offset_ms }, size_ms - slide_ms)
+                (Window::Tumble { size_ms: slide_ms, offset_ms: offset_ms + size_ms % slide_ms }, size_ms - slide_ms)
             }
             Window::Cumulate { step_ms, offset_ms, .. } => (Window::Tumble { size_ms: step_ms, offset_ms }, 0),
             Window::Session { .. } => (Window::Tumble { size_ms: 1, offset_ms: 0 }, 0),

@@ -10,6 +10,8 @@ pub(super) fn plain(name: &str, args: &[Expr], function: &Function) -> Result<Op
     Ok(match (name, args) {
         ("LISTAGG", [value]) => Some(call(function, "string_agg", vec![value.clone(), text(",")])),
         ("LISTAGG", [value, separator]) => Some(call(function, "string_agg", vec![value.clone(), separator.clone()])),
+        // The exact number is an approximation, too.
+        ("APPROX_COUNT_DISTINCT", [value]) => Some(distinct(call(function, "count", vec![value.clone()]))),
         ("PERCENTILE", [value, share]) => {
             let values = call(function, "array_agg", vec![value.clone()]);
             Some(plain_function(Ident::with_span(function.span(), "$percentile"), vec![values, share.clone()]))
@@ -25,6 +27,15 @@ pub(super) fn plain(name: &str, args: &[Expr], function: &Function) -> Result<Op
         }
         _ => None,
     })
+}
+
+fn distinct(mut call: Expr) -> Expr {
+    if let Expr::Function(function) = &mut call
+        && let FunctionArguments::List(list) = &mut function.args
+    {
+        list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
+    }
+    call
 }
 
 fn is_distinct(function: &Function) -> bool {

@@ -69,7 +69,7 @@ impl CsvDecoder {
     fn split(&mut self, bytes: &[u8], start: usize, end: usize, is_utf8: bool) -> Result<(), String> {
         self.marks.split(bytes, start, end, &mut self.fields)?;
         let (found, declared) = (self.fields.len(), self.declared.fields().len());
-        if found != declared {
+        if found != declared && !self.options.ignores_errors {
             return Err(format!("the record has {found} fields, {declared} are declared"));
         }
         if is_utf8 { Ok(()) } else { self.check_utf8(bytes) }
@@ -90,7 +90,11 @@ impl CsvDecoder {
     fn append(&mut self, bytes: &[u8], building: &mut Building) {
         let null = self.options.null.as_bytes();
         for (column, index) in building.columns.iter_mut().zip(&self.projection) {
-            let field = self.fields[*index];
+            let Some(field) = self.fields.get(*index) else {
+                // Such a record is wrong, unless errors are ignored.
+                column.push_null();
+                continue;
+            };
             if !field.quoted && field.end - field.start == null.len() && bytes[field.start..field.end] == *null {
                 column.push_null();
                 continue;
@@ -200,7 +204,11 @@ impl Decode for CsvDecoder {
         let extra = (!building.extra.is_empty()).then(|| Buffer::from_vec(building.extra));
         let buffers: Arc<[Buffer]> = std::iter::once(records.values().clone()).chain(extra).collect();
         for (column, field) in building.columns.into_iter().zip(self.schema.fields()) {
-            let Finished { column, wrong } = column.finish(field.data_type(), &buffers)?;
+            let Finished { column, mut wrong } = column.finish(field.data_type(), &buffers)?;
+            if self.options.ignores_errors && field.is_nullable() {
+                // They are NULL.
+                wrong.clear();
+            }
             for (row, error) in errors(&column, wrong, field) {
                 if std::mem::replace(&mut keep[row], false) {
                     malformed.push((rows[row], error));

@@ -22,7 +22,7 @@ fn schema() -> SchemaRef {
 fn decode(lines: &[&[u8]], projection: &[usize], options: &CsvOptions) -> (Vec<String>, Vec<(usize, String)>) {
     let records = BinaryArray::from_iter_values(lines);
     let decoded = CsvDecoder::new(&schema(), projection, options).unwrap().decode(&records).unwrap();
-    let null = CsvOptions { null: "NULL".into(), delimiter: b'|', header: false };
+    let null = CsvOptions { null: "NULL".into(), delimiter: b'|', ..CsvOptions::default() };
     let rows = CsvEncoder::for_people(&null).encode(&decoded.batch).unwrap();
     (rows.iter().flatten().map(|r| String::from_utf8(r.to_vec()).unwrap()).collect(), decoded.malformed)
 }
@@ -50,6 +50,17 @@ fn fields_are_decoded_by_position() {
     assert_eq!(rows, ["one", "\"a, longer \"\"quoted\"\" field\"", "", "NULL"]);
     let (rows, _) = decode(&lines[..2], &[], &CsvOptions::default());
     assert_eq!(rows.len(), 2);
+}
+
+#[test]
+fn errors_are_ignored_where_they_may_be() {
+    let options = CsvOptions { ignores_errors: true, ..CsvOptions::default() };
+    let lines: [&[u8]; 6] =
+        [b"1,one,soon", b"2,two", b"x,three,", b"4,four,2024-01-02 03:04:05,more", b"5,\"five,", b"6"];
+    let (rows, malformed) = decode(&lines, &[0, 1, 2], &options);
+    assert_eq!(rows, ["1|one|NULL", "2|two|NULL", "4|four|2024-01-02 03:04:05.000", "6|NULL|NULL"]);
+    let malformed: Vec<usize> = malformed.into_iter().map(|(index, _)| index).collect();
+    assert_eq!(malformed, [2, 4], "a number that must be there, and quotes that do not end");
 }
 
 #[test]
@@ -191,7 +202,7 @@ fn every_value_of_other_types_can_be_read_back() {
     check_back(columns.clone(), &CsvOptions::default());
     // A delimiter or the text for NULL may be part of a value.
     check_back(columns.clone(), &CsvOptions { delimiter: b'-', ..CsvOptions::default() });
-    check_back(columns, &CsvOptions { null: "true".into(), delimiter: b'.', header: false });
+    check_back(columns, &CsvOptions { null: "true".into(), delimiter: b'.', ..CsvOptions::default() });
     check_back(
         vec![Arc::new(Float64Array::from_iter_values(numbers))],
         &CsvOptions { null: "inf".into(), ..CsvOptions::default() },

@@ -25,6 +25,7 @@ pub struct JsonDecoder {
     columns: Columns,
     layouts: Layouts,
     format: TimestampFormat,
+    ignores_errors: bool,
     instructions: Instructions,
     /// A copy, with padding, of a record that ends too close to its buffer's end.
     scratch: Vec<u8>,
@@ -73,6 +74,7 @@ impl JsonDecoder {
             schema,
             layouts: Layouts::default(),
             format: options.timestamp_format,
+            ignores_errors: options.ignores_errors,
             instructions: Instructions::detect(),
             scratch: Vec::new(),
         })
@@ -188,11 +190,15 @@ impl JsonDecoder {
             format: self.format,
             trace: trace.as_mut(),
             depth: 0,
+            ignores_errors: self.ignores_errors,
+            ignored: false,
         };
-        match parser.record(progress.rows) {
+        let read = parser.record(progress.rows);
+        let has_layout = !parser.ignored;
+        match read {
             Ok(()) => {
                 progress.rows += 1;
-                if let Some(trace) = trace.filter(|trace| trace.repeatable) {
+                if let Some(trace) = trace.filter(|trace| trace.repeatable && has_layout) {
                     self.layouts.learn(Layout::new(bytes, &trace, &self.columns));
                 }
             }

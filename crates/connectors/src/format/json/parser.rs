@@ -25,6 +25,10 @@ pub(super) struct Parser<'a> {
     /// Records where the values are, if the layout is to be learned.
     pub(super) trace: Option<&'a mut Trace>,
     pub(super) depth: usize,
+    /// Values that do not fit their columns are NULL.
+    pub(super) ignores_errors: bool,
+    /// There was such a value.
+    pub(super) ignored: bool,
 }
 
 /// Whether a value was present or null.

@@ -247,7 +247,19 @@ fn general(s: &mut Scanner<'_>, id: ColumnId, slot: usize, pos: usize, depth: us
         return pos + 4;
     }
     let Padded { bytes, offset, .. } = s.record;
-    let mut parser = Parser { bytes, pos, offset, columns: s.columns, format: s.format, trace: None, depth };
+    // What does not fit is left to the reading of the whole record.
+    let (ignores_errors, ignored) = (false, false);
+    let mut parser = Parser {
+        bytes,
+        pos,
+        offset,
+        columns: s.columns,
+        format: s.format,
+        trace: None,
+        depth,
+        ignores_errors,
+        ignored,
+    };
     match parser.value(id, slot) {
         Ok(Presence::Value) => parser.pos,
         Ok(Presence::Null) if nullable => parser.pos,

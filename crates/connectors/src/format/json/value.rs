@@ -23,6 +23,20 @@ struct Scalar<'a> {
 impl<'a> Parser<'a> {
     /// Reads the value at the position into `slot` of `id`.
     pub(super) fn value(&mut self, id: ColumnId, slot: usize) -> Read<Presence> {
+        let (start, depth) = (self.pos, self.depth);
+        match self.fitting_value(id, slot) {
+            Err(fault) if self.ignores_errors && self.columns.column(id).nullable => {
+                (self.pos, self.depth, self.ignored) = (start, depth, true);
+                // The record must be JSON.
+                self.skip().map_err(|_| fault)?;
+                self.columns.set_null(id, slot);
+                Ok(Presence::Null)
+            }
+            read => read,
+        }
+    }
+
+    fn fitting_value(&mut self, id: ColumnId, slot: usize) -> Read<Presence> {
         let start = self.pos;
         if self.peek() == Some(b'n') {
             self.word(b"null")?;
@@ -123,6 +137,9 @@ impl<'a> Parser<'a> {
     }
 
     fn text(&mut self, id: ColumnId, slot: usize, kind: Kind) -> Read<Shape> {
+        if self.peek() != Some(b'"') {
+            return self.other_text(id, slot, kind);
+        }
         let span = self.quoted(kind)?;
         let bytes = self.bytes;
         if matches!(kind, Kind::Text) && !span.escaped {
@@ -132,6 +149,34 @@ impl<'a> Parser<'a> {
             self.columns.set_bytes(id, slot, |out| unescape(bytes, span, out))?;
         }
         Ok(Shape::Text)
+    }
+
+    /// Another value than a string is the text of it, without the white space between its parts.
+    fn other_text(&mut self, id: ColumnId, slot: usize, kind: Kind) -> Read<Shape> {
+        let start = self.pos;
+        if !self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"{[-".contains(&byte)) {
+            return Err(self.expected(kind.name()));
+        }
+        let trace = self.trace.take();
+        self.skip()?;
+        self.trace = trace;
+        let mut value = &self.bytes[start..self.pos];
+        self.columns.set_bytes(id, slot, |out| -> Read<()> {
+            while let Some(first) = value.first() {
+                let part = match first {
+                    b'"' => string(value, 0)?.end + 1,
+                    _ => value.iter().position(|byte| *byte == b'"').unwrap_or(value.len()),
+                };
+                let (part, rest) = value.split_at(part);
+                match first {
+                    b'"' => out.extend_from_slice(part),
+                    _ => out.extend(part.iter().filter(|byte| !byte.is_ascii_whitespace())),
+                }
+                value = rest;
+            }
+            Ok(())
+        })?;
+        Ok(Shape::Other)
     }
 
     fn binary(&mut self, id: ColumnId, slot: usize, kind: Kind) -> Read<Shape> {

@@ -48,7 +48,7 @@ fn by_other_parser(record: &[u8], delimiter: u8) -> Option<Vec<Vec<u8>>> {
 
 fn decode_all(input: &[Vec<u8>], columns: usize, projection: &[usize], delimiter: u8) -> Decoded {
     // With a different text for NULL, empty fields stay text.
-    let options = CsvOptions { delimiter, header: false, null: "\\N".into() };
+    let options = CsvOptions { delimiter, null: "\\N".into(), ..CsvOptions::default() };
     let records = BinaryArray::from_iter_values(input);
     let decoded = CsvDecoder::new(&text_schema(columns), projection, &options).unwrap().decode(&records).unwrap();
     for column in decoded.batch.columns() {

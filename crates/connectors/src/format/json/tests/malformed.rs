@@ -98,7 +98,9 @@ fn values() {
         ),
         ("\"i8\":128", "column 'i8': 128 is out of the range -128 to 127 at byte 6"),
         ("\"i8\":1e99", "column 'i8': 1e99 is out of the range -128 to 127 at byte 6"),
-        ("\"t\":1", "column 't': expected a string, found 1 at byte 5"),
+        ("\"t\":tru", "column 't': expected a value, found tru at byte 5"),
+        ("\"t\":[1,{]", "column 't': expected a key in quotes, found ] at byte 9"),
+        ("\"t\":?", "column 't': expected a string, found ? at byte 5"),
         ("\"t\":\"\\uzzzz\"", "column 't': invalid escape \\uzzzz at byte 6"),
         ("\"f\":1e999", "column 'f': 1e999 is out of the range of floating-point numbers at byte 5"),
         ("\"f\":NaN", "column 'f': expected a number, found NaN at byte 5"),
@@ -156,4 +158,50 @@ fn null_elements() {
     let decoded = decode(&schema(&[("n", DataType::Int64)]), &input, &JsonOptions::default());
     assert_eq!(decoded.malformed, [(1, "the record is null: an object is missing".to_owned())]);
     assert_eq!(decoded.batch.num_rows(), 2);
+}
+
+/// Values that do not fit are NULL where errors are ignored, in every way of reading; what is no JSON, or has no value where one must be, is
+/// malformed still.
+#[test]
+fn errors_are_ignored_where_they_may_be() {
+    let mut columns = fields(&columns()).to_vec();
+    columns.push(Arc::new(Field::new("must", DataType::Int64, false)));
+    let row = DataType::Struct(vec![Field::new("x", DataType::Int64, false)].into());
+    columns.push(Arc::new(Field::new("outer", row, true)));
+    let schema = Arc::new(Schema::new(columns));
+    let options = JsonOptions { ignores_errors: true, ..JsonOptions::default() };
+    let input = [
+        r#"{"n":1,"t":"a","must":7,"s":{"x":1},"l":[1,2]}"#,
+        r#"{"n":"one","t":"a","must":7,"s":{"x":1},"l":[1,2]}"#,
+        r#"{"n":2,"t":{"no":"text"},"i8":1000,"must":7,"s":{"x":"one"},"l":[1,"two",3]}"#,
+        r#"{"n":3,"t":"b","must":"seven"}"#,
+        r#"{"n":4,"t":"b","must":8,"s":[1],"l":{"x":1},"outer":{"x":"one"}}"#,
+        r#"{"n":5,"t":"b","must":9,"d":12345.6,"ts":"yesterday","date":"2024-13-01","bytes":"?","b":"maybe","f":"x"}"#,
+        r#"{"n":6,"t":"b","must":9,"s":{"x":[1,}}"#,
+        r#"{"n":7,"t":"c","must":7,"s":{"x":1},"l":[1,2]}"#,
+        "seven",
+    ];
+    let decoded = decode(&schema, &records(&input), &options);
+    let malformed: Vec<usize> = decoded.malformed.iter().map(|(index, _)| *index).collect();
+    assert_eq!(malformed, [3, 6, 8], "{:?}", decoded.malformed);
+    let expected = [
+        r#"{"n":1,"t":"a","must":7,"s":{"x":1},"l":[1,2]}"#,
+        r#"{"t":"a","must":7,"s":{"x":1},"l":[1,2]}"#,
+        r#"{"n":2,"t":"{\"no\":\"text\"}","must":7,"s":{},"l":[1,null,3]}"#,
+        r#"{"n":4,"t":"b","must":8}"#,
+        r#"{"n":5,"t":"b","must":9}"#,
+        r#"{"n":7,"t":"c","must":7,"s":{"x":1},"l":[1,2]}"#,
+    ];
+    let without_nulls = |mut row: Value| {
+        if let Value::Object(fields) = &mut row {
+            fields.retain(|_, value| !value.is_null());
+            if let Some(Value::Object(inner)) = fields.get_mut("s") {
+                inner.retain(|_, value| !value.is_null());
+            }
+        }
+        row
+    };
+    let found: Vec<Value> = rows(&decoded.batch).into_iter().map(without_nulls).collect();
+    let expected: Vec<Value> = expected.iter().map(|row| serde_json::from_str(row).expect("JSON")).collect();
+    assert_eq!(found, expected);
 }

@@ -193,6 +193,29 @@ fn maps() {
     value(numbers, "{\"same start 1\":1,\"same start 2\":2}", "{\"same start 1\":1,\"same start 2\":2}");
 }
 
+/// Columns of text take the text of any value, without white space that is not in a string.
+#[test]
+fn other_values_as_text() {
+    let columns = [("t", DataType::Utf8View), ("u", DataType::Utf8), ("n", DataType::Int64)];
+    let input = [
+        r#"{"t":"plain","u":"plain","n":1}"#,
+        r#"{"t":5,"u":-1.50,"n":2}"#,
+        r#"{"t":true,"u":false,"n":3}"#,
+        r#"{"t":{ "a" : [1, 2 , "x y\" z"], "b" : null },"u":[ ],"n":4}"#,
+        r#"{"t":null,"n":5}"#,
+        r#"{"t":"long enough not to be in its view","u":{"k": "v"},"n":6}"#,
+    ];
+    let expected = [
+        r#"{"t":"plain","u":"plain","n":1}"#,
+        r#"{"t":"5","u":"-1.50","n":2}"#,
+        r#"{"t":"true","u":"false","n":3}"#,
+        r#"{"t":"{\"a\":[1,2,\"x y\\\" z\"],\"b\":null}","u":"[]","n":4}"#,
+        r#"{"t":null,"u":null,"n":5}"#,
+        r#"{"t":"long enough not to be in its view","u":"{\"k\":\"v\"}","n":6}"#,
+    ];
+    check(&columns, &input, &expected);
+}
+
 /// Rows of one batch with maps, NULL, and malformed maps among them.
 #[test]
 fn maps_among_other_rows() {
