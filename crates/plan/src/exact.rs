@@ -275,6 +275,9 @@ fn constant(value: &ScalarValue, to: &DataType, safe: bool) -> Result<Option<Sca
     match found.and_then(|value| value.cast_to(to).ok()) {
         Some(value) => Ok(Some(value)),
         None if safe => Ok(Some(ScalarValue::try_new_null(to)?)),
+        None if matches!(to, DataType::Timestamp(..)) => {
+            plan_err!("'{text}' is no time: write it as '2024-05-06 07:08:09.123', or TRY_CAST, which gives NULL")
+        }
         None => plan_err!("'{text}' is no {}; TRY_CAST gives NULL", sql_name(to)),
     }
 }

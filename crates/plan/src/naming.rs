@@ -39,7 +39,7 @@ pub(crate) fn name_values(query: &mut Query) {
             && let SelectItem::UnnamedExpr(value) = item
             && !matches!(value, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
         {
-            let alias = Ident::new(format!("$value: {value}"));
+            let alias = Ident::new(format!("({value})"));
             *item = SelectItem::ExprWithAlias { expr: value.clone(), alias };
         }
         ControlFlow::<()>::Continue(())
