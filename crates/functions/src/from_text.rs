@@ -1,6 +1,6 @@
 //! Numbers, dates and times that texts show, as `CAST` reads them.
 
-use chrono::{Days, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
+use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
 
 use crate::date_pattern::{read_date, read_sql};
 
@@ -57,7 +57,7 @@ pub fn parse_decimal(text: &str, precision: u8, scale: i8) -> Option<i128> {
         number = number.checked_mul(10_i128.checked_pow(u32::try_from(kept - place).ok()?)?)?;
     }
     if place == kept && all.next().is_some_and(|digit| digit >= b'5') {
-        number += 1;
+        number = number.checked_add(1)?;
     }
     let number = if negative { -number } else { number };
     (number.abs() < limit).then_some(number)
@@ -71,7 +71,8 @@ pub fn parse_timestamp(text: &str) -> Option<NaiveDateTime> {
         return None;
     }
     if let Some((date, "24:00:00")) = text.split_once(' ') {
-        return read_date(date, false)?.checked_add_days(Days::new(1))?.and_hms_opt(0, 0, 0);
+        let next = read_date(date, false)?.checked_add_days(Days::new(1))?;
+        return next.and_hms_opt(0, 0, 0).filter(|_| next.year() <= 9999);
     }
     read_sql(text)
 }
@@ -132,6 +133,7 @@ mod tests {
             ("1e", 4, 2, None),
             ("99999999999999999999999999999999999999", 38, 0, Some(10_i128.pow(38) - 1)),
             ("100000000000000000000000000000000000000", 38, 0, None),
+            ("170141183460469231731687303715884105727.5", 38, 0, None),
         ] {
             assert_eq!(parse_decimal(text, precision, scale), expected, "{text}");
         }

@@ -10,7 +10,7 @@ use datafusion_common::{DFSchema, Result, ScalarValue, internal_datafusion_err};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Projection, Union, binary_expr, cast};
 
 use crate::exact::{nearest, operator_of};
-use crate::rewrite::rewrite_expressions_everywhere;
+use crate::rewrite::rewrite_node;
 
 /// Functions whose arguments are converted to one type.
 const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
@@ -20,9 +20,9 @@ const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "null
 pub(crate) fn approximate_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = plan.transform_up_with_subqueries(|plan| match plan {
         LogicalPlan::Union(union) => approximate_union(union),
-        plan => Ok(Transformed::no(plan)),
+        plan => rewrite_node(plan, &approximate),
     })?;
-    rewrite_expressions_everywhere(plan.data, approximate)
+    Ok(plan.data)
 }
 
 /// Converts the DECIMAL columns of inputs where another one has floating point. The inputs of a union within are its own.
@@ -36,7 +36,16 @@ fn approximate_union(union: Union) -> Result<Transformed<LogicalPlan>> {
     let floats: Vec<bool> = (0..union.schema.fields().len()).map(is_float).collect();
     let is_exact =
         |input: &LogicalPlan, column: usize| floats[column] && input.schema().field(column).data_type().is_decimal();
-    let mut changed = false;
+    // An expression of an input may have been taken for a DECIMAL when it was parsed.
+    let fields = union.schema.iter().enumerate().map(|(column, (qualifier, field))| {
+        let data_type = match floats[column] && field.data_type().is_decimal() {
+            true => DataType::Float64,
+            false => field.data_type().clone(),
+        };
+        (qualifier.cloned(), Arc::new(field.as_ref().clone().with_data_type(data_type)))
+    });
+    let schema = Arc::new(DFSchema::new_with_metadata(fields.collect(), union.schema.metadata().clone())?);
+    let mut changed = schema != union.schema;
     let inputs = all.iter().map(|input| {
         if !(0..floats.len()).any(|column| is_exact(input, column)) {
             return Ok(Arc::clone(input));
@@ -54,7 +63,7 @@ fn approximate_union(union: Union) -> Result<Transformed<LogicalPlan>> {
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     Ok(match changed {
-        true => Transformed::yes(LogicalPlan::Union(Union { inputs, schema: union.schema })),
+        true => Transformed::yes(LogicalPlan::Union(Union { inputs, schema })),
         false => Transformed::no(LogicalPlan::Union(union)),
     })
 }

@@ -152,7 +152,7 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             takes_versions: false,
             asks: false,
             keeps_sessions: false,
-            keeps_latest: output.updates == Updates::Upserted && catalog.settings.runtime_mode != RuntimeMode::Batch,
+            may_vary: Needed::new(),
             reads,
             by_clock: None,
             lowered,
@@ -213,8 +213,8 @@ struct Lowering<'a> {
     asks: bool,
     /// What is lowered next may have rows of sessions whose bounds are not known yet.
     keeps_sessions: bool,
-    /// What is lowered next are the rows of which a table keeps the latest of each key: other columns of one that is taken back do not matter.
-    keeps_latest: bool,
+    /// Columns of what is lowered next that do not matter in a row that is taken back: a table keeps the latest row of each key.
+    may_vary: Needed,
     reads: Reads,
     /// Windows above follow processing time.
     by_clock: Option<bool>,
@@ -224,6 +224,12 @@ struct Lowering<'a> {
 impl Lowering<'_> {
     fn output(&mut self, output: &Output) -> Result<()> {
         let fields = output.plan.schema().fields();
+        if output.updates == Updates::Upserted && self.mode != RuntimeMode::Batch {
+            // A row without a value that must be there may be dropped.
+            let stays = |column: &usize| output.sink.schema.field(*column).is_nullable() || !self.table.drop_nulls;
+            self.may_vary =
+                (0..fields.len()).filter(|column| !output.sink.key.contains(column)).filter(stays).collect();
+        }
         let mut stream = self.plan(&output.plan, &(0..fields.len()).collect())?;
         stream.shape_for_sink(&output.sink.schema)?;
         if self.mode == RuntimeMode::Batch && !stream.bounded {
@@ -255,7 +261,9 @@ impl Lowering<'_> {
     /// Lowers a plan. Columns of the result that are not `needed` may have no value.
     fn plan(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
         self.keeps_sessions &= assign::passes_sessions(plan);
-        self.keeps_latest &= matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_));
+        if !matches!(plan, LogicalPlan::Projection(_)) {
+            self.may_vary.clear();
+        }
         match plan {
             LogicalPlan::Projection(projection) => self.project(&projection.expr, &projection.input, plan, needed),
             LogicalPlan::Filter(filter) => match rank::bounded_number(filter) {
@@ -309,7 +317,7 @@ impl Lowering<'_> {
     fn project(&mut self, exprs: &[Expr], input: &LogicalPlan, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
         let used: Vec<&Expr> = exprs.iter().enumerate().filter(|(i, _)| needed.contains(i)).map(|(_, e)| e).collect();
         let below = ColumnIndex::of(input.schema());
-        let keeps_latest = self.keeps_latest;
+        let may_vary = std::mem::take(&mut self.may_vary);
         let mut stream = self.plan(input, &columns_of(used.iter().copied(), &below)?)?;
         // Before any column is used: settling a window moves the columns.
         let computed = used.iter().copied().filter(|e| stream.plain_column(e, &below).is_none());
@@ -329,7 +337,7 @@ impl Lowering<'_> {
                         column.value = stream.columns[source].value.clone();
                         column.window = stream.columns[source].window;
                     }
-                    None if keeps_latest => column.value = Some(stream.varying_expr(expr, &below)?),
+                    None if may_vary.contains(&index) => column.value = Some(stream.varying_expr(expr, &below)?),
                     None => column.value = Some(stream.expr(expr, &below)?),
                 }
             }

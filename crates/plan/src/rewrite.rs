@@ -22,7 +22,8 @@ pub(crate) fn rewrite_expressions_everywhere(
     plan.transform_up_with_subqueries(|plan| rewrite_node(plan, &rewrite)).map(|plan| plan.data)
 }
 
-fn rewrite_node(
+/// Rewrites the expressions of one node, whose inputs are as they are to be.
+pub(crate) fn rewrite_node(
     plan: LogicalPlan,
     rewrite: &impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {

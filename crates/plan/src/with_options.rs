@@ -156,7 +156,7 @@ fn malformed(all: &mut BTreeMap<String, String>) -> Result<Malformed> {
     let dead_letter = all.remove("dead-letter.table");
     // The formats of Flink leave out what they cannot read, too; the connector reads the option.
     let ignored = |(name, value): (&String, &String)| {
-        name.ends_with("ignore-parse-errors") && value.trim().eq_ignore_ascii_case("true")
+        name.ends_with("ignore-parse-errors") && !name.starts_with("key.") && value.trim().eq_ignore_ascii_case("true")
     };
     let ignores_errors = all.iter().any(ignored);
     Ok(match (all.remove("on-malformed").as_deref(), dead_letter) {

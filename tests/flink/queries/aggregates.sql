@@ -1034,3 +1034,28 @@ FROM (SELECT customer, qty, COALESCE(CAST(price AS DOUBLE), 0.0) AS x FROM order
 --= 'dot' | 150.0 | 280.825
 --= NULL | 300.0 | 3.75
 
+--- union_of_floating_point_computed_with_decimals
+SELECT v * 2 AS v FROM (SELECT COALESCE(CAST(qty AS DOUBLE), 0.0) * 100 AS v FROM orders
+  UNION ALL SELECT COALESCE(CAST(id AS DOUBLE) / 1000000000, 0.0) * 100 FROM orders WHERE id = 3);
+--: streaming, stays
+--: v DOUBLE NOT NULL
+--= -600.0
+--= 0.0
+--= 0.0
+--= 1000.0
+--= 1200.0
+--= 1400.0
+--= 1800.0
+--= 200.0
+--= 200.0
+--= 200.0
+--= 200.0
+--= 400.0
+--= 400.0
+--= 400.0
+--= 400.0
+--= 6.0E-7
+--= 600.0
+--= 600.0
+--= 800.0
+
