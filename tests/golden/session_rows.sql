@@ -1,5 +1,5 @@
 -- Rows of sessions with their bounds, and sessions that are aggregated by other columns than those that divide them.
-CREATE TABLE orders (id BIGINT, customer STRING, item STRING, price DOUBLE, amount INT, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '30' SECOND)
+CREATE TABLE orders (id BIGINT NOT NULL, customer STRING, item STRING, price DOUBLE, amount INT, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '30' SECOND)
 WITH ('connector' = 'filesystem', 'path' = '$DATA/orders', 'format' = 'json');
 CREATE TABLE results (what STRING, k STRING, window_start TIMESTAMP(3), window_end TIMESTAMP(3), n BIGINT, total DOUBLE) WITH ('connector' = 'collect');
 CREATE VIEW of_items AS SELECT * FROM TABLE(SESSION(TABLE orders PARTITION BY item, DESCRIPTOR(at), INTERVAL '9' SECOND));

@@ -22,7 +22,7 @@ pub fn weight_field() -> Field {
 /// Input: any columns, with a weight if it is updating.
 /// Output: keys, one column per aggregate, then the weight. After each batch, the former result of each group that has changed is
 /// taken back, and the new one follows. Without aggregates over an append-only input, a group never changes: the output is
-/// append-only too, without a weight.
+/// append-only too, without a weight. So are results of windows that are emitted once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupAggregateSpec {
     /// Grouping keys over the input.
@@ -58,11 +58,22 @@ pub struct EmissionSpec {
     pub early: bool,
 }
 
+impl EmissionSpec {
+    /// Whether a result is emitted when its window ends and does not change then.
+    #[must_use]
+    pub fn is_once(&self) -> bool {
+        !self.early && self.lateness_ms == 0
+    }
+}
+
 impl GroupAggregateSpec {
     /// Whether the output has weights.
     #[must_use]
     pub fn is_updating(&self) -> bool {
-        self.weight.is_some() || !self.aggregates.is_empty() || self.emission.is_some()
+        match self.emission {
+            Some(emission) => !emission.is_once(),
+            None => self.weight.is_some() || !self.aggregates.is_empty(),
+        }
     }
 
     /// Columns of the output.
@@ -77,7 +88,8 @@ impl GroupAggregateSpec {
 
 impl fmt::Display for GroupAggregateSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("updating aggregate, by ")?;
+        let is_once = self.emission.is_some_and(|emission| emission.is_once());
+        f.write_str(if is_once { "aggregate of updated rows, by " } else { "updating aggregate, by " })?;
         crate::spec::named(f, &self.keys)?;
         f.write_str(": [")?;
         for (i, aggregate) in self.aggregates.iter().enumerate() {
@@ -86,7 +98,9 @@ impl fmt::Display for GroupAggregateSpec {
         f.write_str("]")?;
         self.weight.map_or(Ok(()), |weight| write!(f, ", weight #{weight}"))?;
         crate::spec::time_to_live(f, "groups", self.time_to_live_ms)?;
-        if let Some(EmissionSpec { time, lateness_ms, early }) = self.emission {
+        if let Some(EmissionSpec { time, .. }) = self.emission.filter(EmissionSpec::is_once) {
+            write!(f, ", emitted at the end of window #{time}")?;
+        } else if let Some(EmissionSpec { time, lateness_ms, early }) = self.emission {
             let from = if early { "from the start" } else { "from the end" };
             write!(f, ", emitted {from} of window #{time}, until {lateness_ms} ms later")?;
         }

@@ -1,17 +1,31 @@
 //! Numbers, dates and times that texts show, as `CAST` reads them.
 
+use arrow::datatypes::{DataType, TimeUnit};
 use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
 
 use crate::date_pattern::{read_date, read_sql};
+use crate::per_second;
+
+/// Whether the functions here read texts as values of this type.
+#[must_use]
+pub fn reads_texts_as(to: &DataType) -> bool {
+    use DataType::{Date32, Decimal128, Time32, Timestamp};
+    to.is_signed_integer() || matches!(to, Decimal128(..) | Date32 | Time32(TimeUnit::Second) | Timestamp(..))
+}
+
+/// A number without the blanks around it and its sign, and whether it is negative.
+fn without_sign(text: &str) -> (bool, &str) {
+    let text = text.trim();
+    match text.strip_prefix('-') {
+        Some(text) => (true, text),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    }
+}
 
 /// The whole number that a text shows, with blanks around it and a sign. Digits after a point are left out, as in Flink.
 #[must_use]
 pub fn parse_whole(text: &str) -> Option<i64> {
-    let text = text.trim();
-    let (negative, text) = match text.strip_prefix('-') {
-        Some(text) => (true, text),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
+    let (negative, text) = without_sign(text);
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if text.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -28,11 +42,7 @@ pub fn parse_whole(text: &str) -> Option<i64> {
 /// exponent. `None`: it is no number, or has too many digits.
 #[must_use]
 pub fn parse_decimal(text: &str, precision: u8, scale: i8) -> Option<i128> {
-    let text = text.trim();
-    let (negative, text) = match text.strip_prefix('-') {
-        Some(text) => (true, text),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
+    let (negative, text) = without_sign(text);
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
         None => (text, 0),
@@ -63,9 +73,16 @@ pub fn parse_decimal(text: &str, precision: u8, scale: i8) -> Option<i128> {
     (number.abs() < limit).then_some(number)
 }
 
-/// The time that a text shows, `2024-05-06 07:08:09.123456789`; the time of day may be missing. The last second of a day may be its 24th hour.
+/// The time that a text shows, `2024-05-06 07:08:09.123456789`, in this unit since 1970, whose smaller parts are left out. The time of day may be
+/// missing. The last second of a day may be its 24th hour.
 #[must_use]
-pub fn parse_timestamp(text: &str) -> Option<NaiveDateTime> {
+pub fn parse_timestamp(text: &str, unit: TimeUnit) -> Option<i64> {
+    let (time, by) = (date_and_time(text)?.and_utc(), per_second(unit));
+    let fraction = i64::from(time.timestamp_subsec_nanos()) / (1_000_000_000 / by);
+    time.timestamp().checked_mul(by)?.checked_add(fraction)
+}
+
+fn date_and_time(text: &str) -> Option<NaiveDateTime> {
     let has_blanks = text.trim().len() != text.len();
     if has_blanks || text.split('-').next()?.len() != 4 {
         return None;

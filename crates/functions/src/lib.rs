@@ -38,7 +38,7 @@ use datafusion_expr::ScalarUDF;
 
 pub use self::certain::may_fail;
 use self::definition::Definition;
-pub use self::from_text::{parse_date, parse_decimal, parse_time, parse_timestamp, parse_whole};
+pub use self::from_text::{parse_date, parse_decimal, parse_time, parse_timestamp, parse_whole, reads_texts_as};
 pub use self::json::check_json_path;
 pub use self::map::{map_type, parts as map_parts};
 pub use self::moment::per_second;

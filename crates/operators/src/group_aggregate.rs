@@ -204,9 +204,11 @@ impl GroupAggregate {
             }
         }
         let shown = self.groups.shown(&self.scratch.touched.groups, &self.scratch.touched.existed);
-        match self.is_updating {
-            true => emit(&self.changed(&keys, before.as_deref(), &shown)?, out),
-            false => emit(&self.new_groups(&keys)?, out),
+        match (self.is_updating, &self.groups.windows) {
+            (true, _) => emit(&self.changed(&keys, before.as_deref(), &shown)?, out),
+            (false, None) => emit(&self.new_groups(&keys)?, out),
+            // Results come when their windows end.
+            (false, Some(_)) => {}
         }
         self.remove_dead()?;
         self.keep_to_size()

@@ -10,7 +10,7 @@ use datafusion_common::{DFSchema, Result, ScalarValue, internal_datafusion_err};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Projection, Union, binary_expr, cast};
 
 use crate::exact::{nearest, operator_of};
-use crate::rewrite::rewrite_node;
+use crate::rewrite::{is_comparison, rewrite_node};
 
 /// Functions whose arguments are converted to one type.
 const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
@@ -104,11 +104,6 @@ fn approximate(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 fn is_arithmetic(op: Operator) -> bool {
     matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo)
-}
-
-fn is_comparison(op: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 /// If one of these is floating point, converts those that are DECIMAL to DOUBLE. Returns whether there were any.

@@ -131,7 +131,7 @@ fn parts(part: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// An expression without the names that were given, tables of columns, and parentheses; with one word for each type.
+/// An expression without the names that were given, tables and quotes of columns, and parentheses; with one word for each type.
 fn text(expr: &Expr) -> String {
     let mut expr = expr.clone();
     let _ = visit_expressions_mut(&mut expr, |part| {
@@ -144,13 +144,14 @@ fn text(expr: &Expr) -> String {
     expr.to_string()
 }
 
-/// Takes away a name that was given, the table of a column, and parentheses.
+/// Takes away a name that was given, the table and the quotes of a column, and parentheses.
 fn plain(part: &mut Expr) {
     match part {
+        Expr::Identifier(column) => column.quote_style = None,
         Expr::Nested(operand) => *part = std::mem::replace(operand.as_mut(), Expr::value(Value::Null)),
         Expr::CompoundIdentifier(names) => {
             if let Some(column) = names.pop() {
-                *part = Expr::Identifier(column);
+                *part = Expr::Identifier(Ident { quote_style: None, ..column });
             }
         }
         Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) if name.to_string() == KEY => {

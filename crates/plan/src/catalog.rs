@@ -38,7 +38,8 @@ pub(crate) struct View {
 }
 
 /// Aggregates that become calls of others when a query is planned.
-const FLINK_AGGREGATES: [&str; 4] = ["json_arrayagg", "json_objectagg", "listagg", "percentile"];
+const FLINK_AGGREGATES: [&str; 5] =
+    ["approx_count_distinct", "json_arrayagg", "json_objectagg", "listagg", "percentile"];
 
 impl Catalog {
     /// An empty catalog.
@@ -73,11 +74,17 @@ impl Catalog {
     #[must_use]
     pub fn function_names(&self) -> Vec<String> {
         let mut names = self.functions.scalar_names();
-        names.extend(self.functions.aggregate_names());
-        names.extend(FLINK_AGGREGATES.map(str::to_owned));
+        names.extend(self.aggregate_names());
         names.extend(self.sql_functions.keys().cloned());
         names.sort();
         names.dedup();
+        names
+    }
+
+    /// The names of all aggregates, in lower case.
+    pub(crate) fn aggregate_names(&self) -> Vec<String> {
+        let mut names = self.functions.aggregate_names();
+        names.extend(FLINK_AGGREGATES.map(str::to_owned));
         names
     }
 

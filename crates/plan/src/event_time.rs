@@ -1,7 +1,7 @@
 //! Which columns of a query are event times: columns that the watermark of their rows accompanies.
 //!
 //! The planner propagates the mark of a table's event-time column with the column, even where rows are no longer
-//! ordered by it: in the rows of a join's static side, and in the results of an aggregation, which are emitted when
+//! accompanied by it: in the rows of a join's static side, and in the results of an aggregation, which are emitted when
 //! their window ends and not at the time of one of their rows. So a marked column is traced to its origin.
 
 use datafusion_expr::utils::grouping_set_to_exprlist;
@@ -48,8 +48,9 @@ pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTim
     match plan {
         LogicalPlan::Projection(projection) => of_projection(projection, index),
         LogicalPlan::Filter(filter) => {
-            // First rows come when others take their place, when their window ends, or when event time reaches the only one of a key.
-            let stays = |time: &EventTime| time.is_of_window() || are_first_by_time(filter);
+            // First rows come when others take their place, as rows that are updated: of processing time this is another time, unless their
+            // window ends, or they are the first ones by it.
+            let stays = |time: &EventTime| !time.by_clock() || time.is_of_window() || are_first_by_time(filter);
             event_time_of(&filter.input, index).filter(|time| bounded_number(filter).is_none() || stays(time))
         }
         LogicalPlan::SubqueryAlias(alias) => event_time_of(&alias.input, index),

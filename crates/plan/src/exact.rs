@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use anabranch_dataflow::{BinaryOp, as_decimal, decimal_result, exact_aggregate, sql_name};
-use anabranch_functions::{parse_date, parse_decimal, parse_time, parse_timestamp, parse_whole, per_second};
+use anabranch_functions::{parse_date, parse_decimal, parse_time, parse_timestamp, parse_whole, reads_texts_as};
 use arrow::datatypes::{DataType, Date32Type, Decimal128Type, DecimalType, Field, FieldRef, TimeUnit};
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::types::{NativeType, logical_int64};
@@ -265,11 +265,7 @@ fn constant(value: &ScalarValue, to: &DataType, safe: bool) -> Result<Option<Sca
         }
         DataType::Date32 => parse_date(&text).map(|date| ScalarValue::Date32(Some(Date32Type::from_naive_date(date)))),
         DataType::Time32(TimeUnit::Second) => parse_time(&text).map(|seconds| ScalarValue::Time32Second(Some(seconds))),
-        DataType::Timestamp(unit, _) => parse_timestamp(&text).and_then(|time| {
-            let (time, units) = (time.and_utc(), per_second(*unit));
-            let fraction = i64::from(time.timestamp_subsec_nanos()) / (1_000_000_000 / units);
-            Some(ScalarValue::Int64(Some(time.timestamp().checked_mul(units)?.checked_add(fraction)?)))
-        }),
+        DataType::Timestamp(unit, _) => parse_timestamp(&text, *unit).map(|time| ScalarValue::Int64(Some(time))),
         _ => return Ok(None),
     };
     match found.and_then(|value| value.cast_to(to).ok()) {
@@ -299,14 +295,8 @@ fn converts_otherwise(from: &DataType, to: &DataType) -> bool {
         (Float32 | Float64, Decimal128(..)) => true,
         (Boolean | Float32 | Float64 | Timestamp(..) | List(_) | Map(..) | Struct(_), to) => to.is_string(),
         (Interval(_) | Duration(_), to) => to.is_string(),
-        (from, to) => from.is_string() && is_read(to),
+        (from, to) => from.is_string() && reads_texts_as(to),
     }
-}
-
-/// Whether texts are read as values of this type otherwise.
-fn is_read(to: &DataType) -> bool {
-    use DataType::{Date32, Decimal128, Time32, Timestamp};
-    to.is_signed_integer() || matches!(to, Decimal128(..) | Date32 | Time32(TimeUnit::Second) | Timestamp(..))
 }
 
 /// Whether rows within types have as many fields as those in their places.

@@ -11,7 +11,7 @@ use datafusion_expr::expr::{Case, ScalarFunction};
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, lit, not, when};
 
 use crate::place::through;
-use crate::rewrite::rewrite_expressions;
+use crate::rewrite::{is_comparison, rewrite_expressions};
 
 /// Whether values of this type are maps, or have some.
 pub(crate) fn has_map(data_type: &DataType) -> bool {
@@ -92,11 +92,6 @@ fn compare(expr: Expr, schema: &DFSchema, equal: &Arc<ScalarUDF>) -> Result<Tran
         },
         _ => return refused(operand),
     }))
-}
-
-fn is_comparison(op: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 /// `left IS NOT DISTINCT FROM right`, where neither of them is NULL if `equal` is not.

@@ -23,6 +23,7 @@ use crate::accesses;
 use crate::approximate::approximate_decimals;
 use crate::cast_keys;
 use crate::catalog::{Catalog, Relation};
+use crate::compared_times::read_texts;
 use crate::current_watermark;
 use crate::exact::settle_constants;
 use crate::group_window;
@@ -152,7 +153,7 @@ impl<'a> Planner<'a> {
         tuples::rewrite(&mut query)?;
         name_fields(&mut query);
         group_window::rewrite(&mut query)?;
-        cast_keys::rewrite(&mut query, &self.catalog.functions.aggregate_names());
+        cast_keys::rewrite(&mut query, &self.catalog.aggregate_names());
         name_values(&mut query);
         nesting::nest(&mut query);
         spelling::rewrite(&mut *query)?;
@@ -195,7 +196,7 @@ impl<'a> Planner<'a> {
 
     /// Coerces types.
     pub(crate) fn analyze(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        let plan = approximate_decimals(plan).and_then(compare_maps).map_err(planning_error)?;
+        let plan = approximate_decimals(plan).and_then(compare_maps).and_then(read_texts).map_err(planning_error)?;
         Analyzer::new().execute_and_check(plan, &self.options, |_, _| {}).map_err(planning_error)
     }
 

@@ -3,7 +3,7 @@
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_expr::{Expr, LogicalPlan, Operator};
 
 /// Rewrites every expression of the plan, operands first. `rewrite` receives the columns of the node's inputs. Results
 /// keep their names; their types may change.
@@ -37,4 +37,10 @@ pub(crate) fn rewrite_node(
     })?;
     // What reads its columns may ask for their types.
     plan.map_data(LogicalPlan::recompute_schema)
+}
+
+/// Whether an operator compares values.
+pub(crate) fn is_comparison(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }

@@ -121,7 +121,7 @@ impl Table {
         for (column, key) in &metadata {
             check_metadata(declared.field(*column), key, traits.metadata.as_ref(), &spec).map_err(here)?;
         }
-        check_updates(&traits, &spec, statement.primary_key.is_empty(), statement.watermark.is_some()).map_err(here)?;
+        check_updates(&traits, &spec, statement.primary_key.is_empty()).map_err(here)?;
         let physical = match (&traits.schema, declared.fields().is_empty()) {
             (Some(schema), true) => Arc::clone(schema),
             (None, true) => {
@@ -262,14 +262,10 @@ fn partition_keys(keys: &[ast::Ident], declared: &SchemaRef) -> Result<Option<St
 }
 
 /// Whether a table whose rows are updated is declared with what it needs, and without what it cannot have.
-fn check_updates(traits: &TableTraits, spec: &ConnectorSpec, no_key: bool, has_event_time: bool) -> Result<()> {
+fn check_updates(traits: &TableTraits, spec: &ConnectorSpec, no_key: bool) -> Result<()> {
     if traits.updates == Updates::Upserted && no_key {
         return Err(Error::user(format!("a table of connector '{spec}' needs a primary key"))
             .remedy("declare the columns that identify a row: PRIMARY KEY (id) NOT ENFORCED"));
-    }
-    if traits.weight.is_some() && has_event_time {
-        return Err(Error::user(format!("a table of connector '{spec}' has no event time: its rows are updated"))
-            .remedy("omit WATERMARK"));
     }
     Ok(())
 }

@@ -42,6 +42,13 @@ impl TableOptions {
                 .at(format!("option '{option}'"))
                 .remedy("declare one: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, or omit the option"));
         }
+        if self.lateness == Lateness::Partition && traits.weight.is_some() {
+            let what =
+                format!("of connector '{spec}' no row can be left out: it may be taken back later, or take one back");
+            return Err(Error::user(what)
+                .at("option 'scan.watermark.lateness'")
+                .remedy("omit the option: windows leave out late rows"));
+        }
         if self.late_table.is_some() && traits.versions.is_some() {
             let what = format!("rows of connector '{spec}' are versions, of which none can go to another table");
             return Err(Error::user(what).at(format!("option '{LATE_TABLE}'")).remedy("omit the option"));

@@ -1059,3 +1059,21 @@ SELECT v * 2 AS v FROM (SELECT COALESCE(CAST(qty AS DOUBLE), 0.0) * 100 AS v FRO
 --= 600.0
 --= 800.0
 
+
+--- lists_and_percentiles_that_differ_by_a_cast
+SELECT LISTAGG(customer, '+') AS a, LISTAGG(CAST(`customer` AS VARCHAR(2)), '+') AS b, PERCENTILE(qty, 0.5) AS c, PERCENTILE(CAST(qty AS BIGINT), 0.5) AS d,
+  APPROX_COUNT_DISTINCT(`qty`) AS e, APPROX_COUNT_DISTINCT(CAST(qty AS STRING)) AS f FROM orders WHERE id < 6;
+--: batch
+--: a STRING | b VARCHAR(2) | c DOUBLE | d DOUBLE | e BIGINT NOT NULL | f BIGINT NOT NULL
+--= 'ann+bob+ann+bob' | 'an+bo+an+bo' | 2.5 | 2.5 | 4 | 4
+
+--- quoted_columns_that_differ_by_a_cast
+SELECT `customer`, AVG(`qty`) AS a, AVG(CAST(qty AS DOUBLE)) AS b FROM orders GROUP BY customer, CAST(`customer` AS STRING);
+--: streaming, updates
+--: customer STRING | a INT | b DOUBLE
+--= 'ann' | 1 | 1.8571428571428572
+--= 'bob' | 3 | 3.25
+--= 'cid' | 4 | 4.666666666666667
+--= 'dot' | 1 | 1.5
+--= NULL | 3 | 3.0
+

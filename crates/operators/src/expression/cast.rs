@@ -6,7 +6,7 @@ mod texts;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use anabranch_functions::per_second;
+use anabranch_functions::{per_second, reads_texts_as};
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, StringViewBuilder};
 use arrow::compute::CastOptions;
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type, IntervalUnit, TimeUnit};
@@ -35,7 +35,7 @@ pub(super) fn is_own(from: &DataType, to: &DataType) -> bool {
             true
         }
         (from, DataType::Timestamp(..)) if from.is_signed_integer() => true,
-        (from, to) if from.is_string() => texts::is_read(to),
+        (from, to) if from.is_string() => reads_texts_as(to),
         (from, DataType::Decimal128(..)) => from.is_floating(),
         (DataType::Decimal128(..), DataType::Float64) => true,
         (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) => per_second(*from) > per_second(*to),

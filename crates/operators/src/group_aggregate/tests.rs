@@ -5,7 +5,7 @@ mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_dataflow::{AggregateSpec, Expr, Literal, NamedExpr, weight_field};
+use anabranch_dataflow::{AggregateSpec, Expr, Literal, NamedExpr, WEIGHT, weight_field};
 use anabranch_model::Rng;
 use arrow::array::{Array, AsArray, Float64Array, StringViewArray};
 use arrow::compute::concat_batches;
@@ -190,15 +190,19 @@ impl Integral {
     fn add(&mut self, out: &mut Output) {
         for element in out.drain() {
             let Element::Batch(batch) = element else { continue };
-            let weights = batch.columns().last().expect("weights").as_primitive::<Int64Type>().clone();
+            // Rows without weights stay.
+            let is_updating = batch.schema().fields().iter().any(|field| field.name() == WEIGHT);
+            let (cells, weights) = batch.columns().split_at(batch.num_columns() - usize::from(is_updating));
+            let weights = weights.first().map(|weights| weights.as_primitive::<Int64Type>());
             let options = FormatOptions::default().with_null("NULL");
             let shown = |column: &ArrayRef, row: usize| match column.as_primitive_opt::<Float64Type>() {
                 Some(floats) if floats.is_valid(row) => format!("{:.6}", floats.value(row)),
                 _ => ArrayFormatter::try_new(column, &options).expect("format").value(row).to_string(),
             };
             for row in 0..batch.num_rows() {
-                let cells = batch.columns()[..batch.num_columns() - 1].iter().map(|column| shown(column, row));
-                *self.0.entry(cells.collect::<Vec<_>>().join("|")).or_default() += weights.value(row);
+                let cells = cells.iter().map(|column| shown(column, row));
+                let weight = weights.map_or(1, |weights| weights.value(row));
+                *self.0.entry(cells.collect::<Vec<_>>().join("|")).or_default() += weight;
             }
             self.0.retain(|_, weight| *weight != 0);
         }

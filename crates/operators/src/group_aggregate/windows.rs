@@ -1,5 +1,5 @@
-//! Groups of windows whose results are emitted before their window ends, or change after that: each group is there until no row can
-//! change it any more.
+//! Groups of windows whose rows are updated, or whose results are emitted before their window ends or change after that: each group is
+//! there until no row can change it any more.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ impl GroupAggregate {
             self.take_in(&batch, out)?;
         }
         self.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
-        let Groups { windows, emitted, .. } = &mut self.groups;
+        let Groups { windows, emitted, rows, .. } = &mut self.groups;
         match windows {
-            Some(windows) => windows.begin(watermark, |group| !emitted[group]),
+            Some(windows) => windows.begin(watermark, |group| rows[group] > 0 && !emitted[group]),
             None => out.watermark(watermark),
         }
         self.go_on_firing(out).map(|_| ())
@@ -75,7 +75,9 @@ impl GroupAggregate {
     fn first_results(&self, of: &Groups, groups: &[usize]) -> Result<RecordBatch> {
         let mut columns = of.keys.keys_of(groups)?;
         columns.extend(of.results(groups)?);
-        columns.push(Arc::new(Int64Array::from(vec![1; groups.len()])));
+        if self.is_updating {
+            columns.push(Arc::new(Int64Array::from(vec![1; groups.len()])));
+        }
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
     }
 

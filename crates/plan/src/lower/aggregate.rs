@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_dataflow::{
-    AggregatePhase, AggregateSpec, EmissionSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, Window,
-    WindowAggregateSpec,
+    AggregatePhase, AggregateSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, Window, WindowAggregateSpec,
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, TimeUnit};
@@ -69,10 +68,11 @@ impl Lowering<'_> {
         settle_starts(aggregate, &below, &mut stream)?;
         let emission = self.emission(aggregate, &below, &mut stream)?;
         let mut grouping = grouping(aggregate, needed, &below, &mut stream)?;
-        if let Some((time, emission)) = emission {
-            let emission = EmissionSpec { time: grouping.keys.len(), ..emission };
-            grouping.keys.push(time);
-            return self.group_aggregate(aggregate, needed, stream, grouping, Some(emission));
+        if let Some(emission) = emission {
+            grouping.keys.push(emission.key.clone());
+            let mut next = self.group_aggregate(aggregate, needed, stream, grouping, Some(emission.spec))?;
+            next.follow(emission);
+            return Ok(next);
         }
         let is_session = grouping.windowed.as_ref().is_some_and(|w| matches!(w.window, Window::Session { .. }));
         if !self.ends(&grouping, &stream) {

@@ -30,9 +30,9 @@ impl Lowering<'_> {
         let mut below = columns_of(std::iter::once(&assign.time).chain(&assign.partition), &index)?;
         below.extend(needed.iter().filter(|index| **index < inputs));
         let mut stream = self.plan_by(assign.by_clock, &assign.input, &below)?;
-        if stream.weight.is_some() {
-            return Err(Error::user("a window needs rows that stay, but these are results that are updated")
-                .remedy("aggregate in the window first, or read a table that only grows"));
+        if stream.weight.is_some() && assign.by_clock {
+            return Err(Error::user("windows of processing time need rows that stay, but these are updated")
+                .remedy("use windows of event time, or read a table that only grows"));
         }
         if !stream.has_event_time {
             return Err(Error::user("a window needs a table with a watermark").remedy("declare WATERMARK FOR"));

@@ -1,7 +1,9 @@
-//! Results of windows that are emitted before their window ends, or that late rows change: an updating aggregate by the columns of the
-//! window.
+//! Windows that are aggregated by an updating aggregate, by the columns of the window: of rows that are updated, and those whose results are
+//! emitted before their window ends or change after that.
 
-use anabranch_dataflow::{EmissionSpec, NamedExpr, Window};
+use std::collections::BTreeMap;
+
+use anabranch_dataflow::{EmissionSpec, Expr, NamedExpr, Window};
 use anabranch_model::Result;
 use datafusion_expr::Aggregate;
 
@@ -9,27 +11,40 @@ use super::Lowering;
 use super::column_index::ColumnIndex;
 use super::session_rows::emitted_once;
 use super::stream::Stream;
-use super::windowed::WindowColumn;
+use super::windowed::{WindowColumn, Windowed};
 use crate::settings::RuntimeMode;
 
+/// How the results of windows are emitted.
+pub(super) struct Emission {
+    /// The key by which they are.
+    pub(super) key: NamedExpr,
+    pub(super) spec: EmissionSpec,
+    /// The windows, and which of their columns the keys of the aggregation are.
+    windowed: Windowed,
+    columns: BTreeMap<usize, WindowColumn>,
+}
+
 impl Lowering<'_> {
-    /// The key by which such results are emitted, if options ask for them, and when that is. Each row has the columns of its window then,
-    /// which are columns like others.
+    /// How such windows are emitted, if rows or options ask for it. Each row has the columns of its window then, which are columns like
+    /// others.
     pub(super) fn emission(
         &self,
         aggregate: &Aggregate,
         below: &ColumnIndex,
         stream: &mut Stream,
-    ) -> Result<Option<(NamedExpr, EmissionSpec)>> {
-        let Some((early, lateness_ms)) = self.table.emission else { return Ok(None) };
-        if stream.bounded && self.mode != RuntimeMode::Streaming {
-            return Ok(None);
-        }
-        let columns = aggregate.group_expr.iter().filter_map(|key| stream.plain_column(key, below));
-        let columns: Vec<WindowColumn> = columns.filter_map(|column| stream.columns[column].window).collect();
-        let Some(windowed) =
-            stream.window.as_ref().filter(|windowed| (!windowed.settled || windowed.assigned) && !columns.is_empty())
-        else {
+    ) -> Result<Option<Emission>> {
+        let is_final = stream.bounded && self.mode != RuntimeMode::Streaming;
+        let (early, lateness_ms) = match self.table.emission.filter(|_| !is_final) {
+            Some(emission) => emission,
+            None if stream.weight.is_some() => (false, 0),
+            None => return Ok(None),
+        };
+        let keys = aggregate.group_expr.iter().map(|key| stream.plain_column(key, below));
+        let keys: Vec<Option<usize>> = keys.map(|key| key.filter(|of| stream.columns[*of].window.is_some())).collect();
+        let Some(windowed) = stream.window.as_ref().filter(|windowed| {
+            let are_rows = !windowed.settled || windowed.assigned || stream.weight.is_some();
+            are_rows && keys.iter().any(Option::is_some)
+        }) else {
             return Ok(None);
         };
         if matches!(windowed.window, Window::Session { .. }) {
@@ -37,9 +52,29 @@ impl Lowering<'_> {
         }
         stream.settle_window()?;
         let Some(windowed) = stream.window.take() else { return Ok(None) };
+        let window_of = |key: &Option<usize>| key.and_then(|column| stream.columns[column].window);
+        let columns = keys.iter().enumerate().filter_map(|(place, key)| Some((place, window_of(key)?))).collect();
         stream.columns.iter_mut().for_each(|column| column.window = None);
-        let (expr, data_type) = (windowed.time, windowed.time_type);
+        let (expr, data_type) = (windowed.time.clone(), windowed.time_type.clone());
         let key = NamedExpr { name: "window_time".into(), expr, data_type, nullable: false };
-        Ok(Some((key, EmissionSpec { time: 0, lateness_ms, early })))
+        let spec = EmissionSpec { time: aggregate.group_expr.len(), lateness_ms, early };
+        Ok(Some(Emission { key, spec, windowed, columns }))
+    }
+}
+
+impl Stream {
+    /// What follows an aggregation of windows that are emitted once: the columns of the window are event times.
+    pub(super) fn follow(&mut self, emission: Emission) {
+        let Emission { spec, windowed, columns, .. } = emission;
+        if !spec.is_once() {
+            return;
+        }
+        let lags = columns.iter().map(|(place, column)| Some((*place, windowed.lag_ms(*column)?)));
+        self.times = lags.flatten().collect();
+        for (place, column) in columns {
+            self.columns[place].window = Some(column);
+        }
+        self.window = Some(Windowed { time: Expr::Column(spec.time), assigned: false, ..windowed });
+        self.has_event_time = true;
     }
 }

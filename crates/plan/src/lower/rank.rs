@@ -218,9 +218,12 @@ impl Lowering<'_> {
         let kind = ExchangeKind::Hash { keys: (0..spec.keys).collect() };
         let mut next = self.exchange_as_is(stream, kind, target, RANK);
         (next.label, next.tasks_max) = (label, tasks_max);
-        next.has_event_time &= spec.window.is_some();
-        let windows = outputs.iter().map(|column| column.window.is_some()).collect::<Vec<_>>();
-        next.times.retain(|column, _| windows[*column]);
+        match spec.window {
+            Some(_) => next.times.retain(|column, _| outputs[*column].window.is_some()),
+            // Of rows that are updated, what is an event time stays one.
+            None => next.times.retain(|_, ms| *ms <= 0),
+        }
+        next.has_event_time &= spec.window.is_some() || !next.times.is_empty();
         next.physical = spec.output_schema().fields().iter().map(|field| field.as_ref().clone()).collect();
         next.weight = spec.window.is_none().then_some(next.physical.len() - 1);
         (next.columns, next.unique) = (outputs, unique);

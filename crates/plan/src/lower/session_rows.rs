@@ -44,7 +44,7 @@ impl Stream {
 }
 
 impl Lowering<'_> {
-    /// Lets rows wait for the end of their sessions, unless they are aggregated by them.
+    /// Lets rows wait for the end of their sessions, unless they stay and are aggregated by them.
     pub(super) fn sessions_for(
         &mut self,
         aggregate: &Aggregate,
@@ -52,7 +52,8 @@ impl Lowering<'_> {
         stream: Stream,
     ) -> Result<Stream> {
         let mut stream = stream;
-        if stream.groups_sessions(aggregate, below)? { Ok(stream) } else { self.session_rows(stream) }
+        let are_open = stream.weight.is_some() && stream.open_sessions().is_some();
+        if stream.groups_sessions(aggregate, below)? && !are_open { Ok(stream) } else { self.session_rows(stream) }
     }
 
     /// Lets rows wait for the end of their sessions.
@@ -83,12 +84,12 @@ impl Lowering<'_> {
             value: Expr::Column(first),
             data_type: list,
             keep: (keys..first).collect(),
-            element: Schema::new(rows).into(),
+            element: Schema::new(rows.clone()).into(),
             ordinality: false,
             outer: false,
         }));
         let bounds = WINDOW_COLUMNS.map(|name| Field::new(name, windowed.time_type.clone(), false));
-        next.physical.splice(0..0, bounds);
+        next.physical = bounds.into_iter().chain(rows.iter().map(|field| field.as_ref().clone())).collect();
         next.columns = columns;
         next.times.clear();
         for (place, column) in next.columns.iter_mut().enumerate() {
@@ -102,6 +103,7 @@ impl Lowering<'_> {
         }
         let time = Expr::Column(WindowColumn::Time as usize);
         next.window = Some(windowed.settled(time));
+        next.weight = next.weight.map(|weight| weight + WINDOW_COLUMNS.len());
         next.unique = None;
         Ok(next)
     }
@@ -118,12 +120,12 @@ pub(super) fn emitted_once() -> Error {
         .remedy("leave out 'table.exec.emit.allow-lateness' and 'table.exec.emit.early-fire.enabled' for this job")
 }
 
-/// The columns as fields of a row, whose names differ.
+/// The columns as fields of a row, whose names differ and which may all be NULL, as those of a row that is computed.
 fn row_fields(columns: &[Field]) -> Fields {
     let mut names = BTreeSet::new();
     let field = |(place, field): (usize, &Field)| match names.insert(field.name().clone()) {
-        true => field.clone(),
-        false => field.clone().with_name(format!("{} {place}", field.name())),
+        true => field.clone().with_nullable(true),
+        false => field.clone().with_nullable(true).with_name(format!("{} {place}", field.name())),
     };
     columns.iter().enumerate().map(field).collect()
 }

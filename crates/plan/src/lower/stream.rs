@@ -50,7 +50,8 @@ pub(super) struct Stream {
     pub(super) bounded: bool,
     /// Whether every source below has a watermark.
     pub(super) has_event_time: bool,
-    /// Logical columns of which is known how far rows that follow may be behind the watermark.
+    /// Logical columns of which is known how far rows that follow may be behind the watermark, or that they are event times, if rows are
+    /// updated: what is taken back may be older.
     pub(super) times: Times,
     /// Whether rows wait for watermarks somewhere below.
     pub(super) waits: bool,
@@ -323,14 +324,11 @@ impl Stream {
             Some(Expr::Column(index)) => index,
             _ => return Err(Error::internal("the event time of a window is not a column")),
         };
-        let keep: Vec<usize> = self
-            .columns
-            .iter()
-            .filter_map(|c| match c.value {
-                Some(Expr::Column(index)) => Some(index),
-                _ => None,
-            })
-            .collect();
+        let values = self.columns.iter().filter_map(|column| match column.value {
+            Some(Expr::Column(index)) => Some(index),
+            _ => None,
+        });
+        let keep: Vec<usize> = values.chain(self.weight).collect();
         let time_type = windowed.time_type.clone();
         self.operators.push(OperatorSpec::WindowAssign(WindowAssignSpec {
             window: windowed.window,
@@ -353,6 +351,7 @@ impl Stream {
         }
         physical.extend(WINDOW_COLUMNS.map(|name| Field::new(name, time_type.clone(), false)));
         self.physical = physical;
+        self.weight = self.weight.and_then(|weight| places.get(&weight).copied());
         let window_time = Expr::Column(keep.len() + WindowColumn::Time as usize);
         self.window = Some(Windowed { assigned: true, ..windowed.settled(window_time) });
         Ok(())

@@ -19,15 +19,6 @@ use super::unfit;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Whether texts are read as values of this type here.
-pub(super) fn is_read(to: &DataType) -> bool {
-    to.is_signed_integer()
-        || matches!(
-            to,
-            DataType::Decimal128(..) | DataType::Date32 | DataType::Time32(TimeUnit::Second) | DataType::Timestamp(..)
-        )
-}
-
 /// The values that texts show. Other texts are an error, or NULL if `safe`.
 pub(super) fn read(array: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef> {
     let texts = cast(array, &DataType::Utf8View)?;
@@ -49,12 +40,7 @@ pub(super) fn read(array: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayR
             Ok(cast(&PrimitiveArray::<Int32Type>::from(each(texts, to, safe, parse_time)?), to)?)
         }
         DataType::Timestamp(unit, _) => {
-            let by = per_second(*unit);
-            let times = each(texts, to, safe, |text| {
-                let time = parse_timestamp(text)?.and_utc();
-                let fraction = i64::from(time.timestamp_subsec_nanos()) / (1_000_000_000 / by);
-                time.timestamp().checked_mul(by)?.checked_add(fraction)
-            })?;
+            let times = each(texts, to, safe, |text| parse_timestamp(text, *unit))?;
             Ok(cast(&PrimitiveArray::<Int64Type>::from(times), to)?)
         }
         to => internal_err!("texts are not read as {to}"),

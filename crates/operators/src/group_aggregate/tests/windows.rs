@@ -6,13 +6,15 @@ use arrow::datatypes::TimeUnit;
 
 use super::*;
 
-/// Key, last instant of the window, number.
-type Row = (i64, i64, i64);
+/// Key, last instant of the window, number, weight.
+type Row = (i64, i64, i64, i64);
 
 #[derive(Clone, Copy, Debug)]
 struct Way {
     lateness_ms: i64,
     early: bool,
+    /// Rows are updated.
+    weighted: bool,
     mini_batch_rows: Option<u64>,
     /// Beyond so many bytes, state is on disk.
     disk_bytes: Option<usize>,
@@ -23,6 +25,7 @@ fn input() -> SchemaRef {
         Field::new("k", DataType::Int64, false),
         Field::new("window_time", DataType::Timestamp(TimeUnit::Millisecond, None), false),
         Field::new("n", DataType::Int64, false),
+        Field::new("weight", DataType::Int64, false),
     ]))
 }
 
@@ -45,7 +48,7 @@ fn operator(way: Way) -> GroupAggregate {
     let spec = GroupAggregateSpec {
         keys: vec![key("k", 0), key("window_time", 1)],
         aggregates: vec![call("count", false), call("max", false), call("count", true)],
-        weight: None,
+        weight: way.weighted.then_some(3),
         input_schema: input(),
         time_to_live_ms: None,
         mini_batch_rows: way.mini_batch_rows,
@@ -58,7 +61,8 @@ fn operator(way: Way) -> GroupAggregate {
 fn batch(rows: &[Row]) -> RecordBatch {
     let numbers = |of: fn(&Row) -> i64| Arc::new(rows.iter().map(of).collect::<Int64Array>()) as ArrayRef;
     let times = rows.iter().map(|row| Some(row.1)).collect::<TimestampMillisecondArray>();
-    RecordBatch::try_new(input(), vec![numbers(|row| row.0), Arc::new(times), numbers(|row| row.2)]).expect("a batch")
+    let columns = vec![numbers(|row| row.0), Arc::new(times), numbers(|row| row.2), numbers(|row| row.3)];
+    RecordBatch::try_new(input(), columns).expect("a batch")
 }
 
 const DISK_BYTES: [Option<usize>; 3] = [None, Some(4_000), Some(40_000)];
@@ -73,9 +77,12 @@ struct Expected {
 
 impl Expected {
     fn results(&self, way: Way) -> BTreeMap<String, i64> {
-        let shown = self.groups.iter().filter(|((_, time), _)| way.early || *time <= self.watermark);
+        let shown = self
+            .groups
+            .iter()
+            .filter(|((_, time), numbers)| !numbers.is_empty() && (way.early || *time <= self.watermark));
         let result = |((key, time), numbers): (&(i64, i64), &Vec<i64>)| {
-            let time = ArrayFormatter::try_new(batch(&[(0, *time, 0)]).column(1), &FormatOptions::default())
+            let time = ArrayFormatter::try_new(batch(&[(0, *time, 0, 1)]).column(1), &FormatOptions::default())
                 .expect("format")
                 .value(0)
                 .to_string();
@@ -92,6 +99,7 @@ fn run(seed: u64) {
     let mut way = Way {
         lateness_ms: [0, 30, 100][numbers.below(3)],
         early: numbers.below(2) == 0,
+        weighted: numbers.below(2) == 0,
         mini_batch_rows: [None, Some(7)][numbers.below(2)],
         disk_bytes: DISK_BYTES[numbers.below(3)],
     };
@@ -127,13 +135,19 @@ fn run(seed: u64) {
                 for _ in 0..numbers.below(8) {
                     let behind = expected.watermark + 40 - numbers.below(160) as i64;
                     let time = behind.max(0) / 20 * 20 + 19;
-                    let row = (numbers.below(3) as i64, time, numbers.below(5) as i64);
-                    rows.push(row);
+                    let mut row = (numbers.below(3) as i64, time, numbers.below(5) as i64, 1);
                     if time + way.lateness_ms <= expected.watermark {
                         expected.late += 1;
                     } else {
-                        expected.groups.entry((row.0, time)).or_default().push(row.2);
+                        let group = expected.groups.entry((row.0, time)).or_default();
+                        match group.len() {
+                            len if way.weighted && len > 0 && numbers.below(2) == 0 => {
+                                (row.2, row.3) = (group.swap_remove(numbers.below(len)), -1);
+                            }
+                            _ => group.push(row.2),
+                        }
                     }
+                    rows.push(row);
                 }
                 now.batch(batch(&rows), &mut out).expect("a batch");
                 now.flush(&mut out).expect("flushed");
@@ -161,8 +175,8 @@ fn many_results_of_a_window_are_emitted_in_pieces() {
 }
 
 fn results_in_pieces(disk_bytes: Option<usize>) {
-    let mut now = operator(Way { lateness_ms: 10, early: false, mini_batch_rows: None, disk_bytes });
-    let rows: Vec<Row> = (0..40_000).map(|key| (key, 99, key)).collect();
+    let mut now = operator(Way { lateness_ms: 10, early: false, weighted: false, mini_batch_rows: None, disk_bytes });
+    let rows: Vec<Row> = (0..40_000).map(|key| (key, 99, key, 1)).collect();
     let mut out = Output::default();
     for rows in rows.chunks(1000) {
         now.batch(batch(rows), &mut out).expect("a batch");

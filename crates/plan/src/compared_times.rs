@@ -1,0 +1,50 @@
+//! Times compared with texts: `ts < '9999-12-31 00:00:00'`. The library would compare nanoseconds, which end in 2262.
+
+use arrow::datatypes::DataType;
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{DFSchema, Result};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, cast};
+
+use crate::rewrite::{is_comparison, rewrite_expressions_everywhere};
+
+/// Reads constant texts that are compared with times in the times' type, as Flink does: further digits are left out.
+pub(crate) fn read_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
+    rewrite_expressions_everywhere(plan, |expr, schema| {
+        let found = match expr {
+            Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) if is_comparison(op) => {
+                let was_read = read_beside(&right, &mut left, schema) | read_beside(&left, &mut right, schema);
+                (Expr::BinaryExpr(BinaryExpr { left, op, right }), was_read)
+            }
+            Expr::Between(mut of) => {
+                let bounds = [&mut of.low, &mut of.high];
+                let was_read = bounds.map(|bound| read_beside(&of.expr, bound, schema)).contains(&true);
+                (Expr::Between(of), was_read)
+            }
+            Expr::InList(mut of) => {
+                let read = of.list.iter_mut().filter_map(|item| read_beside(&of.expr, item, schema).then_some(()));
+                let was_read = read.count() > 0;
+                (Expr::InList(of), was_read)
+            }
+            Expr::ScalarFunction(mut call) if call.name() == "nullif" => {
+                let was_read = match call.args.as_mut_slice() {
+                    [value, other] => read_beside(value, other, schema),
+                    _ => false,
+                };
+                (Expr::ScalarFunction(call), was_read)
+            }
+            other => (other, false),
+        };
+        let (expr, was_read) = found;
+        Ok(Transformed::new_transformed(expr, was_read))
+    })
+}
+
+/// Makes a constant text a time if it is compared with one. Returns whether it did.
+fn read_beside(time: &Expr, text: &mut Expr, schema: &DFSchema) -> bool {
+    let Expr::Literal(value, _) = &*text else { return false };
+    let (Some(Some(_)), Ok(to @ DataType::Timestamp(..))) = (value.try_as_str(), time.get_type(schema)) else {
+        return false;
+    };
+    *text = cast(std::mem::take(text), to);
+    true
+}

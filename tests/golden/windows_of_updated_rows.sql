@@ -1,0 +1,11 @@
+SET 'execution.runtime-mode' = 'streaming';
+CREATE TABLE bid (auction BIGINT NOT NULL, bidder BIGINT, price BIGINT, channel STRING, `dateTime` TIMESTAMP(3), WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND) WITH ('connector' = 'nexmark', 'table' = 'bid', 'events.num' = '800', 'seed' = '7', 'first-event.rate' = '100', 'next-event.rate' = '100', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE results (what STRING, k BIGINT, s BIGINT, n BIGINT, most BIGINT) WITH ('connector' = 'collect');
+CREATE VIEW highest AS SELECT auction, bidder, price, `dateTime` FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY EXTRACT(SECOND FROM `dateTime`), auction % 5 ORDER BY price DESC, bidder) AS n FROM bid) WHERE n <= 2;
+CREATE VIEW latest AS SELECT auction, bidder, price, `dateTime` FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY EXTRACT(SECOND FROM `dateTime`), bidder % 7 ORDER BY `dateTime` DESC, price) AS n FROM bid) WHERE n = 1;
+CREATE VIEW seconds AS SELECT window_time AS t, COUNT(*) AS n, MAX(price) AS most FROM TABLE(TUMBLE(TABLE latest, DESCRIPTOR(`dateTime`), INTERVAL '1' SECOND)) GROUP BY window_start, window_end, window_time;
+INSERT INTO results SELECT 'tumble', auction % 3, EXTRACT(SECOND FROM window_start), COUNT(*), MAX(price) FROM TABLE(TUMBLE(TABLE highest, DESCRIPTOR(`dateTime`), INTERVAL '1' SECOND)) GROUP BY auction % 3, window_start, window_end;
+INSERT INTO results SELECT 'hop', 0, EXTRACT(SECOND FROM window_end), COUNT(DISTINCT bidder), SUM(price) FROM TABLE(HOP(TABLE highest, DESCRIPTOR(`dateTime`), INTERVAL '1' SECOND, INTERVAL '3' SECOND)) GROUP BY window_end;
+INSERT INTO results SELECT 'cumulate', auction % 2, EXTRACT(SECOND FROM window_time), COUNT(*), MIN(bidder) FROM TABLE(CUMULATE(TABLE latest, DESCRIPTOR(`dateTime`), INTERVAL '2' SECOND, INTERVAL '6' SECOND)) GROUP BY window_start, window_end, window_time, auction % 2;
+INSERT INTO results SELECT 'sets', auction % 2, EXTRACT(SECOND FROM window_start), COUNT(*), 0 FROM TABLE(TUMBLE(TABLE latest, DESCRIPTOR(`dateTime`), INTERVAL '5' SECOND)) GROUP BY window_start, window_end, GROUPING SETS ((auction % 2), ());
+INSERT INTO results SELECT 'windows', SUM(n), EXTRACT(SECOND FROM window_start), COUNT(*), MAX(most) FROM TABLE(TUMBLE(TABLE seconds, DESCRIPTOR(t), INTERVAL '4' SECOND)) GROUP BY window_start, window_end;
