@@ -56,9 +56,9 @@ impl<'a> Options<'a> {
         self.parsed(name, "a number in its range, such as '10'", |text| text.parse().ok())
     }
 
-    /// A length of time: `10 s`, `500 ms`, `1 min`, `0`.
+    /// A length of time: `10 s`, `500 ms`, `1 min`; without a unit in milliseconds.
     pub fn duration(&mut self, name: &str) -> Result<Option<Duration>> {
-        self.parsed(name, "a duration such as '10 s', '500 ms', '1 min' or '0'", parse_duration)
+        self.parsed(name, "a duration such as '10 s', '500 ms' or '1 min'", parse_duration)
     }
 
     /// A number of bytes: `64 kb`, `128 mb`, `4096`. Units are powers of 1024.
@@ -146,10 +146,9 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = number_and_unit(text)?;
     let seconds = |each: u64| number.checked_mul(each).map(Duration::from_secs);
     match unit {
-        "" if number == 0 => Some(Duration::ZERO),
         "ns" => Some(Duration::from_nanos(number)),
         "us" | "µs" => Some(Duration::from_micros(number)),
-        "ms" => Some(Duration::from_millis(number)),
+        "" | "ms" => Some(Duration::from_millis(number)),
         "s" | "sec" | "second" | "seconds" => seconds(1),
         "m" | "min" | "minute" | "minutes" => seconds(60),
         "h" | "hour" | "hours" => seconds(3600),

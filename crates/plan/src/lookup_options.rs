@@ -22,6 +22,9 @@ const ALL: [&str; 8] = [CACHE, RETRIES, ROWS, AFTER_WRITE, AFTER_ACCESS, MISSING
 const FORMER: [(&str, &str); 3] =
     [("lookup.cache.max-rows", ROWS), ("lookup.cache.ttl", AFTER_WRITE), ("lookup.cache.caching-missing-key", MISSING)];
 
+/// For how long rows are cached by those, unless they say it.
+const FORMER_TIME: &str = "10 s";
+
 /// Retries, unless the table says how many.
 const RETRIES_DEFAULT: u32 = 3;
 
@@ -44,17 +47,26 @@ impl Default for LookupOptions {
 struct Given(BTreeMap<String, String>);
 
 impl Given {
-    /// Gives options their names of today; they make a cache of those rows that were asked for.
+    /// Gives options their names of today. As in Flink, the former ones make a cache if they have a number of rows and a time above 0; without
+    /// the latter, [`FORMER_TIME`].
     fn rename_former(&mut self) -> Result<()> {
-        for (former, name) in FORMER {
-            let Some(value) = self.0.remove(former) else { continue };
-            if self.0.insert(name.to_owned(), value).is_some() {
-                return Err(
-                    Error::user(format!("options '{former}' and '{name}' are the same")).remedy("omit one of them")
-                );
+        let mut former = BTreeMap::new();
+        for (of, name) in FORMER {
+            let Some(value) = self.0.remove(of) else { continue };
+            if self.0.contains_key(name) {
+                return Err(Error::user(format!("options '{of}' and '{name}' are the same")).remedy("omit one of them"));
             }
-            self.0.entry(CACHE.to_owned()).or_insert_with(|| "PARTIAL".to_owned());
+            former.insert(name.to_owned(), value);
         }
+        let Some(rows) = former.get(ROWS) else { return Ok(()) };
+        let time = former.get(AFTER_WRITE).map_or(FORMER_TIME, String::as_str);
+        let has_no_rows = rows.trim().parse::<i64>().is_ok_and(|rows| rows <= 0);
+        if has_no_rows || parse_duration(time.trim()).is_ok_and(|time| time.is_zero()) {
+            return Ok(());
+        }
+        former.insert(AFTER_WRITE.to_owned(), time.to_owned());
+        self.0.extend(former);
+        self.0.entry(CACHE.to_owned()).or_insert_with(|| "PARTIAL".to_owned());
         Ok(())
     }
 
@@ -162,4 +174,48 @@ fn full(own: &mut Given) -> Result<LookupCache> {
             .remedy(format!("add '{INTERVAL}' = '10 min'"))
     })?;
     Ok(LookupCache::Full { interval_ms })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn former_names_make_a_cache_as_in_flink() {
+        let cache = |options: &[(&str, &str)]| {
+            let mut options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            LookupOptions::take(&mut options).map(|options| options.cache)
+        };
+        let partial = |rows_max, expire_after_write_ms, keeps_missing| {
+            let rows_max = Some(rows_max);
+            let expire_after_write_ms = Some(expire_after_write_ms);
+            LookupCache::Partial(PartialCache {
+                rows_max,
+                expire_after_write_ms,
+                expire_after_access_ms: None,
+                keeps_missing,
+            })
+        };
+        let (rows, time) = ("lookup.cache.max-rows", "lookup.cache.ttl");
+        for (options, expected) in [
+            (&[(rows, "5")][..], partial(5, 10_000, true)),
+            (&[(rows, "5"), (time, "1 min"), ("lookup.cache.caching-missing-key", "false")], partial(5, 60_000, false)),
+            (&[(CACHE, "PARTIAL"), (rows, "5")], partial(5, 10_000, true)),
+            (&[(rows, "-1"), (time, "1 min")], LookupCache::None),
+            (&[(rows, "5"), (time, "0 s")], LookupCache::None),
+            (&[(time, "1 min")], LookupCache::None),
+        ] {
+            assert_eq!(cache(options).expect("options"), expected, "{options:?}");
+        }
+        for (options, error) in [
+            (&[(rows, "many")][..], "option 'lookup.partial-cache.max-rows' is 'many'"),
+            (
+                &[(rows, "5"), (ROWS, "6")],
+                "options 'lookup.cache.max-rows' and 'lookup.partial-cache.max-rows' are the same",
+            ),
+        ] {
+            let found = cache(options).expect_err("an error").to_string();
+            assert!(found.contains(error), "{found}");
+        }
+    }
 }

@@ -195,7 +195,9 @@ fn column_not_found(field: &Column, valid: &[Column]) -> Error {
     if valid.is_empty() {
         return error.remedy("a constant expression is needed here");
     }
-    let names: Vec<String> = valid.iter().map(|c| c.name().to_string()).collect();
+    // Names that no statement gave begin with a dollar sign.
+    let names = valid.iter().map(Column::name).filter(|name| !name.starts_with('$'));
+    let names: Vec<String> = names.map(str::to_owned).collect();
     let shown = |names: &[String]| {
         let mut list = names.iter().take(20).cloned().collect::<Vec<_>>().join(", ");
         if names.len() > 20 {

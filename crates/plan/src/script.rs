@@ -277,6 +277,9 @@ fn perform(
             catalog.settings.reset(name.as_deref(), options.key_groups)?;
             Ok(Outcome::Done(name.map_or_else(|| "all options reset".to_owned(), |name| format!("{name} reset"))))
         }
+        Statement::AddJar => {
+            Ok(Outcome::Note("ADD JAR has no effect: connectors and formats are part of the program".to_owned()))
+        }
         Statement::Use => Ok(Outcome::Done("there is one catalog with one database".to_owned())),
         Statement::Show(what) => show(&what, catalog).map(Outcome::Report),
         Statement::Explain(inner) => explain(*inner, catalog, options).map(Outcome::Report),

@@ -55,6 +55,7 @@ pub(crate) enum Statement {
     Show(Show),
     /// Of the only catalog or database.
     Use,
+    AddJar,
     Explain(Box<Statement>),
     Query(Box<Query>),
 }
@@ -133,6 +134,7 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
         Keyword::SET => set(parser),
         Keyword::RESET => reset(parser),
         Keyword::USE => use_default(parser),
+        Keyword::ADD => add_jar(parser),
         Keyword::EXPLAIN => explain(parser, text),
         Keyword::SHOW => show::show(parser).map(Statement::Show),
         Keyword::DESCRIBE | Keyword::DESC => show::describe(parser).map(Statement::Show),
@@ -311,8 +313,28 @@ fn set(parser: &mut Parser) -> Result<Statement> {
     }
     let name = option_name(parser)?;
     parsed(parser.expect_token(&Token::Eq))?;
-    let value = word_or_string(parser)?;
+    let value = option_value(parser)?;
     Ok(Statement::Set { name, value })
+}
+
+/// The value of an option: in quotes, or all that comes before a blank, as in Flink.
+fn option_value(parser: &mut Parser) -> Result<String> {
+    let is_end = |token: &Token| matches!(token, Token::Whitespace(_) | Token::SemiColon | Token::EOF);
+    let first = &parser.peek_token_ref().token;
+    if is_end(first) || matches!(first, Token::SingleQuotedString(_) | Token::DoubleQuotedString(_)) {
+        return word_or_string(parser);
+    }
+    let mut value = parser.next_token().token.to_string();
+    while !is_end(&parser.peek_token_no_skip().token) {
+        value.extend(parser.next_token_no_skip().map(|token| token.token.to_string()));
+    }
+    let next = parser.peek_token_ref();
+    if !matches!(next.token, Token::SemiColon | Token::EOF) {
+        return Err(Error::user(format!("syntax error: the value {value} is followed by {}", next.token))
+            .at(at(next.span.start))
+            .remedy("write a value with a blank in single quotes: SET 'name' = '1 h'"));
+    }
+    Ok(value)
 }
 
 fn reset(parser: &mut Parser) -> Result<Statement> {
@@ -390,6 +412,14 @@ fn table_name(parser: &mut Parser) -> Result<Ident> {
             Error::user(format!("'{name}' has several parts, but there are no catalogs and databases")).at(at(start));
         error.remedy(format!("use a plain name, or one in {DEFAULT_CATALOG}.{DEFAULT_DATABASE}"))
     })
+}
+
+/// `ADD JAR 'path'`.
+fn add_jar(parser: &mut Parser) -> Result<Statement> {
+    parser.next_token();
+    parsed(parser.expect_keyword(Keyword::JAR))?;
+    parsed(parser.parse_literal_string())?;
+    Ok(Statement::AddJar)
 }
 
 /// `USE CATALOG default_catalog`, `USE default_database`: there are no others.

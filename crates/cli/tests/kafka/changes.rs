@@ -59,6 +59,15 @@ fn script(parts: &[&str]) -> NamedTempFile {
 
 const BOUNDED: &str = ", 'scan.bounded.mode' = 'latest-offset'";
 const ROW: &str = "id INT NOT NULL, name STRING, city STRING";
+const TIME: &str = "ts AS TO_TIMESTAMP_LTZ(id, 0), WATERMARK FOR ts AS ts - INTERVAL '1' DAY";
+
+/// Counts the rows of a table, which are updated, in windows of event time.
+fn windows_of(table: &str) -> String {
+    format!(
+        "INSERT INTO windows SELECT '{table}', UNIX_TIMESTAMP(CAST(window_start AS STRING)), COUNT(*), COUNT(DISTINCT city)
+           FROM TABLE(TUMBLE(TABLE {table}, DESCRIPTOR(ts), INTERVAL '500' SECOND)) GROUP BY window_start, window_end;\n"
+    )
+}
 
 #[test]
 fn changes_are_read_and_written() {
@@ -66,7 +75,7 @@ fn changes_are_read_and_written() {
     let servers = broker.servers();
     topics::create(servers, "people", 2);
     fill(servers);
-    let keyed = format!("{ROW}, part INT METADATA FROM 'partition' VIRTUAL, PRIMARY KEY (id) NOT ENFORCED");
+    let keyed = format!("{ROW}, part INT METADATA FROM 'partition' VIRTUAL, PRIMARY KEY (id) NOT ENFORCED, {TIME}");
     let people = table("people", "people", &keyed, BOUNDED, servers);
     let few = ["298,n298,new", "299,n299,new", "300,n300,third", "500,n500,old"];
     let cities = ["new,300,150", "old,500,250", "third,1,0"];
@@ -86,7 +95,7 @@ fn changes_are_read_and_written() {
     // Written as changes and as versions, and read again, the rows are the same.
     let copies = ", 'key.fields' = 'id', 'key.format' = 'json', 'sink.topic.partitions' = '3'";
     let latest = format!(
-        "CREATE TABLE latest ({ROW}, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'upsert-kafka', 'topic' = 'latest',
+        "CREATE TABLE latest ({ROW}, PRIMARY KEY (id) NOT ENFORCED, {TIME}) WITH ('connector' = 'upsert-kafka', 'topic' = 'latest',
            'key.format' = 'json', 'value.format' = 'json', 'scan.bounded.mode' = 'latest-offset',
            'properties.bootstrap.servers' = '{servers}');\n"
     );
@@ -105,9 +114,17 @@ fn changes_are_read_and_written() {
         &print("of_versions", "city STRING, people BIGINT"),
         "INSERT INTO of_changes SELECT city, COUNT(*) FROM copies GROUP BY city;\n",
         "INSERT INTO of_versions SELECT city, COUNT(*) FROM latest GROUP BY city;\n",
+        &people,
+        &print("windows", "source STRING, s BIGINT, people BIGINT, cities BIGINT"),
+        &windows_of("people"),
+        &windows_of("latest"),
     ]);
     let printed = run(again.path(), 2, &[]);
     for name in ["of_changes> ", "of_versions> "] {
         assert_eq!(sums(&printed, name), expected(&["new,300", "old,500", "third,1"]), "{printed}");
     }
+    // Results of windows stay.
+    let mut windows: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("windows> ")).collect();
+    windows.sort_unstable();
+    assert_eq!(windows, ["latest,0,301,2", "latest,500,500,1", "people,0,301,2", "people,500,500,1"], "{printed}");
 }

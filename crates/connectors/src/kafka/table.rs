@@ -95,8 +95,14 @@ impl Table {
                 Error::user("'key.format' is given but 'key.fields' is not").remedy("name the columns of the key")
             );
         }
-        // What a value leaves out would have to be read from the key.
-        options.choice("value.fields-include", &[("ALL", ())])?;
+        let without_key = options.choice("value.fields-include", &[("ALL", false), ("EXCEPT_KEY", true)])?;
+        if without_key == Some(true) && !key_fields.is_empty() {
+            // They would have to be read from the key.
+            return Err(Error::user(
+                "option 'value.fields-include' is 'EXCEPT_KEY', but values must have the columns of the key",
+            )
+            .remedy("use 'ALL'; or connector 'upsert-kafka', if the key is the table's primary key"));
+        }
         Ok(Table { key_fields, key_format, ..Table::without_key(options)? })
     }
 

@@ -32,6 +32,8 @@ fn parse(spec: &ConnectorSpec) -> Result<(Table, Content, bool)> {
     let mut options = Options::new(spec);
     let table = Table::parse_upserted(&mut options)?;
     let format = Format::required(&mut options, "value.format")?;
+    // A batch is written when it is there, and of each row once.
+    options.ignore(&["sink.buffer-flush.max-rows", "sink.buffer-flush.interval"]);
     let without_key = options.choice("value.fields-include", &[("ALL", false), ("EXCEPT_KEY", true)])?;
     options.finish()?;
     if table.startup != Startup::Earliest {

@@ -26,7 +26,7 @@ fn durations() {
         ("1 min", Some(60_000)),
         ("0", Some(0)),
         ("2 h", Some(7_200_000)),
-        ("5", None),
+        ("5000", Some(5000)),
         ("s", None),
         ("-1 s", None),
         ("1 fortnight", None),

@@ -223,7 +223,6 @@ impl Lowering<'_> {
             // Of rows that are updated, what is an event time stays one.
             None => next.times.retain(|_, ms| *ms <= 0),
         }
-        next.has_event_time &= spec.window.is_some() || !next.times.is_empty();
         next.physical = spec.output_schema().fields().iter().map(|field| field.as_ref().clone()).collect();
         next.weight = spec.window.is_none().then_some(next.physical.len() - 1);
         (next.columns, next.unique) = (outputs, unique);

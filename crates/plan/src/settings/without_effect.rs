@@ -3,8 +3,10 @@
 use anabranch_model::{Error, Result};
 
 /// Their names, and why they have none.
-const OPTIONS: [(&str, &str); 73] = [
+const OPTIONS: [(&str, &str); 69] = [
+    ("client.timeout", AWAITED),
     ("execution.attached", AWAITED),
+    ("execution.batch-shuffle-mode", SHORT),
     ("execution.checkpointing.aligned-checkpoint-timeout", SHORT),
     ("execution.checkpointing.alignment-timeout", SHORT),
     ("execution.checkpointing.externalized-checkpoint-retention", KEPT),
@@ -17,16 +19,12 @@ const OPTIONS: [(&str, &str); 73] = [
     ("execution.checkpointing.tolerable-failed-checkpoints", "a checkpoint that fails is taken again"),
     ("execution.checkpointing.unaligned", SHORT),
     ("execution.checkpointing.unaligned.enabled", SHORT),
-    ("jobmanager.memory.process.size", MEMORY),
-    ("jobmanager.rpc.address", CLUSTER),
     ("pipeline.auto-watermark-interval", "watermarks follow each batch"),
-    ("pipeline.jars", "connectors and formats are part of the program"),
+    ("pipeline.jars", JARS),
     ("pipeline.max-parallelism", "there are 128 key groups"),
     ("pipeline.object-reuse", "batches are shared and never changed"),
     ("pipeline.operator-chaining", CHAINS),
     ("pipeline.operator-chaining.enabled", CHAINS),
-    ("rest.address", CLUSTER),
-    ("rest.port", CLUSTER),
     ("restart-strategy", RESTARTS),
     ("restart-strategy.exponential-delay.attempts-before-reset-backoff", RESTARTS),
     ("restart-strategy.exponential-delay.backoff-multiplier", RESTARTS),
@@ -48,8 +46,6 @@ const OPTIONS: [(&str, &str); 73] = [
     ("sql-client.verbose", SHELL),
     ("state.backend.incremental", CHANGES),
     ("state.backend.local-recovery", "local copies are kept in 'state-directory'"),
-    ("state.backend.rocksdb.memory.managed", MEMORY),
-    ("state.backend.rocksdb.predefined-options", MEMORY),
     ("state.checkpoint-storage", PLACE),
     ("state.checkpoints.num-retained", KEPT),
     ("state.savepoints.dir", SAVEPOINTS),
@@ -63,6 +59,8 @@ const OPTIONS: [(&str, &str); 73] = [
     ("table.exec.rank.topn-cache-size", MEMORY),
     ("table.exec.sink.keyed-shuffle", UPSERTS),
     ("table.exec.sink.upsert-materialize", UPSERTS),
+    ("table.exec.spill-compression.block-size", COMPRESSED),
+    ("table.exec.spill-compression.enabled", COMPRESSED),
     ("table.exec.uid.generation", "stages are recognized by what they compute"),
     ("table.exec.window-agg.buffer-size-limit", MEMORY),
     ("table.optimizer.agg-phase-strategy", "windows are aggregated in two phases where that is cheaper"),
@@ -70,13 +68,35 @@ const OPTIONS: [(&str, &str); 73] = [
     ("table.optimizer.distinct-agg.split.enabled", DISTINCT),
     ("table.optimizer.incremental-agg-enabled", DISTINCT),
     ("table.optimizer.join-reorder-enabled", "joins are carried out as they are written"),
+    ("table.optimizer.multiple-input-enabled", CHAINS),
     ("table.optimizer.reuse-source-enabled", SHARED),
     ("table.optimizer.reuse-sub-plan-enabled", SHARED),
-    ("taskmanager.memory.managed.fraction", MEMORY),
-    ("taskmanager.memory.managed.size", MEMORY),
-    ("taskmanager.memory.process.size", MEMORY),
-    ("taskmanager.memory.task.heap.size", MEMORY),
+    ("table.planner", "there is one planner"),
     ("taskmanager.numberOfTaskSlots", "tasks are threads, and workers have '--slots'"),
+];
+
+/// Beginnings of names of groups of options.
+const GROUPS: [(&str, &str); 20] = [
+    ("akka.", CLUSTER),
+    ("blob.", CLUSTER),
+    ("classloader.", JARS),
+    ("env.", CLUSTER),
+    ("fs.", STORES),
+    ("high-availability", CLUSTER),
+    ("historyserver.", CLUSTER),
+    ("jobmanager.", CLUSTER),
+    ("kubernetes.", CLUSTER),
+    ("metrics.", "metrics are at '/metrics' of '--listen'"),
+    ("pekko.", CLUSTER),
+    ("python.", "functions are declared by CREATE FUNCTION"),
+    ("rest.", CLUSTER),
+    ("s3.", STORES),
+    ("security.", CLUSTER),
+    ("state.backend.rocksdb.", MEMORY),
+    ("taskmanager.memory.", MEMORY),
+    ("taskmanager.network.", CLUSTER),
+    ("web.", CLUSTER),
+    ("yarn.", CLUSTER),
 ];
 
 const ASKED: &str = "the options of the table say how it is asked";
@@ -90,6 +110,9 @@ const SHARED: &str = "a table is read once for all that read it";
 const CHAINS: &str = "operators of one parallelism are always one chain";
 const CHANGES: &str = "checkpoints contain what has changed";
 const DISTINCT: &str = "the distinct values of a key are in one task";
+const COMPRESSED: &str = "state on disk is as compressed as is cheap";
+const JARS: &str = "connectors and formats are part of the program";
+const STORES: &str = "object stores are reached as the environment says: AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and so on";
 const KEPT: &str = "the newest checkpoints are kept";
 const MEMORY: &str = "memory is bounded by 'state-bytes' and 'channel-bytes'";
 const ONE: &str = "one checkpoint follows the other";
@@ -99,7 +122,8 @@ const UPSERTS: &str = "rows of one key come to one task in their order";
 
 /// Why an option of Flink has no effect.
 pub(super) fn reason(name: &str) -> Option<&'static str> {
-    OPTIONS.iter().find(|(known, _)| *known == name).map(|(_, reason)| *reason)
+    let of_group = || GROUPS.iter().find(|(group, _)| name.starts_with(group));
+    OPTIONS.iter().find(|(known, _)| *known == name).or_else(of_group).map(|(_, reason)| *reason)
 }
 
 /// Whether a value can be set, if the option is one of these, or one of which a value says what is so anyway.
@@ -115,6 +139,15 @@ pub(super) fn check(name: &str, value: &str) -> Option<Result<()>> {
             ("IGNORE", "leave the option out, and cut texts in the query: LEFT(name, 10)")
         }
         "execution.target" => ("local", "leave the option out, and give the job to workers: anabranch submit"),
+        "execution.savepoint.path" | "execution.state-recovery.path" => {
+            let error = Error::user(format!("'{name}' is no option of a script"));
+            return Some(
+                Err(error.remedy("start the job with its savepoint: anabranch run FILE.sql --from DIRECTORY")),
+            );
+        }
+        "table.exec.source.cdc-events-duplicate" => {
+            ("false", "leave the option out: a change that comes twice counts twice")
+        }
         "table.sql-dialect" => ("default", "leave the option out: there is one dialect, Flink's"),
         "table.dynamic-table-options.enabled" => ("true", "leave the option out, and the hints too"),
         _ => return reason(name).map(|_| Ok(())),

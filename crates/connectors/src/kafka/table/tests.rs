@@ -69,7 +69,10 @@ fn wrong_options_say_what_would_be_right() {
         (&[("key.format", "raw")], "name the columns of the key"),
         (&[("sink.topic.partitions", "0")], "less than 1"),
         (&[("properties.key.deserializer", "x")], "'properties.key.deserializer' = 'x' is refused"),
-        (&[("value.fields-include", "EXCEPT_KEY")], "'ALL'"),
+        (
+            &[("key.format", "raw"), ("key.fields", "k"), ("value.fields-include", "EXCEPT_KEY")],
+            "connector 'upsert-kafka'",
+        ),
         (&[("properties.acks", "several")], "'properties.acks' = 'several' is refused"),
         (&[("scan.startup.mod", "latest-offset")], "did you mean 'scan.startup.mode'"),
     ] {
@@ -88,7 +91,7 @@ fn properties_overrule_defaults_but_not_bookkeeping() {
         ("properties.max.request.size", "77000"),
         ("properties.max.poll.records", "77"),
         ("sink.transactional-id-prefix", "mine"),
-        ("value.fields-include", "ALL"),
+        ("value.fields-include", "EXCEPT_KEY"),
         ("properties.enable.auto.commit", "true"),
         ("properties.delivery.report.only.error", "false"),
     ])
