@@ -1,5 +1,8 @@
 SET 'execution.runtime-mode' = 'streaming';
 CREATE TABLE bid (auction BIGINT NOT NULL, bidder BIGINT, price BIGINT, channel STRING, `dateTime` TIMESTAMP(3), WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND) WITH ('connector' = 'nexmark', 'table' = 'bid', 'events.num' = '800', 'seed' = '7', 'first-event.rate' = '100', 'next-event.rate' = '100', 'start-time' = '2026-01-01 00:00:00');
+-- All windows end at the end: rows move from one to another.
+CREATE TABLE offers (auction BIGINT NOT NULL, bidder BIGINT, price BIGINT, channel STRING, `dateTime` TIMESTAMP(3), WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '1' HOUR) WITH ('connector' = 'nexmark', 'table' = 'bid', 'events.num' = '800', 'seed' = '7', 'first-event.rate' = '100', 'next-event.rate' = '100', 'start-time' = '2026-01-01 00:00:00');
+CREATE VIEW last_offers AS SELECT auction, bidder, price, `dateTime` FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY bidder ORDER BY `dateTime` DESC, price) AS n FROM offers) WHERE n = 1;
 CREATE TABLE results (what STRING, k BIGINT, s BIGINT, n BIGINT, most BIGINT) WITH ('connector' = 'collect');
 CREATE VIEW highest AS SELECT auction, bidder, price, `dateTime` FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY EXTRACT(SECOND FROM `dateTime`), auction % 5 ORDER BY price DESC, bidder) AS n FROM bid) WHERE n <= 2;
 CREATE VIEW latest AS SELECT auction, bidder, price, `dateTime` FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY EXTRACT(SECOND FROM `dateTime`), bidder % 7 ORDER BY `dateTime` DESC, price) AS n FROM bid) WHERE n = 1;
@@ -9,3 +12,5 @@ INSERT INTO results SELECT 'hop', 0, EXTRACT(SECOND FROM window_end), COUNT(DIST
 INSERT INTO results SELECT 'cumulate', auction % 2, EXTRACT(SECOND FROM window_time), COUNT(*), MIN(bidder) FROM TABLE(CUMULATE(TABLE latest, DESCRIPTOR(`dateTime`), INTERVAL '2' SECOND, INTERVAL '6' SECOND)) GROUP BY window_start, window_end, window_time, auction % 2;
 INSERT INTO results SELECT 'sets', auction % 2, EXTRACT(SECOND FROM window_start), COUNT(*), 0 FROM TABLE(TUMBLE(TABLE latest, DESCRIPTOR(`dateTime`), INTERVAL '5' SECOND)) GROUP BY window_start, window_end, GROUPING SETS ((auction % 2), ());
 INSERT INTO results SELECT 'windows', SUM(n), EXTRACT(SECOND FROM window_start), COUNT(*), MAX(most) FROM TABLE(TUMBLE(TABLE seconds, DESCRIPTOR(t), INTERVAL '4' SECOND)) GROUP BY window_start, window_end;
+INSERT INTO results SELECT 'moves', bidder % 3, EXTRACT(SECOND FROM window_start), COUNT(*), MIN(price) FROM TABLE(TUMBLE(TABLE last_offers, DESCRIPTOR(`dateTime`), INTERVAL '1' SECOND)) GROUP BY bidder % 3, window_start, window_end;
+INSERT INTO results SELECT 'hops of moves', COUNT(DISTINCT auction), EXTRACT(SECOND FROM window_start), COUNT(*), MAX(price) FROM TABLE(HOP(TABLE last_offers, DESCRIPTOR(`dateTime`), INTERVAL '1' SECOND, INTERVAL '4' SECOND)) GROUP BY window_start, window_end;

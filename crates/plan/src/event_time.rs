@@ -7,7 +7,7 @@
 use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Aggregate, Expr, Filter, Join, JoinType, LogicalPlan, Projection, Window};
 
-use crate::lower::{bounded_number, first_by};
+use crate::lower::{bounded_number, first_by, row_number};
 use crate::processing_time::is_call;
 use crate::table::static_sides;
 use crate::temporal_join::TemporalJoin;
@@ -48,9 +48,12 @@ pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTim
     match plan {
         LogicalPlan::Projection(projection) => of_projection(projection, index),
         LogicalPlan::Filter(filter) => {
-            // First rows come when others take their place, as rows that are updated: of processing time this is another time, unless their
-            // window ends, or they are the first ones by it.
-            let stays = |time: &EventTime| !time.by_clock() || time.is_of_window() || are_first_by_time(filter);
+            // First rows come when others take their place, as rows that are updated: of processing time this is another time, unless they are
+            // the first ones by it. Those of windows come when these end.
+            let stays = |time: &EventTime| {
+                let of_window = numbered(&filter.input).is_some_and(numbers_windows);
+                time.is_of_window() || !of_window && !time.by_clock() || are_first_by_time(filter)
+            };
             event_time_of(&filter.input, index).filter(|time| bounded_number(filter).is_none() || stays(time))
         }
         LogicalPlan::SubqueryAlias(alias) => event_time_of(&alias.input, index),
@@ -104,15 +107,51 @@ pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTim
 
 /// Whether a filter lets the first row of each key pass, in the order of a time.
 fn are_first_by_time(filter: &Filter) -> bool {
-    fn numbered(plan: &LogicalPlan) -> Option<&Window> {
+    bounded_number(filter).is_some_and(|(limit, _)| limit == 1) && numbered(&filter.input).and_then(first_by).is_some()
+}
+
+/// The numbering of rows below a filter of their numbers.
+fn numbered(plan: &LogicalPlan) -> Option<&Window> {
+    match plan {
+        LogicalPlan::Window(window) => Some(window),
+        LogicalPlan::SubqueryAlias(alias) => numbered(&alias.input),
+        LogicalPlan::Projection(projection) => numbered(&projection.input),
+        _ => None,
+    }
+}
+
+/// Whether a column of a window divides the rows that are numbered.
+#[expect(clippy::disallowed_methods, reason = "one column of each")]
+fn numbers_windows(window: &Window) -> bool {
+    fn is_of_window(plan: &LogicalPlan, index: usize) -> bool {
         match plan {
-            LogicalPlan::Window(window) => Some(window),
-            LogicalPlan::SubqueryAlias(alias) => numbered(&alias.input),
-            LogicalPlan::Projection(projection) => numbered(&projection.input),
-            _ => None,
+            LogicalPlan::Projection(projection) => match projection.expr[index].clone().unalias() {
+                Expr::Column(column) => {
+                    let place = projection.input.schema().maybe_index_of_column(&column);
+                    place.is_some_and(|place| is_of_window(&projection.input, place))
+                }
+                _ => false,
+            },
+            LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<WindowAssign>() {
+                Some(assign) => index >= assign.input.schema().fields().len(),
+                None => false,
+            },
+            LogicalPlan::SubqueryAlias(_) | LogicalPlan::Filter(_) | LogicalPlan::Window(_) => {
+                let input = plan.inputs()[0];
+                index < input.schema().fields().len() && is_of_window(input, index)
+            }
+            _ => false,
         }
     }
-    bounded_number(filter).is_some_and(|(limit, _)| limit == 1) && numbered(&filter.input).and_then(first_by).is_some()
+    let input = &window.input;
+    row_number(window).is_some_and(|call| {
+        call.params.partition_by.iter().any(|key| match key {
+            Expr::Column(column) => {
+                input.schema().maybe_index_of_column(column).is_some_and(|place| is_of_window(input, place))
+            }
+            _ => false,
+        })
+    })
 }
 
 fn of_projection(projection: &Projection, index: usize) -> Option<EventTime> {

@@ -37,12 +37,12 @@ impl InsertedRows {
 
 /// Plans one INSERT.
 pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
-    let Insert { table, columns, query, .. } = insert;
+    let Insert { table, columns, query, deduplicates, .. } = insert;
     let place = at(table.span.start);
     let here = |error: Error| error.at(place.clone());
     catalog.table(&table.value).and_then(|table| table.check_writable()).map_err(here)?;
     let rows = InsertedRows::of(query, &table, catalog)?;
-    plan_rows(&table, &columns, rows, catalog)
+    Ok(Output { deduplicates, ..plan_rows(&table, &columns, rows, catalog)? })
 }
 
 /// Plans the INSERT of rows into these columns of a table; none: into all.
@@ -77,7 +77,8 @@ pub(crate) fn plan_rows(name: &Ident, columns: &[Ident], rows: InsertedRows, cat
     let side_tables = side_tables(&plan, catalog)?;
     let (updates, parallelism) = (table.traits.updates, table.options.sink_parallelism);
     let options = catalog.settings.table.clone();
-    Ok(Output { plan, sink, updates, parallelism, side_tables, functions, times_to_live, table: options })
+    let deduplicates = true;
+    Ok(Output { plan, sink, updates, deduplicates, parallelism, side_tables, functions, times_to_live, table: options })
 }
 
 /// For each column of the query, the column of the table.

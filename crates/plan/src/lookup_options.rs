@@ -58,15 +58,21 @@ impl Given {
             }
             former.insert(name.to_owned(), value);
         }
-        let Some(rows) = former.get(ROWS) else { return Ok(()) };
-        let time = former.get(AFTER_WRITE).map_or(FORMER_TIME, String::as_str);
-        let has_no_rows = rows.trim().parse::<i64>().is_ok_and(|rows| rows <= 0);
-        if has_no_rows || parse_duration(time.trim()).is_ok_and(|time| time.is_zero()) {
+        if former.is_empty() {
             return Ok(());
         }
-        former.insert(AFTER_WRITE.to_owned(), time.to_owned());
+        if !self.0.contains_key(CACHE) {
+            let time = former.entry(AFTER_WRITE.to_owned()).or_insert_with(|| FORMER_TIME.to_owned());
+            let time = parse_duration(time.trim());
+            let rows = former.get(ROWS).map_or("-1", |rows| rows.trim()).parse::<i64>();
+            // What cannot be read is refused by its name of today.
+            let can_be_read = time.is_ok() && rows.is_ok();
+            if can_be_read && (time.is_ok_and(|time| time.is_zero()) || rows.is_ok_and(|rows| rows <= 0)) {
+                return Ok(());
+            }
+            self.0.insert(CACHE.to_owned(), "PARTIAL".to_owned());
+        }
         self.0.extend(former);
-        self.0.entry(CACHE.to_owned()).or_insert_with(|| "PARTIAL".to_owned());
         Ok(())
     }
 
@@ -200,7 +206,7 @@ mod tests {
         for (options, expected) in [
             (&[(rows, "5")][..], partial(5, 10_000, true)),
             (&[(rows, "5"), (time, "1 min"), ("lookup.cache.caching-missing-key", "false")], partial(5, 60_000, false)),
-            (&[(CACHE, "PARTIAL"), (rows, "5")], partial(5, 10_000, true)),
+            (&[(CACHE, "PARTIAL"), (ROWS, "5"), (time, "1 min")], partial(5, 60_000, true)),
             (&[(rows, "-1"), (time, "1 min")], LookupCache::None),
             (&[(rows, "5"), (time, "0 s")], LookupCache::None),
             (&[(time, "1 min")], LookupCache::None),
@@ -208,7 +214,8 @@ mod tests {
             assert_eq!(cache(options).expect("options"), expected, "{options:?}");
         }
         for (options, error) in [
-            (&[(rows, "many")][..], "option 'lookup.partial-cache.max-rows' is 'many'"),
+            (&[(time, "soon")][..], "option 'lookup.partial-cache.expire-after-write' is 'soon'"),
+            (&[(rows, "many")], "option 'lookup.partial-cache.max-rows' is 'many'"),
             (
                 &[(rows, "5"), (ROWS, "6")],
                 "options 'lookup.cache.max-rows' and 'lookup.partial-cache.max-rows' are the same",

@@ -21,6 +21,7 @@ mod group_aggregate;
 mod grouping_sets;
 mod join;
 mod join_times;
+mod latest_of_keys;
 mod limit;
 mod literal;
 mod lookup_join;
@@ -34,6 +35,7 @@ mod scan;
 mod session_rows;
 mod shared_sources;
 mod side_tables;
+mod sink;
 mod sort;
 mod states;
 mod stream;
@@ -60,7 +62,6 @@ use self::column_index::ColumnIndex;
 pub(crate) use self::deduplicate::first_by;
 use self::join_times::{Times, plain_time};
 use self::narrow::narrow_filters;
-use self::query_text::query_text;
 pub(crate) use self::rank::{bounded_number, row_number};
 use self::shared_sources::{Readers, share_sources};
 pub(crate) use self::side_tables::side_tables;
@@ -79,7 +80,7 @@ use crate::stamps::Reads;
 use crate::table::Table;
 use crate::temporal_join::TemporalJoin;
 use crate::unnest::Unnest;
-use crate::varying::is_volatile;
+use crate::varying::{is_volatile, what_varies};
 use crate::window_assign::{EVENT_TIME, WindowAssign};
 
 /// A query with the destination of its rows.
@@ -89,6 +90,8 @@ pub(crate) struct Output {
     pub(crate) sink: SinkSpec,
     /// What the table does with updating rows.
     pub(crate) updates: Updates,
+    /// Whether it has the latest one of several rows with its primary key.
+    pub(crate) deduplicates: bool,
     pub(crate) parallelism: Option<u32>,
     /// See [`side_tables`].
     pub(crate) side_tables: BTreeMap<String, Arc<Table>>,
@@ -153,6 +156,7 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             asks: false,
             keeps_sessions: false,
             may_vary: Needed::new(),
+            varies: None,
             reads,
             by_clock: None,
             lowered,
@@ -215,6 +219,8 @@ struct Lowering<'a> {
     keeps_sessions: bool,
     /// Columns of what is lowered next that do not matter in a row that is taken back: a table keeps the latest row of each key.
     may_vary: Needed,
+    /// What does in one of these columns.
+    varies: Option<String>,
     reads: Reads,
     /// Windows above follow processing time.
     by_clock: Option<bool>,
@@ -222,42 +228,6 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    fn output(&mut self, output: &Output) -> Result<()> {
-        let fields = output.plan.schema().fields();
-        if output.updates == Updates::Upserted && self.mode != RuntimeMode::Batch {
-            // A row without a value that must be there may be dropped.
-            let stays = |column: &usize| output.sink.schema.field(*column).is_nullable() || !self.table.drop_nulls;
-            self.may_vary =
-                (0..fields.len()).filter(|column| !output.sink.key.contains(column)).filter(stays).collect();
-        }
-        let mut stream = self.plan(&output.plan, &(0..fields.len()).collect())?;
-        stream.shape_for_sink(&output.sink.schema)?;
-        if self.mode == RuntimeMode::Batch && !stream.bounded {
-            return Err(
-                Error::user("'execution.runtime-mode' = 'batch' needs tables that end").remedy("SET it to 'automatic'")
-            );
-        }
-        if self.mode == RuntimeMode::Batch {
-            if output.updates != Updates::Refused {
-                check_sink(output, &stream)?;
-            }
-            stream = self.final_rows(stream)?;
-        }
-        check_sink(output, &stream)?;
-        if let Some(parallelism) = output.parallelism.filter(|p| *p != stream.parallelism) {
-            let kind = stream.divided_for_sink(&output.sink.key);
-            stream = self.exchange(stream, kind, parallelism, format!("sink {}", output.sink.table));
-            stream.tasks_max = Some(parallelism);
-        }
-        stream.require_values(&output.sink, self.table.drop_nulls);
-        let updating = stream.weight.is_some();
-        let id = self.close(stream);
-        let stage = &mut self.lowered.stages[id.0 as usize];
-        stage.sink = Some(SinkSpec { updating, ..output.sink.clone() });
-        stage.query = Some(query_text(&output.plan)?);
-        Ok(())
-    }
-
     /// Lowers a plan. Columns of the result that are not `needed` may have no value.
     fn plan(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
         self.keeps_sessions &= assign::passes_sessions(plan);
@@ -337,7 +307,10 @@ impl Lowering<'_> {
                         column.value = stream.columns[source].value.clone();
                         column.window = stream.columns[source].window;
                     }
-                    None if may_vary.contains(&index) => column.value = Some(stream.varying_expr(expr, &below)?),
+                    None if may_vary.contains(&index) => {
+                        column.value = Some(stream.varying_expr(expr, &below)?);
+                        self.varies = what_varies(expr)?.or(self.varies.take());
+                    }
                     None => column.value = Some(stream.expr(expr, &below)?),
                 }
             }
@@ -398,39 +371,6 @@ impl Lowering<'_> {
         lowered.exchanges.extend(inputs.into_iter().map(|(from, port, kind)| Exchange { from, to: id, port, kind }));
         id
     }
-}
-
-/// Whether the table can take the rows.
-fn check_sink(output: &Output, stream: &Stream) -> Result<()> {
-    let (table, key) = (&output.sink.table, &output.sink.key);
-    if stream.weight.is_none() || output.updates == Updates::Written {
-        return Ok(());
-    }
-    if output.updates == Updates::Refused {
-        return Err(Error::user(format!(
-            "the results are updated as rows come, but what table '{table}' ('{}') has written stays",
-            output.sink.connector.connector
-        ))
-        .remedy(
-            "write to a table of connector 'upsert-kafka', 'jdbc' with a primary key, 'print' or 'blackhole', or group by a window: add \
-             window_start, window_end of FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) to GROUP BY",
-        ));
-    }
-    if stream.is_unique_by(key) {
-        return Ok(());
-    }
-    let names = |columns: &[usize]| {
-        columns.iter().map(|column| output.sink.schema.field(*column).name().as_str()).collect::<Vec<_>>().join(", ")
-    };
-    let error =
-        Error::user(format!("the primary key ({}) of '{table}' does not identify the rows of the query", names(key)));
-    Err(error.remedy(match &stream.unique {
-        Some(unique) => format!("declare PRIMARY KEY ({}) NOT ENFORCED: these columns identify a row", names(unique)),
-        None => {
-            "select all columns of GROUP BY, and those that the last join compares, and declare them as the primary key"
-                .to_owned()
-        }
-    }))
 }
 
 /// The column whose values an expression has, perhaps in a type with more digits.

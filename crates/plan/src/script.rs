@@ -386,7 +386,9 @@ fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Colle
     let side_tables = side_tables(&plan, catalog)?;
     let updates = Updates::Written;
     let table = catalog.settings.table.clone();
-    let output = Output { plan, sink, updates, parallelism: None, side_tables, functions, times_to_live, table };
+    let deduplicates = false;
+    let output =
+        Output { plan, sink, updates, deduplicates, parallelism: None, side_tables, functions, times_to_live, table };
     Ok(Collected { output, skip, limit })
 }
 

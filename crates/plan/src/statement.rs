@@ -77,6 +77,8 @@ pub(crate) struct Insert {
     pub(crate) table: Ident,
     pub(crate) columns: Vec<Ident>,
     pub(crate) query: Box<Query>,
+    /// Of several rows with the table's primary key, it has the latest one.
+    pub(crate) deduplicates: bool,
     pub(crate) start: Location,
 }
 
@@ -261,19 +263,19 @@ fn insert(parser: &mut Parser) -> Result<Insert> {
         parsed(parser.expect_token(&Token::RParen))?;
     }
     let query = query(parser)?;
-    on_conflict(parser)?;
-    Ok(Insert { table, columns, query, start })
+    let deduplicates = deduplicates(parser)?;
+    Ok(Insert { table, columns, query, deduplicates, start })
 }
 
-/// `ON CONFLICT DO ...` says what becomes of several rows of a query with one key of the table. It has no effect: a query that may have such rows is
-/// refused.
-fn on_conflict(parser: &mut Parser) -> Result<()> {
+/// `ON CONFLICT DO ...`: what becomes of several rows of a query with one key of the table. `DEDUPLICATE` is meant without it.
+fn deduplicates(parser: &mut Parser) -> Result<bool> {
     if !parser.parse_keywords(&[Keyword::ON, Keyword::CONFLICT, Keyword::DO]) {
-        return Ok(());
+        return Ok(true);
     }
     let what = parser.next_token();
     match what.token.to_string().to_uppercase().as_str() {
-        "NOTHING" | "ERROR" | "DEDUPLICATE" => Ok(()),
+        "DEDUPLICATE" => Ok(true),
+        "NOTHING" | "ERROR" => Ok(false),
         _ => Err(Error::user(format!("syntax error: ON CONFLICT DO {}", what.token))
             .at(at(what.span.start))
             .remedy("write NOTHING, ERROR or DEDUPLICATE")),
@@ -317,7 +319,7 @@ fn set(parser: &mut Parser) -> Result<Statement> {
     Ok(Statement::Set { name, value })
 }
 
-/// The value of an option: in quotes, or all that comes before a blank, as in Flink.
+/// The value of an option: in quotes, or all that comes before a blank or a comment, as in Flink.
 fn option_value(parser: &mut Parser) -> Result<String> {
     let is_end = |token: &Token| matches!(token, Token::Whitespace(_) | Token::SemiColon | Token::EOF);
     let first = &parser.peek_token_ref().token;

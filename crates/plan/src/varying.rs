@@ -63,8 +63,8 @@ pub(crate) fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(plan)
 }
 
-/// A row that is taken back must be the row that came: an expression over updating rows gives the same value each time.
-pub(crate) fn check_repeatable(expr: &Expr) -> anabranch_model::Result<()> {
+/// What has another value at each evaluation in an expression.
+pub(crate) fn what_varies(expr: &Expr) -> anabranch_model::Result<Option<String>> {
     let mut varying = None;
     let found = expr.apply(|expr| {
         if let Expr::ScalarFunction(call) = expr
@@ -78,7 +78,12 @@ pub(crate) fn check_repeatable(expr: &Expr) -> anabranch_model::Result<()> {
         Ok(TreeNodeRecursion::Continue)
     });
     found.map_err(planning_error)?;
-    let Some(varying) = varying else { return Ok(()) };
+    Ok(varying)
+}
+
+/// A row that is taken back must be the row that came: an expression over updating rows gives the same value each time.
+pub(crate) fn check_repeatable(expr: &Expr) -> anabranch_model::Result<()> {
+    let Some(varying) = what_varies(expr)? else { return Ok(()) };
     Err(Error::user(format!("{varying} would have another value when a row is taken back")).remedy(
         "write to a table that keeps the latest row of each key ('upsert-kafka', or 'jdbc' with a primary key), use a column of the records, or \
          compute it before the rows are aggregated",

@@ -69,6 +69,14 @@ fn windows_of(table: &str) -> String {
     )
 }
 
+fn counted(servers: &str) -> String {
+    format!(
+        "CREATE TABLE counted (id INT NOT NULL, city STRING, n BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'upsert-kafka',
+           'topic' = 'counted', 'key.format' = 'json', 'value.format' = 'json', 'scan.bounded.mode' = 'latest-offset',
+           'properties.bootstrap.servers' = '{servers}');\n"
+    )
+}
+
 #[test]
 fn changes_are_read_and_written() {
     let broker = broker::Broker::start();
@@ -99,12 +107,17 @@ fn changes_are_read_and_written() {
            'key.format' = 'json', 'value.format' = 'json', 'scan.bounded.mode' = 'latest-offset',
            'properties.bootstrap.servers' = '{servers}');\n"
     );
+    // A row whose city changes comes and goes with other counts: the latest of its key counts.
+    let counted = counted(servers);
     let copy = script(&[
         &people,
         &table("copies", "copies", ROW, copies, servers),
         &latest,
         "INSERT INTO copies SELECT id, name, city FROM people;\n",
         "INSERT INTO latest SELECT id, name, city FROM people;\n",
+        &counted,
+        "INSERT INTO counted SELECT p.id, p.city, c.n FROM people p
+           LEFT JOIN (SELECT city, COUNT(*) AS n FROM people GROUP BY city) c ON p.city = c.city;\n",
     ]);
     run(copy.path(), 2, &[]);
     let again = script(&[
@@ -114,6 +127,9 @@ fn changes_are_read_and_written() {
         &print("of_versions", "city STRING, people BIGINT"),
         "INSERT INTO of_changes SELECT city, COUNT(*) FROM copies GROUP BY city;\n",
         "INSERT INTO of_versions SELECT city, COUNT(*) FROM latest GROUP BY city;\n",
+        &counted,
+        &print("of_counted", "city STRING, n BIGINT, people BIGINT"),
+        "INSERT INTO of_counted SELECT city, n, COUNT(*) FROM counted GROUP BY city, n;\n",
         &people,
         &print("windows", "source STRING, s BIGINT, people BIGINT, cities BIGINT"),
         &windows_of("people"),
@@ -123,6 +139,7 @@ fn changes_are_read_and_written() {
     for name in ["of_changes> ", "of_versions> "] {
         assert_eq!(sums(&printed, name), expected(&["new,300", "old,500", "third,1"]), "{printed}");
     }
+    assert_eq!(sums(&printed, "of_counted> "), expected(&["new,300,300", "old,500,500", "third,1,1"]), "{printed}");
     // Results of windows stay.
     let mut windows: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("windows> ")).collect();
     windows.sort_unstable();

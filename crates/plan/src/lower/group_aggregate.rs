@@ -39,8 +39,11 @@ impl Lowering<'_> {
         mut grouping: Grouping<'_>,
         emission: Option<EmissionSpec>,
     ) -> Result<Stream> {
-        let place =
-            if emission.is_some() { "in a window that is emitted early or changed late" } else { "without a window" };
+        let place = match emission {
+            Some(emission) if emission.is_once() => "in a window of rows that are updated",
+            Some(_) => "in a window that is emitted early or changed late",
+            None => "without a window",
+        };
         for of in &grouping.aggregates {
             check_function(of, &stream, place)?;
         }
@@ -79,7 +82,7 @@ pub(super) fn check_function(of: &AggregateSpec, stream: &Stream, place: &str) -
         let known = UPDATING.map(|name| if name == "string_agg" { "LISTAGG".to_owned() } else { name.to_uppercase() });
         let known = known.join(", ");
         return Err(Error::user(format!("{name} {place} has no updating result yet"))
-            .remedy(format!("aggregate in a window, or use one of {known}")));
+            .remedy(format!("aggregate rows that stay in a window, or use one of {known}")));
     }
     if of.function == "string_agg" && !matches!(of.args.get(1), Some(Expr::Literal(_))) {
         return Err(Error::user("the separator of LISTAGG is no constant").remedy("write a text: LISTAGG(name, '; ')"));

@@ -130,21 +130,29 @@ fn row_fields(columns: &[Field]) -> Fields {
     columns.iter().enumerate().map(field).collect()
 }
 
-/// The list of the rows of a session.
-fn all_rows(rows: &Fields, list: DataType) -> AggregateSpec {
-    let text = |name: &str| Expr::Literal(Literal { data_type: DataType::Utf8View, text: Some(name.to_owned()) });
-    let fields = rows.iter().enumerate().flat_map(|(place, field)| [text(field.name()), Expr::Column(place)]);
-    let row = Expr::Call {
+/// A row of these fields, each with the column that it has the values of.
+pub(super) fn row_of<'a>(fields: impl Iterator<Item = (&'a Field, usize)>) -> Expr {
+    let (fields, columns): (Vec<&Field>, Vec<usize>) = fields.unzip();
+    let args = fields.iter().zip(columns).flat_map(|(field, column)| [text(field.name()), Expr::Column(column)]);
+    Expr::Call {
         function: "named_struct".to_owned(),
-        args: fields.collect(),
-        returns: DataType::Struct(rows.clone()),
+        args: args.collect(),
+        returns: DataType::Struct(fields.into_iter().cloned().collect()),
         fails: false,
         varies: false,
-    };
+    }
+}
+
+pub(super) fn text(value: &str) -> Expr {
+    Expr::Literal(Literal { data_type: DataType::Utf8View, text: Some(value.to_owned()) })
+}
+
+/// The list of the rows of a session.
+fn all_rows(rows: &Fields, list: DataType) -> AggregateSpec {
     AggregateSpec {
         name: "rows".to_owned(),
         function: "array_agg".to_owned(),
-        args: vec![row],
+        args: vec![row_of(rows.iter().enumerate().map(|(place, field)| (field.as_ref(), place)))],
         distinct: false,
         filter: None,
         data_type: list,

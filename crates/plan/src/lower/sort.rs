@@ -59,6 +59,7 @@ impl Lowering<'_> {
             _ => self.plan(&sort.input, &below)?,
         };
         match order {
+            Order::Time { .. } if stream.weight.is_some() => return Err(updated_rows(sort)),
             Order::Time { time, .. } => check_stream(&stream, "ORDER BY", Some(time), &index)?,
             Order::Arrival => check_stream(&stream, "ORDER BY", None, &index)?,
             Order::End => self.check_end(&stream, sort)?,
@@ -110,23 +111,29 @@ impl Lowering<'_> {
 
     /// Whether all rows can wait for the end of the input.
     fn check_end(&self, stream: &Stream, sort: &Sort) -> Result<()> {
-        let keys: Vec<String> = sort.expr.iter().map(|key| shown(&key.expr)).collect();
-        let keys = keys.join(", ");
         if !stream.bounded || self.mode == RuntimeMode::Streaming {
-            let error = Error::user(format!("ORDER BY {keys} without LIMIT would wait for the end of the stream"));
+            let error =
+                Error::user(format!("ORDER BY {} without LIMIT would wait for the end of the stream", keys_of(sort)));
             return Err(error.remedy(
                 "order by the event time first, in ascending order: ORDER BY ts, price; or add LIMIT for the first rows; or sort where \
                  the results are read",
             ));
         }
-        if stream.weight.is_some() && self.mode != RuntimeMode::Batch {
-            return Err(Error::user(format!(
-                "ORDER BY {keys} needs rows that stay, but these are results that are updated"
-            ))
-            .remedy("SET 'execution.runtime-mode' = 'batch' for final rows, or add LIMIT for the first rows"));
-        }
-        Ok(())
+        let is_updated = stream.weight.is_some() && self.mode != RuntimeMode::Batch;
+        if is_updated { Err(updated_rows(sort)) } else { Ok(()) }
     }
+}
+
+fn updated_rows(sort: &Sort) -> Error {
+    let error =
+        Error::user(format!("ORDER BY {} needs rows that stay, but these are results that are updated", keys_of(sort)));
+    error.remedy(
+        "SET 'execution.runtime-mode' = 'batch' for final rows of tables that end, or add LIMIT for the first rows",
+    )
+}
+
+fn keys_of(sort: &Sort) -> String {
+    sort.expr.iter().map(|key| shown(&key.expr)).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether times have more digits than milliseconds.

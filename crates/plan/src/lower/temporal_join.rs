@@ -52,10 +52,7 @@ impl Lowering<'_> {
         self.takes_versions = false;
         self.by_clock = by_clock;
         if right_side.stream.weight.is_some() && !are_versions {
-            return Err(Error::user("FOR SYSTEM_TIME AS OF needs versions of rows, but these are results that are updated").remedy(
-                "name a table with a primary key, or a view that selects the latest row of each key: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts \
-                 DESC) with n = 1, where ts is its event time",
-            ));
+            return Err(no_versions());
         }
         if left_side.stream.weight.is_some() {
             return Err(Error::user(
@@ -117,12 +114,23 @@ impl Lowering<'_> {
         let inputs = window.input.schema().fields().len();
         let below = needed.iter().copied().filter(|column| *column < inputs).collect();
         let mut stream = self.plan(&window.input, &below)?;
+        if stream.weight.is_some() {
+            return Err(no_versions());
+        }
         stream.settle_window()?;
         (stream.window, stream.unique) = (None, None);
         let one = Expr::Literal(Literal { data_type: DataType::Int64, text: Some("1".to_owned()) });
         stream.columns.push(LogicalColumn { value: Some(one), ..LogicalColumn::absent(window.schema.field(inputs)) });
         Ok(stream)
     }
+}
+
+/// What takes a row back has the row's own time: it does not say until when the row was valid.
+fn no_versions() -> Error {
+    Error::user("FOR SYSTEM_TIME AS OF needs versions of rows, but these are rows that are updated, as results or changes").remedy(
+        "name a table of connector 'upsert-kafka', or one that only grows with a primary key, or a view of such a table that selects the latest row \
+         of each key: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) with n = 1, where ts is its event time",
+    )
 }
 
 /// The place of an event time among the rows of a side.

@@ -3,10 +3,10 @@
 use anabranch_model::{Error, Result};
 
 /// Their names, and why they have none.
-const OPTIONS: [(&str, &str); 69] = [
+const OPTIONS: [(&str, &str); 70] = [
     ("client.timeout", AWAITED),
     ("execution.attached", AWAITED),
-    ("execution.batch-shuffle-mode", SHORT),
+    ("execution.batch-shuffle-mode", "tasks exchange rows in memory"),
     ("execution.checkpointing.aligned-checkpoint-timeout", SHORT),
     ("execution.checkpointing.alignment-timeout", SHORT),
     ("execution.checkpointing.externalized-checkpoint-retention", KEPT),
@@ -45,7 +45,8 @@ const OPTIONS: [(&str, &str); 69] = [
     ("sql-client.prompt", SHELL),
     ("sql-client.verbose", SHELL),
     ("state.backend.incremental", CHANGES),
-    ("state.backend.local-recovery", "local copies are kept in 'state-directory'"),
+    ("state.backend.local-recovery", LOCAL),
+    ("state.backend.rocksdb.localdir", LOCAL),
     ("state.checkpoint-storage", PLACE),
     ("state.checkpoints.num-retained", KEPT),
     ("state.savepoints.dir", SAVEPOINTS),
@@ -76,7 +77,7 @@ const OPTIONS: [(&str, &str); 69] = [
 ];
 
 /// Beginnings of names of groups of options.
-const GROUPS: [(&str, &str); 20] = [
+const GROUPS: [(&str, &str); 19] = [
     ("akka.", CLUSTER),
     ("blob.", CLUSTER),
     ("classloader.", JARS),
@@ -91,7 +92,6 @@ const GROUPS: [(&str, &str); 20] = [
     ("python.", "functions are declared by CREATE FUNCTION"),
     ("rest.", CLUSTER),
     ("s3.", STORES),
-    ("security.", CLUSTER),
     ("state.backend.rocksdb.", MEMORY),
     ("taskmanager.memory.", MEMORY),
     ("taskmanager.network.", CLUSTER),
@@ -114,6 +114,7 @@ const COMPRESSED: &str = "state on disk is as compressed as is cheap";
 const JARS: &str = "connectors and formats are part of the program";
 const STORES: &str = "object stores are reached as the environment says: AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and so on";
 const KEPT: &str = "the newest checkpoints are kept";
+const LOCAL: &str = "local copies are kept in 'state-directory'";
 const MEMORY: &str = "memory is bounded by 'state-bytes' and 'channel-bytes'";
 const ONE: &str = "one checkpoint follows the other";
 const RESTARTS: &str = "a job with checkpoints restarts itself 'restart-attempts' times";
@@ -140,13 +141,16 @@ pub(super) fn check(name: &str, value: &str) -> Option<Result<()>> {
         }
         "execution.target" => ("local", "leave the option out, and give the job to workers: anabranch submit"),
         "execution.savepoint.path" | "execution.state-recovery.path" => {
-            let error = Error::user(format!("'{name}' is no option of a script"));
+            let error = Error::user("where a job begins is not said in its script");
             return Some(
                 Err(error.remedy("start the job with its savepoint: anabranch run FILE.sql --from DIRECTORY")),
             );
         }
         "table.exec.source.cdc-events-duplicate" => {
             ("false", "leave the option out: a change that comes twice counts twice")
+        }
+        "table.exec.sink.require-on-conflict" => {
+            ("false", "leave the option out: without ON CONFLICT, a table has the latest row of each key")
         }
         "table.sql-dialect" => ("default", "leave the option out: there is one dialect, Flink's"),
         "table.dynamic-table-options.enabled" => ("true", "leave the option out, and the hints too"),

@@ -9,4 +9,4 @@ WITH ('connector' = 'kafka', 'topic' = 'clicks');
 CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
 CREATE TABLE out (page STRING, n BIGINT, PRIMARY KEY (page) NOT ENFORCED) WITH ('connector' = 'upsert-kafka');
-INSERT INTO out SELECT page, n FROM (SELECT page, MAX(id) AS n FROM clicks GROUP BY page) a WHERE EXISTS (SELECT 1 FROM events e WHERE e.amount = a.n);
+INSERT INTO out SELECT page, n FROM (SELECT page, MAX(id) AS n FROM clicks GROUP BY page) a WHERE EXISTS (SELECT 1 FROM events e WHERE e.amount = a.n) ON CONFLICT DO ERROR;

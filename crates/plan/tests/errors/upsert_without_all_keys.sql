@@ -9,4 +9,4 @@ WITH ('connector' = 'kafka', 'topic' = 'clicks');
 CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
 CREATE TABLE out (page STRING, n BIGINT, PRIMARY KEY (page) NOT ENFORCED) WITH ('connector' = 'upsert-kafka');
-INSERT INTO out SELECT page, COUNT(*) FROM clicks GROUP BY page, ts;
+INSERT INTO out SELECT page, COUNT(*) FROM clicks GROUP BY page, ts ON CONFLICT DO ERROR;

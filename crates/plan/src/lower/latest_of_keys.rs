@@ -1,0 +1,82 @@
+//! Rows for a table that keeps the latest row of each key, where the key does not identify the rows of the query: of the rows with a key that
+//! are there, the one that came last. As Flink's `SinkUpsertMaterializer`: a row that is taken back makes way for the one before.
+
+use anabranch_dataflow::{
+    AggregateSpec, ExchangeKind, Expr, GroupAggregateSpec, NamedExpr, OperatorSpec, weight_field,
+};
+use arrow::datatypes::{DataType, Field, Fields};
+
+use super::Lowering;
+use super::group_aggregate::weight_of;
+use super::session_rows::{row_of, text};
+use super::stream::Stream;
+use crate::maps::has_map;
+
+/// Short name of the stages that keep the rows of each key.
+const LATEST: &str = "latest";
+
+impl Lowering<'_> {
+    /// Keeps the rows, which are in the columns of a sink and updated, by these columns.
+    pub(super) fn latest_of_keys(&mut self, stream: Stream, weight: usize, key: &[usize]) -> Stream {
+        let (label, target, tasks_max) = self.stage_of_keys(LATEST, false);
+        let kind = ExchangeKind::Hash { keys: key.to_vec() };
+        let mut next = match stream.parallelism == 1 && target == 1 {
+            true => stream,
+            false => self.exchange_as_is(stream, kind, target, LATEST),
+        };
+        (next.label, next.tasks_max) = (label, tasks_max);
+        let fields = next.physical.clone();
+        let others: Vec<usize> =
+            (0..fields.len()).filter(|column| *column != weight && !key.contains(column)).collect();
+        let row: Fields = others.iter().map(|column| fields[*column].clone().with_nullable(true)).collect();
+        let row_type = DataType::Struct(row.clone());
+        let latest = AggregateSpec {
+            name: "row".to_owned(),
+            function: "last_value".to_owned(),
+            args: vec![row_of(row.iter().map(AsRef::as_ref).zip(others.iter().copied()))],
+            distinct: false,
+            filter: None,
+            data_type: row_type.clone(),
+            nullable: true,
+        };
+        next.operators.push(OperatorSpec::GroupAggregate(GroupAggregateSpec {
+            keys: key.iter().map(|column| named(&fields[*column], Expr::Column(*column))).collect(),
+            // A key of all columns needs no more than to be counted.
+            aggregates: (!others.is_empty()).then_some(latest).into_iter().collect(),
+            weight: Some(weight),
+            input_schema: next.physical_schema(),
+            time_to_live_ms: self.table.time_to_live_ms,
+            mini_batch_rows: self.table.mini_batch_rows,
+            emission: None,
+            zone: None,
+        }));
+        let counted = key.len() + usize::from(!others.is_empty());
+        next.physical = key.iter().map(|column| fields[*column].clone()).collect();
+        next.physical.extend((!others.is_empty()).then(|| Field::new("row", row_type, true)));
+        next.physical.push(weight_field());
+        let value = |(column, field): (usize, &Field)| match key.iter().position(|of| *of == column) {
+            Some(place) => named(field, Expr::Column(place)),
+            None => {
+                let args = vec![Expr::Column(key.len()), text(field.name())];
+                let (function, returns) = ("get_field".to_owned(), field.data_type().clone());
+                named(field, Expr::Call { function, args, returns, fails: false, varies: false })
+            }
+        };
+        let columns = fields.iter().enumerate().filter(|(column, _)| *column != weight).map(value);
+        next.project(columns.chain([weight_of(Expr::Column(counted))]).collect(), true);
+        (next.weight, next.unique) = (Some(fields.len() - 1), Some(key.to_vec()));
+        next
+    }
+}
+
+impl Stream {
+    /// The weight of rows that must be kept by these columns, so that a table can have the latest of each.
+    pub(super) fn weight_of_conflicts(&self, key: &[usize]) -> Option<usize> {
+        let has_no_map = !self.physical.iter().any(|field| has_map(field.data_type()));
+        self.weight.filter(|_| has_no_map && !key.is_empty() && !self.is_unique_by(key))
+    }
+}
+
+fn named(field: &Field, expr: Expr) -> NamedExpr {
+    NamedExpr { name: field.name().clone(), expr, data_type: field.data_type().clone(), nullable: field.is_nullable() }
+}

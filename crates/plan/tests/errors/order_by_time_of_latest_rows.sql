@@ -1,0 +1,3 @@
+CREATE TABLE t (k STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem');
+CREATE TABLE out (k STRING) WITH ('connector' = 'print');
+INSERT INTO out SELECT k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS n FROM t) WHERE n = 1 ORDER BY ts;
