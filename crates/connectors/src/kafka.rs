@@ -63,7 +63,7 @@ mod watch;
 mod window;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
-use anabranch_model::Result;
+use anabranch_model::{Error, Result};
 use anabranch_operators::{Connector, Delivery, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
@@ -76,6 +76,7 @@ use self::sink::KafkaSink;
 use self::source::KafkaSource;
 use self::table::Table;
 pub use self::upsert::UpsertKafkaConnector;
+use self::versions::RecordKey;
 use crate::Options;
 use crate::guarantee::{Guarantee, no_checkpoints};
 
@@ -89,6 +90,10 @@ fn parse(spec: &ConnectorSpec) -> Result<(Table, Content)> {
     let table = Table::parse(&mut options)?;
     let content = Content::read(&mut options)?;
     options.finish()?;
+    if table.without_key && content.has_changes() {
+        return Err(Error::user("'value.fields-include' is 'EXCEPT_KEY', but a change has all columns of its row")
+            .remedy("omit the option"));
+    }
     Ok((table, content))
 }
 
@@ -109,7 +114,9 @@ impl Connector for KafkaConnector {
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
         let (table, content) = parse(spec)?;
         if !columns.fields().is_empty() {
-            content.check(columns)?;
+            if !table.without_key {
+                content.check(columns)?;
+            }
             KeyEncoder::new(&table, columns)?;
         }
         Ok(TableTraits {
@@ -130,18 +137,21 @@ impl Connector for KafkaConnector {
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let open = || {
             let (table, content) = parse(&spec.connector)?;
-            let rows = RowReader::new(&content, spec, None)?;
+            let of_key = |name: &String| key::column(&spec.declared, name);
+            let columns = table.key_fields.iter().map(of_key).collect::<Result<Vec<_>>>()?;
+            let key = table.without_key.then(|| RecordKey::of(&table, &spec.declared, columns, false)).transpose()?;
+            let rows = RowReader::new(&content, spec, key.as_ref())?;
             Ok(Box::new(KafkaSource::open(table, &spec.table, rows, context, from)?) as Box<dyn Source>)
         };
-        open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))
+        open().map_err(|error: Error| error.at(format!("table {}", spec.table)))
     }
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
         let open = || {
             let (table, content) = parse(&spec.connector)?;
-            let records = Records::new(&table, &content, spec, false)?;
+            let records = Records::new(&table, &content, spec)?;
             open_sink(table, spec, records, context)
         };
-        open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))
+        open().map_err(|error: Error| error.at(format!("table {}", spec.table)))
     }
 }

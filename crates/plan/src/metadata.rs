@@ -83,7 +83,9 @@ pub(crate) fn check_metadata(column: &Field, key: &str, known: Option<&SchemaRef
     let (is, declared) = (field.data_type(), column.data_type());
     let is_time = |data_type: &DataType| matches!(data_type, DataType::Timestamp(..));
     let is_wider = is.is_integer() && declared.is_integer() && declared.primitive_width() >= is.primitive_width();
-    if is != declared && !is_wider && !(is_time(is) && is_time(declared)) {
+    let is_text = is.is_integer() && declared.is_string();
+    let fits = is == declared || is_wider || is_text || is_time(is) && is_time(declared);
+    if !fits {
         let (is, declared) = (sql_name(is), sql_name(declared));
         return Err(Error::user(format!("metadata '{key}' is {is}, but column '{}' is {declared}", column.name()))
             .remedy(format!("declare it as {is}, and CAST it in the query")));

@@ -6,6 +6,7 @@ mod backlog;
 mod broker;
 mod changes;
 mod exact;
+mod keys;
 mod outages;
 #[path = "../chaos/topics.rs"]
 #[allow(dead_code, reason = "this test uses a part of the helper")]

@@ -26,7 +26,7 @@ impl KeyEncoder {
             return Ok(None);
         }
         let columns = table.key_fields.iter().map(|field| column(schema, field)).collect::<Result<Vec<_>>>()?;
-        let key = Arc::new(schema.project(&columns)?);
+        let key = table.key_schema(schema, &columns)?;
         let format = match &table.key_format {
             Some(format) => format.clone(),
             None if is_raw(&key) => Format::Raw,
@@ -63,7 +63,7 @@ fn without_null(key: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-fn column(schema: &SchemaRef, name: &str) -> Result<usize> {
+pub(super) fn column(schema: &Schema, name: &str) -> Result<usize> {
     schema.index_of(name).map_err(|_| {
         let known: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         Error::user(format!("option 'key.fields' names '{name}', which is no column of the table"))

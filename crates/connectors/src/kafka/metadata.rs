@@ -14,9 +14,9 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 use super::content::Content;
 use super::native::Received;
-use super::versions::{self, Versions};
+use super::versions::{self, RecordKey, Versions};
 use crate::format::debezium::DebeziumDecoder;
-use crate::format::{Decode, Decoded, Format, batch, source_schema};
+use crate::format::{Decode, Decoded, batch, source_schema};
 
 /// One thing that a record has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,8 +129,8 @@ enum Decoder {
 /// Makes rows of records: what the format decodes, and metadata.
 pub(super) struct RowReader {
     decoder: Decoder,
-    /// Of keys, if records are versions of rows.
-    keys: Option<Box<dyn Decode>>,
+    /// Of keys, if columns are read from them, and whether a record without a value deletes the row of its key.
+    keys: Option<(Box<dyn Decode>, bool)>,
     schema: SchemaRef,
     places: Vec<Place>,
     pub(super) wanted: Wanted,
@@ -145,15 +145,14 @@ pub(super) struct Records<'a> {
 }
 
 impl RowReader {
-    /// Of a table whose format decodes all columns but those with metadata. `key`: the format of keys, if records are versions of rows, and
-    /// whether values are without the columns of the key.
-    pub(super) fn new(content: &Content, spec: &SourceSpec, key: Option<(&Format, bool)>) -> Result<RowReader> {
+    /// Of a table whose format decodes all columns but those with metadata. `key`: columns are read from keys.
+    pub(super) fn new(content: &Content, spec: &SourceSpec, key: Option<&RecordKey>) -> Result<RowReader> {
         let of_value = |column: &usize| {
-            let is_left_out = key.is_some_and(|(_, without_key)| without_key) && spec.key.contains(column);
+            let is_left_out = key.is_some_and(|key| !key.in_values && key.columns.contains(column));
             !spec.metadata.contains_key(column) && !is_left_out
         };
         let physical: Vec<usize> = (0..spec.declared.fields().len()).filter(of_value).collect();
-        let of_key = |column: &usize| spec.key.iter().position(|key| key == column).filter(|_| key.is_some());
+        let of_key = |column: &usize| key?.columns.iter().position(|of| of == column);
         let (mut projection, mut places) = (Vec::new(), Vec::new());
         for column in &spec.projection {
             if let Some(place) = of_key(column) {
@@ -175,13 +174,7 @@ impl RowReader {
                 (None, Err(_)) => return Err(Error::internal("a column of no kind")),
             });
         }
-        let keys = match key {
-            Some((format, _)) => {
-                let schema = Arc::new(spec.declared.project(&spec.key)?);
-                Some(format.decoder(&schema, &(0..spec.key.len()).collect::<Vec<_>>())?)
-            }
-            None => None,
-        };
+        let keys = key.map(|key| Ok::<_, Error>((key.decoder()?, key.deletes))).transpose()?;
         let declared = Arc::new(spec.declared.project(&physical)?);
         let decoder = match content {
             Content::Rows(format) => Decoder::Rows(format.decoder(&declared, &projection)?),
@@ -205,8 +198,9 @@ impl RowReader {
     ) -> Result<(RecordBatch, Vec<(usize, String)>)> {
         let mut weights = Vec::new();
         let decoded = match (&mut self.decoder, &mut self.keys) {
-            (Decoder::Rows(decoder), Some(keys)) => {
-                versions::decode(decoder.as_mut(), keys.as_mut(), values, &of.gathered.keys.finish_cloned())?
+            (Decoder::Rows(decoder), Some((keys, deletes))) => {
+                let records = (values, &of.gathered.keys.finish_cloned());
+                versions::decode(decoder.as_mut(), keys.as_mut(), records, *deletes)?
             }
             (Decoder::Rows(decoder), None) => {
                 let Decoded { batch, malformed } = decoder.decode(values)?;

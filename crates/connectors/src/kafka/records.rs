@@ -42,11 +42,13 @@ pub(super) struct Encoded {
 }
 
 impl Records {
-    /// Of a table. The value may be without the columns of the primary key.
-    pub(super) fn new(table: &Table, content: &Content, spec: &SinkSpec, without_key: bool) -> Result<Records> {
+    /// Of a table. The value may be without the columns of the key.
+    pub(super) fn new(table: &Table, content: &Content, spec: &SinkSpec) -> Result<Records> {
         let all = 0..spec.schema.fields().len();
-        let is_left_out =
-            |column: &usize| without_key && spec.key.contains(column) || spec.metadata.contains_key(column);
+        let is_left_out = |column: &usize| {
+            let is_of_key = table.key_fields.contains(spec.schema.field(*column).name());
+            table.without_key && is_of_key || spec.metadata.contains_key(column)
+        };
         let columns: Vec<usize> = all.clone().filter(|column| !is_left_out(column)).collect();
         let value = Arc::new(spec.schema.project(&columns)?);
         Ok(Records {

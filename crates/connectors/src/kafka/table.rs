@@ -1,8 +1,10 @@
 //! The options of a Kafka table, read once for describing, reading and writing it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Error, Result, is_secret};
+use arrow::datatypes::{Schema, SchemaRef};
 use rdkafka::ClientConfig;
 
 use super::security::Properties;
@@ -32,6 +34,10 @@ pub(super) struct Table {
     pub(super) partitioner: Partitioner,
     pub(super) key_fields: Vec<String>,
     pub(super) key_format: Option<Format>,
+    /// The names of these columns begin so, but not within a key.
+    pub(super) key_prefix: String,
+    /// Values are without the columns of the key, which are read from it.
+    pub(super) without_key: bool,
     /// Partitions of a topic that the sink creates; the broker's default if not given.
     pub(super) created_partitions: Option<i32>,
     /// How long the sink tries to deliver a record.
@@ -95,24 +101,40 @@ impl Table {
                 Error::user("'key.format' is given but 'key.fields' is not").remedy("name the columns of the key")
             );
         }
-        let without_key = options.choice("value.fields-include", &[("ALL", false), ("EXCEPT_KEY", true)])?;
-        if without_key == Some(true) && !key_fields.is_empty() {
-            // They would have to be read from the key.
-            return Err(Error::user(
-                "option 'value.fields-include' is 'EXCEPT_KEY', but values must have the columns of the key",
-            )
-            .remedy("use 'ALL'; or connector 'upsert-kafka', if the key is the table's primary key"));
+        let (without_key, key_prefix) = value_fields(options, &key_fields)?;
+        let without_key = without_key && !key_fields.is_empty();
+        if without_key && key_format.is_none() {
+            return Err(Error::user("'value.fields-include' is 'EXCEPT_KEY', but 'key.format' is not given")
+                .remedy("say how the key is written: 'key.format' = 'json'"));
         }
-        Ok(Table { key_fields, key_format, ..Table::without_key(options)? })
+        Ok(Table { key_fields, key_format, key_prefix, without_key, ..Table::keyless(options)? })
     }
 
     /// Reads everything but the format of values, of a table whose primary key is the key of its records.
     pub(super) fn parse_upserted(options: &mut Options<'_>) -> Result<Table> {
         let key_format = Some(Format::required(options, "key.format")?);
-        Ok(Table { key_format, ..Table::without_key(options)? })
+        let (without_key, key_prefix) = value_fields(options, &[])?;
+        Ok(Table { key_format, key_prefix, without_key, ..Table::keyless(options)? })
     }
 
-    fn without_key(options: &mut Options<'_>) -> Result<Table> {
+    /// The columns of the key as they are named there.
+    pub(super) fn key_schema(&self, schema: &Schema, columns: &[usize]) -> Result<SchemaRef> {
+        let named = |column: &usize| {
+            let field = schema.field(*column);
+            let name = field.name().strip_prefix(&self.key_prefix).ok_or_else(|| {
+                let error = format!(
+                    "option 'key.fields-prefix' is '{}', but the key has column '{}'",
+                    self.key_prefix,
+                    field.name()
+                );
+                Error::user(error).remedy("give the columns of the key names that begin with it")
+            })?;
+            Ok(field.clone().with_name(name))
+        };
+        Ok(Arc::new(Schema::new(columns.iter().map(named).collect::<Result<Vec<_>>>()?)))
+    }
+
+    fn keyless(options: &mut Options<'_>) -> Result<Table> {
         let topics = topics(options.required("topic")?)?;
         let bounded =
             options.choice("scan.bounded.mode", &[("unbounded", false), ("latest-offset", true)])?.unwrap_or(false);
@@ -141,6 +163,8 @@ impl Table {
             partitioner: partitioner(options)?,
             key_fields: Vec::new(),
             key_format: None,
+            key_prefix: String::new(),
+            without_key: false,
             created_partitions,
             delivery_timeout: options.duration("sink.delivery.timeout")?.unwrap_or(DELIVERY_TIMEOUT),
             guarantee: Guarantee::read(options)?,
@@ -301,6 +325,24 @@ fn topics(text: &str) -> Result<Vec<String>> {
         }
     }
     Ok(topics)
+}
+
+/// `value.fields-include` and `key.fields-prefix`: whether values are without the columns of the key, and how the names of these begin. Without
+/// columns of the key, those are the primary key's.
+fn value_fields(options: &mut Options<'_>, key_fields: &[String]) -> Result<(bool, String)> {
+    let without_key = options.choice("value.fields-include", &[("ALL", false), ("EXCEPT_KEY", true)])?.unwrap_or(false);
+    let prefix = options.string("key.fields-prefix").unwrap_or_default().to_owned();
+    if !prefix.is_empty() && !without_key {
+        return Err(Error::user("option 'key.fields-prefix' needs 'value.fields-include' = 'EXCEPT_KEY'")
+            .remedy("add it, since a value would have the columns of the key under other names than the key"));
+    }
+    match key_fields.iter().find(|field| !field.starts_with(&prefix)) {
+        Some(field) => {
+            Err(Error::user(format!("option 'key.fields-prefix' is '{prefix}', but 'key.fields' names '{field}'"))
+                .remedy("name columns that begin with it"))
+        }
+        None => Ok((without_key, prefix)),
+    }
 }
 
 /// Words separated by `;` (as Flink has it) or `,`.

@@ -6,6 +6,7 @@
 //! | `topic`, `properties.*`, `scan.bounded.mode`, `sink.*`, `connection.timeout` | as for `kafka` |
 //! | `key.format`, `value.format` | formats of key and value, with their options |
 //! | `value.fields-include` | `ALL` (default), or `EXCEPT_KEY`: the value does not repeat the columns of the key |
+//! | `key.fields-prefix` | how the names of the key's columns begin in the table, but not in the key |
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates, Versions};
 use anabranch_model::{Error, Result};
@@ -19,6 +20,7 @@ use super::open_sink;
 use super::records::Records;
 use super::source::KafkaSource;
 use super::table::{Startup, Table};
+use super::versions::RecordKey;
 use crate::Options;
 use crate::format::Format;
 use crate::guarantee::Guarantee;
@@ -28,25 +30,24 @@ use crate::guarantee::Guarantee;
 pub struct UpsertKafkaConnector;
 
 /// The options of a table: all but its key.
-fn parse(spec: &ConnectorSpec) -> Result<(Table, Content, bool)> {
+fn parse(spec: &ConnectorSpec) -> Result<(Table, Content)> {
     let mut options = Options::new(spec);
     let table = Table::parse_upserted(&mut options)?;
     let format = Format::required(&mut options, "value.format")?;
     // A batch is written when it is there, and of each row once.
     options.ignore(&["sink.buffer-flush.max-rows", "sink.buffer-flush.interval"]);
-    let without_key = options.choice("value.fields-include", &[("ALL", false), ("EXCEPT_KEY", true)])?;
     options.finish()?;
     if table.startup != Startup::Earliest {
         return Err(Error::user("option 'scan.startup.mode': a table of versions is read from its beginning")
             .remedy("omit the option"));
     }
-    Ok((table, Content::Rows(format), without_key.unwrap_or(false)))
+    Ok((table, Content::Rows(format)))
 }
 
 impl Connector for UpsertKafkaConnector {
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
-        let (table, content, without_key) = parse(spec)?;
-        if !columns.fields().is_empty() && !without_key {
+        let (table, content) = parse(spec)?;
+        if !columns.fields().is_empty() && !table.without_key {
             content.check(columns)?;
         }
         Ok(TableTraits {
@@ -64,9 +65,9 @@ impl Connector for UpsertKafkaConnector {
 
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let open = || {
-            let (table, content, without_key) = parse(&spec.connector)?;
-            let key = table.key_format.as_ref().map(|key| (key, without_key));
-            let rows = RowReader::new(&content, spec, key)?;
+            let (table, content) = parse(&spec.connector)?;
+            let key = RecordKey::of(&table, &spec.declared, spec.key.clone(), true)?;
+            let rows = RowReader::new(&content, spec, Some(&key))?;
             Ok(Box::new(KafkaSource::open(table, &spec.table, rows, context, from)?) as Box<dyn Source>)
         };
         open().map_err(|error: Error| error.at(format!("table {}", spec.table)))
@@ -74,9 +75,9 @@ impl Connector for UpsertKafkaConnector {
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
         let open = || {
-            let (mut table, content, without_key) = parse(&spec.connector)?;
+            let (mut table, content) = parse(&spec.connector)?;
             table.key_fields = spec.key.iter().map(|column| spec.schema.field(*column).name().clone()).collect();
-            let records = Records::new(&table, &content, spec, without_key)?;
+            let records = Records::new(&table, &content, spec)?;
             open_sink(table, spec, records, context)
         };
         open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))

@@ -1,10 +1,37 @@
-//! Records that are versions of rows: the key of the row is in the record's key, and a record without a value deletes it.
+//! Columns of rows that are in the keys of records. Of versions of rows, the key of the row is there, and a record without a value deletes it.
 
-use anabranch_model::Result;
+use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, UInt32Array};
 use arrow::compute::{filter, is_not_null, take};
+use arrow::datatypes::{Schema, SchemaRef};
 
-use crate::format::Decode;
+use super::table::Table;
+use crate::format::{Decode, Format};
+
+/// The key of records, from which columns are read.
+pub(super) struct RecordKey {
+    format: Format,
+    /// Where its columns are among those of the table, and their names in the key.
+    pub(super) columns: Vec<usize>,
+    schema: SchemaRef,
+    /// Values have these columns too.
+    pub(super) in_values: bool,
+    /// A record without a value deletes the row of its key. Otherwise it is malformed.
+    pub(super) deletes: bool,
+}
+
+impl RecordKey {
+    /// The key of a table's records, which has these of the declared columns.
+    pub(super) fn of(table: &Table, declared: &Schema, columns: Vec<usize>, deletes: bool) -> Result<RecordKey> {
+        let format = table.key_format.clone().ok_or_else(|| Error::internal("a key without a format"))?;
+        let schema = table.key_schema(declared, &columns)?;
+        Ok(RecordKey { format, columns, schema, in_values: !table.without_key, deletes })
+    }
+
+    pub(super) fn decoder(&self) -> Result<Box<dyn Decode>> {
+        self.format.decoder(&self.schema, &(0..self.columns.len()).collect::<Vec<_>>())
+    }
+}
 
 /// Decoded versions. Columns of the value are NULL where it is missing.
 pub(super) struct Versions {
@@ -16,12 +43,12 @@ pub(super) struct Versions {
     pub(super) malformed: Vec<(usize, String)>,
 }
 
-/// Decodes values and keys.
+/// Decodes values and keys. `deletes`: a value may be missing.
 pub(super) fn decode(
     of_values: &mut dyn Decode,
     of_keys: &mut dyn Decode,
-    values: &BinaryArray,
-    keys: &BinaryArray,
+    (values, keys): (&BinaryArray, &BinaryArray),
+    deletes: bool,
 ) -> Result<Versions> {
     let given = filter(values, &is_not_null(values)?)?;
     let given = of_values.decode(given.as_binary::<i32>())?;
@@ -49,6 +76,8 @@ pub(super) fn decode(
                 }
             }
             present += 1;
+        } else if !deletes {
+            error = error.or(Some("the record has no value".to_owned()));
         }
         match error {
             Some(error) => malformed.push((index, error)),
@@ -72,10 +101,9 @@ pub(super) fn decode(
 mod tests {
     use std::sync::Arc;
 
-    use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+    use arrow::datatypes::{DataType, Field, Int64Type};
 
     use super::*;
-    use crate::format::Format;
     use crate::format::json::JsonOptions;
 
     #[test]
@@ -94,7 +122,7 @@ mod tests {
         ];
         let keys = BinaryArray::from_iter(records.iter().map(|(key, _)| *key));
         let values = BinaryArray::from_iter(records.iter().map(|(_, value)| *value));
-        let read = decode(decoder("v").as_mut(), decoder("k").as_mut(), &values, &keys).unwrap();
+        let read = decode(decoder("v").as_mut(), decoder("k").as_mut(), (&values, &keys), true).unwrap();
         let ints = |column: &ArrayRef| column.as_primitive::<Int64Type>().iter().collect::<Vec<_>>();
         assert_eq!(
             (read.good.as_slice(), ints(&read.keys[0])),
@@ -104,5 +132,8 @@ mod tests {
         let bad: Vec<usize> = read.malformed.iter().map(|(index, _)| *index).collect();
         assert_eq!(bad, [1, 3, 5]);
         assert!(read.malformed[0].1.starts_with("key: "), "{:?}", read.malformed[0]);
+        let read = decode(decoder("v").as_mut(), decoder("k").as_mut(), (&values, &keys), false).unwrap();
+        assert_eq!(read.good, [0, 4]);
+        assert_eq!(read.malformed[1], (2, "the record has no value".to_owned()));
     }
 }

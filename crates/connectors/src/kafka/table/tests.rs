@@ -69,9 +69,16 @@ fn wrong_options_say_what_would_be_right() {
         (&[("key.format", "raw")], "name the columns of the key"),
         (&[("sink.topic.partitions", "0")], "less than 1"),
         (&[("properties.key.deserializer", "x")], "'properties.key.deserializer' = 'x' is refused"),
+        (&[("key.fields", "k"), ("value.fields-include", "EXCEPT_KEY")], "'key.format' = 'json'"),
+        (&[("key.fields", "k_a"), ("key.fields-prefix", "k_")], "needs 'value.fields-include' = 'EXCEPT_KEY'"),
         (
-            &[("key.format", "raw"), ("key.fields", "k"), ("value.fields-include", "EXCEPT_KEY")],
-            "connector 'upsert-kafka'",
+            &[
+                ("key.fields", "k_a;b"),
+                ("key.format", "json"),
+                ("key.fields-prefix", "k_"),
+                ("value.fields-include", "EXCEPT_KEY"),
+            ],
+            "is 'k_', but 'key.fields' names 'b'",
         ),
         (&[("properties.acks", "several")], "'properties.acks' = 'several' is refused"),
         (&[("scan.startup.mod", "latest-offset")], "did you mean 'scan.startup.mode'"),
