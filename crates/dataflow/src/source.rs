@@ -97,7 +97,7 @@ pub fn current_watermark_field() -> Field {
 pub struct WatermarkSpec {
     /// Event time over the decoded columns, of a timestamp type.
     pub time: Expr,
-    /// How far records may be out of order, in milliseconds. [`AT_END`](Self::AT_END): as far as they like; event time goes on when the table ends.
+    /// How far records may be out of order, in milliseconds.
     pub delay_ms: i64,
     /// After this many milliseconds without a record a partition no longer holds the watermark back. `None`: it always does.
     pub idle_timeout_ms: Option<u64>,
@@ -121,11 +121,6 @@ pub struct AlignmentSpec {
     pub max_drift_ms: i64,
     /// How often processes learn of each other's progress, in milliseconds.
     pub update_interval_ms: u64,
-}
-
-impl WatermarkSpec {
-    /// See [`Self::delay_ms`].
-    pub const AT_END: i64 = i64::MAX;
 }
 
 /// What decides whether a row is late.
@@ -189,10 +184,9 @@ impl fmt::Display for SourceSpec {
             write!(f, " with {CURRENT_WATERMARK}")?;
         }
         if let Some(watermark) = &self.watermark {
-            match (watermark.by_clock, watermark.delay_ms) {
-                (true, _) => f.write_str(" watermark by the clock")?,
-                (false, WatermarkSpec::AT_END) => write!(f, " event time {} at the end", watermark.time)?,
-                (false, delay_ms) => write!(f, " watermark max({}) - {delay_ms} ms", watermark.time)?,
+            match watermark.by_clock {
+                true => f.write_str(" watermark by the clock")?,
+                false => write!(f, " watermark max({}) - {} ms", watermark.time, watermark.delay_ms)?,
             }
             if watermark.lateness == Lateness::Partition {
                 f.write_str(", lateness by partition")?;

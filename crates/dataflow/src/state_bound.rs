@@ -2,10 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{
-    AggregateSpec, DeduplicateSpec, Frame, OperatorSpec, OverSpec, Plan, StateSpec, StreamSideSpec, WatermarkSpec,
-    Window,
-};
+use crate::{AggregateSpec, DeduplicateSpec, Frame, OperatorSpec, OverSpec, Plan, StateSpec, StreamSideSpec, Window};
 
 /// How the state of an operator grows over a stream that does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,8 +181,6 @@ impl Plan {
     #[must_use]
     pub fn state_report(&self) -> String {
         let mut report = String::new();
-        let mut watermarks = self.stages.iter().filter_map(|stage| stage.source.as_ref()?.watermark.as_ref());
-        let at_end = watermarks.any(|watermark| watermark.delay_ms == WatermarkSpec::AT_END);
         for stage in &self.stages {
             for operator in &stage.operators {
                 if let OperatorSpec::LookupJoin(lookup) = operator {
@@ -195,9 +190,6 @@ impl Plan {
             for state in stage.operators.iter().filter_map(OperatorSpec::state) {
                 let StateBound { kept, growth } = state.bound();
                 let growth = match growth {
-                    Growth::Bounded if at_end => {
-                        "bounded, but for what waits for event time: it goes on when the tables end"
-                    }
                     Growth::Bounded => "bounded",
                     Growth::WithKeys => "grows with the number of keys",
                     Growth::WithRows => "warning: grows with every row",

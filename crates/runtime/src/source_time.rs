@@ -43,8 +43,7 @@ impl SourceTime {
         };
         // A row exactly at the bound is not late, and the watermark promises that no row at or below it comes.
         let watermark = |latest: i64| EventTime(latest.saturating_sub(self.delay_ms).saturating_sub(1));
-        let watermark = latest.filter(|_| self.delay_ms != WatermarkSpec::AT_END).map(watermark);
-        Ok(Observed { watermark, on_time })
+        Ok(Observed { watermark: latest.map(watermark), on_time })
     }
 }
 
