@@ -154,8 +154,8 @@ def write(path: Path, table: Table, rows: list[Row]) -> None:
     path.write_text(text.getvalue())
 
 
-def fill(rng: random.Random, tables: list[Table], folder: Path, kind: Kind) -> dict[str, list[Row]]:
-    """Writes the files of tables, and returns their rows that are not late. Tables of one path have the same records."""
+def fill(rng: random.Random, tables: list[Table], folder: Path, kind: Kind, *, drop_late: bool = True) -> dict[str, list[Row]]:
+    """Writes the files of tables, and returns their rows, or those that are not late. Tables of one path have the same records."""
     kept: dict[str, list[Row]] = {table.name: [] for table in tables}
     for place in sorted({table.options["path"] for table in tables}):
         of = [table for table in tables if table.options["path"] == place]
@@ -169,7 +169,7 @@ def fill(rng: random.Random, tables: list[Table], folder: Path, kind: Kind) -> d
                 made = [row for row in made if "" not in row.values()]
             write(path / f"{number}.ndjson" if is_folder else path, whole, made)
             for table in of:
-                kept[table.name] += in_time(table, made)
+                kept[table.name] += in_time(table, made) if drop_late else made
     return kept
 
 

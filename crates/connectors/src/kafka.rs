@@ -62,7 +62,7 @@ mod versions;
 mod watch;
 mod window;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
+use anabranch_dataflow::{Changes, ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates, Versions};
 use anabranch_model::{Error, Result};
 use anabranch_operators::{Connector, Delivery, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
@@ -125,9 +125,10 @@ impl Connector for KafkaConnector {
             writable: table.single_topic().is_ok(),
             max_readers: None,
             schema: None,
-            metadata: Some(metadata::known()),
+            metadata: Some(if content.has_changes() { metadata::known_of_changes() } else { metadata::known() }),
             written_metadata: attached::WRITTEN,
-            weight: content.has_changes().then_some(metadata::WEIGHT),
+            versions: content.has_changes().then_some(Versions { order: metadata::ORDER, deleted: metadata::DELETED }),
+            changes: content.has_changes().then_some(Changes { weight: metadata::WEIGHT, kept: metadata::KEPT }),
             updates: if content.has_changes() { Updates::Written } else { Updates::Refused },
             ignores_epochs: table.guarantee != Some(Guarantee::AtLeastOnce),
             ..TableTraits::default()

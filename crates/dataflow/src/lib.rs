@@ -52,4 +52,4 @@ pub use sql_name::{fraction_digits, sql_name};
 pub use state_bound::{Growth, StateBound};
 pub use state_spec::StateSpec;
 pub use stream_join::{ExpirySpec, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
-pub use table::{ConnectorSpec, Lookups, ONE_ROW, TableTraits, Updates, Versions};
+pub use table::{Changes, ConnectorSpec, Lookups, ONE_ROW, TableTraits, Updates, Versions};

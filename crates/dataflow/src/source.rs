@@ -107,6 +107,9 @@ pub struct WatermarkSpec {
     /// `time` is the time at which rows are read: it also goes on without rows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_clock: bool,
+    /// The table's event time goes on when the table ends: no row is late for an operator. [`Lateness::Partition`] is as ever.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_end: bool,
     /// How far its partitions may be ahead of others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alignment: Option<AlignmentSpec>,
@@ -187,6 +190,9 @@ impl fmt::Display for SourceSpec {
             match watermark.by_clock {
                 true => f.write_str(" watermark by the clock")?,
                 false => write!(f, " watermark max({}) - {} ms", watermark.time, watermark.delay_ms)?,
+            }
+            if watermark.at_end {
+                f.write_str(" at the end")?;
             }
             if watermark.lateness == Lateness::Partition {
                 f.write_str(", lateness by partition")?;

@@ -181,6 +181,8 @@ impl Plan {
     #[must_use]
     pub fn state_report(&self) -> String {
         let mut report = String::new();
+        let mut watermarks = self.stages.iter().filter_map(|stage| stage.source.as_ref()?.watermark.as_ref());
+        let at_end = watermarks.any(|watermark| watermark.at_end);
         for stage in &self.stages {
             for operator in &stage.operators {
                 if let OperatorSpec::LookupJoin(lookup) = operator {
@@ -190,6 +192,9 @@ impl Plan {
             for state in stage.operators.iter().filter_map(OperatorSpec::state) {
                 let StateBound { kept, growth } = state.bound();
                 let growth = match growth {
+                    Growth::Bounded if at_end => {
+                        "bounded, but for what waits for event time: it goes on when the tables end"
+                    }
                     Growth::Bounded => "bounded",
                     Growth::WithKeys => "grows with the number of keys",
                     Growth::WithRows => "warning: grows with every row",

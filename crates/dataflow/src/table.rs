@@ -38,8 +38,8 @@ pub struct TableTraits {
     pub written_metadata: &'static [&'static str],
     /// Its records are versions of rows: of those with the same primary key the latest counts.
     pub versions: Option<Versions>,
-    /// Its records are changes of rows: the key of metadata with the weight of each.
-    pub weight: Option<&'static str>,
+    /// Its records are changes of rows. With `versions`, a reader that gives the columns of the key gets versions instead.
+    pub changes: Option<Changes>,
     /// What its writer does with updating rows.
     pub updates: Updates,
     /// Its reader gives a field of a ROW column alone, as a column `row.field`.
@@ -70,6 +70,15 @@ pub struct Versions {
     pub order: &'static str,
     /// A truth value.
     pub deleted: &'static str,
+}
+
+/// Which records of a table bring a row, and which take one back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// The key of metadata with the weight of each row, a whole number.
+    pub weight: &'static str,
+    /// The keys of metadata that a record which takes a row back has in common with the one that brought it.
+    pub kept: &'static [&'static str],
 }
 
 /// What the writer of a table does with rows that have weights.

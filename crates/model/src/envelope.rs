@@ -73,11 +73,22 @@ fn array_bytes(array: &dyn Array) -> usize {
         DataType::Binary => offsets_span(array.as_binary::<i32>().value_offsets()) + 4 * rows,
         DataType::Utf8View => views_bytes(array.as_string_view().views()),
         DataType::BinaryView => views_bytes(array.as_binary_view().views()),
+        DataType::Struct(_) => array.as_struct().columns().iter().map(|column| array_bytes(column)).sum(),
+        DataType::List(_) => {
+            4 * rows + part_bytes(array.as_list::<i32>().values(), array.as_list::<i32>().value_offsets())
+        }
+        DataType::Map(..) => 4 * rows + part_bytes(array.as_map().entries(), array.as_map().value_offsets()),
         other => match other.primitive_width() {
             Some(width) => width * rows,
             None => array.get_array_memory_size(),
         },
     }
+}
+
+/// Of the elements from the first to the last offset.
+fn part_bytes(elements: &dyn Array, offsets: &[i32]) -> usize {
+    let first = offsets.first().and_then(|first| usize::try_from(*first).ok()).unwrap_or(0);
+    array_bytes(&elements.slice(first, offsets_span(offsets)))
 }
 
 fn offsets_span(offsets: &[i32]) -> usize {
@@ -97,7 +108,11 @@ fn views_bytes(views: &[u128]) -> usize {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int64Array, StringArray, StringViewArray};
+    use arrow::array::{
+        ArrayRef, Int64Array, Int64Builder, ListArray, MapBuilder, StringArray, StringBuilder, StringViewArray,
+        StructArray,
+    };
+    use arrow::datatypes::{Field, Int64Type};
 
     use super::*;
 
@@ -111,5 +126,23 @@ mod tests {
         let batch = RecordBatch::try_from_iter(columns).expect("batch");
         assert_eq!(batch_bytes(&batch), 1000 * (8 + 8 + 36));
         assert_eq!(batch_bytes(&batch.slice(10, 10)), 10 * (8 + 8 + 36));
+    }
+
+    #[test]
+    fn of_lists_rows_and_maps_the_elements_count() {
+        let numbers = |row: i64| Some((0..3).map(|n| Some(row + n)).collect::<Vec<_>>());
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>((0..100).map(numbers)));
+        let mut maps = MapBuilder::with_capacity(None, StringBuilder::new(), Int64Builder::new(), 5000);
+        for _ in 0..100 {
+            maps.keys().append_value("four");
+            maps.values().append_value(7);
+            maps.append(true).expect("a map");
+        }
+        let field = |column: &ArrayRef| Arc::new(Field::new("f", column.data_type().clone(), true));
+        let rows: ArrayRef = Arc::new(StructArray::from(vec![(field(&lists), Arc::clone(&lists))]));
+        let maps: ArrayRef = Arc::new(maps.finish());
+        let batch = RecordBatch::try_from_iter([("l", lists), ("r", rows), ("m", maps)]).expect("batch");
+        assert_eq!(batch_bytes(&batch), 100 * (28 + 28 + 4 + 8 + 8));
+        assert_eq!(batch_bytes(&batch.slice(50, 10)), 10 * (28 + 28 + 4 + 8 + 8));
     }
 }

@@ -1,9 +1,10 @@
-//! Tables whose records are changes of rows: each says which row comes or goes.
+//! Tables whose records are changes of rows: each says which row comes or goes. Where a row that is taken back would have another event time,
+//! or other metadata, than when it came, they are read as versions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{WEIGHT, weight_field};
+use anabranch_dataflow::{TableTraits, WEIGHT, weight_field};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_expr::TableScan;
 
@@ -16,10 +17,25 @@ pub(crate) fn with_weight(declared: &SchemaRef, key: &str, metadata: &mut BTreeM
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
+/// Decides how records that are changes are read: those of a primary key as versions, if there is an event time, or metadata that
+/// a record which takes a row back does not have in common with the one that brought it.
+pub(crate) fn changes_or_versions<'a>(
+    traits: &mut TableTraits,
+    has_key: bool,
+    has_event_time: bool,
+    mut metadata: impl Iterator<Item = &'a str>,
+) {
+    let Some(changes) = traits.changes else { return };
+    match has_key && (has_event_time || metadata.any(|key| !changes.kept.contains(&key))) {
+        true => traits.changes = None,
+        false => traits.versions = None,
+    }
+}
+
 impl Table {
     /// The place of the weight among the columns of a scan, if the records are changes.
     pub(crate) fn weight(&self) -> Option<usize> {
-        self.traits.weight?;
+        self.traits.changes?;
         self.physical.index_of(WEIGHT).ok()
     }
 

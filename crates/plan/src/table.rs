@@ -14,7 +14,7 @@ use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableSou
 use datafusion_sql::sqlparser::ast;
 
 use crate::catalog::Catalog;
-use crate::changes::with_weight;
+use crate::changes::{changes_or_versions, with_weight};
 use crate::hints::without_options;
 use crate::metadata::{check_metadata, content_of, metadata_columns, written_columns};
 use crate::place::{at, nearest, or_at, planning_error};
@@ -116,12 +116,14 @@ impl Table {
             spec.options.insert(PARTITION_KEYS.to_owned(), keys);
         }
         let mut traits = resolver.describe(&spec, &content).map_err(here)?;
-        options.check(&traits, &spec, statement.watermark.is_some()).map_err(here)?;
-        traits.updates = traits.updates.of_table(!statement.primary_key.is_empty());
+        let (has_key, has_event_time) = (!statement.primary_key.is_empty(), statement.watermark.is_some());
+        changes_or_versions(&mut traits, has_key, has_event_time, metadata.values().map(String::as_str));
+        options.check(&traits, &spec, has_event_time).map_err(here)?;
+        traits.updates = traits.updates.of_table(has_key);
         for (column, key) in &metadata {
             check_metadata(declared.field(*column), key, traits.metadata.as_ref(), &spec).map_err(here)?;
         }
-        check_updates(&traits, &spec, statement.primary_key.is_empty()).map_err(here)?;
+        check_updates(&traits, &spec, !has_key).map_err(here)?;
         let physical = match (&traits.schema, declared.fields().is_empty()) {
             (Some(schema), true) => Arc::clone(schema),
             (None, true) => {
@@ -133,13 +135,10 @@ impl Table {
         };
         let written = written_columns(&physical, &statement.columns, &metadata, traits.written_metadata);
         let primary_key: Vec<String> = statement.primary_key.iter().map(|ident| ident.value.clone()).collect();
-        let physical = match traits.versions {
-            Some(versions) => all_versions(&physical, &primary_key, versions, &mut metadata),
-            None => physical,
-        };
-        let physical = match traits.weight {
-            Some(weight) => with_weight(&physical, weight, &mut metadata),
-            None => physical,
+        let physical = match (traits.versions, traits.changes) {
+            (Some(versions), _) => all_versions(&physical, &primary_key, versions, &mut metadata),
+            (None, Some(changes)) => with_weight(&physical, changes.weight, &mut metadata),
+            (None, None) => physical,
         };
         let (columns, watermark) =
             plan_columns(&name, &physical, &statement.columns, statement.watermark.clone(), &Planner::new(catalog))?;

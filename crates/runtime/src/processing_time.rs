@@ -71,6 +71,7 @@ mod tests {
             idle_timeout_ms: None,
             lateness: Lateness::Job,
             by_clock,
+            at_end: false,
             alignment: None,
         };
         SourceSpec {

@@ -240,7 +240,7 @@ impl SourceTask {
             self.parts.watermarks.advance(watermark, now);
             self.born = now;
         }
-        match self.parts.watermarks.progress() {
+        match self.parts.progress() {
             // A table without event time has no watermark; only its idleness matters.
             Some(TimeProgress::Watermark(value)) => {
                 self.task.chain.watermark(Stamped { value, born: self.born })?;

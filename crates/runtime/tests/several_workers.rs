@@ -165,6 +165,7 @@ fn no_source_of_several_workers_runs_ahead_of_the_slowest() {
             idle_timeout_ms: None,
             lateness: Lateness::Job,
             by_clock: false,
+            at_end: false,
             alignment: Some(AlignmentSpec { group: "g".into(), max_drift_ms: drift, update_interval_ms: 1 }),
         });
         let workers = rng.below(4) as u32;

@@ -8,7 +8,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use tempfile::NamedTempFile;
 
 use crate::versions::sums;
-use crate::{broker, run, topics};
+use crate::{broker, output, run, topics};
 
 fn row(id: i32, city: &str) -> String {
     format!(r#"{{"id":{id},"name":"n{id}","city":"{city}"}}"#)
@@ -144,4 +144,82 @@ fn changes_are_read_and_written() {
     let mut windows: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("windows> ")).collect();
     windows.sort_unstable();
     assert_eq!(windows, ["latest,0,301,2", "latest,500,500,1", "people,0,301,2", "people,500,500,1"], "{printed}");
+}
+
+/// Records of rates of currencies, each of a time: as the database says it, and not as the rows do.
+fn fill_rates(servers: &str) {
+    let producer: BaseProducer = ClientConfig::new().set("bootstrap.servers", servers).create().expect("producer");
+    let row = |of: Option<(&str, i32)>| {
+        of.map_or_else(|| "null".into(), |(k, rate)| format!(r#"{{"k":"{k}","rate":{rate}}}"#))
+    };
+    let records = [
+        (10, "r", None, Some(("EUR", 100))),
+        (10, "r", None, Some(("USD", 90))),
+        (20, "u", Some(("EUR", 100)), Some(("EUR", 110))),
+        (30, "d", Some(("USD", 90)), None),
+        // Another key, and a row of which the database does not say what it was.
+        (40, "u", Some(("EUR", 110)), Some(("GBP", 120))),
+        (50, "u", None, Some(("GBP", 125))),
+    ];
+    for (second, op, before, after) in records {
+        let (before, after) = (row(before), row(after));
+        let source = format!(r#"{{"db":"bank","table":"rates","ts_ms":{},"lsn":{second}}}"#, second * 1000);
+        let value =
+            format!(r#"{{"before":{before},"after":{after},"source":{source},"op":"{op}","ts_ms":{second}001}}"#);
+        producer.send(BaseRecord::<str, _>::to("rates").payload(&value)).map_err(|(error, _)| error).expect("taken");
+    }
+    for (id, second) in (1..).zip([15, 25, 35, 45, 55]) {
+        for k in ["EUR", "USD", "GBP"] {
+            let value = format!(r#"{{"id":{id},"k":"{k}","ts":"1970-01-01 00:00:{second}"}}"#);
+            producer
+                .send(BaseRecord::<str, _>::to("orders").payload(&value))
+                .map_err(|(error, _)| error)
+                .expect("taken");
+        }
+    }
+    producer.flush(Duration::from_secs(60)).expect("flush");
+}
+
+/// As in Flink's documentation of versioned tables: the database says from when on a row is valid.
+#[test]
+fn changes_with_a_key_and_a_time_are_versions() {
+    let broker = broker::Broker::start();
+    let servers = broker.servers();
+    topics::create(servers, "rates", 1);
+    topics::create(servers, "orders", 1);
+    fill_rates(servers);
+    let columns = "k STRING, rate INT, at TIMESTAMP_LTZ(3) METADATA FROM 'value.source.timestamp' VIRTUAL, db STRING METADATA FROM 'value.source.database' VIRTUAL,
+        more MAP<STRING, STRING> METADATA FROM 'value.source.properties' VIRTUAL, read_at TIMESTAMP_LTZ(3) METADATA FROM 'value.ingestion-timestamp' VIRTUAL,
+        place BIGINT METADATA FROM 'offset' VIRTUAL, PRIMARY KEY (k) NOT ENFORCED, WATERMARK FOR at AS at";
+    let orders = format!(
+        "CREATE TABLE orders (id INT, k STRING, ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'kafka', 'topic' = 'orders', 'format' = 'json',
+           'properties.bootstrap.servers' = '{servers}'{BOUNDED});\n"
+    );
+    let read = script(&[
+        "SET 'table.local-time-zone' = 'UTC';\n",
+        &table("rates", "rates", columns, BOUNDED, servers),
+        &orders,
+        &print("latest", "k STRING, rate INT, at STRING, db STRING, more STRING, read_at STRING, place BIGINT"),
+        &print("joined", "id INT, k STRING, rate INT"),
+        "INSERT INTO latest SELECT k, rate, CAST(at AS STRING), db, more['lsn'], CAST(read_at AS STRING), place FROM rates;\n",
+        "INSERT INTO joined SELECT o.id, o.k, r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.k = r.k;\n",
+    ]);
+    let latest = "GBP,125,1970-01-01 00:00:50.000,bank,50,1970-01-01 00:00:50.001,5";
+    let joined = ["1,EUR,100", "1,USD,90", "2,EUR,110", "2,USD,90", "3,EUR,110", "4,GBP,120", "5,GBP,125"];
+    for parallelism in [1, 2] {
+        let printed = run(read.path(), parallelism, &[]);
+        assert_eq!(sums(&printed, "latest> "), [(latest.to_owned(), 1)].into(), "{printed}");
+        let mut rows: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("joined> ")).collect();
+        rows.sort_unstable();
+        assert_eq!(rows, joined, "{printed}");
+    }
+    // Without a key, nothing says which row goes with which other one.
+    let without = columns.replace(" PRIMARY KEY (k) NOT ENFORCED,", "");
+    let read = script(&[
+        &table("rates", "rates", &without, BOUNDED, servers),
+        &print("latest", "k STRING, place BIGINT"),
+        "INSERT INTO latest SELECT k, place FROM rates;\n",
+    ]);
+    let failed = String::from_utf8_lossy(&output(read.path(), 1, &[]).stderr).into_owned();
+    assert!(failed.contains("column 'at'") && failed.contains("PRIMARY KEY"), "{failed}");
 }

@@ -17,7 +17,7 @@ mod workers;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::NamedTempFile;
 
@@ -29,15 +29,19 @@ fn example(name: &str) -> PathBuf {
 
 /// Runs a script to its end in a separate process, with table options; returns its output.
 fn run(script: &Path, parallelism: u32, options: &[String]) -> String {
+    let output = output(script, parallelism, options);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn output(script: &Path, parallelism: u32, options: &[String]) -> Output {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5s", "300s", env!("CARGO_BIN_EXE_anabranch"), "run"]).arg(script);
     command.args(["--plain", "--parallelism", &parallelism.to_string()]);
     options.iter().for_each(|option| {
         command.args(["--option", option]);
     });
-    let output = command.stdin(Stdio::null()).output().expect("the binary runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    command.stdin(Stdio::null()).output().expect("the binary runs")
 }
 
 /// Printed result rows by what they say, with how often each was printed.

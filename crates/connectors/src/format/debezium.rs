@@ -2,14 +2,18 @@
 //!
 //! A record is `{"before": row, "after": row, "op": "c"}`, with `c` and `r` for a row that comes, `u` for one that changes and `d` for one that goes.
 //! Reading gives rows with weights: what comes has 1, what goes has -1. Writing does the reverse, as Flink does: a change is a `d` and a `c`.
+//! Where rows have a key, and are read as versions, a row that changes but for its key only comes.
 
 use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, StringViewArray, StructArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, DynComparator, Int64Array, RecordBatch, StringViewArray, StructArray,
+    UInt64Array, make_comparator,
+};
 use arrow::buffer::NullBuffer;
-use arrow::compute::{filter, interleave, is_not_null};
-use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
+use arrow::compute::{cast, filter, interleave, is_not_null, take};
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 use super::json::{JsonDecoder, JsonEncoder, JsonOptions, TimestampFormat};
 use super::options::FormatOptions;
@@ -33,6 +37,51 @@ pub(crate) struct DebeziumDecoder {
     has_schema: bool,
     /// Number of columns that are wanted.
     columns: usize,
+    /// Which of these identify a row, where rows are read as versions.
+    key: Vec<usize>,
+    /// Whether what describes records is wanted.
+    describes: bool,
+}
+
+/// What a record says beside the row, by the names that Flink gives it, under which it is metadata of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Description {
+    IngestionTimestamp,
+    /// A text, or for `ts_ms` a time, of the database that the row is in.
+    Source(&'static str),
+    Properties,
+}
+
+impl Description {
+    pub(crate) const NAMES: [(&str, Description); 6] = [
+        ("ingestion-timestamp", Description::IngestionTimestamp),
+        ("source.timestamp", Description::Source(TS_MS)),
+        ("source.database", Description::Source("db")),
+        ("source.schema", Description::Source("schema")),
+        ("source.table", Description::Source("table")),
+        ("source.properties", Description::Properties),
+    ];
+
+    /// The type of its column.
+    pub(crate) fn data_type(self) -> DataType {
+        match self {
+            Description::IngestionTimestamp | Description::Source(TS_MS) => {
+                DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))
+            }
+            Description::Source(_) => DataType::Utf8View,
+            Description::Properties => properties_type(),
+        }
+    }
+}
+
+/// The field of an envelope, and of its source, with a time in milliseconds.
+const TS_MS: &str = "ts_ms";
+
+/// `MAP<STRING, STRING>`.
+fn properties_type() -> DataType {
+    let (key, value) = (Field::new("key", DataType::Utf8View, false), Field::new("value", DataType::Utf8View, true));
+    let entries = Field::new("entries", DataType::Struct(Fields::from(vec![key, value])), false);
+    DataType::Map(Arc::new(entries), false)
 }
 
 /// Decoded changes: rows, and of each its weight and the record that it is from.
@@ -41,8 +90,43 @@ pub(crate) struct Changes {
     pub(crate) columns: Vec<ArrayRef>,
     pub(crate) weights: Vec<i64>,
     pub(crate) records: Vec<usize>,
+    /// What each row's record says beside the row, if that is wanted.
+    pub(crate) described: Option<Described>,
     /// Records that are no changes, with their errors.
     pub(crate) malformed: Vec<(usize, String)>,
+}
+
+/// The time of each row's record, and the properties of the database that it is from.
+#[derive(Debug)]
+pub(crate) struct Described {
+    ts_ms: ArrayRef,
+    source: ArrayRef,
+}
+
+impl Described {
+    /// A column of [`Description::data_type`].
+    pub(crate) fn column(&self, what: Description) -> Result<ArrayRef> {
+        let name = match what {
+            Description::IngestionTimestamp => return Ok(cast(&self.ts_ms, &what.data_type())?),
+            Description::Properties => return Ok(Arc::clone(&self.source)),
+            Description::Source(name) => name,
+        };
+        let source = self.source.as_map();
+        let (names, values) = (source.keys().as_string_view(), source.values().as_string_view());
+        let of_row = |row: usize| {
+            let range = source.value_offsets()[row] as usize..source.value_offsets()[row + 1] as usize;
+            let place = range.into_iter().find(|place| names.value(*place) == name)?;
+            (source.is_valid(row) && values.is_valid(place)).then(|| values.value(place))
+        };
+        let texts = (0..source.len()).map(of_row);
+        Ok(match name {
+            TS_MS => {
+                let times = texts.map(|text| text?.parse().ok()).collect::<Int64Array>();
+                cast(&(Arc::new(times) as ArrayRef), &what.data_type())?
+            }
+            _ => Arc::new(texts.collect::<StringViewArray>()),
+        })
+    }
 }
 
 /// Encodes changes.
@@ -65,18 +149,29 @@ impl DebeziumOptions {
         Ok(DebeziumOptions { has_schema, json })
     }
 
-    /// A decoder of the columns `projection` of `declared`.
-    pub(crate) fn decoder(&self, declared: &SchemaRef, projection: &[usize]) -> Result<DebeziumDecoder> {
+    /// A decoder of the columns `projection` of `declared`. `key`: which of these identify a row, if rows are read as versions.
+    pub(crate) fn decoder(
+        &self,
+        declared: &SchemaRef,
+        projection: &[usize],
+        key: Vec<usize>,
+        describes: bool,
+    ) -> Result<DebeziumDecoder> {
         // A row of no columns says nothing about whether there is one.
         let one = if projection.is_empty() { &[0][..] } else { projection };
         let row = projected(declared, one).map_err(|_| no_columns())?.fields().clone();
-        let envelope = envelope(&row);
+        let mut envelope = envelope(&row);
+        if describes {
+            let more = [Field::new(TS_MS, DataType::Int64, true), Field::new("source", properties_type(), true)];
+            let fields = envelope.fields().iter().cloned().chain(more.map(Arc::new));
+            envelope = Schema::new(fields.collect::<Vec<_>>());
+        }
         let schema = match self.has_schema {
             true => Schema::new(vec![Field::new("payload", DataType::Struct(envelope.fields().clone()), true)]),
             false => envelope,
         };
         let json = JsonDecoder::new(Arc::new(schema), &self.json)?;
-        Ok(DebeziumDecoder { json, has_schema: self.has_schema, columns: projection.len() })
+        Ok(DebeziumDecoder { json, has_schema: self.has_schema, columns: projection.len(), key, describes })
     }
 
     /// An encoder of rows with these columns.
@@ -113,9 +208,9 @@ impl DebeziumDecoder {
             false => self.json.decode(filter(records, &is_not_null(records)?)?.as_binary::<i32>())?,
         };
         let mut bad = decoded.malformed.into_iter().peekable();
-        let mut changes =
-            Changes { columns: Vec::new(), weights: Vec::new(), records: Vec::new(), malformed: Vec::new() };
-        let change = Change::of(&decoded.batch, self.has_schema);
+        let (columns, weights, records) = Default::default();
+        let mut changes = Changes { columns, weights, records, described: None, malformed: Vec::new() };
+        let change = Change::of(&decoded.batch, self.has_schema, &self.key)?;
         // Which of the two rows, and in which place, each row is.
         let mut places = Vec::with_capacity(decoded.batch.num_rows());
         let mut place = 0;
@@ -141,21 +236,39 @@ impl DebeziumDecoder {
             Ok(interleave(&sides, &places)?)
         });
         changes.columns = columns.collect::<Result<_>>()?;
+        if let (true, [.., ts_ms, source]) = (self.describes, change.parts) {
+            let rows: UInt64Array = places.iter().map(|(_, place)| *place as u64).collect::<Vec<_>>().into();
+            changes.described =
+                Some(Described { ts_ms: take(ts_ms, &rows, None)?, source: take(source, &rows, None)? });
+        }
         Ok(changes)
     }
 }
 
 /// The parts of decoded records.
 struct Change<'a> {
+    parts: &'a [ArrayRef],
     before: &'a StructArray,
     after: &'a StructArray,
     op: &'a StringViewArray,
+    /// Of each column that identifies a row: compares those before and after. None: rows are no versions.
+    keys: Vec<DynComparator>,
 }
 
 impl<'a> Change<'a> {
-    fn of(batch: &'a RecordBatch, has_schema: bool) -> Change<'a> {
+    fn of(batch: &'a RecordBatch, has_schema: bool, key: &[usize]) -> Result<Change<'a>> {
         let parts = if has_schema { batch.column(0).as_struct().columns() } else { batch.columns() };
-        Change { before: parts[0].as_struct(), after: parts[1].as_struct(), op: parts[2].as_string_view() }
+        let (before, after) = (parts[0].as_struct(), parts[1].as_struct());
+        let compares =
+            |column: &usize| make_comparator(before.column(*column), after.column(*column), Default::default());
+        let keys = key.iter().map(compares).collect::<Result<_, _>>()?;
+        Ok(Change { parts, before, after, op: parts[2].as_string_view(), keys })
+    }
+
+    /// Whether a version replaces the one before, since its key is the same, or is not said to have changed.
+    fn replaces(&self, place: usize) -> bool {
+        let is_same = || self.keys.iter().all(|compare| compare(place, place).is_eq());
+        !self.keys.is_empty() && (self.before.is_null(place) || is_same())
     }
 
     /// The weights of the rows before and after a change; 0 if it has no such row.
@@ -163,6 +276,7 @@ impl<'a> Change<'a> {
         let op = self.op.is_valid(place).then(|| self.op.value(place));
         let weights = match op {
             Some("c" | "r") => [0, 1],
+            Some("u") if self.replaces(place) => [0, 1],
             Some("u") => [-1, 1],
             Some("d") => [-1, 0],
             Some(other) => return Err(format!("\"op\" is {other:?}; known are \"c\", \"r\", \"u\" and \"d\"")),

@@ -30,7 +30,7 @@ impl Content {
         let all: Vec<usize> = (0..columns.fields().len()).collect();
         match self {
             Content::Rows(format) => format.decoder(columns, &all).map(drop),
-            Content::Changes(changes) => changes.decoder(columns, &all).map(drop),
+            Content::Changes(changes) => changes.decoder(columns, &all, Vec::new(), false).map(drop),
         }
     }
 

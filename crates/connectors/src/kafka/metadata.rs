@@ -15,7 +15,7 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use super::content::Content;
 use super::native::Received;
 use super::versions::{self, RecordKey, Versions};
-use crate::format::debezium::DebeziumDecoder;
+use crate::format::debezium::{DebeziumDecoder, Description};
 use crate::format::{Decode, Decoded, batch, source_schema};
 
 /// One thing that a record has.
@@ -28,7 +28,9 @@ enum Key {
     Offset,
     Timestamp,
     TimestampType,
-    /// Whether it has no value. Only for tables of versions.
+    /// Of a change.
+    Described(Description),
+    /// Whether it has no value, or of changes takes a row back. Only for tables of versions.
     Deleted,
     /// Whether the row comes or goes. Only for tables of changes.
     Weight,
@@ -53,6 +55,21 @@ const KEYS: [(Key, &str); 9] = [
     (Key::Weight, WEIGHT),
 ];
 
+/// What the records that bring a row and take it back have in common.
+pub(super) const KEPT: &[&str] =
+    &["topic", "partition", "value.source.database", "value.source.schema", "value.source.table"];
+
+/// How the names of what changes have in their values begin.
+const OF_VALUE: &str = "value.";
+
+/// The keys of metadata of changes with their types.
+pub(super) fn known_of_changes() -> SchemaRef {
+    let described =
+        Description::NAMES.map(|(name, what)| Field::new(format!("{OF_VALUE}{name}"), what.data_type(), true));
+    let fields: Vec<Arc<Field>> = known().fields().iter().cloned().chain(described.map(Arc::new)).collect();
+    Arc::new(Schema::new(fields))
+}
+
 /// The keys of metadata with their types.
 pub(super) fn known() -> SchemaRef {
     let field = |(key, name): (Key, &str)| {
@@ -63,6 +80,7 @@ pub(super) fn known() -> SchemaRef {
             Key::Timestamp => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
             Key::Headers => headers_type(),
             Key::Deleted => DataType::Boolean,
+            Key::Described(what) => what.data_type(),
         };
         Field::new(name, data_type, key == Key::LeaderEpoch)
     };
@@ -162,7 +180,8 @@ impl RowReader {
             places.push(match (spec.metadata.get(column), physical.binary_search(column)) {
                 (Some(name), _) => {
                     let key = of_name(name)?;
-                    if content.has_changes() && !matches!(key, Key::Topic | Key::Partition | Key::Weight) {
+                    let is_kept = key == Key::Weight || KEPT.contains(&name.as_str());
+                    if content.has_changes() && spec.key.is_empty() && !is_kept {
                         return Err(no_metadata_of_changes(spec.declared.field(*column).name(), name));
                     }
                     Place::Metadata(key)
@@ -178,7 +197,14 @@ impl RowReader {
         let declared = Arc::new(spec.declared.project(&physical)?);
         let decoder = match content {
             Content::Rows(format) => Decoder::Rows(format.decoder(&declared, &projection)?),
-            Content::Changes(changes) => Decoder::Changes(changes.decoder(&declared, &projection)?),
+            Content::Changes(changes) => {
+                let place = |column: &usize| physical.binary_search(column).ok();
+                let place = |column| place(column).and_then(|of| projection.iter().position(|place| *place == of));
+                let key = spec.key.iter().map(place).collect::<Option<_>>();
+                let key = key.ok_or_else(|| Error::internal("versions without the columns of their key"))?;
+                let describes = places.iter().any(|place| matches!(place, Place::Metadata(Key::Described(_))));
+                Decoder::Changes(changes.decoder(&declared, &projection, key, describes)?)
+            }
         };
         let has = |keys: &[Key]| places.iter().any(|place| matches!(place, Place::Metadata(key) if keys.contains(key)));
         let wanted = Wanted {
@@ -196,7 +222,7 @@ impl RowReader {
         values: &BinaryArray,
         of: &Records<'_>,
     ) -> Result<(RecordBatch, Vec<(usize, String)>)> {
-        let mut weights = Vec::new();
+        let (mut weights, mut described) = (Vec::new(), None);
         let decoded = match (&mut self.decoder, &mut self.keys) {
             (Decoder::Rows(decoder), Some((keys, deletes))) => {
                 let records = (values, &of.gathered.keys.finish_cloned());
@@ -214,7 +240,7 @@ impl RowReader {
             }
             (Decoder::Changes(decoder), _) => {
                 let changes = decoder.decode(values)?;
-                weights = changes.weights;
+                (weights, described) = (changes.weights, changes.described);
                 let (values, good, malformed) = (changes.columns, changes.records, changes.malformed);
                 Versions { values, keys: Vec::new(), good, malformed }
             }
@@ -224,6 +250,13 @@ impl RowReader {
             Place::Decoded(column) => Ok(Arc::clone(&content[*column])),
             Place::Key(column) => Ok(Arc::clone(&keys[*column])),
             Place::Metadata(Key::Headers) => headers(of.gathered, &good, field.data_type()),
+            Place::Metadata(Key::Described(what)) => {
+                let described = described.as_ref().ok_or_else(|| Error::internal("changes without a description"))?;
+                Ok(cast(&described.column(*what)?, field.data_type())?)
+            }
+            Place::Metadata(Key::Deleted) if !weights.is_empty() => {
+                Ok(Arc::new(weights.iter().map(|weight| Some(*weight < 0)).collect::<BooleanArray>()) as ArrayRef)
+            }
             Place::Metadata(Key::Deleted) => {
                 Ok(Arc::new(good.iter().map(|index| Some(values.is_null(*index))).collect::<BooleanArray>())
                     as ArrayRef)
@@ -242,13 +275,15 @@ fn no_metadata_of_changes(column: &str, name: &str) -> Error {
     ))
     .at(format!("column '{column}'"))
     .remedy(
-        "leave the column out of the query ('topic' and 'partition' can be read), or write what is needed of it into the records, as a column",
+        "declare the table's PRIMARY KEY: then the latest row of each key is kept with its metadata; or leave the column out of the query",
     )
 }
 
 fn of_name(name: &str) -> Result<Key> {
-    let found = KEYS.into_iter().find(|(_, known)| *known == name);
-    found.map(|(key, _)| key).ok_or_else(|| Error::internal(format!("metadata '{name}' was not refused")))
+    let described = |name| Description::NAMES.into_iter().find(|(known, _)| *known == name);
+    let described = name.strip_prefix(OF_VALUE).and_then(described).map(|(_, what)| Key::Described(what));
+    let found = KEYS.into_iter().find(|(_, known)| *known == name).map(|(key, _)| key);
+    found.or(described).ok_or_else(|| Error::internal(format!("metadata '{name}' was not refused")))
 }
 
 /// A column of one value of each record.
@@ -262,7 +297,7 @@ fn simple(key: Key, of: &Records<'_>, good: &[usize]) -> ArrayRef {
             Arc::new(TimestampMillisecondArray::from_iter_values(times().map(|(ms, _)| ms)).with_timezone("UTC"))
         }
         Key::TimestampType => Arc::new(StringViewArray::from_iter_values(times().map(|(_, kind)| kind))),
-        Key::LeaderEpoch | Key::Headers | Key::Deleted | Key::Weight => {
+        Key::LeaderEpoch | Key::Headers | Key::Deleted | Key::Weight | Key::Described(_) => {
             Arc::new(good.iter().map(|index| of.gathered.leader_epochs[*index]).collect::<Int32Array>())
         }
     }

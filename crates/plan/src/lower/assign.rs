@@ -29,7 +29,8 @@ impl Lowering<'_> {
         let index = ColumnIndex::of(assign.input.schema());
         let mut below = columns_of(std::iter::once(&assign.time).chain(&assign.partition), &index)?;
         below.extend(needed.iter().filter(|index| **index < inputs));
-        let mut stream = self.plan_by(assign.by_clock, &assign.input, &below)?;
+        let stream = self.plan_by(assign.by_clock, &assign.input, &below)?;
+        let mut stream = self.rows_in_batch(stream)?;
         if stream.weight.is_some() && assign.by_clock {
             return Err(Error::user("windows of processing time need rows that stay, but these are updated")
                 .remedy("use windows of event time, or read a table that only grows"));

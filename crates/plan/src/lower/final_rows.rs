@@ -9,11 +9,24 @@ use arrow::datatypes::{DataType, TimeUnit};
 use super::Lowering;
 use super::stream::Stream;
 use crate::maps::{has_map, not_comparable};
+use crate::settings::RuntimeMode;
 
 /// Short name of the stages that hold rows back until the end.
 const FINAL: &str = "final";
 
 impl Lowering<'_> {
+    /// In batch mode, the rows that are left of updated ones. Their columns are materialized then, and of no window.
+    pub(super) fn rows_in_batch(&mut self, mut stream: Stream) -> Result<Stream> {
+        if stream.weight.is_none() || self.mode != RuntimeMode::Batch {
+            return Ok(stream);
+        }
+        stream.settle_window()?;
+        (stream.window, stream.stamps) = (None, Vec::new());
+        stream.columns.iter_mut().for_each(|column| column.window = None);
+        stream.materialize();
+        self.final_rows(stream)
+    }
+
     /// Counts each row, in the columns of a sink and its weight, and emits it at the end as often as it is there.
     pub(super) fn final_rows(&mut self, stream: Stream) -> Result<Stream> {
         let Some(weight) = stream.weight else { return Ok(stream) };

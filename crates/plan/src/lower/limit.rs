@@ -8,7 +8,6 @@ use datafusion_expr::{FetchType, Limit, SkipType};
 
 use super::stream::Stream;
 use super::{Lowering, Needed};
-use crate::maps::{has_map, not_comparable};
 use crate::place::planning_error;
 
 /// Short name of the stages.
@@ -42,9 +41,6 @@ impl Lowering<'_> {
         }
         let mut fields = stream.physical.clone();
         fields.pop();
-        if let Some(field) = fields.iter().find(|field| has_map(field.data_type())) {
-            return Err(not_comparable(&format!("column '{}' beside LIMIT", field.name()), field.data_type()));
-        }
         let (columns, width) = (std::mem::take(&mut stream.columns), fields.len());
         let rank = RankSpec {
             keys: 0,

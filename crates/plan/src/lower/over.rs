@@ -234,10 +234,11 @@ impl Lowering<'_> {
         below.extend(columns_of(calls.iter().flat_map(|call| call.function.read()), &index)?);
         let inputs = window.input.schema().fields().len();
         below.extend(needed.iter().filter(|column| **column < inputs));
-        let mut stream = match order {
+        let stream = match order {
             Order::Arrival => self.plan(&window.input, &below)?,
             _ => self.plan_by(order == Order::Clock, &window.input, &below)?,
         };
+        let mut stream = self.rows_in_batch(stream)?;
         check_stream(&stream, "OVER", by_time, &index)?;
         stream.settle_window()?;
         let mut rows = RowColumns::default();

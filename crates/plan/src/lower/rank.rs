@@ -278,9 +278,6 @@ fn sorted_columns(
     for column in needed.iter().filter(|column| **column < stream.columns.len()) {
         let logical = &stream.columns[*column];
         let value = logical.value.as_ref().ok_or_else(|| Error::internal("a column of a rank was not needed"))?;
-        if has_map(&logical.data_type) {
-            return Err(not_comparable(&format!("column '{}' beside ROW_NUMBER()", logical.name), &logical.data_type));
-        }
         let found = exprs.iter().position(|e| e.expr == *value && e.data_type == logical.data_type);
         places.insert(*column, found.unwrap_or(exprs.len()));
         if found.is_none() {

@@ -14,6 +14,7 @@ use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
 use crate::place::planning_error;
 use crate::processing_time::is_read_by;
+use crate::settings::RuntimeMode;
 use crate::stamps::{Reads, Stamp, with_placeholders};
 use crate::table::Table;
 use crate::varying::varies;
@@ -115,13 +116,16 @@ impl Lowering<'_> {
         };
         let column = |index| place(index).map(anabranch_dataflow::Expr::Column);
         let time = with_placeholders(time).map_err(planning_error)?;
+        // In batch mode no source holds another one back.
+        let at_end = self.mode == RuntimeMode::Batch;
         Ok(WatermarkSpec {
             time: convert(&time, &ColumnIndex::of(scan.schema()), &column)?,
             delay_ms: table.watermark.as_ref().map_or(0, |w| w.delay_ms),
-            idle_timeout_ms: table.options.idle_timeout_ms.or(self.table.idle_timeout_ms),
+            idle_timeout_ms: table.options.idle_timeout_ms.or(self.table.idle_timeout_ms).filter(|_| !at_end),
             lateness: table.options.lateness,
             by_clock: false,
-            alignment: table.options.alignment.clone(),
+            at_end,
+            alignment: table.options.alignment.clone().filter(|_| !at_end),
         })
     }
 }
@@ -196,6 +200,7 @@ fn by_clock(column: usize) -> WatermarkSpec {
         idle_timeout_ms: None,
         lateness: Lateness::Job,
         by_clock: true,
+        at_end: false,
         alignment: None,
     }
 }

@@ -128,8 +128,8 @@ impl Lowering<'_> {
 /// What takes a row back has the row's own time: it does not say until when the row was valid.
 fn no_versions() -> Error {
     Error::user("FOR SYSTEM_TIME AS OF needs versions of rows, but these are rows that are updated, as results or changes").remedy(
-        "name a table of connector 'upsert-kafka', or one that only grows with a primary key, or a view of such a table that selects the latest row \
-         of each key: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) with n = 1, where ts is its event time",
+        "name a table of connector 'upsert-kafka', or one that only grows or has changes with a primary key, or a view of a table that only grows \
+         that selects the latest row of each key: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) with n = 1, where ts is its event time",
     )
 }
 

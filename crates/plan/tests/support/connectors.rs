@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Lookups, TableTraits, Updates, Versions};
+use anabranch_dataflow::{Changes, ConnectorSpec, Lookups, TableTraits, Updates, Versions};
 use anabranch_model::{Error, Result};
 use anabranch_plan::TableResolver;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -44,7 +44,15 @@ impl TableResolver for Connectors {
                 TableTraits { updates, lookups, ..traits(true, true, true, Some(1)) }
             }
             "changes" => {
-                TableTraits { updates: Updates::Written, weight: Some("weight"), ..traits(false, true, true, Some(3)) }
+                let metadata = [("place", DataType::Int32), ("time", DataType::Timestamp(TimeUnit::Millisecond, None))];
+                let metadata = metadata.map(|(key, data_type)| Field::new(key, data_type, true));
+                TableTraits {
+                    updates: Updates::Written,
+                    metadata: Some(Arc::new(Schema::new(metadata.to_vec()))),
+                    versions: Some(Versions { order: "offset", deleted: "tombstone" }),
+                    changes: Some(Changes { weight: "weight", kept: &["place"] }),
+                    ..traits(false, true, true, Some(3))
+                }
             }
             "nexmark" => TableTraits { row_fields: true, ..traits(false, true, false, None) },
             "print" | "blackhole" => TableTraits { updates: Updates::Written, ..traits(false, false, true, None) },

@@ -16,7 +16,7 @@ use crate::chain::SinkTail;
 use crate::job_state::RestoredSource;
 use crate::processing_time::ProcessingTime;
 use crate::source_time::{Observed, SourceTime};
-use crate::watermarks::Watermarks;
+use crate::watermarks::{Progress, Watermarks};
 
 /// The longest time that a source waits for records before its task checks for work that nothing announces: epochs that are done.
 pub(super) const LOOK: Duration = Duration::from_millis(200);
@@ -33,6 +33,8 @@ pub(crate) struct SourceParts {
     pub(super) processing: Option<ProcessingTime>,
     reads_watermark: bool,
     pub(super) alignment: Option<AlignmentSpec>,
+    /// See [`WatermarkSpec::at_end`](anabranch_dataflow::WatermarkSpec::at_end).
+    at_end: bool,
     on_malformed: OnMalformed,
     on_late: OnLate,
     pub(super) tails: SideTails,
@@ -90,6 +92,7 @@ impl SourceParts {
             time,
             reads_watermark: spec.reads_watermark,
             alignment: alignment(spec),
+            at_end: at_end(spec),
             processing: ProcessingTime::of(spec, restored.values().max().copied()),
             watermarks: Watermarks::new(idle, wait_max, restored),
             on_malformed: spec.on_malformed.clone(),
@@ -106,7 +109,7 @@ impl SourceParts {
         self.processing = ProcessingTime::of(spec, self.watermarks.partitions().values().max().copied());
         self.watermarks.go_on(idle);
         self.source.hold(&BTreeSet::new())?;
-        self.alignment = alignment(spec);
+        (self.alignment, self.at_end) = (alignment(spec), at_end(spec));
         Ok(self)
     }
 
@@ -169,12 +172,18 @@ impl SourceParts {
         if !self.reads_watermark {
             return Ok(batch);
         }
-        let reached = Some(self.watermarks.reached().0).filter(|reached| *reached != EventTime::MIN.0);
+        let reached = Some(self.watermarks.reached()).filter(|reached| *reached != EventTime::MIN && !self.at_end);
+        let reached = reached.map(|reached| reached.0);
         let times = TimestampMillisecondArray::from(vec![reached; batch.num_rows()]).with_timezone("UTC");
         let columns = batch.columns().iter().cloned().chain([Arc::new(times) as ArrayRef]).collect();
         let fields =
             batch.schema().fields().iter().cloned().chain([Arc::new(current_watermark_field())]).collect::<Vec<_>>();
         Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+    }
+
+    /// What the task tells others of the event time of the partitions, if that has changed.
+    pub(super) fn progress(&mut self) -> Option<Progress> {
+        if self.at_end { None } else { self.watermarks.progress() }
     }
 
     /// Derives event time from rows of a partition.
@@ -189,6 +198,11 @@ impl SourceParts {
 /// How far a source may be ahead of others.
 fn alignment(spec: &SourceSpec) -> Option<AlignmentSpec> {
     spec.watermark.as_ref().and_then(|watermark| watermark.alignment.clone())
+}
+
+/// Whether its event time goes on at its end.
+fn at_end(spec: &SourceSpec) -> bool {
+    spec.watermark.as_ref().is_some_and(|watermark| watermark.at_end)
 }
 
 /// The columns that leave a source, unless they are those that it decodes; its event time; and after what time a partition is idle.

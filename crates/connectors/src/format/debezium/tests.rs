@@ -30,7 +30,7 @@ fn decode(
     records: &[Option<&str>],
 ) -> (Vec<String>, Vec<(usize, String)>) {
     let records = BinaryArray::from_iter(records.iter().map(|record| record.map(str::as_bytes)));
-    let changes = with.decoder(&columns(), projection).unwrap().decode(&records).unwrap();
+    let changes = with.decoder(&columns(), projection, Vec::new(), false).unwrap().decode(&records).unwrap();
     let row = |row: usize| {
         let values = changes.columns.iter().map(|column| array_value_to_string(column, row).unwrap());
         format!("{} {:+} {}", changes.records[row], changes.weights[row], values.collect::<Vec<_>>().join(","))
@@ -143,7 +143,7 @@ fn records_that_are_read_and_written_are_those_of_flink() {
     let (with, columns) = (options(&[]), columns_of_flink());
     let projection: Vec<usize> = (0..columns.fields().len()).collect();
     let records = BinaryArray::from_iter_values(changes.lines().collect::<Vec<_>>());
-    let read = with.decoder(&columns, &projection).unwrap().decode(&records).unwrap();
+    let read = with.decoder(&columns, &projection, Vec::new(), false).unwrap().decode(&records).unwrap();
     assert!(read.malformed.is_empty(), "{:?}", read.malformed);
     let rows = RecordBatch::try_new(Arc::clone(&columns), read.columns).unwrap();
     let written = with.encoder(&columns).unwrap().encode(&rows, Some(&read.weights)).unwrap();
@@ -151,5 +151,54 @@ fn records_that_are_read_and_written_are_those_of_flink() {
     assert_eq!(written.len(), flink.lines().count());
     for (ours, flink) in written.into_iter().zip(flink.lines()) {
         assert_eq!(record_of(ours), record_of(flink), "{ours}");
+    }
+}
+
+#[test]
+fn a_row_that_changes_replaces_the_version_before_unless_its_key_changes() {
+    let moved = r#"{"op":"u","before":{"id":1,"name":"b"},"after":{"id":3,"name":"b"}}"#;
+    let without_before = r#"{"op":"u","before":null,"after":{"id":3,"name":"c"}}"#;
+    let key_alone = r#"{"op":"d","before":{"id":3},"after":null}"#;
+    let records = [CREATED, UPDATED, moved, without_before, key_alone];
+    let records = BinaryArray::from_iter_values(records.iter().map(|record| record.as_bytes()));
+    let changes = options(&[]).decoder(&columns(), &[1, 0], vec![1], false).unwrap().decode(&records).unwrap();
+    let ids = changes.columns[1].as_primitive::<arrow::datatypes::Int64Type>();
+    let rows = changes.records.iter().zip(&changes.weights).zip(ids.values());
+    let rows: Vec<(usize, i64, i64)> = rows.map(|((record, weight), id)| (*record, *weight, *id)).collect();
+    assert_eq!(rows, [(0, 1, 1), (1, 1, 1), (2, -1, 1), (2, 1, 3), (3, 1, 3), (4, -1, 3)]);
+    assert!(changes.malformed.is_empty(), "{:?}", changes.malformed);
+}
+
+#[test]
+fn records_say_when_and_of_which_table_they_are() {
+    let known = r#"{"before":null,"after":{"id":1},"op":"c","ts_ms":1700000000123,
+        "source":{"ts_ms":1700000000001,"db":"shop","schema":null,"table":"orders","lsn":17,"snapshot":"true"}}"#;
+    let unknown = r#"{"before":null,"after":{"id":2},"op":"c"}"#;
+    let moved = r#"{"before":{"id":1},"after":{"id":2},"op":"u","ts_ms":2000,"source":{"ts_ms":1000,"table":"t"}}"#;
+    let plain = [known, unknown, moved].map(str::to_owned);
+    let with_schema = plain.clone().map(|record| format!(r#"{{"schema":{{}},"payload":{record}}}"#));
+    for (has_schema, records) in [("false", plain), ("true", with_schema)] {
+        let records = BinaryArray::from_iter_values(records.iter().map(|record| record.as_bytes()));
+        let options = options(&[("debezium-json.schema-include", has_schema)]);
+        let changes = options.decoder(&columns(), &[0], Vec::new(), true).unwrap().decode(&records).unwrap();
+        assert!(changes.malformed.is_empty(), "{:?}", changes.malformed);
+        let described = changes.described.unwrap();
+        let column = |what| {
+            let column = described.column(what).unwrap();
+            assert_eq!(*column.data_type(), what.data_type());
+            (0..column.len()).map(|row| array_value_to_string(&column, row).unwrap()).collect::<Vec<_>>()
+        };
+        let read: BTreeMap<&str, Vec<String>> =
+            Description::NAMES.into_iter().map(|(name, what)| (name, column(what))).collect();
+        let (first, second) = ("2023-11-14T22:13:20.123Z", "1970-01-01T00:00:02Z");
+        assert_eq!(read["ingestion-timestamp"], [first, "", second, second]);
+        assert_eq!(read["source.timestamp"][0], "2023-11-14T22:13:20.001Z");
+        assert_eq!(read["source.database"], ["shop", "", "", ""]);
+        assert_eq!(read["source.schema"], ["", "", "", ""]);
+        assert_eq!(read["source.table"], ["orders", "", "t", "t"]);
+        assert_eq!(
+            read["source.properties"][0],
+            "{ts_ms: 1700000000001, db: shop, schema: , table: orders, lsn: 17, snapshot: true}"
+        );
     }
 }

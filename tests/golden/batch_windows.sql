@@ -1,0 +1,12 @@
+-- In batch mode no row is late, however far behind the watermark it is, and windows are those of the rows that are left.
+SET 'execution.runtime-mode' = 'batch';
+CREATE TABLE bid (auction BIGINT NOT NULL, bidder BIGINT, price BIGINT, channel STRING, `dateTime` TIMESTAMP(3), t AS TIMESTAMPADD(SECOND, CAST(-(price % 4) AS INT), `dateTime`), WATERMARK FOR t AS t) WITH ('connector' = 'nexmark', 'table' = 'bid', 'events.num' = '800', 'seed' = '7', 'first-event.rate' = '100', 'next-event.rate' = '100', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE results (what STRING, k BIGINT, s BIGINT, n BIGINT, most BIGINT) WITH ('connector' = 'collect');
+CREATE VIEW latest AS SELECT auction, bidder, price, t FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY bidder ORDER BY t DESC, price) AS n FROM bid) WHERE n = 1;
+INSERT INTO results SELECT 'tumble', auction % 3, EXTRACT(SECOND FROM window_start), COUNT(*), MAX(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(t), INTERVAL '1' SECOND)) GROUP BY auction % 3, window_start, window_end;
+INSERT INTO results SELECT 'sessions', bidder, EXTRACT(SECOND FROM window_start), COUNT(*), EXTRACT(SECOND FROM window_end) FROM TABLE(SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(t), INTERVAL '1' SECOND)) WHERE bidder % 5 = 0 GROUP BY bidder, window_start, window_end;
+INSERT INTO results SELECT 'over', bidder, COUNT(*), SUM(n), MAX(most) FROM (SELECT bidder, COUNT(*) OVER (PARTITION BY bidder ORDER BY t) AS n, MAX(price) OVER (PARTITION BY bidder ORDER BY t) AS most FROM bid) GROUP BY bidder;
+INSERT INTO results SELECT 'ranks', bidder, s, n, price FROM (SELECT bidder, EXTRACT(SECOND FROM window_start) AS s, price, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC, bidder) AS n FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(t), INTERVAL '2' SECOND))) WHERE n <= 2;
+INSERT INTO results SELECT 'latest', 0, EXTRACT(SECOND FROM window_start), COUNT(*), SUM(price) FROM TABLE(TUMBLE(TABLE latest, DESCRIPTOR(t), INTERVAL '1' SECOND)) GROUP BY window_start, window_end;
+INSERT INTO results SELECT 'sessions of latest', bidder % 10, EXTRACT(SECOND FROM window_start), COUNT(*), EXTRACT(SECOND FROM window_end) FROM TABLE(SESSION(TABLE latest, DESCRIPTOR(t), INTERVAL '0.05' SECOND)) GROUP BY window_start, window_end, bidder % 10;
+INSERT INTO results SELECT 'over latest', auction, 0, n, price FROM (SELECT auction, price, COUNT(*) OVER (PARTITION BY auction ORDER BY t) AS n FROM latest) WHERE auction % 7 = 0;
