@@ -76,7 +76,7 @@ def test_no_row_is_late_in_batch_mode(name: str, tmp_path: Path) -> None:
 
 
 def compare(name: str, seed: int, tmp_path: Path, ways: list[list[str]], *, drop_late: bool) -> None:
-    """Runs a golden query in each way, and fails unless its rows are DuckDB's. `drop_late`: tables of files leave out rows that are late."""
+    """Runs a golden query in each way, and fails unless its rows are DuckDB's. `drop_late`: files lose rows that are late."""
     print(f"seed {seed}")
     rng = random.Random(f"{name} {seed}")
     text = (GOLDEN / f"{name}.sql").read_text()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anabranch_model::{Error, Result};
 use datafusion_expr::{LogicalPlan, ScalarUDF};
 
+use crate::databases::Databases;
 use crate::functions::Functions;
 use crate::hints::without_options;
 use crate::place::nearest;
@@ -15,7 +16,9 @@ use crate::table::{Declared, Table};
 
 /// Tables, views, functions and options of a session. Statements change it; it is never written to disk.
 pub struct Catalog {
+    /// By their full names, see [`Databases`].
     relations: BTreeMap<String, Relation>,
+    pub(crate) databases: Databases,
     pub(crate) settings: Settings,
     pub(crate) functions: Arc<Functions>,
     /// Declared functions by name in lower case.
@@ -47,13 +50,14 @@ impl Catalog {
     pub fn new() -> Self {
         Catalog {
             relations: BTreeMap::new(),
+            databases: Databases::new(),
             settings: Settings::default(),
             functions: Arc::new(Functions::new()),
             sql_functions: BTreeMap::new(),
         }
     }
 
-    /// Names of tables and views with their kinds, in alphabetical order.
+    /// Full names of tables and views with their kinds, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = (&str, &'static str)> {
         let named = self.relations.iter().filter(|(name, _)| without_options(name).is_none());
         named.map(|(name, relation)| (name.as_str(), relation.kind()))
@@ -62,7 +66,7 @@ impl Catalog {
     /// The names of the columns of a table or view; none if there is no such relation.
     #[must_use]
     pub fn columns(&self, relation: &str) -> Vec<&str> {
-        let plan = match self.relations.get(relation) {
+        let plan = match self.relations.get(&self.databases.full_name(relation)) {
             Some(Relation::Table(declared)) => &declared.plan,
             Some(Relation::View(view)) => &view.plan,
             None => return Vec::new(),
@@ -105,7 +109,7 @@ impl Catalog {
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&Relation> {
-        self.relations.get(name).ok_or_else(|| self.unknown("table", name))
+        self.relations.get(&self.databases.full_name(name)).ok_or_else(|| self.unknown("table", name))
     }
 
     pub(crate) fn table(&self, name: &str) -> Result<&Arc<Table>> {
@@ -118,38 +122,61 @@ impl Catalog {
     }
 
     pub(crate) fn contains(&self, name: &str) -> bool {
-        self.relations.contains_key(name)
+        self.relations.contains_key(&self.databases.full_name(name))
     }
 
     pub(crate) fn insert(&mut self, name: &str, relation: Relation, replace: bool) -> Result<()> {
-        if let Some(existing) = self.relations.get(name)
+        let full_name = self.databases.full_name(name);
+        if let Some(existing) = self.relations.get(&full_name)
             && (!replace || existing.kind() != relation.kind())
         {
             return Err(Error::user(format!("there is already a {} '{name}'", existing.kind()))
                 .remedy(format!("choose another name, or DROP {} {name} first", existing.kind().to_uppercase())));
         }
-        self.relations.insert(name.to_string(), relation);
+        self.relations.insert(full_name, relation);
         Ok(())
     }
 
     /// What a statement has declared that has failed is as it was before.
     pub(crate) fn put_back(&mut self, name: &str, former: Option<Relation>) {
+        let full_name = self.databases.full_name(name);
         match former {
-            Some(former) => self.relations.insert(name.to_owned(), former),
-            None => self.relations.remove(name),
+            Some(former) => self.relations.insert(full_name, former),
+            None => self.relations.remove(&full_name),
         };
     }
 
     pub(crate) fn remove(&mut self, kind: &str, name: &str) -> Result<()> {
-        match self.relations.get(name) {
+        let full_name = self.databases.full_name(name);
+        match self.relations.get(&full_name) {
             Some(relation) if relation.kind() == kind => {
-                self.relations.remove(name);
+                self.relations.remove(&full_name);
                 Ok(())
             }
             Some(relation) => Err(Error::user(format!("'{name}' is a {}, not a {kind}", relation.kind()))
                 .remedy(format!("write DROP {} {name}", relation.kind().to_uppercase()))),
             None => Err(self.unknown(kind, name)),
         }
+    }
+
+    /// Removes a database, with its tables and views if `cascade`, and returns a text for the user.
+    pub(crate) fn drop_database(&mut self, parts: &[&str], if_exists: bool, cascade: bool) -> Result<String> {
+        let database = parts.last().copied().unwrap_or_default();
+        if if_exists && !self.databases.exists(parts) {
+            return Ok(format!("there is no database {database}"));
+        }
+        let prefix = self.databases.prefix(parts)?;
+        if prefix.is_empty() {
+            return Err(Error::user("the database that every session has cannot be dropped").remedy("drop its tables"));
+        }
+        let mut of_database = self.relations.keys().filter(|name| name.starts_with(&prefix));
+        if let (false, Some(table)) = (cascade, of_database.next()) {
+            return Err(Error::user(format!("database '{database}' has tables, such as '{table}'"))
+                .remedy("drop them first, or write CASCADE"));
+        }
+        self.relations.retain(|name, _| !name.starts_with(&prefix));
+        self.databases.remove(parts)?;
+        Ok(format!("database {database} dropped"))
     }
 
     /// The declared function of this name, in any case.
@@ -200,8 +227,8 @@ impl Catalog {
 
     fn unknown(&self, kind: &str, name: &str) -> Error {
         let error = Error::user(format!("there is no {kind} '{name}'"));
-        let names: Vec<&str> = self.names().map(|(name, _)| name).collect();
-        match nearest(name, names.iter().copied()) {
+        let names: Vec<String> = self.names().map(|(name, _)| self.databases.short_name(name)).collect();
+        match nearest(name, names.iter().map(String::as_str)) {
             Some(near) => error.remedy(format!("did you mean '{near}'?")),
             None if names.is_empty() => error.remedy("declare it with CREATE TABLE"),
             None => error.remedy(format!("declare it with CREATE TABLE; there are: {}", names.join(", "))),

@@ -36,6 +36,7 @@ pub(crate) fn create_table(
     if let Some(like) = &like {
         create = merged(create, like, catalog)?;
     }
+    catalog.databases.check(&create.name).map_err(|e| e.at(at(create.name.span.start)))?;
     let or_replace = create.or_replace;
     let table = Table::declare(create, catalog, resolver, options).map_err(|error| match &like {
         // Places in the other declaration are none in this statement.

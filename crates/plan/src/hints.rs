@@ -142,17 +142,34 @@ pub(crate) fn name_tables_with_options(
         let is_keyword = |place: usize, of: &[Keyword]| matches!(&tokens[place].token, Token::Word(word) if of.contains(&word.keyword));
         let is_alias = before[0].is_some_and(|place| is_keyword(place, &[Keyword::AS]));
         let is_name = |place: &usize| !is_alias && !is_keyword(*place, &[Keyword::SELECT, Keyword::EXPLAIN]);
+        let database = before[1].map(|place| database_before(&tokens[..place])).unwrap_or_default();
         let named = before[1].filter(is_name).map(|place| &mut tokens[place]);
         let named = named.and_then(|token| match &mut token.token {
             Token::Word(word) => Some((word, token.span)),
             _ => None,
         });
         let Some((word, span)) = named else { return Err(misplaced(start)) };
-        let name = Ident { value: word.value.clone(), quote_style: word.quote_style, span };
+        let name = Ident { value: database + &word.value, quote_style: word.quote_style, span };
         let value = declare(&name, options.into_iter().collect()).map_err(|error| error.at(at(span.start)))?;
         *word = Word { value, quote_style: Some('`'), keyword: Keyword::NoKeyword };
     }
     Ok(first)
+}
+
+/// The parts of a name before its last one, with the points behind them.
+fn database_before(tokens: &[TokenWithSpan]) -> String {
+    match tokens {
+        [before @ .., part, point] if point.token == Token::Period => match &part.token {
+            Token::Word(word) => database_before(before) + &word.value + ".",
+            _ => String::new(),
+        },
+        _ => String::new(),
+    }
+}
+
+/// The last part of a full name.
+fn last_part(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(_, last)| last)
 }
 
 /// The error of a hint that is not behind the name of a table that is read or written.
@@ -177,7 +194,7 @@ pub(crate) fn without_options(name: &str) -> Option<&str> {
     (number.len() == 12 && number.bytes().all(|digit| digit.is_ascii_hexdigit())).then_some(name)
 }
 
-/// Tables with other options are called as if they had none.
+/// Tables with other options are called as if they had none, and those of databases by the last part of their names.
 pub(crate) fn call_by_own_names(query: &mut Query) {
     let _ = query.visit(&mut OwnNames);
 }
@@ -189,8 +206,11 @@ impl VisitorMut for OwnNames {
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Infallible> {
         let TableFactor::Table { name, alias: alias @ None, .. } = table else { return ControlFlow::Continue(()) };
-        let named = name.0.last().and_then(|part| part.as_ident());
-        if let Some((own, named)) = named.and_then(|named| Some((without_options(&named.value)?, named))) {
+        let Some(named) = name.0.last().and_then(|part| part.as_ident()) else { return ControlFlow::Continue(()) };
+        let without_options = without_options(&named.value);
+        if without_options.is_some() || name.0.len() > 1 {
+            let full_name = without_options.unwrap_or(&named.value);
+            let own = if without_options.is_some() { last_part(full_name) } else { full_name };
             let name = Ident { span: named.span, ..Ident::with_quote('`', own) };
             *alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
         }

@@ -20,6 +20,7 @@ mod compared_times;
 mod copies;
 mod creation;
 mod current_watermark;
+mod databases;
 mod dialect;
 mod element;
 mod event_time;
@@ -99,6 +100,20 @@ pub struct PlanOptions {
     pub key_groups: u16,
     /// Options by table that override those of the table's `WITH` clause.
     pub table_options: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl PlanOptions {
+    /// The options given for a table. With a database in its name, `db.t.path` is the option `t.path` of `db`.
+    fn options_of(&self, table: &str) -> BTreeMap<String, String> {
+        let mut options = self.table_options.get(table).cloned().unwrap_or_default();
+        for (place, _) in table.match_indices('.') {
+            let (database, rest) = (&table[..place], &table[place + 1..]);
+            let own = |name: &str| Some(name.strip_prefix(rest)?.strip_prefix('.')?.to_owned());
+            let given = self.table_options.get(database).into_iter().flatten();
+            options.extend(given.filter_map(|(name, value)| Some((own(name)?, value.clone()))));
+        }
+        options
+    }
 }
 
 impl Default for PlanOptions {

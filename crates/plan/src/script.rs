@@ -1,6 +1,6 @@
 //! Scripts and single statements: how each changes the catalog, and the resulting jobs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::settings::Settings;
 use crate::show::{declaration, show};
 use crate::spelling::name_columns;
 use crate::sql_function::{CalledFunction, SqlFunction, called_functions};
-use crate::statement::{CreateFunction, Insert, Statement, parse};
+use crate::statement::{CreateFunction, Insert, Place, PlaceStatement, Statement, parse};
 use crate::text::{StatementText, split_statements};
 use crate::{PlanOptions, TableResolver};
 
@@ -127,7 +127,7 @@ pub(crate) fn plan_statements(
             }
             Statement::CreateTable(create) if create.query.is_some() => {
                 let start = create.start;
-                declared.insert(create.name.value.clone());
+                declared.insert(catalog.databases.full_name(&create.name.value));
                 let output = create_as(*create, catalog, resolver, options).map_err(place)?;
                 planned.extend(output.map(|output| (output, start)));
             }
@@ -139,7 +139,7 @@ pub(crate) fn plan_statements(
             }
             other => {
                 if let Statement::CreateTable(create) = &other {
-                    declared.insert(create.name.value.clone());
+                    declared.insert(catalog.databases.full_name(&create.name.value));
                 }
                 match perform(other, catalog, resolver, options).map_err(place)? {
                     Outcome::Report(report) => reports.push(report),
@@ -169,7 +169,16 @@ pub(crate) fn plan_statements(
 
 /// An option for a table that the script does not declare would have no effect.
 fn check_overridden(options: &PlanOptions, declared: &BTreeSet<String>) -> Result<()> {
-    let Some(table) = options.table_options.keys().find(|table| !declared.contains(*table)) else { return Ok(()) };
+    // Of a table in a database, the option's name has that of the table before a point.
+    let is_known = |table: &String, names: &BTreeMap<String, String>| {
+        let of_database = |name: &String| {
+            let mut others = declared.iter().filter_map(|other| other.strip_prefix(table)?.strip_prefix('.'));
+            others.any(|other| name.strip_prefix(other).is_some_and(|rest| rest.starts_with('.')))
+        };
+        declared.contains(table) || names.keys().all(of_database)
+    };
+    let unknown = options.table_options.iter().find(|(table, names)| !is_known(table, names));
+    let Some((table, _)) = unknown else { return Ok(()) };
     let error = Error::user(format!("an option is set for table '{table}', which the script does not declare"));
     let names: Vec<&str> = declared.iter().map(String::as_str).collect();
     Err(match names.as_slice() {
@@ -259,6 +268,7 @@ fn perform(
             if if_not_exists && catalog.contains(&name.value) {
                 return Ok(Outcome::Done(format!("view {} exists", name.value)));
             }
+            catalog.databases.check(&name).map_err(|e| e.at(at(name.span.start)))?;
             let view = View { plan: plan_view(query, columns, catalog)?, text };
             let inserted = catalog.insert(&name.value, Relation::View(Arc::new(view)), or_replace);
             inserted.map_err(|e| e.at(at(name.span.start)))?;
@@ -280,10 +290,29 @@ fn perform(
         Statement::AddJar => {
             Ok(Outcome::Note("ADD JAR has no effect: connectors and formats are part of the program".to_owned()))
         }
-        Statement::Use => Ok(Outcome::Done("there is one catalog with one database".to_owned())),
+        Statement::Place(statement) => perform_place(&statement, catalog).map(Outcome::Done),
         Statement::Show(what) => show(&what, catalog).map(Outcome::Report),
         Statement::Explain(inner) => explain(*inner, catalog, options).map(Outcome::Report),
         Statement::Insert(_) | Statement::Query(_) => Err(Error::internal("a job where none is expected")),
+    }
+}
+
+/// Changes the places of tables, and returns a text for the user.
+fn perform_place(statement: &PlaceStatement, catalog: &mut Catalog) -> Result<String> {
+    let (databases, done) =
+        (&mut catalog.databases, |place: &Place, done: Result<String>| done.map_err(|e| e.at(at(place.start))));
+    match statement {
+        PlaceStatement::CreateDatabase { database, if_not_exists } => {
+            done(database, databases.create(&database.parts(), *if_not_exists))
+        }
+        PlaceStatement::DropDatabase { database, if_exists, cascade } => {
+            done(database, catalog.drop_database(&database.parts(), *if_exists, *cascade))
+        }
+        PlaceStatement::UseDatabase(database) => done(database, databases.use_database(&database.parts())),
+        PlaceStatement::CreateCatalog { catalog, options, if_not_exists } => {
+            done(catalog, databases.create_catalog(&catalog.parts(), options, *if_not_exists))
+        }
+        PlaceStatement::UseCatalog(catalog) => done(catalog, databases.use_catalog(&catalog.parts())),
     }
 }
 

@@ -10,7 +10,7 @@ use datafusion_sql::sqlparser::ast::Ident;
 use crate::catalog::{Catalog, Relation};
 use crate::place::{at, planning_error};
 use crate::sql_function::SqlFunction;
-use crate::statement::{ColumnKind, CreateTable, Pattern, Show};
+use crate::statement::{ColumnKind, CreateTable, Pattern, Place, Show};
 use crate::zones::settle_windows;
 
 /// What a statement shows.
@@ -22,8 +22,15 @@ pub(crate) fn show(what: &Show, catalog: &Catalog) -> Result<String> {
         Show::Settings => {
             lines(catalog.settings.list().into_iter().map(|(name, value)| format!("{name} = {value}")).collect())
         }
-        Show::Relations { views, pattern } => {
-            let names = catalog.names().filter(|(name, kind)| (!views || *kind == "view") && takes(pattern, name));
+        Show::Relations { views, of, pattern } => {
+            let parts = of.as_ref().map(Place::parts).unwrap_or_default();
+            let prefix = catalog.databases.prefix(&parts).map_err(|e| match of {
+                Some(of) => e.at(at(of.start)),
+                None => e,
+            })?;
+            let own =
+                catalog.names().filter_map(|(name, kind)| Some((catalog.databases.own_name(name, &prefix)?, kind)));
+            let names = own.filter(|(name, kind)| (!views || *kind == "view") && takes(pattern, name));
             lines(names.map(|(name, kind)| format!("{name} ({kind})")).collect())
         }
         Show::Functions { user, pattern } => {
@@ -31,7 +38,10 @@ pub(crate) fn show(what: &Show, catalog: &Catalog) -> Result<String> {
             let names: Vec<String> = if *user { own() } else { catalog.function_names() };
             lines(names.into_iter().filter(|name| takes(pattern, name)).collect())
         }
-        Show::Default(name) => Ok((*name).to_owned()),
+        Show::Catalogs => lines(catalog.databases.catalogs().map(str::to_owned).collect()),
+        Show::Databases => lines(catalog.databases.databases().map(str::to_owned).collect()),
+        Show::CurrentCatalog => Ok(catalog.databases.catalog().to_owned()),
+        Show::CurrentDatabase => Ok(catalog.databases.database().unwrap_or("none").to_owned()),
         Show::Columns(name) => describe(relation(name)?, catalog.settings.table.zone.as_deref()),
         Show::CreateTable(name) => {
             let table = catalog.table(&name.value).map_err(|e| e.at(at(name.span.start)))?;

@@ -2,6 +2,7 @@
 
 mod create_function;
 mod create_table;
+mod databases;
 mod limits;
 mod show;
 
@@ -19,6 +20,7 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 
 pub(crate) use self::create_function::CreateFunction;
 pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, Like, Merging, WatermarkDefinition};
+pub(crate) use self::databases::{Place, PlaceStatement};
 pub(crate) use self::show::{Pattern, Show};
 use crate::dialect::{AnabranchDialect, NO_PARAMETERS};
 use crate::hints::{DeclareWith, call_by_own_names, misplaced, name_tables_with_options, without_options};
@@ -53,8 +55,7 @@ pub(crate) enum Statement {
     /// An option has the value again that it had at first; without a name, all have.
     Reset(Option<String>),
     Show(Show),
-    /// Of the only catalog or database.
-    Use,
+    Place(PlaceStatement),
     AddJar,
     Explain(Box<Statement>),
     Query(Box<Query>),
@@ -135,7 +136,7 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
         Keyword::EXECUTE | Keyword::BEGIN => statement_set(parser),
         Keyword::SET => set(parser),
         Keyword::RESET => reset(parser),
-        Keyword::USE => use_default(parser),
+        Keyword::USE => databases::use_place(parser).map(Statement::Place),
         Keyword::ADD => add_jar(parser),
         Keyword::EXPLAIN => explain(parser, text),
         Keyword::SHOW => show::show(parser).map(Statement::Show),
@@ -167,7 +168,7 @@ fn query(parser: &mut Parser) -> Result<Box<Query>> {
         return Err(error);
     }
     let _: ControlFlow<()> = visit_relations_mut(&mut query, |name| {
-        if let Some(plain) = plain(name).filter(|plain| name.0.len() > 1 && !common.0.contains(&plain.value)) {
+        if let Some(plain) = plain(name).filter(|_| name.0.len() > 1) {
             *name = ObjectName::from(vec![plain]);
         }
         ControlFlow::Continue(())
@@ -201,6 +202,9 @@ pub(crate) fn parsed<T>(result: std::result::Result<T, ParserError>) -> Result<T
 
 fn create(parser: &mut Parser, text: &str) -> Result<Statement> {
     let start = parser.next_token().span.start;
+    if let Some(place) = databases::create(parser)? {
+        return Ok(Statement::Place(place));
+    }
     let or_replace = parser.parse_keywords(&[Keyword::OR, Keyword::REPLACE]);
     let _ = parser.parse_one_of_keywords(&[Keyword::TEMPORARY, Keyword::TEMP]);
     if parser.parse_keyword(Keyword::TABLE) {
@@ -214,7 +218,7 @@ fn create(parser: &mut Parser, text: &str) -> Result<Statement> {
         let found = parser.peek_token();
         return Err(Error::user(format!("syntax error: CREATE {} is not supported", found.token))
             .at(at(found.span.start))
-            .remedy("use CREATE TABLE, CREATE VIEW or CREATE FUNCTION"));
+            .remedy("use CREATE TABLE, CREATE VIEW, CREATE FUNCTION or CREATE DATABASE"));
     }
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
     let name = table_name(parser)?;
@@ -231,6 +235,9 @@ fn create(parser: &mut Parser, text: &str) -> Result<Statement> {
 
 fn drop_declared(parser: &mut Parser) -> Result<Statement> {
     parser.next_token();
+    if let Some(place) = databases::drop_place(parser)? {
+        return Ok(Statement::Place(place));
+    }
     let _ = parser.parse_keyword(Keyword::TEMPORARY);
     let kind = match parsed(parser.expect_one_of_keywords(&[Keyword::TABLE, Keyword::VIEW, Keyword::FUNCTION]))? {
         Keyword::TABLE => "table",
@@ -410,9 +417,8 @@ fn table_name(parser: &mut Parser) -> Result<Ident> {
     let start = parser.peek_token().span.start;
     let name: ObjectName = parsed(parser.parse_object_name(false))?;
     plain(&name).ok_or_else(|| {
-        let error =
-            Error::user(format!("'{name}' has several parts, but there are no catalogs and databases")).at(at(start));
-        error.remedy(format!("use a plain name, or one in {DEFAULT_CATALOG}.{DEFAULT_DATABASE}"))
+        let error = Error::user(format!("the name '{name}' has too many parts")).at(at(start));
+        error.remedy("a table has at most the names of its catalog and its database before its own")
     })
 }
 
@@ -424,41 +430,21 @@ fn add_jar(parser: &mut Parser) -> Result<Statement> {
     Ok(Statement::AddJar)
 }
 
-/// `USE CATALOG default_catalog`, `USE default_database`: there are no others.
-fn use_default(parser: &mut Parser) -> Result<Statement> {
-    parser.next_token();
-    let of_catalog = parser.parse_keyword(Keyword::CATALOG);
-    let start = parser.peek_token().span.start;
-    let name: ObjectName = parsed(parser.parse_object_name(false))?;
-    let parts: Vec<&str> = name.0.iter().filter_map(|part| Some(part.as_ident()?.value.as_str())).collect();
-    match (of_catalog, parts.as_slice()) {
-        (true, [DEFAULT_CATALOG]) | (false, [DEFAULT_DATABASE] | [DEFAULT_CATALOG, DEFAULT_DATABASE]) => {
-            Ok(Statement::Use)
-        }
-        _ => Err(Error::user(format!("there is no {} '{name}'", if of_catalog { "catalog" } else { "database" }))
-            .at(at(start))
-            .remedy("omit it: tables have plain names and belong to the session")),
-    }
-}
-
-/// Flink's names of the catalog and the database that a session begins with.
-const DEFAULT_CATALOG: &str = "default_catalog";
-const DEFAULT_DATABASE: &str = "default_database";
-
-/// The parts of a name without the default catalog and database.
+/// The parts of a name as one, if there are several that name a table of some database.
 pub(crate) fn of_session(parts: Vec<Ident>) -> Vec<Ident> {
     plain(&ObjectName::from(parts.clone())).map_or(parts, |plain| vec![plain])
 }
 
-/// The name of a table or view, without those of the default catalog and database.
+/// The name of a table or view as one word, with points between its parts, which the catalog understands.
 fn plain(name: &ObjectName) -> Option<Ident> {
     let parts: Vec<&Ident> = name.0.iter().map(|part| part.as_ident()).collect::<Option<_>>()?;
-    let is = |part: &Ident, default: &str| part.value == default;
     match parts.as_slice() {
         [name] => Some((*name).clone()),
-        [database, name] if is(database, DEFAULT_DATABASE) => Some((*name).clone()),
-        [catalog, database, name] if is(catalog, DEFAULT_CATALOG) && is(database, DEFAULT_DATABASE) => {
-            Some((*name).clone())
+        // With options it has its database in its name.
+        [_, name] | [_, _, name] if without_options(&name.value).is_some() => Some((*name).clone()),
+        [_, _] | [_, _, _] => {
+            let words: Vec<&str> = parts.iter().map(|part| part.value.as_str()).collect();
+            Some(Ident { span: parts[0].span, ..Ident::new(words.join(".")) })
         }
         _ => None,
     }

@@ -102,12 +102,12 @@ impl Table {
         resolver: &dyn TableResolver,
         planning: &PlanOptions,
     ) -> Result<Declared> {
-        let name = statement.name.value.clone();
+        let name = catalog.databases.full_name(&statement.name.value);
         let place = at(statement.name.span.start);
         let here = |error: Error| error.at(format!("table {name}")).at(place.clone());
         let mut options = statement.options.clone();
         let own = without_options(&name).unwrap_or(&name);
-        options.extend(planning.table_options.get(own).cloned().unwrap_or_default());
+        options.extend(planning.options_of(own));
         let (mut spec, options) = split_options(options, planning.key_groups).map_err(here)?;
         let declared = declared_schema(&statement.columns, &statement.primary_key)?;
         let mut metadata = metadata_columns(&statement.columns);

@@ -351,3 +351,46 @@ fn what_there_is_is_shown_as_flink_asks_for_it() {
     assert_eq!(report(&again, &mut Catalog::new()), shown("SHOW CREATE VIEW v"));
     assert!(shown("EXPLAIN CHANGELOG_MODE, ESTIMATED_COST SELECT a FROM w").starts_with("Logical plan"));
 }
+
+#[test]
+fn tables_of_databases_are_shown_where_they_are() {
+    let declared = format!(
+        "{CLICKS} CREATE DATABASE shop; CREATE VIEW shop.v AS SELECT id FROM clicks; CREATE CATALOG c WITH ('type' = 'generic_in_memory');"
+    );
+    let shown = |sql: &str| report(&format!("{declared} {sql}"), &mut Catalog::new());
+    for (sql, expected) in [
+        ("SHOW TABLES", "clicks (table)"),
+        ("SHOW TABLES FROM shop LIKE '%v%'", "v (view)"),
+        ("USE shop; SHOW TABLES", "v (view)"),
+        ("USE shop; SHOW VIEWS IN default_database", ""),
+        ("USE shop; SHOW TABLES IN default_catalog.default_database", "clicks (table)"),
+        ("SHOW DATABASES", "default_database\nshop"),
+        ("SHOW CATALOGS", "c\ndefault_catalog"),
+        ("USE shop; SHOW CURRENT DATABASE", "shop"),
+        ("USE CATALOG c; SHOW CURRENT DATABASE", "default"),
+        ("USE CATALOG c; SHOW DATABASES", "default"),
+        ("USE CATALOG c; USE CATALOG default_catalog; SHOW CURRENT DATABASE", "default_database"),
+        ("USE shop; USE CATALOG default_catalog; SHOW CURRENT DATABASE", "shop"),
+        ("USE shop; DROP DATABASE shop CASCADE; SHOW CURRENT DATABASE", "none"),
+        ("USE CATALOG c; DESCRIBE default_catalog.shop.v", "id  BIGINT"),
+        ("USE shop; DROP VIEW v; SHOW TABLES", ""),
+    ] {
+        assert_eq!(shown(sql), expected, "{sql}");
+    }
+    let mut options = PlanOptions::default();
+    options.table_options.entry("shop".into()).or_default().insert("t.topic".into(), "y".into());
+    let sql = "CREATE DATABASE shop; CREATE TABLE shop.t (a INT) WITH ('connector' = 'kafka', 'topic' = 'x'); CREATE TABLE out (a INT) WITH ('connector' = 'print');
+        INSERT INTO out SELECT a FROM shop.t";
+    let planned = plan_script(sql, &mut Catalog::new(), &Anything, &options).expect("planned");
+    let plan = planned.plan.expect("a job");
+    let topics: Vec<&str> = plan
+        .stages
+        .iter()
+        .filter_map(|stage| stage.source.as_ref())
+        .map(|source| source.connector.options["topic"].as_str())
+        .collect();
+    assert_eq!(topics, ["y"]);
+    options.table_options.entry("shop".into()).or_default().insert("u.topic".into(), "y".into());
+    let refused = plan_script(sql, &mut Catalog::new(), &Anything, &options).expect_err("refused").to_string();
+    assert!(refused.contains("table 'shop', which the script does not declare"), "{refused}");
+}

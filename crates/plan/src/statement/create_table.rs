@@ -278,14 +278,14 @@ fn not_enforced(parser: &mut Parser) -> Result<()> {
     Ok(())
 }
 
-fn comment(parser: &mut Parser) -> Result<()> {
+pub(super) fn comment(parser: &mut Parser) -> Result<()> {
     if parser.parse_keyword(Keyword::COMMENT) {
         parsed(parser.parse_literal_string())?;
     }
     Ok(())
 }
 
-fn options(parser: &mut Parser) -> Result<BTreeMap<String, String>> {
+pub(super) fn options(parser: &mut Parser) -> Result<BTreeMap<String, String>> {
     parsed(parser.expect_token(&Token::LParen))?;
     let mut options = BTreeMap::new();
     loop {

@@ -6,7 +6,8 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::Parser;
 use datafusion_sql::sqlparser::tokenizer::Token;
 
-use super::{DEFAULT_CATALOG, DEFAULT_DATABASE, parsed, table_name};
+use super::databases::{Place, place};
+use super::{parsed, table_name};
 use crate::place::at;
 
 /// What is shown.
@@ -14,9 +15,10 @@ use crate::place::at;
 pub(crate) enum Show {
     /// The options of `SET`.
     Settings,
-    /// The names of tables and views, or of views only.
+    /// The names of tables and views, or of views only, in a database.
     Relations {
         views: bool,
+        of: Option<Place>,
         pattern: Option<Pattern>,
     },
     /// The names of the functions; of those that statements have declared if `user`.
@@ -24,8 +26,10 @@ pub(crate) enum Show {
         user: bool,
         pattern: Option<Pattern>,
     },
-    /// The only catalog or database.
-    Default(&'static str),
+    Catalogs,
+    Databases,
+    CurrentCatalog,
+    CurrentDatabase,
     /// The columns of a table or view.
     Columns(Ident),
     /// The statement that declares a table, a view or a function.
@@ -81,18 +85,18 @@ pub(super) fn show(parser: &mut Parser) -> Result<Show> {
     parser.next_token();
     let what = parser.next_token();
     Ok(match what.token.to_string().to_uppercase().as_str() {
-        "TABLES" => Show::Relations { views: false, pattern: pattern(parser)? },
-        "VIEWS" => Show::Relations { views: true, pattern: pattern(parser)? },
+        "TABLES" => relations(parser, false)?,
+        "VIEWS" => relations(parser, true)?,
         "FUNCTIONS" => Show::Functions { user: false, pattern: pattern(parser)? },
         "USER" => {
             parsed(parser.expect_keyword(Keyword::FUNCTIONS))?;
             Show::Functions { user: true, pattern: pattern(parser)? }
         }
-        "CATALOGS" => Show::Default(DEFAULT_CATALOG),
-        "DATABASES" => Show::Default(DEFAULT_DATABASE),
+        "CATALOGS" => Show::Catalogs,
+        "DATABASES" => Show::Databases,
         "CURRENT" => match parsed(parser.expect_one_of_keywords(&[Keyword::CATALOG, Keyword::DATABASE]))? {
-            Keyword::CATALOG => Show::Default(DEFAULT_CATALOG),
-            _ => Show::Default(DEFAULT_DATABASE),
+            Keyword::CATALOG => Show::CurrentCatalog,
+            _ => Show::CurrentDatabase,
         },
         "COLUMNS" => {
             parsed(parser.expect_one_of_keywords(&[Keyword::FROM, Keyword::IN]))?;
@@ -115,6 +119,14 @@ pub(super) fn show(parser: &mut Parser) -> Result<Show> {
             ));
         }
     })
+}
+
+fn relations(parser: &mut Parser, views: bool) -> Result<Show> {
+    let of = match parser.parse_one_of_keywords(&[Keyword::FROM, Keyword::IN]) {
+        Some(_) => Some(place(parser)?),
+        None => None,
+    };
+    Ok(Show::Relations { views, of, pattern: pattern(parser)? })
 }
 
 fn pattern(parser: &mut Parser) -> Result<Option<Pattern>> {

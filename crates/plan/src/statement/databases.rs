@@ -1,0 +1,74 @@
+//! `CREATE`, `DROP` and `USE` of catalogs and databases.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::Result;
+use datafusion_sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::parser::Parser;
+use datafusion_sql::sqlparser::tokenizer::Location;
+
+use super::create_table::{comment, options};
+use super::parsed;
+
+/// A statement about the places that tables are in. A database is named by one part, or by two with its catalog.
+#[derive(Debug)]
+pub(crate) enum PlaceStatement {
+    CreateDatabase { database: Place, if_not_exists: bool },
+    DropDatabase { database: Place, if_exists: bool, cascade: bool },
+    UseDatabase(Place),
+    CreateCatalog { catalog: Place, options: BTreeMap<String, String>, if_not_exists: bool },
+    UseCatalog(Place),
+}
+
+/// The parts of a name.
+#[derive(Debug)]
+pub(crate) struct Place {
+    parts: Vec<Ident>,
+    pub(crate) start: Location,
+}
+
+impl Place {
+    pub(crate) fn parts(&self) -> Vec<&str> {
+        self.parts.iter().map(|part| part.value.as_str()).collect()
+    }
+}
+
+/// After `CREATE`, unless something else is created.
+pub(super) fn create(parser: &mut Parser) -> Result<Option<PlaceStatement>> {
+    let Some(kind) = parser.parse_one_of_keywords(&[Keyword::DATABASE, Keyword::CATALOG]) else { return Ok(None) };
+    let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
+    let named = place(parser)?;
+    comment(parser)?;
+    let options = if parser.parse_keyword(Keyword::WITH) { options(parser)? } else { BTreeMap::new() };
+    Ok(Some(match kind {
+        // Options of a database say nothing of its tables.
+        Keyword::DATABASE => PlaceStatement::CreateDatabase { database: named, if_not_exists },
+        _ => PlaceStatement::CreateCatalog { catalog: named, options, if_not_exists },
+    }))
+}
+
+/// After `DROP`, unless something else is dropped.
+pub(super) fn drop_place(parser: &mut Parser) -> Result<Option<PlaceStatement>> {
+    if !parser.parse_keyword(Keyword::DATABASE) {
+        return Ok(None);
+    }
+    let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    let database = place(parser)?;
+    let cascade = parser.parse_one_of_keywords(&[Keyword::RESTRICT, Keyword::CASCADE]) == Some(Keyword::CASCADE);
+    Ok(Some(PlaceStatement::DropDatabase { database, if_exists, cascade }))
+}
+
+/// `USE`.
+pub(super) fn use_place(parser: &mut Parser) -> Result<PlaceStatement> {
+    parser.next_token();
+    let of_catalog = parser.parse_keyword(Keyword::CATALOG);
+    let named = place(parser)?;
+    Ok(if of_catalog { PlaceStatement::UseCatalog(named) } else { PlaceStatement::UseDatabase(named) })
+}
+
+pub(super) fn place(parser: &mut Parser) -> Result<Place> {
+    let start = parser.peek_token().span.start;
+    let name: ObjectName = parsed(parser.parse_object_name(false))?;
+    Ok(Place { parts: name.0.iter().filter_map(|part| part.as_ident().cloned()).collect(), start })
+}

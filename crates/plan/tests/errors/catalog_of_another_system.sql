@@ -1,0 +1,1 @@
+CREATE CATALOG lake WITH ('type' = 'hive', 'hive-conf-dir' = '/etc/hive');

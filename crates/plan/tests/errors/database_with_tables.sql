@@ -1,0 +1,3 @@
+CREATE DATABASE shop;
+CREATE TABLE shop.orders (id INT) WITH ('connector' = 'kafka', 'topic' = 'orders');
+DROP DATABASE shop;

@@ -1,0 +1,22 @@
+-- Tables of the same name in databases and catalogs: names without one are of the database in use when they are written.
+CREATE DATABASE IF NOT EXISTS shop COMMENT 'of the shop' WITH ('hive.location' = '/data');
+CREATE TABLE orders (id INT, price INT) WITH ('connector' = 'kafka', 'topic' = 'orders');
+CREATE TABLE out (id INT, price INT) WITH ('connector' = 'print');
+USE shop;
+CREATE DATABASE IF NOT EXISTS shop;
+CREATE TABLE orders (id INT, price INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'kafka', 'topic' = 'orders of the shop');
+CREATE VIEW dear AS SELECT id, price FROM orders WHERE price > 5;
+INSERT INTO default_database.out SELECT orders.id, d.price FROM orders JOIN default_database.orders AS d ON d.id = orders.id;
+INSERT INTO default_catalog.default_database.out SELECT orders.id, 0 FROM shop.orders /*+ OPTIONS('topic' = 'others') */;
+CREATE CATALOG mine WITH ('type' = 'generic_in_memory', 'default-database' = 'first');
+USE CATALOG mine;
+CREATE TABLE orders (id INT, price INT) WITH ('connector' = 'kafka', 'topic' = 'mine');
+CREATE DATABASE second;
+CREATE TABLE `second`.out LIKE default_catalog.default_database.out;
+INSERT INTO `second`.out SELECT id, price FROM orders UNION ALL SELECT id, price FROM mine.`first`.orders;
+INSERT INTO mine.`second`.out SELECT COUNT(*), MAX(price) FROM TABLE(TUMBLE(TABLE default_catalog.shop.orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end;
+USE default_catalog.shop;
+INSERT INTO mine.`second`.out WITH orders AS (SELECT 1 AS id) SELECT dear.id, price FROM dear JOIN orders ON dear.id = orders.id;
+DROP DATABASE IF EXISTS third CASCADE;
+USE default_database;
+DROP DATABASE shop CASCADE;
