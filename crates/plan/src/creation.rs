@@ -17,7 +17,7 @@ use crate::insert::{InsertedRows, plan_rows};
 use crate::like::merged;
 use crate::lower::Output;
 use crate::place::{at, planning_error};
-use crate::statement::{ColumnDefinition, ColumnKind, CreateTable};
+use crate::statement::{AlterTable, ColumnDefinition, ColumnKind, CreateTable};
 use crate::table::Table;
 use crate::{PlanOptions, TableResolver};
 
@@ -45,6 +45,38 @@ pub(crate) fn create_table(
     })?;
     catalog.insert(&name, Relation::Table(Arc::new(table)), or_replace).map_err(|e| e.at(at(start)))?;
     Ok(format!("table {name} created"))
+}
+
+/// Declares a table otherwise, and returns a text for the user. What reads or writes it already goes on as it was.
+pub(crate) fn alter_table(
+    alter: AlterTable,
+    catalog: &mut Catalog,
+    resolver: &dyn TableResolver,
+    options: &PlanOptions,
+) -> Result<String> {
+    let AlterTable { table: name, if_exists, change } = alter;
+    if if_exists && !catalog.contains(&name.value) {
+        return Ok(format!("there is no table {}", name.value));
+    }
+    let here = |error: Error| error.at(at(name.span.start));
+    let create = catalog.table(&name.value).map_err(here)?.statement.clone();
+    // Declared in another database, it may have another name there.
+    let create =
+        CreateTable { name: name.clone(), if_not_exists: false, or_replace: true, start: name.span.start, ..create };
+    let create = create.altered(change)?;
+    let new_name = create.name.value.clone();
+    let is_renamed = catalog.databases.full_name(&new_name) != catalog.databases.full_name(&name.value);
+    if is_renamed && catalog.contains(&new_name) {
+        return Err(here(
+            Error::user(format!("there is already a table or view '{new_name}'")).remedy("choose another name"),
+        ));
+    }
+    // Places in the other declaration are none in this statement.
+    create_table(create, catalog, resolver, options).map_err(|error| error.only_at(at(name.span.start)))?;
+    if is_renamed {
+        catalog.remove("table", &name.value)?;
+    }
+    Ok(format!("table {} altered", name.value))
 }
 
 /// Declares the table of this name with options of a hint, and returns its name.

@@ -12,7 +12,7 @@ use datafusion_sql::sqlparser::ast::{Ident, Query};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::catalog::{Catalog, Relation, View};
-use crate::creation::{create_as, create_table, declare_with};
+use crate::creation::{alter_table, create_as, create_table, declare_with};
 use crate::hints::times_to_live;
 use crate::insert::plan_insert;
 use crate::lower::{Output, lower, lower_job, side_tables};
@@ -263,6 +263,7 @@ fn perform(
     options: &PlanOptions,
 ) -> Result<Outcome> {
     match statement {
+        Statement::AlterTable(alter) => alter_table(*alter, catalog, resolver, options).map(Outcome::Done),
         Statement::CreateTable(create) => create_table(*create, catalog, resolver, options).map(Outcome::Done),
         Statement::CreateView { name, if_not_exists, or_replace, columns, query, text } => {
             if if_not_exists && catalog.contains(&name.value) {

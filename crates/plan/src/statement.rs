@@ -1,5 +1,6 @@
 //! Parsed statements, before any name is resolved.
 
+mod alter_table;
 mod create_function;
 mod create_table;
 mod databases;
@@ -18,6 +19,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 
+pub(crate) use self::alter_table::AlterTable;
 pub(crate) use self::create_function::CreateFunction;
 pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, Like, Merging, WatermarkDefinition};
 pub(crate) use self::databases::{Place, PlaceStatement};
@@ -31,6 +33,7 @@ use crate::text::{StatementText, tokenize};
 #[derive(Debug)]
 pub(crate) enum Statement {
     CreateTable(Box<CreateTable>),
+    AlterTable(Box<AlterTable>),
     CreateFunction(Box<CreateFunction>),
     CreateView {
         name: Ident,
@@ -123,6 +126,7 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
     };
     match keyword {
         Keyword::CREATE => create(parser, text),
+        Keyword::ALTER => alter(parser),
         Keyword::DROP => drop_declared(parser),
         Keyword::INSERT => Ok(Statement::Insert(vec![insert(parser)?])),
         Keyword::EXECUTE if !matches!(&parser.peek_nth_token_ref(1).token, Token::Word(word) if word.keyword == Keyword::STATEMENT) => {
@@ -145,7 +149,7 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
         _ => Err(Error::user(format!("syntax error: a statement cannot begin with {}", first.token))
             .at(at(first.span.start))
             .remedy(
-                "use SELECT, INSERT INTO, CREATE TABLE, CREATE VIEW, CREATE FUNCTION, DROP, SET, RESET, EXPLAIN, SHOW TABLES \
+                "use SELECT, INSERT INTO, CREATE TABLE, CREATE VIEW, CREATE FUNCTION, ALTER TABLE, DROP, SET, RESET, EXPLAIN, SHOW TABLES \
                  or DESCRIBE",
             )),
     }
@@ -231,6 +235,17 @@ fn create(parser: &mut Parser, text: &str) -> Result<Statement> {
     let query = query(parser)?;
     let text = text.trim().to_owned();
     Ok(Statement::CreateView { name, if_not_exists, or_replace, columns, query, text })
+}
+
+fn alter(parser: &mut Parser) -> Result<Statement> {
+    parser.next_token();
+    let what = parser.peek_token();
+    if !parser.parse_keyword(Keyword::TABLE) {
+        return Err(Error::user(format!("syntax error: ALTER {} is not supported", what.token))
+            .at(at(what.span.start))
+            .remedy("use ALTER TABLE, or CREATE OR REPLACE VIEW or FUNCTION"));
+    }
+    Ok(Statement::AlterTable(Box::new(alter_table::alter_table(parser)?)))
 }
 
 fn drop_declared(parser: &mut Parser) -> Result<Statement> {

@@ -33,6 +33,25 @@ pub(crate) struct CreateTable {
     pub(crate) start: Location,
 }
 
+impl CreateTable {
+    /// Of a table of this name, without anything.
+    pub(super) fn new(name: Ident, start: Location) -> CreateTable {
+        CreateTable {
+            name,
+            if_not_exists: false,
+            or_replace: false,
+            columns: Vec::new(),
+            watermark: None,
+            primary_key: Vec::new(),
+            partitioned_by: Vec::new(),
+            options: BTreeMap::new(),
+            like: None,
+            query: None,
+            start,
+        }
+    }
+}
+
 /// One column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnDefinition {
@@ -91,19 +110,7 @@ pub(crate) enum Merging {
 pub(super) fn create_table(parser: &mut Parser, start: Location, or_replace: bool) -> Result<CreateTable> {
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
     let name = table_name(parser)?;
-    let mut table = CreateTable {
-        name,
-        if_not_exists,
-        or_replace,
-        columns: Vec::new(),
-        watermark: None,
-        primary_key: Vec::new(),
-        partitioned_by: Vec::new(),
-        options: BTreeMap::new(),
-        like: None,
-        query: None,
-        start,
-    };
+    let mut table = CreateTable { if_not_exists, or_replace, ..CreateTable::new(name, start) };
     let mut names = BTreeSet::new();
     if parser.consume_token(&Token::LParen) {
         loop {
@@ -195,7 +202,7 @@ fn like(parser: &mut Parser) -> Result<Like> {
 }
 
 /// A column, a watermark or a constraint. `names` are those of the columns so far.
-fn element(parser: &mut Parser, table: &mut CreateTable, names: &mut BTreeSet<String>) -> Result<()> {
+pub(super) fn element(parser: &mut Parser, table: &mut CreateTable, names: &mut BTreeSet<String>) -> Result<()> {
     let start = parser.peek_token();
     if is_word(&start.token, "WATERMARK") && parser.peek_nth_token_ref(1).token.to_string().eq_ignore_ascii_case("FOR")
     {
@@ -314,6 +321,6 @@ fn option_text(parser: &mut Parser) -> Result<String> {
     }
 }
 
-fn is_word(token: &Token, wanted: &str) -> bool {
+pub(super) fn is_word(token: &Token, wanted: &str) -> bool {
     matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
 }

@@ -1,0 +1,27 @@
+-- What ALTER TABLE leaves of a declaration. Views and inserts from before go on with the table as it was.
+CREATE TABLE orders (id INT, at STRING, price INT) WITH ('connector' = 'kafka', 'topic' = 'a', 'scan.startup.mode' = 'earliest-offset');
+CREATE TABLE out (id INT, price INT) WITH ('connector' = 'print');
+CREATE VIEW before AS SELECT id, price FROM orders;
+ALTER TABLE orders SET ('topic' = 'b', 'properties.x' = 'y');
+ALTER TABLE orders RESET ('scan.startup.mode');
+ALTER TABLE orders ADD (ts AS TO_TIMESTAMP(at), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND, PRIMARY KEY (id) NOT ENFORCED);
+ALTER TABLE orders MODIFY WATERMARK FOR ts AS ts - INTERVAL '5' SECOND;
+ALTER TABLE orders ADD `partition` INT METADATA VIRTUAL FIRST;
+ALTER TABLE orders ADD COLUMN city STRING COMMENT 'where' AFTER id;
+ALTER TABLE orders MODIFY (price BIGINT, city STRING FIRST);
+ALTER TABLE orders RENAME id TO order_id;
+ALTER TABLE orders DROP `partition`;
+ALTER TABLE IF EXISTS nothing DROP WATERMARK;
+CREATE DATABASE shop;
+ALTER TABLE orders RENAME TO sales;
+SHOW CREATE TABLE sales;
+INSERT INTO out SELECT id, price FROM before;
+INSERT INTO out SELECT COUNT(*), 0 FROM TABLE(TUMBLE(TABLE sales, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end;
+ALTER TABLE sales DROP WATERMARK;
+ALTER TABLE sales DROP PRIMARY KEY;
+ALTER TABLE sales DROP (ts, at);
+CREATE TABLE shop.sales LIKE sales;
+USE shop;
+ALTER TABLE default_database.sales RENAME TO former;
+ALTER TABLE sales RENAME TO kept;
+INSERT INTO default_database.out SELECT former.order_id, kept.order_id FROM default_database.former JOIN kept ON former.city = kept.city;
