@@ -1048,6 +1048,13 @@ ts - INTERVAL '1' MONTH
 dt + INTERVAL '1' DAY
 dt + INTERVAL '1' MONTH
 ts + INTERVAL '1' HOUR
+ts + INTERVAL '1' SECOND * i
+ts - ti * INTERVAL '2' DAY
+(INTERVAL '1' MONTH * ti) + ts
+tz + INTERVAL '90' MINUTE * 2
+dt + INTERVAL '1' DAY * ti
+dt - INTERVAL '3' MONTH * ti
+ts + INTERVAL '1' HOUR * CAST(NULL AS INT)
 DATE_FORMAT(ts, 'yyyy-MM-dd HH:mm:ss')
 DATE_FORMAT(ts, 'yyyy-MM-dd HH:mm:ss.SSS')
 DATE_FORMAT(ts, 'yyyyMMdd')

@@ -114,6 +114,11 @@ fn types_do_not_fit(types: &str) -> Error {
 
 /// The error of one of our own functions, which says how it can be called.
 fn refused_call(message: &str) -> Option<Error> {
+    if let Some((before, _)) = message.split_once("' user-defined coercion failed with: Execution error: ") {
+        let (_, function) = before.rsplit_once("Function '")?;
+        let error = Error::user(format!("{} does not take values of these types together", function.to_uppercase()));
+        return Some(error.remedy("convert them to one type with CAST"));
+    }
     let (_, said) = message.split_once("coercion failed with: Error during planning: ")?;
     let said = said.split(". No function matches").next().unwrap_or(said);
     let (what, form) = said.split_once("; ").unwrap_or((said, ""));
@@ -145,6 +150,11 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
     let message = tidy(message);
     if let Some(error) = wrong_argument(&message) {
         return error;
+    }
+    if let Some((_, operation)) = message.split_once("annot get result type for temporal operation ") {
+        let shown = operation.split(": ").next().unwrap_or(operation).replace("Interval(MonthDayNano)", "INTERVAL");
+        return Error::user(format!("{shown} is not supported"))
+            .remedy("add the product to a time: ts + INTERVAL '1' DAY * n, or TIMESTAMPADD(DAY, n, ts)");
     }
     if message.to_lowercase().starts_with("projections require unique expression names") {
         let name = message.split('"').nth(1).unwrap_or_default();

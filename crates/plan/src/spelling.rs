@@ -111,6 +111,10 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     like::settle(expr)?;
     similar::check(expr)?;
     interval::settle(expr)?;
+    if let Some(later) = interval::multiplied(expr) {
+        *expr = later;
+        return Ok(());
+    }
     forms::name_parts(expr);
     numbers::settle(expr);
     let Expr::Function(function) = expr else { return Ok(()) };
@@ -140,7 +144,10 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
         ("DATE_TRUNC", Some([unit, time])) => forms::truncated(unit, time),
         ("LAG" | "GROUPING" | "GROUPING_ID", Some(args)) => forms::around(&name, function, args),
         ("MOD", Some([left, right])) => Some(modulo(left, right)),
-        ("TIMESTAMPADD", Some([unit, count, time])) => Some(timestamp_add(function, unit, count, time)),
+        ("TIMESTAMPADD", Some([unit, count, time])) => {
+            let (name, args) = timestamp_add(&unit.to_string(), count, time);
+            Some(call(function, name, args))
+        }
         ("TIMESTAMPDIFF", Some([unit, start, end])) => Some(call(
             function,
             "timestamp_diff",
@@ -243,11 +250,11 @@ fn call(function: &Function, name: &str, args: Vec<Expr>) -> Expr {
 }
 
 /// The time `count` units later. A unit shorter than a day makes a timestamp of a date.
-fn timestamp_add(function: &Function, unit: &Expr, count: &Expr, time: &Expr) -> Expr {
-    let unit = unit.to_string().to_uppercase();
+fn timestamp_add(unit: &str, count: &Expr, time: &Expr) -> (&'static str, Vec<Expr>) {
+    let unit = unit.to_uppercase();
     let short = ["SECOND", "MINUTE", "HOUR"].contains(&unit.as_str());
     let name = if short { "timestamp_add_time" } else { "timestamp_add" };
-    call(function, name, vec![text(&unit), count.clone(), time.clone()])
+    (name, vec![text(&unit), count.clone(), time.clone()])
 }
 
 /// An epoch in seconds (0) or milliseconds (3).

@@ -132,10 +132,11 @@ pub(super) fn around(name: &str, function: &Function, args: &[Expr]) -> Option<E
     }
 }
 
-/// The field in `rows[1].field` is a name and not a column. What stands before the first bracket is one.
+/// The field in `rows[1].field` and `(row).field` is a name and not a column. What stands before the first bracket is one.
 pub(super) fn name_parts(expr: &mut Expr) {
-    let Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
-    for access in access_chain.iter_mut().skip_while(|access| matches!(access, AccessExpr::Dot(_))) {
+    let Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
+    let is_name = matches!(root.as_ref(), Expr::Identifier(_));
+    for access in access_chain.iter_mut().skip_while(|access| is_name && matches!(access, AccessExpr::Dot(_))) {
         if let AccessExpr::Dot(Expr::Identifier(field)) = access {
             *access = AccessExpr::Dot(text(&field.value));
         }

@@ -1,8 +1,10 @@
 //! Intervals: they need a unit, and those of several fields are written with the unit of each, which is what the library knows.
 
 use anabranch_model::{Error, Result};
-use datafusion_sql::sqlparser::ast::{DateTimeField, Expr, Interval, Spanned, Value};
+use datafusion_sql::sqlparser::ast::{BinaryOperator, DateTimeField, Expr, Interval, Spanned, UnaryOperator, Value};
 
+use super::forms::call;
+use super::timestamp_add;
 use crate::place::at;
 
 /// The fields of a time, with what stands before each in a text, and the least value that belongs to the field before.
@@ -38,6 +40,50 @@ pub(super) fn settle(expr: &mut Expr) -> Result<()> {
             .at(place)
             .remedy(format!("write for example INTERVAL {shown} SECOND"))),
         _ => Ok(()),
+    }
+}
+
+/// `time + INTERVAL '1' HOUR * n` is the time so many hours later.
+pub(super) fn multiplied(expr: &Expr) -> Option<Expr> {
+    let Expr::BinaryOp { left, op: op @ (BinaryOperator::Plus | BinaryOperator::Minus), right } = expr else {
+        return None;
+    };
+    let (time, (unit, count)) = match (product(right), product(left)) {
+        (Some(product), None) => (left, product),
+        (None, Some(product)) if *op == BinaryOperator::Plus => (right, product),
+        _ => return None,
+    };
+    let count = match op {
+        BinaryOperator::Minus => Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(count) },
+        _ => count,
+    };
+    let (name, args) = timestamp_add(&unit.to_string(), &count, time);
+    Some(call(name, args))
+}
+
+/// The unit of an interval that is multiplied, and how many of them.
+fn product(expr: &Expr) -> Option<(&DateTimeField, Expr)> {
+    let Expr::BinaryOp { left, op: BinaryOperator::Multiply, right } = unnested(expr) else { return None };
+    let (interval, times) = match (unnested(left), unnested(right)) {
+        (Expr::Interval(interval), _) => (interval, right),
+        (_, Expr::Interval(interval)) => (interval, left),
+        _ => return None,
+    };
+    let Interval { value, leading_field, last_field: None, .. } = interval else { return None };
+    let Expr::Value(value) = value.as_ref() else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    let one: i32 = text.trim().parse().ok()?;
+    let nested = |expr: Expr| Box::new(Expr::Nested(Box::new(expr)));
+    let one = Box::new(Expr::value(Value::Number(one.to_string(), false)));
+    let count =
+        Expr::BinaryOp { left: nested(times.as_ref().clone()), op: BinaryOperator::Multiply, right: nested(*one) };
+    Some((singular(leading_field.as_ref()?), *nested(count)))
+}
+
+fn unnested(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => unnested(inner),
+        other => other,
     }
 }
 
