@@ -7,9 +7,10 @@
 //! | `properties.group.id` | group to which positions are committed as epochs are done; without it none are |
 //! | `properties.*` | any other property of librdkafka; has the last word over our defaults |
 //! | `format`, or `value.format` | format of the records, with that format's options; `debezium-json`: they are changes of rows |
-//! | `scan.startup.mode` | `earliest-offset` (default), `latest-offset`, `group-offsets`, `timestamp` |
+//! | `scan.startup.mode` | `earliest-offset` (default), `latest-offset`, `group-offsets`, `timestamp`, `specific-offsets` |
 //! | `scan.startup.timestamp-millis` | for `timestamp`: the first record written at or after this time |
-//! | `scan.bounded.mode` | `unbounded` (default), or `latest-offset`: the table ends where the topic ended at the start |
+//! | `scan.startup.specific-offsets` | `partition:0,offset:42;...` |
+//! | `scan.bounded.mode`, `scan.bounded.*` | `unbounded` (default), or where the table ends: one of these places as it was at the start |
 //! | `scan.topic-partition-discovery.interval` | how often new partitions are looked for, default `10 s`; `0`: never |
 //! | `connection.timeout` | how long all brokers may be unreachable before the job fails, default `30 s` |
 //! | `key.fields`, `key.format` | columns, separated by `;`, that a sink also writes as the record's key |
@@ -49,6 +50,7 @@ mod metadata;
 mod native;
 mod outage;
 mod partition;
+mod places;
 mod position;
 mod records;
 mod security;
@@ -120,7 +122,7 @@ impl Connector for KafkaConnector {
             KeyEncoder::new(&table, columns)?;
         }
         Ok(TableTraits {
-            bounded: table.bounded,
+            bounded: table.end.is_some(),
             readable: true,
             writable: table.single_topic().is_ok(),
             max_readers: None,

@@ -115,11 +115,11 @@ impl KafkaSource {
         }
         let named = self.named(&others);
         let ask = self.inquiry(&named, wait);
-        let ends = if self.table.bounded { Some(ask.latest()?) } else { None };
+        let ends = ask.end()?;
         // Beside known positions, a partition without one has come into being since.
         let starts = if from.is_some() { BTreeMap::new() } else { ask.start()? };
         for ((topic, partition), name) in others.into_iter().zip(&named) {
-            let end = ends.as_ref().and_then(|ends| ends.get(name).copied());
+            let end = ends.get(name).copied();
             let next = starts.get(name).copied().unwrap_or(BEGINNING);
             self.start(topic, partition, Position { next, end })?;
         }
@@ -137,12 +137,12 @@ impl KafkaSource {
 
     /// Resumes a partition at its position. The declaration decides whether the partition ends, the position where it ends.
     fn go_on(&mut self, (topic, partition): (usize, i32), position: Position, wait: Duration) -> Result<()> {
-        let end = match (self.table.bounded, position.end) {
+        let end = match (self.table.end.is_some(), position.end) {
             (false, _) => None,
             (true, Some(end)) => Some(end),
             (true, None) => {
                 let named = self.named(&[(topic, partition)]);
-                self.inquiry(&named, wait).latest()?.remove(&named[0])
+                self.inquiry(&named, wait).end()?.remove(&named[0])
             }
         };
         let position = Position { end, ..position };
@@ -328,7 +328,7 @@ impl Source for KafkaSource {
             self.look_aside()?;
         }
         if self.ready.is_empty() {
-            if self.table.bounded && self.partitions.iter().all(|p| p.ended) {
+            if self.table.end.is_some() && self.partitions.iter().all(|p| p.ended) {
                 return Ok(Polled::End);
             }
             self.gather(wait.min(POLL_MAX))?;

@@ -14,7 +14,8 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::client::{Consumer, is_passing, is_permanent, patiently, silent};
-use super::table::{Startup, Table};
+use super::places::Place;
+use super::table::Table;
 
 /// Offsets by topic and partition, logical ones as librdkafka encodes them.
 pub(super) type Offsets = BTreeMap<(String, i32), i64>;
@@ -36,22 +37,51 @@ pub(super) struct Inquiry<'a> {
 impl Inquiry<'_> {
     /// Where to start.
     pub(super) fn start(&self) -> Result<Offsets> {
-        let beginning = || self.partitions.iter().map(|p| (p.clone(), BEGINNING)).collect();
-        match self.table.startup {
+        let mut offsets: Offsets = self.partitions.iter().map(|partition| (partition.clone(), BEGINNING)).collect();
+        offsets.extend(self.at(&self.table.startup)?);
+        Ok(offsets)
+    }
+
+    /// Where a bounded table ends.
+    pub(super) fn end(&self) -> Result<Offsets> {
+        let Some(place) = &self.table.end else { return Ok(Offsets::new()) };
+        let mut offsets = self.at(place)?;
+        for partition in
+            self.partitions.iter().filter(|partition| !offsets.contains_key(*partition)).collect::<Vec<_>>()
+        {
+            let (topic, number) = partition;
+            match place {
+                // As in Flink, nothing is read of it.
+                Place::Specific(_) => drop(offsets.insert(partition.clone(), 0)),
+                _ => {
+                    return Err(Error::user(
+                        "'scan.bounded.mode' is 'group-offsets', but the group has no position there",
+                    )
+                    .at(format!("topic {topic} partition {number}"))
+                    .remedy("commit one, or end the table at 'latest-offset'"));
+                }
+            }
+        }
+        Ok(offsets)
+    }
+
+    /// The offsets of a place, of the partitions that have it.
+    fn at(&self, place: &Place) -> Result<Offsets> {
+        let known = |offsets: Offsets| offsets.into_iter().filter(|(_, offset)| *offset >= 0);
+        match place {
             _ if self.partitions.is_empty() => Ok(Offsets::new()),
-            Startup::Earliest => Ok(beginning()),
-            Startup::Latest => self.latest(),
-            Startup::Timestamp { ms } => {
+            Place::Earliest => Ok(Offsets::new()),
+            Place::Latest => self.latest(),
+            Place::Timestamp { ms } => {
                 // Asked first: what is written between the two questions has a later timestamp and is not to be missed.
                 let mut offsets = self.latest()?;
-                let at_time = self.by_time(ms)?;
-                offsets.extend(at_time.into_iter().filter(|(_, offset)| *offset >= 0));
+                offsets.extend(known(self.by_time(*ms)?));
                 Ok(offsets)
             }
-            Startup::Group => {
-                let mut offsets: Offsets = beginning();
-                offsets.extend(self.committed()?.into_iter().filter(|(_, offset)| *offset >= 0));
-                Ok(offsets)
+            Place::Group => Ok(known(self.committed()?).collect()),
+            Place::Specific(given) => {
+                let offset = |partition: &(String, i32)| Some((partition.clone(), *given.get(&partition.1)?));
+                Ok(self.partitions.iter().filter_map(offset).collect())
             }
         }
     }

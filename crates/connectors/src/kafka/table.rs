@@ -7,6 +7,7 @@ use anabranch_model::{Error, Result, is_secret};
 use arrow::datatypes::{Schema, SchemaRef};
 use rdkafka::ClientConfig;
 
+use super::places::{self, Place};
 use super::security::Properties;
 use super::window::Batch;
 use crate::Options;
@@ -21,8 +22,9 @@ pub(super) struct Table {
     pub(super) servers: String,
     /// Group to which positions are committed.
     pub(super) group: Option<String>,
-    pub(super) startup: Startup,
-    pub(super) bounded: bool,
+    pub(super) startup: Place,
+    /// Where the table ends, if it does.
+    pub(super) end: Option<Place>,
     /// Time between two looks at the topics: whether they have new partitions, whether they still exist.
     pub(super) watch_interval: Duration,
     /// New partitions are read.
@@ -47,19 +49,6 @@ pub(super) struct Table {
     /// Memory of a sink that holds records, in bytes. The records of one epoch may not take more.
     pub(super) buffer_bytes: u64,
     properties: Properties,
-}
-
-/// Where reading starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Startup {
-    Earliest,
-    Latest,
-    /// Where the group stopped; partitions without a committed position start at the beginning.
-    Group,
-    /// At the first record whose timestamp is at or after this.
-    Timestamp {
-        ms: i64,
-    },
 }
 
 /// How the sink chooses a record's partition.
@@ -136,15 +125,14 @@ impl Table {
 
     fn keyless(options: &mut Options<'_>) -> Result<Table> {
         let topics = topics(options.required("topic")?)?;
-        let bounded =
-            options.choice("scan.bounded.mode", &[("unbounded", false), ("latest-offset", true)])?.unwrap_or(false);
+        let end = places::end(options)?;
         let interval = options.duration("scan.topic-partition-discovery.interval")?.unwrap_or(WATCH_INTERVAL);
         let created_partitions = options.number::<i32>("sink.topic.partitions")?;
         if created_partitions.is_some_and(|n| n < 1) {
             return Err(Error::user("option 'sink.topic.partitions' is less than 1")
                 .remedy("leave it out to take the broker's default"));
         }
-        let startup = startup(options)?;
+        let startup = places::startup(options)?;
         let timeout = options.duration("connection.timeout")?;
         // Transactions are named by their job and table.
         let _ = options.string("sink.transactional-id-prefix");
@@ -155,9 +143,9 @@ impl Table {
             servers: property("bootstrap.servers").filter(|s| !s.trim().is_empty()).ok_or_else(no_servers)?,
             group: property("group.id"),
             startup,
-            bounded,
             watch_interval: if interval.is_zero() { WATCH_INTERVAL } else { interval },
-            discovers: !bounded && !interval.is_zero(),
+            discovers: end.is_none() && !interval.is_zero(),
+            end,
             connection_timeout: timeout.unwrap_or(CONNECTION_TIMEOUT),
             first_answer: timeout.unwrap_or(FIRST_ANSWER),
             partitioner: partitioner(options)?,
@@ -177,8 +165,9 @@ impl Table {
 
     /// Combinations that make no sense, and properties that librdkafka does not know.
     fn check(&self) -> Result<()> {
-        if self.startup == Startup::Group && self.group.is_none() {
-            return Err(Error::user("'scan.startup.mode' is 'group-offsets' but the table names no group")
+        if self.group.is_none() && (self.startup == Place::Group || self.end == Some(Place::Group)) {
+            let mode = if self.startup == Place::Group { "scan.startup.mode" } else { "scan.bounded.mode" };
+            return Err(Error::user(format!("'{mode}' is 'group-offsets' but the table names no group"))
                 .remedy("add 'properties.group.id' = '...'"));
         }
         for config in [self.consumer_config(), self.producer_config(), self.transaction_config("any")] {
@@ -198,7 +187,7 @@ impl Table {
         config.set("fetch.queue.backoff.ms", "5");
         // No membership of a group depends on it here; what does is how long closing waits for a coordinator that is gone.
         config.set("session.timeout.ms", "6000");
-        if self.bounded {
+        if self.end.is_some() {
             // The end of a partition shows in a fetch that finds nothing: no reason to wait for more.
             config.set("fetch.wait.max.ms", "10");
         }
@@ -209,7 +198,7 @@ impl Table {
         self.common(&mut config);
         config.set("enable.auto.commit", "false");
         config.set("enable.auto.offset.store", "false");
-        config.set("enable.partition.eof", if self.bounded { "true" } else { "false" });
+        config.set("enable.partition.eof", if self.end.is_some() { "true" } else { "false" });
         config
     }
 
@@ -348,22 +337,6 @@ fn value_fields(options: &mut Options<'_>, key_fields: &[String]) -> Result<(boo
 /// Words separated by `;` (as Flink has it) or `,`.
 fn fields(text: &str) -> Vec<String> {
     text.split([';', ',']).map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
-}
-
-fn startup(options: &mut Options<'_>) -> Result<Startup> {
-    let timestamp = options.number::<i64>("scan.startup.timestamp-millis")?;
-    let modes = [("earliest-offset", 0), ("latest-offset", 1), ("group-offsets", 2), ("timestamp", 3)];
-    let mode = options.choice("scan.startup.mode", &modes)?;
-    match (mode, timestamp) {
-        (Some(3), Some(ms)) if ms >= 0 => Ok(Startup::Timestamp { ms }),
-        (Some(3), _) => Err(Error::user("'scan.startup.mode' is 'timestamp' but no time is given")
-            .remedy("add 'scan.startup.timestamp-millis' = '...', in milliseconds since 1970")),
-        (_, Some(_)) => Err(Error::user("'scan.startup.timestamp-millis' is given, but not the mode that uses it")
-            .remedy("add 'scan.startup.mode' = 'timestamp'")),
-        (Some(1), None) => Ok(Startup::Latest),
-        (Some(2), None) => Ok(Startup::Group),
-        (_, None) => Ok(Startup::Earliest),
-    }
 }
 
 fn partitioner(options: &mut Options<'_>) -> Result<Partitioner> {

@@ -17,9 +17,10 @@ use super::attached::WRITTEN;
 use super::content::Content;
 use super::metadata::{self, DELETED, ORDER, RowReader};
 use super::open_sink;
+use super::places::Place;
 use super::records::Records;
 use super::source::KafkaSource;
-use super::table::{Startup, Table};
+use super::table::Table;
 use super::versions::RecordKey;
 use crate::Options;
 use crate::format::Format;
@@ -37,7 +38,7 @@ fn parse(spec: &ConnectorSpec) -> Result<(Table, Content)> {
     // A batch is written when it is there, and of each row once.
     options.ignore(&["sink.buffer-flush.max-rows", "sink.buffer-flush.interval"]);
     options.finish()?;
-    if table.startup != Startup::Earliest {
+    if table.startup != Place::Earliest {
         return Err(Error::user("option 'scan.startup.mode': a table of versions is read from its beginning")
             .remedy("omit the option"));
     }
@@ -51,7 +52,7 @@ impl Connector for UpsertKafkaConnector {
             content.check(columns)?;
         }
         Ok(TableTraits {
-            bounded: table.bounded,
+            bounded: table.end.is_some(),
             readable: true,
             writable: table.single_topic().is_ok(),
             metadata: Some(metadata::known()),

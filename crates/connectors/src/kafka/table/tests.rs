@@ -28,8 +28,8 @@ fn error(extra: &[(&str, &str)]) -> String {
 fn little_needs_to_be_said() {
     let table = parse(&[]).expect("a topic and servers are enough");
     assert_eq!(table.topics, ["t"]);
-    assert_eq!(table.startup, Startup::Earliest);
-    assert!(!table.bounded);
+    assert_eq!(table.startup, Place::Earliest);
+    assert_eq!(table.end, None);
     assert_eq!(table.group, None);
     assert_eq!((table.discovers, table.watch_interval), (true, Duration::from_secs(10)));
     assert_eq!(table.connection_timeout, Duration::from_secs(30));
@@ -46,11 +46,11 @@ fn several_topics_are_sorted_and_can_only_be_read() {
 #[test]
 fn modes_are_read() {
     let table = parse(&[("scan.startup.mode", "timestamp"), ("scan.startup.timestamp-millis", "17")]).expect("time");
-    assert_eq!(table.startup, Startup::Timestamp { ms: 17 });
+    assert_eq!(table.startup, Place::Timestamp { ms: 17 });
     let table = parse(&[("scan.startup.mode", "group-offsets"), ("properties.group.id", "g")]).expect("group");
-    assert_eq!((table.startup, table.group.as_deref()), (Startup::Group, Some("g")));
+    assert_eq!((table.startup, table.group.as_deref()), (Place::Group, Some("g")));
     let table = parse(&[("scan.bounded.mode", "latest-offset")]).expect("bounded");
-    assert!(table.bounded);
+    assert_eq!(table.end, Some(Place::Latest));
     assert!(!table.discovers, "what is bounded gets no new partitions");
     let table = parse(&[("scan.topic-partition-discovery.interval", "0")]).expect("no discovery");
     assert_eq!((table.discovers, table.watch_interval), (false, Duration::from_secs(10)));
@@ -66,6 +66,14 @@ fn wrong_options_say_what_would_be_right() {
         (&[("scan.startup.timestamp-millis", "17")], "add 'scan.startup.mode' = 'timestamp'"),
         (&[("scan.startup.mode", "group-offsets")], "add 'properties.group.id'"),
         (&[("scan.startup.mode", "newest")], "'earliest-offset'"),
+        (&[("scan.startup.mode", "specific-offsets")], "add 'scan.startup.specific-offsets'"),
+        (&[("scan.startup.specific-offsets", "partition:0,offset:1")], "add 'scan.startup.mode' = 'specific-offsets'"),
+        (
+            &[("scan.bounded.mode", "specific-offsets"), ("scan.bounded.specific-offsets", "0:1")],
+            "write 'partition:0,offset:42",
+        ),
+        (&[("scan.bounded.timestamp-millis", "17")], "add 'scan.bounded.mode' = 'timestamp'"),
+        (&[("scan.bounded.mode", "group-offsets")], "'scan.bounded.mode' is 'group-offsets'"),
         (&[("key.format", "raw")], "name the columns of the key"),
         (&[("sink.topic.partitions", "0")], "less than 1"),
         (&[("properties.key.deserializer", "x")], "'properties.key.deserializer' = 'x' is refused"),

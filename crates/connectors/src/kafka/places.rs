@@ -1,0 +1,113 @@
+//! Where the reading of a topic starts, and where that of a bounded table ends, as its options say.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{Error, Result};
+
+use crate::Options;
+
+/// A place in each partition of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Earliest,
+    Latest,
+    /// Where the group stopped. Reading starts at the beginning of partitions without a committed position.
+    Group,
+    /// At the first record whose timestamp is at or after this.
+    Timestamp {
+        ms: i64,
+    },
+    /// Offsets by partition.
+    Specific(BTreeMap<i32, i64>),
+}
+
+/// The names of the options of one place.
+struct Names {
+    mode: &'static str,
+    timestamp: &'static str,
+    offsets: &'static str,
+}
+
+const STARTUP: Names = Names {
+    mode: "scan.startup.mode",
+    timestamp: "scan.startup.timestamp-millis",
+    offsets: "scan.startup.specific-offsets",
+};
+const BOUNDED: Names = Names {
+    mode: "scan.bounded.mode",
+    timestamp: "scan.bounded.timestamp-millis",
+    offsets: "scan.bounded.specific-offsets",
+};
+
+/// Where reading starts.
+pub(super) fn startup(options: &mut Options<'_>) -> Result<Place> {
+    let mode = options
+        .choice(STARTUP.mode, &["earliest-offset", LATEST, GROUP, TIMESTAMP, SPECIFIC].map(|name| (name, name)))?;
+    Ok(STARTUP.read(mode, options)?.unwrap_or(Place::Earliest))
+}
+
+/// Where the table ends; `None`: it does not.
+pub(super) fn end(options: &mut Options<'_>) -> Result<Option<Place>> {
+    let mode =
+        options.choice(BOUNDED.mode, &["unbounded", LATEST, GROUP, TIMESTAMP, SPECIFIC].map(|name| (name, name)))?;
+    BOUNDED.read(mode, options)
+}
+
+const LATEST: &str = "latest-offset";
+const GROUP: &str = "group-offsets";
+const TIMESTAMP: &str = "timestamp";
+const SPECIFIC: &str = "specific-offsets";
+
+impl Names {
+    /// The place of a mode. `None`: the mode is the first one.
+    fn read(&self, mode: Option<&str>, options: &mut Options<'_>) -> Result<Option<Place>> {
+        let ms = options.number::<i64>(self.timestamp)?;
+        let offsets = options.string(self.offsets).map(|text| self.offsets(text)).transpose()?;
+        let unused = |option: &str, of: &str| {
+            Err(Error::user(format!("'{option}' is given, but not the mode that uses it"))
+                .remedy(format!("add '{}' = '{of}'", self.mode)))
+        };
+        match mode {
+            Some(TIMESTAMP) => {}
+            _ if ms.is_some() => return unused(self.timestamp, TIMESTAMP),
+            _ => {}
+        }
+        if mode != Some(SPECIFIC) && offsets.is_some() {
+            return unused(self.offsets, SPECIFIC);
+        }
+        let missing = |what: &str, remedy: String| {
+            Err(Error::user(format!("'{}' is '{}' but no {what}", self.mode, mode.unwrap_or_default())).remedy(remedy))
+        };
+        Ok(match (mode, ms, offsets) {
+            (Some(LATEST), ..) => Some(Place::Latest),
+            (Some(GROUP), ..) => Some(Place::Group),
+            (Some(TIMESTAMP), Some(ms), _) if ms >= 0 => Some(Place::Timestamp { ms }),
+            (Some(TIMESTAMP), ..) => {
+                return missing(
+                    "time is given",
+                    format!("add '{}' = '...', in milliseconds since 1970", self.timestamp),
+                );
+            }
+            (Some(SPECIFIC), _, Some(offsets)) => Some(Place::Specific(offsets)),
+            (Some(SPECIFIC), ..) => {
+                return missing("offset is given", format!("add '{}' = 'partition:0,offset:42'", self.offsets));
+            }
+            _ => None,
+        })
+    }
+
+    /// `partition:0,offset:42;partition:1,offset:300`.
+    fn offsets(&self, text: &str) -> Result<BTreeMap<i32, i64>> {
+        let one = |part: &str| {
+            let (partition, offset) = part.trim().strip_prefix("partition:")?.split_once(",offset:")?;
+            let (partition, offset) = (partition.trim().parse::<i32>().ok()?, offset.trim().parse::<i64>().ok()?);
+            (partition >= 0 && offset >= 0).then_some((partition, offset))
+        };
+        let parts = text.split(';').filter(|part| !part.trim().is_empty());
+        let offsets: Option<BTreeMap<i32, i64>> = parts.map(one).collect();
+        offsets.filter(|offsets| !offsets.is_empty()).ok_or_else(|| {
+            Error::user(format!("option '{}' is '{text}', which are no offsets", self.offsets))
+                .remedy("write 'partition:0,offset:42;partition:1,offset:300'")
+        })
+    }
+}
