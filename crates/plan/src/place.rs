@@ -90,7 +90,7 @@ fn translate(error: DataFusionError, hint: Option<String>) -> Error {
             Err(other) => Error::user(other.to_string()),
         },
         DataFusionError::SchemaError(error, _) => schema_error(&error),
-        DataFusionError::NotImplemented(message) => Error::user(format!("not supported yet: {}", tidy(&message))),
+        DataFusionError::NotImplemented(message) => not_supported(&tidy(&message)),
         DataFusionError::Internal(message) => {
             let message = tidy(&message);
             let mixed = message.strip_prefix("Failed to coerce types ");
@@ -106,6 +106,13 @@ fn translate(error: DataFusionError, hint: Option<String>) -> Error {
             refused_call(&text).unwrap_or_else(|| Error::user(text))
         }
     }
+}
+
+/// Of a form of expressions, the parser's name is said, without what it is made of.
+fn not_supported(message: &str) -> Error {
+    let form = message.split_once("Unsupported ast node").and_then(|(_, rest)| rest.split_once(": "));
+    let form = form.map(|(_, form)| form.split([' ', '(', '{']).next().unwrap_or(form).to_uppercase());
+    Error::user(form.map_or_else(|| format!("not supported yet: {message}"), |form| format!("{form} is not supported")))
 }
 
 fn types_do_not_fit(types: &str) -> Error {
