@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anabranch_model::{Error, Result};
 use datafusion_expr::{LogicalPlan, ScalarUDF};
 
-use crate::databases::Databases;
+use crate::databases::{Databases, Path};
 use crate::functions::Functions;
 use crate::hints::without_options;
 use crate::place::nearest;
@@ -16,8 +16,7 @@ use crate::table::{Declared, Table};
 
 /// Tables, views, functions and options of a session. Statements change it; it is never written to disk.
 pub struct Catalog {
-    /// By their full names, see [`Databases`].
-    relations: BTreeMap<String, Relation>,
+    relations: BTreeMap<Path, Relation>,
     pub(crate) databases: Databases,
     pub(crate) settings: Settings,
     pub(crate) functions: Arc<Functions>,
@@ -57,19 +56,23 @@ impl Catalog {
         }
     }
 
-    /// Full names of tables and views with their kinds, in alphabetical order.
-    pub fn names(&self) -> impl Iterator<Item = (&str, &'static str)> {
-        let named = self.relations.iter().filter(|(name, _)| without_options(name).is_none());
-        named.map(|(name, relation)| (name.as_str(), relation.kind()))
+    /// The names by which a statement can name tables and views now, with their kinds.
+    pub fn names(&self) -> impl Iterator<Item = (String, &'static str)> {
+        self.declared().map(|(path, relation)| (self.databases.short_name(path), relation.kind()))
+    }
+
+    /// Tables and views that statements have declared, without those with other options.
+    pub(crate) fn declared(&self) -> impl Iterator<Item = (&Path, &Relation)> {
+        self.relations.iter().filter(|(path, _)| without_options(&path.table).is_none())
     }
 
     /// The names of the columns of a table or view; none if there is no such relation.
     #[must_use]
     pub fn columns(&self, relation: &str) -> Vec<&str> {
-        let plan = match self.relations.get(&self.databases.full_name(relation)) {
-            Some(Relation::Table(declared)) => &declared.plan,
-            Some(Relation::View(view)) => &view.plan,
-            None => return Vec::new(),
+        let plan = match self.get(relation) {
+            Ok(Relation::Table(declared)) => &declared.plan,
+            Ok(Relation::View(view)) => &view.plan,
+            Err(_) => return Vec::new(),
         };
         plan.schema().fields().iter().map(|field| field.name().as_str()).collect()
     }
@@ -109,48 +112,60 @@ impl Catalog {
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&Relation> {
-        self.relations.get(&self.databases.full_name(name)).ok_or_else(|| self.unknown("table", name))
+        self.relations.get(&self.databases.path(name)?).ok_or_else(|| self.unknown("table", name))
     }
 
     pub(crate) fn table(&self, name: &str) -> Result<&Arc<Table>> {
         match self.get(name)? {
             Relation::Table(declared) => Ok(&declared.table),
-            Relation::View(_) => {
-                Err(Error::user(format!("'{name}' is a view, not a table")).remedy("name a table of CREATE TABLE"))
-            }
+            Relation::View(_) => Err(no_table(name)),
+        }
+    }
+
+    /// The table that plans call so.
+    pub(crate) fn labelled(&self, label: &str) -> Result<&Arc<Table>> {
+        match self.relations.iter().find(|(path, _)| path.label() == label) {
+            Some((_, Relation::Table(declared))) => Ok(&declared.table),
+            Some((_, Relation::View(_))) => Err(no_table(label)),
+            None => Err(self.unknown("table", label)),
         }
     }
 
     pub(crate) fn contains(&self, name: &str) -> bool {
-        self.relations.contains_key(&self.databases.full_name(name))
+        self.databases.path(name).is_ok_and(|path| self.relations.contains_key(&path))
     }
 
     pub(crate) fn insert(&mut self, name: &str, relation: Relation, replace: bool) -> Result<()> {
-        let full_name = self.databases.full_name(name);
-        if let Some(existing) = self.relations.get(&full_name)
+        let path = self.databases.path(name)?;
+        if let Some(existing) = self.relations.get(&path)
             && (!replace || existing.kind() != relation.kind())
         {
             return Err(Error::user(format!("there is already a {} '{name}'", existing.kind()))
                 .remedy(format!("choose another name, or DROP {} {name} first", existing.kind().to_uppercase())));
         }
-        self.relations.insert(full_name, relation);
+        let label = path.label();
+        if self.relations.keys().any(|other| *other != path && other.label() == label) {
+            return Err(Error::user(format!("there is already a table or view that plans call '{label}'"))
+                .remedy("choose another name: a database and a table have the name of this table"));
+        }
+        self.relations.insert(path, relation);
         Ok(())
     }
 
     /// What a statement has declared that has failed is as it was before.
     pub(crate) fn put_back(&mut self, name: &str, former: Option<Relation>) {
-        let full_name = self.databases.full_name(name);
+        let Ok(path) = self.databases.path(name) else { return };
         match former {
-            Some(former) => self.relations.insert(full_name, former),
-            None => self.relations.remove(&full_name),
+            Some(former) => self.relations.insert(path, former),
+            None => self.relations.remove(&path),
         };
     }
 
     pub(crate) fn remove(&mut self, kind: &str, name: &str) -> Result<()> {
-        let full_name = self.databases.full_name(name);
-        match self.relations.get(&full_name) {
+        let path = self.databases.path(name)?;
+        match self.relations.get(&path) {
             Some(relation) if relation.kind() == kind => {
-                self.relations.remove(&full_name);
+                self.relations.remove(&path);
                 Ok(())
             }
             Some(relation) => Err(Error::user(format!("'{name}' is a {}, not a {kind}", relation.kind()))
@@ -161,22 +176,19 @@ impl Catalog {
 
     /// Removes a database, with its tables and views if `cascade`, and returns a text for the user.
     pub(crate) fn drop_database(&mut self, parts: &[&str], if_exists: bool, cascade: bool) -> Result<String> {
-        let database = parts.last().copied().unwrap_or_default();
-        if if_exists && !self.databases.exists(parts) {
-            return Ok(format!("there is no database {database}"));
-        }
-        let prefix = self.databases.prefix(parts)?;
-        if prefix.is_empty() {
-            return Err(Error::user("the database that every session has cannot be dropped").remedy("drop its tables"));
-        }
-        let mut of_database = self.relations.keys().filter(|name| name.starts_with(&prefix));
-        if let (false, Some(table)) = (cascade, of_database.next()) {
-            return Err(Error::user(format!("database '{database}' has tables, such as '{table}'"))
+        let name = parts.last().copied().unwrap_or_default();
+        let (catalog, database) = match self.databases.existing(parts) {
+            Err(_) if if_exists => return Ok(format!("there is no database {name}")),
+            found => found?,
+        };
+        let inside = self.declared().find(|(path, _)| path.is_in(&catalog, &database));
+        if let (false, Some((table, _))) = (cascade, inside) {
+            return Err(Error::user(format!("database '{name}' has tables, such as '{}'", table.table))
                 .remedy("drop them first, or write CASCADE"));
         }
-        self.relations.retain(|name, _| !name.starts_with(&prefix));
-        self.databases.remove(parts)?;
-        Ok(format!("database {database} dropped"))
+        self.databases.remove(&catalog, &database)?;
+        self.relations.retain(|path, _| !path.is_in(&catalog, &database));
+        Ok(format!("database {name} dropped"))
     }
 
     /// The declared function of this name, in any case.
@@ -227,13 +239,17 @@ impl Catalog {
 
     fn unknown(&self, kind: &str, name: &str) -> Error {
         let error = Error::user(format!("there is no {kind} '{name}'"));
-        let names: Vec<String> = self.names().map(|(name, _)| self.databases.short_name(name)).collect();
+        let names: Vec<String> = self.names().map(|(name, _)| name).collect();
         match nearest(name, names.iter().map(String::as_str)) {
             Some(near) => error.remedy(format!("did you mean '{near}'?")),
             None if names.is_empty() => error.remedy("declare it with CREATE TABLE"),
             None => error.remedy(format!("declare it with CREATE TABLE; there are: {}", names.join(", "))),
         }
     }
+}
+
+fn no_table(name: &str) -> Error {
+    Error::user(format!("'{name}' is a view, not a table")).remedy("name a table of CREATE TABLE")
 }
 
 impl Default for Catalog {

@@ -17,7 +17,7 @@ pub(crate) fn with_weight(declared: &SchemaRef, key: &str, metadata: &mut BTreeM
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Decides how records that are changes are read: those of a primary key as versions, if there is an event time, or metadata that
+/// Decides how records that are changes are read: those with a primary key of columns in them as versions, if there is an event time, or metadata that
 /// a record which takes a row back does not have in common with the one that brought it.
 pub(crate) fn changes_or_versions<'a>(
     traits: &mut TableTraits,

@@ -36,7 +36,6 @@ pub(crate) fn create_table(
     if let Some(like) = &like {
         create = merged(create, like, catalog)?;
     }
-    catalog.databases.check(&create.name).map_err(|e| e.at(at(create.name.span.start)))?;
     let or_replace = create.or_replace;
     let table = Table::declare(create, catalog, resolver, options).map_err(|error| match &like {
         // Places in the other declaration are none in this statement.
@@ -60,16 +59,20 @@ pub(crate) fn alter_table(
     }
     let here = |error: Error| error.at(at(name.span.start));
     let create = catalog.table(&name.value).map_err(here)?.statement.clone();
+    let former = catalog.databases.path(&name.value)?;
     // Declared in another database, it may have another name there.
     let create =
         CreateTable { name: name.clone(), if_not_exists: false, or_replace: true, start: name.span.start, ..create };
-    let create = create.altered(change)?;
+    let mut create = create.altered(change)?;
     let new_name = create.name.value.clone();
-    let is_renamed = catalog.databases.full_name(&new_name) != catalog.databases.full_name(&name.value);
+    let is_renamed = catalog.databases.path(&new_name).map_err(here)? != former;
     if is_renamed && catalog.contains(&new_name) {
         return Err(here(
             Error::user(format!("there is already a table or view '{new_name}'")).remedy("choose another name"),
         ));
+    }
+    if is_renamed {
+        create.options.extend(options.options_of(&former.label()));
     }
     // Places in the other declaration are none in this statement.
     create_table(create, catalog, resolver, options).map_err(|error| error.only_at(at(name.span.start)))?;

@@ -1,16 +1,66 @@
-//! Catalogs and databases of a session: what the names of tables and views begin with. A table is known by one name, whatever database a
-//! statement is in: that of the default database has no prefix, others are `database.table` or `catalog.database.table`.
+//! Catalogs and databases of a session, and the names of tables and views in them.
+//!
+//! A statement names a table by one to three parts. Parsed, they are one word, [`joined`] by points, in which a part with a point of its own is
+//! in backquotes. The catalog finds a table by its [`Path`]. Plans, metrics and checkpoints know it by its [label](Path::label).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_model::{Error, Result};
-use datafusion_sql::sqlparser::ast::Ident;
 
 use crate::place::nearest;
 
 /// Flink's names of the catalog and the database that a session begins with.
 const DEFAULT_CATALOG: &str = "default_catalog";
 const DEFAULT_DATABASE: &str = "default_database";
+
+/// Where a table or view is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Path {
+    catalog: String,
+    database: String,
+    pub(crate) table: String,
+}
+
+impl Path {
+    /// What plans call the table: one of the default database by its own name, others also by their database.
+    pub(crate) fn label(&self) -> String {
+        let Path { catalog, database, table } = self;
+        match (catalog.as_str(), database.as_str()) {
+            (DEFAULT_CATALOG, DEFAULT_DATABASE) => table.clone(),
+            (DEFAULT_CATALOG, database) => format!("{database}.{table}"),
+            (catalog, database) => format!("{catalog}.{database}.{table}"),
+        }
+    }
+
+    pub(crate) fn is_in(&self, catalog: &str, database: &str) -> bool {
+        self.catalog == catalog && self.database == database
+    }
+}
+
+/// The parts of a name as one word.
+pub(crate) fn joined<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let word = |part: &'a str| match part.contains(['.', '`']) {
+        true => format!("`{}`", part.replace('`', "``")),
+        false => part.to_owned(),
+    };
+    parts.into_iter().map(word).collect::<Vec<_>>().join(".")
+}
+
+/// The parts of such a word.
+pub(crate) fn parts_of(name: &str) -> Vec<String> {
+    let (mut parts, mut part, mut quoted) = (Vec::new(), String::new(), false);
+    let mut letters = name.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '`' if quoted && letters.peek() == Some(&'`') => part.extend(letters.next()),
+            '`' => quoted = !quoted,
+            '.' if !quoted => parts.push(std::mem::take(&mut part)),
+            _ => part.push(letter),
+        }
+    }
+    parts.push(part);
+    parts
+}
 
 /// What statements have declared, and where they are.
 pub(crate) struct Databases {
@@ -41,44 +91,41 @@ impl Databases {
         }
     }
 
-    /// The name by which a table is known that a statement names so, with its parts separated by points. One that begins with no known
-    /// database stays as it is.
-    pub(crate) fn full_name(&self, name: &str) -> String {
-        let qualified = match name.split_once('.') {
-            None => self.database.as_deref().map(|database| (self.catalog.as_str(), database, name)),
-            Some((first, rest)) => match rest.split_once('.') {
-                Some((database, table)) if self.has(first, database) => Some((first, database, table)),
-                _ => self.has(&self.catalog, first).then_some((self.catalog.as_str(), first, rest)),
-            },
-        };
-        match qualified {
-            None | Some((DEFAULT_CATALOG, DEFAULT_DATABASE, _)) => {
-                qualified.map_or(name, |(_, _, table)| table).to_owned()
+    /// The table or view that a statement names so, whether it is there or not. Its database is.
+    pub(crate) fn path(&self, name: &str) -> Result<Path> {
+        let mut parts = parts_of(name);
+        let table = parts.pop().unwrap_or_default();
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let (catalog, database) = self.existing(&parts)?;
+        Ok(Path { catalog, database, table })
+    }
+
+    /// The catalog and the database of these parts; without any, those in use.
+    pub(crate) fn existing(&self, parts: &[&str]) -> Result<(String, String)> {
+        let (catalog, database) = match (parts, &self.database) {
+            ([], Some(database)) => (self.catalog.clone(), database.clone()),
+            ([], None) => {
+                return Err(Error::user("no database is in use").remedy("write USE and the name of a database"));
             }
-            Some((DEFAULT_CATALOG, database, table)) => format!("{database}.{table}"),
-            Some((catalog, database, table)) => format!("{catalog}.{database}.{table}"),
+            _ => self.named(parts)?,
+        };
+        if self.has(&catalog, &database) {
+            return Ok((catalog, database));
         }
+        let error = Error::user(format!("there is no database '{database}'"));
+        let known = self.catalogs.get(&catalog).into_iter().flat_map(|of| &of.databases).map(String::as_str);
+        Err(match nearest(&database, known) {
+            Some(near) => error.remedy(format!("did you mean '{near}'?")),
+            None => error.remedy(format!("write CREATE DATABASE {database}")),
+        })
     }
 
     fn has(&self, catalog: &str, database: &str) -> bool {
         self.catalogs.get(catalog).is_some_and(|of| of.databases.contains(database))
     }
 
-    /// Fails where no table can be declared: in a database that is not there.
-    pub(crate) fn check(&self, table: &Ident) -> Result<()> {
-        let parts: Vec<&str> = match table.quote_style {
-            Some(_) => vec![&table.value],
-            None => table.value.split('.').collect(),
-        };
-        match &parts[..parts.len() - 1] {
-            [] if self.database.is_none() => Err(none_in_use()),
-            [] => Ok(()),
-            parts => self.path(parts).and_then(|(catalog, database)| self.known(&catalog, &database)),
-        }
-    }
-
-    /// The catalog and the database that `[catalog.]database` names.
-    fn path(&self, parts: &[&str]) -> Result<(String, String)> {
+    /// The catalog, which is there, and the database that `[catalog.]database` names.
+    fn named(&self, parts: &[&str]) -> Result<(String, String)> {
         match parts {
             [database] => Ok((self.catalog.clone(), (*database).to_owned())),
             [catalog, database] if self.catalogs.contains_key(*catalog) => {
@@ -87,18 +134,6 @@ impl Databases {
             [catalog, _] => Err(self.unknown_catalog(catalog)),
             _ => Err(Error::user("the name of a database has one part, or two with that of its catalog")),
         }
-    }
-
-    fn known(&self, catalog: &str, database: &str) -> Result<()> {
-        if self.has(catalog, database) {
-            return Ok(());
-        }
-        let error = Error::user(format!("there is no database '{database}'"));
-        let known = self.catalogs.get(catalog).into_iter().flat_map(|of| &of.databases).map(String::as_str);
-        Err(match nearest(database, known) {
-            Some(near) => error.remedy(format!("did you mean '{near}'?")),
-            None => error.remedy(format!("write CREATE DATABASE {database}")),
-        })
     }
 
     fn unknown_catalog(&self, catalog: &str) -> Error {
@@ -111,7 +146,7 @@ impl Databases {
 
     /// Adds a database. Returns a text for the user.
     pub(crate) fn create(&mut self, parts: &[&str], if_not_exists: bool) -> Result<String> {
-        let (catalog, database) = self.path(parts)?;
+        let (catalog, database) = self.named(parts)?;
         let is_new = self.catalogs.get_mut(&catalog).is_some_and(|of| of.databases.insert(database.clone()));
         match (is_new, if_not_exists) {
             (true, _) => Ok(format!("database {database} created")),
@@ -121,53 +156,15 @@ impl Databases {
         }
     }
 
-    /// What the full names of a database's tables begin with; of the one in use, if it is not named.
-    pub(crate) fn prefix(&self, parts: &[&str]) -> Result<String> {
-        let (catalog, database) = match (parts, &self.database) {
-            ([], Some(database)) => (self.catalog.clone(), database.clone()),
-            ([], None) => return Err(none_in_use()),
-            _ => self.path(parts)?,
-        };
-        self.known(&catalog, &database)?;
-        Ok(match (catalog.as_str(), database.as_str()) {
-            (DEFAULT_CATALOG, DEFAULT_DATABASE) => String::new(),
-            (DEFAULT_CATALOG, database) => format!("{database}."),
-            (catalog, database) => format!("{catalog}.{database}."),
-        })
-    }
-
-    /// The name that a table has within the database of a prefix, if it is there.
-    pub(crate) fn own_name<'a>(&self, full_name: &'a str, prefix: &str) -> Option<&'a str> {
-        let own = full_name.strip_prefix(prefix)?;
-        let is_elsewhere = |first: &str| self.has(DEFAULT_CATALOG, first) || self.catalogs.contains_key(first);
-        match own.split_once('.') {
-            Some((first, _)) if prefix.is_empty() && is_elsewhere(first) => None,
-            _ => Some(own),
+    /// Removes a database, which has no tables.
+    pub(crate) fn remove(&mut self, catalog: &str, database: &str) -> Result<()> {
+        if (catalog, database) == (DEFAULT_CATALOG, DEFAULT_DATABASE) {
+            return Err(Error::user("the database that every session has cannot be dropped").remedy("drop its tables"));
         }
-    }
-
-    /// The name by which a statement can name a table now.
-    pub(crate) fn short_name(&self, full_name: &str) -> String {
-        let own = self.prefix(&[]).ok().and_then(|prefix| self.own_name(full_name, &prefix));
-        match (own, self.own_name(full_name, "")) {
-            (Some(own), _) => own.to_owned(),
-            (None, Some(of_default)) if self.catalog == DEFAULT_CATALOG => format!("{DEFAULT_DATABASE}.{of_default}"),
-            (None, Some(of_default)) => format!("{DEFAULT_CATALOG}.{DEFAULT_DATABASE}.{of_default}"),
-            (None, None) => full_name.to_owned(),
+        if let Some(of) = self.catalogs.get_mut(catalog) {
+            of.databases.remove(database);
         }
-    }
-
-    pub(crate) fn exists(&self, parts: &[&str]) -> bool {
-        self.path(parts).is_ok_and(|(catalog, database)| self.has(&catalog, &database))
-    }
-
-    /// Removes a database without tables.
-    pub(crate) fn remove(&mut self, parts: &[&str]) -> Result<()> {
-        let (catalog, database) = self.path(parts)?;
-        if let Some(of) = self.catalogs.get_mut(&catalog) {
-            of.databases.remove(&database);
-        }
-        if catalog == self.catalog && self.database.as_ref() == Some(&database) {
+        if catalog == self.catalog && self.database.as_deref() == Some(database) {
             self.database = None;
         }
         Ok(())
@@ -175,8 +172,7 @@ impl Databases {
 
     /// From now on, names without a database are of this one. Returns a text for the user.
     pub(crate) fn use_database(&mut self, parts: &[&str]) -> Result<String> {
-        let (catalog, database) = self.path(parts)?;
-        self.known(&catalog, &database)?;
+        let (catalog, database) = self.existing(parts)?;
         let text = format!("the database is {database}");
         (self.catalog, self.database) = (catalog, Some(database));
         Ok(text)
@@ -231,6 +227,16 @@ impl Databases {
         Ok(format!("the catalog is {name}"))
     }
 
+    /// The name by which a statement can name a table now.
+    pub(crate) fn short_name(&self, path: &Path) -> String {
+        let Path { catalog, database, table } = path;
+        match (*catalog == self.catalog, self.database.as_ref() == Some(database)) {
+            (true, true) => joined([table.as_str()]),
+            (true, false) => joined([database.as_str(), table]),
+            (false, _) => joined([catalog.as_str(), database, table]),
+        }
+    }
+
     pub(crate) fn catalogs(&self) -> impl Iterator<Item = &str> {
         self.catalogs.keys().map(String::as_str)
     }
@@ -256,11 +262,21 @@ fn of_catalog<'a>(parts: &[&'a str]) -> Result<&'a str> {
     }
 }
 
-fn none_in_use() -> Error {
-    Error::user("no database is in use").remedy("write USE and the name of a database")
-}
-
 /// The type of catalogs that a session keeps by itself.
 const IN_MEMORY: &str = "generic_in_memory";
 /// The option with the name of the database that such a catalog begins with.
 const DEFAULT_OF_CATALOG: &str = "default-database";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_names_are_found_again() {
+        for parts in [vec!["t"], vec!["d", "t"], vec!["a.b", "t`s", "x.y"], vec!["", "."]] {
+            assert_eq!(parts_of(&joined(parts.iter().copied())), parts);
+        }
+        assert_eq!(joined(["shop", "orders"]), "shop.orders");
+        assert_eq!(joined(["my.db", "orders"]), "`my.db`.orders");
+    }
+}

@@ -3,17 +3,16 @@
 //! to its optimizer, and mean nothing here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result, hash_bytes};
 use datafusion_sql::sqlparser::ast::{
-    Ident, OptimizerHint, OptimizerHintStyle, Query, Select, SetExpr, TableAlias, TableFactor, TableWithJoins, Visit,
-    VisitMut, Visitor, VisitorMut,
+    Ident, OptimizerHint, OptimizerHintStyle, Query, Select, SetExpr, TableFactor, TableWithJoins, Visit, Visitor,
 };
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace, Word};
 
+use crate::databases::{joined, parts_of};
 use crate::dialect::AnabranchDialect;
 use crate::place::at;
 use crate::settings::parse_duration;
@@ -149,27 +148,28 @@ pub(crate) fn name_tables_with_options(
             _ => None,
         });
         let Some((word, span)) = named else { return Err(misplaced(start)) };
-        let name = Ident { value: database + &word.value, quote_style: word.quote_style, span };
+        let parts = database.iter().map(String::as_str).chain([word.value.as_str()]);
+        let name = Ident { value: joined(parts), quote_style: word.quote_style, span };
         let value = declare(&name, options.into_iter().collect()).map_err(|error| error.at(at(span.start)))?;
+        let value = parts_of(&value).pop().unwrap_or_default();
         *word = Word { value, quote_style: Some('`'), keyword: Keyword::NoKeyword };
     }
     Ok(first)
 }
 
-/// The parts of a name before its last one, with the points behind them.
-fn database_before(tokens: &[TokenWithSpan]) -> String {
+/// The parts of a name before its last one.
+fn database_before(tokens: &[TokenWithSpan]) -> Vec<String> {
     match tokens {
         [before @ .., part, point] if point.token == Token::Period => match &part.token {
-            Token::Word(word) => database_before(before) + &word.value + ".",
-            _ => String::new(),
+            Token::Word(word) => {
+                let mut parts = database_before(before);
+                parts.push(word.value.clone());
+                parts
+            }
+            _ => Vec::new(),
         },
-        _ => String::new(),
+        _ => Vec::new(),
     }
-}
-
-/// The last part of a full name.
-fn last_part(name: &str) -> &str {
-    name.rsplit_once('.').map_or(name, |(_, last)| last)
 }
 
 /// The error of a hint that is not behind the name of a table that is read or written.
@@ -185,37 +185,17 @@ const WITH_OPTIONS: &str = " (options ";
 pub(crate) fn with_options(name: &str, options: &BTreeMap<String, String>) -> String {
     let hash = |hash, text: &String| hash_bytes(hash, text.as_bytes());
     let number = options.iter().flat_map(|(name, value)| [name, value]).fold(0, hash);
-    format!("{name}{WITH_OPTIONS}{:012x})", number >> 16)
+    let mut parts = parts_of(name);
+    if let Some(own) = parts.last_mut() {
+        own.push_str(&format!("{WITH_OPTIONS}{:012x})", number >> 16));
+    }
+    joined(parts.iter().map(String::as_str))
 }
 
 /// The name of the table that has other options under this one.
 pub(crate) fn without_options(name: &str) -> Option<&str> {
     let (name, number) = name.strip_suffix(')')?.rsplit_once(WITH_OPTIONS)?;
     (number.len() == 12 && number.bytes().all(|digit| digit.is_ascii_hexdigit())).then_some(name)
-}
-
-/// Tables with other options are called as if they had none, and those of databases by the last part of their names.
-pub(crate) fn call_by_own_names(query: &mut Query) {
-    let _ = query.visit(&mut OwnNames);
-}
-
-struct OwnNames;
-
-impl VisitorMut for OwnNames {
-    type Break = Infallible;
-
-    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Infallible> {
-        let TableFactor::Table { name, alias: alias @ None, .. } = table else { return ControlFlow::Continue(()) };
-        let Some(named) = name.0.last().and_then(|part| part.as_ident()) else { return ControlFlow::Continue(()) };
-        let without_options = without_options(&named.value);
-        if without_options.is_some() || name.0.len() > 1 {
-            let full_name = without_options.unwrap_or(&named.value);
-            let own = if without_options.is_some() { last_part(full_name) } else { full_name };
-            let name = Ident { span: named.span, ..Ident::with_quote('`', own) };
-            *alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
-        }
-        ControlFlow::Continue(())
-    }
 }
 
 /// The pairs of all hints with this name in a comment; `None` if there is none.

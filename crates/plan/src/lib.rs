@@ -41,6 +41,7 @@ mod naming;
 mod nesting;
 mod place;
 mod processing_time;
+mod qualified;
 mod quantified;
 mod query;
 mod rewrite;

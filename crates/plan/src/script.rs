@@ -127,7 +127,7 @@ pub(crate) fn plan_statements(
             }
             Statement::CreateTable(create) if create.query.is_some() => {
                 let start = create.start;
-                declared.insert(catalog.databases.full_name(&create.name.value));
+                declared.extend(catalog.databases.path(&create.name.value).map(|path| path.label()));
                 let output = create_as(*create, catalog, resolver, options).map_err(place)?;
                 planned.extend(output.map(|output| (output, start)));
             }
@@ -138,9 +138,13 @@ pub(crate) fn plan_statements(
                 )));
             }
             other => {
-                if let Statement::CreateTable(create) = &other {
-                    declared.insert(catalog.databases.full_name(&create.name.value));
-                }
+                let named = match &other {
+                    Statement::CreateTable(create) => Some(&create.name),
+                    Statement::AlterTable(alter) => alter.new_name(),
+                    _ => None,
+                };
+                let path = named.map(|name| catalog.databases.path(&name.value));
+                declared.extend(path.and_then(Result::ok).map(|path| path.label()));
                 match perform(other, catalog, resolver, options).map_err(place)? {
                     Outcome::Report(report) => reports.push(report),
                     Outcome::Note(note) => notes.push(note),
@@ -269,7 +273,6 @@ fn perform(
             if if_not_exists && catalog.contains(&name.value) {
                 return Ok(Outcome::Done(format!("view {} exists", name.value)));
             }
-            catalog.databases.check(&name).map_err(|e| e.at(at(name.span.start)))?;
             let view = View { plan: plan_view(query, columns, catalog)?, text };
             let inserted = catalog.insert(&name.value, Relation::View(Arc::new(view)), or_replace);
             inserted.map_err(|e| e.at(at(name.span.start)))?;

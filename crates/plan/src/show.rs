@@ -8,6 +8,7 @@ use anabranch_model::{Error, Result, is_secret};
 use datafusion_sql::sqlparser::ast::Ident;
 
 use crate::catalog::{Catalog, Relation};
+use crate::databases::parts_of;
 use crate::place::{at, planning_error};
 use crate::sql_function::SqlFunction;
 use crate::statement::{ColumnKind, CreateTable, Pattern, Place, Show};
@@ -24,12 +25,12 @@ pub(crate) fn show(what: &Show, catalog: &Catalog) -> Result<String> {
         }
         Show::Relations { views, of, pattern } => {
             let parts = of.as_ref().map(Place::parts).unwrap_or_default();
-            let prefix = catalog.databases.prefix(&parts).map_err(|e| match of {
+            let (of_catalog, database) = catalog.databases.existing(&parts).map_err(|e| match of {
                 Some(of) => e.at(at(of.start)),
                 None => e,
             })?;
-            let own =
-                catalog.names().filter_map(|(name, kind)| Some((catalog.databases.own_name(name, &prefix)?, kind)));
+            let own = catalog.declared().filter(|(path, _)| path.is_in(&of_catalog, &database));
+            let own = own.map(|(path, relation)| (path.table.as_str(), relation.kind()));
             let names = own.filter(|(name, kind)| (!views || *kind == "view") && takes(pattern, name));
             lines(names.map(|(name, kind)| format!("{name} ({kind})")).collect())
         }
@@ -101,6 +102,11 @@ fn describe(relation: &Relation, zone: Option<&str>) -> Result<String> {
     Ok(lines.join("\n"))
 }
 
+/// The name of a table as a statement has it.
+fn path_text(name: &str) -> String {
+    parts_of(name).iter().map(|part| quoted(part)).collect::<Vec<_>>().join(".")
+}
+
 fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
@@ -139,7 +145,7 @@ fn table_text(table: &CreateTable, is_hidden: impl Fn(&str) -> bool) -> String {
         format!("{} = {}", text(key), text(value))
     });
     let options: Vec<String> = options.collect();
-    let mut lines = format!("CREATE TABLE {}", quoted(&table.name.value));
+    let mut lines = format!("CREATE TABLE {}", path_text(&table.name.value));
     let list = |before: &str, list: Vec<String>| match list.is_empty() {
         true => String::new(),
         false => format!("{before}\n  {}\n)", list.join(",\n  ")),

@@ -7,14 +7,8 @@ mod databases;
 mod limits;
 mod show;
 
-use std::collections::BTreeSet;
-use std::convert::Infallible;
-use std::ops::ControlFlow;
-
 use anabranch_model::{Error, Result};
-use datafusion_sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Query, Visit, Visitor, visit_relations, visit_relations_mut,
-};
+use datafusion_sql::sqlparser::ast::{Expr, Ident, ObjectName, Query};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
@@ -25,8 +19,9 @@ pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, L
 pub(crate) use self::databases::{Place, PlaceStatement};
 pub(crate) use self::show::{Pattern, Show};
 use crate::dialect::{AnabranchDialect, NO_PARAMETERS};
-use crate::hints::{DeclareWith, call_by_own_names, misplaced, name_tables_with_options, without_options};
+use crate::hints::{DeclareWith, misplaced, name_tables_with_options};
 use crate::place::{at, syntax_error};
+use crate::qualified::{name_tables, plain};
 use crate::text::{StatementText, tokenize};
 
 /// A statement.
@@ -157,41 +152,8 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
 
 fn query(parser: &mut Parser) -> Result<Box<Query>> {
     let mut query = limits::flatten(parsed(parser.parse_query())?)?;
-    call_by_own_names(&mut query);
-    let mut common = CommonNames::default();
-    let _ = query.visit(&mut common);
-    let of_query = visit_relations(&query, |name| {
-        let own = name.0.last().and_then(|part| part.as_ident());
-        let base = own.and_then(|own| Some((without_options(&own.value)?, own)));
-        match base.filter(|(base, _)| common.0.contains(*base)) {
-            Some((_, own)) => ControlFlow::Break(misplaced(own.span.start)),
-            None => ControlFlow::Continue(()),
-        }
-    });
-    if let ControlFlow::Break(error) = of_query {
-        return Err(error);
-    }
-    let _: ControlFlow<()> = visit_relations_mut(&mut query, |name| {
-        if let Some(plain) = plain(name).filter(|_| name.0.len() > 1) {
-            *name = ObjectName::from(vec![plain]);
-        }
-        ControlFlow::Continue(())
-    });
+    name_tables(&mut query)?;
     Ok(query)
-}
-
-/// The names that queries give to others in WITH: they have no catalog.
-#[derive(Default)]
-struct CommonNames(BTreeSet<String>);
-
-impl Visitor for CommonNames {
-    type Break = Infallible;
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Infallible> {
-        let tables = query.with.iter().flat_map(|with| &with.cte_tables);
-        self.0.extend(tables.map(|table| table.alias.name.value.clone()));
-        ControlFlow::Continue(())
-    }
 }
 
 /// An expression of a table's declaration.
@@ -443,24 +405,4 @@ fn add_jar(parser: &mut Parser) -> Result<Statement> {
     parsed(parser.expect_keyword(Keyword::JAR))?;
     parsed(parser.parse_literal_string())?;
     Ok(Statement::AddJar)
-}
-
-/// The parts of a name as one, if there are several that name a table of some database.
-pub(crate) fn of_session(parts: Vec<Ident>) -> Vec<Ident> {
-    plain(&ObjectName::from(parts.clone())).map_or(parts, |plain| vec![plain])
-}
-
-/// The name of a table or view as one word, with points between its parts, which the catalog understands.
-fn plain(name: &ObjectName) -> Option<Ident> {
-    let parts: Vec<&Ident> = name.0.iter().map(|part| part.as_ident()).collect::<Option<_>>()?;
-    match parts.as_slice() {
-        [name] => Some((*name).clone()),
-        // With options it has its database in its name.
-        [_, name] | [_, _, name] if without_options(&name.value).is_some() => Some((*name).clone()),
-        [_, _] | [_, _, _] => {
-            let words: Vec<&str> = parts.iter().map(|part| part.value.as_str()).collect();
-            Some(Ident { span: parts[0].span, ..Ident::new(words.join(".")) })
-        }
-        _ => None,
-    }
 }

@@ -102,13 +102,15 @@ impl Table {
         resolver: &dyn TableResolver,
         planning: &PlanOptions,
     ) -> Result<Declared> {
-        let name = catalog.databases.full_name(&statement.name.value);
         let place = at(statement.name.span.start);
+        let path = catalog.databases.path(&statement.name.value).map_err(|error| error.at(place.clone()))?;
+        let name = path.label();
         let here = |error: Error| error.at(format!("table {name}")).at(place.clone());
         let mut options = statement.options.clone();
         let own = without_options(&name).unwrap_or(&name);
         options.extend(planning.options_of(own));
-        let (mut spec, options) = split_options(options, planning.key_groups).map_err(here)?;
+        let (mut spec, mut options) = split_options(options, planning.key_groups).map_err(here)?;
+        options.settle(&catalog.databases).map_err(here)?;
         let declared = declared_schema(&statement.columns, &statement.primary_key)?;
         let mut metadata = metadata_columns(&statement.columns);
         let content = content_of(&declared, &metadata);
@@ -117,7 +119,9 @@ impl Table {
         }
         let mut traits = resolver.describe(&spec, &content).map_err(here)?;
         let (has_key, has_event_time) = (!statement.primary_key.is_empty(), statement.watermark.is_some());
-        changes_or_versions(&mut traits, has_key, has_event_time, metadata.values().map(String::as_str));
+        let is_content = |key: &ast::Ident| content.index_of(&key.value).is_ok();
+        let identifies = has_key && statement.primary_key.iter().all(is_content);
+        changes_or_versions(&mut traits, identifies, has_event_time, metadata.values().map(String::as_str));
         options.check(&traits, &spec, has_event_time).map_err(here)?;
         traits.updates = traits.updates.of_table(has_key);
         for (column, key) in &metadata {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anabranch_dataflow::{AlignmentSpec, ConnectorSpec, Lateness, TableTraits};
 use anabranch_model::{Error, Result};
 
+use crate::databases::Databases;
 use crate::lookup_options::LookupOptions;
 use crate::settings::{parse_duration, parse_parallelism};
 
@@ -33,6 +34,18 @@ pub(crate) enum Malformed {
 }
 
 impl TableOptions {
+    /// The tables that it names are those of the database that is in use now.
+    pub(crate) fn settle(&mut self, databases: &Databases) -> Result<()> {
+        let label = |name: &mut String, option: &str| -> Result<()> {
+            *name = databases.path(name).map_err(|error| error.at(format!("option '{option}'")))?.label();
+            Ok(())
+        };
+        if let Malformed::DeadLetter(name) = &mut self.malformed {
+            label(name, "dead-letter.table")?;
+        }
+        self.late_table.iter_mut().try_for_each(|name| label(name, LATE_TABLE))
+    }
+
     /// Whether the connector and the table have what the options need.
     pub(crate) fn check(&self, traits: &TableTraits, spec: &ConnectorSpec, has_event_time: bool) -> Result<()> {
         self.lookup.check(traits.lookups, spec)?;

@@ -85,7 +85,7 @@ fn statements_change_the_catalog_and_say_so() {
             "parallelism = 2"
         ]
     );
-    assert_eq!(catalog.names().collect::<Vec<_>>(), [("v", "view")]);
+    assert_eq!(catalog.names().collect::<Vec<_>>(), [("v".to_owned(), "view")]);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_table_of_a_query_that_cannot_run_is_not_declared() {
     let sql = format!("{stream} CREATE TABLE counts WITH ('connector' = 'stream') {updated};");
     let error = run(&sql, &mut catalog).pop().expect("a statement").expect_err("results are updated").to_string();
     assert!(error.contains("updated"), "{error}");
-    assert_eq!(catalog.names().collect::<Vec<_>>(), [("s", "table")]);
+    assert_eq!(catalog.names().collect::<Vec<_>>(), [("s".to_owned(), "table")]);
     let sql = format!("CREATE OR REPLACE TABLE s WITH ('connector' = 'stream') {updated};");
     run(&sql, &mut catalog).pop().expect("a statement").expect_err("results are updated");
     assert!(report("DESCRIBE s", &mut catalog).starts_with("id  BIGINT\n"), "the former table is there");
@@ -374,6 +374,12 @@ fn tables_of_databases_are_shown_where_they_are() {
         ("USE shop; DROP DATABASE shop CASCADE; SHOW CURRENT DATABASE", "none"),
         ("USE CATALOG c; DESCRIBE default_catalog.shop.v", "id  BIGINT"),
         ("USE shop; DROP VIEW v; SHOW TABLES", ""),
+        ("CREATE DATABASE `my.db`; CREATE VIEW `my.db`.`x.y` AS SELECT 1 AS a; SHOW TABLES FROM `my.db`", "x.y (view)"),
+        ("USE shop; CREATE VIEW `x.y` AS SELECT 1 AS a; SHOW TABLES", "v (view)\nx.y (view)"),
+        (
+            "CREATE DATABASE c; CREATE VIEW c.`default`.v AS SELECT 1 AS a; DROP DATABASE c; SHOW TABLES FROM c.`default`",
+            "v (view)",
+        ),
     ] {
         assert_eq!(shown(sql), expected, "{sql}");
     }

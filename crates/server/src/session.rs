@@ -86,7 +86,11 @@ impl Session {
     #[must_use]
     pub fn vocabulary(&self) -> Vocabulary {
         let columns = |name: &str| self.catalog.columns(name).into_iter().map(str::to_owned).collect();
-        let relations = self.catalog.names().map(|(name, _)| (name.to_owned(), columns(name))).collect();
+        let with_columns = |name: String| {
+            let columns = columns(&name);
+            (name, columns)
+        };
+        let relations = self.catalog.names().map(|(name, _)| with_columns(name)).collect();
         Vocabulary { relations, functions: self.catalog.function_names() }
     }
 

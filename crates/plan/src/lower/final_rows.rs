@@ -15,9 +15,11 @@ use crate::settings::RuntimeMode;
 const FINAL: &str = "final";
 
 impl Lowering<'_> {
-    /// In batch mode, the rows that are left of updated ones. Their columns are materialized then, and of no window.
+    /// In batch mode, the rows that are left of updated ones, unless they have maps, which cannot be counted. Their columns are materialized
+    /// then, and of no window.
     pub(super) fn rows_in_batch(&mut self, mut stream: Stream) -> Result<Stream> {
-        if stream.weight.is_none() || self.mode != RuntimeMode::Batch {
+        let has_maps = stream.columns.iter().any(|column| column.value.is_some() && has_map(&column.data_type));
+        if stream.weight.is_none() || has_maps || self.mode != RuntimeMode::Batch {
             return Ok(stream);
         }
         stream.settle_window()?;

@@ -21,7 +21,7 @@ pub(crate) fn side_tables(plan: &LogicalPlan, catalog: &Catalog) -> Result<BTree
     let mut found = BTreeMap::new();
     let mut add = |table: &Table, option: &str, name: &str, check: &dyn Fn(&Table) -> Result<()>| -> Result<()> {
         let of = |error: Error| error.at(format!("table {}, option '{option}'", table.name));
-        let target = catalog.table(name).map_err(of)?;
+        let target = catalog.labelled(name).map_err(of)?;
         target.check_writable().and_then(|()| check(target)).map_err(of)?;
         found.insert(name.to_owned(), Arc::clone(target));
         Ok(())

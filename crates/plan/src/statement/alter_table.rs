@@ -10,6 +10,7 @@ use datafusion_sql::sqlparser::tokenizer::Token;
 
 use super::create_table::{ColumnDefinition, CreateTable, WatermarkDefinition, element, is_word, options};
 use super::{parsed, table_name};
+use crate::databases::{joined, parts_of};
 use crate::place::{at, nearest};
 
 /// The statement.
@@ -18,6 +19,16 @@ pub(crate) struct AlterTable {
     pub(crate) table: Ident,
     pub(crate) if_exists: bool,
     pub(crate) change: Change,
+}
+
+impl AlterTable {
+    /// The name that the table has afterwards, if it has another one.
+    pub(crate) fn new_name(&self) -> Option<&Ident> {
+        match &self.change {
+            Change::RenameTo(name) => Some(name),
+            _ => None,
+        }
+    }
 }
 
 /// What changes.
@@ -134,10 +145,13 @@ impl CreateTable {
     pub(crate) fn altered(mut self, change: Change) -> Result<CreateTable> {
         match change {
             Change::RenameTo(name) => {
-                // It stays in its database.
-                let database = self.name.value.rsplit_once('.').filter(|_| !name.value.contains('.'));
-                let value = database.map_or(name.value.clone(), |(database, _)| format!("{database}.{}", name.value));
-                self.name = Ident { value, ..name };
+                // It stays in its database, if the new name has no other one.
+                let (mut own, mut new) = (parts_of(&self.name.value), parts_of(&name.value));
+                if new.len() == 1 {
+                    own.pop();
+                    new.splice(..0, own);
+                }
+                self.name = Ident { value: joined(new.iter().map(String::as_str)), ..name };
             }
             Change::RenameColumn(column, name) => self.rename(&column, name)?,
             Change::SetOptions(options) => self.options.extend(options),
@@ -150,8 +164,12 @@ impl CreateTable {
                     self.columns.remove(place);
                 }
             }
-            Change::DropWatermark => self.watermark = None,
-            Change::DropPrimaryKey => self.primary_key.clear(),
+            Change::DropWatermark if self.watermark.is_some() => self.watermark = None,
+            Change::DropPrimaryKey if !self.primary_key.is_empty() => self.primary_key.clear(),
+            Change::DropWatermark => return Err(Error::user("the table has no watermark").remedy("omit the statement")),
+            Change::DropPrimaryKey => {
+                return Err(Error::user("the table has no primary key").remedy("omit the statement"));
+            }
         }
         Ok(self)
     }

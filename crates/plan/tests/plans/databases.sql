@@ -20,3 +20,9 @@ INSERT INTO mine.`second`.out WITH orders AS (SELECT 1 AS id) SELECT dear.id, pr
 DROP DATABASE IF EXISTS third CASCADE;
 USE default_database;
 DROP DATABASE shop CASCADE;
+CREATE TABLE `a.b` (id INT, price INT) WITH ('connector' = 'kafka', 'topic' = 'quoted');
+CREATE DATABASE a;
+CREATE TABLE a.c (id INT, price INT, r ROW<x INT>) WITH ('connector' = 'kafka', 'topic' = 'plain', 'on-malformed' = 'dead-letter', 'dead-letter.table' = 'a.bad');
+CREATE TABLE a.bad (source_table STRING, place STRING, error STRING, record STRING) WITH ('connector' = 'print');
+INSERT INTO out SELECT `a.b`.id, a.c.r.x FROM `a.b` JOIN a.c ON `a.b`.id = a.c.id WHERE default_catalog.a.c.price > 1 OR a.c.price IN (SELECT d.price FROM default_catalog.a.c AS d);
+INSERT INTO out SELECT id, price FROM (SELECT a.c.* FROM a.c, `a.b` /*+ OPTIONS('topic' = 'other') */);
