@@ -119,8 +119,7 @@ impl Table {
         }
         let mut traits = resolver.describe(&spec, &content).map_err(here)?;
         let (has_key, has_event_time) = (!statement.primary_key.is_empty(), statement.watermark.is_some());
-        let is_content = |key: &ast::Ident| content.index_of(&key.value).is_ok();
-        let identifies = has_key && statement.primary_key.iter().all(is_content);
+        let identifies = has_key && statement.primary_key.iter().all(|key| content.index_of(&key.value).is_ok());
         changes_or_versions(&mut traits, identifies, has_event_time, metadata.values().map(String::as_str));
         options.check(&traits, &spec, has_event_time).map_err(here)?;
         traits.updates = traits.updates.of_table(has_key);
@@ -139,11 +138,7 @@ impl Table {
         };
         let written = written_columns(&physical, &statement.columns, &metadata, traits.written_metadata);
         let primary_key: Vec<String> = statement.primary_key.iter().map(|ident| ident.value.clone()).collect();
-        let physical = match (traits.versions, traits.changes) {
-            (Some(versions), _) => all_versions(&physical, &primary_key, versions, &mut metadata),
-            (None, Some(changes)) => with_weight(&physical, changes.weight, &mut metadata),
-            (None, None) => physical,
-        };
+        let physical = scanned(physical, &traits, &primary_key, &mut metadata);
         let (columns, watermark) =
             plan_columns(&name, &physical, &statement.columns, statement.watermark.clone(), &Planner::new(catalog))?;
         let table = Table {
@@ -215,6 +210,20 @@ impl Table {
         }
         Err(Error::user(format!("table '{}' cannot be written: its connector '{}' only reads", self.name, self.spec))
             .remedy("insert into a table of another connector, for example 'print'"))
+    }
+}
+
+/// The columns of a scan: behind those that are declared, what records say of versions or changes.
+fn scanned(
+    physical: SchemaRef,
+    traits: &TableTraits,
+    primary_key: &[String],
+    metadata: &mut BTreeMap<usize, String>,
+) -> SchemaRef {
+    match (traits.versions, traits.changes) {
+        (Some(versions), _) => all_versions(&physical, primary_key, versions, metadata),
+        (None, Some(changes)) => with_weight(&physical, changes.weight, metadata),
+        (None, None) => physical,
     }
 }
 
