@@ -201,7 +201,11 @@ fn schema_error(error: &SchemaError) -> Error {
             Error::user(format!("column '{}' is in more than one table", field.name()))
                 .remedy(format!("write it with its table: t.{}", field.name()))
         }
-        SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
+        SchemaError::DuplicateQualifiedField { qualifier, .. } => {
+            Error::user(format!("two tables of one FROM are called '{}'", qualifier.table()))
+                .remedy(format!("give one another name: FROM {0} AS a, {0} AS b", qualifier.table()))
+        }
+        SchemaError::DuplicateUnqualifiedField { name } => {
             name_comes_twice(name).remedy("give one another name with AS")
         }
     }
