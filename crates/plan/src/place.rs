@@ -95,7 +95,9 @@ fn translate(error: DataFusionError, hint: Option<String>) -> Error {
             let message = tidy(&message);
             let mixed = message.strip_prefix("Failed to coerce types ");
             // Said of expressions whose types are the user's.
+            let ordered = message.strip_prefix("Cannot run range queries on datatype: ");
             let by_types = mixed.map(types_do_not_fit).or_else(|| wrong_argument(&message));
+            let by_types = by_types.or_else(|| ordered.map(|_| no_range()));
             by_types.unwrap_or_else(|| Error::internal(message))
         }
         DataFusionError::SQL(error, _) => syntax_error(&error),
@@ -113,6 +115,11 @@ fn not_supported(message: &str) -> Error {
     let form = message.split_once("Unsupported ast node").and_then(|(_, rest)| rest.split_once(": "));
     let form = form.map(|(_, form)| form.split([' ', '(', '{']).next().unwrap_or(form).to_uppercase());
     Error::user(form.map_or_else(|| format!("not supported yet: {message}"), |form| format!("{form} is not supported")))
+}
+
+fn no_range() -> Error {
+    Error::user("RANGE ... PRECEDING does not go with this ORDER BY")
+        .remedy("order by an event time, or write ROWS BETWEEN")
 }
 
 fn types_do_not_fit(types: &str) -> Error {
