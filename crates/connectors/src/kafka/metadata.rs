@@ -198,9 +198,11 @@ impl RowReader {
         let decoder = match content {
             Content::Rows(format) => Decoder::Rows(format.decoder(&declared, &projection)?),
             Content::Changes(changes) => {
-                let place = |column: &usize| physical.binary_search(column).ok();
-                let place = |column| place(column).and_then(|of| projection.iter().position(|place| *place == of));
-                let key = spec.key.iter().map(place).collect::<Option<_>>();
+                let decoded = |column: &usize| {
+                    let place = physical.binary_search(column).ok()?;
+                    projection.iter().position(|decoded| *decoded == place)
+                };
+                let key = spec.key.iter().map(decoded).collect::<Option<_>>();
                 let key = key.ok_or_else(|| Error::internal("versions without the columns of their key"))?;
                 let describes = places.iter().any(|place| matches!(place, Place::Metadata(Key::Described(_))));
                 Decoder::Changes(changes.decoder(&declared, &projection, key, describes)?)

@@ -73,11 +73,11 @@ fn product(expr: &Expr) -> Option<(&DateTimeField, Expr)> {
     let Expr::Value(value) = value.as_ref() else { return None };
     let Value::SingleQuotedString(text) = &value.value else { return None };
     let one: i32 = text.trim().parse().ok()?;
-    let nested = |expr: Expr| Box::new(Expr::Nested(Box::new(expr)));
-    let one = Box::new(Expr::value(Value::Number(one.to_string(), false)));
+    let one = Expr::value(Value::Number(one.to_string(), false));
+    let times = Box::new(Expr::Nested(times.clone()));
     let count =
-        Expr::BinaryOp { left: nested(times.as_ref().clone()), op: BinaryOperator::Multiply, right: nested(*one) };
-    Some((singular(leading_field.as_ref()?), *nested(count)))
+        Expr::BinaryOp { left: times, op: BinaryOperator::Multiply, right: Box::new(Expr::Nested(Box::new(one))) };
+    Some((singular(leading_field.as_ref()?), Expr::Nested(Box::new(count))))
 }
 
 fn unnested(expr: &Expr) -> &Expr {
