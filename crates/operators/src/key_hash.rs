@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anabranch_model::{Error, HASH_SEED, KeyGroupRange, KeyGroups, Result, hash_bytes, hash_u64};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::buffer::Buffer;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Int32Type, Int64Type, TimeUnit, UInt32Type, UInt64Type};
 
@@ -58,15 +59,7 @@ fn fold_column(column: &ArrayRef, hashes: &mut [u64]) -> Result<()> {
             let array = column.as_string_view();
             let (views, buffers) = (array.views(), array.data_buffers());
             fold(array, hashes, |hash, i| {
-                // Texts that are not in their views lie apart after a filter.
-                if let Some(ahead) = views.get(i + PREFETCH_DISTANCE)
-                    && *ahead as u32 > INLINE_BYTES
-                    && let Some(buffer) = buffers.get((ahead >> 64) as u32 as usize)
-                {
-                    let start = (ahead >> 96) as usize;
-                    prefetch(buffer, start);
-                    prefetch(buffer, start + *ahead as u32 as usize - 1);
-                }
+                prefetch_text(views, buffers, i);
                 hash_bytes(hash, array.value(i).as_bytes())
             });
         }
@@ -95,6 +88,19 @@ fn fold_column(column: &ArrayRef, hashes: &mut [u64]) -> Result<()> {
         },
     }
     Ok(())
+}
+
+/// Prefetches the bytes of a text some rows after this one. Texts that are not in their views lie apart after a filter.
+#[inline]
+pub(crate) fn prefetch_text(views: &[u128], buffers: &[Buffer], row: usize) {
+    if let Some(ahead) = views.get(row + PREFETCH_DISTANCE)
+        && *ahead as u32 > INLINE_BYTES
+        && let Some(buffer) = buffers.get((ahead >> 64) as u32 as usize)
+    {
+        let start = (ahead >> 96) as usize;
+        prefetch(buffer, start);
+        prefetch(buffer, start + *ahead as u32 as usize - 1);
+    }
 }
 
 #[inline]

@@ -19,6 +19,7 @@ use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::datatypes::DataType;
 
 use self::bytes::BytesTable;
+pub(crate) use self::bytes::same as same_bytes;
 pub(crate) use self::column::{INLINE, Nulls, Values, check_bytes, texts_array};
 use self::columns::ColumnsTable;
 use self::views::Views;

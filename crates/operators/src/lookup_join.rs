@@ -118,6 +118,7 @@ impl LookupJoin {
             let mut out = Output::default();
             for batch in batches.drain(..).filter(|batch| batch.num_rows() > 0) {
                 operator.batch(batch, &mut out)?;
+                while operator.more(&mut out)? {}
             }
             batches.extend(out.drain().filter_map(|element| match element {
                 Element::Batch(batch) => Some(batch),
@@ -173,6 +174,10 @@ impl Operator for LookupJoin {
             self.take_answer(rows)?;
         }
         self.join.batch(batch, out)
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        self.join.more(out)
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {

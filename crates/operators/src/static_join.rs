@@ -1,5 +1,6 @@
 //! Join with a static table: build once from the side input, then probe a batch at a time.
 
+mod index;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use arrow::array::{
 use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{Schema, SchemaRef};
 
+use self::index::Index;
 use crate::key_table::{INLINE, KeyTable, MISSING};
 use crate::operator::RESULT_ROWS;
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
@@ -36,8 +38,18 @@ pub(crate) struct StaticJoin {
     pending_bytes: usize,
     state_bytes_max: usize,
     table: Option<Arc<BuildTable>>,
+    /// What is left of the last batch, if its rows have many matches.
+    open: Option<Open>,
     hashes: Vec<u64>,
     ids: Vec<u32>,
+}
+
+/// A batch of which rows before `next` were joined.
+struct Open {
+    batch: RecordBatch,
+    /// The key's id of each row.
+    ids: Vec<u32>,
+    next: usize,
 }
 
 /// A static side that was read to its end, with its index. Joins with the same side share it.
@@ -47,7 +59,7 @@ pub struct StaticSide(Arc<BuildTable>);
 /// The static table with an index from keys to rows.
 struct BuildTable {
     rows: RecordBatch,
-    keys: KeyTable,
+    keys: Index,
     /// Rows of key `id` are `of_key[starts[id]..starts[id + 1]]`.
     starts: Vec<u32>,
     of_key: Vec<u32>,
@@ -80,6 +92,7 @@ impl StaticJoin {
             pending_bytes: 0,
             state_bytes_max,
             table: None,
+            open: None,
             hashes: Vec::new(),
             ids: Vec::new(),
         })
@@ -105,22 +118,21 @@ impl StaticJoin {
         Ok(pairs.retain(&keep))
     }
 
-    /// Joins a batch, in pieces if its rows have many matches.
-    fn join(&mut self, batch: &RecordBatch, table: &BuildTable, out: &mut Output) -> Result<()> {
-        let keys: Vec<ArrayRef> = self.probe_keys.iter_mut().map(|k| k.evaluate(batch)).collect::<Result<_>>()?;
-        hash_keys(&keys, batch.num_rows(), &mut self.hashes)?;
-        table.keys.lookup(&keys, &self.hashes, &mut self.ids)?;
-        let ids = std::mem::take(&mut self.ids);
-        let mut first = 0;
-        while first < ids.len() {
-            let rows = table.rows_with_matches(&ids[first..], RESULT_ROWS.max(ids.len()));
-            if let Some(joined) = self.join_rows(&batch.slice(first, rows), &ids[first..first + rows], table)? {
-                out.batch(joined);
-            }
-            first += rows;
+    /// Joins the next rows of the open batch. Returns false if there is none.
+    fn go_on(&mut self, out: &mut Output) -> Result<bool> {
+        let Some(Open { batch, ids, next }) = self.open.take() else { return Ok(false) };
+        let table = self.table.clone().ok_or_else(|| Error::internal("rows before the end of the static side"))?;
+        let rows = table.rows_with_matches(&ids[next..], RESULT_ROWS.max(ids.len()));
+        let joined = self.join_rows(&batch.slice(next, rows), &ids[next..next + rows], &table)?;
+        if let Some(joined) = joined {
+            out.batch(joined);
         }
-        self.ids = ids;
-        Ok(())
+        let next = next + rows;
+        match next < ids.len() {
+            true => self.open = Some(Open { batch, ids, next }),
+            false => self.ids = ids,
+        }
+        Ok(true)
     }
 
     /// Joins rows whose keys have these ids.
@@ -156,8 +168,16 @@ impl StaticJoin {
 
 impl Operator for StaticJoin {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        let table = self.table.clone().ok_or_else(|| Error::internal("rows before the end of the static side"))?;
-        self.join(&batch, &table, out)
+        let table = self.table.as_ref().ok_or_else(|| Error::internal("rows before the end of the static side"))?;
+        let keys: Vec<ArrayRef> = self.probe_keys.iter_mut().map(|k| k.evaluate(&batch)).collect::<Result<_>>()?;
+        let mut ids = std::mem::take(&mut self.ids);
+        table.keys.lookup(&keys, batch.num_rows(), &mut self.hashes, &mut ids)?;
+        self.open = Some(Open { batch, ids, next: 0 });
+        self.go_on(out).map(|_| ())
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        self.go_on(out)
     }
 
     fn side_batch(&mut self, batch: RecordBatch) -> Result<()> {
@@ -249,7 +269,7 @@ impl BuildTable {
             of_key[next[*id] as usize] = row as u32;
             next[*id] += 1;
         }
-        Ok(BuildTable { rows, keys, starts, of_key, unique })
+        Ok(BuildTable { rows, keys: Index::new(keys)?, starts, of_key, unique })
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct WindowAssign {
     keep: Vec<usize>,
     time_type: DataType,
     schema: SchemaRef,
+    /// What is left of the last batch, if its rows are in many windows.
+    rest: Option<RecordBatch>,
     dropped: Dropped,
 }
 
@@ -28,7 +30,7 @@ impl WindowAssign {
         let mut fields: Vec<Field> = spec.keep.iter().map(|i| input.field(*i).clone()).collect();
         fields.extend(window_fields(&time_type));
         let (time, keep, schema) = (spec.time, spec.keep.clone(), Arc::new(Schema::new(fields)));
-        Ok(WindowAssign { times, time, keep, time_type, schema, dropped: Dropped::default() })
+        Ok(WindowAssign { times, time, keep, time_type, schema, rest: None, dropped: Dropped::default() })
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
@@ -71,10 +73,21 @@ pub(crate) fn bound_columns((starts, ends): (Vec<i64>, Vec<i64>), time_type: &Da
 
 impl Operator for WindowAssign {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        self.rest = Some(batch);
+        self.more(out).map(|_| ())
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        let Some(batch) = self.rest.take() else { return Ok(false) };
         let column = batch.column(self.time);
         let times = event_times(column)?;
         let (mut rows, mut starts) = (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));
         for (row, time) in times.iter().enumerate() {
+            // A row may be in thousands of windows.
+            if rows.len() >= RESULT_ROWS.max(times.len()) {
+                self.rest = Some(batch.slice(row, times.len() - row));
+                break;
+            }
             if column.is_null(row) {
                 self.dropped.rows_without_event_time += 1;
                 continue;
@@ -90,16 +103,53 @@ impl Operator for WindowAssign {
                 let Some(next) = start.checked_add(self.times.slide) else { break };
                 start = next;
             }
-            // A row may be in thousands of windows: emit what has been gathered before it is too much.
-            if rows.len() >= RESULT_ROWS.max(times.len()) {
-                self.give(&batch, std::mem::take(&mut rows), &starts, out)?;
-                starts.clear();
-            }
         }
-        self.give(&batch, rows, &starts, out)
+        self.give(&batch, rows, &starts, out)?;
+        Ok(true)
     }
 
     fn take_dropped(&mut self) -> Dropped {
         std::mem::take(&mut self.dropped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_dataflow::Window;
+    use arrow::array::{AsArray, TimestampMillisecondArray};
+    use arrow::datatypes::{TimeUnit, TimestampMillisecondType};
+
+    use super::*;
+    use crate::Element;
+
+    #[test]
+    fn rows_in_many_windows_leave_in_pieces() {
+        let field = Field::new("ts", DataType::Timestamp(TimeUnit::Millisecond, None), true);
+        let input = Arc::new(Schema::new(vec![field]));
+        let window = Window::Hop { size_ms: 1000, slide_ms: 1, offset_ms: 0 };
+        let spec = WindowAssignSpec { time: 0, window, keep: vec![0] };
+        let mut assign = WindowAssign::new(&spec, &input).expect("valid");
+        let times = (0..100).map(|n| (n % 10 > 0).then_some(n * 7)).collect::<TimestampMillisecondArray>();
+        let batch = RecordBatch::try_new(input, vec![Arc::new(times)]).expect("a batch");
+        let (mut out, mut pieces, mut assigned) = (Output::default(), 0, Vec::new());
+        assign.batch(batch, &mut out).expect("assigned");
+        loop {
+            let elements: Vec<_> = out.drain().collect();
+            assert!(elements.len() <= 1, "a piece passes before the next one is made");
+            for element in elements {
+                let Element::Batch(rows) = element else { panic!("no watermark") };
+                assert!(rows.num_rows() < RESULT_ROWS + 1000);
+                pieces += 1;
+                let column = |index: usize| rows.column(index).as_primitive::<TimestampMillisecondType>().values();
+                assigned.extend(column(0).iter().copied().zip(column(1).iter().copied()));
+            }
+            if !assign.more(&mut out).expect("more") {
+                break;
+            }
+        }
+        let times = (0..100_i64).filter(|n| n % 10 > 0).map(|n| n * 7);
+        let expected: Vec<_> = times.flat_map(|time| (time - 999..=time).map(move |start| (time, start))).collect();
+        assert_eq!((assigned, pieces), (expected, 6));
+        assert_eq!(assign.take_dropped().rows_without_event_time, 10);
     }
 }

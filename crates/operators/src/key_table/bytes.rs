@@ -97,7 +97,7 @@ impl BytesTable {
 
 /// Whether keys are equal. Most are neither short nor long, and a call of the system's comparison would cost more than they do.
 #[inline]
-fn same(a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     const WORD: usize = 16;
     if a.len() != b.len() {
         return false;
