@@ -8,6 +8,7 @@ mod changes;
 mod exact;
 mod keys;
 mod outages;
+mod patterns;
 mod places;
 #[path = "../chaos/topics.rs"]
 #[allow(dead_code, reason = "this test uses a part of the helper")]

@@ -157,17 +157,14 @@ pub(super) fn group_client(table: &Table, group: &str) -> Result<Consumer> {
     Consumer::from_config_and_context(&table.group_config(group), Reports::default()).map_err(config_error)
 }
 
-/// The number of partitions of each of the table's topics.
-pub(super) fn partition_counts(
+/// The number of partitions of a topic.
+pub(super) fn partition_count(
     client: &Consumer,
     table: &Table,
+    topic: &str,
     wait: Duration,
     clock: &dyn Clock,
-) -> Result<Vec<i32>> {
-    table.topics.iter().map(|topic| partition_count(client, table, topic, wait, clock)).collect()
-}
-
-fn partition_count(client: &Consumer, table: &Table, topic: &str, wait: Duration, clock: &dyn Clock) -> Result<i32> {
+) -> Result<i32> {
     let count = patiently(client, clock, wait, |wait| {
         let metadata = client.fetch_metadata(Some(topic), wait)?;
         match count_in(&metadata, topic) {

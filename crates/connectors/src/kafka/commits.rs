@@ -37,8 +37,14 @@ pub(super) struct Commits {
 }
 
 impl Commits {
-    pub(super) fn new(client: Arc<Consumer>, group: String, topics: Vec<String>) -> Commits {
+    pub(super) fn new(client: Arc<Consumer>, group: String) -> Commits {
+        let topics = Vec::new();
         Commits { client, group, topics, cuts: VecDeque::new(), due: GroupOffsets::new(), sent: GroupOffsets::new() }
+    }
+
+    /// A further topic, whose index is the next one.
+    pub(super) fn add_topic(&mut self, topic: String) {
+        self.topics.push(topic);
     }
 
     /// Epoch `epoch` was cut at these positions.
@@ -132,7 +138,7 @@ mod tests {
         let answer = |code| {
             let client = consumer(&table).unwrap();
             client.context().commit_callback(Err(KafkaError::ConsumerCommit(code)), &TopicPartitionList::new());
-            Commits::new(client, "g".into(), vec!["t".into()]).advance().map_err(|error| error.to_string())
+            Commits::new(client, "g".into()).advance().map_err(|error| error.to_string())
         };
         for code in [RDKafkaErrorCode::UnknownMemberId, RDKafkaErrorCode::IllegalGeneration] {
             let error = answer(code).unwrap_err();

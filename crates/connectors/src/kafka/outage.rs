@@ -37,7 +37,7 @@ impl Outage {
     }
 
     fn new(table: &Table, context: &TaskContext, waits: String) -> Outage {
-        let (topics, servers) = (table.topics.join(", "), table.servers.clone());
+        let (topics, servers) = (table.subscription.text(), table.servers.clone());
         Outage { host: Arc::clone(&context.host), topics, servers, waits, since: None, failing_since: None }
     }
 
@@ -49,7 +49,7 @@ impl Outage {
         self.since = Some(now);
         let Outage { topics, servers, waits, .. } = &*self;
         self.tell_first(now, format!(
-            "topic {topics}: no Kafka broker answers at {servers}{reason}; the job waits {waits}; start the broker or mend the network"
+            "{topics}: no Kafka broker answers at {servers}{reason}; the job waits {waits}; start the broker or mend the network"
         ));
     }
 
@@ -66,9 +66,12 @@ impl Outage {
         }
         self.since = Some(failing_since);
         let Outage { topics, servers, waits, .. } = &*self;
-        self.tell_first(failing_since, format!(
-            "topic {topics}: requests to the Kafka brokers at {servers} fail ({reason}); the job repeats them {waits}"
-        ));
+        self.tell_first(
+            failing_since,
+            format!(
+                "{topics}: requests to the Kafka brokers at {servers} fail ({reason}); the job repeats them {waits}"
+            ),
+        );
     }
 
     /// A broker has answered.
@@ -79,7 +82,7 @@ impl Outage {
         {
             let seconds = now.since(since) / 1_000_000_000;
             self.host.notify(format!(
-                "topic {}: the Kafka brokers at {} answer again, after {seconds} s",
+                "{}: the Kafka brokers at {} answer again, after {seconds} s",
                 self.topics, self.servers
             ));
         }
@@ -98,7 +101,7 @@ impl Outage {
     }
 
     fn key(&self) -> String {
-        format!("topic {} at {}", self.topics, self.servers)
+        format!("{} at {}", self.topics, self.servers)
     }
 }
 

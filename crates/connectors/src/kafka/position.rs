@@ -9,7 +9,7 @@ use anabranch_model::Result;
 use anabranch_operators::Positions;
 
 use super::start::BEGINNING;
-use super::table::Table;
+use super::subscription::Subscription;
 use crate::positions::{foreign, number, unreadable};
 
 /// How the beginning of a partition is written.
@@ -58,25 +58,37 @@ pub(super) fn name(topic: &str, partition: i32) -> String {
     format!("{topic}/{partition}")
 }
 
+/// The topic of a partition with this name.
+pub(super) fn topic_of(name: &str) -> Option<&str> {
+    name.rsplit_once('/').map(|(topic, _)| topic)
+}
+
 /// The positions in `from` by topic index and partition, of topics that have these numbers of partitions. All are checked, not
-/// only those of this task.
+/// only those of this task. Those of topics that match the pattern of the table and are there no more are left out.
 pub(super) fn parse(
     from: &Positions,
-    table: &Table,
-    counts: &[i32],
+    subscription: &Subscription,
+    topics: &[(String, i32)],
     table_name: &str,
 ) -> Result<BTreeMap<(usize, i32), Position>> {
     let mut positions = BTreeMap::new();
-    for (name, text) in from {
+    let is_gone = |name: &str| {
+        let is_there = |topic: &str| topics.iter().any(|(known, _)| known == topic);
+        subscription
+            .pattern()
+            .is_some_and(|pattern| topic_of(name).is_some_and(|topic| pattern.matches(topic) && !is_there(topic)))
+    };
+    for (name, text) in from.iter().filter(|(name, _)| !is_gone(name)) {
         let found = name.rsplit_once('/').and_then(|(topic, partition)| {
-            let topic = table.topics.iter().position(|known| known == topic)?;
+            let topic = topics.iter().position(|(known, _)| known == topic)?;
             Some((topic, number::<i32>(partition)?))
         });
         let Some((topic, partition)) = found else {
-            return Err(foreign(table_name, name, &format!("its topics are {}", table.topics.join(", "))));
+            return Err(foreign(table_name, name, &format!("it has {}", subscription.text())));
         };
-        if partition >= counts[topic] {
-            return Err(foreign(table_name, name, &format!("the topic has {} partitions", counts[topic])));
+        let count = topics[topic].1;
+        if partition >= count {
+            return Err(foreign(table_name, name, &format!("the topic has {count} partitions")));
         }
         let position = Position::parse(text).ok_or_else(|| {
             unreadable(table_name, name, text, "an offset such as '4711', a range such as '4711..5000', or 'beginning'")

@@ -1,23 +1,23 @@
 //! The reader of one task.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ffi::CStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Epoch, Error, PartitionId, Result};
+use anabranch_model::{Clock, Epoch, Error, HASH_SEED, PartitionId, Result, hash_bytes};
 use anabranch_operators::{Host, Malformed, Polled, Positions, Rows, Source, TaskContext};
 use arrow::array::Array;
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::RDKafkaErrorCode;
 
-use super::client::{self, Consumer, is_passing, is_permanent, outage, partition_counts, silent};
+use super::client::{self, Consumer, is_passing, is_permanent, outage, silent};
 use super::commits::{Commits, GroupOffsets};
-use super::metadata::{Records, RowReader, Wanted};
-use super::native::{Queue, Received, Topic, What};
+use super::metadata::{Records, RowReader};
+use super::native::{Queue, Topic};
 use super::outage::Outage;
 use super::partition::{Block, Partition, partition_id};
 use super::position::{self, Position};
+use super::slots::{Failure, Slots, accept};
 use super::start::{BEGINNING, Inquiry};
 use super::table::Table;
 use super::watch::{Seen, Watch};
@@ -50,9 +50,17 @@ pub(super) struct KafkaSource {
     commits: Option<Commits>,
     watch: Watch,
     outage: Outage,
-    topics: Vec<Topic>,
+    topics: Vec<ReadTopic>,
     queue: Queue,
     client: Arc<Consumer>,
+}
+
+/// A topic of the table.
+struct ReadTopic {
+    name: String,
+    handle: Topic,
+    /// Partition 0 belongs to the task of this number, modulo their count, and further ones to the tasks after it.
+    first: u32,
 }
 
 impl KafkaSource {
@@ -65,31 +73,54 @@ impl KafkaSource {
         from: Option<&Positions>,
     ) -> Result<KafkaSource> {
         let client = client::consumer(&table)?;
-        let wait = table.first_answer;
-        let counts = partition_counts(&client, &table, wait, context.clock.as_ref())?;
-        let topics = table.topics.iter().map(|name| Topic::of_consumer(&client, name)).collect::<Result<Vec<_>>>()?;
-        let from = from.map(|from| position::parse(from, &table, &counts, name)).transpose()?;
+        let (clock, host) = (context.clock.clone(), context.host.clone());
+        let found = table.subscription.topics(&client, &table, from, (clock.as_ref(), host.as_ref()))?;
+        if found.is_empty() {
+            none_found(&table, context)?;
+        }
+        let from = from.map(|from| position::parse(from, &table.subscription, &found, name)).transpose()?;
+        let (topics, counts): (Vec<String>, Vec<i32>) = found.into_iter().unzip();
         let group = table.group.clone();
         let mut source = KafkaSource {
             index: context.index,
             parallelism: context.parallelism,
             batch_rows: context.batch_rows,
-            clock: context.clock.clone(),
-            host: context.host.clone(),
+            clock,
+            host,
             rows,
             ready: VecDeque::new(),
             partitions: Vec::new(),
-            slots: Slots::new(&table.topics),
-            commits: group.map(|group| Commits::new(client.clone(), group, table.topics.clone())),
-            watch: Watch::start(client.clone(), table.topics.clone(), table.watch_interval)?,
+            slots: Slots::default(),
+            commits: group.map(|group| Commits::new(client.clone(), group)),
+            watch: Watch::start(client.clone(), table.subscription.clone(), topics.clone(), table.watch_interval)?,
             outage: Outage::of_reader(&table, context),
-            topics,
+            topics: Vec::new(),
             queue: Queue::new(&client)?,
             client,
             table,
         };
+        for topic in topics {
+            source.add_topic(topic)?;
+        }
+        let wait = source.table.first_answer;
         source.start_owned(&counts, from.as_ref(), wait)?;
         Ok(source)
+    }
+
+    /// A further topic. Returns its index.
+    fn add_topic(&mut self, name: String) -> Result<usize> {
+        let (index, handle) = (self.topics.len(), Topic::of_consumer(&self.client, &name)?);
+        // Which topics of a pattern come before this one depends on when the task was opened.
+        let first = match self.table.subscription.pattern() {
+            Some(_) => hash_bytes(HASH_SEED, name.as_bytes()) as u32,
+            None => partition_id(index, 0).0,
+        };
+        if let Some(commits) = &mut self.commits {
+            commits.add_topic(name.clone());
+        }
+        self.slots.add_topic(&name, index);
+        self.topics.push(ReadTopic { name, handle, first });
+        Ok(index)
     }
 
     /// Starts this task's share of the partitions, whose numbers per topic are `counts`: at the positions in `from`, or where the table's
@@ -127,7 +158,7 @@ impl KafkaSource {
     }
 
     fn named(&self, partitions: &[(usize, i32)]) -> Vec<(String, i32)> {
-        partitions.iter().map(|(topic, partition)| (self.table.topics[*topic].clone(), *partition)).collect()
+        partitions.iter().map(|(topic, partition)| (self.topics[*topic].name.clone(), *partition)).collect()
     }
 
     fn inquiry<'a>(&'a self, partitions: &'a [(String, i32)], wait: Duration) -> Inquiry<'a> {
@@ -156,13 +187,13 @@ impl KafkaSource {
     }
 
     fn owns(&self, topic: usize, partition: i32) -> bool {
-        partition_id(topic, partition).0 % self.parallelism == self.index
+        self.topics[topic].first.wrapping_add(partition.unsigned_abs()) % self.parallelism == self.index
     }
 
     fn start(&mut self, topic: usize, partition: i32, position: Position) -> Result<()> {
-        let started = self.queue.start(&self.topics[topic], partition, position.next);
+        let started = self.queue.start(&self.topics[topic].handle, partition, position.next);
         started.map_err(|code| self.unreadable(topic, partition, code, ""))?;
-        let name = position::name(&self.table.topics[topic], partition);
+        let name = position::name(&self.topics[topic].name, partition);
         self.ready.push_back((Polled::Opened { partition: partition_id(topic, partition), name }, None));
         self.add(Partition::new(topic, partition, position));
         Ok(())
@@ -173,31 +204,42 @@ impl KafkaSource {
         self.partitions.push(partition);
     }
 
-    /// Starts partitions that have been added to a topic. Their records are all newer than the job: read from the first.
+    /// Starts partitions that have been added to a topic, and those of new topics of a pattern. Their records are all newer than the job: read from the first.
     fn follow_topics(&mut self) -> Result<()> {
         while let Some(seen) = self.watch.next() {
             match seen {
                 Seen::Silence => self.outage.begins(self.clock.now(), &self.client.context().reason()),
-                Seen::Partitions { .. } => self.outage.ends(self.clock.now()),
-                Seen::Gone { .. } => {}
-            }
-            match seen {
-                Seen::Gone { topic } => {
-                    let (name, servers) = (&self.table.topics[topic], &self.table.servers);
-                    return Err(Error::outside(format!("topic '{name}' does not exist any more at {servers}"))
-                        .remedy("create it again and restart the job"));
-                }
-                Seen::Partitions { topic, count } if self.table.discovers => {
-                    for partition in 0..count {
-                        if self.owns(topic, partition) && self.slots.find(topic, partition).is_none() {
-                            self.start(topic, partition, Position { next: BEGINNING, end: None })?;
-                        }
+                Seen::Gone(topic) => return Err(self.gone(&topic)),
+                Seen::Partitions(topics) => {
+                    self.outage.ends(self.clock.now());
+                    if self.table.discovers {
+                        topics.into_iter().try_for_each(|(topic, count)| self.follow_topic(topic, count))?;
                     }
                 }
-                Seen::Partitions { .. } | Seen::Silence => {}
             }
         }
         Ok(())
+    }
+
+    fn follow_topic(&mut self, name: String, count: i32) -> Result<()> {
+        let topic = match self.slots.topic(name.as_bytes()) {
+            Some(topic) => topic,
+            None => self.add_topic(name)?,
+        };
+        for partition in 0..count {
+            if self.owns(topic, partition) && self.slots.find(topic, partition).is_none() {
+                self.start(topic, partition, Position { next: BEGINNING, end: None })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn gone(&self, topic: &str) -> Error {
+        let error = Error::outside(format!("topic '{topic}' does not exist any more at {}", self.table.servers));
+        match self.table.subscription.pattern() {
+            Some(_) => error.remedy("restart the job: it goes on with the topics that there are"),
+            None => error.remedy("create it again and restart the job"),
+        }
     }
 
     /// Takes records off the client's queue until a batch is full or the queue is empty, and decodes them.
@@ -243,13 +285,13 @@ impl KafkaSource {
         let just_ended = partition.ended && !std::mem::replace(&mut partition.closed, partition.ended);
         let end = partition.end;
         if let Some(block) = partition.take_block() {
-            let name = &self.table.topics[topic];
+            let name = &self.topics[topic].name;
             let of = Place { id, topic: name, partition: number };
             let (rows, position) = decode(&mut self.rows, &of, block).map_err(|error| error.at(of.text()))?;
             self.ready.push_back((Polled::Rows(rows), position.map(|position| (slot, position))));
         }
         if just_ended {
-            self.queue.stop(&self.topics[topic], number);
+            self.queue.stop(&self.topics[topic].handle, number);
             // Also if the last offsets hold no records: markers of transactions, records that were compacted away.
             self.ready.push_back((Polled::Closed(id), end.map(|end| (slot, end))));
         }
@@ -285,7 +327,7 @@ impl KafkaSource {
         if self.clock.now() < since.plus(self.table.connection_timeout) {
             return Ok(());
         }
-        match self.client.fetch_metadata(Some(&self.table.topics[0]), LAST_QUESTION) {
+        match self.client.fetch_metadata(self.topics.first().map(|topic| topic.name.as_str()), LAST_QUESTION) {
             Ok(_) => {
                 self.outage.ends(self.clock.now());
                 Ok(())
@@ -306,7 +348,7 @@ impl KafkaSource {
     fn unreadable(&self, topic: usize, partition: i32, code: RDKafkaErrorCode, reason: &str) -> Error {
         let reason = if reason.is_empty() { code.to_string() } else { reason.to_owned() };
         let error = Error::outside(format!("cannot be read on: {reason}"))
-            .at(format!("topic {} partition {partition}", self.table.topics[topic]));
+            .at(format!("topic {} partition {partition}", self.topics[topic].name));
         match code {
             RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange => error.remedy(
                 "the position is no longer in the topic (deleted by its retention?); to go on at the first record that is, set \
@@ -350,9 +392,9 @@ impl Source for KafkaSource {
             }
             let (topic, number, next) = (partition.topic, partition.partition, partition.next());
             match held {
-                true => self.queue.stop(&self.topics[topic], number),
+                true => self.queue.stop(&self.topics[topic].handle, number),
                 false => {
-                    let started = self.queue.start(&self.topics[topic], number, next);
+                    let started = self.queue.start(&self.topics[topic].handle, number, next);
                     started.map_err(|code| self.unreadable(topic, number, code, ""))?;
                 }
             }
@@ -369,14 +411,14 @@ impl Source for KafkaSource {
     }
 
     fn positions(&self) -> Result<Positions> {
-        let named = |p: &Partition| (position::name(&self.table.topics[p.topic], p.partition), p.stands_at().text());
+        let named = |p: &Partition| (position::name(&self.topics[p.topic].name, p.partition), p.stands_at().text());
         Ok(self.partitions.iter().map(named).collect())
     }
 
     fn lag_rows(&self) -> Option<u64> {
         let of = |partition: &Partition| {
             // Before the first record, the position may be a logical offset.
-            let end = self.topics[partition.topic].end(partition.partition)?;
+            let end = self.topics[partition.topic].handle.end(partition.partition)?;
             let next = partition.stands_at().next.max(0);
             Some(u64::try_from(end.min(partition.end.unwrap_or(i64::MAX)) - next).unwrap_or(0))
         };
@@ -395,73 +437,19 @@ impl Drop for KafkaSource {
         }
         // A client with a group waits, when it closes, until its partitions have been stopped.
         for partition in self.partitions.iter().filter(|partition| !partition.ended) {
-            self.queue.stop(&self.topics[partition.topic], partition.partition);
+            self.queue.stop(&self.topics[partition.topic].handle, partition.partition);
         }
     }
 }
 
-/// Finds a partition's slot by the names that records carry. Records come in runs of one partition: the last answer is
-/// tried first.
-struct Slots {
-    topics: BTreeMap<Vec<u8>, usize>,
-    by_partition: BTreeMap<(usize, i32), usize>,
-    last: Option<(Vec<u8>, i32, usize)>,
-}
-
-impl Slots {
-    fn new(topics: &[String]) -> Slots {
-        let topics = topics.iter().enumerate().map(|(index, name)| (name.clone().into_bytes(), index)).collect();
-        Slots { topics, by_partition: BTreeMap::new(), last: None }
+/// No topic matches: a table that goes on waits for one.
+fn none_found(table: &Table, context: &TaskContext) -> Result<()> {
+    let none = format!("there are no {} at {}", table.subscription.text(), table.servers);
+    if !table.discovers {
+        return Err(Error::user(none).remedy("create one, or correct 'topic-pattern'"));
     }
-
-    fn add(&mut self, topic: usize, partition: i32, slot: usize) {
-        self.by_partition.insert((topic, partition), slot);
-    }
-
-    fn find(&self, topic: usize, partition: i32) -> Option<usize> {
-        self.by_partition.get(&(topic, partition)).copied()
-    }
-
-    fn find_named(&mut self, topic: &CStr, partition: i32) -> Option<usize> {
-        let name = topic.to_bytes();
-        if let Some((last_name, last_partition, slot)) = &self.last
-            && *last_partition == partition
-            && last_name.as_slice() == name
-        {
-            return Some(*slot);
-        }
-        let slot = self.find(*self.topics.get(name)?, partition)?;
-        self.last = Some((name.to_vec(), partition, slot));
-        Some(slot)
-    }
-}
-
-/// An error that arrived among the records.
-struct Failure {
-    slot: Option<usize>,
-    code: RDKafkaErrorCode,
-    reason: String,
-}
-
-fn accept(
-    partitions: &mut [Partition],
-    slots: &mut Slots,
-    wanted: Wanted,
-    received: &Received<'_>,
-) -> Result<(), Failure> {
-    let slot = slots.find_named(received.topic, received.partition);
-    match (&received.what, slot) {
-        (What::Record(record), Some(slot)) => {
-            if let Some(gathered) = partitions[slot].push(received.offset, *record) {
-                gathered.push(wanted, received);
-            }
-        }
-        (What::End, Some(slot)) => partitions[slot].nothing_before(received.offset),
-        (What::Error(code, reason), slot) => return Err(Failure { slot, code: *code, reason: reason.clone() }),
-        (What::Record(_) | What::End, None) => {
-            let (code, reason) = (RDKafkaErrorCode::UnknownPartition, "a record of a partition that was not asked for");
-            return Err(Failure { slot: None, code, reason: reason.into() });
-        }
+    if context.index == 0 {
+        context.host.notify(format!("{none}; the job waits for one; create it, or correct 'topic-pattern'"));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use rdkafka::ClientConfig;
 
 use super::places::{self, Place};
 use super::security::Properties;
+use super::subscription::Subscription;
 use super::window::Batch;
 use crate::Options;
 use crate::format::Format;
@@ -17,8 +18,7 @@ use crate::guarantee::Guarantee;
 /// What `WITH (...)` says about a Kafka table, without its formats.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
-    /// Sorted, without duplicates, never empty.
-    pub(super) topics: Vec<String>,
+    pub(super) subscription: Subscription,
     pub(super) servers: String,
     /// Group to which positions are committed.
     pub(super) group: Option<String>,
@@ -96,14 +96,16 @@ impl Table {
             return Err(Error::user("'value.fields-include' is 'EXCEPT_KEY', but 'key.format' is not given")
                 .remedy("say how the key is written: 'key.format' = 'json'"));
         }
-        Ok(Table { key_fields, key_format, key_prefix, without_key, ..Table::keyless(options)? })
+        let subscription = Subscription::read(options)?;
+        Ok(Table { key_fields, key_format, key_prefix, without_key, ..Table::keyless(options, subscription)? })
     }
 
     /// Reads everything but the format of values, of a table whose primary key is the key of its records.
     pub(super) fn parse_upserted(options: &mut Options<'_>) -> Result<Table> {
         let key_format = Some(Format::required(options, "key.format")?);
         let (without_key, key_prefix) = value_fields(options, &[])?;
-        Ok(Table { key_format, key_prefix, without_key, ..Table::keyless(options)? })
+        let subscription = Subscription::named(options)?;
+        Ok(Table { key_format, key_prefix, without_key, ..Table::keyless(options, subscription)? })
     }
 
     /// The columns of the key as they are named there.
@@ -123,8 +125,7 @@ impl Table {
         Ok(Arc::new(Schema::new(columns.iter().map(named).collect::<Result<Vec<_>>>()?)))
     }
 
-    fn keyless(options: &mut Options<'_>) -> Result<Table> {
-        let topics = topics(options.required("topic")?)?;
+    fn keyless(options: &mut Options<'_>, subscription: Subscription) -> Result<Table> {
         let end = places::end(options)?;
         let interval = options.duration("scan.topic-partition-discovery.interval")?.unwrap_or(WATCH_INTERVAL);
         let created_partitions = options.number::<i32>("sink.topic.partitions")?;
@@ -139,7 +140,7 @@ impl Table {
         let properties = Properties::new(&options.prefixed("properties."))?;
         let property = |name: &str| properties.get(name).map(str::to_owned);
         let table = Table {
-            topics,
+            subscription,
             servers: property("bootstrap.servers").filter(|s| !s.trim().is_empty()).ok_or_else(no_servers)?,
             group: property("group.id"),
             startup,
@@ -169,6 +170,10 @@ impl Table {
             let mode = if self.startup == Place::Group { "scan.startup.mode" } else { "scan.bounded.mode" };
             return Err(Error::user(format!("'{mode}' is 'group-offsets' but the table names no group"))
                 .remedy("add 'properties.group.id' = '...'"));
+        }
+        if self.subscription.pattern().is_some() && matches!(self.startup, Place::Specific(_)) {
+            return Err(Error::user("'scan.startup.mode' is 'specific-offsets', but the topics are not named")
+                .remedy("give 'topic' in place of 'topic-pattern'"));
         }
         for config in [self.consumer_config(), self.producer_config(), self.transaction_config("any")] {
             config.create_native_config().map_err(config_error)?;
@@ -273,10 +278,16 @@ impl Table {
 
     /// The only topic, which is what a sink needs.
     pub(super) fn single_topic(&self) -> Result<&str> {
-        match self.topics.as_slice() {
-            [topic] => Ok(topic),
-            many => Err(Error::user(format!("a table that is written has one topic, not {}", many.len()))
-                .remedy("declare a table per topic")),
+        match &self.subscription {
+            Subscription::Topics(topics) => match topics.as_slice() {
+                [topic] => Ok(topic),
+                many => Err(Error::user(format!("a table that is written has one topic, not {}", many.len()))
+                    .remedy("declare a table per topic")),
+            },
+            like @ Subscription::Pattern(_) => {
+                Err(Error::user(format!("a table that is written has one topic, not {}", like.text()))
+                    .remedy("name it: 'topic' in place of 'topic-pattern'"))
+            }
         }
     }
 }
@@ -299,23 +310,6 @@ pub(super) fn config_error(error: rdkafka::error::KafkaError) -> Error {
     }
 }
 
-fn topics(text: &str) -> Result<Vec<String>> {
-    let mut topics = fields(text);
-    topics.sort();
-    topics.dedup();
-    if topics.is_empty() {
-        return Err(Error::user("option 'topic' names no topic").remedy("name one, or several separated by ';'"));
-    }
-    for topic in &topics {
-        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        if topic.len() > 249 || !topic.chars().all(legal) {
-            return Err(Error::user(format!("'{topic}' cannot be the name of a topic"))
-                .remedy("names have at most 249 letters, digits, '.', '_' and '-'"));
-        }
-    }
-    Ok(topics)
-}
-
 /// `value.fields-include` and `key.fields-prefix`: whether values are without the columns of the key, and how the names of these begin. Without
 /// columns of the key, those are the primary key's.
 fn value_fields(options: &mut Options<'_>, key_fields: &[String]) -> Result<(bool, String)> {
@@ -335,7 +329,7 @@ fn value_fields(options: &mut Options<'_>, key_fields: &[String]) -> Result<(boo
 }
 
 /// Words separated by `;` (as Flink has it) or `,`.
-fn fields(text: &str) -> Vec<String> {
+pub(super) fn fields(text: &str) -> Vec<String> {
     text.split([';', ',']).map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 

@@ -12,6 +12,7 @@ use rdkafka::consumer::Consumer as _;
 use rdkafka::error::RDKafkaErrorCode;
 
 use super::client::{Consumer, count_in};
+use super::subscription::Subscription;
 
 /// The longest time that a question may take: the job's end waits for it.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -20,13 +21,13 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// answer late.
 const CONFIRM: Duration = Duration::from_secs(1);
 
-/// What was seen; topics by their index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// The topic has this many partitions.
-    Partitions { topic: usize, count: i32 },
+    /// Topics with the numbers of their partitions.
+    Partitions(Vec<(String, i32)>),
     /// The topic does not exist any more.
-    Gone { topic: usize },
+    Gone(String),
     /// No broker has answered.
     Silence,
 }
@@ -40,11 +41,16 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Requests the metadata of `topics` every `interval`.
-    pub(super) fn start(client: Arc<Consumer>, topics: Vec<String>, interval: Duration) -> Result<Watch> {
+    /// Requests the metadata of the table's topics every `interval`. There are `topics` now.
+    pub(super) fn start(
+        client: Arc<Consumer>,
+        subscription: Subscription,
+        topics: Vec<String>,
+        interval: Duration,
+    ) -> Result<Watch> {
         let (hurry, hurried) = sync_channel::<()>(1);
-        let (tell, seen) = sync_channel(topics.len());
-        let watcher = Watcher { client, topics, tell, hurried };
+        let (tell, seen) = sync_channel(topics.len().max(1));
+        let watcher = Watcher { client, subscription, topics, tell, hurried };
         let thread = std::thread::Builder::new().name("kafka-watch".into()).spawn(move || watcher.run(interval));
         let thread = thread
             .map_err(|error| Error::outside(format!("the thread that watches topics does not start: {error}")))?;
@@ -76,41 +82,47 @@ impl Drop for Watch {
 /// The thread's side.
 struct Watcher {
     client: Arc<Consumer>,
+    subscription: Subscription,
+    /// Those of the table that were found so far.
     topics: Vec<String>,
     tell: SyncSender<Seen>,
     /// Has a value if the next request is due now; disconnected when the watch ends.
     hurried: Receiver<()>,
 }
 
+/// The answer to one question.
+enum Answer {
+    Found(Vec<(String, i32)>),
+    Gone(String),
+    Unclear,
+    Silence,
+}
+
 impl Watcher {
-    fn run(&self, interval: Duration) {
+    fn run(mut self, interval: Duration) {
         let mut pause = interval;
         while self.wait(pause) {
             pause = interval;
-            for topic in 0..self.topics.len() {
-                let seen = match self.count(topic) {
-                    Some(Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic)) => {
+            // All topics of a pattern are asked for at once.
+            let questions = if self.subscription.pattern().is_some() { 1 } else { self.topics.len() };
+            for question in 0..questions {
+                let seen = match self.ask(question) {
+                    Answer::Found(topics) => Seen::Partitions(topics),
+                    Answer::Gone(_) => {
                         if !self.wait_fully(CONFIRM) {
                             return;
                         }
-                        match self.count(topic) {
-                            Some(Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic)) => {
-                                Seen::Gone { topic }
-                            }
-                            _ => continue,
-                        }
+                        let Answer::Gone(topic) = self.ask(question) else { continue };
+                        Seen::Gone(topic)
                     }
-                    Some(Ok(count)) => Seen::Partitions { topic, count },
-                    Some(Err(_)) => continue,
-                    None => {
+                    Answer::Unclear => continue,
+                    Answer::Silence => {
                         if !self.wait(CONFIRM) {
                             return;
                         }
                         pause = CONFIRM.min(interval);
-                        match self.count(topic) {
-                            None => Seen::Silence,
-                            Some(_) => continue,
-                        }
+                        let Answer::Silence = self.ask(question) else { continue };
+                        Seen::Silence
                     }
                 };
                 // If the task has not received the last answers yet, the next round repeats this one.
@@ -137,11 +149,35 @@ impl Watcher {
         }
     }
 
-    /// The number of partitions in the answer of a broker, if one answers.
-    fn count(&self, topic: usize) -> Option<Result<i32, RDKafkaErrorCode>> {
-        let name = &self.topics[topic];
-        let metadata = self.client.fetch_metadata(Some(name), ANSWER).ok()?;
+    /// Asks for the topic of this index, or for all topics that match.
+    fn ask(&mut self, question: usize) -> Answer {
+        let named = match &self.subscription {
+            Subscription::Topics(topics) => topics.get(question).map(String::as_str),
+            Subscription::Pattern(_) => None,
+        };
+        let Ok(metadata) = self.client.fetch_metadata(named, ANSWER) else { return Answer::Silence };
         self.client.context().answered();
-        Some(count_in(&metadata, name))
+        let found = match (named, &self.subscription) {
+            (Some(name), _) => match count_in(&metadata, name) {
+                Ok(count) => vec![(name.to_owned(), count)],
+                Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
+                    return Answer::Gone(name.to_owned());
+                }
+                Err(_) => return Answer::Unclear,
+            },
+            (None, Subscription::Pattern(pattern)) => match pattern.found(&metadata) {
+                Ok(found) => found,
+                Err(_) => return Answer::Unclear,
+            },
+            (None, Subscription::Topics(_)) => return Answer::Unclear,
+        };
+        if named.is_none() {
+            let is_there = |topic: &String| found.iter().any(|(name, _)| name == topic);
+            if let Some(gone) = self.topics.iter().find(|topic| !is_there(topic)) {
+                return Answer::Gone(gone.clone());
+            }
+            self.topics = found.iter().map(|(topic, _)| topic.clone()).collect();
+        }
+        Answer::Found(found)
     }
 }

@@ -52,6 +52,14 @@ pub(crate) fn table_at(servers: &str, topic: &str, extra: &[(&str, &str)]) -> Co
     ConnectorSpec { connector: "kafka".into(), options }
 }
 
+/// A table of all topics that match.
+pub(crate) fn table_like(pattern: &str, extra: &[(&str, &str)]) -> ConnectorSpec {
+    let mut table = table("", extra);
+    table.options.remove("topic");
+    table.options.insert("topic-pattern".into(), pattern.into());
+    table
+}
+
 pub(crate) fn context(index: u32, parallelism: u32) -> TaskContext {
     let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
     TaskContext { index, parallelism, batch_rows: 500, delivery, clock, host: Arc::new(NoHost) }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use anabranch_model::PartitionId;
 
-use crate::harness::{BOUNDED, Outside, Reader, records, table};
+use crate::harness::{
+    BOUNDED, Outside, Place, Reader, open_source, open_source_from, records, refusal, table, table_like,
+};
 
 #[test]
 fn any_parallelism_reads_every_partition_once_and_in_order() {
@@ -117,6 +119,82 @@ fn new_partitions_are_noticed_and_read_from_their_beginning() {
     assert_eq!(readers[0].sorted_ids(), (200..205).collect::<Vec<_>>());
     assert_eq!(readers[1].sorted_ids(), (100..105).chain(300..305).collect::<Vec<_>>());
     assert_eq!(readers[1].opened, [PartitionId(1), PartitionId(3)]);
+}
+
+#[test]
+fn all_topics_that_match_are_one_table() {
+    let outside = Outside::shared();
+    for (n, (topic, partitions)) in
+        [("like-a", 3), ("like-b", 1), ("like-c1", 2), ("unlike-a", 1), ("like-d", 1)].into_iter().enumerate()
+    {
+        outside.create_topic(topic, partitions);
+        for partition in 0..partitions {
+            let first = n as i64 * 100 + i64::from(partition) * 10;
+            outside.produce(topic, partition, &records(first..first + 10));
+        }
+    }
+    for parallelism in [1, 2, 5] {
+        let mut ids = Vec::new();
+        for index in 0..parallelism {
+            ids.extend(
+                Reader::read_to_end(table_like("like-[ab]|like-c.*", &[BOUNDED]), index, parallelism).sorted_ids(),
+            );
+        }
+        ids.sort_unstable();
+        assert_eq!(ids, (0..30).chain(100..110).chain(200..220).collect::<Vec<_>>(), "parallelism {parallelism}");
+    }
+    let error = refusal(open_source(table_like("like-e.*", &[BOUNDED]), 0, 1));
+    assert!(error.contains("there are no topics like 'like-e.*'"), "{error}");
+}
+
+#[test]
+fn new_topics_that_match_are_read_from_their_beginning_and_lost_ones_left_out_after_a_restart() {
+    let outside = Outside::shared();
+    let options = [("scan.topic-partition-discovery.interval", "200 ms"), ("connection.timeout", "2 s")];
+    let spec = || table_like("coming-.*", &[options[0], options[1], ("scan.startup.mode", "latest-offset")]);
+    let place = Place::new(true, None);
+    let mut first = Reader::open_at(spec(), place.clone());
+    place.await_notice("there are no topics like 'coming-.*'");
+    let read = |reader: &mut Reader, ids: std::ops::Range<i64>| {
+        reader.read_until("what was written", |reader| reader.count() as i64 >= ids.end - ids.start);
+        assert_eq!(reader.sorted_ids(), ids.collect::<Vec<_>>());
+    };
+    outside.create_topic("coming-b", 2);
+    outside.produce("coming-b", 1, &records(0..10));
+    read(&mut first, 0..10);
+    outside.create_topic("coming-a", 1);
+    outside.produce("coming-a", 0, &records(10..20));
+    read(&mut first, 0..20);
+    let positions = first.source.positions().expect("positions");
+    assert_eq!(positions.get("coming-a/0").map(String::as_str), Some("10"));
+    drop(first);
+    // Whichever of two tasks reads a topic, it goes on there, and reads what has come since.
+    outside.create_topic("coming-c", 1);
+    outside.produce("coming-c", 0, &records(20..25));
+    outside.produce("coming-b", 0, &records(25..30));
+    let mut ids = Vec::new();
+    for index in 0..2 {
+        let mut spec = spec();
+        spec.options.insert("scan.bounded.mode".into(), "latest-offset".into());
+        let mut reader = Reader::open_from(spec, index, 2, Some(&positions));
+        reader.read_until("the end", |reader| reader.ended);
+        ids.extend(reader.sorted_ids());
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, (20..30).collect::<Vec<_>>());
+    let mut last = Reader::open_from(spec(), 0, 1, Some(&positions));
+    read(&mut last, 20..30);
+    let positions = last.source.positions().expect("positions");
+    outside.delete_topic("coming-b");
+    let error = last.read_until_error();
+    assert!(error.contains("coming-b") && error.contains("restart the job"), "{error}");
+    drop(last);
+    let mut rest = Reader::open_from(spec(), 0, 1, Some(&positions));
+    outside.produce("coming-a", 0, &records(30..33));
+    read(&mut rest, 30..33);
+    let other = table_like("going-.*", &[]);
+    let error = refusal(open_source_from(other, 0, 1, Some(&positions)));
+    assert!(error.contains("it has topics like 'going-.*'"), "{error}");
 }
 
 #[test]

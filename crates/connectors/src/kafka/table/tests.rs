@@ -27,7 +27,7 @@ fn error(extra: &[(&str, &str)]) -> String {
 #[test]
 fn little_needs_to_be_said() {
     let table = parse(&[]).expect("a topic and servers are enough");
-    assert_eq!(table.topics, ["t"]);
+    assert_eq!(table.subscription.text(), "topic t");
     assert_eq!(table.startup, Place::Earliest);
     assert_eq!(table.end, None);
     assert_eq!(table.group, None);
@@ -39,8 +39,37 @@ fn little_needs_to_be_said() {
 #[test]
 fn several_topics_are_sorted_and_can_only_be_read() {
     let table = parse(&[("topic", "b; a ;b")]).expect("topics");
-    assert_eq!(table.topics, ["a", "b"]);
+    assert_eq!(table.subscription.text(), "topic a, b");
     assert!(table.single_topic().is_err());
+}
+
+#[test]
+fn topics_of_a_pattern_can_only_be_read() {
+    let like = |extra: &[(&str, &str)]| {
+        let base = [("topic-pattern", "orders-.*|clicks"), ("properties.bootstrap.servers", "localhost:9092")];
+        let options = base.iter().chain(extra).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Table::parse(&mut Options::new(&ConnectorSpec { connector: "kafka".into(), options }))
+    };
+    let table = like(&[]).expect("a pattern");
+    let pattern = table.subscription.pattern().expect("a pattern");
+    for (topic, matches) in
+        [("orders-", true), ("orders-eu", true), ("clicks", true), ("clicks2", false), ("my-orders-eu", false)]
+    {
+        assert_eq!(pattern.matches(topic), matches, "{topic}");
+    }
+    let all = like(&[("topic-pattern", ".*")]).expect("a pattern");
+    assert!(!all.subscription.pattern().expect("a pattern").matches("__consumer_offsets"));
+    assert!(table.single_topic().expect_err("not written").to_string().contains("topics like 'orders-.*|clicks'"));
+    let offsets =
+        [("scan.startup.mode", "specific-offsets"), ("scan.startup.specific-offsets", "partition:0,offset:1")];
+    for (extra, message) in [
+        (offsets.as_slice(), "'specific-offsets', but the topics are not named"),
+        (&[("topic", "t")], "options 'topic' and 'topic-pattern' are given"),
+        (&[("topic-pattern", "(orders")], "which is no regular expression: unclosed group"),
+    ] {
+        let error = like(extra).expect_err("refused").to_string();
+        assert!(error.contains(message), "{error}");
+    }
 }
 
 #[test]

@@ -1,0 +1,81 @@
+//! From what the client's queue gives to the partitions of a reader.
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+
+use rdkafka::error::RDKafkaErrorCode;
+
+use super::metadata::Wanted;
+use super::native::{Received, What};
+use super::partition::Partition;
+
+/// Finds a partition's slot by the names that records carry. Records come in runs of one partition: the last answer is
+/// tried first.
+#[derive(Default)]
+pub(super) struct Slots {
+    topics: BTreeMap<Vec<u8>, usize>,
+    by_partition: BTreeMap<(usize, i32), usize>,
+    last: Option<(Vec<u8>, i32, usize)>,
+}
+
+impl Slots {
+    pub(super) fn add_topic(&mut self, name: &str, topic: usize) {
+        self.topics.insert(name.as_bytes().to_vec(), topic);
+    }
+
+    /// The index of a topic.
+    pub(super) fn topic(&self, name: &[u8]) -> Option<usize> {
+        self.topics.get(name).copied()
+    }
+
+    pub(super) fn add(&mut self, topic: usize, partition: i32, slot: usize) {
+        self.by_partition.insert((topic, partition), slot);
+    }
+
+    pub(super) fn find(&self, topic: usize, partition: i32) -> Option<usize> {
+        self.by_partition.get(&(topic, partition)).copied()
+    }
+
+    fn find_named(&mut self, topic: &CStr, partition: i32) -> Option<usize> {
+        let name = topic.to_bytes();
+        if let Some((last_name, last_partition, slot)) = &self.last
+            && *last_partition == partition
+            && last_name.as_slice() == name
+        {
+            return Some(*slot);
+        }
+        let slot = self.find(self.topic(name)?, partition)?;
+        self.last = Some((name.to_vec(), partition, slot));
+        Some(slot)
+    }
+}
+
+/// An error that arrived among the records.
+pub(super) struct Failure {
+    pub(super) slot: Option<usize>,
+    pub(super) code: RDKafkaErrorCode,
+    pub(super) reason: String,
+}
+
+pub(super) fn accept(
+    partitions: &mut [Partition],
+    slots: &mut Slots,
+    wanted: Wanted,
+    received: &Received<'_>,
+) -> Result<(), Failure> {
+    let slot = slots.find_named(received.topic, received.partition);
+    match (&received.what, slot) {
+        (What::Record(record), Some(slot)) => {
+            if let Some(gathered) = partitions[slot].push(received.offset, *record) {
+                gathered.push(wanted, received);
+            }
+        }
+        (What::End, Some(slot)) => partitions[slot].nothing_before(received.offset),
+        (What::Error(code, reason), slot) => return Err(Failure { slot, code: *code, reason: reason.clone() }),
+        (What::Record(_) | What::End, None) => {
+            let (code, reason) = (RDKafkaErrorCode::UnknownPartition, "a record of a partition that was not asked for");
+            return Err(Failure { slot: None, code, reason: reason.into() });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Which topics a table reads: those that it names, or all whose names match a pattern, also those that come later.
+
+use std::collections::BTreeSet;
+
+use anabranch_model::{Clock, Error, Result};
+use anabranch_operators::{Host, Positions};
+use rdkafka::consumer::Consumer as _;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::metadata::Metadata;
+use regex::Regex;
+
+use super::client::{Consumer, count_in, is_passing, partition_count, patiently, unanswered};
+use super::position::topic_of;
+use super::table::{Table, fields};
+use crate::Options;
+
+/// Topics that the brokers keep for themselves.
+const INTERNAL: &[&str] = &["__consumer_offsets", "__transaction_state"];
+
+/// What `topic` or `topic-pattern` says.
+#[derive(Clone, Debug)]
+pub(super) enum Subscription {
+    /// Sorted, without duplicates, never empty.
+    Topics(Vec<String>),
+    Pattern(Pattern),
+}
+
+/// Topics whose whole names match.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    text: String,
+    regex: Regex,
+}
+
+impl Subscription {
+    /// Of a table that may have a pattern.
+    pub(super) fn read(options: &mut Options<'_>) -> Result<Subscription> {
+        let Some(text) = options.string("topic-pattern").map(str::to_owned) else {
+            return Subscription::named(options);
+        };
+        if options.string("topic").is_some() {
+            return Err(Error::user("options 'topic' and 'topic-pattern' are given").remedy("leave one of them out"));
+        }
+        Ok(Subscription::Pattern(Pattern::new(text)?))
+    }
+
+    /// Of a table that names its topics.
+    pub(super) fn named(options: &mut Options<'_>) -> Result<Subscription> {
+        Ok(Subscription::Topics(topics(options.required("topic")?)?))
+    }
+
+    pub(super) fn pattern(&self) -> Option<&Pattern> {
+        match self {
+            Subscription::Pattern(pattern) => Some(pattern),
+            Subscription::Topics(_) => None,
+        }
+    }
+
+    /// The topics that there are now, each with the number of its partitions; the same ones for all readers of the job that begin together. Of a
+    /// pattern, those of `positions` are waited for: a broker that has just started may not know all topics yet.
+    pub(super) fn topics(
+        &self,
+        client: &Consumer,
+        table: &Table,
+        positions: Option<&Positions>,
+        (clock, host): (&dyn Clock, &dyn Host),
+    ) -> Result<Vec<(String, i32)>> {
+        let wait = table.first_answer;
+        let pattern = match self {
+            Subscription::Topics(topics) => {
+                let counted = |topic: &String| Ok((topic.clone(), partition_count(client, table, topic, wait, clock)?));
+                return topics.iter().map(counted).collect();
+            }
+            Subscription::Pattern(pattern) => pattern,
+        };
+        let known: BTreeSet<&str> = positions.into_iter().flatten().filter_map(|(name, _)| topic_of(name)).collect();
+        let deadline = clock.now().plus(wait);
+        let mut ask = || {
+            let found = patiently(client, clock, wait, |wait| {
+                let metadata = client.fetch_metadata(None, wait)?;
+                let found = pattern.found(&metadata).map_err(KafkaError::MetadataFetch)?;
+                let is_there = |topic: &str| found.iter().any(|(name, _)| name == topic);
+                let is_missing = |topic: &&str| pattern.matches(topic) && !is_there(topic);
+                match known.iter().any(is_missing) && clock.now() < deadline {
+                    true => Err(KafkaError::MetadataFetch(RDKafkaErrorCode::LeaderNotAvailable)),
+                    false => Ok(found),
+                }
+            });
+            let found = found.map_err(|error| unanswered(client, table, wait, &error))?;
+            Ok(found.into_iter().map(|(topic, count)| format!("{count} {topic}")).collect())
+        };
+        let agreed = host.agreed(&format!("{} at {}", self.text(), table.servers), &mut ask)?;
+        let parse = |text: &String| {
+            text.split_once(' ').and_then(|(count, topic)| Some((topic.to_owned(), count.parse().ok()?)))
+        };
+        let topics = agreed.iter().map(parse).collect::<Option<Vec<_>>>();
+        topics.ok_or_else(|| Error::internal("topics without their partitions"))
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Subscription::Topics(topics) => format!("topic {}", topics.join(", ")),
+            Subscription::Pattern(pattern) => format!("topics like '{}'", pattern.text),
+        }
+    }
+}
+
+impl Pattern {
+    fn new(text: String) -> Result<Pattern> {
+        match Regex::new(&format!("^(?:{text})$")) {
+            Ok(regex) => Ok(Pattern { text, regex }),
+            Err(error) => {
+                let reason = error.to_string();
+                let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                Err(Error::user(format!(
+                    "option 'topic-pattern' is '{text}', which is no regular expression: {reason}"
+                ))
+                .remedy("write one without look-around and back references, such as 'orders-.*'"))
+            }
+        }
+    }
+
+    pub(super) fn matches(&self, topic: &str) -> bool {
+        self.regex.is_match(topic) && !INTERNAL.contains(&topic)
+    }
+
+    /// The topics that match, each with the number of its partitions, by name. An error of one of them that may pass is an error.
+    pub(super) fn found(&self, metadata: &Metadata) -> Result<Vec<(String, i32)>, RDKafkaErrorCode> {
+        let mut found = Vec::new();
+        for name in metadata.topics().iter().map(|topic| topic.name()).filter(|name| self.matches(name)) {
+            match count_in(metadata, name) {
+                Ok(count) => found.push((name.to_owned(), count)),
+                Err(code) if is_passing(code) => return Err(code),
+                // It is being deleted, or is not for this reader.
+                Err(_) => {}
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+}
+
+fn topics(text: &str) -> Result<Vec<String>> {
+    let mut topics = fields(text);
+    topics.sort();
+    topics.dedup();
+    if topics.is_empty() {
+        return Err(Error::user("option 'topic' names no topic").remedy("name one, or several separated by ';'"));
+    }
+    for topic in &topics {
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if topic.len() > 249 || !topic.chars().all(legal) {
+            return Err(Error::user(format!("'{topic}' cannot be the name of a topic"))
+                .remedy("names have at most 249 letters, digits, '.', '_' and '-'; for all topics that match, give 'topic-pattern'"));
+        }
+    }
+    Ok(topics)
+}
