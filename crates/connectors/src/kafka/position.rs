@@ -3,7 +3,7 @@
 //! The end is part of the position so that a bounded table that is read on ends where it would have ended. A partition that was
 //! read from its beginning and has given nothing yet stands at `beginning`: its first offset is the broker's to know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_model::Result;
 use anabranch_operators::Positions;
@@ -64,20 +64,16 @@ pub(super) fn topic_of(name: &str) -> Option<&str> {
 }
 
 /// The positions in `from` by topic index and partition, of topics that have these numbers of partitions. All are checked, not
-/// only those of this task. Those of topics that match the pattern of the table and are there no more are left out.
+/// only those of this task. Those of topics that are `gone` are left out.
 pub(super) fn parse(
     from: &Positions,
     subscription: &Subscription,
     topics: &[(String, i32)],
+    gone: &BTreeSet<String>,
     table_name: &str,
 ) -> Result<BTreeMap<(usize, i32), Position>> {
     let mut positions = BTreeMap::new();
-    let is_gone = |name: &str| {
-        let is_there = |topic: &str| topics.iter().any(|(known, _)| known == topic);
-        subscription
-            .pattern()
-            .is_some_and(|pattern| topic_of(name).is_some_and(|topic| pattern.matches(topic) && !is_there(topic)))
-    };
+    let is_gone = |name: &str| topic_of(name).is_some_and(|topic| gone.contains(topic));
     for (name, text) in from.iter().filter(|(name, _)| !is_gone(name)) {
         let found = name.rsplit_once('/').and_then(|(topic, partition)| {
             let topic = topics.iter().position(|(known, _)| known == topic)?;

@@ -78,7 +78,13 @@ impl KafkaSource {
         if found.is_empty() {
             none_found(&table, context)?;
         }
-        let from = from.map(|from| position::parse(from, &table.subscription, &found, name)).transpose()?;
+        let gone = from.map(|from| table.subscription.gone(from, &found)).unwrap_or_default();
+        if !gone.is_empty() && context.index == 0 {
+            let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
+            let (gone, servers) = (gone.join(", "), &table.servers);
+            host.notify(format!("topics do not exist any more at {servers}: {gone}; the job goes on without them"));
+        }
+        let from = from.map(|from| position::parse(from, &table.subscription, &found, &gone, name)).transpose()?;
         let (topics, counts): (Vec<String>, Vec<i32>) = found.into_iter().unzip();
         let group = table.group.clone();
         let mut source = KafkaSource {

@@ -56,8 +56,8 @@ impl Subscription {
         }
     }
 
-    /// The topics that there are now, each with the number of its partitions; the same ones for all readers of the job that begin together. Of a
-    /// pattern, those of `positions` are waited for: a broker that has just started may not know all topics yet.
+    /// The topics that there are now, each with the number of its partitions. Readers that begin together get the same ones, and so do all of
+    /// a table that ends.
     pub(super) fn topics(
         &self,
         client: &Consumer,
@@ -65,36 +65,33 @@ impl Subscription {
         positions: Option<&Positions>,
         (clock, host): (&dyn Clock, &dyn Host),
     ) -> Result<Vec<(String, i32)>> {
-        let wait = table.first_answer;
         let pattern = match self {
             Subscription::Topics(topics) => {
+                let wait = table.first_answer;
                 let counted = |topic: &String| Ok((topic.clone(), partition_count(client, table, topic, wait, clock)?));
                 return topics.iter().map(counted).collect();
             }
             Subscription::Pattern(pattern) => pattern,
         };
-        let known: BTreeSet<&str> = positions.into_iter().flatten().filter_map(|(name, _)| topic_of(name)).collect();
-        let deadline = clock.now().plus(wait);
-        let mut ask = || {
-            let found = patiently(client, clock, wait, |wait| {
-                let metadata = client.fetch_metadata(None, wait)?;
-                let found = pattern.found(&metadata).map_err(KafkaError::MetadataFetch)?;
-                let is_there = |topic: &str| found.iter().any(|(name, _)| name == topic);
-                let is_missing = |topic: &&str| pattern.matches(topic) && !is_there(topic);
-                match known.iter().any(is_missing) && clock.now() < deadline {
-                    true => Err(KafkaError::MetadataFetch(RDKafkaErrorCode::LeaderNotAvailable)),
-                    false => Ok(found),
-                }
-            });
-            let found = found.map_err(|error| unanswered(client, table, wait, &error))?;
-            Ok(found.into_iter().map(|(topic, count)| format!("{count} {topic}")).collect())
-        };
-        let agreed = host.agreed(&format!("{} at {}", self.text(), table.servers), &mut ask)?;
+        let ask = || pattern.ask(client, table, positions, clock);
+        if positions.is_some() && table.discovers {
+            // Some of them may have come since the others began.
+            return ask();
+        }
+        let mut list = || Ok(ask()?.into_iter().map(|(topic, count)| format!("{count} {topic}")).collect());
+        let agreed = host.agreed(&format!("{} at {}", self.text(), table.servers), &mut list)?;
         let parse = |text: &String| {
             text.split_once(' ').and_then(|(count, topic)| Some((topic.to_owned(), count.parse().ok()?)))
         };
         let topics = agreed.iter().map(parse).collect::<Option<Vec<_>>>();
         topics.ok_or_else(|| Error::internal("topics without their partitions"))
+    }
+
+    /// Topics of a pattern that have positions and are not among these.
+    pub(super) fn gone(&self, positions: &Positions, topics: &[(String, i32)]) -> BTreeSet<String> {
+        let Some(pattern) = self.pattern() else { return BTreeSet::new() };
+        let is_gone = |topic: &&str| pattern.matches(topic) && !topics.iter().any(|(name, _)| name == topic);
+        positions.keys().filter_map(|name| topic_of(name)).filter(is_gone).map(str::to_owned).collect()
     }
 
     /// For people.
@@ -123,6 +120,27 @@ impl Pattern {
 
     pub(super) fn matches(&self, topic: &str) -> bool {
         self.regex.is_match(topic) && !INTERNAL.contains(&topic)
+    }
+
+    /// Asks for the topics that match. Those with positions are waited for: a broker that has just started may not know all topics yet.
+    fn ask(
+        &self,
+        client: &Consumer,
+        table: &Table,
+        positions: Option<&Positions>,
+        clock: &dyn Clock,
+    ) -> Result<Vec<(String, i32)>> {
+        let wait = table.first_answer;
+        let patience = clock.now().plus(wait / 2);
+        let found = patiently(client, clock, wait, |wait| {
+            let found = self.found(&client.fetch_metadata(None, wait)?).map_err(KafkaError::MetadataFetch)?;
+            let misses = positions.is_some_and(|positions| !table.subscription.gone(positions, &found).is_empty());
+            match misses && clock.now() < patience {
+                true => Err(KafkaError::MetadataFetch(RDKafkaErrorCode::LeaderNotAvailable)),
+                false => Ok(found),
+            }
+        });
+        found.map_err(|error| unanswered(client, table, wait, &error))
     }
 
     /// The topics that match, each with the number of its partitions, by name. An error of one of them that may pass is an error.

@@ -246,8 +246,13 @@ impl Reader {
 
     /// The only reader of a table in this place.
     pub(crate) fn open_at(connector: ConnectorSpec, host: Arc<Place>) -> Reader {
+        Reader::open_at_from(connector, host, None)
+    }
+
+    /// The same, from these positions.
+    pub(crate) fn open_at_from(connector: ConnectorSpec, host: Arc<Place>, from: Option<&Positions>) -> Reader {
         let context = TaskContext { host, ..context(0, 1) };
-        Reader::of(KafkaConnector.source(&source_spec(connector), &context, None).expect("source"))
+        Reader::of(KafkaConnector.source(&source_spec(connector), &context, from).expect("source"))
     }
 
     fn of(source: Box<dyn Source>) -> Reader {
