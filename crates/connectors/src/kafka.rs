@@ -3,6 +3,7 @@
 //! | option | meaning |
 //! |---|---|
 //! | `topic` | name of the topic; a table that is only read may name several, separated by `;` |
+//! | `topic-pattern` | in place of `topic`, of a table that is only read: all topics whose whole names match the regular expression |
 //! | `properties.bootstrap.servers` | `host:port` of one or more brokers, separated by `,` |
 //! | `properties.group.id` | group to which positions are committed as epochs are done; without it none are |
 //! | `properties.*` | any other property of librdkafka; has the last word over our defaults |
@@ -11,7 +12,7 @@
 //! | `scan.startup.timestamp-millis` | for `timestamp`: the first record written at or after this time |
 //! | `scan.startup.specific-offsets` | `partition:0,offset:42;...` |
 //! | `scan.bounded.mode`, `scan.bounded.*` | `unbounded` (default), or where the table ends: one of these places as it was at the start |
-//! | `scan.topic-partition-discovery.interval` | how often new partitions are looked for, default `10 s`; `0`: never |
+//! | `scan.topic-partition-discovery.interval` | how often new partitions and topics are looked for, default `10 s`; `0`: never |
 //! | `connection.timeout` | how long all brokers may be unreachable before the job fails, default `30 s` |
 //! | `key.fields`, `key.format` | columns, separated by `;`, that a sink also writes as the record's key |
 //! | `sink.partitioner` | `default` (by key, else in turn for some milliseconds each), `fixed`, `round-robin` |
@@ -21,7 +22,7 @@
 //! | `sink.buffer-bytes` | memory of a task for records that wait for their checkpoint with exactly once, default `256 mb` |
 //!
 //! **Reading.** Partitions are assigned by the job, not by a consumer group: the one with identifier `p` belongs to task `p %
-//! parallelism`. New partitions are read from their beginning. A job that goes on from a checkpoint goes on at its offsets,
+//! parallelism`; of a pattern, the hash of the topic's name takes the place of its index. New partitions, and new topics of a pattern, are read from their beginning. A job that goes on from a checkpoint goes on at its offsets,
 //! whatever `scan.startup.mode` says, and a bounded table ends where it would have ended. Without one, a restart with
 //! `group-offsets` reads again what was not committed: at least once; partitions without a committed position start at the
 //! beginning. When the position is no longer in the topic the job fails rather than skip records. A record without a value (a

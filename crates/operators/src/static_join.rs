@@ -102,7 +102,7 @@ impl StaticJoin {
         &self.output_schema
     }
 
-    /// Replaces the static side by these rows.
+    /// Replaces the static side by these rows, which a few batches meet.
     pub(crate) fn replace_side(&mut self, rows: RecordBatch) -> Result<()> {
         self.table = Some(Arc::new(BuildTable::new(rows, &mut self.build_keys)?));
         Ok(())
@@ -196,7 +196,10 @@ impl Operator for StaticJoin {
         let columns = rows.columns().iter().map(with_equal_texts_once).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         let rows = RecordBatch::try_new_with_options(rows.schema(), columns, &options)?;
-        self.replace_side(rows)
+        let mut table = BuildTable::new(rows, &mut self.build_keys)?;
+        table.keys = table.keys.by_heads()?;
+        self.table = Some(Arc::new(table));
+        Ok(())
     }
 
     fn static_side(&self) -> Option<StaticSide> {
@@ -269,7 +272,7 @@ impl BuildTable {
             of_key[next[*id] as usize] = row as u32;
             next[*id] += 1;
         }
-        Ok(BuildTable { rows, keys: Index::new(keys)?, starts, of_key, unique })
+        Ok(BuildTable { rows, keys: Index::Table(keys), starts, of_key, unique })
     }
 }
 

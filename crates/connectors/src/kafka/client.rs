@@ -9,7 +9,7 @@ use rdkafka::ClientContext;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
-use rdkafka::metadata::Metadata;
+use rdkafka::metadata::{Metadata, MetadataTopic};
 use rdkafka::producer::{BaseProducer, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{Message, TopicPartitionList};
@@ -183,14 +183,15 @@ pub(super) fn partition_count(
 
 /// The number of partitions of a topic in `metadata`.
 pub(super) fn count_in(metadata: &Metadata, topic: &str) -> Result<i32, RDKafkaErrorCode> {
-    let Some(found) = metadata.topics().iter().find(|t| t.name() == topic) else {
-        return Err(RDKafkaErrorCode::UnknownTopic);
-    };
-    let missing = |error: RDKafkaRespErr| RDKafkaErrorCode::from(error);
-    match found.error().map(missing) {
+    metadata.topics().iter().find(|t| t.name() == topic).map_or(Err(RDKafkaErrorCode::UnknownTopic), count_of)
+}
+
+/// The number of its partitions.
+pub(super) fn count_of(topic: &MetadataTopic) -> Result<i32, RDKafkaErrorCode> {
+    match topic.error().map(|error: RDKafkaRespErr| RDKafkaErrorCode::from(error)) {
         Some(error) => Err(error),
-        None if found.partitions().is_empty() => Err(RDKafkaErrorCode::UnknownTopic),
-        None => Ok(i32::try_from(found.partitions().len()).unwrap_or(i32::MAX)),
+        None if topic.partitions().is_empty() => Err(RDKafkaErrorCode::UnknownTopic),
+        None => Ok(i32::try_from(topic.partitions().len()).unwrap_or(i32::MAX)),
     }
 }
 

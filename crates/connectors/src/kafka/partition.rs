@@ -13,7 +13,7 @@ const TOPIC_STRIDE: u32 = 65_537;
 /// A block is decoded when it holds this many bytes, even if more records are waiting.
 const BLOCK_BYTES: usize = 8 << 20;
 
-/// The identifier of a partition, which never changes, however many partitions are added to any topic.
+/// The identifier of a partition within its reader, which never changes, however many partitions are added to any topic.
 pub(super) fn partition_id(topic: usize, partition: i32) -> PartitionId {
     let topic = u32::try_from(topic).unwrap_or(u32::MAX);
     PartitionId(topic.wrapping_mul(TOPIC_STRIDE).wrapping_add(partition.unsigned_abs()))

@@ -3,7 +3,7 @@
 //! The end is part of the position so that a bounded table that is read on ends where it would have ended. A partition that was
 //! read from its beginning and has given nothing yet stands at `beginning`: its first offset is the broker's to know.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anabranch_model::Result;
 use anabranch_operators::Positions;
@@ -63,35 +63,49 @@ pub(super) fn topic_of(name: &str) -> Option<&str> {
     name.rsplit_once('/').map(|(topic, _)| topic)
 }
 
-/// The positions in `from` by topic index and partition, of topics that have these numbers of partitions. All are checked, not
-/// only those of this task. Those of topics that are `gone` are left out.
+/// Positions as they were read.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// By topic index and partition.
+    pub(super) positions: BTreeMap<(usize, i32), Position>,
+    /// Of topics of a pattern that are not there, by name and partition: they may come back.
+    pub(super) missing: BTreeMap<(String, i32), Position>,
+}
+
+/// The positions in `from`, of topics that have these numbers of partitions. All are checked, not only those of this task.
 pub(super) fn parse(
     from: &Positions,
     subscription: &Subscription,
     topics: &[(String, i32)],
-    gone: &BTreeSet<String>,
     table_name: &str,
-) -> Result<BTreeMap<(usize, i32), Position>> {
-    let mut positions = BTreeMap::new();
-    let is_gone = |name: &str| topic_of(name).is_some_and(|topic| gone.contains(topic));
-    for (name, text) in from.iter().filter(|(name, _)| !is_gone(name)) {
-        let found = name.rsplit_once('/').and_then(|(topic, partition)| {
-            let topic = topics.iter().position(|(known, _)| known == topic)?;
-            Some((topic, number::<i32>(partition)?))
-        });
-        let Some((topic, partition)) = found else {
-            return Err(foreign(table_name, name, &format!("it has {}", subscription.text())));
+) -> Result<Known> {
+    let index_of: BTreeMap<&str, usize> =
+        topics.iter().enumerate().map(|(index, (name, _))| (name.as_str(), index)).collect();
+    let missing = subscription.missing(from, topics);
+    let mut known = Known::default();
+    for (name, text) in from {
+        let position = || {
+            Position::parse(text).ok_or_else(|| {
+                let forms = "an offset such as '4711', a range such as '4711..5000', or 'beginning'";
+                unreadable(table_name, name, text, forms)
+            })
         };
-        let count = topics[topic].1;
-        if partition >= count {
-            return Err(foreign(table_name, name, &format!("the topic has {count} partitions")));
+        let found = name.rsplit_once('/').and_then(|(topic, partition)| Some((topic, number::<i32>(partition)?)));
+        match found.map(|(topic, partition)| (topic, partition, index_of.get(topic))) {
+            Some((topic, partition, Some(index))) => {
+                let count = topics[*index].1;
+                if partition >= count {
+                    return Err(foreign(table_name, name, &format!("topic {topic} has {count} partitions")));
+                }
+                known.positions.insert((*index, partition), position()?);
+            }
+            Some((topic, partition, None)) if missing.contains(topic) => {
+                known.missing.insert((topic.to_owned(), partition), position()?);
+            }
+            _ => return Err(foreign(table_name, name, &format!("it has {}", subscription.text()))),
         }
-        let position = Position::parse(text).ok_or_else(|| {
-            unreadable(table_name, name, text, "an offset such as '4711', a range such as '4711..5000', or 'beginning'")
-        })?;
-        positions.insert((topic, partition), position);
     }
-    Ok(positions)
+    Ok(known)
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The reader of one task.
 
+mod topics;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Epoch, Error, HASH_SEED, PartitionId, Result, hash_bytes};
+use anabranch_model::{Clock, Epoch, Error, PartitionId, Result};
 use anabranch_operators::{Host, Malformed, Polled, Positions, Rows, Source, TaskContext};
 use arrow::array::Array;
 use rdkafka::consumer::Consumer as _;
@@ -20,7 +22,7 @@ use super::position::{self, Position};
 use super::slots::{Failure, Slots, accept};
 use super::start::{BEGINNING, Inquiry};
 use super::table::Table;
-use super::watch::{Seen, Watch};
+use super::watch::Watch;
 
 /// Elements taken from the client's queue at a time. After each, the source checks the size of its blocks.
 const HELPING: usize = 1024;
@@ -46,6 +48,8 @@ pub(super) struct KafkaSource {
     /// What has been read but not yet returned, with the slot and position that it leads to.
     ready: VecDeque<(Polled, Option<(usize, i64)>)>,
     partitions: Vec<Partition>,
+    /// Positions of partitions of this task whose topics are not there. The topics may come back.
+    missing: BTreeMap<(String, i32), Position>,
     slots: Slots,
     commits: Option<Commits>,
     watch: Watch,
@@ -74,17 +78,12 @@ impl KafkaSource {
     ) -> Result<KafkaSource> {
         let client = client::consumer(&table)?;
         let (clock, host) = (context.clock.clone(), context.host.clone());
-        let found = table.subscription.topics(&client, &table, from, (clock.as_ref(), host.as_ref()))?;
-        if found.is_empty() {
-            none_found(&table, context)?;
+        let asked = (clock.as_ref(), host.as_ref());
+        let found = table.subscription.topics(&client, &table, (name, from), asked)?;
+        if found.is_empty() && from.is_none() {
+            topics::none_found(&table, context)?;
         }
-        let gone = from.map(|from| table.subscription.gone(from, &found)).unwrap_or_default();
-        if !gone.is_empty() && context.index == 0 {
-            let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
-            let (gone, servers) = (gone.join(", "), &table.servers);
-            host.notify(format!("topics do not exist any more at {servers}: {gone}; the job goes on without them"));
-        }
-        let from = from.map(|from| position::parse(from, &table.subscription, &found, &gone, name)).transpose()?;
+        let known = from.map(|from| position::parse(from, &table.subscription, &found, name)).transpose()?;
         let (topics, counts): (Vec<String>, Vec<i32>) = found.into_iter().unzip();
         let group = table.group.clone();
         let mut source = KafkaSource {
@@ -96,6 +95,7 @@ impl KafkaSource {
             rows,
             ready: VecDeque::new(),
             partitions: Vec::new(),
+            missing: BTreeMap::new(),
             slots: Slots::default(),
             commits: group.map(|group| Commits::new(client.clone(), group)),
             watch: Watch::start(client.clone(), table.subscription.clone(), topics.clone(), table.watch_interval)?,
@@ -109,24 +109,9 @@ impl KafkaSource {
             source.add_topic(topic)?;
         }
         let wait = source.table.first_answer;
-        source.start_owned(&counts, from.as_ref(), wait)?;
+        source.start_owned(&counts, known.as_ref().map(|known| &known.positions), wait)?;
+        source.miss(known.unwrap_or_default().missing);
         Ok(source)
-    }
-
-    /// A further topic. Returns its index.
-    fn add_topic(&mut self, name: String) -> Result<usize> {
-        let (index, handle) = (self.topics.len(), Topic::of_consumer(&self.client, &name)?);
-        // Which topics of a pattern come before this one depends on when the task was opened.
-        let first = match self.table.subscription.pattern() {
-            Some(_) => hash_bytes(HASH_SEED, name.as_bytes()) as u32,
-            None => partition_id(index, 0).0,
-        };
-        if let Some(commits) = &mut self.commits {
-            commits.add_topic(name.clone());
-        }
-        self.slots.add_topic(&name, index);
-        self.topics.push(ReadTopic { name, handle, first });
-        Ok(index)
     }
 
     /// Starts this task's share of the partitions, whose numbers per topic are `counts`: at the positions in `from`, or where the table's
@@ -193,7 +178,12 @@ impl KafkaSource {
     }
 
     fn owns(&self, topic: usize, partition: i32) -> bool {
-        self.topics[topic].first.wrapping_add(partition.unsigned_abs()) % self.parallelism == self.index
+        self.is_task_of(self.topics[topic].first, partition)
+    }
+
+    /// Whether a partition is this task's, of a topic whose partitions begin with the task of this number.
+    fn is_task_of(&self, first: u32, partition: i32) -> bool {
+        first.wrapping_add(partition.unsigned_abs()) % self.parallelism == self.index
     }
 
     fn start(&mut self, topic: usize, partition: i32, position: Position) -> Result<()> {
@@ -208,44 +198,6 @@ impl KafkaSource {
     fn add(&mut self, partition: Partition) {
         self.slots.add(partition.topic, partition.partition, self.partitions.len());
         self.partitions.push(partition);
-    }
-
-    /// Starts partitions that have been added to a topic, and those of new topics of a pattern. Their records are all newer than the job: read from the first.
-    fn follow_topics(&mut self) -> Result<()> {
-        while let Some(seen) = self.watch.next() {
-            match seen {
-                Seen::Silence => self.outage.begins(self.clock.now(), &self.client.context().reason()),
-                Seen::Gone(topic) => return Err(self.gone(&topic)),
-                Seen::Partitions(topics) => {
-                    self.outage.ends(self.clock.now());
-                    if self.table.discovers {
-                        topics.into_iter().try_for_each(|(topic, count)| self.follow_topic(topic, count))?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn follow_topic(&mut self, name: String, count: i32) -> Result<()> {
-        let topic = match self.slots.topic(name.as_bytes()) {
-            Some(topic) => topic,
-            None => self.add_topic(name)?,
-        };
-        for partition in 0..count {
-            if self.owns(topic, partition) && self.slots.find(topic, partition).is_none() {
-                self.start(topic, partition, Position { next: BEGINNING, end: None })?;
-            }
-        }
-        Ok(())
-    }
-
-    fn gone(&self, topic: &str) -> Error {
-        let error = Error::outside(format!("topic '{topic}' does not exist any more at {}", self.table.servers));
-        match self.table.subscription.pattern() {
-            Some(_) => error.remedy("restart the job: it goes on with the topics that there are"),
-            None => error.remedy("create it again and restart the job"),
-        }
     }
 
     /// Takes records off the client's queue until a batch is full or the queue is empty, and decodes them.
@@ -362,9 +314,10 @@ impl KafkaSource {
             ),
             RDKafkaErrorCode::UnknownTopic
             | RDKafkaErrorCode::UnknownTopicOrPartition
-            | RDKafkaErrorCode::UnknownPartition => {
-                error.remedy("the topic was deleted while the job read it: create it again and restart the job")
-            }
+            | RDKafkaErrorCode::UnknownPartition => error.remedy(format!(
+                "the topic was deleted while the job read it: {}",
+                self.remedy_of_loss()
+            )),
             _ => error,
         }
     }
@@ -418,7 +371,9 @@ impl Source for KafkaSource {
 
     fn positions(&self) -> Result<Positions> {
         let named = |p: &Partition| (position::name(&self.topics[p.topic].name, p.partition), p.stands_at().text());
-        Ok(self.partitions.iter().map(named).collect())
+        let missing = self.missing.iter();
+        let missing = missing.map(|((topic, partition), at)| (position::name(topic, *partition), at.text()));
+        Ok(self.partitions.iter().map(named).chain(missing).collect())
     }
 
     fn lag_rows(&self) -> Option<u64> {
@@ -446,18 +401,6 @@ impl Drop for KafkaSource {
             self.queue.stop(&self.topics[partition.topic].handle, partition.partition);
         }
     }
-}
-
-/// No topic matches: a table that goes on waits for one.
-fn none_found(table: &Table, context: &TaskContext) -> Result<()> {
-    let none = format!("there are no {} at {}", table.subscription.text(), table.servers);
-    if !table.discovers {
-        return Err(Error::user(none).remedy("create one, or correct 'topic-pattern'"));
-    }
-    if context.index == 0 {
-        context.host.notify(format!("{none}; the job waits for one; create it, or correct 'topic-pattern'"));
-    }
-    Ok(())
 }
 
 /// A partition of a block.

@@ -6,10 +6,10 @@ use anabranch_model::{Clock, Error, Result};
 use anabranch_operators::{Host, Positions};
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::metadata::Metadata;
+use rdkafka::metadata::{Metadata, MetadataTopic};
 use regex::Regex;
 
-use super::client::{Consumer, count_in, is_passing, partition_count, patiently, unanswered};
+use super::client::{Consumer, count_of, is_passing, partition_count, patiently, unanswered};
 use super::position::topic_of;
 use super::table::{Table, fields};
 use crate::Options;
@@ -56,13 +56,13 @@ impl Subscription {
         }
     }
 
-    /// The topics that there are now, each with the number of its partitions. Readers that begin together get the same ones, and so do all of
-    /// a table that ends.
+    /// The topics that there are now, each with the number of its partitions. All readers of a table that ends get the same ones, and so do those
+    /// that begin without positions.
     pub(super) fn topics(
         &self,
         client: &Consumer,
         table: &Table,
-        positions: Option<&Positions>,
+        (name, positions): (&str, Option<&Positions>),
         (clock, host): (&dyn Clock, &dyn Host),
     ) -> Result<Vec<(String, i32)>> {
         let pattern = match self {
@@ -79,19 +79,26 @@ impl Subscription {
             return ask();
         }
         let mut list = || Ok(ask()?.into_iter().map(|(topic, count)| format!("{count} {topic}")).collect());
-        let agreed = host.agreed(&format!("{} at {}", self.text(), table.servers), &mut list)?;
+        let agreed = host.agreed(&format!("{} of table {name}", self.text()), &mut list)?;
         let parse = |text: &String| {
             text.split_once(' ').and_then(|(count, topic)| Some((topic.to_owned(), count.parse().ok()?)))
         };
         let topics = agreed.iter().map(parse).collect::<Option<Vec<_>>>();
-        topics.ok_or_else(|| Error::internal("topics without their partitions"))
+        let mut topics = topics.ok_or_else(|| Error::internal("topics without their partitions"))?;
+        if let Some(positions) = positions {
+            // What a table that ends has was found at its start.
+            let first: BTreeSet<&str> = positions.keys().filter_map(|name| topic_of(name)).collect();
+            topics.retain(|(topic, _)| first.contains(topic.as_str()));
+        }
+        Ok(topics)
     }
 
     /// Topics of a pattern that have positions and are not among these.
-    pub(super) fn gone(&self, positions: &Positions, topics: &[(String, i32)]) -> BTreeSet<String> {
+    pub(super) fn missing<'a>(&self, positions: &'a Positions, topics: &[(String, i32)]) -> BTreeSet<&'a str> {
         let Some(pattern) = self.pattern() else { return BTreeSet::new() };
-        let is_gone = |topic: &&str| pattern.matches(topic) && !topics.iter().any(|(name, _)| name == topic);
-        positions.keys().filter_map(|name| topic_of(name)).filter(is_gone).map(str::to_owned).collect()
+        let there: BTreeSet<&str> = topics.iter().map(|(name, _)| name.as_str()).collect();
+        let with_positions: BTreeSet<&str> = positions.keys().filter_map(|name| topic_of(name)).collect();
+        with_positions.into_iter().filter(|topic| pattern.matches(topic) && !there.contains(topic)).collect()
     }
 
     /// For people.
@@ -105,15 +112,17 @@ impl Subscription {
 
 impl Pattern {
     fn new(text: String) -> Result<Pattern> {
-        match Regex::new(&format!("^(?:{text})$")) {
+        if text.is_empty() {
+            return Err(Error::user("option 'topic-pattern' is empty").remedy("give one such as 'orders-.*'"));
+        }
+        // Alone first: parentheses that are not closed could be closed by ours.
+        match Regex::new(&text).and_then(|_| Regex::new(&format!("^(?:{text})$"))) {
             Ok(regex) => Ok(Pattern { text, regex }),
             Err(error) => {
                 let reason = error.to_string();
                 let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                Err(Error::user(format!(
-                    "option 'topic-pattern' is '{text}', which is no regular expression: {reason}"
-                ))
-                .remedy("write one without look-around and back references, such as 'orders-.*'"))
+                let error = format!("option 'topic-pattern' is '{text}', which is no regular expression: {reason}");
+                Err(Error::user(error).remedy("write one without look-around and back references, such as 'orders-.*'"))
             }
         }
     }
@@ -133,9 +142,11 @@ impl Pattern {
         let wait = table.first_answer;
         let patience = clock.now().plus(wait / 2);
         let found = patiently(client, clock, wait, |wait| {
-            let found = self.found(&client.fetch_metadata(None, wait)?).map_err(KafkaError::MetadataFetch)?;
-            let misses = positions.is_some_and(|positions| !table.subscription.gone(positions, &found).is_empty());
-            match misses && clock.now() < patience {
+            let found = self.found(&client.fetch_metadata(None, wait)?);
+            let misses =
+                || positions.is_some_and(|positions| !table.subscription.missing(positions, &found).is_empty());
+            // An error that passes: it is asked again.
+            match found.iter().any(|(_, count)| *count == 0) || (clock.now() < patience && misses()) {
                 true => Err(KafkaError::MetadataFetch(RDKafkaErrorCode::LeaderNotAvailable)),
                 false => Ok(found),
             }
@@ -143,19 +154,18 @@ impl Pattern {
         found.map_err(|error| unanswered(client, table, wait, &error))
     }
 
-    /// The topics that match, each with the number of its partitions, by name. An error of one of them that may pass is an error.
-    pub(super) fn found(&self, metadata: &Metadata) -> Result<Vec<(String, i32)>, RDKafkaErrorCode> {
-        let mut found = Vec::new();
-        for name in metadata.topics().iter().map(|topic| topic.name()).filter(|name| self.matches(name)) {
-            match count_in(metadata, name) {
-                Ok(count) => found.push((name.to_owned(), count)),
-                Err(code) if is_passing(code) => return Err(code),
-                // It is being deleted, or is not for this reader.
-                Err(_) => {}
-            }
-        }
+    /// The topics that match, each with the number of its partitions, by name. A topic that has none for the moment has 0. Those that are being
+    /// deleted, or are not for this reader, are left out.
+    pub(super) fn found(&self, metadata: &Metadata) -> Vec<(String, i32)> {
+        let counted = |topic: &MetadataTopic| match count_of(topic) {
+            Ok(count) => Some((topic.name().to_owned(), count)),
+            Err(code) if is_passing(code) => Some((topic.name().to_owned(), 0)),
+            Err(_) => None,
+        };
+        let matching = metadata.topics().iter().filter(|topic| self.matches(topic.name()));
+        let mut found: Vec<(String, i32)> = matching.filter_map(counted).collect();
         found.sort();
-        Ok(found)
+        found
     }
 }
 

@@ -171,9 +171,11 @@ impl Table {
             return Err(Error::user(format!("'{mode}' is 'group-offsets' but the table names no group"))
                 .remedy("add 'properties.group.id' = '...'"));
         }
-        if self.subscription.pattern().is_some() && matches!(self.startup, Place::Specific(_)) {
-            return Err(Error::user("'scan.startup.mode' is 'specific-offsets', but the topics are not named")
-                .remedy("give 'topic' in place of 'topic-pattern'"));
+        for (mode, place) in [("scan.startup.mode", Some(&self.startup)), ("scan.bounded.mode", self.end.as_ref())] {
+            if self.subscription.pattern().is_some() && matches!(place, Some(Place::Specific(_))) {
+                return Err(Error::user(format!("'{mode}' is 'specific-offsets', but the topics are not named"))
+                    .remedy("give 'topic' in place of 'topic-pattern'"));
+            }
         }
         for config in [self.consumer_config(), self.producer_config(), self.transaction_config("any")] {
             config.create_native_config().map_err(config_error)?;

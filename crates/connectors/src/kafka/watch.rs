@@ -2,6 +2,7 @@
 //! log. A request to a slow broker can take seconds, so a thread of its own sends it, and the task only checks whether there is an
 //! answer.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -165,15 +166,12 @@ impl Watcher {
                 }
                 Err(_) => return Answer::Unclear,
             },
-            (None, Subscription::Pattern(pattern)) => match pattern.found(&metadata) {
-                Ok(found) => found,
-                Err(_) => return Answer::Unclear,
-            },
+            (None, Subscription::Pattern(pattern)) => pattern.found(&metadata),
             (None, Subscription::Topics(_)) => return Answer::Unclear,
         };
         if named.is_none() {
-            let is_there = |topic: &String| found.iter().any(|(name, _)| name == topic);
-            if let Some(gone) = self.topics.iter().find(|topic| !is_there(topic)) {
+            let there: BTreeSet<&String> = found.iter().map(|(topic, _)| topic).collect();
+            if let Some(gone) = self.topics.iter().find(|topic| !there.contains(topic)) {
                 return Answer::Gone(gone.clone());
             }
             self.topics = found.iter().map(|(topic, _)| topic.clone()).collect();

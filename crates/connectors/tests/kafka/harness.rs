@@ -392,6 +392,7 @@ impl Outside {
 
     pub(crate) fn delete_topic(&self, topic: &str) {
         let outcomes = block_on(self.admin().delete_topics(&[topic], &AdminOptions::new())).expect("delete topic");
+        CREATED.lock().unwrap().remove(&format!("{}/{topic}", self.config.get("bootstrap.servers").expect("servers")));
         let is_done =
             |outcome: &TopicResult| matches!(outcome, Ok(_) | Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)));
         assert!(outcomes.iter().all(is_done), "{outcomes:?}");

@@ -123,7 +123,7 @@ fn positions_of_something_else_are_refused() {
         |positions: &[(&str, &str)]| refusal(open_source_from(table("strict", &[]), 1, 2, Some(&from(positions))));
     for (positions, expected) in [
         (&[("other/0", "1")], "'other/0', which is not a partition of the table: it has topic strict"),
-        (&[("strict/2", "1")], "'strict/2', which is not a partition of the table: the topic has 2 partitions"),
+        (&[("strict/2", "1")], "'strict/2', which is not a partition of the table: topic strict has 2 partitions"),
         (&[("strict", "1")], "'strict', which is not a partition of the table"),
         (&[("strict/0", "first")], "the position 'first' cannot be read"),
         (&[("strict/0", "1..")], "the position '1..' cannot be read"),

@@ -65,7 +65,13 @@ fn topics_of_a_pattern_can_only_be_read() {
     for (extra, message) in [
         (offsets.as_slice(), "'specific-offsets', but the topics are not named"),
         (&[("topic", "t")], "options 'topic' and 'topic-pattern' are given"),
+        (
+            &[("scan.bounded.mode", "specific-offsets"), ("scan.bounded.specific-offsets", "partition:0,offset:1")],
+            "'scan.bounded.mode' is 'specific-offsets', but the topics are not named",
+        ),
         (&[("topic-pattern", "(orders")], "which is no regular expression: unclosed group"),
+        (&[("topic-pattern", "a)|(b")], "which is no regular expression: unopened group"),
+        (&[("topic-pattern", "")], "option 'topic-pattern' is empty"),
     ] {
         let error = like(extra).expect_err("refused").to_string();
         assert!(error.contains(message), "{error}");
