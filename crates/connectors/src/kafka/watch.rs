@@ -11,6 +11,7 @@ use std::time::Duration;
 use anabranch_model::{Clock as _, Error, Result, SystemClock};
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::metadata::Metadata;
 
 use super::client::{Consumer, count_in};
 use super::subscription::Subscription;
@@ -152,30 +153,35 @@ impl Watcher {
 
     /// Asks for the topic of this index, or for all topics that match.
     fn ask(&mut self, question: usize) -> Answer {
-        let named = match &self.subscription {
-            Subscription::Topics(topics) => topics.get(question).map(String::as_str),
-            Subscription::Pattern(_) => None,
-        };
-        let Ok(metadata) = self.client.fetch_metadata(named, ANSWER) else { return Answer::Silence };
-        self.client.context().answered();
-        let found = match (named, &self.subscription) {
-            (Some(name), _) => match count_in(&metadata, name) {
-                Ok(count) => vec![(name.to_owned(), count)],
-                Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
-                    return Answer::Gone(name.to_owned());
+        match &self.subscription {
+            Subscription::Topics(_) => {
+                let name = &self.topics[question];
+                let Some(metadata) = self.metadata(Some(name)) else { return Answer::Silence };
+                match count_in(&metadata, name) {
+                    Ok(count) => Answer::Found(vec![(name.clone(), count)]),
+                    Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
+                        Answer::Gone(name.clone())
+                    }
+                    Err(_) => Answer::Unclear,
                 }
-                Err(_) => return Answer::Unclear,
-            },
-            (None, Subscription::Pattern(pattern)) => pattern.found(&metadata),
-            (None, Subscription::Topics(_)) => return Answer::Unclear,
-        };
-        if named.is_none() {
-            let there: BTreeSet<&String> = found.iter().map(|(topic, _)| topic).collect();
-            if let Some(gone) = self.topics.iter().find(|topic| !there.contains(topic)) {
-                return Answer::Gone(gone.clone());
             }
-            self.topics = found.iter().map(|(topic, _)| topic.clone()).collect();
+            Subscription::Pattern(pattern) => {
+                let Some(metadata) = self.metadata(None) else { return Answer::Silence };
+                let found = pattern.found(&metadata);
+                let there: BTreeSet<&String> = found.iter().map(|(topic, _)| topic).collect();
+                if let Some(gone) = self.topics.iter().find(|topic| !there.contains(topic)) {
+                    return Answer::Gone(gone.clone());
+                }
+                self.topics = found.iter().map(|(topic, _)| topic.clone()).collect();
+                Answer::Found(found)
+            }
         }
-        Answer::Found(found)
+    }
+
+    /// What a broker says of one topic or of all, if one answers.
+    fn metadata(&self, topic: Option<&str>) -> Option<Metadata> {
+        let metadata = self.client.fetch_metadata(topic, ANSWER).ok()?;
+        self.client.context().answered();
+        Some(metadata)
     }
 }
