@@ -58,16 +58,16 @@ test-python: need-build need-python ## the tests of the Python package, which st
 	  timeout --kill-after=10s 10m $(PYTHON)/bin/python -m pytest --numprocesses 2 --dist loadfile
 
 chaos: need-build need-s3 ## kill jobs 20 times (KILLS=20 SEED=7); hang a broker for 40 s; restart a worker with 1 GB of state
-	ANABRANCH_KILLS=$(KILLS) ANABRANCH_SEED=$(SEED) cargo test --locked --package anabranch-cli --test chaos -- --nocapture --include-ignored
-	cargo test --locked --package anabranch-cli --test kafka -- --nocapture --ignored
-	cargo test --locked --package anabranch-cli --test cluster -- --nocapture --ignored
+	ANABRANCH_KILLS=$(KILLS) ANABRANCH_SEED=$(SEED) cargo test --locked --package anabranch-cli --test all -- chaos:: --nocapture --include-ignored
+	cargo test --locked --package anabranch-cli --test all -- kafka:: --nocapture --ignored
+	cargo test --locked --package anabranch-cli --test all -- cluster:: --nocapture --ignored
 
 sim: need-build ## simulate one seed after the other, from SEED on, until one fails or Ctrl-C
 	$(BUILD) anabranch-sim
 	$(CARGO_TARGET_DIR)/release/anabranch-sim $(SEED)
 
 fuzz: need-build ## plan changed statements, one seed after the other, from SEED on, until one fails or Ctrl-C
-	ANABRANCH_FIRST_SEED=$(SEED) cargo test --locked --workspace --test fuzz -- --ignored --nocapture
+	ANABRANCH_FIRST_SEED=$(SEED) cargo test --locked --package anabranch-plan --test all -- fuzz:: --ignored --nocapture
 
 lint: need-build need-python ## format, clippy, ruff and mypy without warnings, and the repository's own rules
 	cargo fmt --all --check

@@ -18,6 +18,8 @@ mod peer;
 mod pingpong;
 mod processes;
 mod report;
+#[path = "../../connectors/tests/support/runner.rs"]
+mod runner;
 mod trace;
 mod workload;
 

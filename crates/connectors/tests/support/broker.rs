@@ -22,14 +22,21 @@ impl Drop for Pause<'_> {
     }
 }
 
-/// The one broker that all tests of this process share.
+/// The one broker that all tests of a run share. Each test has topics of its own.
 ///
 /// # Panics
 /// When there can be no broker (no Java, no jars): tests against Kafka fail then, they are not skipped.
 #[allow(dead_code, reason = "each program that includes this uses what it needs")]
 pub(crate) fn shared() -> &'static Broker {
     static SHARED: OnceLock<Broker> = OnceLock::new();
-    SHARED.get_or_init(Broker::start)
+    SHARED.get_or_init(|| {
+        let start = |dir: &Path, parent| {
+            try_run_for(parent, &["start", &dir.display().to_string()], None)
+                .unwrap_or_else(|reason| panic!("so there is no Kafka to test against: {reason}"))
+        };
+        let (dir, servers) = crate::runner::server_of_run("kafka", start);
+        Broker { dir, servers }
+    })
 }
 
 /// A folder for a broker.
@@ -53,10 +60,15 @@ fn run(arguments: &[&str], secure: Option<&Path>) -> String {
 }
 
 fn try_run(arguments: &[&str], secure: Option<&Path>) -> Result<String, String> {
+    try_run_for(std::process::id(), arguments, secure)
+}
+
+/// A broker that is started ends with this process.
+fn try_run_for(parent: u32, arguments: &[&str], secure: Option<&Path>) -> Result<String, String> {
     let output = Command::new("bash")
         .arg(script())
         .args(arguments)
-        .env("ANABRANCH_BROKER_PARENT", std::process::id().to_string())
+        .env("ANABRANCH_BROKER_PARENT", parent.to_string())
         .envs(secure.map(|keys| ("ANABRANCH_BROKER_SECURE", keys)))
         .stdin(Stdio::null())
         .output()

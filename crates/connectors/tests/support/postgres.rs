@@ -26,14 +26,17 @@ impl Drop for Pause<'_> {
     }
 }
 
-/// The one server that all tests of this process share.
+/// The one server that all tests of a run share. Each test has tables of its own.
 ///
 /// # Panics
 /// When there can be no server: tests against it fail then, they are not skipped.
 #[allow(dead_code, reason = "each program that includes this uses what it needs")]
 pub(crate) fn shared() -> &'static Postgres {
     static SHARED: OnceLock<Postgres> = OnceLock::new();
-    SHARED.get_or_init(Postgres::start)
+    SHARED.get_or_init(|| {
+        let (dir, port) = crate::runner::server_of_run("postgres", |dir, parent| run_for(parent, "start", dir, None));
+        Postgres { dir, port }
+    })
 }
 
 fn script() -> PathBuf {
@@ -42,11 +45,16 @@ fn script() -> PathBuf {
 }
 
 fn run(command: &str, dir: &Path, keys: Option<&Path>) -> String {
+    run_for(std::process::id(), command, dir, keys)
+}
+
+/// A server that is started ends with this process.
+fn run_for(parent: u32, command: &str, dir: &Path, keys: Option<&Path>) -> String {
     let output = Command::new("bash")
         .arg(script())
         .arg(command)
         .arg(dir)
-        .env("ANABRANCH_SERVER_PARENT", std::process::id().to_string())
+        .env("ANABRANCH_SERVER_PARENT", parent.to_string())
         .envs(keys.map(|keys| ("ANABRANCH_SERVER_KEYS", keys)))
         .stdin(Stdio::null())
         .output()

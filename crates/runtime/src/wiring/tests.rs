@@ -31,7 +31,7 @@ use crate::worker::Unheard;
 use support::{Tables, plan, schema};
 
 mod failures;
-#[path = "../../tests/support/mod.rs"]
+#[path = "../../tests/all/support.rs"]
 mod support;
 
 const TOKEN: &[u8] = b"the secret of these workers";

@@ -12,22 +12,31 @@ pub(crate) struct Server {
     url: String,
 }
 
-/// The one server that all tests of this process share, each under its own prefix.
+/// The one server that all tests of a run share. Each test has a prefix of its own.
 ///
 /// # Panics
 /// If no server can run (no Java, no jars): tests against S3 fail then, they are not skipped.
 pub(crate) fn shared() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
-    SHARED.get_or_init(Server::start)
+    SHARED.get_or_init(|| {
+        let start = |dir: &Path, parent| run_for(parent, &["start", &dir.display().to_string()]);
+        let (dir, url) = crate::runner::server_of_run("s3", start);
+        Server { dir, url }
+    })
 }
 
 fn run(arguments: &[&str]) -> String {
+    run_for(std::process::id(), arguments)
+}
+
+/// A server that is started ends with this process.
+fn run_for(parent: u32, arguments: &[&str]) -> String {
     let script =
         Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../tests/s3/server.sh");
     let output = Command::new("bash")
         .arg(&script)
         .args(arguments)
-        .env("ANABRANCH_SERVER_PARENT", std::process::id().to_string())
+        .env("ANABRANCH_SERVER_PARENT", parent.to_string())
         .stdin(Stdio::null())
         .output()
         .unwrap_or_else(|error| panic!("{} does not run: {error}", script.display()));

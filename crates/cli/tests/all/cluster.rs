@@ -1,0 +1,344 @@
+//! A cluster by hand: a coordinator, workers and commands as processes of their own.
+
+mod autoscale;
+mod balance;
+mod changes;
+mod functions;
+mod local_state;
+mod log;
+mod moves;
+mod sql;
+
+use std::path::Path;
+
+use crate::harness::{Cluster, TOKEN, file, free, text};
+
+/// Events into files: `rows` of them, so many per second.
+fn script(folder: &Path, rows: Option<u64>, per_second: u64) -> String {
+    let rows = rows.map(|rows| format!(", 'number-of-rows' = '{rows}'")).unwrap_or_default();
+    format!(
+        "CREATE TABLE events (ad_id STRING, event_time BIGINT) WITH ('connector' = 'ad_events', 'seed' = '1',
+           'start-time' = '2026-01-01 00:00:00', 'rows-per-second' = '{per_second}'{rows});
+         CREATE TABLE out_rows (ad_id STRING, event_time BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}/out',
+           'format' = 'csv');
+         INSERT INTO out_rows SELECT ad_id, event_time FROM events;",
+        folder.display()
+    )
+}
+
+/// Rows that are visible in the files of a job.
+fn rows(folder: &Path) -> usize {
+    let Ok(files) = std::fs::read_dir(folder.join("out")) else { return 0 };
+    let is_part = |path: &Path| path.extension().is_some_and(|extension| extension == "csv");
+    let paths = files.flatten().map(|file| file.path()).filter(|path| is_part(path));
+    paths.map(|path| std::fs::read_to_string(path).expect("text").lines().count()).sum()
+}
+
+#[test]
+fn jobs_are_submitted_shown_stopped_and_refused() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    cluster.worker("first", 2);
+    cluster.worker("second", 2);
+    cluster.until("both workers", || cluster.ok(&["jobs"]).contains("second"));
+
+    let finite = file(folder.path(), "finite.sql", &script(folder.path(), Some(3000), 3000));
+    let submitted = cluster.ok(&["submit", &finite, "--parallelism", "4"]);
+    assert!(submitted.contains("job finite was submitted"), "{submitted}");
+    let endless = folder.path().join("endless");
+    let endless = file(folder.path(), "endless.sql", &script(&endless, None, 500));
+    cluster.ok(&["submit", &endless, "--name", "endless", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("the end of the finite job", || cluster.state("finite") == "ended");
+    assert_eq!(rows(folder.path()), 3000);
+
+    cluster.until("a checkpoint", || cluster.ok(&["show", "endless"]).contains("the last one, of epoch"));
+    let shown = cluster.ok(&["show", "endless"]);
+    for part in ["job endless: running", "stage 0: source events", "WORKER", "first", "second", "sink out_rows"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let listed = cluster.ok(&["jobs"]);
+    assert!(listed.contains("endless  running") && listed.contains("finite   ended"), "{listed}");
+    let savepoint = folder.path().join("savepoint");
+    let taken = cluster.ok(&["savepoint", "endless", savepoint.to_str().expect("text")]);
+    assert!(taken.contains("savepoint of job endless at the end of epoch"), "{taken}");
+    assert!(savepoint.join("savepoint.json").exists());
+
+    cluster.refused(&["submit", &endless, "--name", "endless"], 2, "there is a job 'endless' already, which runs");
+    cluster.refused(&["submit", &finite], 2, "there is a job 'finite' already, which has ended");
+    cluster.refused(&["show", "other"], 2, "there is no job 'other'\nhelp: the jobs are: 'endless', 'finite'");
+    cluster.refused(&["stop", "finite"], 2, "the job 'finite' has ended");
+    let wrong = file(
+        folder.path(),
+        "wrong.sql",
+        "CREATE TABLE a (b INT) WITH ('connector' = 'blackhole');\nINSERT INTO a\nSELECT c FROM a;",
+    );
+    let [told, by_run] =
+        [&["submit", &wrong][..], &["run", &wrong]].map(|arguments| cluster.command(arguments).output().expect("runs"));
+    assert_eq!((told.status.code(), text(&told.stderr)), (Some(2), text(&by_run.stderr)), "as `run` shows it");
+    let printing = std::fs::read_to_string(&finite).expect("text").replace("'filesystem'", "'print'");
+    let printing =
+        printing.replace(&format!(", 'path' = '{}/out',", folder.path().display()), "").replace("'format' = 'csv'", "");
+    cluster.refused(&["submit", &file(folder.path(), "printing.sql", &printing)], 2, "anabranch run or sql");
+
+    assert!(cluster.ok(&["stop", "endless"]).contains("job endless stops"));
+    cluster.until("the stop", || cluster.state("endless") == "stopped");
+    cluster.ok(&["submit", &endless, "--name", "endless", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("it runs again", || cluster.state("endless") == "running");
+    let notices = cluster.ok(&["logs", "endless"]);
+    assert!(notices.contains("resumes from the checkpoint of epoch"), "{notices}");
+    let watched = [&["top", "endless"][..], &["logs", "endless", "--follow"]].map(|arguments| cluster.begin(arguments));
+    cluster.until("a line of the view", || watched[0].said().contains("events/s"));
+    cluster.ok(&["cancel", "endless"]);
+    for command in watched {
+        assert_eq!(command.end(), Some(0), "a command that watches a job ends with the job");
+    }
+    cluster.until("its end", || cluster.state("endless") == "failed");
+    assert!(cluster.ok(&["show", "endless"]).contains("failure: the job was cancelled by a request"));
+}
+
+/// The number of tasks at a worker.
+fn tasks_at(cluster: &Cluster, worker: &str) -> usize {
+    let listed = cluster.ok(&["jobs"]);
+    let line = listed.lines().find(|line| line.starts_with(worker)).unwrap_or_default();
+    line.split_whitespace().nth(4).and_then(|tasks| tasks.parse().ok()).unwrap_or_else(|| panic!("{worker}: {listed}"))
+}
+
+#[test]
+fn small_jobs_are_spread_over_the_workers() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    for name in ["first", "second", "third"] {
+        cluster.worker(name, 2);
+    }
+    cluster.until("the workers", || cluster.ok(&["jobs"]).matches("127.0.0.1:").count() == 3);
+    let submit = |name: &str| {
+        let job = file(folder.path(), "job.sql", &script(&folder.path().join(name), None, 10));
+        cluster.ok(&["submit", &job, "--name", name, "--parallelism", "1"]);
+        cluster.until("its start", || cluster.state(name) == "running");
+    };
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let even = || ["first", "second", "third"].iter().all(|worker| tasks_at(&cluster, worker) == 2);
+    names.into_iter().for_each(submit);
+    cluster.until("two tasks at each worker", even);
+    // What is free again is used first.
+    let shown = |name: &str| cluster.ok(&["show", name]);
+    let gone: Vec<_> = names.into_iter().filter(|name| shown(name).contains("second")).collect();
+    gone.iter().for_each(|name| drop(cluster.ok(&["stop", name])));
+    cluster.until("the stops", || gone.iter().all(|name| cluster.state(name) == "stopped"));
+    cluster.until("its last task", || tasks_at(&cluster, "second") == 0);
+    ["g", "h"].into_iter().for_each(submit);
+    cluster.until("two tasks at each worker again", even);
+}
+
+#[test]
+fn a_coordinator_that_is_killed_and_starts_again_goes_on_with_its_jobs() {
+    for workers_go_too in [false, true] {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut cluster = Cluster::start(folder.path());
+        cluster.worker("only", 2);
+        let job = file(folder.path(), "job.sql", &script(folder.path(), Some(20_000), 4000));
+        cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=100 ms"]);
+        cluster.until("rows of a checkpoint", || rows(folder.path()) > 0);
+        cluster.kill_coordinator(0);
+        let before = rows(folder.path());
+        assert!(before < 20_000, "the job has ended too early for this test");
+        cluster.refused(&["jobs"], 1, "anabranch coordinator --store");
+        if workers_go_too {
+            cluster.kill_workers();
+        }
+        cluster.start_coordinator(0);
+        if workers_go_too {
+            cluster.worker("next", 2);
+        }
+        assert!(cluster.has_said(0, "info job resumes job=job"));
+        cluster.until("the job's end", || cluster.state("job") == "ended");
+        assert_eq!(rows(folder.path()), 20_000);
+        let shown = cluster.ok(&["show", "job"]);
+        // On a busy machine the lease of the tasks may be over before it has started again.
+        assert!(shown.contains("incarnation 2") || !workers_go_too, "{shown}");
+    }
+}
+
+/// What happens to the coordinator that leads.
+enum Fault {
+    Killed,
+    Frozen,
+    Stopped,
+}
+
+#[test]
+fn when_the_leading_coordinator_is_gone_another_one_adopts_the_tasks_as_they_run() {
+    for fault in [Fault::Killed, Fault::Frozen, Fault::Stopped] {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut cluster = Cluster::of(folder.path(), 2);
+        assert!(cluster.has_said(1, "info stands by leader=127.0.0.1:"));
+        cluster.worker("first", 1);
+        cluster.worker("second", 1);
+        let job = file(folder.path(), "job.sql", &script(folder.path(), Some(24_000), 3000));
+        cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=100 ms"]);
+        cluster.until("rows of a checkpoint", || rows(folder.path()) > 0);
+        match fault {
+            Fault::Killed => cluster.kill_coordinator(0),
+            Fault::Frozen => cluster.signal(0, "STOP"),
+            Fault::Stopped => cluster.stop_coordinator(0),
+        }
+        cluster.until("the new leader", || cluster.has_said(1, "warn leader does not answer"));
+        let before = rows(folder.path());
+        cluster.until("further checkpoints", || rows(folder.path()) > before + 1000);
+        let notices = cluster.ok(&["logs", "job"]);
+        assert!(notices.contains("this coordinator has adopted the tasks of incarnation 1"), "{notices}");
+        match fault {
+            Fault::Frozen => {
+                cluster.signal(0, "CONT");
+                cluster.until("the old leader's insight", || cluster.has_said(0, "warn another coordinator leads"));
+            }
+            Fault::Killed | Fault::Stopped => cluster.start_coordinator(0),
+        }
+        cluster.until("that it stands by", || cluster.has_said(0, "info stands by leader="));
+        cluster.until("the job's end", || cluster.state("job") == "ended");
+        assert_eq!(rows(folder.path()), 24_000);
+        let shown = cluster.ok(&["show", "job"]);
+        assert!(shown.contains("incarnation 1") && !shown.contains("restarted after"), "{shown}");
+    }
+}
+
+#[test]
+fn a_job_whose_worker_is_killed_waits_for_slots_and_goes_on_with_another_worker() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    cluster.worker("first", 2);
+    let job = file(folder.path(), "job.sql", &script(folder.path(), Some(12_000), 4000));
+    cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("rows of a checkpoint", || rows(folder.path()) > 0);
+    cluster.kill_workers();
+    cluster.until("the wait for workers", || cluster.state("job") == "waiting");
+    let shown = cluster.ok(&["show", "job"]);
+    for part in
+        ["it waits for workers: 2 more slots are needed for source events", "restarted after: worker first is lost"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // Nothing runs that could stop at the end of an epoch.
+    cluster.ok(&["stop", "job"]);
+    cluster.until("the stop", || cluster.state("job") == "stopped");
+    cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=100 ms"]);
+    cluster.worker("second", 2);
+    cluster.until("the job's end", || cluster.state("job") == "ended");
+    assert_eq!(rows(folder.path()), 12_000);
+}
+
+#[test]
+fn a_coordinator_that_is_stopped_keeps_its_jobs_and_workers() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    cluster.worker("only", 1);
+    let job = file(folder.path(), "job.sql", &script(folder.path(), None, 500));
+    cluster.ok(&["submit", &job, "--parallelism", "1"]);
+    cluster.until("it runs", || cluster.state("job") == "running");
+    cluster.stop_coordinator(0);
+    cluster.start_coordinator(0);
+    cluster.until("it runs again", || cluster.state("job") == "running");
+    cluster.until("its task", || cluster.ok(&["show", "job"]).contains("only"));
+    assert!(cluster.ok(&["show", "job"]).contains("incarnation 2"));
+    cluster.ok(&["stop", "job"]);
+    cluster.until("the stop", || cluster.state("job") == "stopped");
+}
+
+/// The stop that it has asked of the tasks is for its own end. The next one finds them stopping.
+#[test]
+fn a_coordinator_that_is_killed_while_it_stops_its_jobs_leaves_them_to_the_next_one() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    cluster.worker("only", 1);
+    let job = file(folder.path(), "job.sql", &script(folder.path(), None, 500));
+    cluster.ok(&["submit", &job, "--parallelism", "1", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("rows of a checkpoint", || rows(folder.path()) > 0);
+    // The tasks take the order to stop when the coordinator that gave it is dead.
+    cluster.signal_worker(0, "STOP");
+    cluster.signal(0, "TERM");
+    cluster.until("the end", || cluster.has_said(0, "stopping all jobs"));
+    std::thread::park_timeout(std::time::Duration::from_millis(100));
+    cluster.kill_coordinator(0);
+    cluster.start_coordinator(0);
+    let before = rows(folder.path());
+    cluster.signal_worker(0, "CONT");
+    cluster.until("further rows", || rows(folder.path()) > before + 1000);
+    assert_eq!(cluster.state("job"), "running");
+}
+
+#[test]
+fn a_request_to_stop_outlives_the_coordinator_that_has_taken_it() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    let job = file(folder.path(), "job.sql", &script(folder.path(), None, 500));
+    cluster.worker("only", 1);
+    let epochs = ["--set", "epoch-interval=5 s", "--set", "checkpoint-interval=1 s"];
+    cluster.ok(&[&["submit", &job, "--parallelism", "1"][..], &epochs].concat());
+    cluster.until("it runs", || cluster.state("job") == "running");
+    cluster.ok(&["stop", "job"]);
+    let records = folder.path().join("store/submitted");
+    let text = || {
+        let files = std::fs::read_dir(&records).expect("records").flatten().map(|file| file.path());
+        let whole = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+        whole.filter_map(|path| std::fs::read_to_string(path).ok()).collect::<String>()
+    };
+    cluster.until("the record", || text().contains("\"stop_requested\": true"));
+    cluster.kill_coordinator(0);
+    cluster.start_coordinator(0);
+    cluster.until("the stop", || cluster.state("job") == "stopped");
+}
+
+#[test]
+fn what_keeps_a_coordinator_or_a_command_from_its_work_is_told() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    let other = folder.path().join("other");
+    let other = other.to_str().expect("text");
+    let http = cluster.http().replace("http://", "");
+    cluster.refused(&["coordinator", "--store", other, "--listen", "127.0.0.1:0", "--http", &http], 1, "--http");
+    let listen = cluster.listen();
+    cluster.refused(&["coordinator", "--store", other, "--listen", &listen, "--http", "127.0.0.1:0"], 1, "--listen");
+    let open = ["coordinator", "--store", other, "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0"];
+    cluster.refused(&open, 2, "add --tls-cert FILE --tls-key FILE");
+    let mut without = cluster.command(&["coordinator", "--store", other]);
+    let without = without.env_remove(TOKEN).output().expect("runs");
+    assert_eq!(without.status.code(), Some(2));
+    assert!(text(&without.stderr).contains("export ANABRANCH_TOKEN="), "{}", text(&without.stderr));
+
+    let wrong = cluster.command(&["jobs"]).env(TOKEN, "0000000000000000").output().expect("runs");
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("needs the token"), "{}", text(&wrong.stderr));
+    let unknown = format!("http://{}", free());
+    cluster.refused(&["jobs", "--coordinator", &unknown], 1, &format!("no coordinator answers at {unknown}"));
+    cluster.refused(&["jobs", "--coordinator", "127.0.0.1"], 2, "give http://HOST:PORT");
+    cluster.refused(&["jobs", "--coordinator", &format!("http://{listen}")], 1, "is no coordinator");
+    assert!(cluster.ok(&["jobs"]).contains("no jobs: submit one"));
+    assert!(cluster.ok(&["jobs"]).contains("no workers: start some"));
+
+    cluster.worker("twin", 1);
+    cluster.until("the worker", || cluster.ok(&["jobs"]).contains("twin"));
+    let twin = ["worker", "--coordinator", &listen, "--name", "twin"];
+    cluster.refused(&twin, 1, "there is a worker twin already");
+}
+
+#[test]
+fn a_coordinator_and_a_worker_end_when_the_process_that_started_them_closes_their_input() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    let listen = cluster.listen();
+    let mut worker = cluster.child(&["worker", "--coordinator", &listen, "--name", "child", "--end-with-parent"]);
+    cluster.until("the worker", || cluster.ok(&["jobs"]).contains("child"));
+    worker.close_input();
+    assert_eq!(worker.end(), Some(130));
+    cluster.until("its end at the coordinator", || cluster.ok(&["jobs"]).contains("no workers"));
+
+    cluster.stop_coordinator(0);
+    let (store, http) = (folder.path().join("store"), cluster.http());
+    let store = store.to_str().expect("text");
+    let http = http.trim_start_matches("http://");
+    let arguments = ["coordinator", "--store", store, "--listen", &listen, "--http", http, "--end-with-parent"];
+    let mut coordinator = cluster.child(&arguments);
+    cluster.until("the coordinator", || coordinator.said().contains("workers connect to"));
+    coordinator.close_input();
+    assert_eq!(coordinator.end(), Some(130));
+}

@@ -1,0 +1,31 @@
+//! All tests of the program as one program, which links once. They start processes of the binary and real servers.
+
+mod chaos;
+mod cli;
+mod cluster;
+mod jdbc;
+mod kafka;
+mod machines;
+mod otlp;
+mod savepoint;
+mod shell;
+mod workers;
+
+#[path = "../../../connectors/tests/support/broker.rs"]
+mod broker;
+#[path = "../support/collector.rs"]
+mod collector;
+#[path = "../support/cluster.rs"]
+mod harness;
+#[path = "../../../connectors/tests/support/postgres.rs"]
+mod postgres;
+#[path = "../support/process.rs"]
+mod process;
+#[path = "../../../connectors/tests/support/runner.rs"]
+mod runner;
+#[path = "../../../state/tests/support/s3.rs"]
+mod s3;
+#[path = "../../../connectors/tests/support/service.rs"]
+mod service;
+#[path = "../support/topics.rs"]
+mod topics;

@@ -1,0 +1,11 @@
+//! The conformance suite over the connectors that need nothing outside this process but a folder.
+
+mod deletion;
+mod exactly_once;
+mod files;
+mod generators;
+mod held;
+mod maps;
+mod memory;
+mod rotation;
+mod writers;
