@@ -13,8 +13,8 @@ PARALLELISM ?=
 DURATION ?=
 # For chaos and simulation: the (first) seed.
 SEED ?= $(shell date +%s)000
-# Time limit of the tests, after they are built. Each test that waits has its own, shorter limit.
-TEST_TIME_LIMIT ?= 60m
+# Time limit of the tests, after they are built. Each test has its own, in .config/nextest.toml.
+TEST_TIME_LIMIT ?= 40m
 # For the wheel: `dev` builds faster and runs slower.
 WHEEL_PROFILE ?= release
 # For bench-nexmark: events of each query.
@@ -24,15 +24,22 @@ KILLS ?= 20
 
 # Where the tools of the Python package are: only for recipes, after need-python.
 PYTHON = $(shell python/environment.sh)
+# Runs each test as a process. It finds the programs that `cargo test --no-run` has built.
+NEXTEST = $(PYTHON)/bin/cargo-nextest nextest run --locked --workspace
 ANABRANCH := $(CARGO_TARGET_DIR)/release/anabranch
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 DIST := anabranch-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 # Builds one program in release mode. With `--workspace` all programs share one build of the dependencies; with a single
 # package cargo would unify features differently and build the dependencies again.
-BUILD := cargo build --locked --release --workspace --bin
+#
+# A program that users get contains OpenSSL: without pkg-config, openssl-sys links the archives of Debian's libssl-dev. Tests link the system's library.
+MULTIARCH = $(shell cc -print-multiarch 2>/dev/null)
+STATIC_OPENSSL = $(if $(wildcard /usr/lib/$(MULTIARCH)/libssl.a),OPENSSL_STATIC=1 OPENSSL_NO_PKG_CONFIG=1 \
+  OPENSSL_LIB_DIR=/usr/lib/$(MULTIARCH) OPENSSL_INCLUDE_DIR=/usr/include)
+BUILD = $(STATIC_OPENSSL) cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test test-python chaos sim fuzz oracle bench bench-flight bench-nexmark bench-finite lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
+.PHONY: help demo demo-kafka sql test quick test-python chaos sim fuzz oracle bench bench-flight bench-nexmark bench-finite lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,8 +56,12 @@ sql: release ## an interactive SQL shell
 
 test: need-build need-kafka need-s3 need-postgres need-python ## every test, some with a real Kafka broker, S3 server, PostgreSQL or Ray
 	cargo test --locked --workspace --no-run
-	timeout --kill-after=10s $(TEST_TIME_LIMIT) cargo test --locked --workspace --no-fail-fast
+	timeout --kill-after=10s $(TEST_TIME_LIMIT) $(NEXTEST)
 	@$(MAKE) test-python
+
+quick: need-build need-python ## the tests that need no server: no Kafka, S3, PostgreSQL or Ray, and a hundred simulated seeds
+	cargo test --locked --workspace --no-run
+	timeout --kill-after=10s $(TEST_TIME_LIMIT) $(NEXTEST) --profile quick
 
 test-python: need-build need-python ## the tests of the Python package, which start Ray clusters of several nodes on this machine
 	cargo build --locked --workspace --bin anabranch
@@ -59,6 +70,7 @@ test-python: need-build need-python ## the tests of the Python package, which st
 
 chaos: need-build need-s3 ## kill jobs 20 times (KILLS=20 SEED=7); hang a broker for 40 s; restart a worker with 1 GB of state
 	ANABRANCH_KILLS=$(KILLS) ANABRANCH_SEED=$(SEED) cargo test --locked --package anabranch-cli --test all -- chaos:: --nocapture --include-ignored
+	ANABRANCH_SEEDS=6 cargo test --locked --package anabranch-server --test all -- recovery::golden --nocapture
 	cargo test --locked --package anabranch-cli --test all -- kafka:: --nocapture --ignored
 	cargo test --locked --package anabranch-cli --test all -- cluster:: --nocapture --ignored
 
@@ -93,7 +105,7 @@ bench-finite: release need-python ## queries over files that end, beside DuckDB;
 	$(PYTHON)/bin/python bench/finite/measure.py $(ANABRANCH) --markdown bench/FINITE.md
 
 wheel: need-build need-python ## the Python package with the binary, as a wheel in dist/
-	cd python && CARGO="$$PWD/cargo.sh" $(PYTHON)/bin/maturin build --quiet --locked --profile $(WHEEL_PROFILE) --out ../dist
+	cd python && $(STATIC_OPENSSL) CARGO="$$PWD/cargo.sh" $(PYTHON)/bin/maturin build --quiet --locked --profile $(WHEEL_PROFILE) --out ../dist
 	@ls -l dist/*.whl
 
 clean: ## remove what was built (the target folder, shared by all working copies)

@@ -80,7 +80,7 @@ fn counted(servers: &str) -> String {
 
 #[test]
 fn changes_are_read_and_written() {
-    let broker = broker::Broker::start();
+    let broker = broker::shared();
     let servers = broker.servers();
     topics::create(servers, "people", 2);
     fill(servers);
@@ -184,7 +184,7 @@ fn fill_rates(servers: &str) {
 /// As in Flink's documentation of versioned tables: the database says from when on a row is valid.
 #[test]
 fn changes_with_a_key_and_a_time_are_versions() {
-    let broker = broker::Broker::start();
+    let broker = broker::shared();
     let servers = broker.servers();
     topics::create(servers, "rates", 1);
     topics::create(servers, "orders", 1);

@@ -12,7 +12,7 @@ use crate::{broker, topics};
 
 #[test]
 fn columns_of_the_key_are_read_from_it_and_written_to_it_alone() {
-    let broker = broker::Broker::start();
+    let broker = broker::shared();
     let servers = broker.servers();
     topics::create(servers, "visits", 2);
     let table = |name: &str, columns: &str, options: &str| {

@@ -49,7 +49,7 @@ fn script(options: &str, servers: &str) -> NamedTempFile {
 
 #[test]
 fn a_table_starts_and_ends_where_its_options_say() {
-    let broker = broker::Broker::start();
+    let broker = broker::shared();
     let servers = broker.servers();
     topics::create(servers, "numbers", 2);
     fill(servers);

@@ -14,7 +14,7 @@ use crate::{broker, topics};
 /// Writes a version to the partition of its key; without a value it deletes the row.
 fn produce(producer: &BaseProducer, id: i32, value: Option<&str>) {
     let key = format!(r#"{{"id": {id}}}"#);
-    let mut record = BaseRecord::to("people").partition(id % 2).key(key.as_str());
+    let mut record = BaseRecord::to("latest-people").partition(id % 2).key(key.as_str());
     if let Some(value) = value {
         record = record.payload(value);
     }
@@ -34,8 +34,8 @@ pub(crate) fn sums(printed: &str, prefix: &str) -> BTreeMap<String, i64> {
 
 #[test]
 fn of_the_versions_of_a_row_the_latest_counts_and_one_without_a_value_deletes_it() {
-    let broker = broker::Broker::start();
-    topics::create(broker.servers(), "people", 2);
+    let broker = broker::shared();
+    topics::create(broker.servers(), "latest-people", 2);
     let mut config = ClientConfig::new();
     let producer: BaseProducer = config.set("bootstrap.servers", broker.servers()).create().expect("producer");
     for id in 0..1000 {
@@ -51,7 +51,7 @@ fn of_the_versions_of_a_row_the_latest_counts_and_one_without_a_value_deletes_it
     let sql = format!(
         "CREATE TABLE people (id INT, name STRING NOT NULL, city STRING, part INT METADATA FROM 'partition' VIRTUAL,
            PRIMARY KEY (id) NOT ENFORCED)
-           WITH ('connector' = 'upsert-kafka', 'topic' = 'people', 'properties.bootstrap.servers' = '{}',
+           WITH ('connector' = 'upsert-kafka', 'topic' = 'latest-people', 'properties.bootstrap.servers' = '{}',
              'key.format' = 'json', 'value.format' = 'json', 'value.fields-include' = 'EXCEPT_KEY',
              'scan.bounded.mode' = 'latest-offset');
          CREATE TABLE cities (city STRING, people BIGINT, part BIGINT)
@@ -74,14 +74,14 @@ fn of_the_versions_of_a_row_the_latest_counts_and_one_without_a_value_deletes_it
 
 #[test]
 fn each_row_meets_the_version_of_its_time() {
-    let broker = broker::Broker::start();
-    topics::create(broker.servers(), "versions", 2);
+    let broker = broker::shared();
+    topics::create(broker.servers(), "people-and-times", 2);
     let mut config = ClientConfig::new();
     let producer: BaseProducer = config.set("bootstrap.servers", broker.servers()).create().expect("producer");
     let second = |second: i64| 1_767_225_600_000 + second * 1000;
     let produce = |id: i32, name: Option<&str>, at: i64| {
         let (key, value) = (format!(r#"{{"id": {id}}}"#), name.map(|name| format!(r#"{{"name": "{name}"}}"#)));
-        let record = BaseRecord::to("versions").partition(id % 2).key(&key).timestamp(second(at));
+        let record = BaseRecord::to("people-and-times").partition(id % 2).key(&key).timestamp(second(at));
         let record = match &value {
             Some(value) => record.payload(value),
             None => record,
@@ -100,7 +100,7 @@ fn each_row_meets_the_version_of_its_time() {
     let sql = format!(
         "CREATE TABLE people (id INT, name STRING, `at` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL,
            PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR `at` AS `at`)
-           WITH ('connector' = 'upsert-kafka', 'topic' = 'versions', 'properties.bootstrap.servers' = '{}',
+           WITH ('connector' = 'upsert-kafka', 'topic' = 'people-and-times', 'properties.bootstrap.servers' = '{}',
              'key.format' = 'json', 'value.format' = 'json', 'value.fields-include' = 'EXCEPT_KEY',
              'scan.bounded.mode' = 'latest-offset');
          CREATE TABLE visits (visit INT, id INT, ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts)

@@ -1,7 +1,7 @@
 //! Kafka to Kafka by several processes, some of which are killed.
 
 use super::exact::{Fingerprint, Job, Writer};
-use crate::broker::Broker;
+use crate::broker::shared;
 use crate::topics::create;
 
 /// Each part is written once a worker was killed in the part before it: the job always has workers to kill.
@@ -13,7 +13,7 @@ const SECOND_ROWS: u64 = 20_000;
 
 #[test]
 fn workers_that_are_killed_between_kafka_and_kafka_lose_and_double_nothing() {
-    let broker = Broker::start();
+    let broker = shared();
     let servers = broker.servers();
     create(servers, "clicks", 4);
     let writer = Writer::new(servers, "clicks");
