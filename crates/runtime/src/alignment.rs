@@ -8,13 +8,14 @@
 use anabranch_model::{Envelope, Epoch, Error, EventTime, Marker, MarkerKind, Nanos, Result, Stamped};
 use arrow::array::RecordBatch;
 
+use crate::merged_time::{InputState, InputTime, MergedTime, Progress};
+
 /// Merges the envelopes of a task's channels into one stream.
 pub(crate) struct Alignment {
     channels: Vec<Channel>,
     /// A channel that must not be read until its marker has been aligned, or never again.
     blocked: Vec<bool>,
-    watermark: EventTime,
-    idle: bool,
+    time: MergedTime,
 }
 
 #[derive(Clone)]
@@ -61,12 +62,7 @@ impl Alignment {
             last_epoch: after.0,
             closed: None,
         };
-        Alignment {
-            channels: vec![channel; channels],
-            blocked: vec![false; channels],
-            watermark: EventTime::MIN,
-            idle: false,
-        }
+        Alignment { channels: vec![channel; channels], blocked: vec![false; channels], time: MergedTime::default() }
     }
 
     /// For each channel whether it must not be read now.
@@ -119,37 +115,12 @@ impl Alignment {
         })
     }
 
-    /// The minimum over channels that are neither idle nor at their end; a channel that was stopped still holds it
-    /// back. When all are idle, the latest watermark of any channel counts, in whichever order they became idle or
-    /// ended: tasks that receive the same envelopes must reach the same result. Event time ends when all channels have
-    /// ended, because an idle channel may still send rows.
     fn progress(&mut self) -> Event {
-        let open = || self.channels.iter().filter(|c| !c.ended());
-        let was_idle = std::mem::replace(&mut self.idle, open().all(|c| c.idle) && open().next().is_some());
-        let (said, grown) = self.reach(|channel| channel.idle);
-        match (self.idle, grown) {
-            (true, _) if was_idle && grown.is_none() => Event::None,
-            (true, grown) => Event::Idle(grown),
-            (false, Some(grown)) => Event::Watermark(grown),
-            (false, None) if was_idle => Event::Watermark(Stamped { value: self.watermark, ..said }),
-            (false, None) => Event::None,
+        match self.time.progress(self.channels.iter().map(|channel| channel.time(channel.idle))) {
+            Some(Progress::Watermark(watermark)) => Event::Watermark(watermark),
+            Some(Progress::Idle(watermark)) => Event::Idle(watermark),
+            None => Event::None,
         }
-    }
-
-    /// Event time reaches the minimum without these channels. Returns that, and whether it is later than before.
-    fn reach(&mut self, without: impl Fn(&Channel) -> bool) -> (Stamped<EventTime>, Option<Stamped<EventTime>>) {
-        let open = || self.channels.iter().filter(|c| !c.ended());
-        let end =
-            Stamped { value: EventTime::MAX, born: self.channels.iter().map(|c| c.born).max().unwrap_or(Nanos(0)) };
-        let latest = || self.channels.iter().max_by_key(|c| c.watermark).map_or(end, Channel::said);
-        let said = match open().filter(|c| !without(c)).min_by_key(|c| c.watermark) {
-            Some(channel) => channel.said(),
-            None if open().next().is_some() => latest(),
-            None => end,
-        };
-        let grown = (said.value > self.watermark).then_some(said);
-        self.watermark = self.watermark.max(said.value);
-        (said, grown)
     }
 
     /// All channels have their markers. Another task may have received what a channel that was idle for a while sent after what others did:
@@ -157,7 +128,7 @@ impl Alignment {
     fn agree(&mut self) -> Option<Stamped<EventTime>> {
         let grown = match self.channels.iter().all(Channel::ended) {
             true => None,
-            false => self.reach(|channel| channel.was_idle).1,
+            false => self.time.advance(self.channels.iter().map(|channel| channel.time(channel.was_idle))),
         };
         self.channels.iter_mut().for_each(|channel| channel.was_idle = channel.idle);
         grown
@@ -185,8 +156,14 @@ impl Alignment {
 }
 
 impl Channel {
-    fn said(&self) -> Stamped<EventTime> {
-        Stamped { value: self.watermark, born: self.born }
+    /// How far it has come. A channel that was stopped still holds event time back.
+    fn time(&self, is_idle: bool) -> InputTime {
+        let state = match (self.ended(), is_idle) {
+            (true, _) => InputState::Ended,
+            (false, true) => InputState::Idle,
+            (false, false) => InputState::Active,
+        };
+        InputTime { reached: Stamped { value: self.watermark, born: self.born }, state }
     }
 
     /// The stream of this channel is complete, so it does not count in the minimum.
@@ -286,7 +263,7 @@ mod tests {
                     next[channel] += 1;
                     let envelope = again(&sent[channel][next[channel] - 1]);
                     if let Event::Marker(..) = alignment.receive(channel, envelope).expect("in order") {
-                        at_markers.push(alignment.watermark);
+                        at_markers.push(alignment.time.watermark());
                     }
                 }
                 assert_eq!(reached.get_or_insert(at_markers.clone()), &at_markers, "seed {seed}: {sent:?}");

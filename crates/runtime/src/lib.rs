@@ -36,6 +36,7 @@ mod job_state;
 mod journal;
 mod mailbox;
 mod matching;
+mod merged_time;
 pub mod messages;
 pub mod network;
 mod occupancy;

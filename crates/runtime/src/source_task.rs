@@ -18,11 +18,11 @@ use anabranch_protocol::coordinator::Report;
 use crate::chain::{ChainSnapshot, Progress, SinkTail};
 use crate::cut_times::CutTimes;
 use crate::hold_back::HoldBack;
+use crate::merged_time::Progress as TimeProgress;
 use crate::processing_time::ProcessingTime;
 use crate::snapshot::SourceSnapshot;
 use crate::source_time::Observed;
 use crate::task::{Advance, Input, SideEnd, TaskParts};
-use crate::watermarks::Progress as TimeProgress;
 
 use parts::LOOK;
 pub(crate) use parts::{SideTails, SourceParts};
@@ -76,6 +76,8 @@ pub(crate) struct SourceTask {
     ahead_of: Option<EventTime>,
     /// When the others are to be looked at.
     next_look: Nanos,
+    /// All partitions are idle, as others hear once the last watermark has passed the chain.
+    becomes_idle: bool,
 }
 
 impl SourceTask {
@@ -116,6 +118,7 @@ impl SourceTask {
             leaves_out: false,
             ahead_of: None,
             next_look: Nanos(0),
+            becomes_idle: false,
         }
     }
 
@@ -240,13 +243,22 @@ impl SourceTask {
             self.parts.watermarks.advance(watermark, now);
             self.born = now;
         }
-        match self.parts.progress() {
-            // A table without event time has no watermark; only its idleness matters.
-            Some(TimeProgress::Watermark(value)) => {
-                self.task.chain.watermark(Stamped { value, born: self.born })?;
-            }
-            Some(TimeProgress::Idle) => self.task.chain.idle()?,
+        if std::mem::take(&mut self.becomes_idle) {
+            self.task.chain.idle()?;
+            return Ok(true);
+        }
+        // A table without event time has no watermark; only its idleness matters.
+        let (watermark, is_idle) = match self.parts.progress() {
+            Some(TimeProgress::Watermark(watermark)) => (Some(watermark), false),
+            Some(TimeProgress::Idle(watermark)) => (watermark, true),
             None => return Ok(false),
+        };
+        match watermark {
+            Some(watermark) => {
+                self.task.chain.watermark(Stamped { born: self.born, ..watermark })?;
+                self.becomes_idle = is_idle;
+            }
+            None => self.task.chain.idle()?,
         }
         self.active = self.epoch;
         Ok(true)

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{EventTime, Nanos, PartitionId, PartitionProgress};
+use anabranch_model::{EventTime, Nanos, PartitionId, PartitionProgress, Stamped};
+
+use crate::merged_time::{InputState, InputTime, MergedTime, Progress};
 
 /// The longest time between two polls that counts as silence of the partitions. A task that was held up longer, by a
 /// sink or by back-pressure, has not polled: rows may be waiting there.
@@ -19,8 +21,10 @@ pub(crate) struct Watermarks {
     idle_timeout: Option<Duration>,
     /// The longest time that the source waits for rows.
     wait_max: Duration,
-    emitted: EventTime,
-    idle: bool,
+    /// What was passed on.
+    time: MergedTime,
+    /// The latest watermark of a partition that was closed.
+    closed: Stamped<EventTime>,
     /// Watermarks of partitions, by their names, from the snapshot of the task that read them before.
     restored: BTreeMap<String, EventTime>,
     /// Time spent polling.
@@ -41,14 +45,6 @@ struct Partition {
     is_ahead: bool,
 }
 
-/// What the task must send downstream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// Event time has advanced to this, or the task is no longer idle.
-    Watermark(EventTime),
-    Idle,
-}
-
 impl Watermarks {
     /// Of a source that waits for rows for at most `wait_max`.
     pub(crate) fn new(
@@ -61,8 +57,8 @@ impl Watermarks {
             may_end: None,
             idle_timeout,
             wait_max,
-            emitted: EventTime::MIN,
-            idle: false,
+            time: MergedTime::default(),
+            closed: Stamped { value: EventTime::MIN, born: Nanos(0) },
             restored,
             looked: Duration::ZERO,
             last_look: None,
@@ -71,7 +67,7 @@ impl Watermarks {
 
     /// The partitions go on with another plan version: their progress so far is told again.
     pub(crate) fn go_on(&mut self, idle_timeout: Option<Duration>) {
-        (self.idle_timeout, self.emitted, self.idle) = (idle_timeout, EventTime::MIN, false);
+        (self.idle_timeout, self.time) = (idle_timeout, MergedTime::default());
     }
 
     /// The source was polled.
@@ -93,8 +89,10 @@ impl Watermarks {
 
     pub(crate) fn closed(&mut self, partition: PartitionId) {
         let reached = self.reached();
-        self.partitions.remove(&partition);
-        self.may_end = (self.partitions.is_empty() && !self.idle).then_some(reached);
+        let closed = self.partitions.remove(&partition).filter(|closed| closed.watermark > self.closed.value);
+        self.closed =
+            closed.map_or(self.closed, |closed| Stamped { value: closed.watermark, born: closed.advanced_at });
+        self.may_end = (self.partitions.is_empty() && !self.time.is_idle()).then_some(reached);
     }
 
     /// Whether the source was not polled since its last partition was closed.
@@ -157,7 +155,7 @@ impl Watermarks {
     /// Event time before the next rows. The first rows may come before the task has said anything: then it follows from where partitions
     /// were restored.
     pub(crate) fn reached(&self) -> EventTime {
-        self.least().map_or(self.emitted, |least| least.max(self.emitted))
+        self.least().map_or(EventTime::MIN, |least| least).max(self.time.watermark())
     }
 
     /// Which partitions have come further than `bound`. Nobody reads them, so they are not silent meanwhile.
@@ -201,16 +199,20 @@ impl Watermarks {
             let timed_out = |p: &&mut Partition| !p.is_ahead && self.looked >= p.rows_at + timeout;
             self.partitions.values_mut().filter(timed_out).for_each(|p| p.idle = true);
         }
-        let minimum = self.least();
-        let was_idle = std::mem::replace(&mut self.idle, minimum.is_none());
-        match minimum {
-            None => (!was_idle).then_some(Progress::Idle),
-            Some(minimum) if minimum <= self.emitted && !was_idle => None,
-            Some(minimum) => {
-                self.emitted = self.emitted.max(minimum);
-                Some(Progress::Watermark(self.emitted))
-            }
-        }
+        // Partitions that are still to come hold nothing back, unless the source is about to end.
+        let to_come = match self.may_end {
+            Some(value) => InputTime { reached: Stamped { value, ..self.closed }, state: InputState::Active },
+            None => InputTime { reached: self.closed, state: InputState::Idle },
+        };
+        let partitions = self.partitions.values().map(Partition::time);
+        self.time.progress(partitions.chain([to_come]))
+    }
+}
+
+impl Partition {
+    fn time(&self) -> InputTime {
+        let reached = Stamped { value: self.watermark, born: self.advanced_at };
+        InputTime { reached, state: if self.idle { InputState::Idle } else { InputState::Active } }
     }
 }
 
@@ -227,8 +229,21 @@ mod tests {
         marks.rows(partition, Some(EventTime(watermark)), Nanos(0));
     }
 
-    fn watermark(ms: i64) -> Option<Progress> {
-        Some(Progress::Watermark(EventTime(ms)))
+    #[derive(Debug, PartialEq)]
+    enum Said {
+        Watermark(EventTime),
+        Idle(Option<EventTime>),
+    }
+
+    fn said(marks: &mut Watermarks) -> Option<Said> {
+        marks.progress().map(|progress| match progress {
+            Progress::Watermark(watermark) => Said::Watermark(watermark.value),
+            Progress::Idle(watermark) => Said::Idle(watermark.map(|watermark| watermark.value)),
+        })
+    }
+
+    fn watermark(ms: i64) -> Option<Said> {
+        Some(Said::Watermark(EventTime(ms)))
     }
 
     #[test]
@@ -241,28 +256,28 @@ mod tests {
                 marks.look(Nanos(now));
             }
         };
-        assert_eq!(marks.progress(), Some(Progress::Idle), "no partition");
+        assert_eq!(said(&mut marks), Some(Said::Idle(None)), "no partition");
         marks.opened(P0, "a".into(), Nanos(0));
         marks.opened(P1, "b".into(), Nanos(0));
-        assert_eq!(marks.progress(), Some(Progress::Watermark(EventTime::MIN)), "no longer idle");
+        assert_eq!(said(&mut marks), Some(Said::Watermark(EventTime::MIN)), "no longer idle");
         rows(&mut marks, P0, 50);
-        assert_eq!(marks.progress(), None, "partition 1 holds it back");
+        assert_eq!(said(&mut marks), None, "partition 1 holds it back");
         rows(&mut marks, P1, 30);
-        assert_eq!(marks.progress(), watermark(30));
+        assert_eq!(said(&mut marks), watermark(30));
         wait(&mut marks, 20);
         rows(&mut marks, P1, 20);
-        assert_eq!(marks.progress(), None, "it never falls");
+        assert_eq!(said(&mut marks), None, "it never falls");
         assert_eq!(marks.next_deadline(), Some(Duration::from_nanos(10)), "21 are left, 10 count at most");
         wait(&mut marks, 25);
-        assert_eq!(marks.progress(), None, "partition 0 is idle, partition 1 is not ahead");
+        assert_eq!(said(&mut marks), None, "partition 0 is idle, partition 1 is not ahead");
         rows(&mut marks, P0, 60);
         wait(&mut marks, 20);
-        assert_eq!(marks.progress(), watermark(60), "partition 1 is idle now");
+        assert_eq!(said(&mut marks), watermark(60), "partition 1 is idle now");
         wait(&mut marks, 40);
-        assert_eq!(marks.progress(), Some(Progress::Idle));
-        assert_eq!(marks.progress(), None, "said once");
+        assert_eq!(said(&mut marks), Some(Said::Idle(None)));
+        assert_eq!(said(&mut marks), None, "said once");
         rows(&mut marks, P1, 40);
-        assert_eq!(marks.progress(), watermark(60), "no longer idle");
+        assert_eq!(said(&mut marks), watermark(60), "no longer idle");
     }
 
     /// Each poll waits as long as it may, and nothing else takes time.
@@ -275,15 +290,56 @@ mod tests {
             marks.look(now);
             marks.opened(P0, "a".into(), now);
             rows(&mut marks, P0, 50);
-            assert_eq!(marks.progress(), watermark(50));
+            assert_eq!(said(&mut marks), watermark(50));
             while let Some(wait) = marks.next_deadline() {
                 assert!(!wait.is_zero() && now <= Nanos(0).plus(timeout), "{timeout:?}: still waiting at {now:?}");
                 now = now.plus(wait);
                 marks.look(now);
-                let idle = marks.progress();
-                assert!(idle.is_none() || idle == Some(Progress::Idle));
+                let idle = said(&mut marks);
+                assert!(idle.is_none() || idle == Some(Said::Idle(None)));
             }
             assert_eq!(now, Nanos(0).plus(timeout));
+        }
+    }
+
+    #[test]
+    fn partitions_that_become_idle_in_one_look_pass_on_what_the_slowest_held_back() {
+        let timeout = Duration::from_secs(1);
+        let mut marks = Watermarks::new(Some(timeout), WAIT_MAX, BTreeMap::new());
+        let mut now = Nanos(0);
+        marks.look(now);
+        marks.opened(P0, "a".into(), now);
+        marks.opened(P1, "b".into(), now);
+        rows(&mut marks, P0, 5);
+        rows(&mut marks, P1, 25);
+        assert_eq!(said(&mut marks), watermark(5));
+        while let Some(wait) = marks.next_deadline() {
+            now = now.plus(wait);
+            marks.look(now);
+            if let Some(progress) = said(&mut marks) {
+                assert_eq!(progress, Said::Idle(Some(EventTime(25))));
+            }
+        }
+        assert_eq!(said(&mut marks), None, "said once");
+    }
+
+    #[test]
+    fn what_a_closed_partition_had_reached_counts_once_the_others_are_idle() {
+        for closes_first in [false, true] {
+            let mut marks = Watermarks::new(Some(Duration::from_nanos(4)), WAIT_MAX, BTreeMap::new());
+            marks.opened(P0, "a".into(), Nanos(0));
+            marks.opened(P1, "b".into(), Nanos(0));
+            rows(&mut marks, P0, 5);
+            rows(&mut marks, P1, 25);
+            assert_eq!(said(&mut marks), watermark(5));
+            if closes_first {
+                marks.closed(P1);
+                assert_eq!(said(&mut marks), None);
+            }
+            (0..6).for_each(|now| marks.look(Nanos(now)));
+            assert_eq!(said(&mut marks), Some(Said::Idle(Some(EventTime(25)))));
+            marks.closed(P1);
+            assert_eq!(said(&mut marks), None);
         }
     }
 
@@ -295,10 +351,10 @@ mod tests {
         marks.opened(P1, "b".into(), Nanos(0));
         rows(&mut marks, P0, 50);
         rows(&mut marks, P1, 30);
-        assert_eq!(marks.progress(), watermark(30));
+        assert_eq!(said(&mut marks), watermark(30));
         marks.look(Nanos(60_000_000_000));
         rows(&mut marks, P0, 90);
-        assert_eq!(marks.progress(), None, "rows of partition 1 may wait unpolled");
+        assert_eq!(said(&mut marks), None, "rows of partition 1 may wait unpolled");
     }
 
     #[test]
@@ -309,10 +365,10 @@ mod tests {
         rows(&mut marks, P0, 50);
         marks.look(Nanos(0));
         marks.look(Nanos(u64::MAX));
-        assert_eq!(marks.progress(), None);
+        assert_eq!(said(&mut marks), None);
         assert_eq!(marks.next_deadline(), None);
         marks.closed(P1);
-        assert_eq!(marks.progress(), watermark(50));
+        assert_eq!(said(&mut marks), watermark(50));
     }
 
     #[test]
@@ -323,9 +379,9 @@ mod tests {
         marks.opened(P0, "a".into(), Nanos(0));
         marks.opened(P1, "b".into(), Nanos(0));
         assert_eq!(marks.reached(), EventTime(30));
-        assert_eq!(marks.progress(), watermark(30));
+        assert_eq!(said(&mut marks), watermark(30));
         rows(&mut marks, P1, 40);
-        assert_eq!(marks.progress(), watermark(40));
+        assert_eq!(said(&mut marks), watermark(40));
         marks.opened(PartitionId(2), "new".into(), Nanos(0));
         assert_eq!(marks.reached(), EventTime(40), "it never falls");
     }
@@ -335,14 +391,14 @@ mod tests {
         let mut marks = Watermarks::new(None, WAIT_MAX, BTreeMap::new());
         marks.opened(P0, "a".into(), Nanos(0));
         rows(&mut marks, P0, 50);
-        assert_eq!(marks.progress(), watermark(50));
+        assert_eq!(said(&mut marks), watermark(50));
         rows(&mut marks, P0, 60);
         marks.closed(P0);
-        assert_eq!(marks.progress(), watermark(60), "as far as its rows were");
-        assert_eq!(marks.progress(), None, "the end may follow, and with it the last windows");
+        assert_eq!(said(&mut marks), watermark(60), "as far as its rows were");
+        assert_eq!(said(&mut marks), None, "the end may follow, and with it the last windows");
         marks.waits();
-        assert_eq!(marks.progress(), Some(Progress::Idle), "it waits for further partitions");
+        assert_eq!(said(&mut marks), Some(Said::Idle(None)), "it waits for further partitions");
         marks.opened(P1, "b".into(), Nanos(0));
-        assert_eq!(marks.progress(), watermark(60));
+        assert_eq!(said(&mut marks), watermark(60));
     }
 }

@@ -14,9 +14,10 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::chain::SinkTail;
 use crate::job_state::RestoredSource;
+use crate::merged_time::Progress;
 use crate::processing_time::ProcessingTime;
 use crate::source_time::{Observed, SourceTime};
-use crate::watermarks::{Progress, Watermarks};
+use crate::watermarks::Watermarks;
 
 /// The longest time that a source waits for records before its task checks for work that nothing announces: epochs that are done.
 pub(super) const LOOK: Duration = Duration::from_millis(200);
