@@ -18,7 +18,7 @@ mod view;
 use csv::{CsvDecoder, CsvEncoder, CsvOptions};
 use json::{JsonDecoder, JsonEncoder, JsonOptions};
 use options::FormatOptions;
-use raw::{LineEnd, RawDecoder, RawEncoder};
+use raw::{LineEnd, RawDecoder, RawEncoder, RawOptions};
 
 /// Decodes raw records into the columns that the query needs.
 pub trait Decode: Send {
@@ -51,7 +51,7 @@ pub enum Format {
     /// One line of delimited fields per record, in the order of the declared columns.
     Csv(CsvOptions),
     /// The whole record is the table's only column.
-    Raw,
+    Raw(RawOptions),
 }
 
 /// The decoder that a table's options choose: `'format'` with the options of that format. It produces the columns
@@ -82,7 +82,7 @@ impl Format {
         match word {
             "json" => JsonOptions::read(FormatOptions::new(options, word, name)).map(Format::Json),
             "csv" => CsvOptions::read(FormatOptions::new(options, word, name)).map(Format::Csv),
-            "raw" => Ok(Format::Raw),
+            "raw" => RawOptions::read(FormatOptions::new(options, word, name)).map(Format::Raw),
             other => Err(Error::user(format!("unknown format '{other}' in option '{name}'"))
                 .remedy("use one of: json, csv, raw")),
         }
@@ -102,7 +102,7 @@ impl Format {
         Ok(match self {
             Format::Json(options) => Box::new(JsonDecoder::new(projected(declared, projection)?, options)?),
             Format::Csv(options) => Box::new(CsvDecoder::new(declared, projection, options)?),
-            Format::Raw => Box::new(RawDecoder::new(declared, projection, end)?),
+            Format::Raw(options) => Box::new(RawDecoder::new(declared, projection, end, *options)?),
         })
     }
 
@@ -113,7 +113,7 @@ impl Format {
                 Box::new(JsonEncoder::new(schema)?.with_timestamp_format(options.timestamp_format))
             }
             Format::Csv(options) => Box::new(CsvEncoder::new(schema, options)?),
-            Format::Raw => Box::new(RawEncoder::new(schema)?),
+            Format::Raw(options) => Box::new(RawEncoder::new(schema, *options)?),
         })
     }
 }

@@ -53,6 +53,6 @@ pub(crate) fn durable_grouping(keys: &Keys, parallelism: u32, repeat: u64) -> Re
 /// Grep, in lines that are read `repeat` times.
 pub(crate) fn durable_grep(log: &LogLines, parallelism: u32, repeat: u64) -> Result<Vec<Box<dyn Contestant>>> {
     let pieces = log.text.pieces(parallelism as usize);
-    let source = MemorySource::text(pieces, Format::Raw).partitions(parallelism).repeat(repeat);
+    let source = MemorySource::text(pieces, Format::Raw(Default::default())).partitions(parallelism).repeat(repeat);
     pair(&super::grep::sql(), &[("bench_lines", Arc::new(source))], parallelism)
 }

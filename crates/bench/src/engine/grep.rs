@@ -38,6 +38,7 @@ pub(super) fn sql() -> String {
 }
 
 fn tables(log: &LogLines, partitions: u32) -> Vec<Table> {
-    let source = MemorySource::text(log.text.pieces(partitions as usize), Format::Raw).partitions(partitions);
+    let source = MemorySource::text(log.text.pieces(partitions as usize), Format::Raw(Default::default()))
+        .partitions(partitions);
     vec![("bench_lines", Arc::new(source))]
 }

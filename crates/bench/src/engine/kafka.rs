@@ -37,7 +37,7 @@ impl Topic {
              INSERT INTO topic SELECT line FROM lines;",
             topic.options()
         );
-        let source = MemorySource::text(lines.pieces(1), Format::Raw);
+        let source = MemorySource::text(lines.pieces(1), Format::Raw(Default::default()));
         let tables: Vec<Table> = vec![("bench_lines", Arc::new(source))];
         Query::new(&sql, tables.clone(), 1, &[])?.run(tables)?;
         Ok(topic)

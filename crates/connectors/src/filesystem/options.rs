@@ -24,7 +24,7 @@ impl FileFormat {
         match self {
             FileFormat::Text(Format::Json(_)) => "json",
             FileFormat::Text(Format::Csv(_)) => "csv",
-            FileFormat::Text(Format::Raw) => "txt",
+            FileFormat::Text(Format::Raw(_)) => "txt",
             FileFormat::Parquet => "parquet",
         }
     }

@@ -33,7 +33,7 @@ struct Header {
 pub(super) fn framing(format: &Format) -> Framing {
     match format {
         Format::Json(_) => Framing::Lines,
-        Format::Raw => Framing::EveryLine,
+        Format::Raw(_) => Framing::EveryLine,
         Format::Csv(csv) => Framing::Csv { delimiter: csv.delimiter },
     }
 }

@@ -8,7 +8,7 @@ use arrow::array::{Array, BinaryArray, RecordBatch};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 
 use super::table::Table;
-use crate::format::raw::RawEncoder;
+use crate::format::raw::{RawEncoder, RawOptions};
 use crate::format::{Encode, Format};
 
 /// Encodes the columns of `key.fields`.
@@ -29,7 +29,7 @@ impl KeyEncoder {
         let key = table.key_schema(schema, &columns)?;
         let format = match &table.key_format {
             Some(format) => format.clone(),
-            None if is_raw(&key) => Format::Raw,
+            None if is_raw(&key) => Format::Raw(RawOptions::default()),
             None => {
                 return Err(Error::user("the key is not one column of text or bytes, so its format must be given")
                     .remedy("add 'key.format' = 'json'"));
@@ -37,7 +37,9 @@ impl KeyEncoder {
         };
         let may_be_null = columns.len() == 1 && !matches!(format, Format::Json(_));
         let encoder = match &format {
-            Format::Raw => RawEncoder::with_nulls(&key).map(|encoder| Box::new(encoder) as Box<dyn Encode>),
+            Format::Raw(options) => {
+                RawEncoder::with_nulls(&key, *options).map(|encoder| Box::new(encoder) as Box<dyn Encode>)
+            }
             format if may_be_null => format.encoder(&without_null(&key)),
             format => format.encoder(&key),
         };
@@ -112,6 +114,7 @@ mod tests {
         assert_eq!(keys(&[("key.fields", "name")]), [None, some("b")]);
         assert_eq!(keys(&[("key.fields", "name"), ("key.format", "raw")]), [None, some("b")]);
         assert_eq!(keys(&[("key.fields", "id"), ("key.format", "csv")]), [some("7"), None]);
+        assert_eq!(keys(&[("key.fields", "id"), ("key.format", "raw")]), [some("\0\0\0\0\0\0\0\u{7}"), None]);
         let both = [("key.fields", "id;name"), ("key.format", "csv")];
         assert_eq!(keys(&both), [some("7,"), some(",b")]);
         let json = [("key.fields", "id"), ("key.format", "json")];

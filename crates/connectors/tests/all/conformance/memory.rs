@@ -49,7 +49,7 @@ fn lines(count: usize) -> Vec<BinaryArray> {
 #[test]
 fn records_in_memory() {
     check_source(&SourceCase {
-        connector: &MemorySource::records(lines(1000), Format::Raw).partitions(3),
+        connector: &MemorySource::records(lines(1000), Format::Raw(Default::default())).partitions(3),
         spec: spec("mine", &[]),
         columns: Arc::new(Schema::new(vec![Field::new("line", DataType::Utf8View, false)])),
         row_count: 1000,
@@ -62,7 +62,11 @@ fn records_in_memory() {
 fn text_in_memory() {
     let piece = |first: usize, count: usize| Buffer::from_vec(numbered(first, count).into_bytes());
     check_source(&SourceCase {
-        connector: &MemorySource::text(vec![piece(0, 333), piece(333, 0), piece(333, 667)], Format::Raw).partitions(2),
+        connector: &MemorySource::text(
+            vec![piece(0, 333), piece(333, 0), piece(333, 667)],
+            Format::Raw(Default::default()),
+        )
+        .partitions(2),
         spec: spec("mine", &[]),
         columns: Arc::new(Schema::new(vec![Field::new("line", DataType::Utf8View, false)])),
         row_count: 1000,
@@ -78,7 +82,10 @@ fn numbered(first: usize, count: usize) -> String {
 #[test]
 fn malformed_text_in_memory() {
     let case = SourceCase {
-        connector: &MemorySource::text(vec![Buffer::from(b"{\"id\": 1}\n{\n{\"id\": 2}\n")], Format::Raw),
+        connector: &MemorySource::text(
+            vec![Buffer::from(b"{\"id\": 1}\n{\n{\"id\": 2}\n")],
+            Format::Raw(Default::default()),
+        ),
         spec: spec("mine", &[("format", "json")]),
         columns: Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
         row_count: 2,
@@ -95,7 +102,7 @@ fn malformed_records_in_memory() {
         BinaryArray::from_iter_values([br#"{"id": 3}"# as &[u8], br#"{"id": "x"}"#]),
     ];
     let case = SourceCase {
-        connector: &MemorySource::records(blocks, Format::Raw).partitions(2),
+        connector: &MemorySource::records(blocks, Format::Raw(Default::default())).partitions(2),
         spec: spec("mine", &[("format", "json")]),
         columns: Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
         row_count: 3,
@@ -184,7 +191,7 @@ impl Write for Lines {
 #[test]
 fn positions_are_places_in_blocks() {
     let text = Buffer::from(b"a\nb\nc\n".as_slice());
-    let table = MemorySource::text(vec![text.clone(), text], Format::Raw).repeat(2);
+    let table = MemorySource::text(vec![text.clone(), text], Format::Raw(Default::default())).repeat(2);
     let columns = Arc::new(Schema::new(vec![Field::new("line", DataType::Utf8View, false)]));
     let reader = source_spec(&spec("mine", &[]), &columns, &[0]);
     let open = |from: Option<&Positions>| table.source(&reader, &with_rows(context(0, 1), 2), from);
