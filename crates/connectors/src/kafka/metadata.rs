@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 use super::content::Content;
 use super::native::Received;
-use super::versions::{self, RecordKey, Versions};
+use super::versions::{self, KeyReader, RecordKey, Versions};
 use crate::format::debezium::{DebeziumDecoder, Description};
 use crate::format::{Decode, Decoded, batch, source_schema};
 
@@ -147,8 +147,8 @@ enum Decoder {
 /// Makes rows of records: what the format decodes, and metadata.
 pub(super) struct RowReader {
     decoder: Decoder,
-    /// Of keys, if columns are read from them, and whether a record without a value deletes the row of its key.
-    keys: Option<(Box<dyn Decode>, bool)>,
+    /// Of keys, if columns are read from them.
+    keys: Option<KeyReader>,
     schema: SchemaRef,
     places: Vec<Place>,
     pub(super) wanted: Wanted,
@@ -193,7 +193,7 @@ impl RowReader {
                 (None, Err(_)) => return Err(Error::internal("a column of no kind")),
             });
         }
-        let keys = key.map(|key| Ok::<_, Error>((key.decoder()?, key.deletes))).transpose()?;
+        let keys = key.map(RecordKey::reader).transpose()?;
         let declared = Arc::new(spec.declared.project(&physical)?);
         let decoder = match content {
             Content::Rows(format) => Decoder::Rows(format.decoder(&declared, &projection)?),
@@ -226,9 +226,8 @@ impl RowReader {
     ) -> Result<(RecordBatch, Vec<(usize, String)>)> {
         let (mut weights, mut described) = (Vec::new(), None);
         let decoded = match (&mut self.decoder, &mut self.keys) {
-            (Decoder::Rows(decoder), Some((keys, deletes))) => {
-                let records = (values, &of.gathered.keys.finish_cloned());
-                versions::decode(decoder.as_mut(), keys.as_mut(), records, *deletes)?
+            (Decoder::Rows(decoder), Some(keys)) => {
+                versions::decode(decoder.as_mut(), keys, (values, &of.gathered.keys.finish_cloned()))?
             }
             (Decoder::Rows(decoder), None) => {
                 let Decoded { batch, malformed } = decoder.decode(values)?;

@@ -1,12 +1,14 @@
 //! Columns of rows that are in the keys of records. Of versions of rows, the key of the row is there, and a record without a value deletes it.
 
+use std::iter::Peekable;
+
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, UInt32Array};
 use arrow::compute::{filter, is_not_null, take};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::table::Table;
-use crate::format::{Decode, Format};
+use crate::format::{Decode, Decoded, Format};
 
 /// The key of records, from which columns are read.
 pub(super) struct RecordKey {
@@ -28,12 +30,31 @@ impl RecordKey {
         Ok(RecordKey { format, columns, schema, in_values: !table.without_key, deletes })
     }
 
-    pub(super) fn decoder(&self) -> Result<Box<dyn Decode>> {
-        self.format.decoder(&self.schema, &(0..self.columns.len()).collect::<Vec<_>>())
+    /// What reads the columns of the key.
+    pub(super) fn reader(&self) -> Result<KeyReader> {
+        let decoder = self.format.decoder(&self.schema, &(0..self.columns.len()).collect::<Vec<_>>())?;
+        let required = self.schema.fields().iter().find(|field| !field.is_nullable());
+        let refusal = match (self.deletes, required) {
+            (true, _) => Some("the record has no key".to_owned()),
+            (false, Some(field)) => {
+                Some(format!("the record has no key, but the column '{}' of the key is NOT NULL", field.name()))
+            }
+            (false, None) => None,
+        };
+        Ok(KeyReader { decoder, refusal, deletes: self.deletes })
     }
 }
 
-/// Decoded versions. Columns of the value are NULL where it is missing.
+/// Reads the columns that are in the keys of records.
+pub(super) struct KeyReader {
+    decoder: Box<dyn Decode>,
+    /// Why a record without a key is malformed. `None`: its columns of the key are NULL.
+    refusal: Option<String>,
+    /// A record without a value deletes the row of its key. Otherwise it is malformed.
+    deletes: bool,
+}
+
+/// Decoded versions. Columns of a key or a value that is missing are NULL.
 pub(super) struct Versions {
     pub(super) values: Vec<ArrayRef>,
     pub(super) keys: Vec<ArrayRef>,
@@ -43,58 +64,93 @@ pub(super) struct Versions {
     pub(super) malformed: Vec<(usize, String)>,
 }
 
-/// Decodes values and keys. `deletes`: a value may be missing.
-pub(super) fn decode(
-    of_values: &mut dyn Decode,
-    of_keys: &mut dyn Decode,
-    (values, keys): (&BinaryArray, &BinaryArray),
-    deletes: bool,
-) -> Result<Versions> {
-    let given = filter(values, &is_not_null(values)?)?;
-    let given = of_values.decode(given.as_binary::<i32>())?;
-    let keys = of_keys.decode(keys)?;
-    let mut bad_values = given.malformed.into_iter().peekable();
-    let mut bad_keys = keys.malformed.into_iter().peekable();
-    let (mut good, mut malformed) = (Vec::new(), Vec::new());
-    let (mut key_rows, mut value_rows) = (Vec::new(), Vec::new());
-    // Numbers of the values that are there, of those that could be decoded, and of such keys.
-    let (mut present, mut decoded, mut key) = (0, 0, 0);
-    for index in 0..values.len() {
-        let mut error = None;
-        let key_row = key;
-        match bad_keys.next_if(|(bad, _)| *bad == index) {
-            Some((_, why)) => error = Some(format!("key: {why}")),
-            None => key += 1,
+/// The keys of records, or their values: decoded without those that are missing.
+struct Side<'a> {
+    records: &'a BinaryArray,
+    columns: Vec<ArrayRef>,
+    /// By their numbers among those that are there.
+    malformed: Peekable<std::vec::IntoIter<(usize, String)>>,
+    present: usize,
+    decoded: u32,
+    /// The row of each record that could be decoded.
+    rows: Vec<Option<u32>>,
+}
+
+/// What a record has on one side.
+enum Part {
+    Missing,
+    Malformed(String),
+    Row(u32),
+}
+
+impl<'a> Side<'a> {
+    fn of(decoder: &mut dyn Decode, records: &'a BinaryArray) -> Result<Side<'a>> {
+        let Decoded { batch, malformed } = match records.null_count() {
+            0 => decoder.decode(records)?,
+            _ => decoder.decode(filter(records, &is_not_null(records)?)?.as_binary::<i32>())?,
+        };
+        let (columns, malformed) = (batch.columns().to_vec(), malformed.into_iter().peekable());
+        Ok(Side { records, columns, malformed, present: 0, decoded: 0, rows: Vec::with_capacity(records.len()) })
+    }
+
+    /// The part of this record. The records are asked for in their order.
+    fn part(&mut self, index: usize) -> Part {
+        if self.records.is_null(index) {
+            return Part::Missing;
         }
-        let mut value_row = None;
-        if values.is_valid(index) {
-            match bad_values.next_if(|(bad, _)| *bad == present) {
-                Some((_, why)) => error = error.or(Some(why)),
-                None => {
-                    value_row = Some(decoded);
-                    decoded += 1;
-                }
-            }
-            present += 1;
-        } else if !deletes {
-            error = error.or(Some("the record has no value".to_owned()));
-        }
-        match error {
-            Some(error) => malformed.push((index, error)),
+        self.present += 1;
+        match self.malformed.next_if(|(bad, _)| *bad + 1 == self.present) {
+            Some((_, error)) => Part::Malformed(error),
             None => {
-                good.push(index);
-                key_rows.push(key_row);
-                value_rows.push(value_row);
+                self.decoded += 1;
+                Part::Row(self.decoded - 1)
             }
         }
     }
-    let (key_rows, value_rows) = (UInt32Array::from(key_rows), UInt32Array::from(value_rows));
-    let taken = |columns: &[ArrayRef], rows: &UInt32Array| {
-        columns.iter().map(|column| Ok(take(column, rows, None)?)).collect::<Result<Vec<_>>>()
-    };
-    let values = taken(given.batch.columns(), &value_rows)?;
-    let keys = taken(keys.batch.columns(), &key_rows)?;
-    Ok(Versions { values, keys, good, malformed })
+
+    /// The columns of the records that could be decoded.
+    fn finish(self) -> Result<Vec<ArrayRef>> {
+        let is_whole = self.rows.len() == self.decoded as usize && self.rows.iter().all(Option::is_some);
+        if is_whole {
+            return Ok(self.columns);
+        }
+        let rows = UInt32Array::from(self.rows);
+        self.columns.iter().map(|column| Ok(take(column, &rows, None)?)).collect()
+    }
+}
+
+/// Decodes values and keys.
+pub(super) fn decode(
+    of_values: &mut dyn Decode,
+    of_keys: &mut KeyReader,
+    (values, keys): (&BinaryArray, &BinaryArray),
+) -> Result<Versions> {
+    let mut of_value = Side::of(of_values, values)?;
+    let mut of_key = Side::of(of_keys.decoder.as_mut(), keys)?;
+    let (mut good, mut malformed) = (Vec::new(), Vec::new());
+    for index in 0..values.len() {
+        let key = match (of_key.part(index), &of_keys.refusal) {
+            (Part::Row(row), _) => Ok(Some(row)),
+            (Part::Missing, None) => Ok(None),
+            (Part::Missing, Some(refusal)) => Err(refusal.clone()),
+            (Part::Malformed(error), _) => Err(format!("key: {error}")),
+        };
+        let value = match of_value.part(index) {
+            Part::Row(row) => Ok(Some(row)),
+            Part::Missing if of_keys.deletes => Ok(None),
+            Part::Missing => Err("the record has no value".to_owned()),
+            Part::Malformed(error) => Err(error),
+        };
+        match (key, value) {
+            (Ok(key), Ok(value)) => {
+                good.push(index);
+                of_key.rows.push(key);
+                of_value.rows.push(value);
+            }
+            (Err(error), _) | (_, Err(error)) => malformed.push((index, error)),
+        }
+    }
+    Ok(Versions { values: of_value.finish()?, keys: of_key.finish()?, good, malformed })
 }
 
 #[cfg(test)]
@@ -106,12 +162,23 @@ mod tests {
     use super::*;
     use crate::format::json::JsonOptions;
 
+    fn decoder(name: &str) -> Box<dyn Decode> {
+        let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Int64, true)]));
+        Format::Json(JsonOptions::default()).decoder(&schema, &[0]).unwrap()
+    }
+
+    fn reader(deletes: bool, nullable: bool) -> KeyReader {
+        let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, nullable)]));
+        let format = Format::Json(JsonOptions::default());
+        RecordKey { format, columns: vec![0], schema, in_values: deletes, deletes }.reader().unwrap()
+    }
+
+    fn ints(column: &ArrayRef) -> Vec<Option<i64>> {
+        column.as_primitive::<Int64Type>().iter().collect()
+    }
+
     #[test]
     fn a_record_is_a_row_if_its_key_and_its_value_can_be_decoded_or_the_value_is_missing() {
-        let decoder = |name: &str| {
-            let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Int64, true)]));
-            Format::Json(JsonOptions::default()).decoder(&schema, &[0]).unwrap()
-        };
         let records = [
             (Some(r#"{"k": 1}"#), Some(r#"{"v": 10}"#)),
             (None, Some(r#"{"v": 20}"#)),
@@ -119,21 +186,27 @@ mod tests {
             (Some(r#"{"k": 4}"#), Some(r#"{"v": "many"}"#)),
             (Some(r#"{"k": 5}"#), Some(r#"{"v": 50}"#)),
             (Some("no"), None),
+            (None, None),
         ];
         let keys = BinaryArray::from_iter(records.iter().map(|(key, _)| *key));
         let values = BinaryArray::from_iter(records.iter().map(|(_, value)| *value));
-        let read = decode(decoder("v").as_mut(), decoder("k").as_mut(), (&values, &keys), true).unwrap();
-        let ints = |column: &ArrayRef| column.as_primitive::<Int64Type>().iter().collect::<Vec<_>>();
-        assert_eq!(
-            (read.good.as_slice(), ints(&read.keys[0])),
-            ([0, 2, 4].as_slice(), vec![Some(1), Some(3), Some(5)])
-        );
-        assert_eq!(ints(&read.values[0]), [Some(10), None, Some(50)]);
-        let bad: Vec<usize> = read.malformed.iter().map(|(index, _)| *index).collect();
-        assert_eq!(bad, [1, 3, 5]);
-        assert!(read.malformed[0].1.starts_with("key: "), "{:?}", read.malformed[0]);
-        let read = decode(decoder("v").as_mut(), decoder("k").as_mut(), (&values, &keys), false).unwrap();
-        assert_eq!(read.good, [0, 4]);
-        assert_eq!(read.malformed[1], (2, "the record has no value".to_owned()));
+        let read = |deletes, nullable| {
+            let read = decode(decoder("v").as_mut(), &mut reader(deletes, nullable), (&values, &keys)).unwrap();
+            let bad: Vec<usize> = read.malformed.iter().map(|(index, _)| *index).collect();
+            (read.good.clone(), ints(&read.keys[0]), ints(&read.values[0]), bad, read.malformed)
+        };
+        let (good, keys_read, values_read, bad, malformed) = read(true, true);
+        assert_eq!((good, keys_read), (vec![0, 2, 4], vec![Some(1), Some(3), Some(5)]));
+        assert_eq!((values_read, bad), (vec![Some(10), None, Some(50)], vec![1, 3, 5, 6]));
+        assert_eq!(malformed[0].1, "the record has no key");
+        assert!(malformed[2].1.starts_with("key: "), "{malformed:?}");
+        // A table of rows, not of versions: a key may be missing, a value not.
+        let (good, keys_read, values_read, _, malformed) = read(false, true);
+        assert_eq!((good, keys_read), (vec![0, 1, 4], vec![Some(1), None, Some(5)]));
+        assert_eq!(values_read, [Some(10), Some(20), Some(50)]);
+        assert_eq!(malformed[0], (2, "the record has no value".to_owned()));
+        let (good, _, _, _, malformed) = read(false, false);
+        assert_eq!(good, [0, 4]);
+        assert_eq!(malformed[0].1, "the record has no key, but the column 'k' of the key is NOT NULL");
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn open_source_from(
     KafkaConnector.source(&source_spec(connector), &context(index, parallelism), from)
 }
 
-fn source_spec(connector: ConnectorSpec) -> SourceSpec {
+pub(crate) fn source_spec(connector: ConnectorSpec) -> SourceSpec {
     SourceSpec {
         table: "events".into(),
         connector,
