@@ -1,6 +1,6 @@
-//! What a sink promises: `sink.delivery-guarantee`.
+//! What a sink promises: `sink.delivery-guarantee`, and the errors of promises that it cannot keep.
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Epoch, Error, Result};
 
 use crate::Options;
 
@@ -25,4 +25,23 @@ impl Guarantee {
 pub(crate) fn no_checkpoints() -> Error {
     Error::user("'sink.delivery-guarantee' is 'exactly-once', but the job keeps no checkpoints")
         .remedy("give it a place for them: SET 'checkpoint-directory' = '...'; or leave the option out")
+}
+
+/// What to do if a job cannot go on with its checkpoints. A new place for them gives the job a new name, under which its sinks know nothing of earlier
+/// results.
+pub(crate) const START_OVER: &str =
+    "start over: empty the tables that the job writes, and give it a new 'checkpoint-directory'";
+
+/// The error of a job that resumes from a checkpoint before its last results. Its epochs come again, with other rows.
+pub(crate) fn has_later_results(written: &str, last: u64, after: Epoch) -> Error {
+    let resumes = match after {
+        Epoch(0) => "begins without a checkpoint".to_owned(),
+        Epoch(after) => format!("resumes after epoch {after}"),
+    };
+    Error::user(format!(
+        "{written} has results up to epoch {last}, but the job {resumes}: results would be written twice"
+    ))
+    .remedy(format!(
+        "if an older copy of the checkpoint directory was put back, put the newest one back instead; or {START_OVER}"
+    ))
 }

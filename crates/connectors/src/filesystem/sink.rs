@@ -71,7 +71,10 @@ pub(super) fn open(spec: &SinkSpec, options: FileOptions, context: &TaskContext)
 fn open_on(disk: Disk, spec: &SinkSpec, options: FileOptions, context: &TaskContext) -> Result<Box<dyn Sink>> {
     Ok(match &context.delivery {
         Delivery::AtLeastOnce => Box::new(FileSink::open(disk, spec, options, context)?),
-        Delivery::ExactlyOnce { scope, .. } => Box::new(ExactFileSink::open(disk, spec, options, context, scope)?),
+        Delivery::ExactlyOnce { scope, .. } => {
+            ExactFileSink::check_not_ahead(&options.path, scope, context.host.as_ref())?;
+            Box::new(ExactFileSink::open(disk, spec, options, context, scope)?)
+        }
     })
 }
 

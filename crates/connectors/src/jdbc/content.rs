@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::cells::append_rows;
 use super::target::Layout;
+use crate::guarantee::START_OVER;
 
 const MAGIC: &[u8; 5] = b"ABJD\x01";
 
@@ -134,7 +135,7 @@ fn layout(header: &Value) -> Option<Layout> {
 
 fn damaged(reason: &str) -> Error {
     Error::outside(format!("the rows of the checkpoint are damaged: {reason}"))
-        .remedy("start the job from another checkpoint")
+        .remedy(format!("restore the checkpoint directory from its newest copy, or {START_OVER}"))
 }
 
 #[cfg(test)]

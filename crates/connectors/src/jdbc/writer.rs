@@ -1,7 +1,7 @@
 //! Writes rows to the database, and tries again after what passes.
 
 use anabranch_dataflow::SinkSpec;
-use anabranch_model::{Epoch, Error, Result};
+use anabranch_model::{Epoch, Result};
 use anabranch_operators::{Delivery, Former, TaskContext};
 
 use super::attempts::Attempts;
@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::options::JdbcTable;
 use super::session::{Bounds, Purpose, Session};
 use super::target::{Layout, Target};
-use crate::guarantee::Guarantee;
+use crate::guarantee::{Guarantee, has_later_results};
 
 const HAS_COMMITS: &str = "SELECT to_regclass($1::text) IS NOT NULL";
 /// A commit that the server acknowledges is on its disk, whatever it does for others.
@@ -137,12 +137,10 @@ impl Connection {
         let last: Option<i64> = last.get(0);
         match last.filter(|last| *last > after) {
             None => Ok(()),
-            Some(last) => Err(Error::user(format!(
-                "the table '{}' has results up to epoch {last}, but the job resumes after epoch {after}",
-                self.table.table
-            ))
-            .remedy("resume the job from its newest checkpoint; results of later epochs would be written twice")
-            .into()),
+            Some(last) => {
+                let written = format!("the table '{}'", self.table.table);
+                Err(has_later_results(&written, last.unsigned_abs(), Epoch(after.unsigned_abs())).into())
+            }
         }
     }
 

@@ -30,6 +30,7 @@ use super::outage::Outage;
 use super::sink::{ACKNOWLEDGED, ROOM, undeliverable};
 use super::table::Table;
 use super::window::Window;
+use crate::guarantee::has_later_results;
 
 /// The longest time that one request may take before the sink checks whether the job has cancelled its tasks.
 const REQUEST_MAX: Duration = Duration::from_secs(5);
@@ -186,17 +187,8 @@ impl Transactor {
         else {
             return Ok(());
         };
-        let (group, topic) = (&self.identity.name, &self.topic_name);
-        Err(Failure::Final(
-            Error::user(format!(
-                "topic {topic} has results up to epoch {}, but the job resumes from the checkpoint of epoch {}: results would be \
-                 lost or written twice",
-                done.epoch, after.0
-            ))
-            .remedy(format!(
-                "resume from the newest checkpoint; or, if results may be written twice, delete the consumer group '{group}'"
-            )),
-        ))
+        let written = format!("topic {}", self.topic_name);
+        Err(Failure::Final(has_later_results(&written, done.epoch.unsigned_abs(), after)))
     }
 
     /// The failure that an error of the client stands for. If the client has dropped a record, the reason for that is the failure.

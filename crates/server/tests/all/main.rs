@@ -17,6 +17,7 @@ mod live;
 mod lookup;
 mod maps;
 mod multi_join;
+mod older_checkpoint;
 #[path = "../../../connectors/tests/support/postgres.rs"]
 mod postgres;
 mod reconfiguration;

@@ -9,7 +9,7 @@
 //! have been moved away since. If it is missing without a marker, its rows are lost: the job fails and does not restart.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anabranch_dataflow::SinkSpec;
@@ -24,6 +24,7 @@ use super::disk::{Disk, exists};
 use super::file::PartFile;
 use super::staged::{Leftover, StagedFolder};
 use crate::filesystem::options::FileOptions;
+use crate::guarantee::{START_OVER, has_later_results};
 
 /// Version of the committables' content. Commits of version 1 made no markers.
 const VERSION: u64 = 2;
@@ -73,6 +74,16 @@ impl ExactFileSink {
         })
     }
 
+    /// Fails if the folder has results of later epochs than the checkpoint that the job resumes from. That holds when the tasks are opened: later, their
+    /// own results are there too.
+    pub(super) fn check_not_ahead(folder: &Path, scope: &str, host: &dyn Host) -> Result<()> {
+        let Some(after) = host.resumed_after().filter(|_| folder.is_dir()) else { return Ok(()) };
+        match StagedFolder::last_committed(folder, scope)?.filter(|last| *last > after.0) {
+            None => Ok(()),
+            Some(last) => Err(has_later_results(&format!("the folder {}", folder.display()), last, after)),
+        }
+    }
+
     /// Whether all that it was given is visible.
     pub(super) fn is_idle(&self) -> bool {
         self.current.is_none() && self.complete.is_empty() && self.prepared.is_empty()
@@ -103,7 +114,7 @@ impl ExactFileSink {
                     "{} has disappeared before its rows became visible as {visible}",
                     hidden.display()
                 ))
-                .remedy("put the hidden file back, or start the job without this checkpoint"));
+                .remedy(format!("put the hidden file back and start the job again; or {START_OVER}")));
             }
         }
         let marker = self.folder.mark_committed(folder, first, epoch)?;
@@ -205,7 +216,7 @@ impl Content {
     fn read(content: &[u8]) -> Result<Content> {
         let damaged = || {
             Error::damaged("the list of files in the checkpoint is damaged")
-                .remedy("start the job from another checkpoint")
+                .remedy(format!("restore the checkpoint directory from its newest copy, or {START_OVER}"))
         };
         let content: Value = serde_json::from_slice(content).map_err(|_| damaged())?;
         let version = match content["version"].as_u64() {

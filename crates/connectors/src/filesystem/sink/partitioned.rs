@@ -19,6 +19,7 @@ use super::exact::ExactFileSink;
 use super::success::Completion;
 use crate::filesystem::options::FileOptions;
 use crate::filesystem::partitions::Partitions;
+use crate::guarantee::START_OVER;
 
 /// Version of the committables' content.
 const VERSION: u64 = 1;
@@ -96,12 +97,14 @@ impl PartitionedSink {
             watermark: EventTime::MIN,
             reached: VecDeque::new(),
         };
-        if matches!(context.delivery, Delivery::AtLeastOnce) {
+        let existing = sink.partitions.existing(&sink.options.path)?;
+        match &context.delivery {
             // Opening a folder completes what a killed task has left there.
-            sink.partitions
-                .existing(&sink.options.path)?
-                .iter()
-                .try_for_each(|folder| sink.writer(folder).map(drop))?;
+            Delivery::AtLeastOnce => existing.iter().try_for_each(|folder| sink.writer(folder).map(drop))?,
+            Delivery::ExactlyOnce { scope, .. } => {
+                let host = context.host.as_ref();
+                existing.iter().try_for_each(|folder| ExactFileSink::check_not_ahead(folder, scope, host))?;
+            }
         }
         Ok(sink)
     }
@@ -243,7 +246,7 @@ impl Sink for PartitionedSink {
 fn read(content: &[u8]) -> Result<Vec<String>> {
     let damaged = || {
         Error::damaged("the list of partitions in the checkpoint is damaged")
-            .remedy("start the job from another checkpoint")
+            .remedy(format!("restore the checkpoint directory from its newest copy, or {START_OVER}"))
     };
     let content: Value = serde_json::from_slice(content).map_err(|_| damaged())?;
     match content["version"].as_u64() {

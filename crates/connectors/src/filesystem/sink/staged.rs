@@ -118,9 +118,8 @@ impl StagedFolder {
             if !exists(&source)? {
                 return Ok(false);
             }
-            return Err(Error::outside(format!("{} is there already", target.display())).remedy(
-                "let only one job at a time write to a folder, or remove what an abandoned run has left there",
-            ));
+            return Err(Error::user(format!("{} is there already, and not from this job", target.display()))
+                .remedy("move the file to another folder, and start the job again"));
         }
         self.disk.rename(&source, &target)
     }
@@ -173,15 +172,17 @@ impl StagedFolder {
         Ok(())
     }
 
+    /// The last epoch whose commit has a marker of this scope in a folder.
+    pub(super) fn last_committed(folder: &Path, scope: &str) -> Result<Option<u64>> {
+        let prefix = format!(".part-{scope}-");
+        Ok(names(folder)?.iter().filter_map(|name| committed(name, &prefix)).map(|(_, epoch)| epoch).max())
+    }
+
     /// Removes commit markers that a later marker of the same writer replaces.
     pub(super) fn remove_markers(&self) -> Result<()> {
         let prefix = format!(".part-{}-", self.scope);
         let mut newest: BTreeMap<u32, u64> = BTreeMap::new();
-        let parse = |name: &OsString| {
-            let (task, epoch) = name.to_str()?.strip_prefix(&prefix)?.strip_suffix(COMMITTED)?.split_once('-')?;
-            Some((number::<u32>(task)?, number::<u64>(epoch)?))
-        };
-        let markers: Vec<_> = names(&self.folder)?.iter().filter_map(parse).collect();
+        let markers: Vec<_> = names(&self.folder)?.iter().filter_map(|name| committed(name, &prefix)).collect();
         for (task, epoch) in &markers {
             let newest = newest.entry(*task).or_insert(*epoch);
             *newest = (*newest).max(*epoch);
@@ -240,6 +241,12 @@ struct Hidden {
 fn writer_of(visible: &str) -> Result<&str> {
     let writer = visible.rsplit_once('-').and_then(|(rest, _)| rest.rsplit_once('-'));
     writer.map(|(writer, _)| writer).ok_or_else(|| Error::internal(format!("'{visible}' is no visible name")))
+}
+
+/// The task and the epoch of a commit marker of the scope that the prefix names.
+fn committed(name: &OsString, prefix: &str) -> Option<(u32, u64)> {
+    let (task, epoch) = name.to_str()?.strip_prefix(prefix)?.strip_suffix(COMMITTED)?.split_once('-')?;
+    Some((number(task)?, number(epoch)?))
 }
 
 /// The names in a folder.
