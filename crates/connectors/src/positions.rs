@@ -9,6 +9,8 @@ use std::str::FromStr;
 use anabranch_model::{Error, Result};
 use anabranch_operators::Positions;
 
+use crate::guarantee::START_OVER;
+
 /// A partition that was read to its end.
 pub(crate) const END: &str = "end";
 
@@ -54,14 +56,14 @@ pub(crate) fn unreadable(table: &str, partition: &str, position: &str, expected:
     Error::user(format!("the position '{position}' cannot be read; expected: {expected}"))
         .at(partition)
         .at(format!("table {table}"))
-        .remedy("start the job without this checkpoint, or from one that was taken with this table")
+        .remedy(format!("start the job from a checkpoint that was taken with this table, or {START_OVER}"))
 }
 
 /// The error of a position of a partition that the table does not have.
 pub(crate) fn foreign(table: &str, partition: &str, reason: &str) -> Error {
     Error::user(format!("there is a position of '{partition}', which is not a partition of the table: {reason}"))
         .at(format!("table {table}"))
-        .remedy("declare the table as it was when the checkpoint was taken, or start the job without the checkpoint")
+        .remedy(format!("declare the table as it was when the checkpoint was taken, or {START_OVER}"))
 }
 
 #[cfg(test)]

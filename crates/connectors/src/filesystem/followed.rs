@@ -18,6 +18,7 @@ use super::listing::files;
 use super::options::FileFormat;
 use super::position::{Entry, Names, Position};
 use super::{io_error, listing};
+use crate::guarantee::START_OVER;
 use crate::wait::wait;
 
 /// The state of scanning a followed table.
@@ -149,7 +150,7 @@ fn gone(table: &str, path: &Path, entry: &Entry) -> Error {
     let (path, position) = (path.display(), entry.position);
     Error::user(format!("{path} is gone, and it had been read to {position} only: the rest of it would be lost"))
         .at(format!("table {table}"))
-        .remedy("put the file back, or start the job without the checkpoint")
+        .remedy(format!("put the file back, or {START_OVER}"))
 }
 
 fn resumed(label: &str, entry: &Entry, id: FileId) -> Resumed {

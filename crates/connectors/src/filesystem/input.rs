@@ -10,6 +10,11 @@ use flate2::bufread::MultiGzDecoder;
 use super::identity::{FileId, Head};
 use super::io_error;
 
+/// What to do about a file that ends before the place where reading goes on.
+pub(super) const PUT_BACK: &str = "put the former file back, and start the job again; write what is new to new files";
+/// What to do about a compressed file that cannot be read further.
+const WRITE_AGAIN: &str = "write the file again under its name, with the same text up to there";
+
 /// How a text file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compression {
@@ -280,13 +285,12 @@ impl Input {
         let path = self.path.display();
         match error.kind() {
             ErrorKind::InvalidInput if self.compression == Compression::None => {
-                Error::outside(format!("{path} has become shorter since it was read"))
-                    .remedy("write new lines to new files instead of replacing old ones")
+                Error::outside(format!("{path} has become shorter since it was read")).remedy(PUT_BACK)
             }
             ErrorKind::UnexpectedEof if self.compression != Compression::None => {
                 Error::user(format!("the {} file ends too early", self.compression.name()))
                     .at(self.place())
-                    .remedy("write the file again, or move it away")
+                    .remedy(WRITE_AGAIN)
             }
             ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other if self.has_delivered_packed() => {
                 let (name, part) = (self.compression.name(), self.compression.part());
@@ -294,7 +298,7 @@ impl Input {
                     true => format!("the {name} file has bytes behind its last {part} that are no {part}"),
                     false => format!("the {name} file is damaged: {error}"),
                 };
-                Error::user(message).at(self.place()).remedy("write the file again, or move it away")
+                Error::user(message).at(self.place()).remedy(WRITE_AGAIN)
             }
             ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other
                 if self.compression != Compression::None =>

@@ -12,6 +12,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::RowGroupMetaData;
 
+use super::input::PUT_BACK;
 use super::position::Position;
 use crate::format::batch;
 
@@ -50,7 +51,7 @@ impl ParquetFile {
         let Some(row_group) = found else {
             let error =
                 Error::user(format!("the file has no row {row} of row group {row_group}, where reading goes on"));
-            return Err(error.at(&place).remedy("write new rows to new files instead of replacing old ones"));
+            return Err(error.at(&place).remedy(PUT_BACK));
         };
         let mut builder = builder.with_projection(mask).with_batch_size(batch_rows);
         if (row_group, row) != (0, 0) {

@@ -1,6 +1,6 @@
 //! Positions in files, as text that does not depend on the size of batches.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,8 @@ use anabranch_operators::Positions;
 
 use super::identity::{FileId, Head, Identity};
 use super::options::FileFormat;
-use crate::positions::{END, foreign, numbers, unreadable};
+use crate::guarantee::START_OVER;
+use crate::positions::{END, numbers, unreadable};
 
 /// A place in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,15 +88,17 @@ impl Names {
     pub(super) fn positions(
         &self,
         from: &Positions,
-        present: &[String],
         format: &FileFormat,
         table: &str,
     ) -> Result<BTreeMap<String, Position>> {
-        let present: BTreeSet<&String> = present.iter().collect();
         let read = from.iter().map(|(label, text)| {
             let Entry { name, position, .. } = Entry::parse(label, text, format, table)?;
-            if position != Position::End && !present.contains(&name) {
-                return Err(foreign(table, label, &format!("there is no such file in {}", self.root.display())));
+            if position != Position::End && !self.path(&name).is_file() {
+                let root = self.root.display();
+                let what = format!("there is no such file in {root} as '{name}', which the job has still to read");
+                return Err(Error::user(what)
+                    .at(format!("table {table}"))
+                    .remedy(format!("put the file back, or {START_OVER}")));
             }
             Ok((name, position))
         });

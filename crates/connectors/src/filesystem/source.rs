@@ -173,16 +173,17 @@ impl FileSource {
         Ok(source)
     }
 
-    /// Adds this task's share of the files of a bounded table.
+    /// Adds this task's share of the files of a bounded table. The first start lists them. Every task's positions name all of its files, so the
+    /// positions of a job that resumes are that list.
     fn add_all(&mut self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<()> {
-        let mut all = agreed(&self.options.path, &self.names, context)?;
-        let starts = match from {
-            Some(from) => self.names.positions(from, &all, &self.options.format, &spec.table)?,
-            None => BTreeMap::new(),
+        let (mut all, starts) = match from {
+            Some(from) => {
+                let starts = self.names.positions(from, &self.options.format, &spec.table)?;
+                (starts.keys().cloned().collect(), starts)
+            }
+            None => (agreed(&self.options.path, &self.names, context)?, BTreeMap::new()),
         };
-        all.extend(starts.keys().cloned());
         all.sort_by_cached_key(|name| self.names.path(name));
-        all.dedup();
         let own = (0..).zip(all).skip(context.index as usize).step_by(context.parallelism.max(1) as usize);
         for (partition, name) in own {
             let start = starts.get(&name).copied().unwrap_or(Position::beginning(&self.options.format));

@@ -27,6 +27,7 @@ use super::session::{Bounds, Purpose, Session};
 use super::target::{Layout, Target};
 use crate::format::json::{JsonDecoder, JsonOptions};
 use crate::format::{Decode, Decoded, batch, projected};
+use crate::guarantee::START_OVER;
 use crate::positions::{END, foreign, number, unreadable};
 
 /// The name of the only partition.
@@ -223,9 +224,7 @@ fn read_position(from: Option<&Positions>, table: &str) -> Result<Option<u64>> {
         Some(0) => Ok(Some(0)),
         Some(rows) => Err(Error::user(format!("{rows} rows of the table were read, and its rows have no order"))
             .at(format!("table {table}"))
-            .remedy(
-                "start the job without the checkpoint, or read the table as the static side of a join, which is read again at every start",
-            )),
+            .remedy(format!("{START_OVER}; a table that is the static side of a join is read again at every start"))),
     }
 }
 

@@ -7,5 +7,6 @@ mod generators;
 mod held;
 mod maps;
 mod memory;
+mod remedies;
 mod rotation;
 mod writers;
