@@ -1,13 +1,14 @@
 //! Encodes columns to records.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, StringViewArray};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{
-    DataType, SchemaRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType,
+    ArrowTimestampType, DataType, SchemaRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
 };
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -20,17 +21,28 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The text form of times in SQL, with every digit of the unit.
 fn text_format(data_type: &DataType) -> FormatOptions<'static> {
-    let (time, time_with_zone) = match data_type {
-        DataType::Timestamp(TimeUnit::Second, _) => ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%:z"),
-        DataType::Timestamp(TimeUnit::Microsecond, _) => ("%Y-%m-%d %H:%M:%S%.6f", "%Y-%m-%d %H:%M:%S%.6f%:z"),
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => ("%Y-%m-%d %H:%M:%S%.9f", "%Y-%m-%d %H:%M:%S%.9f%:z"),
-        _ => ("%Y-%m-%d %H:%M:%S%.3f", "%Y-%m-%d %H:%M:%S%.3f%:z"),
+    let time = match data_type {
+        DataType::Timestamp(TimeUnit::Second, _) => "%Y-%m-%d %H:%M:%S",
+        DataType::Timestamp(TimeUnit::Microsecond, _) => "%Y-%m-%d %H:%M:%S%.6f",
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => "%Y-%m-%d %H:%M:%S%.9f",
+        _ => "%Y-%m-%d %H:%M:%S%.3f",
     };
     // A value without a text form is an error; the error's text must not become a value.
-    FormatOptions::new()
-        .with_display_error(false)
-        .with_timestamp_format(Some(time))
-        .with_timestamp_tz_format(Some(time_with_zone))
+    FormatOptions::new().with_display_error(false).with_timestamp_format(Some(time))
+}
+
+/// Instants as times of UTC without a zone, which are written with a `Z`; other columns as they are.
+fn in_utc(column: &ArrayRef) -> ArrayRef {
+    let DataType::Timestamp(unit, Some(_)) = column.data_type() else { return Arc::clone(column) };
+    fn plain<T: ArrowTimestampType>(column: &ArrayRef) -> ArrayRef {
+        Arc::new(column.as_primitive::<T>().clone().with_timezone_opt(None::<Arc<str>>))
+    }
+    match unit {
+        TimeUnit::Second => plain::<TimestampSecondType>(column),
+        TimeUnit::Millisecond => plain::<TimestampMillisecondType>(column),
+        TimeUnit::Microsecond => plain::<TimestampMicrosecondType>(column),
+        TimeUnit::Nanosecond => plain::<TimestampNanosecondType>(column),
+    }
 }
 
 /// Encodes rows as lines of delimited fields.
@@ -104,19 +116,20 @@ enum Column<'a> {
     Others(ArrayFormatter<'a>),
 }
 
-/// Times without a zone. Those that follow each other are often of the same second.
+/// Times. Those that follow each other are often of the same second.
 struct Times<'a> {
     values: &'a [i64],
     per_second: i64,
     /// Digits of the fraction.
     digits: usize,
+    is_instant: bool,
     second: Option<i64>,
     text: String,
     others: ArrayFormatter<'a>,
 }
 
 impl<'a> Column<'a> {
-    fn new(column: &'a ArrayRef, format: &'a FormatOptions<'_>) -> Result<Column<'a>> {
+    fn new(column: &'a ArrayRef, is_instant: bool, format: &'a FormatOptions<'_>) -> Result<Column<'a>> {
         let others = ArrayFormatter::try_new(column, format)?;
         let times = |unit: &TimeUnit, others| {
             let (values, per_second, digits) = match unit {
@@ -125,7 +138,7 @@ impl<'a> Column<'a> {
                 TimeUnit::Microsecond => (column.as_primitive::<TimestampMicrosecondType>().values(), 1_000_000, 6),
                 TimeUnit::Nanosecond => (column.as_primitive::<TimestampNanosecondType>().values(), 1_000_000_000, 9),
             };
-            Times { values, per_second, digits, second: None, text: String::new(), others }
+            Times { values, per_second, digits, is_instant, second: None, text: String::new(), others }
         };
         Ok(match column.data_type() {
             DataType::Utf8View => Column::Texts(column.as_string_view()),
@@ -137,6 +150,14 @@ impl<'a> Column<'a> {
 
 impl Times<'_> {
     fn write(&mut self, row: usize, text: &mut String) -> std::result::Result<(), ArrowError> {
+        self.write_time(row, text)?;
+        if self.is_instant {
+            text.push('Z');
+        }
+        Ok(())
+    }
+
+    fn write_time(&mut self, row: usize, text: &mut String) -> std::result::Result<(), ArrowError> {
         let (second, fraction) =
             (self.values[row].div_euclid(self.per_second), self.values[row].rem_euclid(self.per_second));
         if self.second == Some(second) {
@@ -157,10 +178,12 @@ impl Times<'_> {
 
 impl Encode for CsvEncoder {
     fn encode(&mut self, batch: &RecordBatch) -> Result<BinaryArray> {
-        let columns = batch.columns().iter();
-        let formats: Vec<_> = columns.clone().map(|column| text_format(column.data_type())).collect();
-        let columns = columns.zip(&formats);
-        let columns = columns.map(|(column, format)| Ok((Column::new(column, format)?, column)));
+        let is_instant = |column: &ArrayRef| matches!(column.data_type(), DataType::Timestamp(_, Some(_)));
+        let columns: Vec<_> = batch.columns().iter().map(|column| (in_utc(column), is_instant(column))).collect();
+        let formats: Vec<_> = columns.iter().map(|(column, _)| text_format(column.data_type())).collect();
+        let columns = columns.iter().zip(&formats);
+        let columns =
+            columns.map(|((column, is_instant), format)| Ok((Column::new(column, *is_instant, format)?, column)));
         let mut columns = columns.collect::<Result<Vec<_>>>()?;
         let mut values = Vec::with_capacity(batch.num_rows() * (1 + batch.num_columns() * 12));
         let mut offsets = Vec::with_capacity(batch.num_rows() + 1);

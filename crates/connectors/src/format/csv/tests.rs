@@ -167,8 +167,8 @@ fn check_back(columns: Vec<ArrayRef>, options: &CsvOptions) -> Vec<String> {
 #[test]
 fn times_keep_every_digit_of_their_unit() {
     let check = |unit: TimeUnit, count: i64, expected: &str| {
-        for zone in [None, Some(Arc::<str>::from("+00:00"))] {
-            let suffix = zone.as_deref().unwrap_or_default().to_owned();
+        for zone in [None, Some(Arc::<str>::from("+00:00")), Some(Arc::<str>::from("UTC"))] {
+            let suffix = if zone.is_some() { "Z" } else { "" };
             // Also times that follow another one of the same second.
             let counts = vec![Some(count), None, Some(count + 1), Some(count), Some(-count), Some(-count - 1), Some(0)];
             let counts: ArrayRef = Arc::new(Int64Array::from(counts));
