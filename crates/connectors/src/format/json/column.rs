@@ -403,9 +403,12 @@ impl Values {
     fn new(kind: &Kind) -> Self {
         match kind {
             Kind::Text | Kind::BinaryView => Values::Views(Vec::new()),
-            Kind::Boolean | Kind::Integer { .. } | Kind::Unsigned64 | Kind::Date | Kind::Timestamp(_) => {
-                Values::Integers(Vec::new())
-            }
+            Kind::Boolean
+            | Kind::Integer { .. }
+            | Kind::Unsigned64
+            | Kind::Date
+            | Kind::Time(_)
+            | Kind::Timestamp(_) => Values::Integers(Vec::new()),
             Kind::Float32 | Kind::Float64 => Values::Floats(Vec::new()),
             Kind::Decimal { .. } => Values::Decimals(Vec::new()),
             Kind::OwnedText | Kind::Binary => Values::Bytes { ends: Ends::default(), data: Vec::new() },

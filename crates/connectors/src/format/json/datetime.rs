@@ -1,4 +1,4 @@
-//! Dates and timestamps as text.
+//! Dates, times of day and timestamps as text.
 //!
 //! Years have four digits; others have a sign and up to nine digits, so that every timestamp can be written and read
 //! back. A fraction finer than the column's unit is truncated. A timestamp with a time zone is written in UTC.
@@ -43,6 +43,45 @@ enum Zone {
 }
 
 const SECONDS_PER_DAY: i64 = 86_400;
+/// The epoch milliseconds of the years 0 to 9999. Numbers beyond are of another unit.
+pub(super) const EPOCH_MS_MIN: i64 = -62_167_219_200_000;
+pub(super) const EPOCH_MS_MAX: i64 = 253_402_300_799_999;
+
+/// A time of day.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Time {
+    /// Units in a second.
+    per_second: i64,
+}
+
+impl Time {
+    pub(super) fn new(unit: TimeUnit) -> Self {
+        Time { per_second: per_second(unit) }
+    }
+
+    /// The value for a text like `10:20:30` or `10:20:30.123`.
+    pub(super) fn parse(self, text: &[u8]) -> Option<i64> {
+        let has_seconds = text.len() >= 8 && text[5] == b':';
+        let mut text = Text(text);
+        let (seconds, nanos) = text.time_of_day().filter(|_| has_seconds)?;
+        let value = seconds * self.per_second + nanos / (1_000_000_000 / self.per_second);
+        text.0.is_empty().then_some(value)
+    }
+
+    /// Appends a value as text.
+    pub(super) fn write(self, value: i64, out: &mut Vec<u8>) {
+        write_time_of_day(value.div_euclid(self.per_second), value.rem_euclid(self.per_second), self.per_second, out);
+    }
+}
+
+fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
 
 impl Timestamp {
     pub(super) fn new(unit: TimeUnit, zone: Option<&str>) -> Result<Self> {
@@ -54,13 +93,7 @@ impl Timestamp {
                     .remedy("use a name like 'Europe/Berlin' or an offset like '+01:00'")
             })?),
         };
-        let per_second = match unit {
-            TimeUnit::Second => 1,
-            TimeUnit::Millisecond => 1_000,
-            TimeUnit::Microsecond => 1_000_000,
-            TimeUnit::Nanosecond => 1_000_000_000,
-        };
-        Ok(Timestamp { per_second, zone })
+        Ok(Timestamp { per_second: per_second(unit), zone })
     }
 
     /// Whether its numbers are epoch milliseconds.
@@ -70,6 +103,9 @@ impl Timestamp {
 
     /// The value for a number of epoch milliseconds.
     pub(super) fn of_epoch_ms(&self, epoch_ms: i64) -> Option<i64> {
+        if !(EPOCH_MS_MIN..=EPOCH_MS_MAX).contains(&epoch_ms) {
+            return None;
+        }
         if self.per_second >= 1_000 {
             epoch_ms.checked_mul(self.per_second / 1_000)
         } else {
@@ -110,17 +146,7 @@ impl Timestamp {
         let fraction = value.rem_euclid(self.per_second);
         write_date(seconds.div_euclid(SECONDS_PER_DAY), out);
         out.push(if format == TimestampFormat::Sql { b' ' } else { b'T' });
-        let second_of_day = seconds.rem_euclid(SECONDS_PER_DAY);
-        write_padded(second_of_day / 3_600, 2, out);
-        out.push(b':');
-        write_padded(second_of_day / 60 % 60, 2, out);
-        out.push(b':');
-        write_padded(second_of_day % 60, 2, out);
-        let digits = self.per_second.ilog10() as usize;
-        if digits > 0 {
-            out.push(b'.');
-            write_padded(fraction, digits, out);
-        }
+        write_time_of_day(seconds.rem_euclid(SECONDS_PER_DAY), fraction, self.per_second, out);
         if !matches!(self.zone, Zone::None) {
             out.push(b'Z');
         }
@@ -147,6 +173,19 @@ pub(super) fn write_date(days: i64, out: &mut Vec<u8>) {
     write_padded(month, 2, out);
     out.push(b'-');
     write_padded(day, 2, out);
+}
+
+fn write_time_of_day(second: i64, fraction: i64, per_second: i64, out: &mut Vec<u8>) {
+    write_padded(second / 3_600, 2, out);
+    out.push(b':');
+    write_padded(second / 60 % 60, 2, out);
+    out.push(b':');
+    write_padded(second % 60, 2, out);
+    let digits = per_second.ilog10() as usize;
+    if digits > 0 {
+        out.push(b'.');
+        write_padded(fraction, digits, out);
+    }
 }
 
 fn write_padded(value: i64, digits: usize, out: &mut Vec<u8>) {

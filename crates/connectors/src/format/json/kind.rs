@@ -4,7 +4,7 @@ use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
 
-use super::datetime::Timestamp;
+use super::datetime::{Time, Timestamp};
 
 /// The kind of a column's values.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,7 @@ pub(super) enum Kind {
     /// Base64, with offsets.
     Binary,
     Date,
+    Time(Time),
     Timestamp(Timestamp),
     Struct,
     List,
@@ -61,6 +62,7 @@ impl Kind {
             DataType::BinaryView => Kind::BinaryView,
             DataType::Binary => Kind::Binary,
             DataType::Date32 => Kind::Date,
+            DataType::Time32(unit) | DataType::Time64(unit) => Kind::Time(Time::new(*unit)),
             DataType::Timestamp(unit, zone) => {
                 Kind::Timestamp(Timestamp::new(*unit, zone.as_deref()).map_err(|error| error.at(place(path)))?)
             }
@@ -76,8 +78,9 @@ impl Kind {
                 }
             },
             other => {
-                return Err(Error::user(format!("the JSON format has no type {other}")).at(place(path)).remedy(
-                    "declare the column as STRING, BYTES, BOOLEAN, an integer, FLOAT, DOUBLE, DECIMAL, DATE, TIMESTAMP, \
+                let name = sql_name(other);
+                return Err(Error::user(format!("the JSON format has no type {name}")).at(place(path)).remedy(
+                    "declare the column as STRING, BYTES, BOOLEAN, an integer, FLOAT, DOUBLE, DECIMAL, DATE, TIME, TIMESTAMP, \
                      ROW, ARRAY or MAP",
                 ));
             }
@@ -94,6 +97,7 @@ impl Kind {
             Kind::Text | Kind::OwnedText => "a string",
             Kind::BinaryView | Kind::Binary => "a string of base64",
             Kind::Date => "a date like \"2020-01-31\"",
+            Kind::Time(_) => "a time like \"10:20:30\"",
             Kind::Timestamp(_) => "a timestamp or epoch milliseconds",
             Kind::Struct | Kind::Map => "an object",
             Kind::List => "an array",

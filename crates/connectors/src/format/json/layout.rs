@@ -9,6 +9,7 @@
 //! for a while.
 
 use super::column::{ColumnId, Columns, ROOT};
+use super::datetime::{EPOCH_MS_MAX, EPOCH_MS_MIN};
 use super::kind::Kind;
 use super::token::{Padded, space_end};
 use super::trace::{Leaf, Shape, Trace};
@@ -154,7 +155,10 @@ impl Step {
                 min = 0;
                 Action::Integer
             }
-            (Shape::Integer, Some(Kind::Timestamp(timestamp))) if timestamp.is_millisecond() => Action::Integer,
+            (Shape::Integer, Some(Kind::Timestamp(timestamp))) if timestamp.is_millisecond() => {
+                (min, max) = (EPOCH_MS_MIN, EPOCH_MS_MAX);
+                Action::Integer
+            }
             (_, None) => Action::Skip,
             (_, Some(_)) => Action::Read,
         };

@@ -5,7 +5,7 @@
 //! record that it does not recognize goes to the general parser from its beginning.
 
 use super::column::{ColumnId, Columns, ROOT};
-use super::datetime::TimestampFormat;
+use super::datetime::{EPOCH_MS_MAX, EPOCH_MS_MIN, TimestampFormat};
 use super::kind::Kind;
 use super::number::number;
 use super::parser::{DEPTH_MAX, Parser, Presence};
@@ -227,7 +227,7 @@ unsafe fn value<L: Scan>(s: &mut Scanner<'_>, id: ColumnId, slot: usize, pos: us
             Kind::Integer { min, max } => integer_into::<L>(s, id, slot, pos, min, max),
             Kind::Unsigned64 => integer_into::<L>(s, id, slot, pos, 0, i64::MAX),
             Kind::Timestamp(timestamp) if timestamp.is_millisecond() && byte != b'"' => {
-                integer_into::<L>(s, id, slot, pos, i64::MIN, i64::MAX)
+                integer_into::<L>(s, id, slot, pos, EPOCH_MS_MIN, EPOCH_MS_MAX)
             }
             Kind::Float64 => float::<L>(s, id, slot, pos),
             Kind::Decimal { precision, scale } => decimal::<L>(s, id, slot, pos, precision, scale),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::base64;
 use super::column::ColumnId;
-use super::datetime::{Timestamp, parse_date};
+use super::datetime::{Time, Timestamp, parse_date};
 use super::fault::{Fault, Read, shown};
 use super::kind::Kind;
 use super::number::{integer, number, scaled};
@@ -81,6 +81,7 @@ impl<'a> Parser<'a> {
             Kind::Float32 | Kind::Float64 => self.float(id, slot, kind)?,
             Kind::Decimal { precision, scale } => self.decimal(id, slot, precision, scale)?,
             Kind::Date => self.date(id, slot)?,
+            Kind::Time(time) => self.time(id, slot, time)?,
             Kind::Timestamp(timestamp) => self.timestamp(id, slot, timestamp)?,
         };
         self.note(start, Some(id), shape);
@@ -317,6 +318,16 @@ impl<'a> Parser<'a> {
         Ok(Shape::Other)
     }
 
+    fn time(&mut self, id: ColumnId, slot: usize, time: Time) -> Read<Shape> {
+        let start = self.pos;
+        let scalar = self.scalar(Kind::Time(time))?;
+        let Some(value) = time.parse(&scalar.text).filter(|_| scalar.quoted) else {
+            return Err(self.wrong(start, Kind::Time(time)));
+        };
+        self.columns.set_integer(id, slot, value);
+        Ok(Shape::Other)
+    }
+
     fn timestamp(&mut self, id: ColumnId, slot: usize, timestamp: Timestamp) -> Read<Shape> {
         let start = self.pos;
         let kind = Kind::Timestamp(timestamp);
@@ -325,7 +336,7 @@ impl<'a> Parser<'a> {
             Some(true) => {
                 let epoch_ms = integer(&scalar.text).and_then(|value| i64::try_from(value).ok());
                 let Some(value) = epoch_ms.and_then(|epoch_ms| timestamp.of_epoch_ms(epoch_ms)) else {
-                    return Err(self.out_of_range(start, "of timestamps"));
+                    return Err(self.out_of_range(start, "of epoch milliseconds, the years 0 to 9999"));
                 };
                 value
             }

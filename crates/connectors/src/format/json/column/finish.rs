@@ -10,9 +10,9 @@ use arrow::array::{
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{
     ArrowTimestampType, BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, Date32Type, Float32Type,
-    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, StringViewType, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type, Utf8Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, StringViewType, Time32MillisecondType, Time32SecondType,
+    Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type, Utf8Type,
 };
 
 use super::unique::unique;
@@ -132,6 +132,14 @@ fn integers(data_type: &DataType, values: Vec<i64>, len: usize, nulls: Option<Nu
         DataType::UInt32 => primitive::<UInt32Type, _>(&values, len, nulls, |value| value as u32),
         DataType::UInt64 => primitive::<UInt64Type, _>(&values, len, nulls, i64::cast_unsigned),
         DataType::Date32 => primitive::<Date32Type, _>(&values, len, nulls, |value| value as i32),
+        DataType::Time32(TimeUnit::Second) => {
+            primitive::<Time32SecondType, _>(&values, len, nulls, |value| value as i32)
+        }
+        DataType::Time32(_) => primitive::<Time32MillisecondType, _>(&values, len, nulls, |value| value as i32),
+        DataType::Time64(TimeUnit::Microsecond) => {
+            primitive::<Time64MicrosecondType, _>(&values, len, nulls, |value| value)
+        }
+        DataType::Time64(_) => primitive::<Time64NanosecondType, _>(&values, len, nulls, |value| value),
         DataType::Timestamp(unit, zone) => match unit {
             TimeUnit::Second => timestamps::<TimestampSecondType>(values, len, nulls, zone.as_ref()),
             TimeUnit::Millisecond => timestamps::<TimestampMillisecondType>(values, len, nulls, zone.as_ref()),

@@ -7,14 +7,15 @@ use arrow::array::{
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 
 use super::Field;
 use super::scalar::{write_decimal, write_float, write_signed, write_string, write_unsigned};
 use crate::format::json::base64;
-use crate::format::json::datetime::{Timestamp, TimestampFormat, write_date};
+use crate::format::json::datetime::{Time, Timestamp, TimestampFormat, write_date};
 use crate::format::json::kind::Kind;
 
 /// The column of a batch that belongs to a field.
@@ -43,6 +44,8 @@ enum Values<'a> {
     BinaryView(&'a BinaryViewArray),
     Binary(&'a BinaryArray),
     Date(&'a [i32]),
+    Time32(&'a [i32], Time),
+    Time64(&'a [i64], Time),
     Timestamp(&'a [i64], Timestamp, TimestampFormat),
     Struct(Vec<Cells<'a>>),
     List(&'a [i32], Box<Cells<'a>>),
@@ -102,6 +105,14 @@ impl<'a> Values<'a> {
             (_, Kind::BinaryView) => Values::BinaryView(array.as_binary_view()),
             (_, Kind::Binary) => Values::Binary(array.as_binary()),
             (_, Kind::Date) => Values::Date(slice::<Date32Type>(array)),
+            (DataType::Time32(TimeUnit::Second), Kind::Time(time)) => {
+                Values::Time32(slice::<Time32SecondType>(array), time)
+            }
+            (DataType::Time32(_), Kind::Time(time)) => Values::Time32(slice::<Time32MillisecondType>(array), time),
+            (DataType::Time64(TimeUnit::Microsecond), Kind::Time(time)) => {
+                Values::Time64(slice::<Time64MicrosecondType>(array), time)
+            }
+            (_, Kind::Time(time)) => Values::Time64(slice::<Time64NanosecondType>(array), time),
             (data_type, Kind::Timestamp(timestamp)) => {
                 let values = match data_type {
                     DataType::Timestamp(TimeUnit::Second, _) => slice::<TimestampSecondType>(array),
@@ -150,6 +161,16 @@ impl<'a> Values<'a> {
             Values::Date(values) => {
                 out.push(b'"');
                 write_date(i64::from(values[row]), out);
+                out.push(b'"');
+            }
+            Values::Time32(values, time) => {
+                out.push(b'"');
+                time.write(i64::from(values[row]), out);
+                out.push(b'"');
+            }
+            Values::Time64(values, time) => {
+                out.push(b'"');
+                time.write(values[row], out);
                 out.push(b'"');
             }
             Values::Timestamp(values, timestamp, format) => {

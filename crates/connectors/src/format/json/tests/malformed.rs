@@ -15,6 +15,7 @@ fn columns() -> Vec<(&'static str, DataType)> {
         ("d", DataType::Decimal128(4, 1)),
         ("ts", DataType::Timestamp(TimeUnit::Millisecond, None)),
         ("date", DataType::Date32),
+        ("time", DataType::Time32(TimeUnit::Second)),
         ("bytes", DataType::Binary),
         ("s", DataType::Struct(fields(&[("x", DataType::Int64)]))),
         ("l", list(DataType::Int64)),
@@ -114,6 +115,13 @@ fn values() {
             "column 'ts': expected a timestamp or epoch milliseconds, found \"2020\\u002d01\" at byte 6",
         ),
         ("\"ts\":1.5", "column 'ts': expected a timestamp or epoch milliseconds, found 1.5 at byte 6"),
+        (
+            "\"ts\":1700000000123456",
+            "column 'ts': 1700000000123456 is out of the range of epoch milliseconds, the years 0 to 9999 at byte 6",
+        ),
+        ("\"time\":\"24:00:00\"", "column 'time': expected a time like \"10:20:30\", found \"24:00:00\" at byte 8"),
+        ("\"time\":\"10:20\"", "column 'time': expected a time like \"10:20:30\", found \"10:20\" at byte 8"),
+        ("\"time\":36000", "column 'time': expected a time like \"10:20:30\", found 36000 at byte 8"),
         ("\"date\":18000", "column 'date': expected a date like \"2020-01-31\", found 18000 at byte 8"),
         (
             "\"date\":\"2021-02-29\"",

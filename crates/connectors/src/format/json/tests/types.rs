@@ -142,6 +142,19 @@ fn dates_and_timestamps() {
 }
 
 #[test]
+fn times_of_day() {
+    for (data_type, text, expected) in [
+        (DataType::Time32(Second), "10:20:30", "10:20:30"),
+        (DataType::Time32(Second), "10:20:30.987", "10:20:30"),
+        (DataType::Time32(Millisecond), "23:59:59.9", "23:59:59.900"),
+        (DataType::Time64(Microsecond), "00:00:00", "00:00:00.000000"),
+        (DataType::Time64(Nanosecond), "00:00:01.123456789", "00:00:01.123456789"),
+    ] {
+        value(data_type, &format!("\"{text}\""), &format!("\"{expected}\""));
+    }
+}
+
+#[test]
 fn objects() {
     let inner = fields(&[("x", DataType::Int32), ("y", DataType::Utf8View)]);
     let outer = DataType::Struct(fields(&[("in", DataType::Struct(inner.clone())), ("z", DataType::Boolean)]));
