@@ -5,12 +5,14 @@
 
 mod ad_events;
 mod datagen;
+mod faker;
 mod load;
 mod nexmark;
 mod paced;
 
 pub use ad_events::{AdCampaignsConnector, AdEventsConnector};
 pub use datagen::DatagenConnector;
+pub use faker::FakerConnector;
 pub use nexmark::NexmarkConnector;
 
 use anabranch_model::Result;

@@ -24,7 +24,7 @@ use anabranch_operators::Connectors;
 
 pub use blackhole::BlackholeConnector;
 pub use filesystem::FilesystemConnector;
-pub use generator::{AdCampaignsConnector, AdEventsConnector, DatagenConnector, NexmarkConnector};
+pub use generator::{AdCampaignsConnector, AdEventsConnector, DatagenConnector, FakerConnector, NexmarkConnector};
 pub use http::HttpConnector;
 pub use jdbc::JdbcConnector;
 pub use memory::{MemorySink, MemorySource};
@@ -39,6 +39,7 @@ pub fn standard() -> Connectors {
     connectors.register("ad_events", Arc::new(AdEventsConnector));
     connectors.register("blackhole", Arc::new(BlackholeConnector::default()));
     connectors.register("datagen", Arc::new(DatagenConnector));
+    connectors.register("faker", Arc::new(FakerConnector));
     connectors.register("filesystem", Arc::new(FilesystemConnector));
     connectors.register("http", Arc::new(HttpConnector));
     connectors.register("jdbc", Arc::new(JdbcConnector));

@@ -18,8 +18,10 @@ use crate::Options;
 use crate::format::{batch, source_schema};
 use crate::ownership::not_writable;
 
-use fields::{Column, columns};
-use values::{Cells, generate};
+use fields::columns;
+pub(super) use fields::{Column, Content};
+use values::generate;
+pub(super) use values::{Cells, random};
 
 /// Flink's default.
 const ROWS_PER_SECOND: u64 = 10_000;
@@ -48,7 +50,7 @@ fn read(spec: &ConnectorSpec, declared: &SchemaRef) -> Result<(Load, Vec<Column>
 }
 
 /// Of what decides the values of rows. The end of a sequence is only the end of the table.
-fn hash(of_fields: &[(&str, &str)]) -> u64 {
+pub(super) fn hash(of_fields: &[(&str, &str)]) -> u64 {
     let mut said: Vec<_> = of_fields.iter().filter(|(name, _)| !name.ends_with(".end")).collect();
     said.sort_unstable();
     said.iter()
@@ -63,17 +65,34 @@ impl Connector for DatagenConnector {
 
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let (load, columns) = read(&spec.connector, &spec.declared)?;
-        let columns: Vec<Column> = spec.projection.iter().map(|column| columns[*column].clone()).collect();
-        let row_bytes = columns.iter().map(Column::bytes).fold(1, u64::saturating_add);
-        let batch_rows = context.batch_rows.min((BATCH_BYTES / row_bytes).max(1) as usize);
-        let generator = Datagen { columns, schema: source_schema(spec)? };
-        let context = TaskContext { batch_rows, ..context.clone() };
-        Ok(Box::new(PacedSource::open(generator, load, &spec.table, &context, from)?))
+        open(&columns, load, spec, context, from)
     }
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
         not_writable(&spec.table, "datagen")
     }
+}
+
+/// Reads a table with these columns.
+pub(super) fn open(
+    columns: &[Column],
+    load: Load,
+    spec: &SourceSpec,
+    context: &TaskContext,
+    from: Option<&Positions>,
+) -> Result<Box<dyn Source>> {
+    let columns: Vec<Column> = spec.projection.iter().map(|column| columns[*column].clone()).collect();
+    let row_bytes = columns.iter().map(Column::bytes).fold(1, u64::saturating_add);
+    let batch_rows = context.batch_rows.min((BATCH_BYTES / row_bytes).max(1) as usize);
+    let generator = Datagen { columns, schema: source_schema(spec)? };
+    let context = TaskContext { batch_rows, ..context.clone() };
+    Ok(Box::new(PacedSource::open(generator, load, &spec.table, &context, from)?))
+}
+
+/// Rows of these columns, for tests.
+#[cfg(test)]
+pub(super) fn rows(columns: Vec<Column>, schema: SchemaRef, request: &Request) -> Result<Rows> {
+    Datagen { columns, schema }.generate(request)
 }
 
 struct Datagen {

@@ -7,6 +7,7 @@ use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result, hash_bytes};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 
+use crate::generator::faker::Expression;
 use crate::options::parse_duration;
 
 /// Flink's defaults.
@@ -18,22 +19,24 @@ const LENGTH_MAX: u32 = 1 << 20;
 const ROW_BYTES_MAX: u64 = 64 << 20;
 /// What a value takes at least, a text or a collection without content too.
 const VALUE_BYTES: u64 = 8;
+/// What a value of an expression takes, about.
+const EXPRESSION_BYTES: u64 = 64;
 
 /// A column, or a part of one.
 #[derive(Clone, Debug)]
-pub(super) struct Column {
+pub(in crate::generator) struct Column {
     /// What its random numbers begin with.
-    pub(super) key: u64,
-    pub(super) data_type: DataType,
-    pub(super) null_rate: f64,
-    pub(super) content: Content,
+    pub(in crate::generator) key: u64,
+    pub(in crate::generator) data_type: DataType,
+    pub(in crate::generator) null_rate: f64,
+    pub(in crate::generator) content: Content,
     /// How many values there are, if it is a sequence.
-    pub(super) values_max: Option<u64>,
+    pub(in crate::generator) values_max: Option<u64>,
 }
 
 /// The values of a column.
 #[derive(Clone, Debug)]
-pub(super) enum Content {
+pub(in crate::generator) enum Content {
     Boolean,
     /// Both bounds are values.
     Integer {
@@ -69,11 +72,16 @@ pub(super) enum Content {
         value: Box<Column>,
     },
     Row(Vec<Column>),
+    /// What `faker` computes, and for which column, in messages.
+    Expression {
+        expression: Expression,
+        path: String,
+    },
 }
 
 /// How long texts are: so long, or if they vary from 1 to that.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Length {
+pub(in crate::generator) struct Length {
     pub(super) most: u32,
     pub(super) varies: bool,
 }
@@ -91,6 +99,7 @@ impl Column {
                 u64::from(*length).saturating_mul(entry).saturating_add(VALUE_BYTES)
             }
             Content::Row(fields) => fields.iter().map(Column::bytes).fold(1, u64::saturating_add),
+            Content::Expression { .. } => EXPRESSION_BYTES,
             _ => VALUE_BYTES,
         }
     }

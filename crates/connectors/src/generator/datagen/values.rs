@@ -14,15 +14,16 @@ use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
 
 use super::fields::{Column, Content, Length};
+use crate::generator::faker;
 
 /// Distinguishes the random numbers that decide about NULL and about lengths from those of values.
 const OF_NULLS: u64 = 0x6e75_6c6c;
 const OF_LENGTHS: u64 = 0x6c65_6e67;
 
 /// The values to make: for each a number, from which it follows, and the time of its row.
-pub(super) struct Cells {
-    pub(super) numbers: Vec<u64>,
-    pub(super) times_ms: Vec<i64>,
+pub(in crate::generator) struct Cells {
+    pub(in crate::generator) numbers: Vec<u64>,
+    pub(in crate::generator) times_ms: Vec<i64>,
 }
 
 impl Cells {
@@ -46,7 +47,8 @@ impl Cells {
     }
 }
 
-fn random(key: u64, number: u64) -> Rng {
+/// The random numbers of a cell.
+pub(in crate::generator) fn random(key: u64, number: u64) -> Rng {
     Rng::new(hash_u64(key, number))
 }
 
@@ -89,6 +91,7 @@ pub(super) fn generate(column: &Column, cells: &Cells) -> Result<ArrayRef> {
         Content::List { length, item } => list(column, cells, *length, item)?,
         Content::Map { length, key, value } => map(column, cells, *length, (key, value))?,
         Content::Row(fields) => row(column, cells, fields)?,
+        Content::Expression { expression, path } => faker::generate(expression, path, column, cells)?,
     };
     let values = if *values.data_type() == column.data_type {
         values

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use anabranch_connectors::{AdCampaignsConnector, AdEventsConnector, DatagenConnector, NexmarkConnector};
+use anabranch_connectors::{
+    AdCampaignsConnector, AdEventsConnector, DatagenConnector, FakerConnector, NexmarkConnector,
+};
 use anabranch_dataflow::ConnectorSpec;
 use anabranch_operators::Connector;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -176,6 +178,35 @@ fn datagen() {
             row_count: 1003,
             ascending: Some("id"),
         };
+        check_source(&case);
+    }
+}
+
+#[test]
+fn faker() {
+    let item = Arc::new(Field::new("item", DataType::Utf8View, true));
+    let columns: SchemaRef = Arc::new(Schema::new(vec![
+        Field::new("name", DataType::Utf8View, true),
+        Field::new("age", DataType::Int32, false),
+        Field::new("at", DataType::Timestamp(TimeUnit::Millisecond, None), true),
+        Field::new("spells", DataType::List(item), true),
+    ]));
+    let options = [
+        ("fields.name.expression", "#{Name.fullName} of #{regexify '(Ulm|Bonn){1}'}"),
+        ("fields.name.null-rate", "0.2"),
+        ("fields.age.expression", "#{number.numberBetween '0','100'}"),
+        ("fields.at.expression", "#{date.past '15','SECONDS'}"),
+        ("fields.spells.expression", "#{harry_potter.spell}"),
+        ("fields.spells.length", "3"),
+        ("rows-per-second", "unlimited"),
+        ("number-of-rows", "1003"),
+        ("start-time", "2024-01-01"),
+    ];
+    for partitions in ["1", "3"] {
+        let spec = spec("faker", &[&options[..], &[("partitions", partitions)]].concat());
+        let columns = Arc::clone(&columns);
+        let case =
+            SourceCase { connector: &FakerConnector, spec, columns, rows: None, row_count: 1003, ascending: None };
         check_source(&case);
     }
 }

@@ -1,0 +1,125 @@
+//! Expressions as the `faker` of Flink takes them: text with calls, `user_#{numerify '##'}@#{Internet.domainName}`.
+//!
+//! A call names a provider and has arguments in quotes, separated by commas or spaces. What providers give is in `words.txt`, as lists of expressions, and
+//! in [`call`](super::call) if a list cannot say it.
+
+use anabranch_model::{Error, Result, Rng};
+
+use super::call::Call;
+use super::words;
+
+/// Expressions within expressions are no deeper than this.
+const DEPTH_MAX: u32 = 12;
+
+/// What makes a text.
+#[derive(Clone, Debug)]
+pub(in crate::generator) struct Expression {
+    pub(super) parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Part {
+    Text(String),
+    /// One of these.
+    OneOf(Vec<Expression>),
+    Call(Call),
+}
+
+impl Expression {
+    pub(super) fn parse(text: &str) -> Result<Expression> {
+        Self::parse_at(text, 0)
+    }
+
+    pub(super) fn parse_at(text: &str, depth: u32) -> Result<Expression> {
+        if depth > DEPTH_MAX {
+            return Err(Error::user("expressions are nested too deeply").remedy("write the inner ones out"));
+        }
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some(at) = rest.find("#{") {
+            if at > 0 {
+                parts.push(Part::Text(rest[..at].to_owned()));
+            }
+            let inside = &rest[at + 2..];
+            let Some(end) = call_end(inside) else {
+                return Err(Error::user(format!("'{}' has no closing brace", &rest[at..]))
+                    .remedy("end each call with }: '#{Name.fullName}'"));
+            };
+            parts.push(read_call(&inside[..end], depth)?);
+            rest = &inside[end + 1..];
+        }
+        if !rest.is_empty() || parts.is_empty() {
+            parts.push(Part::Text(rest.to_owned()));
+        }
+        Ok(Expression { parts })
+    }
+
+    /// Appends a value.
+    pub(super) fn write(&self, random: &mut Rng, time_ms: i64, out: &mut String) {
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => out.push_str(text),
+                Part::OneOf(choices) => {
+                    choices[random.below(choices.len() as u64) as usize].write(random, time_ms, out);
+                }
+                Part::Call(call) => call.write(random, time_ms, out),
+            }
+        }
+    }
+
+    /// The call, if it is nothing else.
+    pub(super) fn only_call(&self) -> Option<&Call> {
+        match self.parts.as_slice() {
+            [Part::Call(call)] => Some(call),
+            [Part::OneOf(choices)] if choices.len() == 1 => choices[0].only_call(),
+            _ => None,
+        }
+    }
+}
+
+/// Where a call ends: its arguments may have braces within quotes.
+fn call_end(text: &str) -> Option<usize> {
+    let mut is_quoted = false;
+    text.bytes().position(|byte| {
+        is_quoted ^= byte == b'\'';
+        byte == b'}' && !is_quoted
+    })
+}
+
+/// Reads `number.numberBetween '0','10'`.
+fn read_call(text: &str, depth: u32) -> Result<Part> {
+    let text = text.trim();
+    let name_end = text.find(|c: char| c.is_whitespace() || c == '\'').unwrap_or(text.len());
+    let (name, given) = text.split_at(name_end);
+    let arguments = arguments(given)?;
+    let arguments: Vec<&str> = arguments.iter().map(|argument| &**argument).collect();
+    if let Some(choices) = Call::choices(name, &arguments) {
+        return Ok(Part::OneOf(choices));
+    }
+    if let Some(call) = Call::read(name, &arguments, depth)? {
+        return Ok(Part::Call(call));
+    }
+    let Some(choices) = words::choices(name) else { return Err(words::unknown(name)) };
+    if !arguments.is_empty() {
+        return Err(Error::user(format!("'{name}' has {} arguments, but takes none", arguments.len()))
+            .remedy(format!("write #{{{name}}}")));
+    }
+    let choices = choices.map(|choice| Expression::parse_at(choice, depth + 1)).collect::<Result<Vec<_>>>()?;
+    Ok(Part::OneOf(choices))
+}
+
+/// The texts in quotes. Recipes have a closing parenthesis behind them now and then.
+fn arguments(text: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(quoted) = rest.strip_prefix('\'') {
+        let Some(end) = quoted.find('\'') else { break };
+        found.push(quoted[..end].to_owned());
+        rest = quoted[end + 1..].trim_start_matches([',', ' ', '\t', '\n']);
+    }
+    match rest.trim() {
+        "" | ")" => Ok(found),
+        other => Err(Error::user(format!("'{other}' is no argument in quotes"))
+            .remedy("write arguments as ''1'',''10'': within a text of SQL each quote is doubled")),
+    }
+}
