@@ -229,7 +229,9 @@ fn finish(
         for line in summary::lines(&summary) {
             progress.line(&line)?;
         }
-        progress.line(&summary::coordination(&coordination))?;
+        if let Some(line) = summary::coordination(&coordination, elapsed) {
+            progress.line(&line)?;
+        }
     }
     outcome.map(|_| ()).map_err(Failure::from)
 }

@@ -21,27 +21,43 @@ pub(crate) struct Summary<'a> {
     pub(crate) peak_bytes: Option<u64>,
 }
 
-/// The lines of a summary.
+/// Below it, a rate says more of the start than of the run.
+const RATE_AFTER: Duration = Duration::from_secs(1);
+/// Fewer events cost little beside the start of the process.
+const COST_EVENTS_MIN: u64 = 100_000;
+/// A percentile of fewer rows is one of them.
+const PERCENTILE_ROWS_MIN: u64 = 1_000;
+
+/// The lines of a summary. Figures that would mean nothing are left out.
 pub(crate) fn lines(summary: &Summary<'_>) -> Vec<String> {
     let Summary { view, elapsed, cpu, peak_bytes } = summary;
     let seconds = elapsed.as_secs_f64();
-    let rate = if seconds > 0.0 { view.events as f64 / seconds } else { 0.0 };
-    let mut lines = vec![format!(
-        "{} events in {seconds:.1} s, {} events/s, {} results",
-        grouped(view.events),
-        count(rate),
-        grouped(view.results)
-    )];
+    let (events, results) = (grouped(view.events), grouped(view.results));
+    let rate = match *elapsed >= RATE_AFTER {
+        true => format!(", {} events/s", count(view.events as f64 / seconds)),
+        false => String::new(),
+    };
+    let mut lines = vec![format!("{events} events in {seconds:.1} s{rate}, {results} results")];
     for (what, latency) in [("rows processed", &view.row_latency), ("results written", &view.result_latency)] {
-        if latency.rows > 0 {
-            let [p50, p99, p999] = [latency.p50_us, latency.p99_us, latency.p999_us].map(micros);
-            lines.push(format!("{what} after p50 {p50}, p99 {p99}, p99.9 {p999}"));
+        let [p50, p99, p999, max] = [latency.p50_us, latency.p99_us, latency.p999_us, latency.max_us].map(micros);
+        match latency.rows {
+            0 => {}
+            1..PERCENTILE_ROWS_MIN => lines.push(format!("{what} after at most {max}")),
+            _ => lines.push(format!("{what} after p50 {p50}, p99 {p99}, p99.9 {p999}")),
         }
     }
-    let per_million = cpu.filter(|_| view.events > 0).map(|cpu| cpu.as_secs_f64() * 1e6 / view.events as f64);
-    let cpu = per_million.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.2}"));
-    let memory = peak_bytes.map_or_else(|| "-".to_owned(), bytes);
-    lines.push(format!("{cpu} CPU-seconds per million events, peak memory {memory}"));
+    let mut cost = Vec::new();
+    if let Some(cpu) = cpu {
+        let cpu = cpu.as_secs_f64();
+        cost.push(match view.events {
+            COST_EVENTS_MIN.. => format!("{:.2} CPU-seconds per million events", cpu * 1e6 / view.events as f64),
+            _ => format!("{cpu:.2} CPU-seconds"),
+        });
+    }
+    cost.extend(peak_bytes.map(|peak| format!("peak memory {}", bytes(peak))));
+    if !cost.is_empty() {
+        lines.push(cost.join(", "));
+    }
     let mut left_out = format!("{} late, {} malformed", grouped(view.late), grouped(view.malformed));
     if view.without_event_time > 0 {
         left_out.push_str(&format!(", {} without event time", grouped(view.without_event_time)));
@@ -67,15 +83,15 @@ pub(crate) fn lines(summary: &Summary<'_>) -> Vec<String> {
     lines
 }
 
-/// The cost of the job's coordination, in a line.
-pub(crate) fn coordination(coordination: &Coordination) -> String {
+/// The cost of the job's coordination, in a line. `None` if the job was too short to measure it.
+pub(crate) fn coordination(coordination: &Coordination, elapsed: Duration) -> Option<String> {
     let Coordination { groups, group_epochs, overhead } = coordination;
-    let share = overhead.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0));
+    let share = (*overhead).filter(|_| elapsed >= RATE_AFTER)? * 100.0;
     let epochs = if *group_epochs == 1 { "epoch" } else { "epochs" };
-    format!(
-        "{} groups granted, {group_epochs} {epochs} each at the end, coordination {share} of the time",
+    Some(format!(
+        "coordination took {share:.2} % of the time: {} groups of epochs, the last one of {group_epochs} {epochs}",
         grouped(*groups)
-    )
+    ))
 }
 
 #[cfg(test)]
@@ -86,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_run_is_summed_up() {
-        let latency = LatencySummary { rows: 9, p50_us: 1200, p99_us: 8400, p999_us: 12_000, max_us: 13_000 };
+        let latency = LatencySummary { rows: 9000, p50_us: 1200, p99_us: 8400, p999_us: 12_000, max_us: 13_000 };
         let view = JobView {
             events: 3_000_000,
             results: 300,
@@ -129,19 +145,38 @@ mod tests {
 
     #[test]
     fn coordination_is_told_in_a_line() {
-        let line = |groups, group_epochs, overhead| coordination(&Coordination { groups, group_epochs, overhead });
+        let line = |groups, group_epochs, overhead, seconds| {
+            coordination(&Coordination { groups, group_epochs, overhead }, Duration::from_secs(seconds))
+        };
         assert_eq!(
-            line(1200, 1, Some(0.00123)),
-            "1,200 groups granted, 1 epoch each at the end, coordination 0.12 % of the time"
+            line(1200, 1, Some(0.00123), 5).as_deref(),
+            Some("coordination took 0.12 % of the time: 1,200 groups of epochs, the last one of 1 epoch")
         );
-        assert_eq!(line(0, 7, None), "0 groups granted, 7 epochs each at the end, coordination - of the time");
+        assert_eq!(line(1, 7, None, 5), None);
+        assert_eq!(line(3, 7, Some(0.2), 0), None);
+    }
+
+    #[test]
+    fn a_short_run_has_no_figures_that_mean_nothing() {
+        let latency = LatencySummary { rows: 10, p50_us: 1200, p99_us: 1300, p999_us: 1300, max_us: 1400 };
+        let view = JobView { events: 10, results: 10, row_latency: latency, ..JobView::default() };
+        let (elapsed, cpu) = (Duration::from_millis(30), Some(Duration::from_millis(34)));
+        let summary = Summary { view: &view, elapsed, cpu, peak_bytes: Some(61 << 20) };
+        assert_eq!(
+            lines(&summary),
+            [
+                "10 events in 0.0 s, 10 results",
+                "rows processed after at most 1.40 ms",
+                "0.03 CPU-seconds, peak memory 61.0 MB",
+                "0 late, 0 malformed",
+            ]
+        );
     }
 
     #[test]
     fn nothing_divides_by_zero() {
         let view = JobView::default();
-        let summary = Summary { view: &view, elapsed: Duration::ZERO, cpu: Some(Duration::ZERO), peak_bytes: None };
-        assert_eq!(lines(&summary)[0], "0 events in 0.0 s, 0 events/s, 0 results");
-        assert_eq!(lines(&summary)[1], "- CPU-seconds per million events, peak memory -");
+        let summary = Summary { view: &view, elapsed: Duration::ZERO, cpu: None, peak_bytes: None };
+        assert_eq!(lines(&summary), ["0 events in 0.0 s, 0 results", "0 late, 0 malformed"]);
     }
 }

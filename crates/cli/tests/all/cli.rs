@@ -80,7 +80,7 @@ fn results_go_to_standard_output_and_the_summary_to_standard_error() {
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "counts> 1000\n"));
     let said = text(&output.stderr);
     assert!(said.contains("1,000 events in") && said.contains("0 late, 0 malformed"), "{said}");
-    assert!(said.contains("groups granted"), "{said}");
+    assert!(!said.contains("groups") && !said.contains("per million"), "a short run cannot measure them: {said}");
 }
 
 #[test]
