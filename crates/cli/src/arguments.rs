@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the INSERT INTO statements of a file as one job, until its sources end or it is stopped (Ctrl-C)
+    /// Run the statements of a file in their order: show the rows of SELECT, write those of INSERT INTO
     Run(Run),
     /// Show the plan of a file: stages, operators, exchanges
     Explain(Explain),
@@ -75,6 +75,9 @@ pub(crate) enum Command {
 pub(crate) struct Run {
     /// File of SQL statements
     pub(crate) file: PathBuf,
+    /// How to write the rows of SELECT
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) settings: Settings,
     #[command(flatten)]
@@ -239,9 +242,10 @@ pub(crate) struct State {
 }
 
 /// Output formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Readable tables
+    #[default]
     Table,
     /// For programs; one line per row
     Json,

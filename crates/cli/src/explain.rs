@@ -1,6 +1,7 @@
 //! `anabranch explain`: the plan of a file.
 
-use anabranch_model::{Error, Result};
+use anabranch_model::Error;
+use anabranch_server::{Step, Steps};
 
 use crate::arguments::Explain;
 use crate::console::Console;
@@ -11,26 +12,34 @@ use crate::failure::Failure;
 pub(crate) fn explain(arguments: &Explain) -> Result<(), Failure> {
     let mut output = Console::output();
     let sql = read(&arguments.file).map_err(|e| Failure::planning(&e, ""))?;
-    let planned = engine(output.clone()).plan(&sql, &settings(&arguments.settings, &arguments.tables));
-    let planned = planned.map_err(|e| Failure::planning(&e, &sql))?;
-    for report in &planned.reports {
-        output.line(report)?;
+    let engine = engine(output.clone());
+    let steps = engine.plan_steps(&sql, &settings(&arguments.settings, &arguments.tables));
+    let Steps { steps, notes } = steps.map_err(|e| Failure::planning(&e, &sql))?;
+    notes.iter().try_for_each(|note| Console::error().line(&format!("notice: {note}")))?;
+    if steps.is_empty() {
+        let error = Error::user("there is nothing to explain: the file has no SELECT and no INSERT INTO");
+        return Err(Failure::planning(&error.at(arguments.file.display().to_string()), ""));
     }
-    planned.notes.iter().try_for_each(|note| Console::error().line(&format!("notice: {note}")))?;
-    match planned.plan {
-        Some(plan) => {
-            let plan = plan.with_equal_stages_once();
-            output.line(&format!("{}\n{}", planned.logical, plan.to_string().trim_end()))?;
-            let state = plan.state_report();
-            if !state.is_empty() {
-                output.line(&format!("\nstate\n{}", state.trim_end()))?;
+    let (mut shown, jobs) = (0, steps.iter().filter(|step| !matches!(step, Step::Report(_))).count());
+    for step in steps {
+        let (plan, logical) = match step {
+            Step::Report(report) => {
+                output.line(&report)?;
+                continue;
             }
+            Step::Job(job) => (job.plan, job.logical),
+            Step::Query(query) => (query.query.plan, query.logical),
+        };
+        shown += 1;
+        if jobs > 1 {
+            output.line(&format!("{}job {shown} of {jobs}\n", if shown > 1 { "\n" } else { "" }))?;
         }
-        None if planned.reports.is_empty() => {
-            let error = Error::user("there is nothing to explain: the file has no INSERT INTO statement");
-            return Err(Failure::planning(&error.at(arguments.file.display().to_string()), ""));
+        let plan = plan.with_equal_stages_once();
+        output.line(&format!("{logical}\n{}", plan.to_string().trim_end()))?;
+        let state = plan.state_report();
+        if !state.is_empty() {
+            output.line(&format!("\nstate\n{}", state.trim_end()))?;
         }
-        None => {}
     }
     Ok(())
 }

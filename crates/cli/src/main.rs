@@ -20,6 +20,7 @@ mod log;
 mod logs;
 mod process;
 mod reconfigure;
+mod records;
 mod results;
 mod run;
 mod savepoint;

@@ -1,15 +1,16 @@
-//! `anabranch run`: a file's inserts as one job, watched until it ends.
+//! `anabranch run`: a file's statements in their order. INSERTs are a job, which is watched until it ends; the rows of a SELECT
+//! are shown.
 
-use std::io::Write;
+mod job;
+
 use std::path::Path;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Error, Result, SystemClock};
-use anabranch_server::http::{Listen, Listener, Script};
+use anabranch_model::{Clock, Error, Nanos, Result, SystemClock};
+use anabranch_server::http::{Listen, Listener};
 use anabranch_server::otlp::Exporter;
-use anabranch_server::{Engine, Job, Plan, Planned, process};
+use anabranch_server::{Engine, Plan, QueryStep, Settings, Step, Steps};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use tracing::{error, info};
 
 use crate::arguments::{Http, LogFormat, Run};
 use crate::console::Console;
@@ -17,14 +18,10 @@ use crate::engine::{engine, read, settings};
 use crate::failure::Failure;
 use crate::log::{self, Log};
 use crate::results::Results;
-use crate::signals::Signals;
-use crate::summary::{self, Summary};
+use crate::shell::query::{self, Shown};
+use crate::shell::table::Layout;
+use crate::signals::{INTERRUPTED, Signals};
 use crate::terminal;
-use crate::view::model::JobView;
-use crate::watch::Watch;
-
-/// Results that stay on the screen after the live view is gone.
-const LEFT_LINES: usize = 10;
 
 /// The message for a job that is started again after its end.
 pub(crate) const HAD_ENDED: &str = "the job has ended before: its checkpoints cover all of its input, and nothing was done\n  \
@@ -51,80 +48,171 @@ impl Display {
 /// Runs the command.
 pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let sql = read(&arguments.file).map_err(|e| Failure::planning(&e, ""))?;
+    run_text(arguments, sql)
+}
+
+fn run_text(arguments: &Run, sql: String) -> Result<(), Failure> {
     let display = Display::choose(arguments);
     let results = Results::default();
-    let (mut output, mut progress) = (Console::output(), Console::error());
+    let (output, progress) = (Console::output(), Console::error());
     let mut engine = match display {
         Display::Live => engine(results.clone()),
         _ => engine(output.clone()),
     };
     arguments.workers.into_iter().for_each(|workers| engine.set_workers(workers));
     let settings = settings(&arguments.settings(), &arguments.tables);
-    let planned = engine.plan(&sql, &settings).map_err(|e| Failure::planning(&e, &sql))?;
-    say(&planned, arguments, &mut output, &mut progress)?;
-    let Some(plan) = planned.plan else {
-        // Statements like SHOW TABLES have answered already.
-        return if planned.reports.is_empty() {
-            Err(Failure::planning(&nothing_to_run(arguments), ""))
-        } else {
-            Ok(())
-        };
-    };
-    // Before the job starts: an address that is in use must not end it.
+    let Steps { steps, notes } = engine.plan_steps(&sql, &settings).map_err(|e| Failure::planning(&e, &sql))?;
+    if !arguments.quiet && arguments.is_for_people() {
+        notes.iter().try_for_each(|note| Console::error().line(&format!("notice: {note}")))?;
+    }
+    let plans: Vec<&Plan> = steps.iter().filter_map(plan_of).collect();
+    if steps.is_empty() {
+        return Err(Failure::planning(&nothing_to_run(arguments), ""));
+    }
+    let wrong = |error: Error| Failure::planning(&error, &sql);
+    check_together(&steps, arguments).map_err(wrong)?;
+    // Before the first job starts: an address that is in use must not end it.
     let listener = listen(&arguments.http)?;
-    let name = plan.options.job_name.clone();
-    let (log, exporter) = reports(arguments, &name)?;
-    let signals = Signals::catch(&[SIGINT, SIGTERM])?;
+    let (log, exporter) = match plans.first() {
+        Some(first) => reports(arguments, &first.options.job_name)?,
+        None => (None, None),
+    };
     let clock = SystemClock::new();
-    let (started, cpu_before) = (clock.now(), process::cpu_time());
-    let job = match &arguments.from {
-        Some(place) => begin_with(&engine, &plan, place, arguments, &mut progress)?,
-        None => engine.start(&plan)?,
-    };
-    if job.had_ended() {
-        info!(job = name, "job had ended before");
-        if arguments.is_for_people() {
-            progress.line(HAD_ENDED)?;
-        }
-        return Ok(());
+    let deadline = arguments.duration.map(|limit| clock.now().plus(limit));
+    let signals = Signals::catch(&[SIGINT, SIGTERM])?;
+    Runner {
+        arguments,
+        engine,
+        sql,
+        settings,
+        display,
+        results,
+        output,
+        progress,
+        listener,
+        log,
+        exporter,
+        clock,
+        deadline,
+        signals,
     }
-    exporter.iter().for_each(|exporter| exporter.watch(job.served()));
-    let url = listener.as_ref().map(Listener::url);
-    if let Some(url) = url.as_ref().filter(|_| arguments.is_for_people()) {
-        // Even with --quiet: the system may have chosen the port.
-        progress.line(&format!("listening at {url}"))?;
-    }
-    info!(job = name, pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), listening = url, "job started");
-    let script = Script { engine, sql, settings };
-    let _server = listener.map(|listener| job.serve_script(listener, script)).transpose()?;
-    let (limit, only_watches) = (arguments.duration, false);
-    let watch = Watch { job: &job, clock: &clock, started, limit, signals: &signals, output: &output, only_watches };
-    let watched = match display {
-        Display::Live => watch.live(&title(&arguments.file), &results),
-        Display::Lines => watch.with_lines(&mut progress),
-        Display::Nothing => watch.quietly(notices(arguments, &progress).as_mut()),
-    };
-    let (view, elapsed) = (watch.view(), watch.elapsed());
-    if display == Display::Live {
-        // They are gone with the screen.
-        watch.quietly(&mut progress)?;
-    }
-    if watched.is_err() {
-        job.stop();
-    }
-    let shown = (display == Display::Live).then_some(&results);
-    let progress = (display != Display::Nothing).then_some(progress);
-    finish(job, shown, output.clone(), progress, Ended { name, view, elapsed, cpu_before, log })?;
-    watched.map_err(Failure::from)
+    .steps(steps)
 }
 
-/// What statements answer, and what the user should know of others.
-fn say(planned: &Planned, arguments: &Run, output: &mut Console, progress: &mut Console) -> Result<()> {
-    planned.reports.iter().try_for_each(|report| output.line(report))?;
-    if !arguments.quiet && arguments.is_for_people() {
-        planned.notes.iter().try_for_each(|note| progress.line(&format!("notice: {note}")))?;
+/// What the steps of a file share.
+struct Runner<'a> {
+    arguments: &'a Run,
+    engine: Engine,
+    sql: String,
+    settings: Settings,
+    display: Display,
+    /// Rows of print tables, for the live view.
+    results: Results,
+    output: Console,
+    progress: Console,
+    listener: Option<Listener>,
+    log: Option<Log>,
+    exporter: Option<Exporter>,
+    clock: SystemClock,
+    /// When everything stops.
+    deadline: Option<Nanos>,
+    signals: Signals,
+}
+
+impl Runner<'_> {
+    fn steps(&mut self, steps: Vec<Step>) -> Result<(), Failure> {
+        for step in steps {
+            if self.output.reader_left() {
+                return Ok(());
+            }
+            if self.signals.stop_asked() {
+                let text = "interrupted: the statements that follow did not run\n".to_owned();
+                return Err(Failure { text, code: INTERRUPTED });
+            }
+            if self.remaining() == Some(Duration::ZERO) {
+                return Ok(Console::error().line("notice: the time is over: the statements that follow did not run")?);
+            }
+            match step {
+                Step::Report(report) => self.output.line(&report)?,
+                Step::Job(job) => self.job(&job.plan)?,
+                Step::Query(query) => self.query(*query)?,
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// How long the file may still run.
+    fn remaining(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.after(self.clock.now()))
+    }
+
+    /// Shows the rows of a SELECT.
+    fn query(&mut self, step: QueryStep) -> Result<(), Failure> {
+        let query = self.engine.query(step.query)?;
+        if let Some(exporter) = &self.exporter {
+            exporter.watch(query.job.served());
+        }
+        let listener = self.announced()?;
+        let _server = listener.map(|listener| query.job.serve(listener)).transpose()?;
+        let (format, layout, limit) = (self.arguments.format, Layout::Lines, self.remaining());
+        let shown = Shown { format, layout, limit, signals: &self.signals };
+        let summary = query::select(query, &shown, &mut self.output)?;
+        if self.display != Display::Nothing {
+            summary.iter().try_for_each(|line| self.progress.line(line))?;
+        }
+        Ok(())
+    }
+
+    /// The listener of the file's only job, after its address was told.
+    fn announced(&mut self) -> Result<Option<Listener>> {
+        let listener = self.listener.take();
+        if let Some(listener) = listener.as_ref().filter(|_| self.arguments.is_for_people()) {
+            // Even with --quiet: the system may have chosen the port.
+            self.progress.line(&format!("listening at {}", listener.url()))?;
+        }
+        Ok(listener)
+    }
+}
+
+fn plan_of(step: &Step) -> Option<&Plan> {
+    match step {
+        Step::Report(_) => None,
+        Step::Job(job) => Some(&job.plan),
+        Step::Query(query) => Some(&query.query.plan),
+    }
+}
+
+/// Some options are about one job: they are refused for a file that has several.
+fn check_together(steps: &[Step], arguments: &Run) -> Result<()> {
+    let is_job = |step: &&Step| matches!(step, Step::Job(_));
+    let (all, jobs) = (steps.iter().filter_map(plan_of).count(), steps.iter().filter(is_job).count());
+    let given = [
+        ("--from", arguments.from.is_some(), jobs != 1),
+        ("--listen", arguments.http.listen.is_some(), all > 1),
+        ("--otlp", arguments.otlp.otlp.is_some(), all > 1),
+    ];
+    if let Some((option, ..)) = given.iter().find(|(_, given, refused)| *given && *refused) {
+        return Err(Error::user(format!("{option} is about one job, and the file has {}", counted(all, jobs))).remedy(
+            "give the job a file of its own: INSERT INTO statements without a SELECT between them are one job",
+        ));
+    }
+    let mut places = std::collections::BTreeSet::new();
+    let directories = steps.iter().filter_map(plan_of).filter_map(|plan| plan.options.checkpoints.as_ref());
+    match directories.map(|options| &options.directory).find(|directory| !places.insert(*directory)) {
+        Some(directory) => {
+            Err(Error::user(format!("two jobs of the file have the same 'checkpoint-directory', {directory}"))
+                .remedy("SET another one before the INSERT INTO statements that follow a SELECT"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn counted(all: usize, jobs: usize) -> String {
+    match (jobs, all - jobs) {
+        (0, 1) => "a SELECT alone".to_owned(),
+        (jobs, 0) => format!("{jobs} jobs"),
+        (jobs, queries) => format!("{jobs} jobs of INSERT INTO and {queries} of SELECT"),
+    }
 }
 
 fn listen(http: &Http) -> Result<Option<Listener>, Failure> {
@@ -143,14 +231,6 @@ fn reports(arguments: &Run, job: &str) -> Result<(Option<Log>, Option<Exporter>)
     Ok((log, exporter))
 }
 
-/// Where notices go while nothing else is shown. A log on standard error has them already.
-fn notices(arguments: &Run, progress: &Console) -> Box<dyn Write> {
-    match arguments.is_for_people() {
-        true => Box::new(progress.clone()),
-        false => Box::new(std::io::sink()),
-    }
-}
-
 fn event_log(arguments: &Run) -> Result<Option<Log>, Failure> {
     let log = match &arguments.log_file {
         Some(path) => Log::to_file(path, &arguments.events).map(Some),
@@ -160,78 +240,12 @@ fn event_log(arguments: &Run) -> Result<Option<Log>, Failure> {
     log.map_err(|error| Failure::planning(&error, ""))
 }
 
-/// Starts a new job from a savepoint, after printing what is kept, new and lost.
-fn begin_with(
-    engine: &Engine,
-    plan: &Plan,
-    place: &str,
-    arguments: &Run,
-    progress: &mut Console,
-) -> Result<Job, Failure> {
-    let wrong = |error: Error| Failure::planning(&error, "");
-    let savepoint = engine.savepoint(place).map_err(wrong)?;
-    if engine.goes_on_behind(plan, &savepoint).map_err(wrong)? && arguments.is_for_people() {
-        progress.line("the job has started from this savepoint before: it resumes from its own checkpoints")?;
-    } else if !arguments.quiet && arguments.is_for_people() {
-        for change in savepoint.compare(plan).map_err(wrong)? {
-            progress.line(&change.to_string())?;
-        }
-    }
-    engine.start_from(plan, &savepoint, arguments.allow_lost_state).map_err(wrong)
-}
-
 fn nothing_to_run(arguments: &Run) -> Error {
-    Error::user("there is nothing to run: the file has no INSERT INTO statement")
+    Error::user("there is nothing to run: the file has no SELECT and no INSERT INTO")
         .at(arguments.file.display().to_string())
-        .remedy("add INSERT INTO table SELECT ..., for example into a table WITH ('connector' = 'print')")
+        .remedy("add SELECT ... to see rows, or INSERT INTO table SELECT ... to write them")
 }
 
 fn title(file: &Path) -> String {
     file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned())
-}
-
-/// The job at the end of its watch.
-struct Ended {
-    name: String,
-    view: JobView,
-    elapsed: Duration,
-    cpu_before: Option<Duration>,
-    log: Option<Log>,
-}
-
-/// Waits for the job's end. `results` were shown on a screen that is gone now; `progress` takes the summary.
-fn finish(
-    job: Job,
-    results: Option<&Results>,
-    mut output: Console,
-    progress: Option<Console>,
-    ended: Ended,
-) -> Result<(), Failure> {
-    let coordination = job.coordination();
-    let outcome = job.wait();
-    let cpu = process::cpu_time().zip(ended.cpu_before).map(|(now, before)| now.saturating_sub(before));
-    for line in results.map(|results| results.latest(LEFT_LINES)).unwrap_or_default() {
-        output.line(&line)?;
-    }
-    let Ended { name, view, elapsed, log, .. } = ended;
-    match &outcome {
-        Ok(_) => info!(job = name, "job ended"),
-        Err(error) => {
-            let (message, place, remedy) = (error.message(), error.place(), error.help());
-            error!(job = name, error = message, place, remedy, "job failed");
-        }
-    }
-    if let Some(error) = log.and_then(|log| log.failure()) {
-        Console::error().line(&format!("notice: {error}"))?;
-    }
-    if let Some(mut progress) = progress {
-        let summary = Summary { view: &view, elapsed, cpu, peak_bytes: process::peak_resident_bytes() };
-        for line in summary::lines(&summary) {
-            progress.line(&line)?;
-        }
-        if let Some(line) = summary::coordination(&coordination, elapsed) {
-            progress.line(&line)?;
-        }
-    }
-    outcome.map(|_| ()).map_err(Failure::from)
 }

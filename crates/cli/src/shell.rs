@@ -6,7 +6,7 @@ mod connected;
 pub(crate) mod history;
 pub(crate) mod input;
 mod order;
-mod query;
+pub(crate) mod query;
 pub(crate) mod table;
 
 use std::io::{IsTerminal, Read, stdin};
@@ -18,11 +18,12 @@ use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::arguments::{Sql, TableOptions};
+use crate::arguments::{Format, Sql, TableOptions};
 use crate::console::Console;
 use crate::engine::{engine, settings, without_byte_order_mark};
 use crate::failure::Failure;
 use crate::shell::connected::Connected;
+use crate::shell::query::Shown;
 use crate::shell::table::Layout;
 use crate::signals::{INTERRUPTED, Signals};
 use anabranch_server::render;
@@ -236,7 +237,11 @@ impl Shell {
             Reply::Done(text) | Reply::Report(text) if text.trim().is_empty() => self.output.line("nothing")?,
             Reply::Done(text) | Reply::Report(text) => self.output.line(text.trim_end())?,
             Reply::Job(job) => query::insert(job, &self.signals, &mut self.output)?,
-            Reply::Query(query) => query::select(query, self.layout, &self.signals, &mut self.output)?,
+            Reply::Query(query) => {
+                let shown = Shown { format: Format::Table, layout: self.layout, limit: None, signals: &self.signals };
+                let said = query::select(query, &shown, &mut self.output)?;
+                said.iter().try_for_each(|line| self.output.line(line))?;
+            }
         }
         Ok(())
     }

@@ -9,8 +9,8 @@ use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::Ident;
 
 use crate::place::{at, or_at};
-use crate::script::Planned;
 use crate::statement::{Statement, parse};
+use crate::steps::Planned;
 use crate::text::{StatementText, split_statements, start_in};
 
 /// Tables have no part in it.

@@ -54,6 +54,7 @@ mod spelling;
 mod sql_function;
 mod stamps;
 mod statement;
+mod steps;
 mod subqueries;
 mod table;
 mod temporal_join;
@@ -78,9 +79,10 @@ use arrow::datatypes::SchemaRef;
 
 pub use catalog::Catalog;
 pub use function_changes::FunctionChanges;
-pub use script::{COLLECT, Outcome, Planned, execute, plan_script};
+pub use script::{COLLECT, Outcome, QueryPlan, execute};
 pub use settings::{autoscale_options, autoscale_settings, share_setting, stage_setting};
 pub use sql_function::CalledFunction;
+pub use steps::{JobStep, Planned, QueryStep, Step, Steps, plan_script, plan_steps};
 pub use text::{StatementText, split_statements};
 
 /// What the planner needs to know of connectors; the crate that has the connectors implements it.

@@ -1,6 +1,6 @@
-//! Scripts and single statements: how each changes the catalog, and the resulting jobs.
+//! Single statements: how each changes the catalog, and the resulting job.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -9,39 +9,40 @@ use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_expr::{Expr, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType};
 use datafusion_sql::sqlparser::ast::{Ident, Query};
-use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::catalog::{Catalog, Relation, View};
 use crate::creation::{alter_table, create_as, create_table, declare_with};
 use crate::hints::times_to_live;
 use crate::insert::plan_insert;
-use crate::lower::{Output, lower, lower_job, side_tables};
+use crate::lower::{Output, lower, side_tables};
 use crate::place::{at, or_at, planning_error};
 use crate::query::Planner;
 use crate::settings::Settings;
 use crate::show::{declaration, show};
 use crate::spelling::name_columns;
-use crate::sql_function::{CalledFunction, SqlFunction, called_functions};
+use crate::sql_function::{SqlFunction, called_functions};
 use crate::statement::{CreateFunction, Insert, Place, PlaceStatement, Statement, parse};
-use crate::text::{StatementText, split_statements};
+use crate::text::StatementText;
 use crate::{PlanOptions, TableResolver};
 
 /// Connector of the sink that an interactive SELECT writes to.
 pub const COLLECT: &str = "collect";
 
-/// The result of a script.
+/// The job of a SELECT. Its sink has the connector [`COLLECT`].
 #[derive(Debug)]
-pub struct Planned {
-    /// One job with all INSERTs of the script; `None` if it has none.
-    pub plan: Option<Plan>,
-    /// The optimized logical plans of the job, for `explain`.
-    pub logical: String,
-    /// The output of EXPLAIN, DESCRIBE, SHOW TABLES and SET without arguments, in order.
-    pub reports: Vec<String>,
-    /// What the user should know of statements that have no output, such as options without effect.
-    pub notes: Vec<String>,
-    /// For each INSERT in order, the declared functions that it calls, also by views, tables and other functions.
-    pub functions: Vec<BTreeSet<CalledFunction>>,
+pub struct QueryPlan {
+    /// The job. It takes no checkpoints: rows that were shown cannot be taken back.
+    pub plan: Plan,
+    /// Columns of the result.
+    pub schema: SchemaRef,
+    /// Rows to skip and rows to take before the caller stops the job (`LIMIT`, `OFFSET`).
+    pub skip: usize,
+    /// See `skip`; `None`: all rows.
+    pub limit: Option<usize>,
+    /// The time zone in which instants are shown. `None`: UTC.
+    pub zone: Option<String>,
+    /// Rows may be taken back: the last column is their weight.
+    pub updating: bool,
 }
 
 /// The result of a statement.
@@ -63,18 +64,7 @@ pub enum Outcome {
         declaration: String,
     },
     /// A job whose rows the caller collects.
-    Query {
-        /// Its sink has the connector [`COLLECT`].
-        plan: Box<Plan>,
-        /// Columns of the result.
-        schema: SchemaRef,
-        /// Rows to skip and rows to take before the caller stops the job (`LIMIT`, `OFFSET`).
-        skip: usize,
-        /// See `skip`; `None`: all rows.
-        limit: Option<usize>,
-        /// The time zone in which instants are shown. `None`: UTC.
-        zone: Option<String>,
-    },
+    Query(Box<QueryPlan>),
 }
 
 /// Stack of the planning thread: the library's passes recurse as deep as the longest chain of conditions. Only the used
@@ -82,112 +72,12 @@ pub enum Outcome {
 const STACK_BYTES: usize = 512 << 20;
 
 /// Runs planning on a thread with a large stack.
-fn on_large_stack<T: Send>(plan: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub(crate) fn on_large_stack<T: Send>(plan: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("planner".into()).stack_size(STACK_BYTES);
         let thread = thread.spawn_scoped(scope, plan);
         let thread = thread.map_err(|e| Error::outside(format!("cannot start the thread that plans: {e}")))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-/// Plans all statements of a file. All INSERTs become one job.
-pub fn plan_script(
-    text: &str,
-    catalog: &mut Catalog,
-    resolver: &dyn TableResolver,
-    options: &PlanOptions,
-) -> Result<Planned> {
-    on_large_stack(|| plan_statements(text, catalog, resolver, options))
-}
-
-/// [`plan_script`] on the thread of the caller.
-pub(crate) fn plan_statements(
-    text: &str,
-    catalog: &mut Catalog,
-    resolver: &dyn TableResolver,
-    options: &PlanOptions,
-) -> Result<Planned> {
-    let mut outputs = Vec::new();
-    let mut declared: BTreeSet<String> = BTreeSet::new();
-    let (mut reports, mut notes) = (Vec::new(), Vec::new());
-    let mut first_insert = (1, 1);
-    for statement in split_statements(text)? {
-        let (line, column) = (statement.line, statement.column);
-        let place = |error: Error| or_at(error, line, column);
-        let mut planned: Vec<(Output, Location)> = Vec::new();
-        let mut declare = |name: &Ident, with| declare_with(name, with, catalog, resolver, options);
-        match parse(&statement, &mut declare).map_err(place)? {
-            Statement::Insert(inserts) => {
-                for insert in inserts {
-                    let start = insert.start;
-                    let output = plan_insert(insert, catalog).map_err(|e| or_at(e, start.line, start.column))?;
-                    planned.push((output, start));
-                }
-            }
-            Statement::CreateTable(create) if create.query.is_some() => {
-                let start = create.start;
-                declared.extend(catalog.databases.path(&create.name.value).map(|path| path.label()));
-                let output = create_as(*create, catalog, resolver, options).map_err(place)?;
-                planned.extend(output.map(|output| (output, start)));
-            }
-            Statement::Query(_) => {
-                return Err(place(Error::user("a SELECT in a script has no table to write to").remedy(
-                    "write INSERT INTO t SELECT ..., for example into a table WITH ('connector' = 'print'); a bare \
-                     SELECT is for interactive use",
-                )));
-            }
-            other => {
-                let named = match &other {
-                    Statement::CreateTable(create) => Some(&create.name),
-                    Statement::AlterTable(alter) => alter.new_name(),
-                    _ => None,
-                };
-                let path = named.map(|name| catalog.databases.path(&name.value));
-                declared.extend(path.and_then(Result::ok).map(|path| path.label()));
-                match perform(other, catalog, resolver, options).map_err(place)? {
-                    Outcome::Report(report) => reports.push(report),
-                    Outcome::Note(note) => notes.push(note),
-                    _ => {}
-                }
-            }
-        }
-        if outputs.is_empty() {
-            first_insert = (line, column);
-        }
-        for (output, start) in planned {
-            // Lowered here once, so that errors of lowering name this statement.
-            lower(std::slice::from_ref(&output), catalog, options).map_err(|e| or_at(e, start.line, start.column))?;
-            outputs.push(output);
-        }
-    }
-    check_overridden(options, &declared)?;
-    let logical = outputs.iter().map(logical_text).collect::<Vec<_>>().join("\n");
-    let plan = match outputs.is_empty() {
-        true => None,
-        false => Some(lower_job(&outputs, catalog, options).map_err(|e| or_at(e, first_insert.0, first_insert.1))?),
-    };
-    let functions = outputs.into_iter().map(|output| output.functions).collect();
-    Ok(Planned { plan, logical, reports, notes, functions })
-}
-
-/// An option for a table that the script does not declare would have no effect.
-fn check_overridden(options: &PlanOptions, declared: &BTreeSet<String>) -> Result<()> {
-    // Of a table in a database, the option's name has that of the table before a point.
-    let is_known = |table: &String, names: &BTreeMap<String, String>| {
-        let of_database = |name: &String| {
-            let mut others = declared.iter().filter_map(|other| other.strip_prefix(table)?.strip_prefix('.'));
-            others.any(|other| name.strip_prefix(other).is_some_and(|rest| rest.starts_with('.')))
-        };
-        declared.contains(table) || names.keys().all(of_database)
-    };
-    let unknown = options.table_options.iter().find(|(table, names)| !is_known(table, names));
-    let Some((table, _)) = unknown else { return Ok(()) };
-    let error = Error::user(format!("an option is set for table '{table}', which the script does not declare"));
-    let names: Vec<&str> = declared.iter().map(String::as_str).collect();
-    Err(match names.as_slice() {
-        [] => error.remedy("declare it with CREATE TABLE"),
-        names => error.remedy(format!("its tables are: {}", names.join(", "))),
     })
 }
 
@@ -217,20 +107,8 @@ fn execute_here(
             Ok(Outcome::Insert(Box::new(lower(&outputs, catalog, options).map_err(place)?)))
         }
         Statement::Query(query) => {
-            let collected = collect(query, catalog, collect_as).map_err(place)?;
-            let plan = lower(std::slice::from_ref(&collected.output), catalog, options).map_err(place)?;
-            // Of the rows as they leave the last chain: results that are updated have a weight.
-            let results = plan.stages.iter().find(|stage| stage.sink.is_some());
-            let updating = results.is_some_and(|stage| stage.sink.as_ref().is_some_and(|sink| sink.updating));
-            if updating && (collected.skip > 0 || collected.limit.is_some()) {
-                return Err(place(
-                    Error::user("LIMIT and OFFSET of results that are updated are not supported yet")
-                        .remedy("bound ROW_NUMBER() OVER (ORDER BY ...), or omit them and stop with Ctrl-C"),
-                ));
-            }
-            let schema = results.map_or(collected.output.sink.schema, |stage| stage.schema.clone());
-            let (skip, limit) = (collected.skip, collected.limit);
-            Ok(Outcome::Query { plan: Box::new(plan), schema, skip, limit, zone: catalog.settings.table.zone.clone() })
+            let (query, _) = plan_query(query, catalog, options, collect_as).map_err(place)?;
+            Ok(Outcome::Query(Box::new(query)))
         }
         Statement::CreateTable(create) if create.query.is_some() => {
             let (name, former) = (create.name.value.clone(), catalog.get(&create.name.value).ok().cloned());
@@ -260,7 +138,7 @@ fn plan_inserts(inserts: Vec<Insert>, catalog: &Catalog) -> Result<Vec<Output>> 
 }
 
 /// Statements that start no job.
-fn perform(
+pub(crate) fn perform(
     statement: Statement,
     catalog: &mut Catalog,
     resolver: &dyn TableResolver,
@@ -367,6 +245,31 @@ fn renamed(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build).map_err(planning_error)
 }
 
+/// Plans a bare SELECT. Also returns its optimized logical plan as a text.
+pub(crate) fn plan_query(
+    query: Box<Query>,
+    catalog: &Catalog,
+    options: &PlanOptions,
+    collect_as: &str,
+) -> Result<(QueryPlan, String)> {
+    let collected = collect(query, catalog, collect_as)?;
+    let mut plan = lower(std::slice::from_ref(&collected.output), catalog, options)?;
+    plan.options.checkpoints = None;
+    // Of the rows as they leave the last chain: results that are updated have a weight.
+    let results = plan.stages.iter().find(|stage| stage.sink.is_some());
+    let updating = results.is_some_and(|stage| stage.sink.as_ref().is_some_and(|sink| sink.updating));
+    let schema = results.map(|stage| stage.schema.clone());
+    let Collected { output, skip, limit } = collected;
+    if updating && (skip > 0 || limit.is_some()) {
+        return Err(Error::user("LIMIT and OFFSET of results that are updated are not supported yet")
+            .remedy("bound ROW_NUMBER() OVER (ORDER BY ...), or omit them and stop with Ctrl-C"));
+    }
+    let logical = indented(&output.plan.display_indent().to_string());
+    let schema = schema.unwrap_or(output.sink.schema);
+    let zone = catalog.settings.table.zone.clone();
+    Ok((QueryPlan { plan, schema, skip, limit, zone, updating }, logical))
+}
+
 /// A bare SELECT.
 struct Collected {
     output: Output,
@@ -445,6 +348,6 @@ fn indented(text: &str) -> String {
     })
 }
 
-fn logical_text(output: &Output) -> String {
+pub(crate) fn logical_text(output: &Output) -> String {
     format!("insert into {}\n{}", output.sink.table, indented(&output.plan.display_indent().to_string()))
 }

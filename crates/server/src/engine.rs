@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_dataflow::{CheckpointOptions, ConnectorSpec, Plan, TableTraits};
 use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64, is_secret};
 use anabranch_operators::{Connector, Connectors};
-use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, plan_script};
+use anabranch_plan::{Catalog, PlanOptions, Planned, Steps, TableResolver, plan_script, plan_steps};
 use anabranch_runtime::{Checkpointing, Fate, Origin, Workers};
 use anabranch_state::{Access, Store};
 use arrow::datatypes::SchemaRef;
@@ -80,7 +80,14 @@ impl Engine {
         self.connectors.register(name, connector);
     }
 
-    /// Plans all statements of a script; its INSERTs become one job.
+    /// Plans all statements of a file, whose jobs and queries are to run one after the other.
+    pub fn plan_steps(&self, sql: &str, settings: &Settings) -> Result<Steps> {
+        let (mut catalog, options) = (Catalog::new(), self.plan_options(settings));
+        fix(&mut catalog, settings, &options)?;
+        plan_steps(sql, &mut catalog, self, &options)
+    }
+
+    /// Plans all statements of a script as one job.
     pub fn plan(&self, sql: &str, settings: &Settings) -> Result<Planned> {
         self.plan_with(sql, settings, &[], None)
     }
@@ -93,15 +100,13 @@ impl Engine {
         defaults: &[(&str, &str)],
         default_parallelism: Option<u32>,
     ) -> Result<Planned> {
-        let mut catalog = Catalog::new();
         let mut options = self.plan_options(settings);
         options.default_parallelism = default_parallelism.unwrap_or(options.default_parallelism);
+        let mut catalog = Catalog::new();
         for (name, value) in defaults {
             catalog.set(name, value, options.key_groups)?;
         }
-        for (name, value) in &settings.set {
-            catalog.fix(name, value, options.key_groups).map_err(|e| of_setting(e, name, value))?;
-        }
+        fix(&mut catalog, settings, &options)?;
         plan_script(sql, &mut catalog, self, &options)
     }
 
@@ -235,6 +240,14 @@ pub(crate) fn check_scaled(plan: &Plan) -> Result<()> {
             .at("option 'autoscale'")
             .remedy("submit the job to a coordinator, or set the option to 'off' (--set autoscale=off)")),
     }
+}
+
+/// The caller's options win over those that a script sets.
+fn fix(catalog: &mut Catalog, settings: &Settings, options: &PlanOptions) -> Result<()> {
+    let mut all = settings.set.iter();
+    all.try_for_each(|(name, value)| {
+        catalog.fix(name, value, options.key_groups).map_err(|error| of_setting(error, name, value))
+    })
 }
 
 /// An error in an option of [`Settings::set`].

@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 
 use anabranch_connectors::MemorySink;
 use anabranch_model::Result;
-use anabranch_plan::{COLLECT, Catalog, Outcome, PlanOptions, StatementText, execute};
+use anabranch_plan::{COLLECT, Catalog, Outcome, PlanOptions, QueryPlan, StatementText, execute};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
@@ -58,6 +58,8 @@ pub struct Query {
     pub limit: Option<usize>,
     /// The time zone in which instants are shown. `None`: UTC.
     pub zone: Option<String>,
+    /// Rows may be taken back: the last column is their weight.
+    pub updating: bool,
 }
 
 /// What became of a statement whose job is to run elsewhere.
@@ -124,13 +126,19 @@ impl Session {
             Outcome::Done(text) => Reply::Done(text),
             Outcome::Report(text) | Outcome::Note(text) => Reply::Report(text),
             Outcome::Insert(plan) | Outcome::CreateAs { plan, .. } => Reply::Job(self.engine.start(&plan)?),
-            Outcome::Query { plan, schema, skip, limit, zone } => {
-                // The sink of one query: registered in a copy of the engine that lives only while the job starts.
-                let (sink, rows) = MemorySink::channel(RESULT_BATCHES);
-                let mut engine = self.engine.clone();
-                engine.register(COLLECT, Arc::new(sink));
-                Reply::Query(Query { job: engine.start(&plan)?, schema, rows, skip, limit, zone })
-            }
+            Outcome::Query(query) => Reply::Query(self.engine.query(*query)?),
         })
+    }
+}
+
+impl Engine {
+    /// Starts a query.
+    pub fn query(&self, query: QueryPlan) -> Result<Query> {
+        // The sink of one query: registered in a copy of the engine that lives only while the job starts.
+        let (sink, rows) = MemorySink::channel(RESULT_BATCHES);
+        let mut engine = self.clone();
+        engine.register(COLLECT, Arc::new(sink));
+        let QueryPlan { plan, schema, skip, limit, zone, updating } = query;
+        Ok(Query { job: engine.start(&plan)?, schema, rows, skip, limit, zone, updating })
     }
 }

@@ -6,10 +6,13 @@ use std::time::Duration;
 use anabranch_model::{Clock, Result, SystemClock};
 use anabranch_server::{Job, Query};
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 
 use super::table::{Layout, Table};
+use crate::arguments::Format;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::records::Records;
 use crate::run::HAD_ENDED;
 use crate::signals::Signals;
 use crate::terminal;
@@ -59,22 +62,66 @@ pub(super) fn insert(job: Job, signals: &Signals, output: &mut Console) -> Resul
     Ok(())
 }
 
-/// Shows the rows of a SELECT.
-pub(super) fn select(query: Query, layout: Layout, signals: &Signals, output: &mut Console) -> Result<(), Failure> {
+/// How rows are shown.
+pub(crate) struct Shown<'a> {
+    pub(crate) format: Format,
+    pub(crate) layout: Layout,
+    /// How long the query may run.
+    pub(crate) limit: Option<Duration>,
+    pub(crate) signals: &'a Signals,
+}
+
+/// Shows the rows of a SELECT. Returns the lines that sum them up.
+pub(crate) fn select(query: Query, shown: &Shown<'_>, output: &mut Console) -> Result<Vec<String>, Failure> {
     let clock = SystemClock::new();
     let started = clock.now();
-    let Query { job, schema, rows, skip, limit, zone } = query;
-    let mut table = Table::new(&schema, layout, terminal::width()).in_zone(zone.as_deref());
-    let shown = show(&job, &rows, &mut table, Wanted { skip, limit }, signals, output);
-    let outcome = job.wait();
-    shown?;
+    let Query { job, schema, rows, skip, limit, zone, .. } = query;
+    let mut writer = Writer::new(&schema, shown, zone.as_deref());
+    let elapsed = || clock.now().after(started);
+    let outcome = show(&job, &rows, &mut writer, Wanted { skip, limit }, shown, &elapsed, output);
+    let ended = job.wait();
     outcome?;
-    let seconds = Duration::from_nanos(clock.now().since(started)).as_secs_f64();
-    output.line(&format!("{} in {seconds:.1} s", rows_text(table.rows())))?;
-    if table.was_cut() {
-        output.line("rows were cut at the width of the terminal; \\x shows each value on its own line")?;
+    ended?;
+    if let Writer::Records { records, .. } = &mut writer {
+        records.finish(output)?;
     }
-    Ok(())
+    let mut said = vec![format!("{} in {:.1} s", rows_text(writer.rows()), elapsed().as_secs_f64())];
+    if matches!(&writer, Writer::Table(table) if table.was_cut()) {
+        said.push("rows were cut at the width of the terminal; \\x shows each value on its own line".to_owned());
+    }
+    Ok(said)
+}
+
+/// Writes rows one after the other.
+enum Writer {
+    Table(Table),
+    Records { records: Records, rows: u64 },
+}
+
+impl Writer {
+    fn new(schema: &SchemaRef, shown: &Shown<'_>, zone: Option<&str>) -> Self {
+        match shown.format {
+            Format::Table => Writer::Table(Table::new(schema, shown.layout, terminal::width()).in_zone(zone)),
+            format => Writer::Records { records: Records::new(schema, format), rows: 0 },
+        }
+    }
+
+    fn write(&mut self, batch: &RecordBatch, output: &mut Console) -> Result<()> {
+        match self {
+            Writer::Table(table) => table.write(batch, output),
+            Writer::Records { records, rows } => {
+                *rows += batch.num_rows() as u64;
+                records.write(batch, output)
+            }
+        }
+    }
+
+    fn rows(&self) -> u64 {
+        match self {
+            Writer::Table(table) => table.rows(),
+            Writer::Records { rows, .. } => *rows,
+        }
+    }
 }
 
 fn rows_text(rows: u64) -> String {
@@ -86,9 +133,10 @@ fn rows_text(rows: u64) -> String {
 fn show(
     job: &Job,
     batches: &Receiver<RecordBatch>,
-    table: &mut Table,
+    writer: &mut Writer,
     mut wanted: Wanted,
-    signals: &Signals,
+    how: &Shown<'_>,
+    elapsed: &dyn Fn() -> Duration,
     output: &mut Console,
 ) -> Result<()> {
     let mut stopped = wanted.is_enough();
@@ -102,13 +150,14 @@ fn show(
             Ok(batch) if !stopped => {
                 let rows = wanted.take(&batch);
                 if rows.num_rows() > 0 {
-                    shown = table.write(&rows, output);
+                    shown = writer.write(&rows, output);
                 }
             }
             Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        let unwanted = signals.stop_asked() || output.reader_left();
+        let is_over = how.limit.is_some_and(|limit| elapsed() >= limit);
+        let unwanted = is_over || how.signals.stop_asked() || output.reader_left();
         if !stopped && (wanted.is_enough() || unwanted || shown.is_err()) {
             stopped = true;
             job.stop();

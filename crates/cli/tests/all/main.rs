@@ -7,6 +7,7 @@ mod jdbc;
 mod kafka;
 mod machines;
 mod otlp;
+mod run;
 mod savepoint;
 mod shell;
 mod workers;

@@ -2,7 +2,10 @@
 
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, Port, TableTraits};
 use anabranch_model::Result;
-use anabranch_plan::{COLLECT, Catalog, Outcome, PlanOptions, TableResolver, execute, plan_script, split_statements};
+use anabranch_plan::{
+    COLLECT, Catalog, Outcome, PlanOptions, QueryPlan, Step, TableResolver, execute, plan_script, plan_steps,
+    split_statements,
+};
 use arrow::datatypes::SchemaRef;
 
 /// Every table can be read and written; `file` ends.
@@ -37,7 +40,8 @@ const CLICKS: &str = "CREATE TABLE clicks (id BIGINT, page STRING) WITH ('connec
 #[test]
 fn a_select_is_collected_with_its_names_and_its_limit() {
     let outcome = last(&format!("{CLICKS} SELECT c.*, id + 1 FROM clicks c LIMIT 10 OFFSET 2")).expect("query");
-    let Outcome::Query { plan, schema, skip, limit, .. } = outcome else { panic!("{outcome:?}") };
+    let Outcome::Query(query) = outcome else { panic!("{outcome:?}") };
+    let QueryPlan { plan, schema, skip, limit, .. } = *query;
     assert_eq!((skip, limit), (2, Some(10)));
     let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
     assert_eq!(names.len(), 3);
@@ -50,12 +54,12 @@ fn a_select_is_collected_with_its_names_and_its_limit() {
 #[test]
 fn columns_of_the_same_name_are_told_apart() {
     let outcome = last(&format!("{CLICKS} SELECT id, id, a.page, b.page FROM clicks a JOIN clicks b USING (id)"));
-    let Outcome::Query { schema, .. } = outcome.expect("query") else { panic!("not a query") };
-    let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+    let Outcome::Query(query) = outcome.expect("query") else { panic!("not a query") };
+    let names: Vec<&str> = query.schema.fields().iter().map(|f| f.name().as_str()).collect();
     assert_eq!(names, ["id", "id0", "page", "page0"]);
     let outcome = last(&format!("{CLICKS} SELECT DISTINCT (id), ((page)) FROM clicks"));
-    let Outcome::Query { schema, .. } = outcome.expect("query") else { panic!("not a query") };
-    assert!(["id", "page"].iter().all(|name| schema.column_with_name(name).is_some()), "{schema:?}");
+    let Outcome::Query(query) = outcome.expect("query") else { panic!("not a query") };
+    assert!(["id", "page"].iter().all(|name| query.schema.column_with_name(name).is_some()), "{:?}", query.schema);
 }
 
 #[test]
@@ -110,7 +114,7 @@ fn a_failed_statement_leaves_the_catalog_as_it_was() {
     let outcomes = run(&format!("{CLICKS} CREATE TABLE clicks (x INT) WITH ('connector' = 'file')"), &mut catalog);
     assert!(outcomes[1].is_err());
     let outcome = run("SELECT page FROM clicks", &mut catalog).pop().expect("one").expect("query");
-    assert!(matches!(outcome, Outcome::Query { .. }));
+    assert!(matches!(outcome, Outcome::Query(_)));
 }
 
 #[test]
@@ -324,7 +328,7 @@ fn a_limit_of_results_that_are_updated_is_refused() {
             "CREATE TABLE s (id BIGINT) WITH ('connector' = 'stream'); SELECT id, COUNT(*) FROM s GROUP BY id{limit};"
         )
     };
-    assert!(matches!(last(&sql("")).expect("planned"), Outcome::Query { .. }));
+    assert!(matches!(last(&sql("")).expect("planned"), Outcome::Query(_)));
     let error = last(&sql(" LIMIT 3")).expect_err("refused").to_string();
     assert!(error.contains("LIMIT and OFFSET of results that are updated"), "{error}");
 }
@@ -399,4 +403,48 @@ fn tables_of_databases_are_shown_where_they_are() {
     options.table_options.entry("shop".into()).or_default().insert("u.topic".into(), "y".into());
     let refused = plan_script(sql, &mut Catalog::new(), &Anything, &options).expect_err("refused").to_string();
     assert!(refused.contains("table 'shop', which the script does not declare"), "{refused}");
+}
+
+/// What the steps of a file are.
+fn steps(sql: &str) -> Result<Vec<String>> {
+    let planned = plan_steps(&format!("{CLICKS}{sql}"), &mut Catalog::new(), &Anything, &PlanOptions::default())?;
+    Ok(planned
+        .steps
+        .iter()
+        .map(|step| match step {
+            Step::Report(text) => text.clone(),
+            Step::Job(job) => format!("{} inserts", job.functions.len()),
+            Step::Query(query) => format!("query of line {}", query.place.0),
+        })
+        .collect())
+}
+
+#[test]
+fn a_file_is_carried_out_in_the_order_of_its_statements() {
+    const INSERT: &str = "INSERT INTO clicks SELECT id, page FROM clicks;\n";
+    let sql =
+        format!("{INSERT}SHOW VIEWS;\n{INSERT}SELECT id FROM clicks;\nSELECT page FROM clicks LIMIT 1;\n{INSERT}");
+    let expected = ["", "2 inserts", "query of line 5", "query of line 6", "1 inserts"];
+    assert_eq!(steps(&sql).expect("steps"), expected);
+    assert_eq!(steps("SELECT id FROM clicks").expect("steps"), ["query of line 2"]);
+    let error = steps(&format!("SELECT id FROM clicks;\n{INSERT}SELECT idd FROM clicks;")).expect_err("no column");
+    assert!(error.to_string().starts_with("line 4, column 8: there is no column 'idd'"), "nothing runs: {error}");
+}
+
+#[test]
+fn a_query_takes_no_checkpoints() {
+    let sql = format!(
+        "{CLICKS}SET 'checkpoint-directory' = '/tmp/x';\nINSERT INTO clicks SELECT id, page FROM clicks; SELECT id FROM clicks"
+    );
+    let planned = plan_steps(&sql, &mut Catalog::new(), &Anything, &PlanOptions::default()).expect("planned");
+    let takes: Vec<bool> = planned
+        .steps
+        .iter()
+        .map(|step| match step {
+            Step::Job(job) => job.plan.options.checkpoints.is_some(),
+            Step::Query(query) => query.query.plan.options.checkpoints.is_some(),
+            Step::Report(text) => panic!("{text}"),
+        })
+        .collect();
+    assert_eq!(takes, [true, false]);
 }

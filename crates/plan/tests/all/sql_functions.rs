@@ -39,9 +39,8 @@ fn run(text: &str, catalog: &mut Catalog) -> Vec<std::result::Result<String, Str
     let statements = split_statements(text).expect("statements");
     let one = |statement| match execute(statement, catalog, &Anything, &PlanOptions::default(), "result") {
         Ok(Outcome::Done(text) | Outcome::Report(text) | Outcome::Note(text)) => Ok(text),
-        Ok(Outcome::Insert(plan) | Outcome::CreateAs { plan, .. } | Outcome::Query { plan, .. }) => {
-            Ok(plan.to_string())
-        }
+        Ok(Outcome::Insert(plan) | Outcome::CreateAs { plan, .. }) => Ok(plan.to_string()),
+        Ok(Outcome::Query(query)) => Ok(query.plan.to_string()),
         Err(error) => Err(error.to_string()),
     };
     statements.iter().map(one).collect()

@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion_common::TableReference;
 
 use super::*;
-use crate::script::plan_statements;
+use crate::steps::plan_statements;
 use crate::{Catalog, PlanOptions, TableResolver};
 
 thread_local! {

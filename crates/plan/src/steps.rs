@@ -1,0 +1,239 @@
+//! Files of statements: planned as a whole before anything runs, then carried out step by step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_dataflow::Plan;
+use anabranch_model::{Error, Result};
+use datafusion_sql::sqlparser::ast::Ident;
+use datafusion_sql::sqlparser::tokenizer::Location;
+
+use crate::catalog::Catalog;
+use crate::creation::{create_as, declare_with};
+use crate::insert::plan_insert;
+use crate::lower::{Output, lower, lower_job};
+use crate::place::or_at;
+use crate::script::{Outcome, QueryPlan, logical_text, on_large_stack, perform, plan_query};
+use crate::sql_function::CalledFunction;
+use crate::statement::{Statement, parse};
+use crate::text::{StatementText, split_statements};
+use crate::{PlanOptions, TableResolver};
+
+/// What a file does, in the order of its statements.
+#[derive(Debug)]
+pub struct Steps {
+    /// The steps: one begins when the one before has ended.
+    pub steps: Vec<Step>,
+    /// What the user should know of statements that have no output, such as options without effect.
+    pub notes: Vec<String>,
+}
+
+/// A step of a file.
+#[derive(Debug)]
+pub enum Step {
+    /// The output of a statement such as EXPLAIN, DESCRIBE and SHOW TABLES.
+    Report(String),
+    /// The INSERTs up to the next SELECT, or to the end, as one job.
+    Job(Box<JobStep>),
+    /// A SELECT, whose rows the caller collects.
+    Query(Box<QueryStep>),
+}
+
+/// The job of several INSERTs.
+#[derive(Debug)]
+pub struct JobStep {
+    /// The job.
+    pub plan: Plan,
+    /// Its optimized logical plans, for `explain`.
+    pub logical: String,
+    /// For each INSERT in order, the declared functions that it calls, also by views, tables and other functions.
+    pub functions: Vec<BTreeSet<CalledFunction>>,
+}
+
+/// A SELECT of a file.
+#[derive(Debug)]
+pub struct QueryStep {
+    /// The job and its rows.
+    pub query: QueryPlan,
+    /// Its optimized logical plan, for `explain`.
+    pub logical: String,
+    /// Its line and its column in the file.
+    pub place: (u64, u64),
+}
+
+/// A script as one job.
+#[derive(Debug)]
+pub struct Planned {
+    /// One job with all INSERTs of the script; `None` if it has none.
+    pub plan: Option<Plan>,
+    /// The optimized logical plans of the job, for `explain`.
+    pub logical: String,
+    /// The output of EXPLAIN, DESCRIBE, SHOW TABLES and SET without arguments, in order.
+    pub reports: Vec<String>,
+    /// What the user should know of statements that have no output, such as options without effect.
+    pub notes: Vec<String>,
+    /// For each INSERT in order, the declared functions that it calls, also by views, tables and other functions.
+    pub functions: Vec<BTreeSet<CalledFunction>>,
+}
+
+/// Plans all statements of a file, before the first one runs. INSERTs between which there is no SELECT become one job.
+pub fn plan_steps(
+    text: &str,
+    catalog: &mut Catalog,
+    resolver: &dyn TableResolver,
+    options: &PlanOptions,
+) -> Result<Steps> {
+    on_large_stack(|| plan_statements(text, catalog, resolver, options))
+}
+
+/// Plans all statements of a script as one job. A SELECT is refused: nobody reads its rows.
+pub fn plan_script(
+    text: &str,
+    catalog: &mut Catalog,
+    resolver: &dyn TableResolver,
+    options: &PlanOptions,
+) -> Result<Planned> {
+    plan_steps(text, catalog, resolver, options)?.into_job()
+}
+
+/// [`plan_steps`] on the thread of the caller.
+pub(crate) fn plan_statements(
+    text: &str,
+    catalog: &mut Catalog,
+    resolver: &dyn TableResolver,
+    options: &PlanOptions,
+) -> Result<Steps> {
+    let mut script =
+        Script { resolver, options, declared: BTreeSet::new(), inserts: None, steps: Vec::new(), notes: Vec::new() };
+    for statement in split_statements(text)? {
+        let place = (statement.line, statement.column);
+        script.statement(&statement, catalog).map_err(|error| or_at(error, place.0, place.1))?;
+    }
+    script.end_job(catalog)?;
+    let Script { declared, steps, notes, .. } = script;
+    check_overridden(options, &declared)?;
+    Ok(Steps { steps, notes })
+}
+
+/// A script that is being planned.
+struct Script<'a> {
+    resolver: &'a dyn TableResolver,
+    options: &'a PlanOptions,
+    /// The tables that it has declared.
+    declared: BTreeSet<String>,
+    /// The INSERTs since the last SELECT, with the place of the first one.
+    inserts: Option<(Vec<Output>, (u64, u64))>,
+    steps: Vec<Step>,
+    notes: Vec<String>,
+}
+
+impl Script<'_> {
+    fn statement(&mut self, statement: &StatementText, catalog: &mut Catalog) -> Result<()> {
+        let (resolver, options) = (self.resolver, self.options);
+        let place = (statement.line, statement.column);
+        let mut declare = |name: &Ident, with| declare_with(name, with, catalog, resolver, options);
+        match parse(statement, &mut declare)? {
+            Statement::Insert(inserts) => {
+                for insert in inserts {
+                    let start = insert.start;
+                    let output = plan_insert(insert, catalog).map_err(|e| or_at(e, start.line, start.column))?;
+                    self.insert(output, start, place, catalog)?;
+                }
+            }
+            Statement::CreateTable(create) if create.query.is_some() => {
+                let start = create.start;
+                self.declared.extend(catalog.databases.path(&create.name.value).map(|path| path.label()));
+                if let Some(output) = create_as(*create, catalog, resolver, options)? {
+                    self.insert(output, start, place, catalog)?;
+                }
+            }
+            Statement::Query(query) => {
+                self.end_job(catalog)?;
+                let (query, logical) = plan_query(query, catalog, options, "result")?;
+                self.steps.push(Step::Query(Box::new(QueryStep { query, logical, place })));
+            }
+            other => {
+                let named = match &other {
+                    Statement::CreateTable(create) => Some(&create.name),
+                    Statement::AlterTable(alter) => alter.new_name(),
+                    _ => None,
+                };
+                let path = named.map(|name| catalog.databases.path(&name.value));
+                self.declared.extend(path.and_then(Result::ok).map(|path| path.label()));
+                match perform(other, catalog, resolver, options)? {
+                    Outcome::Report(report) => self.steps.push(Step::Report(report)),
+                    Outcome::Note(note) => self.notes.push(note),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An INSERT of the next job, which the statement at `place` begins if it is the first one.
+    fn insert(&mut self, output: Output, start: Location, place: (u64, u64), catalog: &Catalog) -> Result<()> {
+        // Lowered here once, so that errors of lowering name this statement.
+        let lowered = lower(std::slice::from_ref(&output), catalog, self.options);
+        lowered.map_err(|error| or_at(error, start.line, start.column))?;
+        self.inserts.get_or_insert_with(|| (Vec::new(), place)).0.push(output);
+        Ok(())
+    }
+
+    /// The INSERTs so far are a job. What follows runs after it.
+    fn end_job(&mut self, catalog: &Catalog) -> Result<()> {
+        let Some((outputs, (line, column))) = self.inserts.take() else { return Ok(()) };
+        let logical = outputs.iter().map(logical_text).collect::<Vec<_>>().join("\n");
+        let plan = lower_job(&outputs, catalog, self.options).map_err(|error| or_at(error, line, column))?;
+        let functions = outputs.into_iter().map(|output| output.functions).collect();
+        self.steps.push(Step::Job(Box::new(JobStep { plan, logical, functions })));
+        Ok(())
+    }
+}
+
+impl Steps {
+    /// The script as one job.
+    fn into_job(self) -> Result<Planned> {
+        let mut planned = Planned {
+            plan: None,
+            logical: String::new(),
+            reports: Vec::new(),
+            notes: self.notes,
+            functions: Vec::new(),
+        };
+        for step in self.steps {
+            match step {
+                Step::Report(report) => planned.reports.push(report),
+                // There is no second one: only a SELECT ends a job before the end of the script.
+                Step::Job(job) => {
+                    (planned.plan, planned.logical, planned.functions) = (Some(job.plan), job.logical, job.functions);
+                }
+                Step::Query(query) => {
+                    let error = Error::user("a SELECT has no table to write its rows to").remedy(
+                        "write INSERT INTO t SELECT ...; anabranch run and anabranch sql show the rows of a SELECT",
+                    );
+                    return Err(or_at(error, query.place.0, query.place.1));
+                }
+            }
+        }
+        Ok(planned)
+    }
+}
+
+/// An option for a table that the script does not declare would have no effect.
+fn check_overridden(options: &PlanOptions, declared: &BTreeSet<String>) -> Result<()> {
+    // Of a table in a database, the option's name has that of the table before a point.
+    let is_known = |table: &String, names: &BTreeMap<String, String>| {
+        let of_database = |name: &String| {
+            let mut others = declared.iter().filter_map(|other| other.strip_prefix(table)?.strip_prefix('.'));
+            others.any(|other| name.strip_prefix(other).is_some_and(|rest| rest.starts_with('.')))
+        };
+        declared.contains(table) || names.keys().all(of_database)
+    };
+    let unknown = options.table_options.iter().find(|(table, names)| !is_known(table, names));
+    let Some((table, _)) = unknown else { return Ok(()) };
+    let error = Error::user(format!("an option is set for table '{table}', which the script does not declare"));
+    let names: Vec<&str> = declared.iter().map(String::as_str).collect();
+    Err(match names.as_slice() {
+        [] => error.remedy("declare it with CREATE TABLE"),
+        names => error.remedy(format!("its tables are: {}", names.join(", "))),
+    })
+}
