@@ -46,7 +46,9 @@ help: ## this list
 	@printf '\n  Variables of the demos: RATE=100000 (events/s)  PARALLELISM=2  DURATION=30s\n'
 
 demo: release ## build, then count ad views per campaign in 10 s windows, live
-	$(ANABRANCH) run examples/ad_campaigns.sql --option events.rows-per-second=$(RATE) $(RUN_FLAGS)
+	@echo 'The program is $(ANABRANCH)'
+	@command -v anabranch >/dev/null || echo 'To call it as anabranch: export PATH="$(patsubst %/,%,$(dir $(ANABRANCH))):$$PATH"'
+	$(ANABRANCH) demo --rate $(RATE) $(RUN_FLAGS)
 
 demo-kafka: release need-kafka ## the same through a real Kafka broker, which the demo starts and stops
 	ANABRANCH=$(ANABRANCH) RATE=$(RATE) examples/demo-kafka.sh $(RUN_FLAGS)

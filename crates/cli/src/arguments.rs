@@ -9,15 +9,21 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::changes::{Alter, Autoscale, Balance, Changes, Drain, Migrate, Rescale};
 pub(crate) use self::cluster::{Certificate, Client, Coordinator, Job, Jobs, Logs, Submit};
+pub(crate) use self::demo::{DEMO_SQL, Demo};
+use self::log::REPORTS;
 pub(crate) use self::log::{Events, Log, LogFormat, Otlp};
 
 mod changes;
 mod cluster;
+mod demo;
 mod log;
+
+/// What somebody needs who sees the list of commands for the first time.
+const BEGIN: &str = "Begin with anabranch demo, then anabranch sql. docs/first-hour.md goes on from there.";
 
 /// SQL over streams that do not end.
 #[derive(Debug, Parser)]
-#[command(name = "anabranch", version, about, arg_required_else_help = true)]
+#[command(name = "anabranch", version, about, arg_required_else_help = true, after_help = BEGIN)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -25,6 +31,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Show what the program does: count generated advertisement events per campaign, live, until Ctrl-C
+    Demo(Demo),
     /// Run the statements of a file in their order: show the rows of SELECT, write those of INSERT INTO
     Run(Run),
     /// Show the plan of a file: stages, operators, exchanges
@@ -71,7 +79,7 @@ pub(crate) enum Command {
     Top(Job),
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Run {
     /// File of SQL statements
     pub(crate) file: PathBuf,
@@ -105,10 +113,10 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) quiet: bool,
     /// Append the job's events to this file: one JSON object in each line
-    #[arg(long, value_name = "FILE", conflicts_with = "log_format")]
+    #[arg(long, help_heading = REPORTS, value_name = "FILE", conflicts_with = "log_format")]
     pub(crate) log_file: Option<PathBuf>,
     /// What standard error has while the job runs: lines for people, or the job's events as JSON
-    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "plain")]
+    #[arg(long, help_heading = REPORTS, value_enum, value_name = "FORMAT", conflicts_with = "plain")]
     pub(crate) log_format: Option<LogFormat>,
     #[command(flatten)]
     pub(crate) events: Events,
@@ -132,21 +140,24 @@ impl Run {
     }
 }
 
+/// The heading of the options of the HTTP interface.
+const HTTP: &str = "HTTP interface";
+
 /// The HTTP interface of a running job.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Http {
     /// Serve metrics and the REST API at HOST:PORT while the job runs; port 0 takes any free one. An address that other machines can
     /// reach needs a token and TLS
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, help_heading = HTTP, value_name = "HOST:PORT")]
     pub(crate) listen: Option<String>,
     /// File with the token that every request needs: at least 16 characters
-    #[arg(long, value_name = "FILE", requires = "listen")]
+    #[arg(long, help_heading = HTTP, value_name = "FILE", requires = "listen")]
     pub(crate) token_file: Option<PathBuf>,
     /// File with the certificate for TLS, in PEM
-    #[arg(long, value_name = "FILE", requires = "listen")]
+    #[arg(long, help_heading = HTTP, value_name = "FILE", requires = "listen")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// File with the certificate's private key, in PEM
-    #[arg(long, value_name = "FILE", requires = "listen")]
+    #[arg(long, help_heading = HTTP, value_name = "FILE", requires = "listen")]
     pub(crate) tls_key: Option<PathBuf>,
 }
 

@@ -47,6 +47,7 @@ use crate::console::Console;
 fn main() -> ExitCode {
     process::raise_open_files();
     let outcome = match Arguments::parse().command {
+        Command::Demo(demo) => run::demo(&demo),
         Command::Run(run) => run::run(&run),
         Command::Explain(explain) => explain::explain(&explain),
         Command::Sql(sql) => shell::run(&sql),

@@ -12,7 +12,7 @@ use anabranch_server::otlp::Exporter;
 use anabranch_server::{Engine, Plan, QueryStep, Settings, Step, Steps};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::arguments::{Http, LogFormat, Run};
+use crate::arguments::{DEMO_SQL, Demo, Http, LogFormat, Run};
 use crate::console::Console;
 use crate::engine::{engine, read, settings};
 use crate::failure::Failure;
@@ -49,6 +49,14 @@ impl Display {
 pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let sql = read(&arguments.file).map_err(|e| Failure::planning(&e, ""))?;
     run_text(arguments, sql)
+}
+
+/// Runs the demonstration.
+pub(crate) fn demo(arguments: &Demo) -> Result<(), Failure> {
+    match arguments.print_sql {
+        true => Ok(Console::output().line(DEMO_SQL.trim_end())?),
+        false => run_text(&arguments.as_run(), DEMO_SQL.to_owned()),
+    }
 }
 
 fn run_text(arguments: &Run, sql: String) -> Result<(), Failure> {

@@ -7,6 +7,9 @@ use tracing_subscriber::filter::Targets;
 
 use super::duration;
 
+/// The heading of the options for what a process reports of itself.
+pub(super) const REPORTS: &str = "Log and metrics";
+
 /// Formats of what standard error has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -22,7 +25,7 @@ pub(crate) enum LogFormat {
 pub(crate) struct Events {
     /// Which events are logged: off, error, warn, info, debug or trace, and MODULE=LEVEL for those of a part of the program, with commas
     /// between; else the environment has it (ANABRANCH_LOG)
-    #[arg(long, value_name = "LEVEL", value_parser = crate::log::levels)]
+    #[arg(long, help_heading = REPORTS, value_name = "LEVEL", value_parser = crate::log::levels)]
     pub(crate) log_level: Option<Targets>,
 }
 
@@ -30,7 +33,7 @@ pub(crate) struct Events {
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Log {
     /// The form of what is logged to standard error
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    #[arg(long, help_heading = REPORTS, value_enum, value_name = "FORMAT", default_value_t)]
     pub(crate) log_format: LogFormat,
     #[command(flatten)]
     pub(crate) events: Events,
@@ -40,9 +43,9 @@ pub(crate) struct Log {
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Otlp {
     /// Send metrics and spans to a collector of OpenTelemetry, such as http://127.0.0.1:4318 (OTLP over HTTP, as JSON)
-    #[arg(long, value_name = "URL")]
+    #[arg(long, help_heading = REPORTS, value_name = "URL")]
     pub(crate) otlp: Option<String>,
     /// Time between two exports
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s", requires = "otlp")]
+    #[arg(long, help_heading = REPORTS, value_name = "TIME", value_parser = duration, default_value = "10s", requires = "otlp")]
     pub(crate) otlp_interval: Duration,
 }

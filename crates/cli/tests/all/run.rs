@@ -1,4 +1,4 @@
-//! `anabranch run` over files of several statements.
+//! `anabranch run` over files of several statements, and the demonstration.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -181,4 +181,19 @@ fn explain_shows_each_job_of_a_file() {
         .map(|part| ran.stdout.find(part).unwrap_or_else(|| panic!("no '{part}' in {}", ran.stdout)))
         .collect();
     assert!(parts[0] < parts[1] && parts[1] < parts[2] && parts[2] < parts[3], "{}", ran.stdout);
+}
+
+#[test]
+fn the_demonstration_needs_no_file() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut demo = anabranch(&["demo", "--rate", "1000", "--duration", "2s", "--parallelism", "2"]);
+    let ran: Ran = demo.current_dir(folder.path()).output().expect("runs").into();
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains(" events in 2.") && ran.stderr.contains("events/s"), "{}", ran.stderr);
+
+    let printed: Ran = anabranch(&["demo", "--print-sql"]).output().expect("runs").into();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/ad_campaigns.sql");
+    assert_eq!(printed.stdout, std::fs::read_to_string(example).expect("read"));
+    let ran = run_in(folder.path(), &printed.stdout, &["--duration", "300ms"]);
+    assert_eq!(ran.code, Some(0), "what it prints can be saved and run: {}", ran.stderr);
 }
