@@ -28,6 +28,8 @@ PYTHON = $(shell python/environment.sh)
 NEXTEST = $(PYTHON)/bin/cargo-nextest nextest run --locked --workspace
 ANABRANCH := $(CARGO_TARGET_DIR)/release/anabranch
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+# A download that nobody thinks about twice: 80 MB.
+DIST_BYTES_MAX := 80000000
 DIST := anabranch-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 # Builds one program in release mode. With `--workspace` all programs share one build of the dependencies; with a single
 # package cargo would unify features differently and build the dependencies again.
@@ -122,6 +124,8 @@ dist: release ## the binary, its examples and documents as an archive in dist/
 	cp -r LICENSE README.md CHANGELOG.md docs examples dist/$(DIST)
 	tar --create --gzip --file dist/$(DIST).tar.gz --directory dist $(DIST)
 	@rm -rf dist/$(DIST) && ls -l dist/$(DIST).tar.gz
+	@bytes=$$(wc -c < dist/$(DIST).tar.gz); [ $$bytes -le $(DIST_BYTES_MAX) ] || \
+	  { echo "error: the archive has $$bytes bytes, more than $(DIST_BYTES_MAX)" >&2; exit 1; }
 
 need-build:
 	@.ci/need rust build
