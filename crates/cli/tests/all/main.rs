@@ -3,6 +3,7 @@
 mod chaos;
 mod cli;
 mod cluster;
+mod documents;
 mod jdbc;
 mod kafka;
 mod machines;
