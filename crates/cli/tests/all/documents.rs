@@ -1,6 +1,67 @@
-//! The documents of the repository.
+//! The commands of the documents, as a reader pastes them.
 
 use std::path::Path;
+use std::process::Command;
+
+use crate::broker;
+use crate::document::Session;
+
+fn example(name: &str) -> String {
+    format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn the_first_hour() {
+    let broker = broker::shared();
+    let sections = [
+        "A look",
+        "Rows of a file",
+        "Windows",
+        "Results that change",
+        "A join",
+        "Rows for programs",
+        "Tables that are written",
+        "The shell",
+        "Your own Kafka topic",
+    ];
+    let session = Session::of("docs/first-hour.md", &sections).replace("127.0.0.1:9092", broker.servers());
+    session.paste("");
+}
+
+#[test]
+fn the_readme() {
+    Session::of("README.md", &["Try it", "A query"]).paste("");
+}
+
+#[test]
+fn the_orders_of_the_first_hour_are_made_by_their_script() {
+    let folder = tempfile::tempdir().expect("folder");
+    let option = format!("orders.path={}", folder.path().display());
+    let script = example("first-hour/make_orders.sql");
+    let made = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+        .args(["run", &script, "--quiet", "--parallelism", "1", "--option", &option])
+        .output()
+        .expect("runs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let read =
+        |path: &Path| std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let file = std::fs::read_dir(folder.path()).expect("listed").next().expect("a file").expect("listed").path();
+    let (made, there) = (read(&file), read(Path::new(&example("first-hour/orders.csv"))));
+    assert!(made == there && there.len() < 300_000, "orders.csv is not what make_orders.sql makes");
+}
+
+/// A block of SQL is part of a file that the document runs.
+#[test]
+fn the_queries_of_the_first_hour_are_those_of_its_files() {
+    let files = std::fs::read_dir(example("first-hour")).expect("listed").map(|file| file.expect("listed").path());
+    let files: Vec<String> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "sql"))
+        .map(|path| std::fs::read_to_string(path).expect("read"))
+        .collect();
+    for query in Session::of("docs/first-hour.md", &[]).sql() {
+        assert!(files.iter().any(|file| file.contains(&query)), "no file has:\n{query}");
+    }
+}
 
 /// As GitHub names the place of a heading.
 fn anchor(heading: &str) -> String {

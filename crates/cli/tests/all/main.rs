@@ -17,6 +17,8 @@ mod workers;
 mod broker;
 #[path = "../support/collector.rs"]
 mod collector;
+#[path = "../support/document.rs"]
+mod document;
 #[path = "../support/cluster.rs"]
 mod harness;
 #[path = "../../../connectors/tests/support/postgres.rs"]
