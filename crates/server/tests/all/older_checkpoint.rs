@@ -227,8 +227,7 @@ fn a_hidden_file_that_was_removed_is_put_back_or_the_job_starts_over() {
         fs::remove_file(out.join(marker)).expect("removed");
     }
     let mut put_back = 0;
-    loop {
-        let Err(error) = numbers.outcome() else { break };
+    while let Err(error) = numbers.outcome() {
         let error = error.to_string();
         assert!(error.contains("put the hidden file back and start the job again"), "{error}");
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();

@@ -118,12 +118,6 @@ impl Call {
             let what = Box::new(Expression::parse_at("#{Lorem.word}", depth + 1)?);
             Ok(Call::Several { what, least, most, ends })
         };
-        let between = |from: usize, default: (i64, i64)| -> Result<Call> {
-            let min = given.integer(from)?.unwrap_or(default.0);
-            // The upper bound is not a value, unless it is the lower one.
-            let max = given.integer(from + 1)?.map_or(default.1, |max| if max > min { max - 1 } else { max });
-            if max < min { Err(given.wrong("the larger number comes second")) } else { Ok(Call::Integer { min, max }) }
-        };
         let sentence = |count: u64| words(count, count + 6, ".");
         Ok(Some(match plain(name).as_str() {
             "regexify" | "regexp" => Call::Pattern(Pattern::parse(given.one("a pattern")?)?),
@@ -132,31 +126,6 @@ impl Call {
             "bothify" => given.mask(true)?,
             "templatify" => given.mask(true)?,
             "options.option" | "options.nextelement" => return Err(given.wrong("give the values to choose from")),
-            "number.numberbetween" => between(0, (0, i64::from(i32::MAX)))?,
-            "random.nextint" if arguments.len() == 1 => {
-                Call::Integer { min: 0, max: given.integer(0)?.unwrap_or(1).max(1) - 1 }
-            }
-            "random.nextint" => between(0, (i64::from(i32::MIN), i64::from(i32::MAX)))?,
-            "number.positive" => between(0, (1, i64::from(i32::MAX)))?,
-            "number.negative" => between(0, (i64::from(i32::MIN), -1))?,
-            "number.randomdigit" | "number.digit" => Call::Integer { min: 0, max: 9 },
-            "number.randomdigitnotzero" => Call::Integer { min: 1, max: 9 },
-            "number.randomnumber" => {
-                let digits = given.count(0, 9)?.clamp(1, 18) as u32;
-                Call::Integer {
-                    min: if arguments.is_empty() { 0 } else { 10_i64.pow(digits - 1) },
-                    max: 10_i64.pow(digits) - 1,
-                }
-            }
-            "number.digits" => {
-                Call::Mask { mask: "#".repeat(given.count(0, 1)? as usize), digits: true, letters: None }
-            }
-            "number.randomdouble" => Call::Double {
-                decimals: given.count(0, 2)?.min(15) as usize,
-                min: given.integer(1)?.unwrap_or(0) as f64,
-                max: given.integer(2)?.unwrap_or(i64::from(i32::MAX)) as f64,
-            },
-            "random.nextdouble" => Call::Double { decimals: 15, min: 0.0, max: 1.0 },
             "date.past" => given.time(-1)?,
             "date.future" => given.time(1)?,
             "date.birthday" => {
@@ -188,6 +157,44 @@ impl Call {
                 let what = Box::new(Pattern::parse("[a-z0-9]")?);
                 Call::Pattern(Pattern::Repeated { what, least: count, most: count })
             }
+            other => return Call::number(other, &given),
+        }))
+    }
+
+    /// Reads a call for a number.
+    fn number(name: &str, given: &Arguments) -> Result<Option<Call>> {
+        let between = |from: usize, default: (i64, i64)| -> Result<Call> {
+            let min = given.integer(from)?.unwrap_or(default.0);
+            // The upper bound is not a value, unless it is the lower one.
+            let max = given.integer(from + 1)?.map_or(default.1, |max| if max > min { max - 1 } else { max });
+            if max < min { Err(given.wrong("the larger number comes second")) } else { Ok(Call::Integer { min, max }) }
+        };
+        Ok(Some(match name {
+            "number.numberbetween" => between(0, (0, i64::from(i32::MAX)))?,
+            "random.nextint" if given.given.len() == 1 => {
+                Call::Integer { min: 0, max: given.integer(0)?.unwrap_or(1).max(1) - 1 }
+            }
+            "random.nextint" => between(0, (i64::from(i32::MIN), i64::from(i32::MAX)))?,
+            "number.positive" => between(0, (1, i64::from(i32::MAX)))?,
+            "number.negative" => between(0, (i64::from(i32::MIN), -1))?,
+            "number.randomdigit" | "number.digit" => Call::Integer { min: 0, max: 9 },
+            "number.randomdigitnotzero" => Call::Integer { min: 1, max: 9 },
+            "number.randomnumber" => {
+                let digits = given.count(0, 9)?.clamp(1, 18) as u32;
+                Call::Integer {
+                    min: if given.given.is_empty() { 0 } else { 10_i64.pow(digits - 1) },
+                    max: 10_i64.pow(digits) - 1,
+                }
+            }
+            "number.digits" => {
+                Call::Mask { mask: "#".repeat(given.count(0, 1)? as usize), digits: true, letters: None }
+            }
+            "number.randomdouble" => Call::Double {
+                decimals: given.count(0, 2)?.min(15) as usize,
+                min: given.integer(1)?.unwrap_or(0) as f64,
+                max: given.integer(2)?.unwrap_or(i64::from(i32::MAX)) as f64,
+            },
+            "random.nextdouble" => Call::Double { decimals: 15, min: 0.0, max: 1.0 },
             _ => return Ok(None),
         }))
     }
