@@ -23,7 +23,7 @@ use arrow::array::RecordBatch;
 pub(crate) use buckets::detached;
 pub use buckets::{BUCKETS, Buckets};
 pub use disk::DiskBackend;
-pub use keyed::{HashKeys, KeyedRuns, KeyedTable, LatestTime, hashes_of_window, in_window};
+pub use keyed::{HashKeys, KeyedRuns, KeyedTable, LatestTime, NewMerge, hashes_of_window, in_window};
 pub use run::Run;
 
 /// Merges rows of state, those of one key into one row, a part of the keys at a time.

@@ -15,7 +15,7 @@ mod savepoint;
 mod store;
 
 pub use backend::{
-    BUCKETS, Buckets, DiskBackend, HashKeys, KeyedRuns, KeyedTable, LatestTime, MemoryBackend, Merge, Run,
+    BUCKETS, Buckets, DiskBackend, HashKeys, KeyedRuns, KeyedTable, LatestTime, MemoryBackend, Merge, NewMerge, Run,
     StateBackend, hashes_of_window, in_window,
 };
 pub use contents::{Contents, Stored};

@@ -5,8 +5,8 @@
 //! changed in them as rows of a snapshot, and starts again with empty ones: keys that return soon are looked up again, all of a batch at
 //! once.
 //!
-//! Snapshots contain all runs, and what has changed since the tables were written. Snapshots that only add contain the runs of the
-//! first of them, and those that were written since as they were, before they were merged: so no row that says that a key is gone is missing.
+//! Snapshots contain all runs, and what has changed since the tables were written. Snapshots that only add contain the runs of those
+//! before them: these are frozen, and those that were written since are merged among themselves only, with the rows that say that a key is gone.
 //!
 //! What is restored goes to the disk as it is, because the operator may have read an earlier or later row of the key.
 
@@ -57,6 +57,8 @@ pub(crate) struct OnDisk {
     has_written: bool,
     /// The next snapshot follows those that were restored.
     follows: bool,
+    /// What was restored is frozen once it is written.
+    freezes: bool,
 }
 
 struct Table {
@@ -64,7 +66,7 @@ struct Table {
     /// Rows of snapshots that are still to be written, in any order.
     restored: Vec<RecordBatch>,
     restored_bytes: usize,
-    /// Files of snapshots that only add.
+    /// Files of snapshots that only add, all of frozen runs.
     adding: Option<Vec<Arc<Run>>>,
     needed: Needed,
     /// Rows that are read at once, in an order, take so many bytes at most.
@@ -85,7 +87,7 @@ impl OnDisk {
         let filters = options.state_bytes / FILTERS_SHARE / tables.len().max(1);
         let table = |table: KeyedTable| Table::new(table, filters, options);
         let tables = tables.into_iter().map(table).collect::<Result<_>>()?;
-        Ok(Some(OnDisk { tables, bytes_max: options.state_bytes, has_written: false, follows: false }))
+        Ok(Some(OnDisk { tables, bytes_max: options.state_bytes, has_written: false, follows: false, freezes: false }))
     }
 
     /// For a table that is read in the order of its hashes only, if state is to be on disk. Its rows are never replaced: those with the
@@ -96,12 +98,24 @@ impl OnDisk {
         }
         let mut table = Table::new(table, 0, options)?;
         table.merged_max = options.state_bytes.max(MERGED_BYTES);
-        Ok(Some(OnDisk { tables: vec![table], bytes_max: options.state_bytes, has_written: false, follows: false }))
+        Ok(Some(OnDisk {
+            tables: vec![table],
+            bytes_max: options.state_bytes,
+            has_written: false,
+            follows: false,
+            freezes: false,
+        }))
     }
 
     /// Whether nothing was written.
     pub(crate) fn is_empty(&self) -> bool {
         self.tables.iter().all(|table| table.runs.is_empty())
+    }
+
+    /// Files of all tables.
+    #[cfg(test)]
+    pub(crate) fn files(&self) -> usize {
+        self.tables.iter().map(|table| table.runs.files().len()).sum()
     }
 
     /// Whether tables of so many bytes must be written. An error if what one batch needs does not fit into memory.
@@ -158,10 +172,10 @@ impl OnDisk {
 
     /// Writes rows of each table, which have the number of a new snapshot.
     pub(crate) fn put(&mut self, tables: &[RecordBatch]) -> Result<()> {
+        self.restored()?;
         for (table, rows) in self.tables.iter_mut().zip(tables) {
             if rows.num_rows() > 0 {
-                let files = table.runs.put(rows, false)?;
-                table.adding.iter_mut().for_each(|adding| adding.extend(files.iter().cloned()));
+                table.put(rows, false)?;
             }
         }
         self.has_written = true;
@@ -201,15 +215,8 @@ impl OnDisk {
 
     /// Called after each batch.
     pub(crate) fn work(&mut self) -> Result<()> {
-        // No merge begins before everything that was restored is there.
         self.restored()?;
-        self.tables.iter_mut().try_for_each(|Table { runs, needed, merged_max, .. }| {
-            if let Needed::Since(ms) | Needed::LastSince(_, ms) = needed {
-                runs.remove_before(*ms);
-            }
-            let table = runs.table().clone();
-            runs.work(&|| Ok(Box::new(Latest::new(&table, *needed)?.with_bytes_max(*merged_max))))
-        })
+        self.tables.iter_mut().try_for_each(Table::work)
     }
 
     /// Takes rows of a snapshot.
@@ -223,13 +230,17 @@ impl OnDisk {
 
     /// Nothing else is restored.
     pub(crate) fn restored(&mut self) -> Result<()> {
-        self.tables.iter_mut().try_for_each(Table::write_restored)
+        self.tables.iter_mut().try_for_each(Table::write_restored)?;
+        if std::mem::take(&mut self.freezes) {
+            self.tables.iter_mut().for_each(|table| table.runs.freeze());
+        }
+        Ok(())
     }
 
     /// Everything was restored, and the next snapshot need not be complete: it adds to what was restored.
     pub(crate) fn goes_on(&mut self) {
         self.tables.iter_mut().for_each(|table| table.adding = Some(Vec::new()));
-        self.follows = true;
+        (self.follows, self.freezes) = (true, true);
     }
 
     /// Begins a snapshot: returns whether it is complete, and the files of each table.
@@ -238,12 +249,20 @@ impl OnDisk {
         let continues = (adds || self.follows) && self.tables.iter().all(|table| table.adding.is_some());
         let complete = !continues && (self.has_written || self.follows || snapshots.is_complete(adds));
         let files = |table: &mut Table| match table.adding.take() {
-            Some(adding) if continues => adding,
+            Some(mut adding) if continues => {
+                adding.extend(table.runs.files_since_freeze());
+                adding
+            }
             _ => table.runs.files(),
         };
         let files: RunsOfTables = self.tables.iter_mut().map(files).collect();
-        if adds {
-            self.tables.iter_mut().zip(&files).for_each(|(table, files)| table.adding = Some(files.clone()));
+        for (table, files) in self.tables.iter_mut().zip(&files) {
+            if adds {
+                table.adding = Some(files.clone());
+                table.runs.freeze();
+            } else {
+                table.runs.thaw();
+            }
         }
         // What such a snapshot lacks is in the next complete one.
         self.has_written = continues;
@@ -268,9 +287,22 @@ impl Table {
             let rows = self.restored.iter().map(with_schema).collect::<std::result::Result<Vec<_>, _>>()?;
             let rows = concat_batches(schema, &rows)?;
             (self.restored, self.restored_bytes) = (Vec::new(), 0);
-            self.runs.put(&rows, true)?;
+            self.put(&rows, true)?;
         }
         Ok(())
+    }
+
+    fn put(&mut self, rows: &RecordBatch, restored: bool) -> Result<()> {
+        let (table, needed, bytes_max) = (self.runs.table().clone(), self.needed, self.merged_max);
+        self.runs.put(rows, restored, &|| Ok(Box::new(Latest::new(&table, needed)?.with_bytes_max(bytes_max))))
+    }
+
+    fn work(&mut self) -> Result<()> {
+        if let Needed::Since(ms) | Needed::LastSince(_, ms) = self.needed {
+            self.runs.remove_before(ms);
+        }
+        let (table, needed, bytes_max) = (self.runs.table().clone(), self.needed, self.merged_max);
+        self.runs.work(&|| Ok(Box::new(Latest::new(&table, needed)?.with_bytes_max(bytes_max))))
     }
 }
 

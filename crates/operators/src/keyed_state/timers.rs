@@ -101,7 +101,8 @@ impl Timers {
         let ones = Int64Array::from(vec![1; timers.len()]);
         let columns: Vec<ArrayRef> = vec![Arc::new(times), Arc::new(hashes), Arc::new(ones.clone()), Arc::new(ones)];
         let rows = RecordBatch::try_new(Arc::clone(&self.runs.table().schema), columns)?;
-        self.runs.put(&rows, false).map(|_| ())
+        let (table, needed) = (self.runs.table().clone(), Needed::Since(self.first_time));
+        self.runs.put(&rows, false, &|| Ok(Box::new(Latest::new(&table, needed)?)))
     }
 
     /// Time has reached this. Keys with times before it, and a bit after it, are due.

@@ -5,11 +5,11 @@
 //! of its snapshot, and of the rows with the same identity the one with the highest number counts, so rows are written without reading
 //! any, and runs are merged in any order. A row that says that its identity is gone vanishes when no earlier row is left.
 //!
-//! Runs are in levels: a new one has level 0, and [`FAN_IN`] runs of a level are merged into one of the next. Each level has a merge
-//! of its own, which keeps pace with the level below: so the runs that a lookup asks are few, and no batch waits for a merge.
+//! Runs are merged in levels ([`levels`]), so those that a lookup asks are few.
 //! As elsewhere, nothing here must survive the process.
 
 mod filter;
+mod levels;
 mod merging;
 mod sorted;
 #[cfg(test)]
@@ -24,16 +24,12 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, UInt64Array};
 use arrow::compute::{filter_record_batch, take_record_batch};
 use arrow::datatypes::{Int64Type, SchemaRef};
 
-use self::filter::Filter;
-use self::merging::Merging;
-use self::sorted::{SortedRun, SortedWriter};
+use self::levels::{Levels, Steps};
+use self::sorted::SortedWriter;
 use super::Merge;
 use super::run::{Run, Runs};
 
-/// Number of runs of one level that are merged into one of the next.
-const FAN_IN: usize = 4;
-/// A restore writes many runs at once: so many are merged together.
-const FAN_IN_MAX: usize = 16;
+pub use self::levels::NewMerge;
 
 /// Writes the hash of each row's key. Of keys of windows: so that those of a window lie together, [`in_window`].
 pub type HashKeys = fn(&[ArrayRef], usize, Option<usize>, &mut Vec<u64>) -> Result<()>;
@@ -81,12 +77,9 @@ pub fn in_window(time: i64, hash: u64) -> u64 {
 pub struct KeyedRuns {
     table: KeyedTable,
     runs: Runs,
-    /// Filters take no more. Runs without one are read for each key.
-    filter_bytes_max: usize,
-    /// Each level's oldest first. Higher levels are older.
-    levels: Vec<Vec<Arc<SortedRun>>>,
-    /// Of each level.
-    merging: Vec<Option<Merging>>,
+    levels: Levels,
+    /// Number of puts, without those that were restored.
+    puts: u64,
     /// Batches since the last put, and between the two before it.
     batches: usize,
     batches_per_put: usize,
@@ -132,8 +125,8 @@ impl KeyedRuns {
     /// Rows of a table, in files in `directory`, with filters of so many bytes at most.
     pub fn new(table: KeyedTable, directory: impl Into<PathBuf>, filter_bytes_max: usize) -> Result<KeyedRuns> {
         let runs = Runs::new(SchemaRef::clone(&table.schema), directory.into())?;
-        let (levels, merging) = (Vec::new(), Vec::new());
-        Ok(KeyedRuns { table, runs, filter_bytes_max, levels, merging, batches: 0, batches_per_put: 1 })
+        let levels = Levels::new(filter_bytes_max);
+        Ok(KeyedRuns { table, runs, levels, puts: 0, batches: 0, batches_per_put: 1 })
     }
 
     /// Lets a run continue in another file beyond this size.
@@ -152,30 +145,31 @@ impl KeyedRuns {
     /// Whether it has no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.levels.iter().all(Vec::is_empty)
+        self.levels.all().next().is_none()
     }
 
-    /// Stores rows, which are later than all that are here; `restored`: earlier or later, before any [`KeyedRuns::work`]. Returns the
-    /// files.
-    pub fn put(&mut self, rows: &RecordBatch, restored: bool) -> Result<Vec<Arc<Run>>> {
+    /// Stores rows, which are later than all that are here; `restored`: earlier or later, before any others. Merges runs as far as is needed
+    /// to keep them few.
+    pub fn put(&mut self, rows: &RecordBatch, restored: bool, merge: NewMerge<'_, '_>) -> Result<()> {
         let (rows, hashes) = self.table.in_order(rows)?;
         let keys = hashes.chunk_by(|a, b| a == b).count();
-        let mut writer = SortedWriter::new(self.new_filter(keys));
+        let mut writer = SortedWriter::new(self.levels.new_filter(keys));
         writer.add(&rows, &hashes, &self.table, &mut self.runs)?;
-        let run = writer.finish(restored, &mut self.runs)?;
-        let files = run.as_ref().map(|run| run.files().to_vec()).unwrap_or_default();
-        self.add(0, run);
+        self.puts += u64::from(!restored);
+        let number = if restored { 0 } else { self.puts };
+        let run = writer.finish(number..=number, &mut self.runs)?;
+        self.levels.add(0, run);
         if self.batches > 0 {
             self.batches_per_put = std::mem::take(&mut self.batches);
         }
-        Ok(files)
+        self.levels.put(restored, &mut Steps::new(&self.table, &mut self.runs, merge))
     }
 
     /// Adds all rows whose keys have one of these hashes, which are in order, each once. `merge` gets several of an identity. Returns
     /// false early if there are more than so many bytes of them.
     pub fn look_up(&self, hashes: &[u64], bytes_max: usize, merge: &mut dyn Merge) -> Result<bool> {
         let mut bytes_left = bytes_max;
-        for run in self.levels.iter().rev().flatten() {
+        for run in self.levels.all() {
             if !run.look_up(hashes, (&self.table, &mut bytes_left), merge)? {
                 return Ok(false);
             }
@@ -185,110 +179,60 @@ impl KeyedRuns {
 
     /// Adds all rows whose keys have a hash in this range. `merge` gets several of an identity.
     pub fn read(&self, range: &RangeInclusive<u64>, merge: &mut dyn Merge) -> Result<()> {
-        self.levels.iter().rev().flatten().try_for_each(|run| run.read(range, &self.table, merge))
+        self.levels.all().try_for_each(|run| run.read(range, &self.table, merge))
     }
 
     /// The last hash of a slice that begins a range and has about so many blocks: the end of the range, if it has no more.
     #[must_use]
     pub fn slice_end(&self, range: &RangeInclusive<u64>, blocks: usize) -> u64 {
-        let runs = self.levels.iter().flatten();
+        let runs = self.levels.all();
         let mut firsts: Vec<u64> = runs.flat_map(|run| run.firsts_after(range, blocks)).copied().collect();
         firsts.sort_unstable();
         firsts.get(blocks).map_or(*range.end(), |first| first - 1)
     }
 
-    /// Does a small step of the work that keeps lookups and the disk small. Called after every batch. `merge` creates merges, which
-    /// keep the latest row of each identity.
-    pub fn work<'a>(&mut self, merge: &dyn Fn() -> Result<Box<dyn Merge + 'a>>) -> Result<()> {
+    /// Does a small step of the merges that the next put would do otherwise. Called after every batch.
+    pub fn work(&mut self, merge: NewMerge<'_, '_>) -> Result<()> {
         self.batches += 1;
-        (0..self.levels.len()).for_each(|level| self.begin(level));
-        if self.merging.iter().all(Option::is_none) {
-            return Ok(());
-        }
-        let mut merge = merge()?;
-        for level in 0..self.merging.len() {
-            let Some(merging) = &mut self.merging[level] else { continue };
-            let steps = merging.steps_per_put.div_ceil(self.batches_per_put).min(merging.steps_left());
-            (0..steps).try_for_each(|_| merging.step(&self.table, merge.as_mut(), &mut self.runs))?;
-            if merging.steps_left() == 0 {
-                self.finish(level)?;
-            }
-        }
-        Ok(())
+        self.levels.work(self.batches_per_put, &mut Steps::new(&self.table, &mut self.runs, merge))
+    }
+
+    /// All runs stay as they are until [`KeyedRuns::thaw`], unless they are not needed. Those that are put from now on are merged among
+    /// themselves, and keep rows that say that theirs is gone.
+    pub fn freeze(&mut self) {
+        self.levels.freeze();
+    }
+
+    /// Ends what [`KeyedRuns::freeze`] has begun.
+    pub fn thaw(&mut self) {
+        self.levels.thaw();
     }
 
     /// Removes the runs whose keys all have lower hashes. Those that are being merged stay.
     pub fn remove_below(&mut self, hash: u64) {
-        self.retain(|run| run.last() >= hash);
+        self.levels.retain(|run| run.last() >= hash);
     }
 
     /// Removes the runs whose rows all have earlier times: so what is over is not on the disk until a merge comes to it. Those that are
     /// being merged stay.
     pub fn remove_before(&mut self, ms: i64) {
-        self.retain(|run| run.latest >= ms);
-    }
-
-    fn retain(&mut self, is_needed: impl Fn(&SortedRun) -> bool) {
-        for (runs, _) in self.levels.iter_mut().zip(&self.merging).filter(|(_, merging)| merging.is_none()) {
-            runs.retain(|run| is_needed(run));
-        }
+        self.levels.retain(|run| run.latest >= ms);
     }
 
     /// Removes all runs.
     pub fn clear(&mut self) {
-        (self.levels, self.merging) = (Vec::new(), Vec::new());
+        self.levels.clear();
     }
 
     /// The files of all runs.
     #[must_use]
     pub fn files(&self) -> Vec<Arc<Run>> {
-        self.levels.iter().rev().flatten().flat_map(|run| run.files()).cloned().collect()
+        self.levels.all().flat_map(|run| run.files()).cloned().collect()
     }
 
-    fn finish(&mut self, level: usize) -> Result<()> {
-        let Some(merging) = self.merging[level].take() else { return Ok(()) };
-        let inputs = merging.inputs.len();
-        let output = merging.finish(&mut self.runs)?;
-        self.levels[level].drain(..inputs);
-        self.add(level + 1, output);
-        Ok(())
-    }
-
-    fn add(&mut self, level: usize, run: Option<SortedRun>) {
-        if self.levels.len() <= level {
-            self.levels.resize_with(level + 1, Vec::new);
-            self.merging.resize_with(level + 1, || None);
-        }
-        self.levels[level].extend(run.map(Arc::new));
-    }
-
-    /// Begins to merge the oldest runs of a level, if it has enough. Not before everything is restored.
-    fn begin(&mut self, level: usize) {
-        if self.merging[level].is_some() || self.levels[level].len() < FAN_IN {
-            return;
-        }
-        let (inputs, rest) = self.levels[level].split_at(self.levels[level].len().min(FAN_IN_MAX));
-        let others = self.levels.iter().enumerate().filter(|(of, _)| *of != level).flat_map(|(_, runs)| runs);
-        let other_is_restored = others.chain(rest).any(|run| run.is_restored);
-        let is_oldest = self.levels[level + 1..].iter().all(Vec::is_empty);
-        let is_restored = other_is_restored && inputs.iter().any(|run| run.is_restored);
-        let filter = self.new_filter(inputs.iter().map(|run| run.keys).sum());
-        // A level is filled by so many puts. The merge is done in half of the time.
-        let puts = FAN_IN.saturating_pow(level as u32 + 1) / 2;
-        let kinds = (is_oldest && !other_is_restored, is_restored);
-        self.merging[level] = Some(Merging::new(inputs.to_vec(), kinds, filter, puts));
-    }
-
-    /// A filter for so many keys, unless filters take too much memory.
-    fn new_filter(&self, keys: usize) -> Option<Filter> {
-        let present: usize = self.levels.iter().flatten().map(|run| run.filter_bytes()).sum();
-        let coming: usize = self.merging.iter().flatten().map(Merging::filter_bytes).sum();
-        (present + coming + Filter::bytes_for(keys) <= self.filter_bytes_max).then(|| Filter::new(keys))
-    }
-
-    /// The most runs that a level has.
-    #[cfg(test)]
-    fn most_runs(&self) -> usize {
-        self.levels.iter().map(Vec::len).max().unwrap_or(0)
+    /// Those of the runs that are not frozen.
+    #[must_use]
+    pub fn files_since_freeze(&self) -> Vec<Arc<Run>> {
+        self.levels.files_since_freeze()
     }
 }

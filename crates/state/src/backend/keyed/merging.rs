@@ -18,25 +18,20 @@ pub(super) struct Merging {
     pub(super) inputs: Vec<Arc<SortedRun>>,
     /// No other run has an earlier row of any key: rows that say that theirs is gone have done their work.
     removes_gone: bool,
-    /// The output has rows of which other runs have earlier or later ones.
-    is_restored: bool,
     /// The next step begins with this hash.
     next: u64,
     /// The last hash of each step, those of later ones first. Each has as many blocks: hashes of windows lie close together.
     ends: Vec<u64>,
-    /// Steps until the next run comes.
+    /// Steps from one put to the next.
     pub(super) steps_per_put: usize,
+    /// Those of them that are still to be done.
+    pub(super) due: usize,
     writer: SortedWriter,
 }
 
 impl Merging {
     /// To be done within so many puts.
-    pub(super) fn new(
-        inputs: Vec<Arc<SortedRun>>,
-        (removes_gone, is_restored): (bool, bool),
-        filter: Option<Filter>,
-        puts: usize,
-    ) -> Merging {
+    pub(super) fn new(inputs: Vec<Arc<SortedRun>>, removes_gone: bool, filter: Option<Filter>, puts: usize) -> Merging {
         let mut firsts: Vec<u64> = inputs.iter().flat_map(|run| run.firsts()).copied().collect();
         firsts.sort_unstable();
         let ends = firsts.chunks(STEP_BLOCKS).skip(1).map(|blocks| blocks[0].saturating_sub(1));
@@ -45,7 +40,7 @@ impl Merging {
         ends.reverse();
         let steps_per_put = ends.len().div_ceil(puts.max(1));
         let writer = SortedWriter::new(filter);
-        Merging { inputs, removes_gone, is_restored, next: 0, ends, steps_per_put, writer }
+        Merging { inputs, removes_gone, next: 0, ends, steps_per_put, due: steps_per_put, writer }
     }
 
     pub(super) fn steps_left(&self) -> usize {
@@ -73,6 +68,8 @@ impl Merging {
     }
 
     pub(super) fn finish(self, runs: &mut Runs) -> Result<Option<SortedRun>> {
-        self.writer.finish(self.is_restored, runs)
+        let puts = self.inputs.iter().map(|run| &run.puts);
+        let first = puts.clone().map(|puts| *puts.start()).min().unwrap_or(0);
+        self.writer.finish(first..=puts.map(|puts| *puts.end()).max().unwrap_or(0), runs)
     }
 }

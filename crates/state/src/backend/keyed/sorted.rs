@@ -32,8 +32,9 @@ pub(super) struct SortedRun {
     /// Number of different hashes.
     pub(super) keys: usize,
     filter: Option<Filter>,
-    /// Its rows were restored: other runs that were restored may have earlier or later ones of the same keys.
-    pub(super) is_restored: bool,
+    /// Numbers of the first and the last put whose rows it has. Those that were restored have the number 0 and no order: another run with
+    /// this number may have earlier or later rows of the same keys.
+    pub(super) puts: RangeInclusive<u64>,
 }
 
 impl SortedRun {
@@ -181,9 +182,9 @@ impl SortedWriter {
     }
 
     /// `None` if there were no rows.
-    pub(super) fn finish(self, is_restored: bool, runs: &mut Runs) -> Result<Option<SortedRun>> {
+    pub(super) fn finish(self, puts: RangeInclusive<u64>, runs: &mut Runs) -> Result<Option<SortedRun>> {
         let SortedWriter { writer, firsts, last, latest, keys, filter } = self;
         let files = writer.finish(runs)?;
-        Ok((!firsts.is_empty()).then_some(SortedRun { files, firsts, last, latest, keys, filter, is_restored }))
+        Ok((!firsts.is_empty()).then_some(SortedRun { files, firsts, last, latest, keys, filter, puts }))
     }
 }

@@ -8,6 +8,7 @@ use anabranch_model::{HASH_SEED, Rng, hash_u64};
 use arrow::array::{Int64Array, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
 
+use super::levels::{FAN_IN, RUNS_MAX};
 use super::*;
 
 /// Weight and version of each key and value.
@@ -81,6 +82,14 @@ fn work(runs: &mut KeyedRuns) -> usize {
     steps.get()
 }
 
+fn newest() -> Result<Box<dyn Merge>> {
+    Ok(Box::new(Newest::default()))
+}
+
+fn put(runs: &mut KeyedRuns, rows: &Rows, restored: bool) {
+    runs.put(&batch(rows), restored, &newest).expect("put");
+}
+
 /// The rows of these keys that are there.
 fn found(runs: &KeyedRuns, keys: &BTreeSet<i64>) -> Rows {
     let hashes: BTreeSet<u64> = keys.iter().map(|key| hash_of(*key)).collect();
@@ -125,14 +134,13 @@ fn check(seed: u64) {
     }
     while !restored.is_empty() {
         let rows = restored.swap_remove(below(restored.len()));
-        runs.put(&batch(&rows), true).expect("put");
+        put(&mut runs, &rows, true);
     }
     for _ in 0..30 {
         version += 1;
         let rows = (0..below(300)).map(|_| ((below(keys_of) as i64, below(3) as i64), (below(3) as i64, version)));
         let rows: Rows = rows.collect();
-        let files = runs.put(&batch(&rows), false).expect("put");
-        assert_eq!(files.iter().map(|file| file.rows).sum::<u64>(), rows.len() as u64);
+        put(&mut runs, &rows, false);
         expected.extend(rows);
         (0..below(20)).for_each(|_| _ = work(&mut runs));
         let wanted: BTreeSet<i64> = (0..below(50)).map(|_| below(keys_of * 2) as i64).collect();
@@ -154,15 +162,15 @@ fn rows_that_are_gone_vanish_and_their_files_with_them() {
     let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
     for version in 0..80 {
         let rows = (0..500).map(|key| ((key, 0), ((version + 1) % 2, version)));
-        runs.put(&batch(&rows.collect()), false).expect("put");
+        put(&mut runs, &rows.collect(), false);
         (0..4).for_each(|_| _ = work(&mut runs));
     }
     let rows: u64 = runs.files().iter().map(|file| file.rows).sum();
     assert!(rows < 500 * 2 * FAN_IN as u64 * 3, "{rows} rows are kept of 500 keys, of which none is there");
     let more: Rows = (1..4).map(|version| ((0, 0), (0, 1000 + version))).collect();
-    runs.put(&batch(&more), false).expect("put");
+    put(&mut runs, &more, false);
     (0..2000).for_each(|_| _ = work(&mut runs));
-    assert!(runs.most_runs() < FAN_IN);
+    assert!(runs.levels.most_runs() < FAN_IN);
 }
 
 /// A merge of all runs leaves nothing of keys that are gone, unless rows that were restored are elsewhere.
@@ -175,11 +183,11 @@ fn a_row_that_is_gone_stays_while_an_earlier_one_may_be_elsewhere() {
         let folder = tempfile::tempdir().expect("folder");
         let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
         for rows in [&gone, &none, &gone, &gone, &gone, then] {
-            runs.put(&batch(rows), true).expect("put");
+            put(&mut runs, rows, true);
         }
         (0..1000).for_each(|_| _ = work(&mut runs));
         assert!(found(&runs, &(0..100).collect()).is_empty());
-        (0..3).for_each(|_| _ = runs.put(&batch(&gone), false).expect("put"));
+        (0..3).for_each(|_| put(&mut runs, &gone, false));
         (0..1000).for_each(|_| _ = work(&mut runs));
         assert!(found(&runs, &(0..100).collect()).is_empty());
     }
@@ -194,7 +202,7 @@ fn runs_of_early_times_vanish_as_a_whole() {
     let mut runs = KeyedRuns::new(with_times, folder.path(), 1 << 20).expect("runs");
     let put = |runs: &mut KeyedRuns, time: i64| {
         let rows = (0..100).map(|key| ((time * 100 + key, time), (1, time)));
-        runs.put(&batch(&rows.collect()), false).expect("put");
+        put(runs, &rows.collect(), false);
     };
     let times = |runs: &KeyedRuns| copied(runs).into_keys().map(|(_, time)| time).collect::<BTreeSet<i64>>();
     for time in 0..=20 {
@@ -222,11 +230,11 @@ fn merging_keeps_pace() {
         let (mut most, mut steps) = (0, 0);
         for version in 0..80 {
             let rows = (0..500).map(|key| ((version * 500 + key, 0), (1, version)));
-            runs.put(&batch(&rows.collect()), false).expect("put");
+            put(&mut runs, &rows.collect(), false);
             for _ in 0..batches_per_put {
                 steps = steps.max(work(&mut runs));
             }
-            most = most.max(runs.most_runs());
+            most = most.max(runs.levels.most_runs());
         }
         assert!(most < 2 * FAN_IN && steps < 30, "{batches_per_put}: {most} runs, {steps} steps at once");
         assert_eq!(found(&runs, &[3, 17_000, 39_999, 40_000].into()).len(), 3);
@@ -241,7 +249,7 @@ fn a_range_is_read_in_slices() {
     let mut expected = Rows::new();
     for version in 0..3 {
         let rows: Rows = (0..2000).map(|value| ((value / 7, value % 7), (1, version))).collect();
-        runs.put(&batch(&rows), false).expect("put");
+        put(&mut runs, &rows, false);
         expected.extend(rows);
     }
     let (first, last) = (u64::MAX / 4, u64::MAX / 2);
@@ -274,7 +282,7 @@ fn more_than_may_be_loaded_is_left() {
     let folder = tempfile::tempdir().expect("folder");
     let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
     let rows = (0..5000).map(|value| ((2, value), (1, 1))).chain([((4, 0), (1, 1))]);
-    runs.put(&batch(&rows.collect()), false).expect("put");
+    put(&mut runs, &rows.collect(), false);
     let look_up = |key, bytes| runs.look_up(&[hash_of(key)], bytes, &mut Newest::default()).expect("looked up");
     assert!(!look_up(2, 50_000) && look_up(4, 50_000) && look_up(2, 1 << 20) && look_up(9, 0));
     assert_eq!(found(&runs, &[2].into()).len(), 5000, "one key has many blocks");
@@ -286,7 +294,7 @@ fn damage_of_a_block_is_detected() {
     let folder = tempfile::tempdir().expect("folder");
     let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
     let rows: Rows = (0..1000).map(|key| ((key, 0), (1, 1))).collect();
-    runs.put(&batch(&rows), false).expect("put");
+    put(&mut runs, &rows, false);
     let all: BTreeSet<u64> = (0..1000).map(hash_of).collect();
     let all: Vec<u64> = all.into_iter().collect();
     let [file] = runs.files().try_into().expect("one file");
@@ -298,4 +306,107 @@ fn damage_of_a_block_is_detected() {
         file.damage(at, 0x10);
     }
     assert_eq!(found(&runs, &(0..1000).collect()).len(), 1000);
+}
+
+/// Files that are open: of runs, and of merges in progress.
+fn most_files(puts: u32) -> usize {
+    let levels = 1 + puts.ilog(FAN_IN as u32) as usize;
+    levels * (RUNS_MAX + 1)
+}
+
+/// A batch may put many times, or never, and snapshots may freeze runs at any time.
+#[test]
+fn runs_are_few_whatever_the_order_of_puts_and_work_and_snapshots() {
+    for seed in 0..8 {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut rng = Rng::new(seed);
+        let mut below = |end: usize| rng.below(end as u64) as usize;
+        let mut runs = KeyedRuns::new(table(), folder.path(), [0, 1 << 20][below(2)]).expect("runs");
+        let (mut expected, mut version, puts_per_batch) = (Rows::new(), 0, [1, 4, 40][below(3)]);
+        let (mut frozen, mut before) = (0, BTreeSet::new());
+        let restored = below(200);
+        for step in 0..400 {
+            version += 1;
+            let rows: Rows = (0..1 + below(8)).map(|_| ((below(300) as i64, 0), (below(2) as i64, version))).collect();
+            put(&mut runs, &rows, step < restored);
+            expected.extend(rows);
+            if step >= restored && below(puts_per_batch) == 0 {
+                work(&mut runs);
+            }
+            if step > restored && below(40) == 0 {
+                match frozen < 3 && below(2) == 0 {
+                    true => {
+                        before = runs.files().iter().map(|file| file.id).collect();
+                        runs.freeze();
+                        frozen += 1;
+                    }
+                    false => {
+                        (frozen, before) = (0, BTreeSet::new());
+                        runs.thaw();
+                    }
+                }
+            }
+            let files: BTreeSet<u64> = runs.files().iter().map(|file| file.id).collect();
+            assert!(before.is_subset(&files), "seed {seed}, step {step}: a frozen run was merged");
+            // Frozen runs were as few. What is thawed is merged by the next put.
+            assert!(files.len() <= (1 + 3) * most_files(400), "seed {seed}, step {step}: {} files", files.len());
+            if step > restored && frozen == 0 && runs.levels.most_runs() > RUNS_MAX {
+                put(&mut runs, &Rows::new(), false);
+                assert!(runs.levels.most_runs() <= RUNS_MAX, "seed {seed}, step {step}");
+            }
+        }
+        let everything: BTreeSet<i64> = (0..300).collect();
+        assert!(found(&runs, &everything) == there(expected, &everything), "seed {seed}");
+    }
+}
+
+/// As a batch that is divided many times does: nothing is merged but by the puts.
+#[test]
+fn puts_without_batches_between_them_merge() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
+    let mut most = 0;
+    for version in 0..2_000 {
+        let rows = (0..10).map(|key| ((version * 10 + key, 0), (1, version)));
+        put(&mut runs, &rows.collect(), false);
+        most = most.max(runs.files().len());
+    }
+    assert!(most < 6 * 2 * FAN_IN, "{most} files at once");
+    assert_eq!(found(&runs, &[3, 17_000, 19_999, 20_000].into()).len(), 3);
+}
+
+/// With little memory, a restore writes many small runs.
+#[test]
+fn runs_that_are_restored_are_merged() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
+    let mut rng = Rng::new(1);
+    let mut versions: Vec<i64> = (0..1_000).collect();
+    while !versions.is_empty() {
+        let version = versions.swap_remove(rng.below(versions.len() as u64) as usize);
+        put(&mut runs, &(0..10).map(|key| ((key, 0), (version % 2, version))).collect(), true);
+        assert!(runs.files().len() <= 3 * RUNS_MAX);
+    }
+    // The last version of all keys is there.
+    assert_eq!(found(&runs, &(0..10).collect()).len(), 10);
+}
+
+/// What a snapshot has of a key may be in none of the runs.
+#[test]
+fn rows_that_are_gone_stay_while_runs_are_frozen() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
+    runs.freeze();
+    for version in 0..40 {
+        put(&mut runs, &[((version, 0), (0, version))].into(), false);
+    }
+    (0..100).for_each(|_| _ = work(&mut runs));
+    assert_eq!(runs.files_since_freeze().iter().map(|file| file.rows).sum::<u64>(), 40);
+    runs.thaw();
+    (0..4).for_each(|version| put(&mut runs, &[((0, 0), (0, 100 + version))].into(), false));
+    for version in 0..1_000 {
+        put(&mut runs, &[((0, 0), (0, 200 + version))].into(), false);
+    }
+    (0..100).for_each(|_| _ = work(&mut runs));
+    assert!(runs.files().iter().map(|file| file.rows).sum::<u64>() < 40);
 }

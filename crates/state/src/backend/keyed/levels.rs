@@ -1,0 +1,202 @@
+//! Which runs there are, and when they are merged.
+//!
+//! A new run has level 0, and [`FAN_IN`] runs of a level are merged into one of the next. Each level has a merge of its own, which must
+//! keep pace with the puts, because those are what adds runs: a merge of a level is done in half of the puts that fill it. Between two
+//! puts, batches do their share of it (`work`). What they have not done, the put does: one batch may put many times. So a put waits for
+//! merges only if no batches came between, and a level never has more than [`RUNS_MAX`] runs.
+
+use std::sync::Arc;
+
+use anabranch_model::Result;
+
+use super::KeyedTable;
+use super::filter::Filter;
+use super::merging::Merging;
+use super::sorted::SortedRun;
+use crate::backend::run::Runs;
+use crate::{Merge, Run};
+
+/// Number of runs of one level that are merged into one of the next.
+pub(super) const FAN_IN: usize = 4;
+/// A put waits until its level has fewer runs. So many are merged together: a restore writes many at once.
+pub(super) const RUNS_MAX: usize = 16;
+
+/// Creates merges, which keep the latest row of each identity.
+pub type NewMerge<'f, 'a> = &'f dyn Fn() -> Result<Box<dyn Merge + 'a>>;
+
+/// Runs of a table by level.
+pub(super) struct Levels {
+    /// Filters take no more. Runs without one are read for each key.
+    filter_bytes_max: usize,
+    /// Each level's oldest first.
+    levels: Vec<Vec<Arc<SortedRun>>>,
+    /// Of each level.
+    merging: Vec<Option<Merging>>,
+    /// Runs that are not merged, with their levels: snapshots that follow have the same ones.
+    frozen: Vec<(usize, Arc<SortedRun>)>,
+    /// Rows that say that theirs is gone stay: earlier snapshots have what they take back.
+    keeps_gone: bool,
+}
+
+/// What a step of a merge needs.
+pub(super) struct Steps<'s, 'f, 'a> {
+    table: &'s KeyedTable,
+    runs: &'s mut Runs,
+    create: NewMerge<'f, 'a>,
+    merge: Option<Box<dyn Merge + 'a>>,
+}
+
+impl<'s, 'f, 'a> Steps<'s, 'f, 'a> {
+    pub(super) fn new(table: &'s KeyedTable, runs: &'s mut Runs, create: NewMerge<'f, 'a>) -> Self {
+        Steps { table, runs, create, merge: None }
+    }
+
+    fn run(&mut self, merging: &mut Merging, steps: usize) -> Result<()> {
+        for _ in 0..steps.min(merging.steps_left()) {
+            let merge = match &mut self.merge {
+                Some(merge) => merge,
+                None => self.merge.insert((self.create)()?),
+            };
+            merging.step(self.table, merge.as_mut(), self.runs)?;
+        }
+        Ok(())
+    }
+}
+
+impl Levels {
+    pub(super) fn new(filter_bytes_max: usize) -> Levels {
+        Levels { filter_bytes_max, levels: Vec::new(), merging: Vec::new(), frozen: Vec::new(), keeps_gone: false }
+    }
+
+    /// All runs.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<SortedRun>> {
+        self.frozen.iter().map(|(_, run)| run).chain(self.levels.iter().rev().flatten())
+    }
+
+    /// The files of runs that are not frozen.
+    pub(super) fn files_since_freeze(&self) -> Vec<Arc<Run>> {
+        self.levels.iter().rev().flatten().flat_map(|run| run.files()).cloned().collect()
+    }
+
+    pub(super) fn add(&mut self, level: usize, run: Option<SortedRun>) {
+        self.make_room(level);
+        self.levels[level].extend(run.map(Arc::new));
+    }
+
+    fn make_room(&mut self, level: usize) {
+        if self.levels.len() <= level {
+            self.levels.resize_with(level + 1, Vec::new);
+            self.merging.resize_with(level + 1, || None);
+        }
+    }
+
+    /// All runs stay as they are until [`Levels::thaw`]. Merges that have begun are given up.
+    pub(super) fn freeze(&mut self) {
+        self.merging.fill_with(|| None);
+        let levels = self.levels.iter_mut().enumerate();
+        self.frozen.extend(levels.flat_map(|(level, runs)| runs.drain(..).map(move |run| (level, run))));
+        self.keeps_gone = true;
+    }
+
+    pub(super) fn thaw(&mut self) {
+        for (level, run) in std::mem::take(&mut self.frozen).into_iter().rev() {
+            self.make_room(level);
+            self.levels[level].insert(0, run);
+        }
+        self.keeps_gone = false;
+    }
+
+    /// A run was put, as part of a restore or not: does what is left of the steps that were due before it, and begins merges.
+    pub(super) fn put(&mut self, restored: bool, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
+        let mut level = 0;
+        while level < self.levels.len() {
+            if !restored {
+                self.run(level, steps, |merging| merging.due)?;
+                self.begin(level, FAN_IN, false);
+                self.merging[level].iter_mut().for_each(|merging| merging.due = merging.steps_per_put);
+            }
+            while self.levels[level].len() >= RUNS_MAX {
+                self.begin(level, RUNS_MAX, restored);
+                self.run(level, steps, Merging::steps_left)?;
+            }
+            level += 1;
+        }
+        Ok(())
+    }
+
+    /// A batch does its share of the merges, of which there are so many for a put.
+    pub(super) fn work(&mut self, batches_per_put: usize, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
+        for level in 0..self.levels.len() {
+            self.begin(level, FAN_IN, false);
+            // The next level must not have too many.
+            if self.levels.get(level + 1).is_none_or(|runs| runs.len() < RUNS_MAX) {
+                self.run(level, steps, |merging| merging.steps_per_put.div_ceil(batches_per_put))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does so many steps of the merge of a level, if it has one.
+    fn run(
+        &mut self,
+        level: usize,
+        steps: &mut Steps<'_, '_, '_>,
+        count: impl FnOnce(&Merging) -> usize,
+    ) -> Result<()> {
+        let Some(merging) = &mut self.merging[level] else { return Ok(()) };
+        let count = count(merging);
+        steps.run(merging, count)?;
+        merging.due = merging.due.saturating_sub(count);
+        if merging.steps_left() > 0 {
+            return Ok(());
+        }
+        let Some(merging) = self.merging[level].take() else { return Ok(()) };
+        let inputs = merging.inputs.clone();
+        let output = merging.finish(steps.runs)?;
+        self.levels[level].retain(|run| !inputs.iter().any(|input| Arc::ptr_eq(input, run)));
+        self.add(level + 1, output);
+        Ok(())
+    }
+
+    /// Begins to merge the oldest runs of a level, if it has so many. `restored`: more may follow that are restored.
+    fn begin(&mut self, level: usize, least: usize, restored: bool) {
+        if self.merging[level].is_some() || self.levels[level].len() < least {
+            return;
+        }
+        let inputs = self.levels[level][..self.levels[level].len().min(RUNS_MAX)].to_vec();
+        let last = inputs.iter().map(|run| *run.puts.end()).max().unwrap_or(0);
+        let is_input = |run: &Arc<SortedRun>| inputs.iter().any(|input| Arc::ptr_eq(input, run));
+        // No other run has an earlier row of any key.
+        let are_oldest = self.all().all(|run| is_input(run) || *run.puts.start() > last);
+        let removes_gone = are_oldest && !restored && !self.keeps_gone;
+        let filter = self.new_filter(inputs.iter().map(|run| run.keys).sum());
+        // A level is filled by so many puts. The merge is done in half of the time.
+        let puts = FAN_IN.saturating_pow(level as u32 + 1) / 2;
+        self.merging[level] = Some(Merging::new(inputs, removes_gone, filter, puts));
+    }
+
+    /// A filter for so many keys, unless filters take too much memory.
+    pub(super) fn new_filter(&self, keys: usize) -> Option<Filter> {
+        let present: usize = self.all().map(|run| run.filter_bytes()).sum();
+        let coming: usize = self.merging.iter().flatten().map(Merging::filter_bytes).sum();
+        (present + coming + Filter::bytes_for(keys) <= self.filter_bytes_max).then(|| Filter::new(keys))
+    }
+
+    /// Removes the other runs. Those that are being merged stay.
+    pub(super) fn retain(&mut self, is_needed: impl Fn(&SortedRun) -> bool) {
+        self.frozen.retain(|(_, run)| is_needed(run));
+        for (runs, _) in self.levels.iter_mut().zip(&self.merging).filter(|(_, merging)| merging.is_none()) {
+            runs.retain(|run| is_needed(run));
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        (self.levels, self.merging, self.frozen) = (Vec::new(), Vec::new(), Vec::new());
+    }
+
+    /// The most runs that a level has.
+    #[cfg(test)]
+    pub(super) fn most_runs(&self) -> usize {
+        self.levels.iter().map(Vec::len).max().unwrap_or(0)
+    }
+}
