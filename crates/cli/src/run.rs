@@ -164,9 +164,12 @@ impl Runner<'_> {
         let _server = listener.map(|listener| query.job.serve(listener)).transpose()?;
         let (format, layout, limit) = (self.arguments.format, Layout::Lines, self.remaining());
         let shown = Shown { format, layout, limit, signals: &self.signals };
-        let summary = query::select(query, &shown, &mut self.output)?;
+        let ended = query::select(query, &shown, &mut self.output)?;
         if self.display != Display::Nothing {
-            summary.iter().try_for_each(|line| self.progress.line(line))?;
+            self.progress.line(&ended.text)?;
+            if ended.was_cut {
+                self.progress.line("rows were cut at the width of the terminal; --format json shows all of each")?;
+            }
         }
         Ok(())
     }

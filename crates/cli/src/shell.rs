@@ -239,8 +239,12 @@ impl Shell {
             Reply::Job(job) => query::insert(job, &self.signals, &mut self.output)?,
             Reply::Query(query) => {
                 let shown = Shown { format: Format::Table, layout: self.layout, limit: None, signals: &self.signals };
-                let said = query::select(query, &shown, &mut self.output)?;
-                said.iter().try_for_each(|line| self.output.line(line))?;
+                let ended = query::select(query, &shown, &mut self.output)?;
+                self.output.line(&ended.text)?;
+                if ended.was_cut {
+                    let text = "rows were cut at the width of the terminal; \\x shows each value on its own line";
+                    self.output.line(text)?;
+                }
             }
         }
         Ok(())

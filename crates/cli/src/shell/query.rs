@@ -71,8 +71,16 @@ pub(crate) struct Shown<'a> {
     pub(crate) signals: &'a Signals,
 }
 
-/// Shows the rows of a SELECT. Returns the lines that sum them up.
-pub(crate) fn select(query: Query, shown: &Shown<'_>, output: &mut Console) -> Result<Vec<String>, Failure> {
+/// A query after its end.
+pub(crate) struct Ended {
+    /// How many rows came, and in which time.
+    pub(crate) text: String,
+    /// Rows were longer than the terminal is wide.
+    pub(crate) was_cut: bool,
+}
+
+/// Shows the rows of a SELECT.
+pub(crate) fn select(query: Query, shown: &Shown<'_>, output: &mut Console) -> Result<Ended, Failure> {
     let clock = SystemClock::new();
     let started = clock.now();
     let Query { job, schema, rows, skip, limit, zone, .. } = query;
@@ -85,11 +93,9 @@ pub(crate) fn select(query: Query, shown: &Shown<'_>, output: &mut Console) -> R
     if let Writer::Records { records, .. } = &mut writer {
         records.finish(output)?;
     }
-    let mut said = vec![format!("{} in {:.1} s", rows_text(writer.rows()), elapsed().as_secs_f64())];
-    if matches!(&writer, Writer::Table(table) if table.was_cut()) {
-        said.push("rows were cut at the width of the terminal; \\x shows each value on its own line".to_owned());
-    }
-    Ok(said)
+    let text = format!("{} in {:.1} s", rows_text(writer.rows()), elapsed().as_secs_f64());
+    let was_cut = matches!(&writer, Writer::Table(table) if table.was_cut());
+    Ok(Ended { text, was_cut })
 }
 
 /// Writes rows one after the other.
