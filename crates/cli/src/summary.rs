@@ -85,13 +85,8 @@ pub(crate) fn lines(summary: &Summary<'_>) -> Vec<String> {
 
 /// The cost of the job's coordination, in a line. `None` if the job was too short to measure it.
 pub(crate) fn coordination(coordination: &Coordination, elapsed: Duration) -> Option<String> {
-    let Coordination { groups, group_epochs, overhead } = coordination;
-    let share = (*overhead).filter(|_| elapsed >= RATE_AFTER)? * 100.0;
-    let epochs = if *group_epochs == 1 { "epoch" } else { "epochs" };
-    Some(format!(
-        "coordination took {share:.2} % of the time: {} groups of epochs, the last one of {group_epochs} {epochs}",
-        grouped(*groups)
-    ))
+    let share = coordination.overhead.filter(|_| elapsed >= RATE_AFTER)? * 100.0;
+    Some(format!("coordination took {share:.2} % of the time, in {} groups of epochs", grouped(coordination.groups)))
 }
 
 #[cfg(test)]
@@ -150,7 +145,7 @@ mod tests {
         };
         assert_eq!(
             line(1200, 1, Some(0.00123), 5).as_deref(),
-            Some("coordination took 0.12 % of the time: 1,200 groups of epochs, the last one of 1 epoch")
+            Some("coordination took 0.12 % of the time, in 1,200 groups of epochs")
         );
         assert_eq!(line(1, 7, None, 5), None);
         assert_eq!(line(3, 7, Some(0.2), 0), None);

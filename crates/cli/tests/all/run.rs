@@ -189,7 +189,7 @@ fn the_demonstration_needs_no_file() {
     let mut demo = anabranch(&["demo", "--rate", "1000", "--duration", "2s", "--parallelism", "2"]);
     let ran: Ran = demo.current_dir(folder.path()).output().expect("runs").into();
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert!(ran.stderr.contains(" events in 2.") && ran.stderr.contains("events/s"), "{}", ran.stderr);
+    assert!(ran.stderr.contains(" events in ") && ran.stderr.contains("events/s"), "{}", ran.stderr);
 
     let printed: Ran = anabranch(&["demo", "--print-sql"]).output().expect("runs").into();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/ad_campaigns.sql");
