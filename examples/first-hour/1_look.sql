@@ -2,7 +2,7 @@
 --
 --     anabranch run examples/first-hour/1_look.sql
 --
--- The path of the table is relative to the folder in which you start Anabranch.
+-- Start Anabranch in the folder that has examples/: the path of the table is relative to that.
 
 CREATE TABLE orders (
     order_id    BIGINT NOT NULL,

@@ -1,4 +1,5 @@
 -- Orders and revenue of each hour. A window gives its row when the watermark has passed its end.
+-- Start Anabranch in the folder that has examples/: paths are relative to that.
 
 CREATE TABLE orders (
     order_id    BIGINT NOT NULL,

@@ -1,4 +1,5 @@
 -- Revenue of each product so far. It changes with every order; --final shows only the rows at the end.
+-- Start Anabranch in the folder that has examples/: paths are relative to that.
 
 CREATE TABLE orders (
     order_id    BIGINT NOT NULL,

@@ -1,4 +1,5 @@
 -- The best customer of every two hours: orders joined with a table that is read once, at the start.
+-- Start Anabranch in the folder that has examples/: paths are relative to that.
 
 CREATE TABLE orders (
     order_id    BIGINT NOT NULL,

@@ -1,4 +1,5 @@
 -- Two tables of files from one reading of the orders: large orders, and the hours. A job of a cluster runs it as well.
+-- Start Anabranch in the folder that has examples/: paths are relative to that.
 
 CREATE TABLE orders (
     order_id    BIGINT NOT NULL,

@@ -1,4 +1,5 @@
 -- Fills a topic with the orders of the file, one JSON object in each message. A topic that does not exist is created.
+-- Start Anabranch in the folder that has examples/: paths are relative to that.
 
 CREATE TABLE orders (
     order_id    BIGINT NOT NULL,

@@ -1,4 +1,5 @@
 -- Orders and revenue of each hour, as in 2_hours.sql: only the WITH of the table differs.
+-- Start Anabranch in the folder that has examples/: paths are relative to that.
 
 CREATE TABLE orders (
     order_id    BIGINT NOT NULL,
