@@ -47,6 +47,7 @@ mod create;
 mod exact;
 mod held;
 mod key;
+mod loss;
 mod metadata;
 mod native;
 mod outage;
@@ -61,6 +62,8 @@ mod source;
 mod start;
 mod subscription;
 mod table;
+mod topic_id;
+mod topics;
 mod transaction;
 mod upsert;
 mod versions;
@@ -92,9 +95,10 @@ pub struct KafkaConnector;
 /// Reads all options of a table; an unknown one is an error.
 fn parse(spec: &ConnectorSpec) -> Result<(Table, Content)> {
     let mut options = Options::new(spec);
-    let table = Table::parse(&mut options)?;
+    let mut table = Table::parse(&mut options)?;
     let content = Content::read(&mut options)?;
     options.finish()?;
+    table.updates = content.has_changes();
     if table.without_key && content.has_changes() {
         return Err(Error::user("'value.fields-include' is 'EXCEPT_KEY', but a change has all columns of its row")
             .remedy("omit the option"));

@@ -15,7 +15,6 @@ use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{Message, TopicPartitionList};
 
 use super::table::{Table, config_error};
-use crate::options::edit_distance;
 
 /// A reader's client.
 pub(super) type Consumer = BaseConsumer<Reports>;
@@ -157,30 +156,6 @@ pub(super) fn group_client(table: &Table, group: &str) -> Result<Consumer> {
     Consumer::from_config_and_context(&table.group_config(group), Reports::default()).map_err(config_error)
 }
 
-/// The number of partitions of a topic.
-pub(super) fn partition_count(
-    client: &Consumer,
-    table: &Table,
-    topic: &str,
-    wait: Duration,
-    clock: &dyn Clock,
-) -> Result<i32> {
-    let count = patiently(client, clock, wait, |wait| {
-        let metadata = client.fetch_metadata(Some(topic), wait)?;
-        match count_in(&metadata, topic) {
-            Err(code) if is_passing(code) => Err(KafkaError::MetadataFetch(code)),
-            count => Ok(count),
-        }
-    });
-    match count.map_err(|error| unanswered(client, table, wait, &error))? {
-        Ok(count) => Ok(count),
-        Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
-            Err(unknown_topic(client, table, topic, wait))
-        }
-        Err(code) => Err(Error::outside(format!("topic '{topic}' cannot be read: {code}"))),
-    }
-}
-
 /// The number of partitions of a topic in `metadata`.
 pub(super) fn count_in(metadata: &Metadata, topic: &str) -> Result<i32, RDKafkaErrorCode> {
     metadata.topics().iter().find(|t| t.name() == topic).map_or(Err(RDKafkaErrorCode::UnknownTopic), count_of)
@@ -256,24 +231,6 @@ pub(super) fn outage(reports: &Reports, table: &Table) -> Error {
     let (servers, seconds) = (&table.servers, table.connection_timeout.as_secs_f32());
     Error::outside(format!("no Kafka broker has answered at {servers} for {seconds} s{}", reports.reason()))
         .remedy("restart the broker; 'connection.timeout' says how long an outage may last")
-}
-
-fn unknown_topic(client: &Consumer, table: &Table, topic: &str, wait: Duration) -> Error {
-    let error = Error::user(format!("topic '{topic}' does not exist at {}", table.servers));
-    let Ok(metadata) = client.fetch_metadata(None, wait) else { return error };
-    let names = metadata.topics().iter().map(|t| t.name()).filter(|name| !name.starts_with("__"));
-    let near = nearest(topic, names);
-    if near.is_empty() {
-        return error.remedy("create it, or correct the option 'topic'");
-    }
-    error.remedy(format!("create it, or correct the option 'topic'; there are: {}", near.join(", ")))
-}
-
-/// The few names that are most like `wanted`, the best first.
-fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut ranked: Vec<_> = names.map(|name| (edit_distance(wanted, name), name)).collect();
-    ranked.sort_unstable();
-    ranked.into_iter().take(5).map(|(_, name)| name).collect()
 }
 
 /// Whether the client itself reports the error, because no broker has answered.

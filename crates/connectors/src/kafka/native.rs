@@ -1,9 +1,11 @@
 //! The few calls of librdkafka that its Rust crate does not offer: messages taken from a queue and given to a
-//! topic in bulk, without an event, an allocation and a reference count for each. All `unsafe` of the connector is here.
+//! topic in bulk, without an event, an allocation and a reference count for each, and descriptions of topics. All `unsafe` of the connector is here.
 //!
 //! Partitions are started one by one on a queue of our own (librdkafka's "simple" consumer), not through a consumer
 //! group: which task reads what is the job's decision, no group coordinator is needed, and what the queue holds is
 //! records only, while the client's own queue holds errors and acknowledged commits.
+
+mod describe;
 
 use std::ffi::{CStr, CString};
 use std::ptr::{self, NonNull};
@@ -19,6 +21,7 @@ use rdkafka::consumer::Consumer as _;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::Producer as _;
 
+pub(super) use self::describe::{Described, describe};
 use super::attached::Outgoing;
 use super::client::{Consumer, Producer};
 

@@ -37,9 +37,24 @@ pub(super) struct Partition {
     pub(super) position: Option<i64>,
     /// The offset after the last record that was received.
     received: Option<i64>,
+    /// Reading went on here when it was started last: no record comes from before.
+    floor: i64,
     /// It is stopped for now.
     pub(super) held: bool,
+    pub(super) presence: Presence,
     block: Block,
+}
+
+/// Whether a partition's topic is there. Topics of a pattern may be missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    Here,
+    /// It cannot be read for now. It holds event time back, as any partition that has no rows.
+    Away,
+    /// It was deleted. Its position is kept.
+    Gone,
+    /// The topic was created anew with fewer partitions.
+    Forgotten,
 }
 
 /// Records gathered, with their offsets.
@@ -65,7 +80,7 @@ impl Block {
 }
 
 impl Partition {
-    pub(super) fn new(topic: usize, partition: i32, Position { next: start, end }: Position) -> Partition {
+    pub(super) fn new(topic: usize, partition: i32, Position { next: start, end, .. }: Position) -> Partition {
         let (id, block) = (partition_id(topic, partition), Block::with_capacity(0, 0));
         let (position, received) = (None, None);
         Partition {
@@ -78,7 +93,9 @@ impl Partition {
             start,
             position,
             received,
+            floor: start,
             held: false,
+            presence: Presence::Here,
             block,
         }
     }
@@ -90,13 +107,28 @@ impl Partition {
 
     /// Where the partition stands after what has left the source.
     pub(super) fn stands_at(&self) -> Position {
-        Position { next: self.position.unwrap_or(self.start), end: self.end }
+        Position { next: self.position.unwrap_or(self.start), end: self.end, topic_id: None }
+    }
+
+    /// Whether records of it arrive.
+    pub(super) fn is_read(&self) -> bool {
+        self.presence == Presence::Here && !self.ended
+    }
+
+    /// Reading goes on at [`Partition::next`].
+    pub(super) fn goes_on(&mut self) {
+        (self.floor, self.held) = (self.next(), false);
+    }
+
+    /// Whether a record of this offset shows that the log has become shorter.
+    pub(super) fn is_before(&self, offset: i64) -> bool {
+        offset < self.floor
     }
 
     /// Adds a record, unless it lies beyond the end. Returns where its metadata is to be gathered. `None` is a tombstone.
     pub(super) fn push(&mut self, offset: i64, record: Option<&[u8]>) -> Option<&mut Gathered> {
         if self.received.is_some_and(|next| offset < next) {
-            // The partition was started again while records of before were on their way.
+            // The partition was started again while records that follow were on their way.
             return None;
         }
         if self.ended || self.end.is_some_and(|end| offset >= end) {
@@ -153,7 +185,7 @@ mod tests {
 
     #[test]
     fn records_that_come_again_are_taken_once() {
-        let mut partition = Partition::new(0, 0, Position { next: 7, end: None });
+        let mut partition = Partition::new(0, 0, Position { next: 7, end: None, topic_id: None });
         assert_eq!(partition.next(), 7);
         for offset in [8, 9, 8, 9, 11, 9, 12] {
             partition.push(offset, Some(b"a"));
@@ -164,20 +196,20 @@ mod tests {
 
     #[test]
     fn a_bounded_partition_ends_at_a_record_beyond_or_where_nothing_follows() {
-        let mut beyond = Partition::new(0, 0, Position { next: 0, end: Some(2) });
+        let mut beyond = Partition::new(0, 0, Position { next: 0, end: Some(2), topic_id: None });
         beyond.push(0, Some(b"a"));
         beyond.push(5, Some(b"b"));
         assert!(beyond.ended);
         let (records, offsets, _) = beyond.take_block().expect("one record").finish();
         assert_eq!((records.len(), offsets), (1, vec![0]));
 
-        let mut gap = Partition::new(0, 0, Position { next: 0, end: Some(2) });
+        let mut gap = Partition::new(0, 0, Position { next: 0, end: Some(2), topic_id: None });
         gap.nothing_before(1);
         assert!(!gap.ended);
         gap.nothing_before(2);
         assert!(gap.ended);
 
-        let mut last = Partition::new(0, 0, Position { next: 0, end: Some(2) });
+        let mut last = Partition::new(0, 0, Position { next: 0, end: Some(2), topic_id: None });
         last.push(0, Some(b"a"));
         assert!(!last.ended);
         last.push(1, Some(b"b"));

@@ -1,19 +1,26 @@
-//! Positions of a table's partitions: `ads/3` stands at `4711`, or at `4711..5000` if the table ends at offset 5000.
+//! Positions of a table's partitions: `ads/3` stands at `4711 topic-id ASNFZ4mrze8AESIzRFVm9w`, or at `4711..5000 topic-id ...` if the
+//! table ends at offset 5000.
 //!
+//! The topic's identity is part of the position: an offset means nothing in another topic of the same name. Positions that were taken before
+//! identities were noted, or from brokers that give none, are without it.
 //! The end is part of the position so that a bounded table that is read on ends where it would have ended. A partition that was
 //! read from its beginning and has given nothing yet stands at `beginning`: its first offset is the broker's to know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_model::Result;
 use anabranch_operators::Positions;
 
 use super::start::BEGINNING;
-use super::subscription::Subscription;
+use super::table::Table;
+use super::topic_id::TopicId;
+use super::topics::{Found, may_be};
 use crate::positions::{foreign, number, unreadable};
 
 /// How the beginning of a partition is written.
 const AT_BEGINNING: &str = "beginning";
+/// What is between the offsets and the identity of the topic.
+const OF_TOPIC: &str = " topic-id ";
 
 /// Where a partition stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,25 +29,30 @@ pub(super) struct Position {
     pub(super) next: i64,
     /// Where a bounded table ends.
     pub(super) end: Option<i64>,
+    /// The identity of its topic, if it is known.
+    pub(super) topic_id: Option<TopicId>,
 }
 
 impl Position {
     fn parse(text: &str) -> Option<Position> {
-        let (next, end) = match text.split_once("..") {
-            Some((next, end)) => (next, Some(offset(end)?)),
+        let (offsets, topic_id) = match text.split_once(OF_TOPIC) {
+            Some((offsets, id)) => (offsets, Some(TopicId::parse(id)?)),
             None => (text, None),
         };
+        let (next, end) = match offsets.split_once("..") {
+            Some((next, end)) => (next, Some(offset(end)?)),
+            None => (offsets, None),
+        };
         let next = if next == AT_BEGINNING { BEGINNING } else { offset(next)? };
-        Some(Position { next, end })
+        Some(Position { next, end, topic_id })
     }
 
     /// In words.
     pub(super) fn text(self) -> String {
         let next = if self.next == BEGINNING { AT_BEGINNING.to_owned() } else { self.next.to_string() };
-        match self.end {
-            Some(end) => format!("{next}..{end}"),
-            None => next,
-        }
+        let end = self.end.map(|end| format!("..{end}")).unwrap_or_default();
+        let topic = self.topic_id.map(|id| format!("{OF_TOPIC}{id}")).unwrap_or_default();
+        format!("{next}{end}{topic}")
     }
 
     /// Nothing follows.
@@ -70,39 +82,49 @@ pub(super) struct Known {
     pub(super) positions: BTreeMap<(usize, i32), Position>,
     /// Of topics of a pattern that are not there, by name and partition: they may come back.
     pub(super) missing: BTreeMap<(String, i32), Position>,
+    /// Topics of a pattern that were created anew: their positions do not count.
+    pub(super) renewed: BTreeSet<String>,
+    /// Topics whose positions have no identity, although the brokers give one.
+    pub(super) unidentified: BTreeSet<String>,
 }
 
-/// The positions in `from`, of topics that have these numbers of partitions. All are checked, not only those of this task.
-pub(super) fn parse(
-    from: &Positions,
-    subscription: &Subscription,
-    topics: &[(String, i32)],
-    table_name: &str,
-) -> Result<Known> {
+/// The positions in `from`, of these topics. All are checked, not only those of this task.
+pub(super) fn parse(from: &Positions, table: &Table, topics: &[Found], table_name: &str) -> Result<Known> {
     let index_of: BTreeMap<&str, usize> =
-        topics.iter().enumerate().map(|(index, (name, _))| (name.as_str(), index)).collect();
-    let missing = subscription.missing(from, topics);
+        topics.iter().enumerate().map(|(index, topic)| (topic.name.as_str(), index)).collect();
     let mut known = Known::default();
     for (name, text) in from {
         let position = || {
             Position::parse(text).ok_or_else(|| {
-                let forms = "an offset such as '4711', a range such as '4711..5000', or 'beginning'";
+                let forms =
+                    "an offset such as '4711', a range such as '4711..5000', or 'beginning', and 'topic-id ...'";
                 unreadable(table_name, name, text, forms)
             })
         };
         let found = name.rsplit_once('/').and_then(|(topic, partition)| Some((topic, number::<i32>(partition)?)));
         match found.map(|(topic, partition)| (topic, partition, index_of.get(topic))) {
             Some((topic, partition, Some(index))) => {
-                let count = topics[*index].1;
-                if partition >= count {
-                    return Err(foreign(table_name, name, &format!("topic {topic} has {count} partitions")));
+                let (position, found) = (position()?, &topics[*index]);
+                if !may_be(found.id, position.topic_id) {
+                    if !table.reads_renewed() {
+                        return Err(table.renewed(topic).at(format!("table {table_name}")));
+                    }
+                    known.renewed.insert(topic.to_owned());
+                    continue;
                 }
-                known.positions.insert((*index, partition), position()?);
+                if partition >= found.partitions {
+                    let reason = format!("topic {topic} has {} partitions", found.partitions);
+                    return Err(foreign(table_name, name, &reason));
+                }
+                if position.topic_id.is_none() && found.id.is_some() {
+                    known.unidentified.insert(topic.to_owned());
+                }
+                known.positions.insert((*index, partition), position);
             }
-            Some((topic, partition, None)) if missing.contains(topic) => {
+            Some((topic, partition, None)) if table.subscription.matches(topic) => {
                 known.missing.insert((topic.to_owned(), partition), position()?);
             }
-            _ => return Err(foreign(table_name, name, &format!("it has {}", subscription.text()))),
+            _ => return Err(foreign(table_name, name, &format!("it has {}", table.subscription.text()))),
         }
     }
     Ok(known)
@@ -115,9 +137,23 @@ mod tests {
     #[test]
     fn positions_are_read_as_they_are_written() {
         for text in ["0", "4711", "4711..5000", "5000..5000", "beginning", "beginning..17"] {
+            let with_id = format!("{text} topic-id ASNFZ4mrze8AESIzRFVm9w");
+            assert_eq!(Position::parse(&with_id).map(Position::text), Some(with_id));
             assert_eq!(Position::parse(text).map(Position::text).as_deref(), Some(text));
         }
-        for wrong in ["", "-1", "..", "4711..", "..5", "4711..beginning", "end", "1..2..3", "99999999999999999999"] {
+        for wrong in [
+            "",
+            "1 topic-id x",
+            "topic-id ASNFZ4mrze8AESIzRFVm9w",
+            "-1",
+            "..",
+            "4711..",
+            "..5",
+            "4711..beginning",
+            "end",
+            "1..2..3",
+            "99999999999999999999",
+        ] {
             assert_eq!(Position::parse(wrong), None, "{wrong}");
         }
     }

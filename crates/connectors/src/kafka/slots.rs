@@ -65,6 +65,9 @@ pub(super) fn accept(
 ) -> Result<(), Failure> {
     let slot = slots.find_named(received.topic, received.partition);
     match (&received.what, slot) {
+        (What::Record(_), Some(slot)) if partitions[slot].is_before(received.offset) => {
+            return Err(Failure { slot: Some(slot), code: RDKafkaErrorCode::OffsetOutOfRange, reason: String::new() });
+        }
         (What::Record(record), Some(slot)) => {
             if let Some(gathered) = partitions[slot].push(received.offset, *record) {
                 gathered.push(wanted, received);

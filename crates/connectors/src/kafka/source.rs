@@ -1,27 +1,31 @@
 //! The reader of one task.
 
+mod failures;
 mod topics;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Epoch, Error, PartitionId, Result};
+use anabranch_model::{Clock, Epoch, PartitionId, Result};
 use anabranch_operators::{Host, Malformed, Polled, Positions, Rows, Source, TaskContext};
 use arrow::array::Array;
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::RDKafkaErrorCode;
 
-use super::client::{self, Consumer, is_passing, is_permanent, outage, silent};
+use super::client::{self, Consumer, is_permanent, outage, silent};
 use super::commits::{Commits, GroupOffsets};
 use super::metadata::{Records, RowReader};
 use super::native::{Queue, Topic};
 use super::outage::Outage;
-use super::partition::{Block, Partition, partition_id};
+use super::partition::{Block, Partition, Presence, partition_id};
 use super::position::{self, Position};
 use super::slots::{Failure, Slots, accept};
 use super::start::{BEGINNING, Inquiry};
 use super::table::Table;
+use super::topic_id::TopicId;
+use super::topics::Topics;
 use super::watch::Watch;
 
 /// Elements taken from the client's queue at a time. After each, the source checks the size of its blocks.
@@ -48,8 +52,8 @@ pub(super) struct KafkaSource {
     /// What has been read but not yet returned, with the slot and position that it leads to.
     ready: VecDeque<(Polled, Option<(usize, i64)>)>,
     partitions: Vec<Partition>,
-    /// Positions of partitions of this task whose topics are not there. The topics may come back.
-    missing: BTreeMap<(String, i32), Position>,
+    /// Records came since the brokers were last asked whether the topics are still the same.
+    is_unverified: Cell<bool>,
     slots: Slots,
     commits: Option<Commits>,
     watch: Watch,
@@ -62,6 +66,8 @@ pub(super) struct KafkaSource {
 /// A topic of the table.
 struct ReadTopic {
     name: String,
+    /// Its identity, if the brokers or the positions have one.
+    id: Option<TopicId>,
     handle: Topic,
     /// Partition 0 belongs to the task of this number, modulo their count, and further ones to the tasks after it.
     first: u32,
@@ -79,12 +85,13 @@ impl KafkaSource {
         let client = client::consumer(&table)?;
         let (clock, host) = (context.clock.clone(), context.host.clone());
         let asked = (clock.as_ref(), host.as_ref());
-        let found = table.subscription.topics(&client, &table, (name, from), asked)?;
+        let Topics { found, away, .. } = table.subscription.topics(&client, &table, (name, from), asked)?;
         if found.is_empty() && from.is_none() {
             topics::none_found(&table, context)?;
         }
-        let known = from.map(|from| position::parse(from, &table.subscription, &found, name)).transpose()?;
-        let (topics, counts): (Vec<String>, Vec<i32>) = found.into_iter().unzip();
+        let known = from.map(|from| position::parse(from, &table, &found, name)).transpose()?;
+        let counts: Vec<i32> = found.iter().map(|topic| topic.partitions).collect();
+        let watched = found.iter().map(|topic| topic.name.clone()).chain(away.keys().cloned()).collect();
         let group = table.group.clone();
         let mut source = KafkaSource {
             index: context.index,
@@ -95,22 +102,24 @@ impl KafkaSource {
             rows,
             ready: VecDeque::new(),
             partitions: Vec::new(),
-            missing: BTreeMap::new(),
+            is_unverified: Cell::new(false),
             slots: Slots::default(),
             commits: group.map(|group| Commits::new(client.clone(), group)),
-            watch: Watch::start(client.clone(), table.subscription.clone(), topics.clone(), table.watch_interval)?,
+            watch: Watch::start(client.clone(), table.subscription.clone(), watched, table.watch_interval)?,
             outage: Outage::of_reader(&table, context),
             topics: Vec::new(),
             queue: Queue::new(&client)?,
             client,
             table,
         };
-        for topic in topics {
-            source.add_topic(topic)?;
+        for topic in found {
+            source.add_topic(topic.name, topic.id)?;
         }
         let wait = source.table.first_answer;
         source.start_owned(&counts, known.as_ref().map(|known| &known.positions), wait)?;
-        source.miss(known.unwrap_or_default().missing);
+        let known = known.unwrap_or_default();
+        source.notify_of_positions(&known);
+        source.miss(known.missing, &away)?;
         Ok(source)
     }
 
@@ -143,7 +152,7 @@ impl KafkaSource {
         for ((topic, partition), name) in others.into_iter().zip(&named) {
             let end = ends.get(name).copied();
             let next = starts.get(name).copied().unwrap_or(BEGINNING);
-            self.start(topic, partition, Position { next, end })?;
+            self.start(topic, partition, Position { next, end, topic_id: None })?;
         }
         Ok(())
     }
@@ -168,6 +177,8 @@ impl KafkaSource {
             }
         };
         let position = Position { end, ..position };
+        let known = &mut self.topics[topic].id;
+        *known = known.or(position.topic_id);
         if !position.is_end() {
             return self.start(topic, partition, position);
         }
@@ -222,6 +233,7 @@ impl KafkaSource {
             }
         }
         if any {
+            self.is_unverified.set(true);
             self.client.context().answered();
             if self.outage.since().is_some() {
                 self.outage.ends(self.clock.now());
@@ -293,34 +305,6 @@ impl KafkaSource {
             Err(_) => Err(outage(self.client.context(), &self.table)),
         }
     }
-
-    /// An error of one partition: passing ones are the client's to mend, the others end the job.
-    fn check_failure(&self, slot: Option<usize>, code: RDKafkaErrorCode, reason: &str) -> Result<()> {
-        match slot.map(|slot| &self.partitions[slot]) {
-            _ if is_passing(code) => Ok(()),
-            Some(partition) => Err(self.unreadable(partition.topic, partition.partition, code, reason)),
-            None => Err(Error::outside(format!("reading from {} failed: {code} {reason}", self.table.servers))),
-        }
-    }
-
-    fn unreadable(&self, topic: usize, partition: i32, code: RDKafkaErrorCode, reason: &str) -> Error {
-        let reason = if reason.is_empty() { code.to_string() } else { reason.to_owned() };
-        let error = Error::outside(format!("cannot be read on: {reason}"))
-            .at(format!("topic {} partition {partition}", self.topics[topic].name));
-        match code {
-            RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange => error.remedy(
-                "the position is no longer in the topic (deleted by its retention?); to go on at the first record that is, set \
-                 'properties.auto.offset.reset' = 'earliest'",
-            ),
-            RDKafkaErrorCode::UnknownTopic
-            | RDKafkaErrorCode::UnknownTopicOrPartition
-            | RDKafkaErrorCode::UnknownPartition => error.remedy(format!(
-                "the topic was deleted while the job read it: {}",
-                self.remedy_of_loss()
-            )),
-            _ => error,
-        }
-    }
 }
 
 impl Source for KafkaSource {
@@ -329,7 +313,7 @@ impl Source for KafkaSource {
             self.look_aside()?;
         }
         if self.ready.is_empty() {
-            if self.table.end.is_some() && self.partitions.iter().all(|p| p.ended) {
+            if self.table.end.is_some() && self.partitions.iter().all(|p| !p.is_read()) {
                 return Ok(Polled::End);
             }
             self.gather(wait.min(POLL_MAX))?;
@@ -346,13 +330,14 @@ impl Source for KafkaSource {
         for slot in 0..self.partitions.len() {
             let partition = &mut self.partitions[slot];
             let held = partitions.contains(&partition.id);
-            if partition.ended || std::mem::replace(&mut partition.held, held) == held {
+            if !partition.is_read() || std::mem::replace(&mut partition.held, held) == held {
                 continue;
             }
             let (topic, number, next) = (partition.topic, partition.partition, partition.next());
             match held {
                 true => self.queue.stop(&self.topics[topic].handle, number),
                 false => {
+                    partition.goes_on();
                     let started = self.queue.start(&self.topics[topic].handle, number, next);
                     started.map_err(|code| self.unreadable(topic, number, code, ""))?;
                 }
@@ -370,10 +355,14 @@ impl Source for KafkaSource {
     }
 
     fn positions(&self) -> Result<Positions> {
-        let named = |p: &Partition| (position::name(&self.topics[p.topic].name, p.partition), p.stands_at().text());
-        let missing = self.missing.iter();
-        let missing = missing.map(|((topic, partition), at)| (position::name(topic, *partition), at.text()));
-        Ok(self.partitions.iter().map(named).chain(missing).collect())
+        self.verify_topics()?;
+        let named = |p: &Partition| {
+            let topic = &self.topics[p.topic];
+            let position = Position { topic_id: topic.id, ..p.stands_at() };
+            (position::name(&topic.name, p.partition), position.text())
+        };
+        let kept = self.partitions.iter().filter(|p| p.presence != Presence::Forgotten);
+        Ok(kept.map(named).collect())
     }
 
     fn lag_rows(&self) -> Option<u64> {
@@ -383,7 +372,7 @@ impl Source for KafkaSource {
             let next = partition.stands_at().next.max(0);
             Some(u64::try_from(end.min(partition.end.unwrap_or(i64::MAX)) - next).unwrap_or(0))
         };
-        self.partitions.iter().filter(|partition| !partition.ended).map(of).sum()
+        self.partitions.iter().filter(|partition| partition.is_read()).map(of).sum()
     }
 
     fn epoch_done(&mut self, epoch: Epoch) -> Result<()> {
@@ -397,7 +386,7 @@ impl Drop for KafkaSource {
             commits.finish();
         }
         // A client with a group waits, when it closes, until its partitions have been stopped.
-        for partition in self.partitions.iter().filter(|partition| !partition.ended) {
+        for partition in self.partitions.iter().filter(|partition| partition.is_read()) {
             self.queue.stop(&self.topics[partition.topic].handle, partition.partition);
         }
     }

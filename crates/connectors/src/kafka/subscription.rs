@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use std::time::Duration;
+
 use anabranch_model::{Clock, Error, Result};
 use anabranch_operators::{Host, Positions};
 use rdkafka::consumer::Consumer as _;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::metadata::{Metadata, MetadataTopic};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use regex::Regex;
 
-use super::client::{Consumer, count_of, is_passing, partition_count, patiently, unanswered};
+use super::client::{Consumer, patiently, unanswered};
 use super::position::topic_of;
 use super::table::{Table, fields};
+use super::topics::{self, Found, Topics, unknown_topic};
 use crate::Options;
 
 /// Topics that the brokers keep for themselves.
@@ -56,49 +58,96 @@ impl Subscription {
         }
     }
 
-    /// The topics that there are now, each with the number of its partitions. All readers of a table that ends get the same ones, and so do those
-    /// that begin without positions.
+    /// Whether a topic that is not there may be one of these.
+    pub(super) fn matches(&self, topic: &str) -> bool {
+        self.pattern().is_some_and(|pattern| pattern.matches(topic))
+    }
+
+    /// The topics that there are now. All readers of a table that ends get the same ones, and so do those that begin without positions.
     pub(super) fn topics(
         &self,
         client: &Consumer,
         table: &Table,
         (name, positions): (&str, Option<&Positions>),
         (clock, host): (&dyn Clock, &dyn Host),
-    ) -> Result<Vec<(String, i32)>> {
-        let pattern = match self {
-            Subscription::Topics(topics) => {
-                let wait = table.first_answer;
-                let counted = |topic: &String| Ok((topic.clone(), partition_count(client, table, topic, wait, clock)?));
-                return topics.iter().map(counted).collect();
+    ) -> Result<Topics> {
+        let with_positions = self.with_positions(positions);
+        let ask = || self.wait_for(client, table, &with_positions, clock);
+        if let Subscription::Topics(_) = self {
+            let topics = ask()?;
+            if let Some(gone) = topics.gone.first() {
+                return Err(unknown_topic(client, table, gone, table.first_answer));
             }
-            Subscription::Pattern(pattern) => pattern,
-        };
-        let ask = || pattern.ask(client, table, positions, clock);
+            return none_away(topics);
+        }
         if positions.is_some() && table.discovers {
             // Some of them may have come since the others began.
             return ask();
         }
-        let mut list = || Ok(ask()?.into_iter().map(|(topic, count)| format!("{count} {topic}")).collect());
+        let mut list = || Ok(none_away(ask()?)?.found.iter().map(Found::text).collect());
         let agreed = host.agreed(&format!("{} of table {name}", self.text()), &mut list)?;
-        let parse = |text: &String| {
-            text.split_once(' ').and_then(|(count, topic)| Some((topic.to_owned(), count.parse().ok()?)))
-        };
-        let topics = agreed.iter().map(parse).collect::<Option<Vec<_>>>();
-        let mut topics = topics.ok_or_else(|| Error::internal("topics without their partitions"))?;
-        if let Some(positions) = positions {
+        let found = agreed.iter().map(|text| Found::parse(text)).collect::<Option<Vec<_>>>();
+        let mut found = found.ok_or_else(|| Error::internal("topics without their partitions"))?;
+        if positions.is_some() {
             // What a table that ends has was found at its start.
-            let first: BTreeSet<&str> = positions.keys().filter_map(|name| topic_of(name)).collect();
-            topics.retain(|(topic, _)| first.contains(topic.as_str()));
+            found.retain(|topic| with_positions.contains(&topic.name));
         }
-        Ok(topics)
+        Ok(Topics { found, ..Topics::default() })
     }
 
-    /// Topics of a pattern that have positions and are not among these.
-    pub(super) fn missing<'a>(&self, positions: &'a Positions, topics: &[(String, i32)]) -> BTreeSet<&'a str> {
+    /// Asks for the topics, of which the brokers have shown these before. `wait` is the longest time that a request may take.
+    pub(super) fn ask(&self, client: &Consumer, known: &BTreeSet<String>, wait: Duration) -> KafkaResult<Topics> {
+        match self {
+            Subscription::Topics(topics) => {
+                let names = topics.iter().cloned().collect();
+                topics::ask(client, &names, &names, wait)
+            }
+            Subscription::Pattern(pattern) => {
+                let metadata = client.fetch_metadata(None, wait)?;
+                let all = metadata.topics().iter().map(|topic| topic.name());
+                let matching = all.filter(|name| pattern.matches(name)).map(str::to_owned);
+                topics::ask(client, &matching.chain(known.iter().cloned()).collect(), known, wait)
+            }
+        }
+    }
+
+    /// Asks until the brokers know all topics. Those with positions are waited for: a broker that has just started may not know them yet.
+    fn wait_for(
+        &self,
+        client: &Consumer,
+        table: &Table,
+        with_positions: &BTreeSet<String>,
+        clock: &dyn Clock,
+    ) -> Result<Topics> {
+        let wait = table.first_answer;
+        let patience = clock.now().plus(if self.pattern().is_some() { wait / 2 } else { Duration::ZERO });
+        let found = patiently(client, clock, wait, |wait| {
+            let topics = self.ask(client, with_positions, wait)?;
+            let misses = !topics.gone.is_empty() || !topics.away.is_empty();
+            // An error that passes: it is asked again.
+            match topics.passes || (misses && clock.now() < patience) {
+                true => Err(KafkaError::MetadataFetch(RDKafkaErrorCode::LeaderNotAvailable)),
+                false => Ok(topics),
+            }
+        });
+        found.map_err(|error| unanswered(client, table, wait, &error))
+    }
+
+    /// Topics of a pattern that have positions.
+    fn with_positions(&self, positions: Option<&Positions>) -> BTreeSet<String> {
         let Some(pattern) = self.pattern() else { return BTreeSet::new() };
-        let there: BTreeSet<&str> = topics.iter().map(|(name, _)| name.as_str()).collect();
-        let with_positions: BTreeSet<&str> = positions.keys().filter_map(|name| topic_of(name)).collect();
-        with_positions.into_iter().filter(|topic| pattern.matches(topic) && !there.contains(topic)).collect()
+        let topics = positions.into_iter().flat_map(|positions| positions.keys()).filter_map(|name| topic_of(name));
+        topics.filter(|topic| pattern.matches(topic)).map(str::to_owned).collect()
+    }
+
+    /// The pattern of these topics and no others.
+    pub(super) fn as_pattern(&self) -> String {
+        match self {
+            Subscription::Topics(topics) => {
+                topics.iter().map(|topic| regex::escape(topic)).collect::<Vec<_>>().join("|")
+            }
+            Subscription::Pattern(pattern) => pattern.text.clone(),
+        }
     }
 
     /// For people.
@@ -130,42 +179,14 @@ impl Pattern {
     pub(super) fn matches(&self, topic: &str) -> bool {
         self.regex.is_match(topic) && !INTERNAL.contains(&topic)
     }
+}
 
-    /// Asks for the topics that match. Those with positions are waited for: a broker that has just started may not know all topics yet.
-    fn ask(
-        &self,
-        client: &Consumer,
-        table: &Table,
-        positions: Option<&Positions>,
-        clock: &dyn Clock,
-    ) -> Result<Vec<(String, i32)>> {
-        let wait = table.first_answer;
-        let patience = clock.now().plus(wait / 2);
-        let found = patiently(client, clock, wait, |wait| {
-            let found = self.found(&client.fetch_metadata(None, wait)?);
-            let misses =
-                || positions.is_some_and(|positions| !table.subscription.missing(positions, &found).is_empty());
-            // An error that passes: it is asked again.
-            match found.iter().any(|(_, count)| *count == 0) || (clock.now() < patience && misses()) {
-                true => Err(KafkaError::MetadataFetch(RDKafkaErrorCode::LeaderNotAvailable)),
-                false => Ok(found),
-            }
-        });
-        found.map_err(|error| unanswered(client, table, wait, &error))
-    }
-
-    /// The topics that match, each with the number of its partitions, by name. A topic that has none for the moment has 0. Those that are being
-    /// deleted, or are not for this reader, are left out.
-    pub(super) fn found(&self, metadata: &Metadata) -> Vec<(String, i32)> {
-        let counted = |topic: &MetadataTopic| match count_of(topic) {
-            Ok(count) => Some((topic.name().to_owned(), count)),
-            Err(code) if is_passing(code) => Some((topic.name().to_owned(), 0)),
-            Err(_) => None,
-        };
-        let matching = metadata.topics().iter().filter(|topic| self.matches(topic.name()));
-        let mut found: Vec<(String, i32)> = matching.filter_map(counted).collect();
-        found.sort();
-        found
+/// A topic that is named, or of a table that finds no topics later, cannot be read at another time.
+fn none_away(topics: Topics) -> Result<Topics> {
+    match topics.away.first_key_value() {
+        Some((topic, code)) => Err(Error::outside(format!("topic '{topic}' cannot be read: {code}"))
+            .remedy("grant the right to describe and read the topic")),
+        None => Ok(topics),
     }
 }
 

@@ -48,6 +48,8 @@ pub(super) struct Table {
     pub(super) guarantee: Option<Guarantee>,
     /// Memory of a sink that holds records, in bytes. The records of one epoch may not take more.
     pub(super) buffer_bytes: u64,
+    /// Records are versions or changes of rows: they are not only added.
+    pub(super) updates: bool,
     properties: Properties,
 }
 
@@ -105,7 +107,7 @@ impl Table {
         let key_format = Some(Format::required(options, "key.format")?);
         let (without_key, key_prefix) = value_fields(options, &[])?;
         let subscription = Subscription::named(options)?;
-        Ok(Table { key_format, key_prefix, without_key, ..Table::keyless(options, subscription)? })
+        Ok(Table { key_format, key_prefix, without_key, updates: true, ..Table::keyless(options, subscription)? })
     }
 
     /// The columns of the key as they are named there.
@@ -158,6 +160,7 @@ impl Table {
             delivery_timeout: options.duration("sink.delivery.timeout")?.unwrap_or(DELIVERY_TIMEOUT),
             guarantee: Guarantee::read(options)?,
             buffer_bytes: options.bytes("sink.buffer-bytes")?.unwrap_or(BUFFER_BYTES),
+            updates: false,
             properties,
         };
         table.check()?;

@@ -1,4 +1,4 @@
-//! Watches the topics while the job reads them: partitions are added, topics are deleted. The client reports both only in its
+//! Watches the topics while the job reads them: partitions are added, topics are deleted and created again. The client reports both only in its
 //! log. A request to a slow broker can take seconds, so a thread of its own sends it, and the task only checks whether there is an
 //! answer.
 
@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use anabranch_model::{Clock as _, Error, Result, SystemClock};
 use rdkafka::consumer::Consumer as _;
-use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::metadata::Metadata;
 
-use super::client::{Consumer, count_in};
+use super::client::Consumer;
 use super::subscription::Subscription;
+use super::topics::{Found, Topics};
 
 /// The longest time that a question may take: the job's end waits for it.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -24,12 +23,10 @@ const ANSWER: Duration = Duration::from_secs(1);
 const CONFIRM: Duration = Duration::from_secs(1);
 
 /// What was seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Seen {
-    /// Topics with the numbers of their partitions.
-    Partitions(Vec<(String, i32)>),
-    /// The topic does not exist any more.
-    Gone(String),
+    /// The topics that there are, and known ones that do not exist any more.
+    Topics { found: Vec<Found>, gone: BTreeSet<String> },
     /// No broker has answered.
     Silence,
 }
@@ -43,16 +40,16 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Requests the metadata of the table's topics every `interval`. There are `topics` now.
+    /// Asks for the table's topics every `interval`. The source knows `known`.
     pub(super) fn start(
         client: Arc<Consumer>,
         subscription: Subscription,
-        topics: Vec<String>,
+        known: BTreeSet<String>,
         interval: Duration,
     ) -> Result<Watch> {
         let (hurry, hurried) = sync_channel::<()>(1);
-        let (tell, seen) = sync_channel(topics.len().max(1));
-        let watcher = Watcher { client, subscription, topics, tell, hurried };
+        let (tell, seen) = sync_channel(1);
+        let watcher = Watcher { client, subscription, known, tell, hurried };
         let thread = std::thread::Builder::new().name("kafka-watch".into()).spawn(move || watcher.run(interval));
         let thread = thread
             .map_err(|error| Error::outside(format!("the thread that watches topics does not start: {error}")))?;
@@ -65,7 +62,7 @@ impl Watch {
         let _ = self.hurry.as_ref().map(|hurry| hurry.try_send(()));
     }
 
-    /// What has been seen since the last call, one topic at a time.
+    /// What has been seen since the last call.
     pub(super) fn next(&self) -> Option<Seen> {
         self.seen.try_recv().ok()
     }
@@ -85,19 +82,11 @@ impl Drop for Watch {
 struct Watcher {
     client: Arc<Consumer>,
     subscription: Subscription,
-    /// Those of the table that were found so far.
-    topics: Vec<String>,
+    /// Topics that the source reads or waits for.
+    known: BTreeSet<String>,
     tell: SyncSender<Seen>,
     /// Has a value if the next request is due now; disconnected when the watch ends.
     hurried: Receiver<()>,
-}
-
-/// The answer to one question.
-enum Answer {
-    Found(Vec<(String, i32)>),
-    Gone(String),
-    Unclear,
-    Silence,
 }
 
 impl Watcher {
@@ -105,30 +94,34 @@ impl Watcher {
         let mut pause = interval;
         while self.wait(pause) {
             pause = interval;
-            // All topics of a pattern are asked for at once.
-            let questions = if self.subscription.pattern().is_some() { 1 } else { self.topics.len() };
-            for question in 0..questions {
-                let seen = match self.ask(question) {
-                    Answer::Found(topics) => Seen::Partitions(topics),
-                    Answer::Gone(_) => {
-                        if !self.wait_fully(CONFIRM) {
-                            return;
-                        }
-                        let Answer::Gone(topic) = self.ask(question) else { continue };
-                        Seen::Gone(topic)
+            let seen = match self.ask() {
+                Some(topics) if topics.gone.is_empty() => Seen::Topics { found: topics.found, gone: topics.gone },
+                Some(before) => {
+                    if !self.wait_fully(CONFIRM) {
+                        return;
                     }
-                    Answer::Unclear => continue,
-                    Answer::Silence => {
-                        if !self.wait(CONFIRM) {
-                            return;
-                        }
-                        pause = CONFIRM.min(interval);
-                        let Answer::Silence = self.ask(question) else { continue };
-                        Seen::Silence
+                    let Some(Topics { found, gone, .. }) = self.ask() else { continue };
+                    Seen::Topics { found, gone: gone.intersection(&before.gone).cloned().collect() }
+                }
+                None => {
+                    if !self.wait(CONFIRM) {
+                        return;
                     }
-                };
-                // If the task has not received the last answers yet, the next round repeats this one.
-                let _ = self.tell.try_send(seen);
+                    pause = CONFIRM.min(interval);
+                    if self.ask().is_some() {
+                        continue;
+                    }
+                    Seen::Silence
+                }
+            };
+            let (found, gone) = match &seen {
+                Seen::Topics { found, gone } => (found.iter().map(|topic| topic.name.clone()).collect(), gone.clone()),
+                Seen::Silence => (BTreeSet::new(), BTreeSet::new()),
+            };
+            // If the task has not received the last answer yet, the next round repeats this one.
+            if self.tell.try_send(seen).is_ok() {
+                self.known.extend(found);
+                self.known.retain(|topic| !gone.contains(topic));
             }
         }
     }
@@ -151,37 +144,10 @@ impl Watcher {
         }
     }
 
-    /// Asks for the topic of this index, or for all topics that match.
-    fn ask(&mut self, question: usize) -> Answer {
-        match &self.subscription {
-            Subscription::Topics(_) => {
-                let name = &self.topics[question];
-                let Some(metadata) = self.metadata(Some(name)) else { return Answer::Silence };
-                match count_in(&metadata, name) {
-                    Ok(count) => Answer::Found(vec![(name.clone(), count)]),
-                    Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
-                        Answer::Gone(name.clone())
-                    }
-                    Err(_) => Answer::Unclear,
-                }
-            }
-            Subscription::Pattern(pattern) => {
-                let Some(metadata) = self.metadata(None) else { return Answer::Silence };
-                let found = pattern.found(&metadata);
-                let there: BTreeSet<&String> = found.iter().map(|(topic, _)| topic).collect();
-                if let Some(gone) = self.topics.iter().find(|topic| !there.contains(topic)) {
-                    return Answer::Gone(gone.clone());
-                }
-                self.topics = found.iter().map(|(topic, _)| topic.clone()).collect();
-                Answer::Found(found)
-            }
-        }
-    }
-
-    /// What a broker says of one topic or of all, if one answers.
-    fn metadata(&self, topic: Option<&str>) -> Option<Metadata> {
-        let metadata = self.client.fetch_metadata(topic, ANSWER).ok()?;
+    /// What a broker says of the topics, if one answers.
+    fn ask(&self) -> Option<Topics> {
+        let topics = self.subscription.ask(&self.client, &self.known, ANSWER).ok()?;
         self.client.context().answered();
-        Some(metadata)
+        Some(topics)
     }
 }

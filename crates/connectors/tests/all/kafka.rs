@@ -6,6 +6,7 @@ mod exactly_once;
 mod failures;
 mod groups;
 mod harness;
+mod identity;
 mod keys;
 mod metadata;
 mod positions;

@@ -1,22 +1,26 @@
-//! Topics come and go while they are read.
+//! Topics come and go while they are read, and may be created anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_model::{Error, HASH_SEED, Result, hash_bytes};
-use anabranch_operators::TaskContext;
+use anabranch_operators::{Polled, TaskContext};
 use rdkafka::consumer::Consumer as _;
+use rdkafka::error::RDKafkaErrorCode;
 
-use super::super::native::Topic;
-use super::super::partition::partition_id;
-use super::super::position::Position;
+use super::super::client::patiently;
+use super::super::native::{Topic, describe};
+use super::super::partition::{Partition, Presence, partition_id};
+use super::super::position::{self, Known, Position};
 use super::super::start::BEGINNING;
 use super::super::table::Table;
+use super::super::topic_id::TopicId;
+use super::super::topics::{Found, may_be};
 use super::super::watch::Seen;
-use super::{KafkaSource, ReadTopic};
+use super::{KafkaSource, LAST_QUESTION, ReadTopic};
 
 impl KafkaSource {
     /// A further topic. Returns its index.
-    pub(super) fn add_topic(&mut self, name: String) -> Result<usize> {
+    pub(super) fn add_topic(&mut self, name: String, id: Option<TopicId>) -> Result<usize> {
         let (index, handle) = (self.topics.len(), Topic::of_consumer(&self.client, &name)?);
         let first = match self.table.subscription.pattern() {
             Some(_) => hashed(&name),
@@ -26,21 +30,74 @@ impl KafkaSource {
             commits.add_topic(name.clone());
         }
         self.slots.add_topic(&name, index);
-        self.topics.push(ReadTopic { name, handle, first });
+        self.topics.push(ReadTopic { name, id, handle, first });
         Ok(index)
     }
 
-    /// Keeps the positions of partitions whose topics are not there.
-    pub(super) fn miss(&mut self, missing: BTreeMap<(String, i32), Position>) {
-        let is_own = |(topic, partition): &(String, i32)| self.is_task_of(hashed(topic), *partition);
-        self.missing = missing.into_iter().filter(|(partition, _)| is_own(partition)).collect();
-        let topics: BTreeSet<&str> = self.missing.keys().map(|(topic, _)| topic.as_str()).collect();
-        if !topics.is_empty() {
-            let (topics, servers) = (topics.into_iter().collect::<Vec<_>>().join(", "), &self.table.servers);
+    /// What the positions of the start say of the topics. One task tells it for all.
+    pub(super) fn notify_of_positions(&self, known: &Known) {
+        let names = |topics: &BTreeSet<String>| topics.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        if self.index != 0 {
+            return;
+        }
+        if !known.renewed.is_empty() {
+            let topics = names(&known.renewed);
             self.host.notify(format!(
-                "topics that were read are not at {servers} any more: {topics}; the job goes on without them, and where it was in them if they come back"
+                "topics were deleted and created again: {topics}; the job reads the new ones from their beginning"
             ));
         }
+        if !known.unidentified.is_empty() {
+            let topics = names(&known.unidentified);
+            self.host.notify(format!(
+                "the checkpoint has positions in {topics} without the identity of the topic, as former versions wrote them; the job takes them this \
+                 once; if a topic was deleted and created again since, start the job without the checkpoint"
+            ));
+        }
+    }
+
+    /// Keeps the positions of this task's partitions whose topics are not there. Those that only cannot be read hold event time back.
+    pub(super) fn miss(
+        &mut self,
+        missing: BTreeMap<(String, i32), Position>,
+        away: &BTreeMap<String, RDKafkaErrorCode>,
+    ) -> Result<()> {
+        let is_own = |topic: &str, partition: i32| self.is_task_of(hashed(topic), partition);
+        let own: Vec<_> = missing.into_iter().filter(|((topic, partition), _)| is_own(topic, *partition)).collect();
+        let mut gone = BTreeSet::new();
+        for ((name, number), position) in own {
+            let topic = match self.slots.topic(name.as_bytes()) {
+                Some(topic) => topic,
+                None => self.add_topic(name.clone(), position.topic_id)?,
+            };
+            let mut partition = Partition::new(topic, number, position);
+            if away.contains_key(&name) {
+                partition.presence = Presence::Away;
+                self.ready
+                    .push_back((Polled::Opened { partition: partition.id, name: position::name(&name, number) }, None));
+            } else {
+                partition.presence = Presence::Gone;
+                gone.insert(name);
+            }
+            self.add(partition);
+        }
+        let servers = &self.table.servers;
+        if !gone.is_empty() {
+            let topics = gone.into_iter().collect::<Vec<_>>().join(", ");
+            self.host.notify(format!(
+                "topics that were read are not at {servers} any more: {topics}; the job goes on without them"
+            ));
+        }
+        let of_own = |topic: &str| self.slots.topic(topic.as_bytes()).is_some();
+        let away: Vec<String> =
+            away.iter().filter(|(topic, _)| of_own(topic)).map(|(topic, code)| format!("{topic} ({code})")).collect();
+        if !away.is_empty() {
+            let topics = away.join(", ");
+            self.host.notify(format!(
+                "topics that were read cannot be read at {servers} now: {topics}; event time waits for them, and the job goes on where it was in them; \
+                 grant the right to read them, or delete them"
+            ));
+        }
+        Ok(())
     }
 
     /// Starts partitions that have been added to a topic, and those of new topics of a pattern. Their records are all newer than the job: read from
@@ -49,45 +106,112 @@ impl KafkaSource {
         while let Some(seen) = self.watch.next() {
             match seen {
                 Seen::Silence => self.outage.begins(self.clock.now(), &self.client.context().reason()),
-                Seen::Gone(topic) => return Err(self.gone(&topic)),
-                Seen::Partitions(topics) => {
+                Seen::Topics { found, gone } => {
                     self.outage.ends(self.clock.now());
-                    if self.table.discovers {
-                        topics.iter().try_for_each(|(topic, count)| self.follow_topic(topic, *count))?;
-                    }
+                    gone.iter().try_for_each(|topic| self.lose_topic(topic))?;
+                    found.iter().try_for_each(|topic| self.follow_topic(topic))?;
                 }
             }
         }
         Ok(())
     }
 
-    fn follow_topic(&mut self, name: &str, count: i32) -> Result<()> {
-        let topic = match self.slots.topic(name.as_bytes()) {
-            Some(topic) => topic,
-            None => self.add_topic(name.to_owned())?,
-        };
-        for partition in 0..count {
-            if self.owns(topic, partition) && self.slots.find(topic, partition).is_none() {
-                let known = self.missing.remove(&(name.to_owned(), partition));
-                self.start(topic, partition, known.unwrap_or(Position { next: BEGINNING, end: None }))?;
+    /// A topic has been deleted. If it was away, event time waits for it no longer.
+    fn lose_topic(&mut self, name: &str) -> Result<()> {
+        let Some(topic) = self.slots.topic(name.as_bytes()) else { return Ok(()) };
+        for partition in self.partitions.iter_mut().filter(|partition| partition.topic == topic) {
+            if partition.is_read() {
+                return Err(self.table.gone(name));
+            }
+            if partition.presence == Presence::Away {
+                partition.presence = Presence::Gone;
+                self.ready.push_back((Polled::Closed(partition.id), None));
             }
         }
         Ok(())
     }
 
-    fn gone(&self, topic: &str) -> Error {
-        let error = Error::outside(format!("topic '{topic}' does not exist any more at {}", self.table.servers));
-        error.remedy(self.remedy_of_loss())
+    fn follow_topic(&mut self, found: &Found) -> Result<()> {
+        let topic = match self.slots.topic(found.name.as_bytes()) {
+            Some(topic) => topic,
+            None if self.table.discovers => self.add_topic(found.name.clone(), found.id)?,
+            None => return Ok(()),
+        };
+        if !may_be(found.id, self.topics[topic].id) {
+            self.renew_topic(topic, found)?;
+        }
+        if !self.table.discovers {
+            return Ok(());
+        }
+        for partition in (0..found.partitions).filter(|partition| self.owns(topic, *partition)).collect::<Vec<_>>() {
+            match self.slots.find(topic, partition) {
+                None => self.start(topic, partition, Position { next: BEGINNING, end: None, topic_id: None })?,
+                Some(slot) if self.partitions[slot].presence == Presence::Here => {}
+                Some(slot) => self.come_back(slot)?,
+            }
+        }
+        Ok(())
     }
 
-    /// What to do when a topic is lost.
-    pub(super) fn remedy_of_loss(&self) -> &'static str {
-        match self.table.subscription.pattern() {
-            Some(_) => {
-                "restart the job, which goes on with the topics that there are; grant the right to read the topic if it exists"
-            }
-            None => "create it again and restart the job",
+    /// A topic was created anew. What it was before may be read by now; if it was missing, the new one is read from its beginning.
+    fn renew_topic(&mut self, topic: usize, found: &Found) -> Result<()> {
+        let is_read = self.partitions.iter().any(|partition| partition.topic == topic && partition.is_read());
+        if is_read || !self.table.reads_renewed() {
+            return Err(self.table.renewed(&found.name));
         }
+        self.topics[topic].id = found.id;
+        for partition in self.partitions.iter_mut().filter(|partition| partition.topic == topic) {
+            let presence = match partition.presence {
+                _ if partition.partition >= found.partitions => Presence::Forgotten,
+                presence => presence,
+            };
+            if partition.presence == Presence::Away && presence == Presence::Forgotten {
+                self.ready.push_back((Polled::Closed(partition.id), None));
+            }
+            let beginning = Position { next: BEGINNING, end: None, topic_id: None };
+            *partition = Partition::new(partition.topic, partition.partition, beginning);
+            partition.presence = presence;
+        }
+        Ok(())
+    }
+
+    /// A partition that was missing is read on.
+    fn come_back(&mut self, slot: usize) -> Result<()> {
+        let partition = &mut self.partitions[slot];
+        let (id, topic, number, next) = (partition.id, partition.topic, partition.partition, partition.next());
+        let presence = std::mem::replace(&mut partition.presence, Presence::Here);
+        let started = self.queue.start(&self.topics[topic].handle, number, next);
+        started.map_err(|code| self.unreadable(topic, number, code, ""))?;
+        if presence != Presence::Away {
+            let name = position::name(&self.topics[topic].name, number);
+            self.ready.push_back((Polled::Opened { partition: id, name }, None));
+        }
+        Ok(())
+    }
+
+    /// Fails if a topic was created anew since it was read. The client does not tell: it reads on in the new topic, at the offset of the one before.
+    /// So what a checkpoint holds is read of the topics whose identities it has. While no broker answers, the checkpoint does not wait.
+    pub(super) fn verify_topics(&self) -> Result<()> {
+        let is_read = |topic: usize| self.partitions.iter().any(|p| p.topic == topic && p.is_read());
+        if !self.is_unverified.get() || self.outage.since().is_some() {
+            return Ok(());
+        }
+        let known =
+            |(index, topic): (usize, &ReadTopic)| Some((topic.name.clone(), topic.id?)).filter(|_| is_read(index));
+        let known: Vec<(String, TopicId)> = self.topics.iter().enumerate().filter_map(known).collect();
+        if known.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+        let ask = |wait| describe(&self.client, &names, wait);
+        let Ok(answers) = patiently(&*self.client, self.clock.as_ref(), LAST_QUESTION, ask) else { return Ok(()) };
+        for ((name, id), answer) in known.iter().zip(answers) {
+            if answer.is_ok_and(|topic| !may_be(topic.id, Some(*id))) {
+                return Err(self.table.renewed(name));
+            }
+        }
+        self.is_unverified.set(false);
+        Ok(())
     }
 }
 

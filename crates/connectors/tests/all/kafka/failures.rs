@@ -45,6 +45,7 @@ fn a_topic_that_is_deleted_ends_the_job_with_its_name() {
     outside.delete_topic("deleted");
     let error = reader.read_until_error();
     assert!(error.contains("topic 'deleted' does not exist any more"), "{error}");
+    assert!(error.contains("create it again. Then to read the new topic from its beginning"), "{error}");
 }
 
 #[test]

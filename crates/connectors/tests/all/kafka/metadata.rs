@@ -157,6 +157,7 @@ fn times_and_headers_are_written_with_either_guarantee() {
     sink.write(&rows(4)).unwrap();
     let committable = sink.prepare_commit(Epoch(1)).unwrap().unwrap();
     sink.commit(&committable).unwrap();
+    outside.settle("attached");
 
     let columns = [
         (Field::new("id", DataType::Int64, true), None),

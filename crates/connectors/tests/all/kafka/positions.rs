@@ -11,8 +11,11 @@ fn from(positions: &[(&str, &str)]) -> Positions {
     positions.iter().map(|(partition, position)| ((*partition).to_owned(), (*position).to_owned())).collect()
 }
 
+/// Positions without the identity of the topic.
 fn stands_at(reader: &Reader) -> Vec<(String, String)> {
-    reader.source.positions().unwrap().into_iter().collect()
+    let offsets = |text: String| text.split_once(" topic-id ").map(|(offsets, _)| offsets.to_owned());
+    let positions = reader.source.positions().unwrap().into_iter();
+    positions.map(|(name, text)| (name, offsets(text).expect("the identity of its topic"))).collect()
 }
 
 fn text(positions: &[(&str, &str)]) -> Vec<(String, String)> {

@@ -1,0 +1,77 @@
+//! What a table does, and tells the user to do, when a topic does not hold what the job's positions speak of: it was deleted, created anew, or
+//! has lost records. Each remedy says how to read all records that are there.
+
+use anabranch_model::{Error, Result};
+
+use super::places::Place;
+use super::table::Table;
+
+impl Table {
+    /// Whether a topic that was created anew is read from its beginning, beside what the job has read of the one before. Versions and changes of
+    /// rows are not: the state has those of the topic before.
+    pub(super) fn reads_renewed(&self) -> bool {
+        self.subscription.pattern().is_some() && !self.updates
+    }
+
+    /// A topic has another identity than the one that the job has read.
+    pub(super) fn renewed(&self, topic: &str) -> Error {
+        let what = format!("topic '{topic}' at {} was deleted and created again", self.servers);
+        if self.reads_renewed() {
+            return Error::outside(what).remedy("restart the job: it reads the new topic from its beginning");
+        }
+        Error::user(format!("{what}, so the job's positions are not those of its records")).remedy(self.anew())
+    }
+
+    /// A topic that the job reads is not there any more.
+    pub(super) fn gone(&self, topic: &str) -> Error {
+        let error = Error::outside(format!("topic '{topic}' does not exist any more at {}", self.servers));
+        error.remedy(self.remedy_of_gone())
+    }
+
+    /// What to do when a topic has been deleted.
+    pub(super) fn remedy_of_gone(&self) -> String {
+        match self.subscription.pattern() {
+            Some(_) => "restart the job: it goes on with the topics that there are".to_owned(),
+            None => format!("create it again. Then {}", self.anew()),
+        }
+    }
+
+    /// The log of a partition begins after a position, or ends before it, which are its first offset and the one after its last.
+    pub(super) fn out_of_range(&self, next: i64, log: Result<(i64, i64)>) -> Error {
+        match log {
+            Ok((first, _)) if next >= 0 && next < first => Error::user(format!(
+                "cannot be read on: the records before offset {first} were deleted, and the job is at {next}"
+            ))
+            .remedy(
+                "if that was the topic's retention, set 'properties.auto.offset.reset' = 'earliest' to go on at the first record that is there",
+            ),
+            Ok((_, end)) if next > end => Error::user(format!(
+                "cannot be read on: the job is at offset {next}, but the log ends at {end}: it has lost records"
+            ))
+            .remedy(self.without_checkpoints()),
+            _ => Error::outside(format!("cannot be read on: the offset {next} is not there")),
+        }
+    }
+
+    /// How to read a topic that was created anew.
+    fn anew(&self) -> String {
+        let is_specific = |place: Option<&Place>| matches!(place, Some(Place::Specific(_)));
+        let names_topics = self.subscription.pattern().is_none();
+        if !names_topics || self.updates || is_specific(Some(&self.startup)) || is_specific(self.end.as_ref()) {
+            return self.without_checkpoints();
+        }
+        format!(
+            "to read the new topic from its beginning and keep the job's state, write 'topic-pattern' = '{}' in place of 'topic'; or {}",
+            self.subscription.as_pattern(),
+            self.without_checkpoints()
+        )
+    }
+
+    fn without_checkpoints(&self) -> String {
+        let mode = match self.startup {
+            Place::Earliest => "",
+            _ => " and with 'scan.startup.mode' = 'earliest-offset'",
+        };
+        format!("start the job without its checkpoints{mode}: it reads all records that are there")
+    }
+}

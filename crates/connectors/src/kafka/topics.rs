@@ -1,0 +1,119 @@
+//! What the brokers say of a table's topics: which there are, with their identities and the numbers of their partitions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anabranch_model::Error;
+use rdkafka::consumer::Consumer as _;
+use rdkafka::error::{KafkaResult, RDKafkaErrorCode};
+
+use super::client::{Consumer, is_passing};
+use super::native::{Described, describe};
+use super::table::Table;
+use super::topic_id::TopicId;
+use crate::options::edit_distance;
+
+/// A topic that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) name: String,
+    /// `None`: the brokers are older than identities of topics.
+    pub(super) id: Option<TopicId>,
+    pub(super) partitions: i32,
+}
+
+impl Found {
+    /// As tasks share it.
+    pub(super) fn text(&self) -> String {
+        let id = self.id.map_or_else(|| "-".to_owned(), |id| id.to_string());
+        format!("{} {id} {}", self.partitions, self.name)
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Found> {
+        let mut parts = text.splitn(3, ' ');
+        let partitions = parts.next()?.parse().ok()?;
+        let id = match parts.next()? {
+            "-" => None,
+            id => Some(TopicId::parse(id)?),
+        };
+        Some(Found { name: parts.next()?.to_owned(), id, partitions })
+    }
+}
+
+/// Whether a topic of this identity may be the one that had that identity. One that nobody knows may be any.
+pub(super) fn may_be(id: Option<TopicId>, known: Option<TopicId>) -> bool {
+    id.is_none() || known.is_none() || id == known
+}
+
+/// The answer to one question.
+#[derive(Debug, Default)]
+pub(super) struct Topics {
+    /// By name.
+    pub(super) found: Vec<Found>,
+    /// Known topics that the brokers do not know: they have been deleted.
+    pub(super) gone: BTreeSet<String>,
+    /// Known topics that may be there, but cannot be read, with the reason.
+    pub(super) away: BTreeMap<String, RDKafkaErrorCode>,
+    /// Another answer follows soon: leaders are being chosen.
+    pub(super) passes: bool,
+}
+
+/// Asks for these topics, of which some are known already. Of the others, only those that can be read count.
+pub(super) fn ask(
+    client: &Consumer,
+    names: &BTreeSet<String>,
+    known: &BTreeSet<String>,
+    wait: Duration,
+) -> KafkaResult<Topics> {
+    let mut topics = Topics::default();
+    if names.is_empty() {
+        return Ok(topics);
+    }
+    let asked: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (name, answer) in names.iter().zip(describe(client, &asked, wait)?) {
+        match answer {
+            Ok(Described { id, partitions }) => topics.found.push(Found { name: name.clone(), id, partitions }),
+            Err(code) if is_passing(code) => topics.passes = true,
+            Err(_) if !known.contains(name) => {}
+            Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
+                topics.gone.insert(name.clone());
+            }
+            Err(code) => drop(topics.away.insert(name.clone(), code)),
+        }
+    }
+    Ok(topics)
+}
+
+/// A topic that the table names is not there.
+pub(super) fn unknown_topic(client: &Consumer, table: &Table, topic: &str, wait: Duration) -> Error {
+    let error = Error::user(format!("topic '{topic}' does not exist at {}", table.servers));
+    let Ok(metadata) = client.fetch_metadata(None, wait) else { return error };
+    let names = metadata.topics().iter().map(|t| t.name()).filter(|name| !name.starts_with("__"));
+    let near = nearest(topic, names);
+    if near.is_empty() {
+        return error.remedy("create it, or correct the option 'topic'");
+    }
+    error.remedy(format!("create it, or correct the option 'topic'; there are: {}", near.join(", ")))
+}
+
+/// The few names that are most like `wanted`, the best first.
+fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut ranked: Vec<_> = names.map(|name| (edit_distance(wanted, name), name)).collect();
+    ranked.sort_unstable();
+    ranked.into_iter().take(5).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_are_shared_as_text() {
+        for text in ["3 - a", "1 ASNFZ4mrze8AESIzRFVm9w orders.eu"] {
+            assert_eq!(Found::parse(text).map(|found| found.text()).as_deref(), Some(text));
+        }
+        for wrong in ["", "a", "3 a", "3 x a", "x - a"] {
+            assert_eq!(Found::parse(wrong), None, "{wrong}");
+        }
+    }
+}
