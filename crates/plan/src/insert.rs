@@ -8,7 +8,7 @@ use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
-use datafusion_sql::sqlparser::ast::{Ident, Query};
+use datafusion_sql::sqlparser::ast::{Ident, Query, Value};
 
 use crate::catalog::Catalog;
 use crate::hints::{TimesToLive, times_to_live};
@@ -37,11 +37,14 @@ impl InsertedRows {
 
 /// Plans one INSERT.
 pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
-    let Insert { table, columns, query, deduplicates, .. } = insert;
+    let Insert { table, partition, mut columns, query, deduplicates, .. } = insert;
     let place = at(table.span.start);
     let here = |error: Error| error.at(place.clone());
     catalog.table(&table.value).and_then(|table| table.check_writable()).map_err(here)?;
-    let rows = InsertedRows::of(query, &table, catalog)?;
+    let mut rows = InsertedRows::of(query, &table, catalog)?;
+    if !partition.is_empty() {
+        (columns, rows.plan) = with_partition(partition, columns, rows.plan, catalog.table(&table.value)?)?;
+    }
     Ok(Output { deduplicates, ..plan_rows(&table, &columns, rows, catalog)? })
 }
 
@@ -79,6 +82,56 @@ pub(crate) fn plan_rows(name: &Ident, columns: &[Ident], rows: InsertedRows, cat
     let options = catalog.settings.table.clone();
     let deduplicates = true;
     Ok(Output { plan, sink, updates, deduplicates, parallelism, side_tables, functions, times_to_live, table: options })
+}
+
+/// The columns and the rows with those that have one value, which PARTITION names.
+fn with_partition(
+    partition: Vec<(Ident, Value)>,
+    mut columns: Vec<Ident>,
+    plan: LogicalPlan,
+    table: &Table,
+) -> Result<(Vec<Ident>, LogicalPlan)> {
+    let keys = table.partition_keys();
+    if columns.is_empty() {
+        let names = table.written.fields().iter().map(|field| field.name());
+        let others = names.filter(|name| partition.iter().all(|(key, _)| key.value != **name));
+        columns = others.map(|name| Ident::with_quote('`', name.clone())).collect();
+    }
+    let mut exprs: Vec<Expr> =
+        (0..plan.schema().fields().len()).map(|i| Expr::from(plan.schema().qualified_field(i))).collect();
+    for (key, value) in partition {
+        let here = |error: Error| error.at(at(key.span.start));
+        if !keys.contains(&key.value.as_str()) {
+            let what = format!("'{}' does not divide table '{}' into partitions", key.value, table.name);
+            let remedy = match keys.is_empty() {
+                true => "declare the table with PARTITIONED BY, or select the value as a column".to_owned(),
+                false => format!("name columns of its PARTITIONED BY: {}", keys.join(", ")),
+            };
+            return Err(here(Error::user(what).remedy(remedy)));
+        }
+        let literal = match value {
+            Value::SingleQuotedString(text) => ScalarValue::Utf8View(Some(text)),
+            Value::Number(text, _) => ScalarValue::Utf8View(Some(text)),
+            Value::Boolean(value) => ScalarValue::Boolean(Some(value)),
+            other => {
+                return Err(here(
+                    Error::user(format!("{other} is no value of a partition"))
+                        .remedy("give a text, a number, TRUE or FALSE"),
+                ));
+            }
+        };
+        let wanted = table.written.field_with_name(&key.value).map_err(|e| Error::internal(e.to_string()))?.data_type();
+        let literal = literal.cast_to(wanted).map_err(|_| {
+            here(
+                Error::user(format!("{literal} is no {}", sql_name(wanted)))
+                    .remedy("give a value of the column's type"),
+            )
+        })?;
+        exprs.push(Expr::Literal(literal, None).alias(format!("PARTITION ({})", key.value)));
+        columns.push(key);
+    }
+    let plan = LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build);
+    Ok((columns, plan.map_err(planning_error)?))
 }
 
 /// For each column of the query, the column of the table.

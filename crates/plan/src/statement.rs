@@ -8,7 +8,7 @@ mod limits;
 mod show;
 
 use anabranch_model::{Error, Result};
-use datafusion_sql::sqlparser::ast::{Expr, Ident, ObjectName, Query};
+use datafusion_sql::sqlparser::ast::{Expr, Ident, ObjectName, Query, Value};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
@@ -70,10 +70,12 @@ impl Statement {
     }
 }
 
-/// `INSERT INTO table (columns) query`.
+/// `INSERT INTO table PARTITION (column = value) (columns) query`.
 #[derive(Debug)]
 pub(crate) struct Insert {
     pub(crate) table: Ident,
+    /// Columns that have one value in all rows, in addition to those of the query.
+    pub(crate) partition: Vec<(Ident, Value)>,
     pub(crate) columns: Vec<Ident>,
     pub(crate) query: Box<Query>,
     /// Of several rows with the table's primary key, it has the latest one.
@@ -235,6 +237,7 @@ fn insert(parser: &mut Parser) -> Result<Insert> {
     }
     let _ = parser.parse_keyword(Keyword::TABLE);
     let table = table_name(parser)?;
+    let partition = static_partition(parser)?;
     let next = &parser.peek_nth_token_ref(1).token;
     let query_follows = match next {
         Token::Word(word) => matches!(word.keyword, Keyword::SELECT | Keyword::WITH | Keyword::VALUES),
@@ -248,7 +251,23 @@ fn insert(parser: &mut Parser) -> Result<Insert> {
     }
     let query = query(parser)?;
     let deduplicates = deduplicates(parser)?;
-    Ok(Insert { table, columns, query, deduplicates, start })
+    Ok(Insert { table, partition, columns, query, deduplicates, start })
+}
+
+/// `PARTITION (dt = '2024-01-01', hm = '10')`.
+fn static_partition(parser: &mut Parser) -> Result<Vec<(Ident, Value)>> {
+    if !parser.parse_keyword(Keyword::PARTITION) {
+        return Ok(Vec::new());
+    }
+    let value = |parser: &mut Parser| {
+        let column = parser.parse_identifier()?;
+        parser.expect_token(&Token::Eq)?;
+        Ok((column, parser.parse_value()?.value))
+    };
+    parsed(parser.expect_token(&Token::LParen))?;
+    let values = parsed(parser.parse_comma_separated(value))?;
+    parsed(parser.expect_token(&Token::RParen))?;
+    Ok(values)
 }
 
 /// `ON CONFLICT DO ...`: what becomes of several rows of a query with one key of the table. `DEDUPLICATE` is meant without it.

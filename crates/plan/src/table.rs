@@ -180,6 +180,11 @@ impl Table {
         SinkSpec { key, metadata: self.written_metadata.clone(), ignores_epochs, ..sink }
     }
 
+    /// The columns that divide the table into partitions.
+    pub(crate) fn partition_keys(&self) -> Vec<&str> {
+        self.spec.options.get(PARTITION_KEYS).map(|keys| keys.split(',').collect()).unwrap_or_default()
+    }
+
     /// The columns of the primary key, among those of a scan.
     pub(crate) fn key(&self) -> Vec<usize> {
         self.primary_key.iter().filter_map(|key| self.physical.index_of(key).ok()).collect()

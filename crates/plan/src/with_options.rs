@@ -84,6 +84,12 @@ pub(crate) fn split_options(
     key_groups: u16,
 ) -> Result<(ConnectorSpec, TableOptions)> {
     let Some(connector) = all.remove("connector") else {
+        if let Some(old) = all.get("connector.type") {
+            return Err(Error::user(format!(
+                "the options are of the form before Flink 1.11: 'connector.type' = '{old}'"
+            ))
+            .remedy(format!("write WITH ({}), and see whether there are more differences", present_form(&all))));
+        }
         return Err(Error::user("the table has no connector").remedy("add WITH ('connector' = '...', ...)"));
     };
     let mut options = TableOptions::default();
@@ -100,6 +106,42 @@ pub(crate) fn split_options(
     options.lookup = LookupOptions::take(&mut all)?;
     options.malformed = malformed(&mut all)?;
     Ok((ConnectorSpec { connector, options: all }, options))
+}
+
+/// Options of the form before Flink 1.11 in that of today. Values of secrets are not repeated.
+fn present_form(old: &BTreeMap<String, String>) -> String {
+    let format = old.get("format.type").map_or("json", String::as_str);
+    let name = |name: &str| {
+        Some(match name {
+            "connector.type" => "connector".to_owned(),
+            "format.type" => "format".to_owned(),
+            // The columns and the kind of the query say the same.
+            "connector.version"
+            | "connector.property-version"
+            | "format.property-version"
+            | "format.derive-schema"
+            | "update-mode" => return None,
+            "connector.startup-mode" => "scan.startup.mode".to_owned(),
+            "connector.table" => "table-name".to_owned(),
+            "connector.write.flush.max-rows" => "sink.buffer-flush.max-rows".to_owned(),
+            "connector.write.flush.interval" => "sink.buffer-flush.interval".to_owned(),
+            other => match (other.strip_prefix("connector."), other.strip_prefix("format.")) {
+                (Some(rest), _) if rest.starts_with("properties.") && rest.ends_with(".key") => return None,
+                (Some(rest), _) => rest.to_owned(),
+                (_, Some(rest)) => format!("{format}.{rest}"),
+                _ => other.to_owned(),
+            },
+        })
+    };
+    let value = |name: &str, value: &str| match name {
+        _ if name.contains("password") || name.contains("token") => "...".to_owned(),
+        "connector.type" if value == "kafka" && old.get("update-mode").is_some_and(|mode| mode == "upsert") => {
+            "upsert-kafka".to_owned()
+        }
+        _ => value.replace('\'', "''"),
+    };
+    let options = old.iter().filter_map(|(old, text)| Some(format!("'{}' = '{}'", name(old)?, value(old, text))));
+    options.collect::<Vec<_>>().join(", ")
 }
 
 /// After how long a partition without rows is idle, by either name.
