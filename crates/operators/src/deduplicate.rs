@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anabranch_dataflow::{DeduplicateSpec, JobOptions};
@@ -45,6 +46,8 @@ pub(crate) struct Deduplicate {
     bytes_max: usize,
     /// Where keys are that do not fit into memory.
     disk: Option<OnDisk>,
+    /// Rows of which those are still to be emitted whose keys have had none.
+    divided: VecDeque<RecordBatch>,
 }
 
 impl Deduplicate {
@@ -66,6 +69,7 @@ impl Deduplicate {
             bytes_max: options.state_bytes,
             spec: spec.clone(),
             disk: None,
+            divided: VecDeque::new(),
         };
         deduplicate.disk = OnDisk::of(vec![deduplicate.table()], options)?;
         if deduplicate.disk.is_some() {
@@ -100,13 +104,19 @@ impl Deduplicate {
         Ok((keys, hashes))
     }
 
-    /// Emits those of the next rows whose keys have had none.
+    /// Emits those of the next rows whose keys have had none, a piece at a time.
     fn emit(&mut self, rows: &RecordBatch, out: &mut Output) -> Result<()> {
-        for first in (0..rows.num_rows()).step_by(RESULT_ROWS) {
-            self.emit_piece(&rows.slice(first, RESULT_ROWS.min(rows.num_rows() - first)), out)?;
-            self.keep_to_size()?;
-        }
-        Ok(())
+        let pieces = (0..rows.num_rows()).step_by(RESULT_ROWS);
+        self.divided.extend(pieces.map(|first| rows.slice(first, RESULT_ROWS.min(rows.num_rows() - first))));
+        self.emit_next(out).map(|_| ())
+    }
+
+    /// False if no piece is left.
+    fn emit_next(&mut self, out: &mut Output) -> Result<bool> {
+        let Some(rows) = self.divided.pop_front() else { return Ok(false) };
+        self.emit_piece(&rows, out)?;
+        self.keep_to_size()?;
+        Ok(true)
     }
 
     fn emit_piece(&mut self, rows: &RecordBatch, out: &mut Output) -> Result<()> {
@@ -114,11 +124,13 @@ impl Deduplicate {
         let known = self.keys.len();
         self.keys.intern(&keys, &hashes, &mut ids)?;
         let Some(on_disk) = self.load(known, &ids, &hashes)? else {
-            // What is in memory makes room, and half of the rows need fewer keys.
+            // What is in memory makes room, and half of the rows need fewer keys. A key takes little: it may be read for each part, and
+            // rows stay in order.
             self.put_away()?;
             let half = rows.num_rows() / 2;
-            self.emit_piece(&rows.slice(0, half), out)?;
-            return self.emit_piece(&rows.slice(half, rows.num_rows() - half), out);
+            self.divided.push_front(rows.slice(half, rows.num_rows() - half));
+            self.divided.push_front(rows.slice(0, half));
+            return Ok(());
         };
         let (mut next, mut firsts) = (known, Vec::new());
         for (row, id) in ids.into_iter().enumerate() {
@@ -259,6 +271,9 @@ impl Operator for Deduplicate {
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
+        if self.emit_next(out)? {
+            return Ok(true);
+        }
         let (Some(to), Some(waiting)) = (self.firing, &mut self.waiting) else { return Ok(false) };
         if let Some(piece) = waiting.take(RESULT_ROWS)? {
             self.emit(&piece.rows, out)?;

@@ -17,19 +17,20 @@ mod windows;
 mod tests;
 
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, RankSpec, StateBackendKind};
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::{SortOptions, filter_record_batch};
+use arrow::compute::{SortOptions, filter_record_batch, take_record_batch};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use self::emitted::Emitted;
 use self::partition::{Entry, Partition, Place, ROWS_MAX};
 use crate::key_hash::canonical;
 use crate::key_table::{KeyTable, Values};
-use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, Windows, is_full, narrow};
+use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, Windows, halves, is_full, narrow};
 use crate::operator::{StateChange, StateShape};
 use crate::row_store::{Other, RowStore};
 use crate::{Dropped, Operator, Output, hash_keys};
@@ -67,6 +68,8 @@ pub(crate) struct FirstRows {
     bytes_max: usize,
     /// Where partitions are that do not fit into memory.
     disk: Option<OnDisk>,
+    /// Parts of a batch whose partitions do not fit into memory at once.
+    divided: VecDeque<RecordBatch>,
     /// Partitions of a window on the disk that fire.
     of_slice: Option<Box<FirstRows>>,
     touched: Touched,
@@ -118,6 +121,7 @@ impl FirstRows {
             times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
             bytes_max: options.state_bytes,
             disk: None,
+            divided: VecDeque::new(),
             of_slice: None,
             touched: Touched::default(),
         };
@@ -158,11 +162,12 @@ impl FirstRows {
         self.keys.intern(keys, &hashes, &mut groups)?;
         self.make_room(&groups, keys)?;
         if !self.load(known, &groups, &hashes)? {
-            // What is in memory makes room, and half of the rows need fewer partitions.
+            // What is in memory makes room, and each half needs half of the partitions.
             self.put_away()?;
-            let half = batch.num_rows() / 2;
-            self.take_in(&batch.slice(0, half), out)?;
-            return self.take_in(&batch.slice(half, batch.num_rows() - half), out);
+            for half in halves(&hashes).iter().rev() {
+                self.divided.push_front(take_record_batch(batch, half)?);
+            }
+            return Ok(());
         }
         let values = self.rows.values(values)?;
         let prefixes = self.rows.prefixes(&values, groups.len());
@@ -419,6 +424,10 @@ impl Operator for FirstRows {
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
+        if let Some(batch) = self.divided.pop_front() {
+            self.take_in(&batch, out)?;
+            return Ok(true);
+        }
         self.go_on_firing(out)
     }
 

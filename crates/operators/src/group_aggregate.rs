@@ -26,6 +26,7 @@ mod windows;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anabranch_dataflow::{GroupAggregateSpec, JobOptions};
@@ -33,7 +34,7 @@ use anabranch_model::{Error, EventTime, Result};
 use arrow::array::make_comparator;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute::kernels::cmp::not_distinct;
-use arrow::compute::{SortOptions, and, filter_record_batch, interleave, take};
+use arrow::compute::{SortOptions, and, filter_record_batch, interleave, take, take_record_batch};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 
 use self::accumulator::{Call, Conditions, accumulator};
@@ -42,7 +43,7 @@ use self::entries::Entries;
 use self::gathered::Gathered;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, Windows, is_full};
+use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, Windows, halves, is_full};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::{CompiledExpr, Dropped, Functions, Operator, Output, hash_keys};
 
@@ -65,6 +66,10 @@ pub(crate) struct GroupAggregate {
     bytes_max: usize,
     /// Where groups are that do not fit into memory.
     disk: Option<OnDisk>,
+    /// Parts of a batch whose groups do not fit into memory at once.
+    divided: VecDeque<RecordBatch>,
+    /// Event time that has come after them.
+    arrived: Option<EventTime>,
     scratch: Scratch,
 }
 
@@ -129,6 +134,8 @@ impl GroupAggregate {
             gathered: Gathered::new(spec.mini_batch_rows, options.state_bytes / GATHERED_SHARE),
             bytes_max: options.state_bytes,
             disk: None,
+            divided: VecDeque::new(),
+            arrived: None,
             scratch: Scratch::default(),
         };
         aggregate.disk = OnDisk::new(&aggregate.shapes(), windows, options)?;
@@ -175,11 +182,12 @@ impl GroupAggregate {
         self.groups.windows.iter_mut().try_for_each(|windows| windows.add(ids, &keys))?;
         self.groups.resize();
         if !self.load(known)? {
-            // What is in memory makes room, and half of the rows need fewer groups.
+            // What is in memory makes room, and each half needs half of the groups.
             self.put_away()?;
-            let half = batch.num_rows() / 2;
-            self.add(&batch.slice(0, half), out)?;
-            return self.add(&batch.slice(half, batch.num_rows() - half), out);
+            for half in halves(&self.scratch.hashes).iter().rev() {
+                self.divided.push_front(take_record_batch(batch, half)?);
+            }
+            return Ok(());
         }
         if let Some(known) = self.rows_of_known(weights) {
             return self.add(&filter_record_batch(batch, &known)?, out);
@@ -348,10 +356,20 @@ impl Operator for GroupAggregate {
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        self.fire(watermark, out)
+        // What was gathered came before.
+        self.flush(out)?;
+        self.arrived = Some(watermark);
+        self.more(out).map(|_| ())
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
+        if let Some(batch) = self.divided.pop_front() {
+            self.add(&batch, out)?;
+            return Ok(true);
+        }
+        if let Some(watermark) = self.arrived.take() {
+            self.begin_firing(watermark, out)?;
+        }
         self.go_on_firing(out)
     }
 

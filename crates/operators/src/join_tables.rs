@@ -27,7 +27,7 @@ pub(crate) use self::snapshot::columns;
 use crate::hash_keys;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, Timers, is_full};
+use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, Timers, halves, is_full};
 use crate::row_store::once;
 
 /// What a table of a side is made with.
@@ -79,15 +79,6 @@ impl Rows {
     fn at(&self, rows: &UInt64Array) -> Result<Rows> {
         let weights = rows.values().iter().map(|row| self.weights[*row as usize]).collect();
         Ok(Rows { columns: taken(&self.columns, rows)?, weights })
-    }
-
-    /// Both halves.
-    fn halves(mut self) -> [Rows; 2] {
-        let half = self.weights.len() / 2;
-        let part = |first: usize, len: usize| self.columns.iter().map(|column| column.slice(first, len)).collect();
-        let (before, after): (Vec<ArrayRef>, Vec<ArrayRef>) = (part(0, half), part(half, self.weights.len() - half));
-        let weights = self.weights.split_off(half);
-        [Rows { columns: before, weights: self.weights }, Rows { columns: after, weights }]
     }
 }
 
@@ -155,9 +146,10 @@ impl Tables {
         if self.load(known, &ids)? {
             return Ok(Brought::All(rows, ids));
         }
-        // What is in memory makes room, and half of the rows need fewer keys.
+        // What is in memory makes room, and each half has half of the keys.
+        let [before, after] = halves(&self.hashes);
         self.put_away()?;
-        Ok(Brought::Halves(rows.halves()))
+        Ok(Brought::Halves([rows.at(&before)?, rows.at(&after)?]))
     }
 
     /// Keeps rows of a side with these keys. Returns their ids.

@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 pub(crate) mod files;
+mod halves;
 mod latest;
 mod on_disk;
 pub(crate) mod time_to_live;
@@ -16,6 +17,7 @@ use anabranch_state::Run;
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
+pub(crate) use halves::halves;
 pub(crate) use latest::{Latest, Needed};
 pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory, keyed_table, with_latest};
 pub(crate) use time_to_live::{TimeToLive, without_times};

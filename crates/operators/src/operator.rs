@@ -72,8 +72,8 @@ pub trait Operator: Any + Send {
         Ok(())
     }
 
-    /// Continues with the output of the last batch or watermark: an operator with much to emit does so in pieces. Returns false
-    /// if nothing was left, and from then on until the next one. Nothing else is called before that.
+    /// Continues with the last batch, watermark or flush: an operator with much to emit, or with more keys than fit into memory, does so in
+    /// pieces. Returns false if nothing was left, and from then on until the next one. Nothing else is called before that.
     fn more(&mut self, _out: &mut Output) -> Result<bool> {
         Ok(false)
     }

@@ -12,20 +12,20 @@ mod time_to_live;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, RankSpec};
 use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions};
-use arrow::compute::SortOptions;
+use arrow::compute::{SortOptions, take_record_batch};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 
 use crate::first_rows::FirstRows;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, TimeToLive, is_full, narrow};
+use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, TimeToLive, halves, is_full, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::{Operator, Output, hash_keys};
 
@@ -52,6 +52,8 @@ pub(crate) struct Rank {
     bytes_max: usize,
     /// Where partitions are that do not fit into memory.
     disk: Option<OnDisk>,
+    /// Parts of a batch whose partitions do not fit into memory at once.
+    divided: VecDeque<RecordBatch>,
 }
 
 /// Rows that have changed since the last snapshot. One that is not among the rows is gone.
@@ -109,6 +111,7 @@ impl Rank {
             times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
             bytes_max: options.state_bytes,
             disk: None,
+            divided: VecDeque::new(),
         };
         rank.disk = OnDisk::new(&[rank.shape()], None, options)?;
         rank.note_for_disk();
@@ -212,11 +215,12 @@ impl Rank {
         self.keys.intern(keys, &hashes, &mut ids)?;
         self.make_room();
         if !self.load(known, &ids, &hashes)? {
-            // What is in memory makes room, and half of the rows need fewer partitions.
+            // What is in memory makes room, and each half needs half of the partitions.
             self.put_away()?;
-            let half = batch.num_rows() / 2;
-            self.take_in(&batch.slice(0, half), out)?;
-            return self.take_in(&batch.slice(half, batch.num_rows() - half), out);
+            for half in halves(&hashes).iter().rev() {
+                self.divided.push_front(take_record_batch(batch, half)?);
+            }
+            return Ok(());
         }
         let encoded = self.converter.convert_columns(values)?;
         let weights = batch.columns().get(columns.len()).and_then(|column| column.as_primitive_opt::<Int64Type>());
@@ -261,6 +265,12 @@ impl Operator for Rank {
         }
         self.take_in(&batch, out)?;
         self.disk.as_mut().map_or(Ok(()), OnDisk::work)
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        let Some(batch) = self.divided.pop_front() else { return Ok(false) };
+        self.take_in(&batch, out)?;
+        Ok(true)
     }
 
     fn processing_time(&mut self, wall_ms: i64) -> Result<()> {

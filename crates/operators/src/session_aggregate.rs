@@ -14,19 +14,19 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, Window, WindowAggregateSpec};
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::compute::{filter_record_batch, is_not_null};
+use arrow::compute::{filter_record_batch, is_not_null, take, take_record_batch};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use self::pieces::{Piece, Pieces};
 use crate::event_time::event_times;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, Timers, is_full, narrow};
+use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, Timers, halves, is_full, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::window_aggregate::{AggregateFunctions, result_schema};
 use crate::window_assign::bound_columns;
@@ -66,6 +66,8 @@ pub(crate) struct SessionAggregate {
     timers: Option<Timers>,
     /// Hashes of keys whose sessions may have ended.
     due: Vec<Vec<u64>>,
+    /// Parts of a batch whose keys do not fit into memory at once, with their times.
+    divided: VecDeque<(RecordBatch, ArrayRef)>,
 }
 
 /// A session that has not ended.
@@ -148,6 +150,7 @@ impl SessionAggregate {
             disk,
             timers: Timers::new(gap, options)?,
             due: Vec::new(),
+            divided: VecDeque::new(),
         })
     }
 
@@ -170,11 +173,12 @@ impl SessionAggregate {
         let known = self.table.len();
         let (keys, hashes) = self.intern(&columns, batch.num_rows())?;
         if !self.load(known, &keys, &hashes)? {
-            // What is in memory makes room, and half of the rows need fewer keys.
+            // What is in memory makes room, and each half has half of the keys.
             self.put_away()?;
-            let (half, rows) = (batch.num_rows() / 2, batch.num_rows());
-            self.add(&batch.slice(0, half), &time.slice(0, half))?;
-            return self.add(&batch.slice(half, rows - half), &time.slice(half, rows - half));
+            for half in halves(&hashes).iter().rev() {
+                self.divided.push_front((take_record_batch(batch, half)?, take(time, half, None)?));
+            }
+            return Ok(());
         }
         let (runs, run_of) = self.runs(&keys, &event_times(time)?)?;
         let pieces = self.pieces.add_rows(batch, &run_of, runs.len())?;
@@ -370,6 +374,10 @@ impl Operator for SessionAggregate {
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
+        if let Some((batch, time)) = self.divided.pop_front() {
+            self.add(&batch, &time)?;
+            return Ok(true);
+        }
         let Some(to) = self.firing else { return Ok(false) };
         if self.fire(to, out)? || self.load_due()? {
             return Ok(true);

@@ -276,9 +276,11 @@ impl Chain {
     }
 
     fn flush(&mut self, at: usize) -> Result<()> {
-        let mut output = std::mem::take(&mut self.links[at].output);
-        self.links[at].operator.flush(&mut output)?;
-        self.pass_on(at, output, self.clock.now())
+        let (link, now) = (&mut self.links[at], self.clock.now());
+        let mut output = std::mem::take(&mut link.output);
+        link.operator.flush(&mut output)?;
+        link.emits = Some(now);
+        self.pass_on(at, output, now)
     }
 
     /// Passes the output of an operator to the next one.

@@ -145,6 +145,7 @@ fn run(seed: u64, spec: &DeduplicateSpec) {
         let mut out = Output::default();
         model.add(&rows, written(&deduplicate));
         deduplicate.batch(batch(spec, &rows), &mut out).expect("rows");
+        while deduplicate.more(&mut out).expect("more") {}
         assert!(spec.time.is_none() || out.is_empty(), "rows wait for the watermark");
         numbers_of(&mut out, &mut found);
         // A row that waits may find its key forgotten, or not: with a time to live, none does.
@@ -233,6 +234,7 @@ fn rows_of_no_columns_are_counted_and_names_of_columns_do_not_matter() {
         let mut out = Output::default();
         let renamed = RecordBatch::try_new(Arc::new(Schema::new(fields)), rows.columns().to_vec()).expect("a batch");
         deduplicate.batch(renamed, &mut out).expect("rows");
+        while deduplicate.more(&mut out).expect("more") {}
         deduplicate.watermark(EventTime::MAX, &mut out).expect("a watermark");
         while deduplicate.more(&mut out).expect("more") {}
         let counts =
@@ -263,6 +265,7 @@ fn keys_on_the_disk_are_known() {
         for rows in rows.chunks(8_000) {
             let mut out = Output::default();
             deduplicate.batch(batch(&spec, rows), &mut out).expect("rows");
+            while deduplicate.more(&mut out).expect("more") {}
             numbers_of(&mut out, &mut found);
         }
     }

@@ -46,6 +46,7 @@ fn feed(rank: &mut FirstRows, rows: &[WindowRow]) {
     ];
     let mut out = Output::default();
     rank.batch(RecordBatch::try_new(schema(), columns).expect("a batch"), &mut out).expect("rows");
+    while rank.more(&mut out).expect("more") {}
     assert!(out.is_empty(), "rows wait for the end of their window");
 }
 
@@ -190,6 +191,7 @@ fn rows_that_stay_need_no_more_memory_than_the_first_ones() {
             Arc::new(StringViewArray::from(vec!["a text that is longer than twelve bytes"])),
         ];
         rank.batch(RecordBatch::try_new(Arc::clone(&schema), columns).expect("a batch"), &mut out).expect("a batch");
+        while rank.more(&mut out).expect("more") {}
         out.drain().for_each(drop);
         if number % 100 == 0 {
             rank.snapshot(false).expect("a snapshot");
@@ -229,6 +231,7 @@ fn more_than_the_first_rows_are_cut_when_they_are_read_from_the_disk() {
         let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(Int64Array::from(numbers.to_vec()))];
         let mut out = Output::default();
         rank.batch(RecordBatch::try_new(Arc::clone(&schema), columns).expect("a batch"), &mut out).expect("rows");
+        while rank.more(&mut out).expect("more") {}
         let mut changes = Vec::new();
         for element in out.drain() {
             let Element::Batch(rows) = element else { continue };

@@ -1,5 +1,6 @@
 //! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and restored operators.
 
+mod divided;
 mod time_to_live;
 mod windows;
 
@@ -257,6 +258,7 @@ fn run(seed: u64, weighted: bool, disk_bytes: Option<usize>) {
                 }
                 let mut out = Output::default();
                 now.batch(batch(&of_batch, weighted), &mut out).expect("a batch");
+                while now.more(&mut out).expect("more") {}
                 integral.add(&mut out);
                 events.extend(of_batch);
             }
@@ -292,7 +294,9 @@ fn groups_that_are_gone_take_no_memory() {
     for key in 0..6_000 {
         let row = (Some(key), Some(key), Some("a"));
         now.batch(batch(&[(row, 1)], true), &mut out).expect("a batch");
+        while now.more(&mut out).expect("more") {}
         now.batch(batch(&[(row, -1)], true), &mut out).expect("a batch");
+        while now.more(&mut out).expect("more") {}
         if key == 3_000 {
             now.snapshot(false).expect("a snapshot");
         }
@@ -311,10 +315,13 @@ fn a_group_that_stays_the_same_emits_nothing() {
     let mut out = Output::default();
     let row = |n: i64| (Some(1), Some(n), Some("a"));
     now.batch(batch(&[(row(1), 1), (row(5), 1)], true), &mut out).expect("a batch");
+    while now.more(&mut out).expect("more") {}
     assert_eq!(out.drain().count(), 1);
     now.batch(batch(&[(row(2), 1), (row(2), -1)], true), &mut out).expect("a batch");
+    while now.more(&mut out).expect("more") {}
     assert_eq!(out.drain().count(), 0);
     now.batch(batch(&[(row(5), -1), (row(1), -1)], true), &mut out).expect("a batch");
+    while now.more(&mut out).expect("more") {}
     let rows: Vec<RecordBatch> =
         out.drain().filter_map(|e| if let Element::Batch(b) = e { Some(b) } else { None }).collect();
     let rows = concat_batches(now.schema(), &rows).expect("one batch");
@@ -341,15 +348,18 @@ fn gathered_rows_change_a_group_once() {
         for rows in &batches {
             assert!(out.is_empty(), "rows are gathered");
             now.batch(batch(rows, true), &mut out).expect("a batch");
+            while now.more(&mut out).expect("more") {}
         }
         // Five rows are enough.
         assert_eq!(out.is_empty(), batches[1].len() + batches[0].len() < 5);
         now.flush(&mut out).expect("flushed");
+        while now.more(&mut out).expect("more") {}
         integral.add(&mut out);
         assert_eq!(integral.0.len(), 1, "the former result is taken back");
     }
     let all: Vec<Row> = [1, 2, 3, 1, 1, 1, 2, 2].map(|number| row(number).0).into();
     assert_eq!(integral.0, results(&all, &all.iter().map(|row| (*row, 1)).collect::<Vec<_>>()));
     now.flush(&mut out).expect("flushed");
+    while now.more(&mut out).expect("more") {}
     assert!(out.is_empty());
 }

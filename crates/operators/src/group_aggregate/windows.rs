@@ -13,18 +13,14 @@ use crate::operator::RESULT_ROWS;
 
 impl GroupAggregate {
     /// Event time goes on: results of windows that end are emitted before it.
-    pub(super) fn fire(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        // What was gathered came before.
-        if let Some(batch) = self.gathered.take()? {
-            self.take_in(&batch, out)?;
-        }
+    pub(super) fn begin_firing(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         self.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
         let Groups { windows, emitted, rows, .. } = &mut self.groups;
         match windows {
             Some(windows) => windows.begin(watermark, |group| rows[group] > 0 && !emitted[group]),
             None => out.watermark(watermark),
         }
-        self.go_on_firing(out).map(|_| ())
+        Ok(())
     }
 
     /// Emits a piece of the results of windows that end, then forgets what no row changes any more. Returns false if nothing was left.

@@ -167,6 +167,7 @@ fn run(seed: u64, disk_bytes: Option<usize>) {
                 }
                 let mut out = Output::default();
                 now.batch(batch(&of_batch, way.updating), &mut out).expect("a batch");
+                while now.more(&mut out).expect("more") {}
                 add(&mut integral, &mut out);
             }
         }
@@ -203,6 +204,7 @@ fn the_last_row_of_a_partition_is_the_first_in_order() {
             }
             let mut out = Output::default();
             rank.batch(batch(&of_batch, updating), &mut out).expect("a batch");
+            while rank.more(&mut out).expect("more") {}
             for element in out.drain() {
                 let Element::Batch(rows) = element else { continue };
                 let options = FormatOptions::default();
@@ -231,6 +233,7 @@ fn partitions_without_rows_take_no_memory() {
         let row = (Some(key), Some(key), "a");
         for weight in [1, -1] {
             rank.batch(batch(&[(row, weight)], true), &mut out).expect("a batch");
+            while rank.more(&mut out).expect("more") {}
             out.drain().for_each(drop);
         }
         if key > 1500 && key % 5 == 0 {

@@ -67,7 +67,10 @@ fn batch(rows: &[Row]) -> RecordBatch {
 }
 
 fn feed(operator: &mut SessionAggregate, rows: &[Row]) {
-    operator.batch(batch(rows), &mut Output::default()).expect("rows");
+    let mut out = Output::default();
+    operator.batch(batch(rows), &mut out).expect("rows");
+    while operator.more(&mut out).expect("more") {}
+    assert!(out.is_empty(), "sessions end by watermarks");
 }
 
 /// The sessions that end at the watermark.

@@ -90,6 +90,7 @@ fn run(seed: u64, weighted: bool, disk_bytes: Option<usize>) -> usize {
                 }
                 let mut out = Output::default();
                 now.batch(batch(&of_batch, weighted), &mut out).expect("a batch");
+                while now.more(&mut out).expect("more") {}
                 integral.add(&mut out);
                 expected.written.extend(of_batch.iter().map(|((key, ..), _)| (*key, times.current())));
                 expected.events.extend(of_batch);
@@ -120,6 +121,7 @@ fn a_row_that_takes_back_what_is_forgotten_does_not_count() {
     let mut add = |now: &mut GroupAggregate, rows: &[(Row, i64)]| {
         let mut out = Output::default();
         now.batch(batch(rows, true), &mut out).expect("a batch");
+        while now.more(&mut out).expect("more") {}
         integral.add(&mut out);
         integral.0.clone()
     };

@@ -111,6 +111,7 @@ fn run(seed: u64) {
         match numbers.below(9) {
             0 => {
                 now.flush(&mut out).expect("flushed");
+                while now.more(&mut out).expect("more") {}
                 integral.add(&mut out);
                 late += now.take_dropped().late_rows;
                 files.take(&mut now, numbers.below(2) == 0);
@@ -150,7 +151,9 @@ fn run(seed: u64) {
                     rows.push(row);
                 }
                 now.batch(batch(&rows), &mut out).expect("a batch");
+                while now.more(&mut out).expect("more") {}
                 now.flush(&mut out).expect("flushed");
+                while now.more(&mut out).expect("more") {}
                 integral.add(&mut out);
             }
         }
@@ -180,6 +183,7 @@ fn results_in_pieces(disk_bytes: Option<usize>) {
     let mut out = Output::default();
     for rows in rows.chunks(1000) {
         now.batch(batch(rows), &mut out).expect("a batch");
+        while now.more(&mut out).expect("more") {}
         assert!(disk_bytes.is_none_or(|bytes| now.size_bytes() <= bytes / 4), "{} bytes", now.size_bytes());
     }
     assert!(out.is_empty());

@@ -102,6 +102,7 @@ fn run(seed: u64, disk_bytes: Option<usize>) -> usize {
                 }
                 let mut out = Output::default();
                 now.batch(batch(&of_batch, way.updating), &mut out).expect("a batch");
+                while now.more(&mut out).expect("more") {}
                 add(&mut integral, &mut out);
             }
         }
