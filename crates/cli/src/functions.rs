@@ -67,7 +67,7 @@ fn send(client: &http::Client, order: &FunctionOrder) -> Result<Value, Failure> 
             // Its place is in the statements of a job, which the server has.
             Failure { text: refused.text.unwrap_or(failure.text), ..failure }
         }
-        NoAnswer::Unreachable(_) => why.into(),
+        NoAnswer::Absent(_) | NoAnswer::Unreachable(_) => why.into(),
     })
 }
 

@@ -10,8 +10,9 @@ mod moves;
 mod sql;
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use crate::harness::{Cluster, TOKEN, file, free, text};
+use crate::harness::{Cluster, Machines, SECRET, TOKEN, file, free, text};
 
 /// Events into files: `rows` of them, so many per second.
 fn script(folder: &Path, rows: Option<u64>, per_second: u64) -> String {
@@ -341,4 +342,18 @@ fn a_coordinator_and_a_worker_end_when_the_process_that_started_them_closes_thei
     cluster.until("the coordinator", || coordinator.said().contains("workers connect to"));
     coordinator.close_input();
     assert_eq!(coordinator.end(), Some(130));
+}
+
+#[test]
+fn a_command_waits_for_a_coordinator_that_starts() {
+    let folder = tempfile::tempdir().expect("folder");
+    let [listen, http] = [free(), free()];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.args(["jobs", "--coordinator", &format!("http://{http}")]).env(TOKEN, SECRET);
+    let early = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let store = folder.path().join("store");
+    let machines: Machines = Box::new(|_, program| Command::new(program));
+    let _cluster = Cluster::with(store.to_str().expect("text"), machines, None, vec![[listen, http]]);
+    let output = early.wait_with_output().expect("ends");
+    assert!(output.status.success(), "{}", text(&output.stderr));
 }

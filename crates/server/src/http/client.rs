@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// Time to connect.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Time for one of several coordinators to take over.
+/// Time for a coordinator to start, or for one of several to take over.
 const CHANGE: Duration = Duration::from_secs(5);
 /// Time for one of several coordinators to say that it lives.
 const ALIVE: Duration = Duration::from_secs(2);
@@ -52,14 +52,22 @@ pub struct Refused {
 pub enum NoAnswer {
     /// The server has refused the request.
     Refused(Refused),
-    /// There is no server, or it does not speak this protocol.
+    /// Nothing listens there: the server has not started yet, or it is gone.
+    Absent(Error),
+    /// The server is not reached, or it does not speak this protocol.
     Unreachable(Error),
+}
+
+impl From<Error> for NoAnswer {
+    fn from(error: Error) -> NoAnswer {
+        NoAnswer::Unreachable(error)
+    }
 }
 
 impl From<NoAnswer> for Error {
     fn from(why: NoAnswer) -> Error {
         match why {
-            NoAnswer::Refused(Refused { error, .. }) | NoAnswer::Unreachable(error) => error,
+            NoAnswer::Refused(Refused { error, .. }) | NoAnswer::Absent(error) | NoAnswer::Unreachable(error) => error,
         }
     }
 }
@@ -84,13 +92,14 @@ impl Client {
         let until = clock.now().plus(CHANGE);
         loop {
             let outcome = self.request_any(method, path, body);
-            let is_absent = match &outcome {
-                Err(NoAnswer::Refused(refused)) => refused.status == 503,
-                Err(NoAnswer::Unreachable(_)) => true,
+            let is_one_of_several = self.urls.len() > 1;
+            let may_come = match &outcome {
+                Err(NoAnswer::Refused(refused)) => is_one_of_several && refused.status == 503,
+                Err(NoAnswer::Unreachable(_)) => is_one_of_several,
+                Err(NoAnswer::Absent(_)) => true,
                 Ok(_) => false,
             };
-            // One of several takes over.
-            if !is_absent || self.urls.len() < 2 || clock.now() >= until {
+            if !may_come || clock.now() >= until {
                 return outcome;
             }
             std::thread::park_timeout(AGAIN);
@@ -99,16 +108,16 @@ impl Client {
 
     /// The answer of the coordinator that leads, or why there is none.
     fn request_any(&self, method: &str, path: &str, body: &str) -> Result<Value, NoAnswer> {
-        let mut outcome = Err(NoAnswer::Unreachable(Error::user("no coordinator is given")));
+        let mut outcome = Err(Error::user("no coordinator is given").into());
         for url in &self.urls {
             // One of several may be frozen: it is asked for nothing that may take long.
             if self.urls.len() > 1
                 && let Err(error) = self.exchange(url, ALIVE, "GET", "/healthz", "")
             {
-                outcome = outcome.or(Err(NoAnswer::Unreachable(error)));
+                outcome = outcome.or(Err(error));
                 continue;
             }
-            let answer = self.exchange(url, self.wait, method, path, body).map_err(NoAnswer::Unreachable);
+            let answer = self.exchange(url, self.wait, method, path, body);
             outcome = answer.and_then(|(status, body)| answered(url, status, &body));
             // One that stands by answers so.
             if !matches!(&outcome, Err(NoAnswer::Refused(refused)) if refused.status == 503) {
@@ -118,7 +127,14 @@ impl Client {
         outcome
     }
 
-    fn exchange(&self, url: &str, wait: Duration, method: &str, path: &str, body: &str) -> Result<(u16, Vec<u8>)> {
+    fn exchange(
+        &self,
+        url: &str,
+        wait: Duration,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Result<(u16, Vec<u8>), NoAnswer> {
         let (host, mut stream) = self.connect(url, wait)?;
         let token = self.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
         let length = body.len();
@@ -137,7 +153,7 @@ impl Client {
         let head = end.and_then(|end| std::str::from_utf8(&answer[..end]).ok());
         let status = head.and_then(|head| head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok());
         let (Some(end), Some(head), Some(status)) = (end, head, status) else {
-            return Err(stranger(url, "its answer is not HTTP"));
+            return Err(stranger(url, "its answer is not HTTP").into());
         };
         let body = answer[end + 4..].to_vec();
         let length = head.lines().find_map(|line| {
@@ -145,12 +161,14 @@ impl Client {
             name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
         });
         match length.is_some_and(|length| length != body.len()) {
-            true => Err(Error::outside("the connection broke before the answer was complete").at(url.to_owned())),
+            true => {
+                Err(Error::outside("the connection broke before the answer was complete").at(url.to_owned()).into())
+            }
             false => Ok((status, body)),
         }
     }
 
-    fn connect(&self, url: &str, wait: Duration) -> Result<(String, Box<dyn Stream>)> {
+    fn connect(&self, url: &str, wait: Duration) -> Result<(String, Box<dyn Stream>), NoAnswer> {
         let wrong = || {
             let error = Error::user("this is not the address of a coordinator").at(format!("--coordinator {url}"));
             error.remedy("give http://HOST:PORT or https://HOST:PORT, as the coordinator prints it")
@@ -165,7 +183,13 @@ impl Client {
                 Err(error) => failure = Some(error),
             }
         }
-        Err(failure.map_or_else(wrong, |error| unreachable(url, &error)))
+        let Some(failure) = failure else { return Err(wrong().into()) };
+        let error = unreachable(url, &failure);
+        Err(if failure.kind() == std::io::ErrorKind::ConnectionRefused {
+            NoAnswer::Absent(error)
+        } else {
+            error.into()
+        })
     }
 
     fn protect(
