@@ -13,24 +13,50 @@ fn example(name: &str) -> String {
 #[test]
 fn the_first_hour() {
     let broker = broker::shared();
-    let sections = [
-        "A look",
-        "Rows of a file",
-        "Windows",
-        "Results that change",
-        "A join",
-        "Rows for programs",
-        "Tables that are written",
-        "The shell",
-        "Your own Kafka topic",
-    ];
-    let session = Session::of("docs/first-hour.md", &sections).replace("127.0.0.1:9092", broker.servers());
+    let session = Session::of("docs/first-hour.md", &[]);
+    let session = session.replace_port(8790).replace_port(8791).replace("127.0.0.1:9092", broker.servers());
     session.paste("");
 }
 
 #[test]
 fn the_readme() {
     Session::of("README.md", &["Try it", "A query"]).paste("");
+}
+
+#[test]
+fn a_cluster() {
+    let session = Session::of("docs/cluster.md", &["A first cluster"]).replace_port(8790).replace_port(8791);
+    let store = session.folder().join("store");
+    let session = session.replace("/tmp/anabranch", store.to_str().expect("text"));
+    let jobs = session.paste("until anabranch jobs | grep -q 'ads.*running'; do :; done; anabranch jobs");
+    assert!(jobs.contains("one") && jobs.contains("two"), "{jobs}");
+}
+
+#[test]
+fn several_coordinators() {
+    let session = Session::of("docs/cluster.md", &["Several coordinators"]);
+    let session = session.replace_port(8790).replace_port(8791).replace_port(8792).replace_port(8793);
+    let store = session.folder().join("store");
+    let session = session.replace("/tmp/anabranch", store.to_str().expect("text"));
+    let jobs = session.paste("until anabranch jobs | grep -q one; do :; done; anabranch jobs");
+    assert!(jobs.contains("one"), "{jobs}");
+}
+
+/// One machine stands for all of them: a worker has the folder in which the coordinator's certificate is.
+#[test]
+fn other_machines() {
+    let session = Session::of("docs/cluster.md", &["Other machines", "State near the tasks"]);
+    let store = session.folder().join("store");
+    let session = session.replace_port(8790).replace_port(8791);
+    let session = session.replace("10.0.0.1", "127.0.0.1").replace("0.0.0.0", "127.0.0.1");
+    let session = session.replace("s3://BUCKET/anabranch", store.to_str().expect("text"));
+    let state = session.folder().join("state");
+    let session = session.replace("/var/lib/anabranch", state.to_str().expect("text"));
+    let jobs = session.paste(
+        "until anabranch jobs --token-file token --tls-ca ca.pem | grep -q 'ads.*running'; do :; done
+         anabranch jobs --token-file token --tls-ca ca.pem",
+    );
+    assert!(jobs.contains("ads") && jobs.contains("one"), "{jobs}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Commands of a document, carried out as a reader pastes them: by a shell, block by block, with real processes.
 //!
-//! A block of `sh` is pasted. A block of `text` has lines of its output, in their order. Addresses and folders that a machine has once are
+//! A block of `sh` is pasted. A block of `text` has lines of its output: tasks may
+//! print rows in another order. Addresses and folders that a machine has once are
 //! replaced by those of the test.
 
 use std::os::unix::process::CommandExt as _;
@@ -8,6 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
+
+use crate::harness::free;
 
 /// Longer than any document takes, even on a busy machine.
 const LIMIT: &str = "280s";
@@ -103,10 +106,21 @@ impl Session {
         self.blocks.iter().filter(|block| block.language == "sql").map(|block| block.lines.join("\n")).collect()
     }
 
+    /// The folder in which the commands run.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Replaces a text of the document, such as an address.
     pub(crate) fn replace(mut self, text: &str, by: &str) -> Session {
         self.replaced.push((text.to_owned(), by.to_owned()));
         self
+    }
+
+    /// Replaces a port of this machine by a free one.
+    pub(crate) fn replace_port(self, port: u16) -> Session {
+        let free = free().port();
+        self.replace(&format!(":{port}"), &format!(":{free}"))
     }
 
     fn replaced(&self, text: &str) -> String {
@@ -161,15 +175,11 @@ impl Session {
             match (block.language.as_str(), before) {
                 ("sh", _) => before = Some(number),
                 ("text", Some(commands)) => {
-                    let mut lines = printed(said, commands).lines().map(str::trim_end);
+                    let printed = printed(said, commands);
                     for expected in &block.lines {
                         let expected = self.replaced(expected.trim_end());
-                        let found = lines.any(|line| line == expected);
-                        assert!(
-                            found,
-                            "'{expected}' is not printed, or not in its place:\n{}",
-                            printed(said, commands)
-                        );
+                        let found = printed.lines().any(|line| line.trim_end() == expected);
+                        assert!(found, "'{expected}' is not printed:\n{printed}");
                     }
                 }
                 _ => {}
