@@ -1,11 +1,14 @@
 //! Java's patterns of dates, such as `yyyy-MM-dd HH:mm:ss.SSS`: writing and reading.
+//!
+//! Flink's functions use two libraries of Java, whose letters differ: `u` is a year for one and the day of the week for the
+//! other. Weeks are those of the locale en-US: they begin on Sunday, and the first one has the 1st of January.
 
-use std::fmt::Write;
+mod read;
+mod week;
+mod write;
 
-use chrono::{Datelike, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
-use datafusion_common::Result;
-
-use crate::definition::failure;
+use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
+use datafusion_common::{DataFusionError, Result};
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -23,8 +26,28 @@ const MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
+/// The library whose patterns a function has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Library {
+    /// `java.time`'s `DateTimeFormatter`.
+    Time,
+    /// `java.text`'s `SimpleDateFormat`.
+    Text,
+}
+
+/// What a pattern is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Writing local times: a zone has no value.
+    WriteLocal,
+    /// Writing instants as local times of a zone.
+    Write,
+    Read,
+}
+
 /// A parsed pattern.
 pub(crate) struct Pattern {
+    library: Library,
     parts: Vec<Part>,
     /// Times in the same span of so many seconds have the same text; `None`: those that are equal.
     seconds: Option<i64>,
@@ -37,29 +60,33 @@ enum Part {
 }
 
 impl Pattern {
-    pub(crate) fn parse(pattern: &str) -> Result<Self> {
+    pub(crate) fn parse(pattern: &str, library: Library, purpose: Use) -> Result<Self> {
+        let unusable =
+            |part: &str, why: &str| DataFusionError::Plan(format!("'{part}' in the date pattern '{pattern}' {why}"));
         let mut parts = Vec::new();
         let mut rest = pattern;
         while let Some(first) = rest.chars().next() {
             if first == '\'' {
-                let end = rest[1..].find('\'').map(|at| at + 1).ok_or_else(|| unusable(rest, pattern))?;
-                parts.push(Part::Text(if end == 1 { "'".into() } else { rest[1..end].to_owned() }));
-                rest = &rest[end + 1..];
+                let (text, after) = quoted(rest).ok_or_else(|| unusable(rest, "has no closing quote"))?;
+                parts.push(Part::Text(text));
+                rest = after;
                 continue;
             }
             let run = rest.len() - rest.trim_start_matches(first).len();
             if first.is_ascii_alphabetic() {
-                if !is_known(first, run) {
-                    return Err(unusable(&rest[..run], pattern));
+                if let Some(why) = why_not(first, run, library, purpose) {
+                    return Err(unusable(&rest[..run], &why));
                 }
                 parts.push(Part::Field(first, run));
+            } else if library == Library::Time && "[]{}#".contains(first) {
+                return Err(unusable(&rest[..1], "is not supported; write it in single quotes"));
             } else {
                 parts.push(Part::Text(rest[..run].to_owned()));
             }
             rest = &rest[run..];
         }
         let seconds = |part: &Part| match part {
-            Part::Field('S', _) => None,
+            Part::Field('S' | 'A' | 'n' | 'N', _) => None,
             Part::Field('s', _) => Some(1),
             Part::Field('m', _) => Some(60),
             Part::Field('H' | 'h' | 'K' | 'k' | 'a', _) => Some(3600),
@@ -67,7 +94,7 @@ impl Pattern {
         };
         // `None` is less than any number.
         let seconds = parts.iter().map(seconds).min().unwrap_or(Some(86_400));
-        Ok(Pattern { parts, seconds })
+        Ok(Pattern { library, parts, seconds })
     }
 
     /// A number that two times have in common only if they have the same text.
@@ -77,168 +104,69 @@ impl Pattern {
             None => (seconds, nanos),
         }
     }
+}
 
-    pub(crate) fn write(&self, time: NaiveDateTime, out: &mut String) {
-        for part in &self.parts {
-            match part {
-                Part::Text(text) => out.push_str(text),
-                Part::Field(letter, count) => write_field(*letter, *count, time, out),
+/// A text in quotes at the beginning, in which two quotes are one, and what follows.
+fn quoted(pattern: &str) -> Option<(String, &str)> {
+    let mut rest = pattern.strip_prefix('\'')?;
+    if let Some(after) = rest.strip_prefix('\'') {
+        return Some(("'".into(), after));
+    }
+    let mut text = String::new();
+    loop {
+        let (before, after) = rest.split_once('\'')?;
+        text.push_str(before);
+        match after.strip_prefix('\'') {
+            Some(after) => {
+                text.push('\'');
+                rest = after;
             }
+            None => return Some((text, after)),
         }
-    }
-
-    /// The time in a text; fields that the pattern lacks are those of 1970-01-01 00:00:00. A day that the month does
-    /// not have becomes its last.
-    pub(crate) fn read(&self, text: &str) -> Option<NaiveDateTime> {
-        let mut fields = Fields { year: 1970, month: 1, day: 1, ..Fields::default() };
-        let mut rest = text;
-        for (index, part) in self.parts.iter().enumerate() {
-            rest = match part {
-                Part::Text(text) => rest.strip_prefix(text.as_str())?,
-                Part::Field(letter, count) => {
-                    let adjacent = matches!(self.parts.get(index + 1), Some(Part::Field(..)));
-                    fields.read(*letter, *count, adjacent, rest)?
-                }
-            };
-        }
-        if rest.is_empty() { fields.time() } else { None }
     }
 }
 
-fn unusable(part: &str, pattern: &str) -> datafusion_common::DataFusionError {
-    failure(format!(
-        "'{part}' in the date pattern '{pattern}' is not supported; use y, u, M, d, D, Q, E, H, h, K, k, m, s, S, a and \
-         text in single quotes"
-    ))
-}
-
-fn is_known(letter: char, count: usize) -> bool {
-    match letter {
-        'y' | 'u' => matches!(count, 1 | 2 | 4),
-        'M' | 'E' => count <= 4,
-        'd' | 'H' | 'h' | 'K' | 'k' | 'm' | 's' | 'Q' => count <= 2,
-        'D' => count == 1 || count == 3,
-        'S' => count <= 9,
-        'a' => count == 1,
-        _ => false,
-    }
-}
-
-fn write_field(letter: char, count: usize, time: NaiveDateTime, out: &mut String) {
-    let hour = time.hour();
-    let mut number = |value: u32| match value {
-        0..100 if count == 2 => {
-            out.push(char::from(b'0' + (value / 10) as u8));
-            out.push(char::from(b'0' + (value % 10) as u8));
-        }
-        _ => _ = write!(out, "{value:0count$}"),
+/// Why a pattern cannot have so many of a letter.
+fn why_not(letter: char, count: usize, library: Library, purpose: Use) -> Option<String> {
+    let is_zone = matches!(letter, 'z' | 'Z' | 'X') || library == Library::Time && matches!(letter, 'x' | 'V' | 'O');
+    let letters = match (library, purpose) {
+        (Library::Time, Use::Read) => "y, u, Y, M, L, d, D, Q, q, E, e, w, H, h, K, k, m, s, S, a, z, Z, X, x, V, O, G",
+        (Library::Time, _) => "y, u, Y, M, L, d, D, Q, q, E, e, c, w, W, F, H, h, K, k, m, s, S, A, n, N, a, G",
+        (Library::Text, Use::Read) => "y, Y, M, L, d, D, E, u, w, W, H, h, K, k, m, s, S, a, z, Z, X, G",
+        (Library::Text, Use::Write) => "y, Y, M, L, d, D, E, u, w, W, F, H, h, K, k, m, s, S, a, Z, X, G",
+        (Library::Text, Use::WriteLocal) => "y, Y, M, L, d, D, E, u, w, W, F, H, h, K, k, m, s, S, a, G",
     };
-    match letter {
-        'y' | 'u' if count == 2 => number(time.year().rem_euclid(100).unsigned_abs()),
-        'y' | 'u' => {
-            let _ = write!(out, "{:0count$}", time.year());
+    if !letters.split(", ").any(|known| known.starts_with(letter)) {
+        if is_zone && purpose == Use::WriteLocal {
+            return Some("is that of a time zone, and a local time has none; leave it out".to_owned());
         }
-        'M' if count <= 2 => number(time.month()),
-        'M' => out.push_str(name(MONTHS[time.month0() as usize], count)),
-        'E' => out.push_str(name(WEEKDAYS[time.weekday().num_days_from_monday() as usize], count)),
-        'd' => number(time.day()),
-        'D' => number(time.ordinal()),
-        'Q' => number(time.month0() / 3 + 1),
-        'H' => number(hour),
-        'k' => number(if hour == 0 { 24 } else { hour }),
-        'K' => number(hour % 12),
-        'h' => number(if hour.is_multiple_of(12) { 12 } else { hour % 12 }),
-        'm' => number(time.minute()),
-        's' => number(time.second()),
-        'a' => out.push_str(if hour < 12 { "AM" } else { "PM" }),
-        _ => {
-            let start = out.len();
-            let _ = write!(out, "{:09}", time.nanosecond());
-            out.truncate(start + count);
-        }
+        return Some(format!("is not supported; use {letters}, and text in single quotes"));
     }
+    let most = match library {
+        Library::Time => match letter {
+            'M' | 'L' | 'E' | 'e' | 'c' | 'Q' | 'q' | 'G' if purpose != Use::Read => 5,
+            'M' | 'L' | 'E' => 4,
+            'G' | 'z' => 4,
+            'd' | 'H' | 'h' | 'K' | 'k' | 'm' | 's' | 'w' | 'Q' | 'q' => 2,
+            'D' | 'X' | 'x' => 3,
+            'W' | 'F' | 'a' | 'e' => 1,
+            'Z' => 5,
+            'V' => 2,
+            _ => 9,
+        },
+        Library::Text if letter == 'X' => 3,
+        Library::Text => 9,
+    };
+    (count > most).then(|| format!("has too many letters; write at most {most}"))
 }
 
-/// A name in full, or its first three letters.
+/// A name in full, or its first three letters, or its first one.
 fn name(full: &str, count: usize) -> &str {
-    if count == 4 { full } else { &full[..3] }
-}
-
-#[derive(Default)]
-struct Fields {
-    year: i32,
-    month: u32,
-    day: u32,
-    ordinal: Option<u32>,
-    hour: Option<u32>,
-    /// 0 to 11.
-    hour_of_half: Option<u32>,
-    afternoon: bool,
-    minute: u32,
-    second: u32,
-    nanosecond: u32,
-}
-
-impl Fields {
-    /// Reads a field from the start of a text and returns the rest.
-    fn read<'a>(&mut self, letter: char, count: usize, adjacent: bool, text: &'a str) -> Option<&'a str> {
-        if letter == 'S' {
-            let (digits, rest) = digits(text, count, count)?;
-            self.nanosecond = digits.parse::<u32>().ok()? * 10_u32.pow(9 - u32::try_from(count).ok()?);
-            return Some(rest);
-        }
-        if (letter == 'M' && count > 2) || letter == 'E' {
-            let names: &[&str] = if letter == 'M' { &MONTHS } else { &WEEKDAYS };
-            let index = names.iter().position(|full| text.starts_with(name(full, count)))?;
-            if letter == 'M' {
-                self.month = u32::try_from(index).ok()? + 1;
-            }
-            return text.get(name(names[index], count).len()..);
-        }
-        if letter == 'a' {
-            self.afternoon = text.starts_with("PM");
-            return text.strip_prefix("AM").or_else(|| text.strip_prefix("PM"));
-        }
-        let (least, most) = match (letter, count) {
-            ('y' | 'u', 4) if adjacent => (4, 4),
-            ('y' | 'u', 4) => (4, 9),
-            ('y' | 'u', 1) => (1, 9),
-            ('D', 1) => (1, 3),
-            (_, 1) => (1, 2),
-            (_, count) => (count, count),
-        };
-        let (digits, rest) = digits(text, least, most)?;
-        let value: u32 = digits.parse().ok()?;
-        match letter {
-            'y' | 'u' => self.year = i32::try_from(value).ok()? + if count == 2 { 2000 } else { 0 },
-            'M' => self.month = value,
-            'd' => self.day = value,
-            'D' => self.ordinal = Some(value),
-            'H' => self.hour = Some(value),
-            'k' => self.hour = Some(value % 24),
-            'h' | 'K' => self.hour_of_half = Some(value % 12),
-            'm' => self.minute = value,
-            's' => self.second = value,
-            _ => {}
-        }
-        Some(rest)
+    match count {
+        4 => full,
+        5 => &full[..1],
+        _ => &full[..3],
     }
-
-    fn time(self) -> Option<NaiveDateTime> {
-        let date = match self.ordinal {
-            Some(ordinal) => NaiveDate::from_yo_opt(self.year, ordinal)?,
-            None => date_in_month(self.year, self.month, self.day)?,
-        };
-        let half = if self.afternoon { 12 } else { 0 };
-        let hour = self.hour.or(self.hour_of_half.map(|hour| hour + half)).unwrap_or(0);
-        let time = NaiveTime::from_hms_nano_opt(hour, self.minute, self.second, self.nanosecond)?;
-        Some(date.and_time(time))
-    }
-}
-
-fn digits(text: &str, least: usize, most: usize) -> Option<(&str, &str)> {
-    let count = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
-    (count >= least).then(|| text.split_at(count))
 }
 
 /// A day up to the 31st, or the month's last.
@@ -295,11 +223,23 @@ mod tests {
 
     #[test]
     fn times_of_one_span_have_one_text() {
-        for text in ["yyyy-MM-dd", "HH:mm", "h a", "ss.SSS", "yyyy-MM-dd HH:mm:ss", "D", "'text'", "mm", "SS"] {
-            let pattern = Pattern::parse(text).expect("a pattern");
+        for text in [
+            "yyyy-MM-dd",
+            "HH:mm",
+            "h a",
+            "ss.SSS",
+            "yyyy-MM-dd HH:mm:ss",
+            "D",
+            "YYYY-ww e W F",
+            "A n N",
+            "'text'",
+            "mm",
+            "SS",
+        ] {
+            let pattern = Pattern::parse(text, Library::Time, Use::WriteLocal).expect("a pattern");
             let write = |seconds: i64, nanos: u32| {
                 let mut out = String::new();
-                pattern.write(DateTime::from_timestamp(seconds, nanos).expect("a time").naive_utc(), &mut out);
+                pattern.write(DateTime::from_timestamp(seconds, nanos).expect("a time").naive_utc(), 0, &mut out);
                 out
             };
             for seconds in [-1, 0, 59, 60, 3_599, 3_600, 86_399, 86_400, 1_700_000_000] {
@@ -310,7 +250,21 @@ mod tests {
                 }
             }
         }
-        let daily = Pattern::parse("yyyy-MM-dd").expect("a pattern");
+        let daily = Pattern::parse("yyyy-MM-dd", Library::Time, Use::WriteLocal).expect("a pattern");
         assert_eq!(daily.span(0, 0), daily.span(86_399, 999_999_999));
+    }
+
+    #[test]
+    fn letters_without_a_meaning_are_refused() {
+        let why = |pattern: &str, library, purpose| {
+            Pattern::parse(pattern, library, purpose).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert!(why("yyyy Z", Library::Time, Use::WriteLocal).contains("a local time has none"));
+        assert!(why("bogus", Library::Time, Use::WriteLocal).contains("'b' in the date pattern 'bogus'"));
+        assert!(why("Q", Library::Text, Use::Write).contains("use y, Y"));
+        assert!(why("HHH", Library::Time, Use::Read).contains("at most 2"));
+        assert!(why("yyyy[MM]", Library::Time, Use::Read).contains("single quotes"));
+        assert!(why("'open", Library::Text, Use::Read).contains("no closing quote"));
+        assert_eq!(why("HHH 'o''clock' Z", Library::Text, Use::Write), "");
     }
 }

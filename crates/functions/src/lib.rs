@@ -6,6 +6,7 @@
 mod arguments;
 mod array;
 mod calendar;
+mod catalog;
 mod certain;
 mod charset;
 mod date_pattern;
@@ -16,6 +17,7 @@ mod extremes;
 mod from_text;
 mod item;
 mod json;
+mod kinds;
 mod map;
 mod math;
 mod moment;
@@ -36,6 +38,7 @@ use std::sync::{Arc, LazyLock};
 
 use datafusion_expr::ScalarUDF;
 
+pub use self::catalog::{FunctionDoc, catalog, describe};
 pub use self::certain::may_fail;
 use self::definition::Definition;
 pub use self::from_text::{parse_date, parse_decimal, parse_time, parse_timestamp, parse_whole, reads_texts_as};
@@ -45,7 +48,7 @@ pub use self::moment::per_second;
 pub use self::regex::{Matcher, check_library_regex, check_regex};
 pub use self::zone::{INSTANT, LOCAL_TIME, Zone};
 
-const FAMILIES: [&[Definition]; 21] = [
+const FAMILIES: [&[Definition]; 22] = [
     array::DEFINITIONS,
     calendar::DEFINITIONS,
     charset::DEFINITIONS,
@@ -54,6 +57,7 @@ const FAMILIES: [&[Definition]; 21] = [
     extremes::DEFINITIONS,
     item::DEFINITIONS,
     json::DEFINITIONS,
+    kinds::DEFINITIONS,
     map::DEFINITIONS,
     math::DEFINITIONS,
     pad::DEFINITIONS,

@@ -105,9 +105,8 @@ fn sign(arguments: &Arguments) -> Result<ArrayRef> {
             let one = power_of_ten(i64::from(*scale)).unwrap_or(1);
             let values = of_type::<Decimal128Type>(arguments);
             if i64::from(*precision) == i64::from(*scale) && values.iter().flatten().any(|value| value != 0) {
-                let data_type = arguments.returns;
                 return Err(failure(format!(
-                    "SIGN: 1 does not fit into {data_type}; cast to a DECIMAL with more digits"
+                    "SIGN: 1 does not fit into DECIMAL({precision}, {scale}); cast to a DECIMAL with more digits"
                 )));
             }
             typed(unary::<_, _, Decimal128Type>(&values, |value| value.signum() * one), arguments)

@@ -77,6 +77,7 @@ use std::collections::BTreeMap;
 use anabranch_dataflow::{ConnectorSpec, TableTraits};
 use arrow::datatypes::SchemaRef;
 
+pub use anabranch_functions::{FunctionDoc, catalog as function_catalog, describe as describe_function};
 pub use catalog::Catalog;
 pub use function_changes::FunctionChanges;
 pub use script::{COLLECT, Outcome, QueryPlan, execute};
