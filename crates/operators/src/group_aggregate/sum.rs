@@ -1,4 +1,5 @@
-//! `SUM` and `AVG`. Sums of exact numbers are kept so wide that none overflows; only a result that does not fit fails.
+//! `SUM` and `AVG`. Sums of exact numbers are kept so wide that none overflows. A
+//! result of whole numbers that does not fit fails, and one of DECIMALs is NULL.
 
 use std::sync::Arc;
 

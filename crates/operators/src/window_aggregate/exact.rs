@@ -109,28 +109,23 @@ pub(crate) struct Finish {
 }
 
 impl Finish {
-    /// The result of totals with the scale `scale`.
+    /// The result of totals with the scale `scale`. As in an expression, a DECIMAL with more digits than its type has is NULL.
     pub(crate) fn results(&self, totals: impl Iterator<Item = Option<(i256, i64)>>, scale: i8) -> Result<ArrayRef> {
-        let result = |total: Option<(i256, i64)>| match total {
-            Some((sum, count)) => self.result(sum, count, scale).map(Some),
-            None => Ok(None),
-        };
-        let results = totals.map(result).collect::<Result<Vec<Option<i128>>>>()?;
-        if let DataType::Decimal128(precision, scale) = self.to {
-            return Ok(Arc::new(Decimal128Array::from(results).with_precision_and_scale(precision, scale)?));
+        if let DataType::Decimal128(precision, to) = self.to {
+            let result = |(sum, count)| mean(sum, if self.average { count } else { 1 }, scale, to);
+            let results: Vec<Option<i128>> = totals.map(|total| total.and_then(result)).collect();
+            return Ok(Arc::new(Decimal128Array::from(results).with_precision_and_scale(precision, to)?));
         }
-        let whole = |result: i128| i64::try_from(result).map_err(|_| self.overflow(result));
-        let results = results.into_iter().map(|result| result.map(whole).transpose());
+        let whole = |(sum, count)| self.whole(sum, count);
+        let results = totals.map(|total| total.map(whole).transpose());
         Ok(Arc::new(results.collect::<Result<Int64Array>>()?))
     }
 
-    fn result(&self, sum: i256, count: i64, scale: i8) -> Result<i128> {
-        if self.average && self.to == DataType::Int64 {
-            // The mean of whole numbers is rounded towards zero.
-            return sum.as_i128().checked_div(i128::from(count)).ok_or_else(|| self.overflow(sum));
-        }
-        let to = if let DataType::Decimal128(_, scale) = self.to { scale } else { 0 };
-        mean(sum, if self.average { count } else { 1 }, scale, to).ok_or_else(|| self.overflow(sum))
+    /// The result of whole numbers; a mean is rounded towards zero.
+    fn whole(&self, sum: i256, count: i64) -> Result<i64> {
+        let result = sum.to_i128().and_then(|sum| sum.checked_div(if self.average { count.into() } else { 1 }));
+        let result = result.and_then(|result| i64::try_from(result).ok());
+        result.ok_or_else(|| self.overflow(sum))
     }
 
     fn overflow(&self, total: impl std::fmt::Display) -> DataFusionError {
