@@ -45,6 +45,7 @@ mod temporal_join;
 mod union;
 mod unnest;
 mod values;
+mod window_join;
 mod windowed;
 
 use std::collections::{BTreeMap, BTreeSet};

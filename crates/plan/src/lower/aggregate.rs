@@ -191,7 +191,7 @@ impl Lowering<'_> {
 fn settle_starts(aggregate: &Aggregate, below: &ColumnIndex, stream: &mut Stream) -> Result<()> {
     let is_cumulated = |windowed: &Windowed| !windowed.settled && matches!(windowed.window, Window::Cumulate { .. });
     let columns = aggregate.group_expr.iter().filter_map(|key| stream.plain_column(key, below));
-    let mut columns = columns.filter_map(|column| stream.columns[column].window);
+    let mut columns = columns.filter_map(|column| stream.window_column(column));
     let by_start =
         stream.window.as_ref().is_some_and(is_cumulated) && columns.all(|column| column == WindowColumn::Start);
     if by_start { stream.settle_window() } else { Ok(()) }
@@ -267,7 +267,7 @@ fn grouping<'a>(
 ) -> Result<Grouping<'a>> {
     let fields = aggregate.schema.fields();
     let window_column = |stream: &Stream, expr: &Logical| {
-        stream.plain_column(expr, below).and_then(|index| stream.columns[index].window)
+        stream.plain_column(expr, below).and_then(|index| stream.window_column(index))
     };
     let windowed = aggregate.group_expr.iter().any(|e| window_column(stream, e).is_some());
     if !windowed {

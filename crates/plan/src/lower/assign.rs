@@ -7,6 +7,7 @@ use datafusion_expr::{ExprSchemable, LogicalPlan};
 use super::column_index::ColumnIndex;
 use super::join_times::plain_time;
 use super::stream::Stream;
+use super::stream_join::late_times;
 use super::windowed::Windowed;
 use super::{Lowering, Needed, columns_of};
 use crate::maps::shown;
@@ -46,7 +47,8 @@ impl Lowering<'_> {
             ));
         }
         // An earlier window's columns are ordinary columns from here on.
-        stream.settle_window()?;
+        stream.times = late_times(std::mem::take(&mut stream.times), &stream.columns, stream.zone.as_deref());
+        stream.leave_window()?;
         let time = stream.expr(&assign.time, &index)?;
         let time_type = assign.time.get_type(&index).map_err(planning_error)?;
         let mut partition = Vec::new();

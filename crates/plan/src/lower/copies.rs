@@ -13,9 +13,8 @@ impl Lowering<'_> {
         let mut below = needed.clone();
         below.insert(copies.number());
         let mut stream = self.plan(&copies.input, &below)?;
-        stream.settle_window()?;
-        (stream.window, stream.unique) = (None, None);
-        stream.stamps.clear();
+        stream.leave_window()?;
+        stream.unique = None;
         let number = stream.columns.pop().and_then(|column| Some(column.named(column.value.as_ref()?)));
         let number = number.ok_or_else(|| Error::internal("the number of copies was not needed"))?;
         let mut exprs: Vec<NamedExpr> = Vec::new();

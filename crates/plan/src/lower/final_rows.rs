@@ -22,9 +22,7 @@ impl Lowering<'_> {
         if stream.weight.is_none() || has_maps || self.mode != RuntimeMode::Batch {
             return Ok(stream);
         }
-        stream.settle_window()?;
-        (stream.window, stream.stamps) = (None, Vec::new());
-        stream.columns.iter_mut().for_each(|column| column.window = None);
+        stream.leave_window()?;
         stream.materialize();
         self.final_rows(stream)
     }

@@ -31,7 +31,7 @@ impl Lowering<'_> {
         let below = ColumnIndex::of(aggregate.input.schema());
         let keys = grouping_set_to_exprlist(&aggregate.group_expr).map_err(planning_error)?;
         let is_window = |stream: &Stream, key: &Logical| {
-            stream.plain_column(key, &below).is_some_and(|index| stream.columns[index].window.is_some())
+            stream.plain_column(key, &below).is_some_and(|index| stream.window_column(index).is_some())
         };
         let mut windows: Vec<bool> = keys.iter().map(|key| is_window(&stream, key)).collect();
         let sets = sets(aggregate)?;
@@ -41,9 +41,7 @@ impl Lowering<'_> {
             windows.fill(false);
         }
         if !windows.contains(&true) {
-            stream.settle_window()?;
-            stream.window = None;
-            stream.columns.iter_mut().for_each(|column| column.window = None);
+            stream.leave_window()?;
         }
         let groupings = groupings(sets, &keys, &windows);
         // The columns of the window stay as they are; each other key becomes a column, NULL outside of its groupings.

@@ -18,9 +18,7 @@ impl Lowering<'_> {
     pub(super) fn limit(&mut self, limit: &Limit, needed: &Needed) -> Result<Stream> {
         let spec = spec(limit)?;
         let mut stream = self.plan(&limit.input, needed)?;
-        stream.settle_window()?;
-        stream.window = None;
-        stream.stamps.clear();
+        stream.leave_window()?;
         stream.materialize();
         if stream.weight.is_some() {
             return self.some_rows(stream, spec);

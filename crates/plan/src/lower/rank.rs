@@ -246,7 +246,7 @@ pub(super) fn unique_keys(partition: &[Logical], index: &ColumnIndex) -> Option<
 /// The windows of the rows, if each partition is of one window and rows stay.
 fn window_of(stream: &mut Stream, partition: &[Logical], index: &ColumnIndex) -> Option<Windowed> {
     let is_of_window =
-        |key: &Logical| stream.plain_column(key, index).is_some_and(|column| stream.columns[column].window.is_some());
+        |key: &Logical| stream.plain_column(key, index).is_some_and(|column| stream.window_column(column).is_some());
     let are_of_windows = stream.weight.is_none() && partition.iter().any(is_of_window);
     stream.window.take().filter(|_| are_of_windows)
 }

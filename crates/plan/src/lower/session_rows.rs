@@ -31,7 +31,7 @@ impl Stream {
     fn groups_sessions(&mut self, aggregate: &Aggregate, below: &ColumnIndex) -> Result<bool> {
         let Some(Windowed { partition, .. }) = self.open_sessions().cloned() else { return Ok(true) };
         let is_of_window =
-            |key: &&Logical| self.plain_column(key, below).is_some_and(|column| self.columns[column].window.is_some());
+            |key: &&Logical| self.plain_column(key, below).is_some_and(|column| self.window_column(column).is_some());
         let (of_window, keys): (Vec<&Logical>, Vec<&Logical>) = aggregate.group_expr.iter().partition(is_of_window);
         let read: Vec<&Logical> = keys.iter().copied().chain(&aggregate.aggr_expr).collect();
         if of_window.is_empty() || self.reads_window(&read, below) {

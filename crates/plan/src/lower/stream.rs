@@ -313,6 +313,19 @@ impl Stream {
         self.waits = true;
     }
 
+    /// The column of the rows' window that a logical column is. A column of an earlier window is none.
+    pub(super) fn window_column(&self, column: usize) -> Option<WindowColumn> {
+        self.window.as_ref().and(self.columns[column].window)
+    }
+
+    /// Makes the columns of the rows' window columns like others: the rows belong to no window from here on.
+    pub(super) fn leave_window(&mut self) -> Result<()> {
+        self.settle_window()?;
+        (self.window, self.stamps) = (None, Vec::new());
+        self.columns.iter_mut().for_each(|column| column.window = None);
+        Ok(())
+    }
+
     /// Computes the window columns: adds an operator to the chain if they have no values.
     pub(super) fn settle_window(&mut self) -> Result<()> {
         let Some(windowed) = self.window.clone().filter(|w| !w.settled) else { return Ok(()) };

@@ -16,7 +16,8 @@ use super::expr::convert;
 use super::join_times::{Bounds, TimedSide, Times, plain_time};
 use super::rank::key_name;
 use super::stream::{LogicalColumn, Stream};
-use super::windowed::WindowColumn;
+use super::window_join::{WindowedSide, joined_windows};
+use super::windowed::{WindowColumn, Windowed};
 use super::{Lowering, Needed, columns_of, same_values};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
@@ -39,6 +40,8 @@ pub(super) struct Side {
     keys: Vec<usize>,
     unique: Option<Vec<usize>>,
     pub(super) times: Times,
+    /// The windows of the rows before the join.
+    windowed: Option<Windowed>,
 }
 
 /// A condition over the rows of both sides.
@@ -117,8 +120,13 @@ impl Lowering<'_> {
         let late = times.iter().filter(|(column, _)| needed.contains(column) && marked[**column]);
         spec.delay_ms = late.map(|(_, ms)| *ms).max().unwrap_or(0).max(0);
         times.values_mut().for_each(|ms| *ms -= spec.delay_ms);
+        let windows =
+            joined_windows(spec.kind, &keys, [&left_side.windows(&indexes[0]), &right_side.windows(&indexes[1])]);
         let mut next = self.joined(spec, left_side, right_side, needed);
         (next.has_event_time, next.times) = (!times.is_empty(), times);
+        if let Some(windows) = windows {
+            next.belong_to(windows);
+        }
         Ok(next)
     }
 
@@ -129,7 +137,8 @@ impl Lowering<'_> {
         needed.extend(wanted);
         let mut stream = self.plan(plan, &needed)?;
         stream.settle_window()?;
-        (stream.window, stream.stamps) = (None, Vec::new());
+        stream.stamps = Vec::new();
+        let windowed = stream.window.take();
         let mut exprs: Vec<NamedExpr> = Vec::new();
         for (number, key) in keys.iter().enumerate() {
             let data_type = key.get_type(&index).map_err(planning_error)?;
@@ -164,7 +173,7 @@ impl Lowering<'_> {
         exprs.extend(stream.carried_weight(exprs.len()));
         stream.columns.clear();
         stream.project(exprs, false);
-        Ok(Side { stream, fields, places, columns, keys: key_columns, unique, times })
+        Ok(Side { stream, fields, places, columns, keys: key_columns, unique, times, windowed })
     }
 
     /// The chain that begins with the join.
@@ -210,18 +219,21 @@ impl Lowering<'_> {
 }
 
 impl Side {
+    fn windows<'a>(&'a self, index: &'a ColumnIndex<'a>) -> WindowedSide<'a> {
+        WindowedSide { index, columns: &self.columns, windowed: self.windowed.as_ref() }
+    }
+
     /// The time zone in which a logical column is a local time of windows.
     fn zone_of(&self, column: usize) -> Option<&str> {
         self.stream.zone.as_deref().filter(|_| !is_instant(&self.columns[column].data_type))
     }
 }
 
-/// What is known of the times of a side. The last instant of a window of local times that come twice is the first one: it may be behind by as
+/// What is known of the times of rows. The last instant of a window of local times that come twice is the first one: it may be behind by as
 /// much.
-fn late_times(side: &Side) -> Times {
-    let mut times = side.times.clone();
-    if let Some(zone) = side.stream.zone.as_deref().and_then(Zone::parse) {
-        let is_last = |column: usize| side.columns[column].window == Some(WindowColumn::Time);
+pub(super) fn late_times(mut times: Times, columns: &[LogicalColumn], zone: Option<&str>) -> Times {
+    if let Some(zone) = zone.and_then(Zone::parse) {
+        let is_last = |column: usize| columns[column].window == Some(WindowColumn::Time);
         times.iter_mut().filter(|(column, _)| is_last(**column)).for_each(|(_, ms)| *ms += zone.repeated_ms());
     }
     times
@@ -239,7 +251,8 @@ fn bound(
     if spec.left.updating || spec.right.updating {
         return Times::new();
     }
-    let (left_times, right_times) = (late_times(left), late_times(right));
+    let late = |side: &Side| late_times(side.times.clone(), &side.columns, side.stream.zone.as_deref());
+    let (left_times, right_times) = (late(left), late(right));
     let of_left = TimedSide { index: left_index, columns: &left.columns, times: &left_times };
     let of_right = TimedSide { index: right_index, columns: &right.columns, times: &right_times };
     let mut bounds = Bounds::default();

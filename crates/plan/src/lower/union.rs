@@ -13,8 +13,7 @@ impl Lowering<'_> {
         let mut branches = Vec::new();
         for input in &union.inputs {
             let mut branch = self.plan(input, needed)?;
-            branch.settle_window()?;
-            (branch.window, branch.stamps) = (None, Vec::new());
+            branch.leave_window()?;
             branches.push(branch);
         }
         let columns = union.schema.fields().iter().enumerate().map(|(index, field)| LogicalColumn {
