@@ -14,8 +14,9 @@ use std::time::Duration;
 use anabranch_model::{Clock, Epoch, Error, Nanos, Result};
 use anabranch_operators::{Committable, Delivery, Former, Host, Sink, TaskContext};
 use arrow::array::RecordBatch;
+use rdkafka::producer::Producer as _;
 
-use super::client::{self, LOOK};
+use super::client::{self, LOOK, Producer};
 use super::create::ensure_topic;
 use super::held::{Content, Held};
 use super::outage::Outage;
@@ -54,6 +55,8 @@ pub(super) struct Committer {
     transactors: BTreeMap<Identity, Transactor>,
     /// What was prepared before this incarnation is being committed.
     is_restoring: bool,
+    /// Asks whether brokers answer, after a client was left behind.
+    probe: Option<Arc<Producer>>,
 }
 
 impl ExactSink {
@@ -96,6 +99,7 @@ impl Committer {
             outage: RefCell::new(outage),
             transactors: BTreeMap::new(),
             is_restoring: true,
+            probe: None,
         }
     }
 
@@ -164,7 +168,8 @@ impl Committer {
         loop {
             let opened = match self.transactors.remove(identity).filter(|known| known.topic() == topic) {
                 Some(known) => Ok(known),
-                None => Transactor::open(&self.table, identity, topic, &bounds),
+                None => await_brokers(&mut self.probe, topic, &bounds)
+                    .and_then(|()| Transactor::open(&self.table, identity, topic, &bounds)),
             };
             let acted = opened.and_then(|mut transactor| {
                 if let Some(after) = host.resumed_after().filter(|_| self.is_restoring && !is_former) {
@@ -187,6 +192,11 @@ impl Committer {
                     bounds.fails(&reason);
                     reason
                 }
+                Err(Failure::Stuck(reason)) => {
+                    self.probe = Some(client::producer(&self.table)?);
+                    bounds.fails(&reason);
+                    reason
+                }
             };
             if host.is_cancelled() {
                 return Err(Error::outside(format!("{what} {}: the job's tasks are being ended", self.table.servers)));
@@ -199,6 +209,19 @@ impl Committer {
             wait_until(clock.now().plus(pause).min(deadline), clock.as_ref(), host.as_ref());
             pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+}
+
+/// After a client was left behind, none is made before a broker answers: as long as brokers hang, the next one would be left behind too,
+/// and each keeps its threads.
+fn await_brokers(probe: &mut Option<Arc<Producer>>, topic: &str, bounds: &Bounds<'_>) -> Result<(), Failure> {
+    let Some(client) = probe else { return Ok(()) };
+    match client.client().fetch_metadata(Some(topic), bounds.left()) {
+        Ok(_) => {
+            *probe = None;
+            Ok(())
+        }
+        Err(error) => Err(Failure::Passing(error.to_string())),
     }
 }
 
@@ -240,5 +263,54 @@ impl Sink for ExactSink {
             self.room.committed(committable.epoch);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use anabranch_dataflow::ConnectorSpec;
+    use anabranch_model::SystemClock;
+    use anabranch_operators::NoHost;
+    use rdkafka::mocking::MockCluster;
+
+    use super::*;
+    use crate::Options;
+
+    #[test]
+    fn no_client_is_made_after_one_that_hangs_before_a_broker_answers() {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("t", 1, 1).unwrap();
+        let options = [("topic", "t".to_owned()), ("properties.bootstrap.servers", cluster.bootstrap_servers())];
+        let options: BTreeMap<_, _> = options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let spec = ConnectorSpec { connector: "kafka".into(), options };
+        let table = Table::parse(&mut Options::new(&spec)).unwrap();
+        let clock = SystemClock::new();
+        let context = TaskContext {
+            index: 0,
+            parallelism: 1,
+            batch_rows: 1,
+            delivery: Delivery::AtLeastOnce,
+            clock: Arc::new(SystemClock::new()),
+            host: Arc::new(NoHost),
+        };
+        let outage = RefCell::new(Outage::of_writer(&table, &context));
+        let deadline = |ms| clock.now().plus(Duration::from_millis(ms));
+        let mut probe = None;
+        let ask = |probe: &mut Option<Arc<Producer>>, ms| {
+            let bounds = Bounds { deadline: deadline(ms), clock: &clock, host: &NoHost, outage: &outage };
+            await_brokers(probe, "t", &bounds).is_ok()
+        };
+        cluster.broker_down(1).unwrap();
+        assert!(ask(&mut probe, 100), "no client was left behind");
+        probe = Some(client::producer(&table).unwrap());
+        assert!(!ask(&mut probe, 100) && probe.is_some());
+        cluster.broker_up(1).unwrap();
+        let patience = deadline(60_000);
+        while !ask(&mut probe, 5000) {
+            assert!(clock.now() < patience, "the broker does not answer");
+        }
+        assert!(probe.is_none());
     }
 }

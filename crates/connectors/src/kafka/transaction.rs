@@ -47,6 +47,8 @@ const OFFSET_PARTITION: i32 = 0;
 pub(super) enum Failure {
     /// Another transaction may succeed.
     Passing(String),
+    /// The same, but the client has been left behind in a request, with its threads.
+    Stuck(String),
     /// Another process has the transactions now.
     Fenced(Error),
     /// None will.
@@ -69,7 +71,7 @@ pub(super) struct Bounds<'a> {
 }
 
 impl Bounds<'_> {
-    fn left(&self) -> Duration {
+    pub(super) fn left(&self) -> Duration {
         // A request that is sent at all is given the time for an answer, and none delays the end of the tasks for long.
         self.deadline.after(self.clock.now()).clamp(LOOK, REQUEST_MAX)
     }
@@ -316,7 +318,7 @@ fn bounded<C: Send + Sync + 'static, T: Send + 'static>(
             let _ = answer.send(ask(&client, wait));
         })
         .map_err(|error| Error::outside(format!("no thread could be started: {error}")))?;
-    answered.recv_timeout(wait + LATE).map_err(|_| Failure::Passing("the client does not return from a request".into()))
+    answered.recv_timeout(wait + LATE).map_err(|_| Failure::Stuck("the client does not return from a request".into()))
 }
 
 /// The last epoch that a task's transactions have committed, and the consumer group whose offset records it.
