@@ -108,6 +108,7 @@ fn parse(spec: &ConnectorSpec) -> Result<(Table, Content)> {
 
 /// Opens a writer of records, with the guarantee that the table and the job ask for.
 fn open_sink(table: Table, spec: &SinkSpec, records: Records, context: &TaskContext) -> Result<Box<dyn Sink>> {
+    table.notify(context, false);
     Ok(match (&context.delivery, table.guarantee) {
         (Delivery::AtLeastOnce, Some(Guarantee::ExactlyOnce)) => return Err(no_checkpoints()),
         (Delivery::AtLeastOnce, _) => Box::new(KafkaSink::open(table, records, context, None)?) as Box<dyn Sink>,

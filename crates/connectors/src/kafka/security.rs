@@ -5,7 +5,38 @@ use anabranch_model::{Error, Result, is_secret};
 
 /// `properties.*` without the prefix, in librdkafka's terms.
 #[derive(Clone, Default)]
-pub(super) struct Properties(Vec<(String, String)>);
+pub(super) struct Properties {
+    native: Vec<(String, String)>,
+    /// Those of the Java client that change nothing here.
+    pub(super) without_effect: Vec<String>,
+}
+
+/// What only the Java client, or Flink's older connectors, have a use for: classes of theirs, and what they measure.
+const WITHOUT_EFFECT: &[&str] = &[
+    "key.deserializer",
+    "value.deserializer",
+    "key.serializer",
+    "value.serializer",
+    "interceptor.classes",
+    "partitioner.class",
+    "partitioner.ignore.keys",
+    "partitioner.adaptive.partitioning.enable",
+    "partitioner.availability.timeout.ms",
+    "exclude.internal.topics",
+    "default.api.timeout.ms",
+    "auto.include.jmx.reporter",
+    "metric.reporters",
+    "metrics.num.samples",
+    "metrics.recording.level",
+    "metrics.sample.window.ms",
+    "metadata.max.idle.ms",
+    "ssl.keymanager.algorithm",
+    "ssl.trustmanager.algorithm",
+    "ssl.secure.random.implementation",
+    "flink.partition-discovery.interval-millis",
+];
+/// Brokers have not needed it since version 4.
+const ZOOKEEPER: &str = "zookeeper.";
 
 impl std::fmt::Debug for Properties {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -30,11 +61,15 @@ impl Properties {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.native.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     fn put(&mut self, name: &str, value: &str) {
-        self.0.push((name.to_owned(), value.to_owned()));
+        self.native.push((name.to_owned(), value.to_owned()));
+    }
+
+    fn ignore(&mut self, name: &str) {
+        self.without_effect.push(name.to_owned());
     }
 
     fn add(&mut self, name: &str, value: &str, stores: &Stores) -> Result<()> {
@@ -59,6 +94,11 @@ impl Properties {
             "max.request.size" => self.put("message.max.bytes", value),
             // They bound what the Java client does at once.
             "max.poll.records" | "buffer.memory" | "max.block.ms" => {}
+            "receive.buffer.bytes" => self.put("socket.receive.buffer.bytes", value),
+            "send.buffer.bytes" => self.put("socket.send.buffer.bytes", value),
+            // The job assigns partitions. The name of a class is one of Java.
+            "partition.assignment.strategy" if value.contains("org.apache.kafka") => self.ignore(name),
+            _ if WITHOUT_EFFECT.contains(&name) || name.starts_with(ZOOKEEPER) => self.ignore(name),
             _ => self.put(name, value),
         }
         Ok(())
@@ -162,7 +202,7 @@ mod tests {
     use super::*;
 
     fn translated(given: &[(&str, &str)]) -> Vec<(String, String)> {
-        Properties::new(given).unwrap().0
+        Properties::new(given).unwrap().native
     }
 
     fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -194,6 +234,20 @@ mod tests {
         let own =
             [("ssl.keystore.location", "me.p12"), ("ssl.keystore.password", "p"), ("security.protocol", "SASL_SSL")];
         assert_eq!(translated(&own), pairs(&own));
+    }
+
+    #[test]
+    fn what_only_the_java_client_uses_is_taken_and_named() {
+        let given = [
+            ("zookeeper.connect", "localhost:2181"),
+            ("key.deserializer", "org.apache.kafka.common.serialization.StringDeserializer"),
+            ("partition.assignment.strategy", "org.apache.kafka.clients.consumer.RangeAssignor"),
+            ("receive.buffer.bytes", "65536"),
+            ("group.id", "g"),
+        ];
+        let properties = Properties::new(&given).unwrap();
+        assert_eq!(properties.without_effect, given[..3].iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        assert_eq!(properties.native, pairs(&[("socket.receive.buffer.bytes", "65536"), ("group.id", "g")]));
     }
 
     #[test]

@@ -82,6 +82,7 @@ impl KafkaSource {
         context: &TaskContext,
         from: Option<&Positions>,
     ) -> Result<KafkaSource> {
+        table.notify(context, from.is_none());
         let client = client::consumer(&table)?;
         let (clock, host) = (context.clock.clone(), context.host.clone());
         let asked = (clock.as_ref(), host.as_ref());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Error, Result, is_secret};
+use anabranch_operators::TaskContext;
 use arrow::datatypes::{Schema, SchemaRef};
 use rdkafka::ClientConfig;
 
@@ -48,6 +49,8 @@ pub(super) struct Table {
     pub(super) guarantee: Option<Guarantee>,
     /// Memory of a sink that holds records, in bytes. The records of one epoch may not take more.
     pub(super) buffer_bytes: u64,
+    /// Flink would begin at the offsets of the group, because the table does not say where to start.
+    flink_begins_at_group: bool,
     /// Records are versions or changes of rows: they are not only added.
     pub(super) updates: bool,
     properties: Properties,
@@ -107,7 +110,14 @@ impl Table {
         let key_format = Some(Format::required(options, "key.format")?);
         let (without_key, key_prefix) = value_fields(options, &[])?;
         let subscription = Subscription::named(options)?;
-        Ok(Table { key_format, key_prefix, without_key, updates: true, ..Table::keyless(options, subscription)? })
+        Ok(Table {
+            key_format,
+            key_prefix,
+            without_key,
+            updates: true,
+            flink_begins_at_group: false,
+            ..Table::keyless(options, subscription)?
+        })
     }
 
     /// The columns of the key as they are named there.
@@ -135,6 +145,7 @@ impl Table {
             return Err(Error::user("option 'sink.topic.partitions' is less than 1")
                 .remedy("leave it out to take the broker's default"));
         }
+        let says_start = options.string("scan.startup.mode").is_some();
         let startup = places::startup(options)?;
         let timeout = options.duration("connection.timeout")?;
         // Transactions are named by their job and table.
@@ -160,6 +171,7 @@ impl Table {
             delivery_timeout: options.duration("sink.delivery.timeout")?.unwrap_or(DELIVERY_TIMEOUT),
             guarantee: Guarantee::read(options)?,
             buffer_bytes: options.bytes("sink.buffer-bytes")?.unwrap_or(BUFFER_BYTES),
+            flink_begins_at_group: property("group.id").is_some() && !says_start,
             updates: false,
             properties,
         };
@@ -278,6 +290,27 @@ impl Table {
         config.set("topic.metadata.refresh.interval.ms", "30000");
         for (name, value) in self.properties.iter() {
             config.set(name, value);
+        }
+    }
+
+    /// Notifies the user of options without effect, and of a start that is not Flink's. One task does so for all.
+    pub(super) fn notify(&self, context: &TaskContext, begins: bool) {
+        if context.index != 0 {
+            return;
+        }
+        let topics = self.subscription.text();
+        let without_effect = &self.properties.without_effect;
+        if !without_effect.is_empty() {
+            let names = without_effect.iter().map(|name| format!("'properties.{name}'")).collect::<Vec<_>>().join(", ");
+            context.host.notify(format!(
+                "{topics}: {names}: only the Java client has a use for them, here they have no effect; leave them out"
+            ));
+        }
+        if let Some(group) = self.group.as_ref().filter(|_| begins && self.flink_begins_at_group) {
+            context.host.notify(format!(
+                "{topics}: the table is read from the earliest offset, Flink would begin at the offsets of group '{group}'; \
+                 set 'scan.startup.mode' to 'group-offsets' or 'earliest-offset'"
+            ));
         }
     }
 

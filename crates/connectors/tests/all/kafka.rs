@@ -9,6 +9,7 @@ mod harness;
 mod identity;
 mod keys;
 mod metadata;
+mod notices;
 mod positions;
 mod reading;
 mod security;

@@ -111,7 +111,7 @@ fn wrong_options_say_what_would_be_right() {
         (&[("scan.bounded.mode", "group-offsets")], "'scan.bounded.mode' is 'group-offsets'"),
         (&[("key.format", "raw")], "name the columns of the key"),
         (&[("sink.topic.partitions", "0")], "less than 1"),
-        (&[("properties.key.deserializer", "x")], "'properties.key.deserializer' = 'x' is refused"),
+        (&[("properties.key.descrambler", "x")], "'properties.key.descrambler' = 'x' is refused"),
         (&[("key.fields", "k"), ("value.fields-include", "EXCEPT_KEY")], "'key.format' = 'json'"),
         (&[("key.fields", "k_a"), ("key.fields-prefix", "k_")], "needs 'value.fields-include' = 'EXCEPT_KEY'"),
         (
