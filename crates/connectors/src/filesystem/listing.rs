@@ -1,7 +1,9 @@
 //! Which files make up a table.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anabranch_model::{Error, Result};
@@ -9,12 +11,17 @@ use anabranch_model::{Error, Result};
 use super::io_error;
 
 /// The files of the table at `path` in the order of their names: the file itself, or those in the folder and its
-/// folders. Names that begin with `.` or `_` are not read: they are in progress or about the others.
+/// folders. Names that begin with `.` or `_` are not read: they are in progress or about the others. A folder that symbolic links
+/// lead to is listed once, under its own name if that is within the table: a link may lead to a folder that contains it.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     check(path)?;
     let mut files = Vec::new();
     if path.is_dir() {
-        walk(path, &mut files)?;
+        let (mut seen, mut links) = (BTreeSet::new(), BTreeSet::new());
+        walk(path, &mut seen, &mut links, &mut files)?;
+        while let Some(link) = links.pop_first() {
+            walk(&link, &mut seen, &mut links, &mut files)?;
+        }
     } else {
         files.push(path.to_owned());
     }
@@ -31,14 +38,27 @@ pub(super) fn check(path: &Path) -> Result<()> {
         .remedy("check the option 'path'; a relative path begins at the folder in which the program was started"))
 }
 
-fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// Lists a folder and those in it, unless that was done. `links`: links to folders that it finds.
+fn walk(
+    folder: &Path,
+    seen: &mut BTreeSet<(u64, u64)>,
+    links: &mut BTreeSet<PathBuf>,
+    files: &mut Vec<PathBuf>,
+) -> Result<()> {
+    let found = fs::metadata(folder).map_err(|e| io_error(folder, "look at", &e))?;
+    if !seen.insert((found.dev(), found.ino())) {
+        return Ok(());
+    }
     for entry in fs::read_dir(folder).map_err(|e| io_error(folder, "list", &e))? {
         let path = entry.map_err(|e| io_error(folder, "list", &e))?.path();
         if path.file_name().is_some_and(is_hidden) {
             continue;
         }
         if path.is_dir() {
-            walk(&path, files)?;
+            match path.is_symlink() {
+                true => _ = links.insert(path),
+                false => walk(&path, seen, links, files)?,
+            }
         } else if path.is_file() {
             files.push(path);
         }
@@ -48,4 +68,33 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 
 fn is_hidden(name: &OsStr) -> bool {
     matches!(name.as_encoded_bytes().first(), Some(b'.' | b'_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_listed_once_however_many_links_lead_to_it() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("table/b/c")).unwrap();
+        fs::create_dir_all(at("elsewhere")).unwrap();
+        for name in ["table/a.json", "table/b/b.json", "table/b/c/c.json", "elsewhere/e.json"] {
+            fs::write(at(name), "").unwrap();
+        }
+        // To itself, to a folder above, to one beside, twice to one outside, and to a file.
+        symlink(at("table"), at("table/again")).unwrap();
+        symlink("../..", at("table/b/c/above")).unwrap();
+        symlink("b", at("table/a-folder")).unwrap();
+        symlink(at("elsewhere"), at("table/z")).unwrap();
+        symlink(at("elsewhere"), at("table/y")).unwrap();
+        symlink(at("elsewhere/e.json"), at("table/e-link.json")).unwrap();
+        let found = files(&at("table")).unwrap();
+        let names: Vec<_> =
+            found.iter().map(|path| path.strip_prefix(at("table")).unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, ["a.json", "b/b.json", "b/c/c.json", "e-link.json", "y/e.json"]);
+    }
 }
