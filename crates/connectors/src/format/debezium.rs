@@ -3,6 +3,10 @@
 //! A record is `{"before": row, "after": row, "op": "c"}`, with `c` and `r` for a row that comes, `u` for one that changes and `d` for one that goes.
 //! Reading gives rows with weights: what comes has 1, what goes has -1. Writing does the reverse, as Flink does: a change is a `d` and a `c`.
 //! Where rows have a key, and are read as versions, a row that changes but for its key only comes.
+//!
+//! Numbers of timestamps are milliseconds. A record with a schema says if a column has other units ([`units`]).
+
+mod units;
 
 use std::sync::Arc;
 
@@ -12,13 +16,14 @@ use arrow::array::{
     UInt64Array, make_comparator,
 };
 use arrow::buffer::NullBuffer;
-use arrow::compute::{cast, filter, interleave, is_not_null, take};
+use arrow::compute::{cast, concat, filter, interleave, is_not_null, take};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 use super::json::{JsonDecoder, JsonEncoder, JsonOptions, TimestampFormat};
 use super::options::FormatOptions;
 use super::{Decode, Encode, projected};
 use crate::Options;
+use units::{Unit, Units};
 
 /// The format's name.
 pub(crate) const NAME: &str = "debezium-json";
@@ -34,7 +39,13 @@ pub(crate) struct DebeziumOptions {
 /// Decodes changes.
 pub(crate) struct DebeziumDecoder {
     json: JsonDecoder,
-    has_schema: bool,
+    options: DebeziumOptions,
+    /// The wanted columns.
+    row: Fields,
+    /// The units of the records' numbers, if they have a schema.
+    units: Option<Units>,
+    /// A decoder of columns in other units than milliseconds.
+    in_units: Option<(Vec<Unit>, JsonDecoder)>,
     /// Number of columns that are wanted.
     columns: usize,
     /// Which of these identify a row, where rows are read as versions.
@@ -103,6 +114,32 @@ pub(crate) struct Described {
     source: ArrayRef,
 }
 
+impl Changes {
+    /// Those of records that follow each other.
+    fn together(all: Vec<Changes>) -> Result<Changes> {
+        let joined = |arrays: Vec<&dyn Array>| Ok::<_, Error>(concat(&arrays)?);
+        let count = all.first().map_or(0, |changes| changes.columns.len());
+        let columns = (0..count).map(|column| joined(all.iter().map(|c| c.columns[column].as_ref()).collect()));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let described: Option<Vec<&Described>> = all.iter().map(|changes| changes.described.as_ref()).collect();
+        let described = match described {
+            None => None,
+            Some(parts) => Some(Described {
+                ts_ms: joined(parts.iter().map(|part| part.ts_ms.as_ref()).collect())?,
+                source: joined(parts.iter().map(|part| part.source.as_ref()).collect())?,
+            }),
+        };
+        let mut changes =
+            Changes { columns, weights: Vec::new(), records: Vec::new(), described, malformed: Vec::new() };
+        for part in all {
+            changes.weights.extend(part.weights);
+            changes.records.extend(part.records);
+            changes.malformed.extend(part.malformed);
+        }
+        Ok(changes)
+    }
+}
+
 impl Described {
     /// A column of [`Description::data_type`].
     pub(crate) fn column(&self, what: Description) -> Result<ArrayRef> {
@@ -160,7 +197,14 @@ impl DebeziumOptions {
         // A row of no columns says nothing about whether there is one.
         let one = if projection.is_empty() { &[0][..] } else { projection };
         let row = projected(declared, one).map_err(|_| no_columns())?.fields().clone();
-        let mut envelope = envelope(&row);
+        let json = self.json_decoder(&row, describes)?;
+        let units = if self.has_schema { Units::of(&row) } else { None };
+        let (options, columns) = (self.clone(), projection.len());
+        Ok(DebeziumDecoder { json, options, row, units, in_units: None, columns, key, describes })
+    }
+
+    fn json_decoder(&self, row: &Fields, describes: bool) -> Result<JsonDecoder> {
+        let mut envelope = envelope(row);
         if describes {
             let more = [Field::new(TS_MS, DataType::Int64, true), Field::new("source", properties_type(), true)];
             let fields = envelope.fields().iter().cloned().chain(more.map(Arc::new));
@@ -170,8 +214,7 @@ impl DebeziumOptions {
             true => Schema::new(vec![Field::new("payload", DataType::Struct(envelope.fields().clone()), true)]),
             false => envelope,
         };
-        let json = JsonDecoder::new(Arc::new(schema), &self.json)?;
-        Ok(DebeziumDecoder { json, has_schema: self.has_schema, columns: projection.len(), key, describes })
+        JsonDecoder::new(Arc::new(schema), &self.json)
     }
 
     /// An encoder of rows with these columns.
@@ -202,15 +245,46 @@ fn no_columns() -> Error {
 impl DebeziumDecoder {
     /// Decodes an array of records. One without a value follows one that deletes its row, and says nothing.
     pub(crate) fn decode(&mut self, records: &BinaryArray) -> Result<Changes> {
+        let Some(units) = &mut self.units else { return self.decode_in(&[], records) };
+        let mut runs = units.runs(records);
+        if runs.len() <= 1 {
+            let (_, units) = runs.pop().unwrap_or_default();
+            return self.decode_in(&units, records);
+        }
+        let mut all = Vec::with_capacity(runs.len());
+        for (range, units) in runs {
+            let first = range.start;
+            let mut changes = self.decode_in(&units, &records.slice(first, range.len()))?;
+            changes.records.iter_mut().for_each(|record| *record += first);
+            changes.malformed.iter_mut().for_each(|(record, _)| *record += first);
+            all.push(changes);
+        }
+        Changes::together(all)
+    }
+
+    /// Decodes records whose columns have these units; none means milliseconds.
+    fn decode_in(&mut self, units: &[Unit], records: &BinaryArray) -> Result<Changes> {
+        let is_plain = units.iter().all(|unit| *unit == Unit::Millisecond);
+        if !is_plain && self.in_units.as_ref().is_none_or(|(known, _)| known != units) {
+            let row = units::as_numbers(&self.row, units);
+            self.in_units = Some((units.to_vec(), self.options.json_decoder(&row, self.describes)?));
+        }
+        let json = match &mut self.in_units {
+            Some((_, json)) if !is_plain => json,
+            _ => &mut self.json,
+        };
         let given: Vec<usize> = (0..records.len()).filter(|index| records.is_valid(*index)).collect();
         let decoded = match given.len() == records.len() {
-            true => self.json.decode(records)?,
-            false => self.json.decode(filter(records, &is_not_null(records)?)?.as_binary::<i32>())?,
+            true => json.decode(records)?,
+            false => json.decode(filter(records, &is_not_null(records)?)?.as_binary::<i32>())?,
         };
         let mut bad = decoded.malformed.into_iter().peekable();
         let (columns, weights, records) = Default::default();
         let mut changes = Changes { columns, weights, records, described: None, malformed: Vec::new() };
-        let change = Change::of(&decoded.batch, self.has_schema, &self.key)?;
+        let change = Change::of(&decoded.batch, self.options.has_schema, &self.key)?;
+        let mut beyond =
+            if is_plain { Vec::new() } else { units::beyond(&[change.before, change.after], &self.row, units) };
+        let mut beyond = beyond.drain(..).peekable();
         // Which of the two rows, and in which place, each row is.
         let mut places = Vec::with_capacity(decoded.batch.num_rows());
         let mut place = 0;
@@ -219,7 +293,11 @@ impl DebeziumDecoder {
                 changes.malformed.push((record, error));
                 continue;
             }
-            match change.weights(place) {
+            let weights = match beyond.next_if(|(bad, _)| *bad == place) {
+                Some((_, error)) => Err(error),
+                None => change.weights(place),
+            };
+            match weights {
                 Ok(weights) => {
                     for (side, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0) {
                         places.push((side, place));
@@ -233,7 +311,11 @@ impl DebeziumDecoder {
         }
         let columns = (0..self.columns).map(|column| {
             let sides = [change.before.column(column).as_ref(), change.after.column(column).as_ref()];
-            Ok(interleave(&sides, &places)?)
+            let column_of = interleave(&sides, &places)?;
+            match units.get(column) {
+                None | Some(Unit::Millisecond) => Ok(column_of),
+                Some(unit) => units::to_times(&column_of, *unit, self.row[column].data_type()),
+            }
         });
         changes.columns = columns.collect::<Result<_>>()?;
         if let (true, [.., ts_ms, source]) = (self.describes, change.parts) {

@@ -202,3 +202,63 @@ fn records_say_when_and_of_which_table_they_are() {
         );
     }
 }
+
+/// Records whose schema gives `at` this type.
+fn timed(type_name: &str, before: &str, after: &str, op: &str) -> String {
+    let row = |side: &str| {
+        format!(
+            r#"{{"type":"struct","fields":[{{"type":"int64","field":"id"}},{{"type":"int64","name":"{type_name}","field":"at"}}],"field":"{side}"}}"#
+        )
+    };
+    format!(
+        r#"{{"schema":{{"type":"struct","fields":[{},{}]}},"payload":{{"before":{before},"after":{after},"op":"{op}"}}}}"#,
+        row("before"),
+        row("after")
+    )
+}
+
+#[test]
+fn numbers_of_times_have_the_unit_of_their_schema() {
+    const MICRO: &str = "io.debezium.time.MicroTimestamp";
+    let to_ms = |zone: Option<&str>| DataType::Timestamp(TimeUnit::Millisecond, zone.map(Into::into));
+    for data_type in [to_ms(None), to_ms(Some("UTC"))] {
+        let columns: SchemaRef = Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("at", data_type.clone(), true),
+        ]));
+        let with = options(&[("debezium-json.schema-include", "true")]);
+        let mut decoder = with.decoder(&columns, &[0, 1], Vec::new(), false).unwrap();
+        let row = |id: u32, at: &str| format!(r#"{{"id":{id},"at":{at}}}"#);
+        let texts = [
+            timed(MICRO, "null", &row(1, "1700000000123456"), "c"),
+            timed(MICRO, &row(1, "1700000000123456"), &row(1, "-1"), "u"),
+            timed("io.debezium.time.Timestamp", "null", &row(2, "1700000000123"), "c"),
+            timed("io.debezium.time.NanoTimestamp", "null", &row(3, "1700000000123456789"), "c"),
+            timed(MICRO, "null", &row(4, "null"), "c"),
+            timed(MICRO, "null", &row(5, "1700000000123456789"), "c"),
+            timed("io.debezium.time.Timestamp", "null", &row(6, "1700000000123456"), "c"),
+            timed(MICRO, "null", "no JSON", "c"),
+            // The schema comes last.
+            format!(
+                r#"{{"payload":{{"after":{},"op":"c"}},"schema":{{"fields":[{{"field":"after","fields":[{{"field":"at","name":"{MICRO}"}}]}}]}}}}"#,
+                row(9, "1700000000123456")
+            ),
+        ];
+        let records = BinaryArray::from_iter_values(texts.iter().map(String::as_bytes));
+        let changes = decoder.decode(&records).unwrap();
+        assert_eq!(changes.columns[1].data_type(), &data_type);
+        let at = cast(&changes.columns[1], &DataType::Int64).unwrap();
+        let at: Vec<Option<i64>> = at.as_primitive::<arrow::datatypes::Int64Type>().iter().collect();
+        let ms = Some(1_700_000_000_123);
+        assert_eq!(at, [ms, ms, Some(-1), ms, ms, None, ms]);
+        assert_eq!(changes.records, [0, 1, 1, 2, 3, 4, 8]);
+        assert_eq!(changes.weights, [1, -1, 1, 1, 1, 1, 1]);
+        let malformed: Vec<(usize, &str)> = changes.malformed.iter().map(|(n, text)| (*n, text.as_str())).collect();
+        assert!(
+            malformed[0].0 == 5 && malformed[0].1.contains("column 'at': 1700000000123456789 microseconds"),
+            "{malformed:?}"
+        );
+        assert!(malformed[1].0 == 6 && malformed[1].1.contains("out of the range"), "{malformed:?}");
+        assert!(malformed[2].0 == 7 && malformed.len() == 3, "{malformed:?}");
+    }
+}
