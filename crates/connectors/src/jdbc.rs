@@ -14,6 +14,7 @@ mod attempts;
 mod cells;
 mod content;
 mod failure;
+mod identity;
 mod lookup;
 mod options;
 mod session;
@@ -51,7 +52,7 @@ impl Connector for JdbcConnector {
             bounded: true,
             readable: true,
             writable: true,
-            max_readers: Some(1),
+            max_readers: Some(table.ranges.as_ref().map_or(1, |ranges| ranges.bounds.len() as u32)),
             updates: Updates::UpsertedByKey,
             lookups: Lookups::ByKey,
             ignores_epochs: table.guarantee != Some(Guarantee::AtLeastOnce),

@@ -22,6 +22,11 @@ impl Announcements {
         self.queue.push_back(Polled::Opened { partition: PartitionId(partition), name });
     }
 
+    /// A partition has ended.
+    pub(crate) fn close(&mut self, partition: u32) {
+        self.queue.push_back(Polled::Closed(PartitionId(partition)));
+    }
+
     /// The next announcement.
     pub(crate) fn next(&mut self) -> Option<Polled> {
         self.queue.pop_front()

@@ -161,3 +161,52 @@ fn a_job_that_is_killed_while_rows_wait_for_answers_writes_each_row_once() {
     assert_eq!(wrong, None, "{}", job.said_last());
     assert_eq!(rows.len() as u64, ROWS, "{}", job.said_last());
 }
+
+/// A process that is frozen in the midst of a transaction: the kernel answers for it, so the database keeps its locks.
+#[test]
+fn a_job_takes_over_soon_from_a_process_that_is_frozen_in_a_transaction() {
+    const ROWS: u64 = 40_000;
+    const SOON: Duration = Duration::from_secs(10);
+    let server = Postgres::start();
+    server.sql("CREATE TABLE every_row (id bigint)");
+    let script = format!(
+        "CREATE TABLE numbers (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '2000', 'start-time' = '2024-01-01', 'fields.id.kind' = 'sequence',
+           'fields.id.start' = '1', 'fields.id.end' = '{ROWS}');
+         CREATE TABLE every_row (id BIGINT) WITH ('connector' = 'jdbc', 'url' = '{}', 'table-name' = 'every_row', 'username' = '{USER}', 'password' = '{PASSWORD}');
+         INSERT INTO every_row SELECT id FROM numbers;",
+        server.url()
+    );
+    let folder = tempfile::tempdir().expect("folder");
+    let (file, checkpoints) = (folder.path().join("job.sql"), folder.path().join("checkpoints"));
+    std::fs::write(&file, script).expect("written");
+    let count = || server.sql("SELECT count(*) FROM every_row")[0].parse::<u64>().expect("a number");
+    let clock = SystemClock::new();
+    let wait = |what: &str, limit: Duration, job: &Process, is_there: &dyn Fn() -> bool| {
+        let limit = clock.now().plus(limit);
+        while !is_there() {
+            assert!(clock.now() < limit, "{what}: {}", job.said_last());
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    };
+    let frozen = start(&file, &checkpoints, 2);
+    wait("no rows come", LIMIT, &frozen, &|| count() > 2_000);
+    // The transactions of both tasks hold their rows of the table of commits, and wait for this lock.
+    let lock = server.locked("every_row");
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'COPY%'";
+    wait("no transaction waits", LIMIT, &frozen, &|| server.sql(waiting)[0] == "2");
+    frozen.signal("STOP");
+    drop(lock);
+    let idle = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientRead' AND query LIKE 'COPY%'";
+    wait("no transaction waits for its client", LIMIT, &frozen, &|| server.sql(idle)[0] == "2");
+    let before = count();
+    let begun = clock.now();
+    let job = start(&file, &checkpoints, 2);
+    wait("it waits for the frozen process", SOON, &job, &|| count() > before);
+    let took = Duration::from_nanos(clock.now().since(begun));
+    println!("rows come {took:?} after the start beside a frozen process");
+    frozen.signal("CONT");
+    wait("the job does not end", LIMIT, &job, &|| job.has_ended());
+    let sum = ROWS * (ROWS + 1) / 2;
+    let whole = server.sql("SELECT count(*), count(DISTINCT id), sum(id) FROM every_row");
+    assert_eq!(whole, [format!("{ROWS}|{ROWS}|{sum}")], "{}", job.said_last());
+}

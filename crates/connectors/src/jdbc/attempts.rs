@@ -1,5 +1,6 @@
 //! Tries again what passes, for a bounded time, and notifies the user meanwhile.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub(super) struct Attempts {
     pub(super) host: Arc<dyn Host>,
     table: String,
     server: String,
-    outage: Option<Nanos>,
+    outage: Cell<Option<Nanos>>,
 }
 
 impl Attempts {
@@ -34,13 +35,13 @@ impl Attempts {
             host: Arc::clone(&context.host),
             table: table.table.clone(),
             server: table.url.to_string(),
-            outage: None,
+            outage: Cell::new(None),
         }
     }
 
     /// Tries until something succeeds, fails for good, or its time is over, which an option says.
     pub(super) fn repeat<T>(
-        &mut self,
+        &self,
         timeout: Duration,
         what: &str,
         option: &str,
@@ -48,8 +49,15 @@ impl Attempts {
     ) -> Result<T> {
         let (clock, host) = (Arc::clone(&self.clock), Arc::clone(&self.host));
         let begun = clock.now();
-        let bounds = Bounds { deadline: begun.plus(timeout), clock: clock.as_ref(), host: host.as_ref() };
         let place = format!("the database at {}", self.server);
+        let until = format!("the job tries for up to {timeout:?} ('{option}')");
+        let waits = |since: Nanos| {
+            if clock.now() >= since.plus(NOTICE_AFTER) {
+                self.outage_begins(since, || format!("{place} {what}: it has not answered for {NOTICE_AFTER:?}, and may wait for a lock of another connection; {until}"));
+            }
+        };
+        let (deadline, clock, host) = (begun.plus(timeout), clock.as_ref(), host.as_ref());
+        let bounds = Bounds { deadline, clock, host, waits: &waits };
         let mut pause = PAUSE;
         loop {
             let reason = match attempt(&bounds).map_err(|failure| failure.of_values(VALUES)) {
@@ -57,21 +65,20 @@ impl Attempts {
                     self.outage_ends();
                     return Ok(done);
                 }
-                Err(Failure::Final(error)) => return Err(error.at(place)),
+                Err(Failure::Final(error)) => return Err(error.at(place.clone())),
                 Err(Failure::Passing(reason) | Failure::Value(reason)) => reason,
             };
             if host.is_cancelled() {
-                return Err(Error::outside(format!("{what}: the job's tasks are being ended")).at(place));
+                return Err(Error::outside(format!("{what}: the job's tasks are being ended")).at(place.clone()));
             }
             if bounds.are_over() {
                 let seconds = timeout.as_secs_f32();
                 return Err(Error::outside(format!("{what} within {seconds} s: {reason}"))
-                    .at(place)
+                    .at(place.clone())
                     .remedy(format!("see whether the database runs; '{option}' says how long to try")));
             }
             if clock.now() >= begun.plus(NOTICE_AFTER) {
-                let text = format!("{place} {what} ({reason}); the job tries again for up to {timeout:?} ('{option}')");
-                self.outage_begins(begun, text);
+                self.outage_begins(begun, || format!("{place} {what} ({reason}); {until}"));
             }
             let until = clock.now().plus(pause).min(bounds.deadline);
             while clock.now() < until && !host.is_cancelled() {
@@ -81,16 +88,16 @@ impl Attempts {
         }
     }
 
-    fn outage_begins(&mut self, since: Nanos, text: String) {
-        if self.outage.is_none() {
-            self.outage = Some(since);
+    fn outage_begins(&self, since: Nanos, text: impl Fn() -> String) {
+        if self.outage.get().is_none() {
+            self.outage.set(Some(since));
             if self.host.outage_begins(&self.system(), since) {
-                self.host.notify(text);
+                self.host.notify(text());
             }
         }
     }
 
-    fn outage_ends(&mut self) {
+    fn outage_ends(&self) {
         if let Some(since) = self.outage.take()
             && let Some(since) = self.host.outage_ends(&self.system(), since)
         {
@@ -106,7 +113,7 @@ impl Attempts {
 
 impl Drop for Attempts {
     fn drop(&mut self) {
-        if let Some(since) = self.outage {
+        if let Some(since) = self.outage.get() {
             self.host.outage_ends(&self.system(), since);
         }
     }

@@ -69,6 +69,9 @@ fn judge(refusal: &DbError) -> Failure {
         reason = format!("{reason} ({more})");
     }
     let class = &code[..code.len().min(2)];
+    if code == "55P03" {
+        reason = format!("another connection holds a lock that it needs: {reason}");
+    }
     if passes(code) {
         return Failure::Passing(reason);
     }

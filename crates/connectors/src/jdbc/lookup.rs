@@ -15,8 +15,8 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::failure::Failure;
 use super::options::JdbcTable;
-use super::session::{Bounds, Purpose, Session};
-use super::source::{as_json, check_column, select, type_name, typed};
+use super::session::{Bounds, Purpose, Session, in_silence};
+use super::source::{check_column, select, type_name};
 use super::target::{Layout, Target};
 use crate::format::json::{JsonDecoder, JsonOptions};
 use crate::format::{Decode, Decoded, batch, printable, source_schema};
@@ -48,7 +48,7 @@ pub(super) fn calling(table: JdbcTable, spec: &LookupJoinSpec, context: &LookupC
     }
     let (system, spec, task) = (format!("the database at {}", table.url), spec.table.clone(), context.task.clone());
     let open = move || {
-        let decoder = JsonDecoder::new(as_json(&columns), &JsonOptions::default())?;
+        let decoder = JsonDecoder::new(Arc::clone(&columns), &JsonOptions::default())?;
         let (table, spec, task, keys) = (table.clone(), spec.clone(), task.clone(), keys.clone());
         let columns = Arc::clone(&columns);
         Ok(Box::new(JdbcCaller { table, spec, task, columns, keys, decoder, connected: None }) as Box<dyn Caller>)
@@ -88,7 +88,7 @@ impl JdbcCaller {
     /// The rows with these keys as JSON objects.
     fn records(&mut self, keys: &[Vec<Option<String>>]) -> Result<BinaryArray, Failure> {
         let (clock, host) = (self.task.clock.as_ref(), self.task.host.as_ref());
-        let bounds = Bounds { deadline: clock.now().plus(PATIENCE), clock, host };
+        let bounds = Bounds { deadline: clock.now().plus(PATIENCE), clock, host, waits: &in_silence };
         let (session, statement) = match &mut self.connected {
             Some(connected) => connected,
             none => none.insert(connect(&self.table, &self.columns, &self.keys, &bounds)?),
@@ -106,7 +106,6 @@ impl JdbcCaller {
             return batch(&self.columns, Vec::new(), records.len());
         }
         let Decoded { batch, malformed } = self.decoder.decode(records)?;
-        let (batch, malformed) = typed(&self.columns, &batch, malformed)?;
         match malformed.into_iter().next() {
             Some((index, error)) if self.spec.on_malformed == OnMalformed::Fail => {
                 let record = printable(&String::from_utf8_lossy(records.value(index)));
@@ -135,7 +134,7 @@ fn connect(
     keys: &[usize],
     bounds: &Bounds<'_>,
 ) -> Result<(Session, Statement), Failure> {
-    let session = Session::open(table, Purpose::Read, bounds)?;
+    let session = Session::open(table, Purpose::Read, None, bounds)?;
     let names: Vec<String> = columns.fields().iter().map(|field| field.name().clone()).collect();
     let layout = Layout { table: table.table.clone(), columns: names, key: Vec::new() };
     let target = Target::open(&session, &layout, bounds)?;

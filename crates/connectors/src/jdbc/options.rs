@@ -14,6 +14,7 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 const CONNECTING: Duration = Duration::from_secs(60);
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 const BUFFER_BYTES: u64 = 256 << 20;
+const PARTITIONS_MAX: u32 = 10_000;
 
 /// What `WITH (...)` says.
 #[derive(Clone)]
@@ -32,6 +33,51 @@ pub(super) struct JdbcTable {
     pub(super) delivery_timeout: Duration,
     pub(super) guarantee: Option<Guarantee>,
     pub(super) buffer_bytes: u64,
+    /// Reading is divided.
+    pub(super) ranges: Option<Ranges>,
+}
+
+/// Which parts of a table are read by a statement each: `scan.partition.*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ranges {
+    pub(super) column: String,
+    /// Both bounds belong to the range.
+    pub(super) bounds: Vec<(i64, i64)>,
+}
+
+impl Ranges {
+    fn read(options: &mut Options<'_>) -> Result<Option<Ranges>> {
+        let column = options.string("scan.partition.column").map(str::to_owned);
+        let count: Option<u32> = options.number("scan.partition.num")?;
+        let least: Option<i64> = options.number("scan.partition.lower-bound")?;
+        let most: Option<i64> = options.number("scan.partition.upper-bound")?;
+        match (column, count, least, most) {
+            (None, None, None, None) => Ok(None),
+            (Some(column), Some(count), Some(least), Some(most)) => {
+                if least > most {
+                    return Err(Error::user(format!("'scan.partition.lower-bound' is {least}, above the upper one, {most}"))
+                        .remedy("exchange them"));
+                }
+                if !(1..=PARTITIONS_MAX).contains(&count) {
+                    return Err(Error::user(format!("option 'scan.partition.num' is {count}"))
+                        .remedy(format!("give a number from 1 to {PARTITIONS_MAX}")));
+                }
+                Ok(Some(Ranges { column, bounds: divided(least, most, count) }))
+            }
+            _ => Err(Error::user("the table has some of the options 'scan.partition.*', but not all")
+                .remedy("give 'scan.partition.column', 'scan.partition.num', 'scan.partition.lower-bound' and 'scan.partition.upper-bound', or none")),
+        }
+    }
+}
+
+/// Ranges of equal size; where that is not possible, the first ones have a value more.
+fn divided(least: i64, most: i64, count: u32) -> Vec<(i64, i64)> {
+    let values = i128::from(most) - i128::from(least) + 1;
+    let count = i128::from(count).min(values);
+    let (size, larger) = (values / count, values % count);
+    let begin = |index: i128| i128::from(least) + index * size + index.min(larger);
+    // All are within the bounds.
+    (0..count).map(|index| (begin(index) as i64, (begin(index + 1) - 1) as i64)).collect()
 }
 
 impl JdbcTable {
@@ -51,9 +97,10 @@ impl JdbcTable {
             delivery_timeout: options.duration("sink.delivery.timeout")?.unwrap_or(DELIVERY_TIMEOUT),
             guarantee: Guarantee::read(&mut options)?,
             buffer_bytes: options.bytes("sink.buffer-bytes")?.unwrap_or(BUFFER_BYTES),
+            ranges: Ranges::read(&mut options)?,
         };
         // How long it is tried says `sink.delivery.timeout`.
-        options.ignore(&["sink.max-retries"]);
+        options.ignore(&["sink.max-retries", "scan.fetch-size", "scan.auto-commit"]);
         options.finish()?;
         if let Some(driver) = driver.filter(|driver| *driver != "org.postgresql.Driver") {
             return Err(Error::user(format!("option 'driver' is '{driver}'"))
@@ -63,5 +110,20 @@ impl JdbcTable {
             return Err(Error::user("the table has a 'password', but no 'username'").remedy("add 'username' = '...'"));
         }
         Ok(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_have_every_value_once() {
+        assert_eq!(divided(0, 9, 3), [(0, 3), (4, 6), (7, 9)]);
+        assert_eq!(divided(-5, 5, 1), [(-5, 5)]);
+        assert_eq!(divided(1, 3, 10), [(1, 1), (2, 2), (3, 3)]);
+        let all = divided(i64::MIN, i64::MAX, 7);
+        assert_eq!((all[0].0, all[6].1), (i64::MIN, i64::MAX));
+        assert!(all.windows(2).all(|pair| pair[0].1 + 1 == pair[1].0));
     }
 }

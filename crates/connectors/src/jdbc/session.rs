@@ -47,11 +47,17 @@ pub(super) enum Purpose {
 }
 
 /// Until when a call may take.
+#[derive(Clone, Copy)]
 pub(super) struct Bounds<'a> {
     pub(super) deadline: Nanos,
     pub(super) clock: &'a dyn Clock,
     pub(super) host: &'a dyn Host,
+    /// Called again and again while the database does not answer, with the time since which it has not.
+    pub(super) waits: &'a dyn Fn(Nanos),
 }
+
+/// For calls that nobody hears of.
+pub(super) fn in_silence(_since: Nanos) {}
 
 impl Bounds<'_> {
     /// Whether there is no time left.
@@ -78,12 +84,17 @@ impl Drop for Driver {
 }
 
 impl Session {
-    /// Connects.
-    pub(super) fn open(table: &JdbcTable, purpose: Purpose, bounds: &Bounds<'_>) -> Result<Session, Failure> {
+    /// Connects. The database shows the connection under this name, or under that of the option `url`.
+    pub(super) fn open(
+        table: &JdbcTable,
+        purpose: Purpose,
+        name: Option<&str>,
+        bounds: &Bounds<'_>,
+    ) -> Result<Session, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::internal(format!("no runtime for a connection: {error}")))?;
         let runtime = Driver(Some(runtime));
-        let config = config(table, purpose);
+        let config = config(table, purpose, name);
         let client = bounded(&runtime, bounds, async {
             match Tls::new(&table.url)? {
                 None => {
@@ -123,14 +134,13 @@ impl Session {
 
     /// Sends rows to a statement of `COPY ... FROM STDIN`.
     pub(super) fn copy(&self, statement: &str, rows: &Bytes, bounds: &Bounds<'_>) -> Result<(), Failure> {
-        self.run(bounds, async {
-            let mut sink = pin!(self.client.copy_in::<_, Bytes>(statement).await?);
-            for start in (0..rows.len()).step_by(PIECE) {
-                sink.send(rows.slice(start..rows.len().min(start + PIECE))).await?;
-            }
-            sink.finish().await?;
-            Ok(())
-        })
+        // Each piece is a sign of life.
+        let mut sink = Box::pin(self.run(bounds, async { Ok(self.client.copy_in::<_, Bytes>(statement).await?) })?);
+        for start in (0..rows.len()).step_by(PIECE) {
+            let piece = rows.slice(start..rows.len().min(start + PIECE));
+            self.run(bounds, async { Ok(sink.send(piece).await?) })?;
+        }
+        self.run(bounds, async { Ok(sink.as_mut().finish().await.map(drop)?) })
     }
 }
 
@@ -140,19 +150,20 @@ fn bounded<T>(
     call: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let runtime = runtime.as_ref().ok_or_else(|| Error::internal("a connection without a runtime"))?;
+    let since = bounds.clock.now();
     runtime.block_on(async {
         let mut call = pin!(call);
         loop {
             match tokio::time::timeout(LOOK, call.as_mut()).await {
                 Ok(outcome) => return outcome,
                 Err(_) if bounds.are_over() => return Err(Failure::Passing("it does not answer".to_owned())),
-                Err(_) => {}
+                Err(_) => (bounds.waits)(since),
             }
         }
     })
 }
 
-fn config(table: &JdbcTable, purpose: Purpose) -> Config {
+fn config(table: &JdbcTable, purpose: Purpose, name: Option<&str>) -> Config {
     let mut config = Config::new();
     for (host, port) in &table.url.hosts {
         config.host(host).port(*port);
@@ -166,7 +177,7 @@ fn config(table: &JdbcTable, purpose: Purpose) -> Config {
     if let Some(password) = &table.password {
         config.password(password);
     }
-    config.application_name(table.url.application.as_deref().unwrap_or("anabranch"));
+    config.application_name(name.or(table.url.application.as_deref()).unwrap_or("anabranch"));
     config.connect_timeout(CONNECTING).keepalives_idle(KEEPALIVE).tcp_user_timeout(KEEPALIVE * 2);
     if purpose == Purpose::Write {
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);

@@ -3,10 +3,12 @@
 //! One statement reads all rows, in one snapshot of the database, as JSON objects: the database converts values to the types of the declaration, and the
 //! decoder of JSON makes columns of them. Rows arrive as they are polled: a slow query holds the database back.
 //!
+//! With `scan.partition.*`, a statement reads a range of values of a column, and tasks share the ranges. These are different snapshots. As in Flink, rows
+//! outside of all ranges are not read.
+//!
 //! The rows of a table have no order, so a reader cannot go on where another one stopped. The static side of a join is read again at
 //! every start. A job that has read a part of a table as a stream cannot be resumed.
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,23 +16,23 @@ use std::time::Duration;
 use anabranch_dataflow::{SourceSpec, sql_name};
 use anabranch_model::{Error, Nanos, PartitionId, Result};
 use anabranch_operators::{Malformed, Polled, Positions, Rows, Source, TaskContext};
-use arrow::array::{Array, ArrayBuilder, AsArray, BinaryArray, BinaryBuilder, BooleanArray, RecordBatch};
-use arrow::compute::{cast, filter};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::{Array, ArrayBuilder, BinaryArray, BinaryBuilder};
+use arrow::datatypes::{DataType, Field, SchemaRef};
 use futures::TryStreamExt;
 use tokio_postgres::RowStream;
 
 use super::attempts::Attempts;
 use super::failure::Failure;
-use super::options::JdbcTable;
-use super::session::{Bounds, Purpose, Session};
+use super::options::{JdbcTable, Ranges};
+use super::session::{Bounds, Purpose, Session, in_silence};
 use super::target::{Layout, Target};
 use crate::format::json::{JsonDecoder, JsonOptions};
 use crate::format::{Decode, Decoded, batch, projected};
 use crate::guarantee::START_OVER;
-use crate::positions::{END, foreign, number, unreadable};
+use crate::ownership::Announcements;
+use crate::positions::{END, foreign, number, numbered, unreadable};
 
-/// The name of the only partition.
+/// The name of the only partition, if reading is not divided.
 const PARTITION: &str = "table";
 /// The connection makes progress only while a poll waits.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
@@ -41,24 +43,33 @@ const VALUES: &str = "declare the column as STRING, or change the value in the d
 /// Batches have fewer rows than usual if these take more than this.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Reads a table, if it is the first task.
+/// Reads a task's share of a table: parts, one after the other.
 pub(super) struct JdbcSource {
+    table: JdbcTable,
+    parts: Vec<Part>,
+    /// The part of this index is being read.
+    current: usize,
     reading: Option<Reading>,
+    announcements: Announcements,
     columns: SchemaRef,
     decoder: JsonDecoder,
     /// Whether a query wants no column: only rows are counted then.
     counts_only: bool,
     batch_rows: usize,
-    /// Rows that were returned.
-    rows: u64,
     /// Since when polls have found no row.
     silent_since: Option<Nanos>,
-    is_announced: bool,
-    is_closed: bool,
-    /// Whether it is the first task.
-    is_reader: bool,
     place: String,
     attempts: Attempts,
+}
+
+/// What one statement reads: the table, or the rows of a range of values.
+struct Part {
+    partition: u32,
+    name: String,
+    range: Option<(i64, i64)>,
+    /// Rows that were returned.
+    rows: u64,
+    is_over: bool,
 }
 
 /// Rows on their way.
@@ -110,47 +121,70 @@ impl JdbcSource {
         context: &TaskContext,
         from: Option<&Positions>,
     ) -> Result<JdbcSource> {
-        let rows = read_position(from, &spec.table)?;
         let columns = projected(&spec.declared, &spec.projection)?;
         columns.fields().iter().try_for_each(|field| check_column(field))?;
-        let is_reader = context.index == 0;
-        let mut attempts = Attempts::new(table, context);
-        let is_over = rows.is_none();
-        let reading = match is_reader && !is_over {
-            true => {
-                let what = "cannot be read";
-                let open = |bounds: &Bounds<'_>| Reading::open(table, &columns, bounds);
-                Some(attempts.repeat(table.connecting, what, "connection.max-retry-timeout", open)?)
-            }
-            false => None,
+        let ranges = table.ranges.as_ref().map_or(&[][..], |ranges| &ranges.bounds);
+        let count = ranges.len() as u32;
+        let names: Vec<String> = match count {
+            0 => vec![PARTITION.to_owned()],
+            _ => (0..count).map(|partition| numbered(partition, count)).collect(),
         };
-        Ok(JdbcSource {
-            reading,
-            decoder: JsonDecoder::new(as_json(&columns), &JsonOptions::default())?,
+        if let Some(name) = from.into_iter().flatten().map(|(name, _)| name).find(|name| !names.contains(name)) {
+            let how =
+                if count == 0 { "it is read as a whole".to_owned() } else { format!("it is read in {count} parts") };
+            return Err(foreign(&spec.table, name, &how));
+        }
+        let mut parts = Vec::new();
+        let mut announcements = Announcements::default();
+        for (partition, name) in (0..).zip(names) {
+            let is_over = has_ended(from, &name, &spec.table)?;
+            if partition % context.parallelism.max(1) != context.index {
+                continue;
+            }
+            if !is_over {
+                announcements.open(partition, name.clone());
+            }
+            parts.push(Part { partition, name, range: ranges.get(partition as usize).copied(), rows: 0, is_over });
+        }
+        let mut source = JdbcSource {
+            table: table.clone(),
+            parts,
+            current: 0,
+            reading: None,
+            announcements,
+            decoder: JsonDecoder::new(Arc::clone(&columns), &JsonOptions::default())?,
             counts_only: columns.fields().is_empty(),
             columns,
             batch_rows: context.batch_rows.max(1),
-            rows: 0,
             silent_since: None,
-            is_announced: !is_reader || is_over,
-            is_closed: !is_reader || is_over,
-            is_reader,
             place: format!("table {} of {}", table.table, table.url),
-            attempts,
-        })
+            attempts: Attempts::new(table, context),
+        };
+        source.begin_next()?;
+        Ok(source)
+    }
+
+    /// Begins to read the next part, if there is one.
+    fn begin_next(&mut self) -> Result<()> {
+        let Some(next) = self.parts.iter().position(|part| !part.is_over) else { return Ok(()) };
+        self.current = next;
+        let (table, columns, range) = (&self.table, &self.columns, self.parts[next].range);
+        let open = |bounds: &Bounds<'_>| Reading::open(table, columns, range, bounds);
+        let reading = self.attempts.repeat(table.connecting, "cannot be read", "connection.max-retry-timeout", open)?;
+        self.reading = Some(reading);
+        Ok(())
     }
 
     /// Decodes rows.
     fn decode(&mut self, records: &BinaryArray) -> Result<Rows> {
-        let partition = PartitionId(0);
-        let first = self.rows;
-        self.rows += records.len() as u64;
+        let part = &mut self.parts[self.current];
+        let (partition, first) = (PartitionId(part.partition), part.rows);
+        part.rows += records.len() as u64;
         if self.counts_only {
             let batch = batch(&self.columns, Vec::new(), records.len())?;
             return Ok(Rows { partition, batch, malformed: Vec::new() });
         }
-        let Decoded { batch: decoded, malformed } = self.decoder.decode(records)?;
-        let (batch, malformed) = typed(&self.columns, &decoded, malformed)?;
+        let Decoded { batch, malformed } = self.decoder.decode(records)?;
         let malformed = malformed.into_iter().map(|(index, error)| Malformed {
             place: format!("{} row {}", self.place, first + index as u64),
             error,
@@ -160,68 +194,15 @@ impl JdbcSource {
     }
 }
 
-/// The columns as the decoder takes them: JSON has no times of day.
-pub(super) fn as_json(columns: &SchemaRef) -> SchemaRef {
-    let of = |field: &Arc<Field>| match field.data_type() {
-        DataType::Time32(_) | DataType::Time64(_) => {
-            Arc::new(Field::new(field.name(), DataType::Utf8View, field.is_nullable()))
-        }
-        _ => Arc::clone(field),
-    };
-    Arc::new(Schema::new(columns.fields().iter().map(of).collect::<Vec<_>>()))
-}
-
-/// Rows with times of day, without those whose time is none: PostgreSQL has 24:00:00. `malformed` are the records that were not decoded; returns these
-/// and those.
-pub(super) fn typed(
-    columns: &SchemaRef,
-    decoded: &RecordBatch,
-    malformed: Vec<(usize, String)>,
-) -> Result<(RecordBatch, Vec<(usize, String)>)> {
-    let mut bad = BTreeMap::new();
-    let mut arrays = Vec::with_capacity(columns.fields().len());
-    for (column, field) in decoded.columns().iter().zip(columns.fields()) {
-        if column.data_type() == field.data_type() {
-            arrays.push(Arc::clone(column));
-            continue;
-        }
-        let array = cast(column, field.data_type())?;
-        if array.null_count() > column.null_count() {
-            let texts = column.as_string_view();
-            for row in (0..texts.len()).filter(|row| array.is_null(*row) && texts.is_valid(*row)) {
-                let (name, found) = (field.name(), sql_name(field.data_type()));
-                bad.entry(row).or_insert_with(|| format!("column '{name}': \"{}\" is no {found}", texts.value(row)));
-            }
-        }
-        arrays.push(array);
-    }
-    if bad.is_empty() {
-        return Ok((batch(columns, arrays, decoded.num_rows())?, malformed));
-    }
-    let kept: BooleanArray = (0..decoded.num_rows()).map(|row| Some(!bad.contains_key(&row))).collect();
-    let arrays = arrays.iter().map(|array| Ok(filter(array, &kept)?)).collect::<Result<Vec<_>>>()?;
-    let batch = batch(columns, arrays, kept.true_count())?;
-    // Which record each decoded row is.
-    let mut all: BTreeMap<usize, String> = malformed.into_iter().collect();
-    let records = (0..decoded.num_rows() + all.len()).filter(|record| !all.contains_key(record));
-    let more: Vec<_> = records.enumerate().filter_map(|(row, record)| Some((record, bad.remove(&row)?))).collect();
-    all.extend(more);
-    Ok((batch, all.into_iter().collect()))
-}
-
-/// The number of rows that were read; `None` if all were.
-fn read_position(from: Option<&Positions>, table: &str) -> Result<Option<u64>> {
-    let Some(from) = from else { return Ok(Some(0)) };
-    if let Some(name) = from.keys().find(|name| *name != PARTITION) {
-        return Err(foreign(table, name, "it is read as a whole"));
-    }
-    let Some(text) = from.get(PARTITION) else { return Ok(Some(0)) };
+/// Whether a part was read to its end. One that was read in part cannot be read on.
+fn has_ended(from: Option<&Positions>, name: &str, table: &str) -> Result<bool> {
+    let Some(text) = from.and_then(|from| from.get(name)) else { return Ok(false) };
     if text == END {
-        return Ok(None);
+        return Ok(true);
     }
     match text.strip_prefix("row ").and_then(number::<u64>) {
-        None => Err(unreadable(table, PARTITION, text, "'row NUMBER' or 'end'")),
-        Some(0) => Ok(Some(0)),
+        None => Err(unreadable(table, name, text, "'row NUMBER' or 'end'")),
+        Some(0) => Ok(false),
         Some(rows) => Err(Error::user(format!("{rows} rows of the table were read, and its rows have no order"))
             .at(format!("table {table}"))
             .remedy(format!("{START_OVER}; a table that is the static side of a join is read again at every start"))),
@@ -229,17 +210,30 @@ fn read_position(from: Option<&Positions>, table: &str) -> Result<Option<u64>> {
 }
 
 impl Reading {
-    fn open(table: &JdbcTable, columns: &SchemaRef, bounds: &Bounds<'_>) -> Result<Reading, Failure> {
-        let session = Session::open(table, Purpose::Read, bounds)?;
+    fn open(
+        table: &JdbcTable,
+        columns: &SchemaRef,
+        range: Option<(i64, i64)>,
+        bounds: &Bounds<'_>,
+    ) -> Result<Reading, Failure> {
+        let session = Session::open(table, Purpose::Read, None, bounds)?;
         let names: Vec<String> = columns.fields().iter().map(|field| field.name().clone()).collect();
         let layout = Layout { table: table.table.clone(), columns: names, key: Vec::new() };
         let target = Target::open(&session, &layout, bounds)?;
-        let select = target.select("", |index, column| {
+        let condition = match (&table.ranges, range) {
+            (Some(Ranges { column, .. }), Some((least, most))) => {
+                let layout = Layout { table: table.table.clone(), columns: vec![column.clone()], key: Vec::new() };
+                let column = Target::open(&session, &layout, bounds)?.column(0);
+                format!("WHERE {column} BETWEEN {least} AND {most}")
+            }
+            _ => String::new(),
+        };
+        let select = target.select(&condition, |index, column| {
             let field = columns.field(index);
             select(column, field.data_type()).unwrap_or_else(|| column.to_owned())
         });
         // The answer begins with the first rows.
-        let patient = Bounds { deadline: bounds.clock.now().plus(PATIENCE), ..*bounds };
+        let patient = Bounds { deadline: bounds.clock.now().plus(PATIENCE), waits: &in_silence, ..*bounds };
         let stream = session.run(&patient, async {
             let none: [&str; 0] = [];
             Ok(session.client.query_raw(&select, none).await?)
@@ -273,20 +267,15 @@ impl Reading {
 
 impl Source for JdbcSource {
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
-        if !std::mem::replace(&mut self.is_announced, true) {
-            return Ok(Polled::Opened { partition: PartitionId(0), name: PARTITION.to_owned() });
+        if let Some(owed) = self.announcements.next() {
+            return Ok(owed);
         }
-        let Some(reading) = &mut self.reading else {
-            return Ok(if std::mem::replace(&mut self.is_closed, true) {
-                Polled::End
-            } else {
-                Polled::Closed(PartitionId(0))
-            });
-        };
+        let Some(reading) = &mut self.reading else { return Ok(Polled::End) };
         let mut records = BinaryBuilder::new();
         let clock = self.attempts.clock.as_ref();
         let since = self.silent_since.unwrap_or_else(|| clock.now());
-        let bounds = Bounds { deadline: since.plus(PATIENCE), clock, host: self.attempts.host.as_ref() };
+        let host = self.attempts.host.as_ref();
+        let bounds = Bounds { deadline: since.plus(PATIENCE), clock, host, waits: &in_silence };
         let gathered = reading.gather(&mut records, self.batch_rows, wait, &bounds);
         let is_over = records.is_empty() && matches!(gathered, Ok(true)) && clock.now() >= bounds.deadline;
         let gathered = if is_over { Err(Failure::Passing("it does not answer".to_owned())) } else { gathered };
@@ -297,15 +286,20 @@ impl Source for JdbcSource {
             }
         })?;
         self.silent_since = Some(since).filter(|_| records.is_empty());
-        if !has_more {
-            self.reading = None;
-        }
         let records = records.finish();
-        if records.is_empty() { Ok(Polled::Pending) } else { Ok(Polled::Rows(self.decode(&records)?)) }
+        let rows = if records.is_empty() { Polled::Pending } else { Polled::Rows(self.decode(&records)?) };
+        if !has_more {
+            let part = &mut self.parts[self.current];
+            part.is_over = true;
+            self.announcements.close(part.partition);
+            (self.reading, self.silent_since) = (None, None);
+            self.begin_next()?;
+        }
+        Ok(rows)
     }
 
     fn positions(&self) -> Result<Positions> {
-        let position = if self.reading.is_some() { format!("row {}", self.rows) } else { END.to_owned() };
-        Ok(if self.is_reader { Positions::from([(PARTITION.to_owned(), position)]) } else { Positions::new() })
+        let of = |part: &Part| if part.is_over { END.to_owned() } else { format!("row {}", part.rows) };
+        Ok(self.parts.iter().map(|part| (part.name.clone(), of(part))).collect())
     }
 }

@@ -7,6 +7,7 @@ use anabranch_operators::{Delivery, Former, TaskContext};
 use super::attempts::Attempts;
 use super::content::Content;
 use super::failure::Failure;
+use super::identity::Identity;
 use super::options::JdbcTable;
 use super::session::{Bounds, Purpose, Session};
 use super::target::{Layout, Target};
@@ -14,8 +15,10 @@ use crate::guarantee::{Guarantee, has_later_results};
 
 const HAS_COMMITS: &str = "SELECT to_regclass($1::text) IS NOT NULL";
 /// A commit that the server acknowledges is on its disk, whatever it does for others.
-const BEGIN_COMMIT: &str =
-    "BEGIN; SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'";
+///
+/// The first row that it writes is its own in the table of commits. Who holds that one can only be a former owner of the job: after some seconds, which
+/// the user hears of, the connections of former owners are ended again.
+const BEGIN_COMMIT: &str = "BEGIN; SET LOCAL lock_timeout = '5s'; SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'";
 /// What to do about values that the database does not take, of rows that are written as they come.
 const FILTER: &str = "filter such rows out in the query, or change the columns of the database's table";
 /// The same, of rows that are part of a checkpoint: another query would not change them.
@@ -37,6 +40,8 @@ struct Connection {
     table: JdbcTable,
     /// Of the table.
     name: String,
+    /// Exactly once: who writes, by which a later incarnation finds its connections.
+    writer: Option<Identity>,
     open: Option<(Session, Target)>,
 }
 
@@ -56,12 +61,13 @@ impl Writer {
             Delivery::AtLeastOnce => (String::new(), Former::default()),
         };
         let is_exact = !scope.is_empty() && table.guarantee != Some(Guarantee::AtLeastOnce);
+        let identity = is_exact.then(|| Identity::new(&table, &scope, &former, context));
         let mut writer = Writer {
             attempts: Attempts::new(&table, context),
             layout: Layout { table: table.table.clone(), columns, key: spec.key.clone() },
             scope,
             former,
-            connection: Connection { table: table.clone(), name: spec.table.clone(), open: None },
+            connection: Connection { table: table.clone(), name: spec.table.clone(), writer: identity, open: None },
             table,
         };
         let after = context.host.resumed_after().map_or(i64::MAX, |epoch| as_i64(epoch.0));
@@ -117,7 +123,11 @@ impl Connection {
         if self.open.as_ref().is_some_and(|(_, target)| target.layout() == layout) {
             return Ok(());
         }
-        let session = Session::open(&self.table, Purpose::Write, bounds)?;
+        let name = self.writer.as_ref().map(Identity::session_name);
+        let session = Session::open(&self.table, Purpose::Write, name, bounds)?;
+        if let Some(writer) = &self.writer {
+            writer.end_former(&session, bounds)?;
+        }
         let target = Target::open(&session, layout, bounds)?;
         self.open = Some((session, target));
         Ok(())
@@ -155,6 +165,7 @@ impl Connection {
             if marked == 0 {
                 return session.execute("ROLLBACK", bounds);
             }
+            session.execute("SET LOCAL lock_timeout = 0", bounds)?;
         }
         session.copy(&target.copy(), &content.rows, bounds)?;
         if !content.layout.key.is_empty() {

@@ -1,8 +1,9 @@
 //! A real PostgreSQL server for tests, started by `tests/postgres/server.sh`. To be included with `#[path]` by the tests of any crate
 //! under `crates/`; needs nothing but the standard library.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,6 +24,18 @@ pub(crate) struct Pause<'a>(&'a Postgres);
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
         self.0.signal_all("-CONT");
+    }
+}
+
+/// A connection that holds a lock until it is dropped.
+#[allow(dead_code, reason = "each test file that includes this uses what it needs")]
+pub(crate) struct Lock(Child);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // At the end of its input it ends, and with it the transaction.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
     }
 }
 
@@ -91,9 +104,29 @@ impl Postgres {
         format!("jdbc:postgresql://127.0.0.1:{}/tests", self.port)
     }
 
+    /// Locks a table against writers.
+    pub(crate) fn locked(&self, table: &str) -> Lock {
+        let mut client =
+            self.client().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap_or_else(|e| panic!("psql: {e}"));
+        let statements = format!("BEGIN; LOCK TABLE {table} IN SHARE MODE; SELECT 'locked';\n");
+        client.stdin.as_mut().expect("piped").write_all(statements.as_bytes()).expect("psql reads");
+        let mut line = String::new();
+        BufReader::new(client.stdout.take().expect("piped")).read_line(&mut line).expect("psql answers");
+        assert_eq!(line.trim(), "locked");
+        Lock(client)
+    }
+
     /// Executes statements, and returns the lines of their results.
     pub(crate) fn sql(&self, statements: &str) -> Vec<String> {
-        let output = Command::new("psql")
+        let output = self.client().args(["--command", statements]).stdin(Stdio::null()).output();
+        let output = output.unwrap_or_else(|error| panic!("psql does not run: {error}"));
+        assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+    }
+
+    fn client(&self) -> Command {
+        let mut client = Command::new("psql");
+        client
             .args([
                 "--no-psqlrc",
                 "--quiet",
@@ -102,14 +135,10 @@ impl Postgres {
                 "--set=ON_ERROR_STOP=1",
                 "--host=127.0.0.1",
             ])
-            .args(["--port", &self.port, "--username", USER, "--dbname=tests", "--command", statements])
+            .args(["--port", &self.port, "--username", USER, "--dbname=tests"])
             .env("PGPASSWORD", PASSWORD)
-            .env("PGTZ", "UTC")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap_or_else(|error| panic!("psql does not run: {error}"));
-        assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+            .env("PGTZ", "UTC");
+        client
     }
 
     /// Stops the server as a crash would; its data stays.

@@ -117,7 +117,8 @@ fn only_the_columns_that_are_needed_are_read() {
     let places: Vec<bool> =
         [0, 1, 4].iter().zip(&malformed).map(|(row, bad)| bad.contains(&format!("row {row}: "))).collect();
     assert_eq!(places, [true; 3], "{malformed:?}");
-    assert!(malformed[2].contains("column 'at': \"24:00:00\" is no TIME"), "{malformed:?}");
+    let message = "column 'at': expected a time like \"10:20:30\", found \"24:00:00\"";
+    assert!(malformed[2].contains(message), "{malformed:?}");
 }
 
 #[test]
@@ -166,4 +167,65 @@ fn a_table_that_was_read_in_part_is_not_resumed() {
         let error = JdbcConnector.source(&spec, &context(0, 1), Some(&from)).err().unwrap().to_string();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn tasks_share_the_ranges_of_a_column() {
+    let server = shared();
+    server.sql(
+        "CREATE TABLE ranged (\"Id\" bigint, name text);
+         INSERT INTO ranged SELECT i, 'n' || i FROM generate_series(1, 1000) i;
+         INSERT INTO ranged VALUES (NULL, 'none'), (-1, 'before'), (1001, 'after')",
+    );
+    let options = |more: &[(&str, &str)]| {
+        let ranges =
+            [("scan.partition.column", "Id"), ("scan.partition.num", "7"), ("scan.partition.lower-bound", "1")];
+        table(server, "ranged", &[&ranges[..], &[("scan.partition.upper-bound", "1000")], more].concat())
+    };
+    let traits = JdbcConnector.describe(&options(&[]), &schema()).unwrap();
+    assert_eq!(traits.max_readers, Some(7));
+    // The column of the ranges need not be read.
+    let columns: SchemaRef = Arc::new(Schema::new(vec![Field::new("name", DataType::Utf8View, true)]));
+    let spec = source_spec(&options(&[]), &columns, &[0]);
+    let mut from = None;
+    let mut names = Vec::new();
+    // The second time, everything has been read.
+    for parallelism in [3, 2] {
+        let mut positions = Positions::new();
+        for index in 0..parallelism {
+            let mut source = JdbcConnector.source(&spec, &context(index, parallelism), from.as_ref()).unwrap();
+            let (mut opened, mut closed) = (0, 0);
+            loop {
+                match source.poll(Duration::from_millis(20)).unwrap() {
+                    Polled::Rows(rows) => names.extend(row_texts(&rows.batch)),
+                    Polled::Opened { .. } => opened += 1,
+                    Polled::Closed(_) => closed += 1,
+                    Polled::End => break,
+                    Polled::Pending => {}
+                }
+            }
+            assert_eq!(opened, closed);
+            positions.extend(source.positions().unwrap());
+        }
+        assert_eq!(positions.len(), 7);
+        assert!(positions.iter().all(|(name, at)| name.ends_with(" of 7") && at == "end"), "{positions:?}");
+        from = Some(positions);
+    }
+    names.sort();
+    let mut expected: Vec<String> = (1..=1000).map(|id| format!("n{id}")).collect();
+    expected.sort();
+    assert_eq!(names, expected, "rows outside of the bounds and without a value are not read, as in Flink");
+    let other = source_spec(&table(server, "ranged", &[]), &columns, &[0]);
+    let error = JdbcConnector.source(&other, &context(0, 1), from.as_ref()).err().unwrap().to_string();
+    assert!(error.contains("'partition 0 of 7'") && error.contains("it is read as a whole"), "{error}");
+    for (given, expected) in [
+        (("scan.partition.num", "0"), "option 'scan.partition.num' is 0"),
+        (("scan.partition.lower-bound", "2000"), "above the upper one, 1000"),
+    ] {
+        let error = JdbcConnector.describe(&options(&[given]), &schema()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let some = table(server, "ranged", &[("scan.partition.column", "Id")]);
+    let error = JdbcConnector.describe(&some, &schema()).unwrap_err().to_string();
+    assert!(error.contains("some of the options 'scan.partition.*', but not all"), "{error}");
 }

@@ -1,0 +1,65 @@
+//! The names of the connections of a writer, by which its next owner ends those that are left.
+//!
+//! A process that is frozen keeps its connections: the kernel answers for it, so the server finds nothing wrong. If it was in the midst of a
+//! transaction, its locks make the next owner of the job wait. So that one ends the connections of older incarnations when it connects. The server
+//! lets a user do so with connections of the same user. A transaction that ends that way has written nothing, and what a process writes later that
+//! has lost its job, the table of commits prevents.
+
+use anabranch_operators::{Former, TaskContext};
+
+use super::failure::Failure;
+use super::options::JdbcTable;
+use super::session::{Bounds, Session};
+
+/// The server cuts names off after this many bytes.
+const NAME_MAX: usize = 63;
+/// The end of a scope, which distinguishes the job and the writer, has this many bytes at most.
+const SCOPE_MAX: usize = 32;
+
+/// Names of the form `anabranch SCOPE/TASK/INCARNATION`: those of older incarnations, and other connections of the same task.
+const END_FORMER: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+     WHERE usename = current_user AND datname = current_database() AND pid <> pg_backend_pid() \
+     AND CASE WHEN application_name ~ ' [^ /]+/[0-9]+/[0-9]+$' THEN \
+       split_part(substring(application_name from '[^ ]+$'), '/', 1) = ANY($1) \
+       AND (split_part(substring(application_name from '[^ ]+$'), '/', 3)::numeric < $2::text::numeric \
+            OR substring(application_name from '[^ ]+$') = $3) ELSE false END";
+
+/// Who writes.
+pub(super) struct Identity {
+    session_name: String,
+    /// Ends of the scopes that the writer has or had.
+    scopes: Vec<String>,
+    incarnation: String,
+    /// How the session's name ends.
+    own: String,
+}
+
+impl Identity {
+    pub(super) fn new(table: &JdbcTable, scope: &str, former: &Former, context: &TaskContext) -> Identity {
+        let incarnation = context.host.incarnation().0.to_string();
+        let own = format!("{}/{}/{incarnation}", end(scope), context.index);
+        let program = table.url.application.as_deref().unwrap_or("anabranch");
+        let program: String =
+            program.chars().filter(|c| c.is_ascii()).take(NAME_MAX.saturating_sub(own.len() + 1)).collect();
+        let scopes = std::iter::once(scope).chain(former.scopes.iter().map(String::as_str)).map(end).collect();
+        Identity { session_name: format!("{program} {own}"), scopes, incarnation, own }
+    }
+
+    pub(super) fn session_name(&self) -> &str {
+        &self.session_name
+    }
+
+    /// Ends connections that older incarnations have left, and those that this task has left.
+    pub(super) fn end_former(&self, session: &Session, bounds: &Bounds<'_>) -> Result<(), Failure> {
+        session.run(bounds, async {
+            let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+                [&self.scopes, &self.incarnation, &self.own];
+            Ok(session.client.query(END_FORMER, &parameters).await.map(drop)?)
+        })
+    }
+}
+
+/// The last characters of a scope. They are letters, digits and hyphens.
+fn end(scope: &str) -> String {
+    scope.get(scope.len().saturating_sub(SCOPE_MAX)..).unwrap_or(scope).to_owned()
+}
