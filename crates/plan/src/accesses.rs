@@ -2,8 +2,7 @@
 //!
 //! Its rules take columns with the same name for the same columns. `SELECT UPPER(a) AS a, r.f` would lose the call, and `SELECT b AS a, a AS b,
 //! r.f` would have two columns `a`. So such a projection becomes two, of which the first gives other names, and the second the user's; the last
-//! rule of each pass makes them one again. In a union they take the columns of one side for others of the other, so nothing is moved there,
-//! nor where a plan fails because of them.
+//! rule of each pass makes them one again. In a union they take the columns of one side for others of the other, so nothing is moved there.
 
 use std::sync::Arc;
 
@@ -11,7 +10,9 @@ use datafusion_common::alias::AliasGenerator;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, Result};
 use datafusion_expr::{Expr, ExpressionPlacement, LogicalPlan, Projection};
-use datafusion_optimizer::{Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule};
+use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::rules::Rule;
 
 /// The rules that move accesses.
 const MOVING: [&str; 2] = ["extract_leaf_expressions", "push_down_leaf_projections"];
@@ -20,22 +21,18 @@ const EXTRACTED: &str = "__datafusion_extracted";
 /// How the names begin that are given here.
 const APART: &str = "$apart";
 
-type Rules = Vec<Arc<dyn OptimizerRule + Send + Sync>>;
-
-/// Optimizes a plan. Accesses are moved where that is safe.
-pub(crate) fn optimize(plan: LogicalPlan, mut rules: Rules, context: &OptimizerContext) -> Result<LogicalPlan> {
-    let without_moving = || rules.iter().filter(|rule| !MOVING.contains(&rule.name())).cloned().collect::<Vec<_>>();
-    if !has(&plan, has_access)? {
-        return Optimizer::with_rules(rules).optimize(plan, context, |_, _| {});
+/// The rules for a plan: those that move accesses too, where that is safe.
+pub(crate) fn rules(plan: &LogicalPlan, mut rules: Vec<Rule>) -> Result<Vec<Rule>> {
+    if !has(plan, has_access)? {
+        return Ok(rules);
     }
-    let still = Optimizer::with_rules(without_moving());
-    if has(&plan, |node| matches!(node, LogicalPlan::Union(_)))? {
-        return still.optimize(plan, context, |_, _| {});
+    if has(plan, |node| matches!(node, LogicalPlan::Union(_)))? {
+        rules.retain(|rule| !MOVING.contains(&rule.name()));
+        return Ok(rules);
     }
     let place = rules.iter().position(|rule| MOVING.contains(&rule.name())).unwrap_or(rules.len());
     rules.insert(place, Arc::new(NamesApart::default()));
-    let moved = Optimizer::with_rules(rules).optimize(plan.clone(), context, |_, _| {});
-    moved.or_else(|_| still.optimize(plan, context, |_, _| {}))
+    Ok(rules)
 }
 
 /// See the module.

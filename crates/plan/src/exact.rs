@@ -23,7 +23,7 @@ use datafusion_expr::{
 use datafusion_sql::sqlparser::ast;
 
 use crate::place::through;
-use crate::rewrite::rewrite_expressions;
+use crate::rewrite::rewrite_expressions_everywhere;
 use crate::spelling::similar_regex;
 
 /// Plans arithmetic with DECIMAL.
@@ -163,7 +163,7 @@ impl ScalarUDFImpl for Typed {
 /// Applies our meaning to conversions to and from text and to arithmetic of constants, before the optimizer computes
 /// constants.
 pub(crate) fn settle_constants(plan: LogicalPlan) -> Result<LogicalPlan> {
-    rewrite_expressions(plan, settle)
+    rewrite_expressions_everywhere(plan, settle)
 }
 
 fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -184,6 +184,12 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
     Ok((Plan::new(KeyGroups(options.key_groups), catalog.settings.job.clone(), stages, exchanges), labels))
 }
 
+/// An expression over the columns of a plan as the operators get it.
+#[cfg(test)]
+pub(crate) fn converted(expr: &Expr, columns: &datafusion_common::DFSchema) -> Result<anabranch_dataflow::Expr> {
+    expr::convert(expr, &ColumnIndex::of(columns), &|index| Ok(anabranch_dataflow::Expr::Column(index)))
+}
+
 /// Labels of stages, with their own numbers of tasks.
 type Labels = BTreeMap<String, Option<u32>>;
 

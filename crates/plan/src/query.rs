@@ -15,7 +15,7 @@ use datafusion_expr::{
     AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
 };
 use datafusion_optimizer::analyzer::Analyzer;
-use datafusion_optimizer::{Optimizer, OptimizerContext};
+use datafusion_optimizer::{Optimizer, OptimizerContext, OptimizerRule};
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use datafusion_sql::sqlparser::ast::{self, Query, VisitMut, visit_expressions_mut};
 
@@ -34,9 +34,11 @@ use crate::naming::{name_fields, name_values};
 use crate::nesting;
 use crate::place::{nearest, planning_error, through, unknown_column, unknown_function};
 use crate::quantified;
+use crate::rules::rules;
 use crate::set_operations;
 use crate::settings::RuntimeMode;
 use crate::shared_columns;
+use crate::simplify::Simplify;
 use crate::spelling;
 use crate::sql_function::expand_calls;
 use crate::subqueries::join_subqueries;
@@ -49,13 +51,7 @@ use crate::varying;
 use crate::window_table::WindowTablePlanner;
 use crate::zones::{settle_times, settle_windows};
 
-/// Rules whose plans are worse here. A distinct count becomes a second aggregation; for windows it is better to keep
-/// the distinct values as the state of one aggregation. A bound of the number of rows, pushed below a join or a union, would be a further
-/// stage of one task.
-const DROPPED_RULES: [&str; 2] = ["single_distinct_aggregation_to_group_by", "push_down_limit"];
-
 /// Computes common subexpressions first, even those that can only be computed for rows that pass an aggregate's FILTER.
-const FOLDING_RULE: &str = "simplify_expressions";
 const SHARING_RULE: &str = "common_sub_expression_eliminate";
 
 fn filters_aggregates(plan: &LogicalPlan) -> bool {
@@ -95,8 +91,9 @@ fn repeats_calls(plan: &LogicalPlan, context: &OptimizerContext) -> Result<bool>
     if !plan.exists(|node| Ok(matches!(node, LogicalPlan::Window(_)))).map_err(planning_error)? {
         return Ok(false);
     }
-    let rules: Vec<_> = Optimizer::new().rules.into_iter().filter(|rule| rule.name() == FOLDING_RULE).collect();
-    let folded = Optimizer::with_rules(rules).optimize(plan.clone(), context, |_, _| {}).map_err(planning_error)?;
+    let folded = Optimizer::with_rules(vec![Arc::new(Simplify)])
+        .optimize(plan.clone(), context, |_, _| {})
+        .map_err(planning_error)?;
     let repeats = folded.exists(|node| {
         let mut calls: Vec<Expr> = Vec::new();
         let mut next = node;
@@ -196,14 +193,26 @@ impl<'a> Planner<'a> {
 
     /// Coerces types.
     pub(crate) fn analyze(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        let plan = approximate_decimals(plan).and_then(compare_maps).and_then(read_texts).map_err(planning_error)?;
+        let plan = approximate_decimals(plan)
+            .and_then(compare_maps)
+            .and_then(read_texts)
+            .map_err(planning_error)?;
         Analyzer::new().execute_and_check(plan, &self.options, |_, _| {}).map_err(planning_error)
     }
 
     /// Coerces types, replaces calls of declared functions, and pushes filters and projections down.
     pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        self.optimize_observed(self.analyze(plan)?, &mut |_, _| {})
+    }
+
+    /// Optimizes a plan with coerced types. `observe` gets the plan after each step, and the name of the step.
+    pub(crate) fn optimize_observed(
+        &self,
+        plan: LogicalPlan,
+        observe: &mut dyn FnMut(&LogicalPlan, &str),
+    ) -> Result<LogicalPlan> {
         let streaming = self.catalog.settings.runtime_mode == RuntimeMode::Streaming;
-        let plan = expand_calls(self.analyze(plan)?)
+        let plan = expand_calls(plan)
             .and_then(|plan| settle_times(plan, self.zone))
             .and_then(settle_constants)
             .and_then(varying::check)
@@ -211,13 +220,15 @@ impl<'a> Planner<'a> {
             .and_then(without_inner_orders)
             .and_then(varying::settle);
         let plan = plan.map_err(planning_error)?;
-        let mut rules = Optimizer::new().rules;
-        rules.retain(|rule| !DROPPED_RULES.contains(&rule.name()));
+        observe(&plan, "settle");
+        let mut rules = rules();
         let context = OptimizerContext::new_with_config_options(Arc::clone(&self.options));
         if filters_aggregates(&plan) || repeats_calls(&plan, &context)? {
             rules.retain(|rule| rule.name() != SHARING_RULE);
         }
-        accesses::optimize(plan, rules, &context).map_err(planning_error)
+        let rules = accesses::rules(&plan, rules).map_err(planning_error)?;
+        let observe = |plan: &LogicalPlan, rule: &dyn OptimizerRule| observe(plan, rule.name());
+        Optimizer::with_rules(rules).optimize(plan, &context, observe).map_err(planning_error)
     }
 
     fn explain(&self, error: DataFusionError) -> Error {

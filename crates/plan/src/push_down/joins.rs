@@ -1,0 +1,193 @@
+//! Conditions above a join and in its `ON`.
+
+use std::collections::BTreeMap;
+
+use arrow::datatypes::DataType;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{Column, DFSchema, ExprSchema, JoinType, Result};
+use datafusion_expr::utils::{conjunction, disjunction, split_binary_owned, split_conjunction_owned};
+use datafusion_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator};
+
+use super::{filtered, over, replaced};
+
+/// The sides of a join on which a condition above it may be asked: those that are not padded with NULL.
+fn unpadded(kind: JoinType) -> [bool; 2] {
+    match kind {
+        JoinType::Inner => [true, true],
+        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => [true, false],
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => [false, true],
+        JoinType::Full => [false, false],
+    }
+}
+
+/// The sides on which a condition of `ON` may be asked: those of which rows without a match are not given.
+fn unkept(kind: JoinType) -> [bool; 2] {
+    match kind {
+        JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => [true, true],
+        JoinType::Left | JoinType::LeftAnti | JoinType::LeftMark => [false, true],
+        JoinType::Right | JoinType::RightAnti | JoinType::RightMark => [true, false],
+        JoinType::Full => [false, false],
+    }
+}
+
+/// Moves conditions above a join, and those of its `ON`, to its sides or into its `ON`.
+pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<LogicalPlan>> {
+    let of_on = join.filter.take().map_or_else(Vec::new, split_conjunction_owned);
+    if above.is_empty() && of_on.is_empty() {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    let sides = Sides([join.left.schema().as_ref(), join.right.schema().as_ref()]);
+    let (open, allowed) = (unpadded(join.join_type), unkept(join.join_type));
+    let mut moved = Moved::default();
+    for condition in above {
+        match sides.only(&condition).filter(|side| open[*side]) {
+            Some(side) => moved.to_side(condition, side),
+            None => {
+                moved.add_alternatives(&condition, &sides, open);
+                match join.join_type == JoinType::Inner && is_of_rows(&condition) {
+                    true => moved.to_on(condition),
+                    false => moved.kept.push(condition),
+                }
+            }
+        }
+    }
+    for condition in of_on {
+        match sides.only(&condition).filter(|side| allowed[*side]) {
+            Some(side) => moved.to_side(condition, side),
+            None => {
+                moved.add_alternatives(&condition, &sides, allowed);
+                moved.to_on(condition);
+            }
+        }
+    }
+    for condition in inferred(&join, &sides, &moved.of_matches)? {
+        if let Some(side) = sides.only(&condition).filter(|side| allowed[*side]) {
+            moved.sides[side].push(condition);
+        }
+    }
+    let Moved { sides: [left, right], on, kept, .. } = moved;
+    let changed = !left.is_empty() || !right.is_empty();
+    join.filter = conjunction(on);
+    join.left = over(left, join.left);
+    join.right = over(right, join.right);
+    Ok(Transformed::new_transformed(filtered(kept, LogicalPlan::Join(join)), changed))
+}
+
+/// Whether a condition can be asked of pairs of rows.
+fn is_of_rows(condition: &Expr) -> bool {
+    let is_other = |expr: &Expr| {
+        Ok(matches!(
+            expr,
+            Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+                | Expr::ScalarSubquery(_)
+                | Expr::OuterReferenceColumn(..)
+                | Expr::Unnest(_)
+        ))
+    };
+    !condition.is_volatile() && !condition.exists(is_other).unwrap_or(true)
+}
+
+/// The columns of both sides.
+struct Sides<'a>([&'a DFSchema; 2]);
+
+impl Sides<'_> {
+    fn has(&self, side: usize, column: &Column) -> bool {
+        self.0[side].has_column(column)
+    }
+
+    /// The side whose columns alone a condition reads.
+    fn only(&self, condition: &Expr) -> Option<usize> {
+        let read = condition.column_refs();
+        let side = self.side_of(read.iter().next()?)?;
+        (read.iter().all(|column| self.has(side, column)) && !condition.is_volatile()).then_some(side)
+    }
+
+    fn type_of(&self, column: &Column) -> Option<&DataType> {
+        let field = self.0[self.side_of(column)?].field_from_column(column);
+        field.ok().map(|field| field.data_type())
+    }
+
+    fn side_of(&self, column: &Column) -> Option<usize> {
+        (0..2).find(|side| self.has(*side, column))
+    }
+}
+
+/// Where conditions are asked.
+#[derive(Default)]
+struct Moved {
+    sides: [Vec<Expr>; 2],
+    on: Vec<Expr>,
+    /// Above the join.
+    kept: Vec<Expr>,
+    /// Those that are true of both rows of each match.
+    of_matches: Vec<Expr>,
+}
+
+impl Moved {
+    fn to_side(&mut self, condition: Expr, side: usize) {
+        self.of_matches.push(condition.clone());
+        self.sides[side].push(condition);
+    }
+
+    fn to_on(&mut self, condition: Expr) {
+        self.of_matches.push(condition.clone());
+        self.on.push(condition);
+    }
+
+    /// Of `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)`, each side gets the alternatives that it can decide.
+    fn add_alternatives(&mut self, condition: &Expr, sides: &Sides, allowed: [bool; 2]) {
+        if !matches!(condition, Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. })) {
+            return;
+        }
+        for side in (0..2).filter(|side| allowed[*side]) {
+            if let Some(part) = part_of(condition, sides, side) {
+                self.sides[side].push(part);
+            }
+        }
+    }
+}
+
+/// What a condition says of one side, if that is something in each alternative.
+fn part_of(condition: &Expr, sides: &Sides, side: usize) -> Option<Expr> {
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
+            let alternatives = split_binary_owned(condition.clone(), Operator::Or);
+            let parts: Option<Vec<Expr>> = alternatives.iter().map(|of| part_of(of, sides, side)).collect();
+            disjunction(parts?)
+        }
+        Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => {
+            let parts = split_conjunction_owned(condition.clone());
+            conjunction(parts.iter().filter_map(|part| part_of(part, sides, side)))
+        }
+        condition => (sides.only(condition) == Some(side)).then(|| condition.clone()),
+    }
+}
+
+/// What conditions of matches say of the columns that are equal in matches.
+fn inferred(join: &Join, sides: &Sides, of_matches: &[Expr]) -> Result<Vec<Expr>> {
+    // `x NOT IN (list)` depends on NULL in the list.
+    if join.null_aware {
+        return Ok(Vec::new());
+    }
+    // Equal floating-point numbers need not be the same: 0.0 and -0.0.
+    let is_exact = |column: &Column| sides.type_of(column).is_some_and(|of| !of.is_floating());
+    let pairs = join.on.iter().filter_map(|(left, right)| left.try_as_col().zip(right.try_as_col()));
+    let pairs: Vec<(&Column, &Column)> = pairs.filter(|(left, _)| is_exact(left)).collect();
+    let mut inferred = Vec::new();
+    for condition in of_matches.iter().filter(|condition| !condition.is_volatile()) {
+        let mut others = BTreeMap::new();
+        for column in condition.column_refs() {
+            let equal = pairs.iter().find(|(left, right)| column == *left || column == *right);
+            if let Some((left, right)) = equal {
+                let other = if column == *left { *right } else { *left };
+                others.insert(column.clone(), Expr::Column(other.clone()));
+            }
+        }
+        if !others.is_empty() {
+            inferred.push(replaced(condition.clone(), &others)?);
+        }
+    }
+    Ok(inferred)
+}

@@ -1,0 +1,53 @@
+//! The rules of the optimizer: those of the library that change no answer, and ours in the places of others. `tests` compares the rows of
+//! queries by chance before and after each of them.
+
+use std::sync::Arc;
+
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{NullEquality, Result};
+use datafusion_expr::LogicalPlan;
+use datafusion_optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
+
+use crate::push_down::PushDown;
+use crate::simplify::Simplify;
+
+/// A rule of the optimizer.
+pub(crate) type Rule = Arc<dyn OptimizerRule + Send + Sync>;
+
+/// Rules whose plans are worse here. A distinct count becomes a second aggregation; for windows it is better to keep
+/// the distinct values as the state of one aggregation. A bound of the number of rows, pushed below a join or a union, would be a further
+/// stage of one task.
+const DROPPED: [&str; 2] = ["single_distinct_aggregation_to_group_by", "push_down_limit"];
+
+/// The rules, in their order.
+pub(crate) fn rules() -> Vec<Rule> {
+    let of_library = Optimizer::new().rules.into_iter().filter(|rule| !DROPPED.contains(&rule.name()));
+    let in_their_places = of_library.map(|rule| match rule.name() {
+        "simplify_expressions" => Arc::new(Simplify) as Rule,
+        "push_down_filter" => Arc::new(PushDown),
+        "eliminate_cross_join" => Arc::new(OfOneEquality(rule)),
+        _ => rule,
+    });
+    in_their_places.collect()
+}
+
+/// A rule that moves keys from one inner join to another. Some keys take NULL for equal (`IS NOT DISTINCT FROM`) and others do not, which the
+/// library does not distinguish.
+#[derive(Debug)]
+struct OfOneEquality(Rule);
+
+impl OptimizerRule for OfOneEquality {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let takes_nulls = |node: &LogicalPlan| {
+            Ok(matches!(node, LogicalPlan::Join(join) if join.null_equality == NullEquality::NullEqualsNull))
+        };
+        if plan.exists(takes_nulls)? { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

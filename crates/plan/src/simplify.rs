@@ -1,0 +1,242 @@
+//! Simplifies expressions, in the place of the library's rule of this kind, which changes answers: it takes `CAST(d AS DECIMAL(20,2)) = 1.23` for
+//! `d = 1.23`, merges lists of one column although NULL may be in them, and compares constants where values compare otherwise.
+//!
+//! Each step here is an equation of three-valued logic. It holds for NULL, for NaN, and within every expression, not only for conditions.
+//!
+//! * Constants are computed, where the library computes what the operators do: [`constants`].
+//! * `AND` and `OR` lose operands that decide nothing, repeated ones, and conditions that all alternatives share: [`logic`].
+//! * `NOT` moves to the comparisons.
+//! * A cast around a column goes if it loses nothing and the constant beside it has a value in the column's type: [`casts`].
+//! * `BETWEEN` becomes two comparisons, and constants stand on the right, so that joins and windows recognize them.
+
+mod casts;
+mod constants;
+mod logic;
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{DFSchema, DFSchemaRef, Result, ScalarValue};
+use datafusion_expr::expr::{Between, InList, ScalarFunction};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion_expr::{BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, lit};
+use datafusion_optimizer::optimizer::ApplyOrder;
+use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::rewrite::is_comparison;
+
+/// Functions that the library computes only in other forms.
+const IN_OTHER_FORMS: [&str; 9] = [
+    "arrow_cast",
+    "arrow_try_cast",
+    "cast_to_type",
+    "coalesce",
+    "get_field",
+    "nvl",
+    "nvl2",
+    "starts_with",
+    "try_cast_to_type",
+];
+
+/// The rule. See the module.
+#[derive(Debug)]
+pub(crate) struct Simplify;
+
+impl OptimizerRule for Simplify {
+    fn name(&self) -> &'static str {
+        "simplify"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        simplify_node(plan)
+    }
+}
+
+/// Simplifies the expressions of one node.
+fn simplify_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if matches!(plan, LogicalPlan::TableScan(_)) {
+        return Ok(Transformed::no(plan));
+    }
+    let scope = Scope::of(&plan);
+    let names = NamePreserver::new(&plan);
+    let mut named = |expr: Expr| {
+        if is_plain(&expr) {
+            return Ok(Transformed::no(expr));
+        }
+        let name = names.save(&expr);
+        Ok(simplify(expr, &scope)?.update_data(|expr| name.restore(expr)))
+    };
+    plan.map_expressions(|expr| match expr {
+        // Each key of the sets has a name of its own.
+        Expr::GroupingSet(_) => expr.map_children(&mut named),
+        expr => named(expr),
+    })
+}
+
+fn is_plain(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(_) | Expr::Literal(..) => true,
+        Expr::Alias(alias) => is_plain(&alias.expr),
+        _ => false,
+    }
+}
+
+/// The columns that the expressions of a node may use.
+pub(crate) struct Scope {
+    inputs: Vec<DFSchemaRef>,
+    all: OnceCell<DFSchemaRef>,
+}
+
+impl Scope {
+    fn of(plan: &LogicalPlan) -> Self {
+        let inputs = plan.inputs().into_iter().map(|input| Arc::clone(input.schema())).collect();
+        Scope { inputs, all: OnceCell::new() }
+    }
+
+    fn columns(&self) -> &DFSchemaRef {
+        self.all.get_or_init(|| match self.inputs.as_slice() {
+            [one] => Arc::clone(one),
+            inputs => {
+                let mut all = DFSchema::empty();
+                inputs.iter().for_each(|input| all.merge(input));
+                Arc::new(all)
+            }
+        })
+    }
+
+    fn is_of_type(&self, expr: &Expr, data_type: &DataType) -> bool {
+        self.type_of(expr).is_ok_and(|of| of == *data_type)
+    }
+
+    fn type_of(&self, expr: &Expr) -> Result<DataType> {
+        expr.get_type(self.columns().as_ref())
+    }
+}
+
+/// An expression with the same value, in as few steps as are known here.
+pub(crate) fn simplify(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
+    if let Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) = expr {
+        return logic::connect(expr, op, scope);
+    }
+    expr.map_children(|operand| simplify(operand, scope))?.transform_data(|expr| step(expr, scope))
+}
+
+/// Simplifies an expression whose operands are simple already.
+fn step(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::Not(operand) => logic::negate(*operand, scope),
+        Expr::Between(between) => bounds(between, scope),
+        Expr::BinaryExpr(binary) => operator(binary, scope),
+        Expr::Case(case) => Ok(branches(case)),
+        Expr::Cast(cast) if scope.is_of_type(&cast.expr, cast.field.data_type()) => Ok(Transformed::yes(*cast.expr)),
+        Expr::TryCast(cast) if scope.is_of_type(&cast.expr, cast.field.data_type()) => Ok(Transformed::yes(*cast.expr)),
+        Expr::InList(list) => one_of(list, scope),
+        Expr::ScalarFunction(call) if IN_OTHER_FORMS.contains(&call.name()) => {
+            let context = SimplifyContext::builder().with_schema(Arc::clone(scope.columns())).build();
+            match call.func.simplify(call.args, &context)? {
+                ExprSimplifyResult::Simplified(other) => {
+                    let other = other.map_children(|operand| step(operand, scope))?.data;
+                    step(other, scope).map(|expr| Transformed::yes(expr.data))
+                }
+                ExprSimplifyResult::Original(args) => {
+                    constants::compute(Expr::ScalarFunction(ScalarFunction::new_udf(call.func, args)))
+                }
+            }
+        }
+        expr => constants::compute(expr),
+    }
+}
+
+/// `x BETWEEN a AND b` is `x >= a AND x <= b`.
+fn bounds(between: Between, scope: &Scope) -> Result<Transformed<Expr>> {
+    if between.expr.is_volatile() {
+        return Ok(Transformed::no(Expr::Between(between)));
+    }
+    let Between { expr, negated, low, high } = between;
+    let bounds = [expr.clone().gt_eq(*low), expr.lt_eq(*high)].map(|bound| step(bound, scope).map(|bound| bound.data));
+    let both = logic::connected(bounds.into_iter().collect::<Result<_>>()?, Operator::And).data;
+    Ok(Transformed::yes(if negated { logic::negate(both, scope)?.data } else { both }))
+}
+
+fn operator(binary: BinaryExpr, scope: &Scope) -> Result<Transformed<Expr>> {
+    let is_null = |operand: &Expr| operand.as_literal().is_some_and(ScalarValue::is_null);
+    if binary.op.returns_null_on_null() && (is_null(&binary.left) || is_null(&binary.right)) {
+        let null = ScalarValue::try_new_null(&scope.type_of(&Expr::BinaryExpr(binary))?)?;
+        return Ok(Transformed::yes(Expr::Literal(null, None)));
+    }
+    match (binary.left.as_literal(), binary.right.as_literal()) {
+        (Some(_), Some(_)) => return constants::compute(Expr::BinaryExpr(binary)),
+        (None, None) => return Ok(Transformed::no(Expr::BinaryExpr(binary))),
+        _ if !is_comparison(binary.op) => return Ok(Transformed::no(Expr::BinaryExpr(binary))),
+        (Some(_), None) => {
+            let Some(op) = binary.op.swap() else { return Ok(Transformed::no(Expr::BinaryExpr(binary))) };
+            let swapped = BinaryExpr { left: binary.right, op, right: binary.left };
+            return operator(swapped, scope).map(|expr| Transformed::yes(expr.data));
+        }
+        (None, Some(_)) => {}
+    }
+    match (binary.op, binary.right.as_literal()) {
+        (Operator::Eq, Some(ScalarValue::Boolean(Some(true))))
+        | (Operator::NotEq, Some(ScalarValue::Boolean(Some(false)))) => Ok(Transformed::yes(*binary.left)),
+        (Operator::Eq, Some(ScalarValue::Boolean(Some(false))))
+        | (Operator::NotEq, Some(ScalarValue::Boolean(Some(true)))) => {
+            logic::negate(*binary.left, scope).map(|expr| Transformed::yes(expr.data))
+        }
+        _ => casts::compared(binary, scope),
+    }
+}
+
+/// A list of one value is that value.
+fn one_of(mut list: InList, scope: &Scope) -> Result<Transformed<Expr>> {
+    if list.list.len() == 1 {
+        let op = if list.negated { Operator::NotEq } else { Operator::Eq };
+        let Some(value) = list.list.pop() else { return Ok(Transformed::no(Expr::InList(list))) };
+        let compared = BinaryExpr { left: list.expr, op, right: Box::new(value) };
+        return operator(compared, scope).map(|expr| Transformed::yes(expr.data));
+    }
+    if list.expr.as_literal().is_some_and(ScalarValue::is_null) {
+        return Ok(Transformed::yes(Expr::Literal(ScalarValue::Boolean(None), None)));
+    }
+    if list.expr.as_literal().is_some() {
+        return constants::compute(Expr::InList(list));
+    }
+    casts::listed(list, scope)
+}
+
+/// `CASE` without the branches whose conditions are known.
+fn branches(case: Case) -> Transformed<Expr> {
+    let truth = |when: &Expr| match when.as_literal() {
+        Some(ScalarValue::Boolean(truth)) => Some(truth.unwrap_or(false)),
+        _ => None,
+    };
+    if case.expr.is_some() || !case.when_then_expr.iter().any(|(when, _)| truth(when).is_some()) {
+        return Transformed::no(Expr::Case(case));
+    }
+    let (mut open, mut otherwise) = (Vec::new(), case.else_expr);
+    let first = case.when_then_expr.first().map(|(_, then)| then.clone());
+    for (when, then) in case.when_then_expr {
+        match truth(&when) {
+            Some(false) => {}
+            Some(true) => {
+                otherwise = Some(then);
+                break;
+            }
+            None => open.push((when, then)),
+        }
+    }
+    Transformed::yes(match (open.is_empty(), otherwise, first) {
+        (true, Some(otherwise), _) => *otherwise,
+        // No branch is left: NULL in the type of the branches.
+        (true, None, Some(first)) => {
+            Expr::Case(Case { expr: None, when_then_expr: vec![(Box::new(lit(false)), first)], else_expr: None })
+        }
+        (_, otherwise, _) => Expr::Case(Case { expr: None, when_then_expr: open, else_expr: otherwise }),
+    })
+}

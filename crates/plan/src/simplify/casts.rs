@@ -1,0 +1,88 @@
+//! Casts around what is compared with constants: `CAST(i AS BIGINT) = 5` is `i = 5`, since each INT has a BIGINT of its own. A cast that may lose
+//! something stays.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{Result, ScalarValue};
+use datafusion_expr::expr::InList;
+use datafusion_expr::{BinaryExpr, Expr};
+
+use super::Scope;
+
+/// A comparison with a constant on the right.
+pub(super) fn compared(binary: BinaryExpr, scope: &Scope) -> Result<Transformed<Expr>> {
+    let from = uncast(&binary.left, scope)?;
+    let value = from.and_then(|from| in_type(binary.right.as_literal()?, &from));
+    let Some(value) = value else { return Ok(Transformed::no(Expr::BinaryExpr(binary))) };
+    let right = Box::new(Expr::Literal(value, None));
+    Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left: operand(binary.left), op: binary.op, right })))
+}
+
+/// Whether a value is in a list.
+pub(super) fn listed(list: InList, scope: &Scope) -> Result<Transformed<Expr>> {
+    let Some(from) = uncast(&list.expr, scope)? else { return Ok(Transformed::no(Expr::InList(list))) };
+    let value = |item: &Expr| in_type(item.as_literal()?, &from).map(|value| Expr::Literal(value, None));
+    let values: Option<Vec<Expr>> = list.list.iter().map(value).collect();
+    let Some(values) = values else { return Ok(Transformed::no(Expr::InList(list))) };
+    Ok(Transformed::yes(Expr::InList(InList { expr: operand(list.expr), list: values, negated: list.negated })))
+}
+
+fn operand(expr: Box<Expr>) -> Box<Expr> {
+    match *expr {
+        Expr::Cast(cast) => cast.expr,
+        expr => Box::new(expr),
+    }
+}
+
+/// The type of the operand of a cast that gives each value one of its own, in the same order.
+fn uncast(expr: &Expr, scope: &Scope) -> Result<Option<DataType>> {
+    let Expr::Cast(cast) = expr else { return Ok(None) };
+    let from = scope.type_of(&cast.expr)?;
+    Ok(is_lossless(&from, cast.field.data_type()).then_some(from))
+}
+
+fn is_lossless(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (from, to) if from.is_signed_integer() && to.is_signed_integer() => {
+            from.primitive_width() <= to.primitive_width()
+        }
+        (from, DataType::Decimal128(digits, scale)) if from.is_signed_integer() => {
+            digits_of(from).is_some_and(|own| i16::from(*digits) - i16::from(*scale) >= own)
+        }
+        (DataType::Decimal128(digits, scale), DataType::Decimal128(to_digits, to_scale)) => {
+            let whole = |digits: &u8, scale: &i8| i16::from(*digits) - i16::from(*scale);
+            scale <= to_scale && whole(digits, scale) <= whole(to_digits, to_scale)
+        }
+        (DataType::Timestamp(unit, zone), DataType::Timestamp(to, other)) => {
+            zone == other && place(*unit) <= place(*to)
+        }
+        _ => false,
+    }
+}
+
+/// Digits of the whole numbers of a type.
+fn digits_of(integer: &DataType) -> Option<i16> {
+    Some(match integer {
+        DataType::Int8 => 3,
+        DataType::Int16 => 5,
+        DataType::Int32 => 10,
+        DataType::Int64 => 19,
+        _ => return None,
+    })
+}
+
+fn place(unit: TimeUnit) -> u8 {
+    match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 1,
+        TimeUnit::Microsecond => 2,
+        TimeUnit::Nanosecond => 3,
+    }
+}
+
+/// A constant in another type; `None` if it has no such value.
+fn in_type(value: &ScalarValue, to: &DataType) -> Option<ScalarValue> {
+    let there = value.cast_to(to).ok()?;
+    let back = there.cast_to(&value.data_type()).ok()?;
+    (back == *value && there.is_null() == value.is_null()).then_some(there)
+}
