@@ -16,6 +16,7 @@ mod approximate;
 mod cast_keys;
 mod catalog;
 mod changes;
+mod compared_rows;
 mod compared_times;
 mod copies;
 mod creation;

@@ -23,6 +23,7 @@ use crate::accesses;
 use crate::approximate::approximate_decimals;
 use crate::cast_keys;
 use crate::catalog::{Catalog, Relation};
+use crate::compared_rows::compare_fields;
 use crate::compared_times::read_texts;
 use crate::current_watermark;
 use crate::exact::settle_constants;
@@ -193,7 +194,8 @@ impl<'a> Planner<'a> {
 
     /// Coerces types.
     pub(crate) fn analyze(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        let plan = approximate_decimals(plan)
+        let plan = compare_fields(plan)
+            .and_then(approximate_decimals)
             .and_then(compare_maps)
             .and_then(read_texts)
             .map_err(planning_error)?;
