@@ -31,6 +31,7 @@ mod functions;
 mod group_window;
 mod hints;
 mod insert;
+mod intervals;
 mod lateral;
 mod like;
 mod lookup_options;

@@ -28,6 +28,7 @@ use crate::compared_times::read_texts;
 use crate::current_watermark;
 use crate::exact::settle_constants;
 use crate::group_window;
+use crate::intervals::without_days;
 use crate::lateral;
 use crate::maps::compare_maps;
 use crate::named_windows;
@@ -216,6 +217,7 @@ impl<'a> Planner<'a> {
         let streaming = self.catalog.settings.runtime_mode == RuntimeMode::Streaming;
         let plan = expand_calls(plan)
             .and_then(|plan| settle_times(plan, self.zone))
+            .and_then(without_days)
             .and_then(settle_constants)
             .and_then(varying::check)
             .and_then(|plan| join_subqueries(plan, &self.catalog.functions, streaming))

@@ -1,0 +1,32 @@
+//! Intervals of days and times have one form: nanoseconds. `INTERVAL '1' DAY` is `INTERVAL '24' HOUR`, as in Flink, where such an interval is a
+//! number of milliseconds. The library keeps days apart and compares field by field, also for keys, MAX and ORDER BY.
+
+use arrow::datatypes::IntervalMonthDayNano;
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{Result, ScalarValue};
+use datafusion_expr::{Expr, LogicalPlan};
+
+use crate::rewrite::rewrite_expressions_everywhere;
+
+const DAY_NS: i64 = 86_400_000_000_000;
+
+/// Gives each constant interval its one form.
+pub(crate) fn without_days(plan: LogicalPlan) -> Result<LogicalPlan> {
+    rewrite_expressions_everywhere(plan, |expr, _| match expr {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), metadata) => {
+            let whole = in_nanoseconds(interval);
+            let literal = Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(whole)), metadata);
+            Ok(Transformed::new_transformed(literal, whole != interval))
+        }
+        expr => Ok(Transformed::no(expr)),
+    })
+}
+
+/// An interval of more than 292 years keeps its days.
+fn in_nanoseconds(interval: IntervalMonthDayNano) -> IntervalMonthDayNano {
+    let days = i64::from(interval.days).checked_mul(DAY_NS);
+    match days.and_then(|days| days.checked_add(interval.nanoseconds)) {
+        Some(nanoseconds) => IntervalMonthDayNano { days: 0, nanoseconds, ..interval },
+        None => interval,
+    }
+}
