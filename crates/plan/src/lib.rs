@@ -19,6 +19,7 @@ mod changes;
 mod compared_rows;
 mod compared_times;
 mod copies;
+mod correlated;
 mod creation;
 mod current_watermark;
 mod databases;

@@ -1,7 +1,7 @@
 //! Converts the parser's and DataFusion's errors to errors with place and remedy.
 
 use anabranch_model::Error;
-use datafusion_common::{Column, DataFusionError, SchemaError};
+use datafusion_common::{Column, DataFusionError, SchemaError, Span};
 use datafusion_sql::sqlparser::parser::ParserError;
 use datafusion_sql::sqlparser::tokenizer::Location;
 
@@ -13,6 +13,14 @@ pub(crate) fn place(line: u64, column: u64) -> String {
 /// [`place`] of a token. Empty if it is not known: then the error has the place of its statement.
 pub(crate) fn at(location: Location) -> String {
     if location.line == 0 { String::new() } else { place(location.line, location.column) }
+}
+
+/// Adds the place of a part of the statement, if it is known.
+pub(crate) fn at_span(error: Error, span: Option<Span>) -> Error {
+    match span {
+        Some(span) => error.at(place(span.start.line, span.start.column)),
+        None => error,
+    }
 }
 
 /// Adds the statement's place to an error without a more exact one.

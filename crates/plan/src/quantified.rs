@@ -43,13 +43,19 @@ pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
     let _ = query.visit(&mut rewriting);
     rewriting.0?;
     let left = visit_expressions(query, |expr| match expr {
-        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if matches!(right.as_ref(), Expr::Subquery(_)) => {
-            ControlFlow::Break(expr.clone())
-        }
+        Expr::AnyOp { .. } | Expr::AllOp { .. } => ControlFlow::Break(expr.clone()),
         _ => ControlFlow::Continue(()),
     });
     match left {
         ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. })
+            if !matches!(right.as_ref(), Expr::Subquery(_)) =>
+        {
+            let error = Error::user("ANY, SOME and ALL compare with a subquery, not with an array");
+            Err(error
+                .at(at(left.span().start))
+                .remedy("write ARRAY_CONTAINS(array, x), or NOT ARRAY_CONTAINS(array, x)"))
+        }
         ControlFlow::Break(expr) => {
             let error = Error::user("ANY, SOME and ALL compare with a subquery in a condition of WHERE or HAVING");
             let error = error.at(at(expr.span().start));

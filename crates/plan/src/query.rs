@@ -25,6 +25,7 @@ use crate::cast_keys;
 use crate::catalog::{Catalog, Relation};
 use crate::compared_rows::compare_fields;
 use crate::compared_times::read_texts;
+use crate::correlated;
 use crate::current_watermark;
 use crate::exact::settle_constants;
 use crate::group_window;
@@ -220,6 +221,7 @@ impl<'a> Planner<'a> {
             .and_then(without_days)
             .and_then(settle_constants)
             .and_then(varying::check)
+            .and_then(correlated::check)
             .and_then(|plan| join_subqueries(plan, &self.catalog.functions, streaming))
             .and_then(without_inner_orders)
             .and_then(varying::settle);

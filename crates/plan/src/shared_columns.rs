@@ -1,5 +1,5 @@
 //! `RIGHT` and `FULL JOIN ... USING (k)`: the planner would take `k` from the left side, where it is NULL in rows that only
-//! the right side has. And where several joins share `k`, it would not know which of the tables it is of.
+//! the right side has. `SELECT *` has the shared columns first. And where several joins share `k`, it would not know which of the tables it is of.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -56,7 +56,14 @@ impl VisitorMut for Rewriting {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         let joins = || select.from.iter().flat_map(|tables| &tables.joins);
-        let place = joins().find(|join| shares(join)).map(|join| at(join.relation.span().start));
+        // The library would select a shared column in the place, and with the value, of the table whose name comes first in the alphabet.
+        let selects_all = select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
+        let first = select.from.first().and_then(|tables| name_of(&tables.relation));
+        let comes_first =
+            |join: &Join| name_of(&join.relation).zip(first.as_ref()).is_none_or(|(name, first)| name < *first);
+        let is_moved =
+            |join: &&Join| shares(join) || selects_all && (has_using(join) || is_natural(join) && comes_first(join));
+        let place = joins().find(is_moved).map(|join| at(join.relation.span().start));
         if place.is_none() && joins().filter(|join| has_using(join)).count() < 2 {
             return ControlFlow::Continue(());
         }
@@ -65,13 +72,19 @@ impl VisitorMut for Rewriting {
             *select = rewritten;
             return ControlFlow::Continue(());
         }
-        place.map_or(ControlFlow::Continue(()), |place| ControlFlow::Break(refused().at(place)))
+        let error = if joins().any(shares) { refused() } else { all_refused() };
+        place.map_or(ControlFlow::Continue(()), |place| ControlFlow::Break(error.at(place)))
     }
 }
 
 fn refused() -> Error {
     Error::user("USING and NATURAL of a RIGHT or FULL JOIN are not supported in this query")
         .remedy("write the condition: FULL JOIN b ON a.k = b.k, and select COALESCE(a.k, b.k) AS k")
+}
+
+fn all_refused() -> Error {
+    Error::user("SELECT * with USING or NATURAL is not supported in this query")
+        .remedy("select the columns by their names")
 }
 
 fn shares(join: &Join) -> bool {
@@ -81,6 +94,15 @@ fn shares(join: &Join) -> bool {
         &join.join_operator,
         FullOuter(Using(_) | Natural) | Right(Using(_) | Natural) | RightOuter(Using(_) | Natural)
     )
+}
+
+fn is_natural(join: &Join) -> bool {
+    use JoinOperator::{Inner, Join, Left, LeftOuter};
+    let constraint = match &join.join_operator {
+        Join(constraint) | Inner(constraint) | Left(constraint) | LeftOuter(constraint) => constraint,
+        _ => return false,
+    };
+    matches!(constraint, JoinConstraint::Natural)
 }
 
 fn has_using(join: &Join) -> bool {

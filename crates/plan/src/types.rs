@@ -184,12 +184,16 @@ fn numbers(parser: &mut Parser) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
+fn invalid_decimal(precision: u64, scale: impl std::fmt::Display) -> Error {
+    Error::user(format!("DECIMAL({precision}, {scale}) is not a valid type"))
+        .remedy("give a precision of 1 to 38 and a scale of 0 to the precision")
+}
+
 fn decimal(numbers: &[u64]) -> Result<DataType> {
     let precision = numbers.first().copied().unwrap_or(10);
     let scale = numbers.get(1).copied().unwrap_or(0);
     if !(1..=38).contains(&precision) || scale > precision {
-        return Err(Error::user(format!("DECIMAL({precision}, {scale}) is not a valid type"))
-            .remedy("give a precision of 1 to 38 and a scale of at most the precision"));
+        return Err(invalid_decimal(precision, scale));
     }
     Ok(DataType::Decimal128(u8::try_from(precision).unwrap_or(38), i8::try_from(scale).unwrap_or(0)))
 }
@@ -231,6 +235,11 @@ impl TypePlanner for FlinkTypes {
             ast::DataType::Timestamp(precision, zone) => {
                 let zoned = matches!(zone, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz);
                 timestamp(precision.unwrap_or(6), zoned).map_err(through)?
+            }
+            ast::DataType::Decimal(ast::ExactNumberInfo::PrecisionAndScale(precision, scale @ ..0))
+            | ast::DataType::Dec(ast::ExactNumberInfo::PrecisionAndScale(precision, scale @ ..0))
+            | ast::DataType::Numeric(ast::ExactNumberInfo::PrecisionAndScale(precision, scale @ ..0)) => {
+                return Err(through(invalid_decimal(*precision, scale)));
             }
             ast::DataType::Time(precision, _) => time(precision.unwrap_or(0)).map_err(through)?,
             ast::DataType::Bytes(_) | ast::DataType::Binary(_) | ast::DataType::Varbinary(_) => DataType::Binary,
