@@ -29,7 +29,7 @@ impl BlackholeConnector {
 impl Connector for BlackholeConnector {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         Options::new(spec).finish()?;
-        Ok(TableTraits { writable: true, updates: Updates::Written, ignores_epochs: true, ..TableTraits::default() })
+        Ok(TableTraits { writable: true, updates: Updates::Shown, ignores_epochs: true, ..TableTraits::default() })
     }
 
     fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {

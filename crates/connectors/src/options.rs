@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anabranch_dataflow::ConnectorSpec;
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, nearest};
 
 /// Options that the planner reads itself, for tables of every connector.
 const PLAN_OPTIONS: [&str; 10] = [
@@ -105,18 +105,12 @@ impl<'a> Options<'a> {
         let mut known: Vec<String> = self.known.iter().cloned().collect();
         known.extend(self.prefixes.iter().map(|prefix| format!("{prefix}*")));
         known.sort();
-        let guess = match self.nearest(unknown) {
+        let guess = match nearest(unknown, self.known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean '{near}'? "),
             None => String::new(),
         };
         Err(Error::user(format!("unknown option '{unknown}' of connector '{}'", self.spec.connector))
             .remedy(format!("{guess}known options: {}", known.join(", "))))
-    }
-
-    fn nearest(&self, unknown: &str) -> Option<&str> {
-        let near = self.known.iter().map(|name| (edit_distance(unknown, name), name.as_str())).min()?;
-        let tolerated = 1 + unknown.len() / 5;
-        (near.0 <= tolerated).then_some(near.1)
     }
 
     fn parsed<T>(&mut self, name: &str, expected: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {
@@ -167,22 +161,6 @@ fn parse_bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     number.checked_mul(1 << shift)
-}
-
-/// Levenshtein's distance: insertions, deletions and replacements between two names.
-pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ impl Connector for PrintConnector {
 
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         identifier(spec)?;
-        Ok(TableTraits { writable: true, updates: Updates::Written, ..TableTraits::default() })
+        Ok(TableTraits { writable: true, updates: Updates::Shown, ..TableTraits::default() })
     }
 
     fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
@@ -131,7 +131,7 @@ mod tests {
     use std::sync::Arc;
 
     use anabranch_operators::{Delivery, NoHost};
-    use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+    use arrow::array::{ArrayRef, Int64Array, ListArray, StringViewArray};
 
     use super::*;
 
@@ -155,6 +155,16 @@ mod tests {
         let mut sink = PrintSink::new("", &SinkSpec { updating: true, ..spec }, Vec::new());
         sink.write(&updates).unwrap();
         assert_eq!(String::from_utf8(sink.out).unwrap(), "- 1,\"a,b\"\n+ NULL,\"NULL\"\n+ NULL,\"NULL\"\n");
+    }
+
+    #[test]
+    fn null_within_an_array_is_shown() {
+        let list = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1), None, Some(3)]), None]);
+        let batch = RecordBatch::try_from_iter([("list", Arc::new(list) as ArrayRef)]).unwrap();
+        let connector = ConnectorSpec { connector: "print".into(), options: Default::default() };
+        let mut sink = PrintSink::new("", &SinkSpec::new("results", connector, batch.schema()), Vec::new());
+        sink.write(&batch).unwrap();
+        assert_eq!(String::from_utf8(sink.out).unwrap(), "\"[1, NULL, 3]\"\nNULL\n");
     }
 
     #[test]

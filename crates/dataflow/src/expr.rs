@@ -6,6 +6,7 @@ use arrow_schema::{DataType, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use crate::decimal::{as_decimal, decimal_result};
+use crate::sql_name::sql_name;
 
 /// An expression with one value per row. Types are resolved: operands of a binary operator have equal types (or types
 /// that the operator combines, such as timestamp and interval), and every cast is explicit.
@@ -397,7 +398,9 @@ impl fmt::Display for Expr {
             Expr::Not(expr) => write!(f, "NOT {expr}"),
             Expr::Negative(expr) => write!(f, "-{expr}"),
             Expr::IsNull(expr) => write!(f, "{expr} IS NULL"),
-            Expr::Cast { expr, to, safe } => write!(f, "{}CAST({expr} AS {to})", if *safe { "TRY_" } else { "" }),
+            Expr::Cast { expr, to, safe } => {
+                write!(f, "{}CAST({expr} AS {})", if *safe { "TRY_" } else { "" }, sql_name(to))
+            }
             Expr::Like { expr, pattern, negated, case_insensitive } => {
                 write!(f, "{expr} {}{}LIKE {pattern}", not(negated), if *case_insensitive { "I" } else { "" })
             }

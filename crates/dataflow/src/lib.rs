@@ -48,7 +48,7 @@ pub use spec::{
     AggregatePhase, AggregateSpec, JoinKind, NotNullSpec, OperatorSpec, SinkSpec, StaticJoinSpec, Window,
     WindowAggregateSpec, WindowAssignSpec,
 };
-pub use sql_name::{fraction_digits, sql_name};
+pub use sql_name::{fraction_digits, sql_name, sql_names};
 pub use state_bound::{Growth, StateBound};
 pub use state_spec::StateSpec;
 pub use stream_join::{ExpirySpec, StreamJoinKind, StreamJoinSpec, StreamSideSpec};

@@ -55,6 +55,68 @@ fn quoted(name: &str) -> Cow<'_, str> {
     if is_plain && !name.is_empty() { name.into() } else { format!("`{}`", name.replace('`', "``")).into() }
 }
 
+/// A text of the library with types as users write them.
+#[must_use]
+pub fn sql_names(text: &str) -> String {
+    let mut names = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut in_word = false;
+    while let Some(first) = rest.chars().next() {
+        let found = if in_word { None } else { LIBRARY_NAMES.iter().find(|(name, _)| is_type(rest, name)) };
+        if let Some((name, sql)) = found {
+            names.push_str(sql);
+            rest = &rest[name.len()..];
+            in_word = !name.ends_with(')');
+            continue;
+        }
+        names.push(first);
+        in_word = first.is_alphanumeric() || first == '_';
+        rest = &rest[first.len_utf8()..];
+    }
+    names
+}
+
+/// Whether a text begins with the whole name of a type.
+fn is_type(text: &str, name: &str) -> bool {
+    let after = text.strip_prefix(name).map(|rest| rest.chars().next());
+    after.is_some_and(|next| name.ends_with(')') || !next.is_some_and(|c| c.is_alphanumeric() || c == '_'))
+}
+
+/// Types as the library and as users write them.
+const LIBRARY_NAMES: &[(&str, &str)] = &[
+    ("Utf8View", "STRING"),
+    ("LargeUtf8", "STRING"),
+    ("Utf8", "STRING"),
+    ("BinaryView", "BYTES"),
+    ("LargeBinary", "BYTES"),
+    ("Boolean", "BOOLEAN"),
+    ("UInt64", "unsigned BIGINT"),
+    ("UInt32", "unsigned INT"),
+    ("Int64", "BIGINT"),
+    ("Int32", "INT"),
+    ("Int16", "SMALLINT"),
+    ("Int8", "TINYINT"),
+    ("Float64", "DOUBLE"),
+    ("Float32", "FLOAT"),
+    ("Decimal128", "DECIMAL"),
+    ("Timestamp(s, \"UTC\")", "TIMESTAMP_LTZ(0)"),
+    ("Timestamp(ms, \"UTC\")", "TIMESTAMP_LTZ(3)"),
+    ("Timestamp(µs, \"UTC\")", "TIMESTAMP_LTZ(6)"),
+    ("Timestamp(ns, \"UTC\")", "TIMESTAMP_LTZ(9)"),
+    ("Timestamp(s)", "TIMESTAMP(0)"),
+    ("Timestamp(ms)", "TIMESTAMP(3)"),
+    ("Timestamp(µs)", "TIMESTAMP(6)"),
+    ("Timestamp(ns)", "TIMESTAMP(9)"),
+    ("Time32(s)", "TIME(0)"),
+    ("Time32(ms)", "TIME(3)"),
+    ("Time64(µs)", "TIME(6)"),
+    ("Time64(ns)", "TIME(9)"),
+    ("Interval(MonthDayNano)", "INTERVAL"),
+    ("Interval(YearMonth)", "INTERVAL"),
+    ("Interval(DayTime)", "INTERVAL"),
+    ("Date32", "DATE"),
+];
+
 #[cfg(test)]
 mod tests {
     use arrow::datatypes::Field;
@@ -77,6 +139,18 @@ mod tests {
             (map, "MAP<STRING, BIGINT>"),
         ] {
             assert_eq!(sql_name(&data_type), name);
+        }
+    }
+
+    #[test]
+    fn types_of_the_library_get_the_names_of_users() {
+        for (text, shown) in [
+            ("Int64 + Timestamp(ms, \"UTC\")", "BIGINT + TIMESTAMP_LTZ(3)"),
+            ("List(Utf8View), Decimal128(10, 2)", "List(STRING), DECIMAL(10, 2)"),
+            ("MyInt64, Int64x, UInt64", "MyInt64, Int64x, unsigned BIGINT"),
+            ("Time32(s) * Interval(MonthDayNano)", "TIME(0) * INTERVAL"),
+        ] {
+            assert_eq!(sql_names(text), shown);
         }
     }
 }

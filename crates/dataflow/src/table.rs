@@ -89,6 +89,8 @@ pub enum Updates {
     Refused,
     /// It writes them as they are, with their weights.
     Written,
+    /// It writes them as they are, and nothing reads them again: a row that is taken back may differ from the one that came.
+    Shown,
     /// It keeps the latest row of each primary key.
     Upserted,
     /// It keeps the latest row of each primary key if the table has one, and refuses them if not.

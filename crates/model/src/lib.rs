@@ -11,6 +11,7 @@ mod ids;
 mod key_group;
 mod key_group_rows;
 mod lookup_counters;
+mod nearest;
 mod notices;
 mod rng;
 mod secrets;
@@ -27,6 +28,7 @@ pub use ids::{Epoch, Group, Incarnation, OperatorId, OperatorKind, PartitionId, 
 pub use key_group::{KeyGroup, KeyGroupRange, KeyGroups};
 pub use key_group_rows::{KeyGroupReading, KeyGroupRows, Sampler};
 pub use lookup_counters::{LookupCounters, LookupReading};
+pub use nearest::{by_likeness, nearest};
 pub use notices::{Notice, Notices};
 pub use rng::Rng;
 pub use secrets::{Secrets, Shown, is_secret};

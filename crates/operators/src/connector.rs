@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, LookupJoinSpec, ONE_ROW, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::{Clock, Epoch, Error, EventTime, Incarnation, Nanos, PartitionId, Result};
+use anabranch_model::{Clock, Epoch, Error, EventTime, Incarnation, Nanos, PartitionId, Result, nearest};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
@@ -329,7 +329,9 @@ impl Connectors {
     pub fn get(&self, name: &str) -> Result<&Arc<dyn Connector>> {
         self.by_name.get(name).ok_or_else(|| {
             let known: Vec<_> = self.by_name.keys().map(String::as_str).filter(|known| *known != ONE_ROW).collect();
-            Error::user(format!("unknown connector '{name}'")).remedy(format!("use one of: {}", known.join(", ")))
+            let near = nearest(name, known.iter().copied()).map(|near| format!("did you mean '{near}'? "));
+            let remedy = format!("{}use one of: {}", near.unwrap_or_default(), known.join(", "));
+            Error::user(format!("unknown connector '{name}'")).remedy(remedy)
         })
     }
 }

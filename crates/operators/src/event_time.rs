@@ -1,6 +1,6 @@
 //! Event time of rows, and the arithmetic of windows.
 
-use anabranch_dataflow::Window;
+use anabranch_dataflow::{Window, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, Int64Array, make_array};
 use arrow::datatypes::{DataType, TimeUnit};
@@ -77,8 +77,11 @@ pub(crate) fn time_column(mut millis: Vec<i64>, data_type: &DataType) -> Result<
     if per_milli > 1 {
         for value in &mut millis {
             let wide = value.checked_mul(per_milli).ok_or_else(|| {
-                Error::user(format!("a window bound of {value} ms since 1970 does not fit into {data_type}"))
-                    .remedy("use a TIMESTAMP(3) as event time, or exclude rows with such times")
+                Error::user(format!(
+                    "a window bound of {value} ms since 1970 does not fit into {}",
+                    sql_name(data_type)
+                ))
+                .remedy("use a TIMESTAMP(3) as event time, or exclude rows with such times")
             })?;
             *value = wide;
         }

@@ -11,7 +11,7 @@ mod own;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{Expr, NamedExpr};
+use anabranch_dataflow::{Expr, NamedExpr, sql_names};
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -172,16 +172,19 @@ pub(crate) fn runtime_error(error: &DataFusionError) -> Error {
         DataFusionError::Internal(message) => Error::internal(message.clone()),
         DataFusionError::ArrowError(error, _) => match error.as_ref() {
             ArrowError::CastError(message) | ArrowError::ParseError(message) => {
-                Error::user(message.clone()).remedy("TRY_CAST gives NULL for a value that does not fit")
+                Error::user(sql_names(message)).remedy("TRY_CAST gives NULL for a value that does not fit")
             }
             ArrowError::DivideByZero => {
                 Error::user("division by zero").remedy("a / NULLIF(b, 0) gives NULL where b is 0")
             }
             ArrowError::ArithmeticOverflow(message) => Error::user(format!("a number is out of range: {message}"))
                 .remedy("cast the operands to a wider type, for example DECIMAL(38, 0) or DOUBLE"),
-            other => Error::user(other.to_string()),
+            other => Error::user(sql_names(&other.to_string())),
         },
-        other => Error::user(other.strip_backtrace()),
+        other => {
+            let said = other.strip_backtrace();
+            Error::user(sql_names(said.strip_prefix("Execution error: ").unwrap_or(&said)))
+        }
     }
 }
 

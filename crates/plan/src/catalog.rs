@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, nearest};
 use datafusion_expr::{LogicalPlan, ScalarUDF};
 
 use crate::databases::{Databases, Path};
 use crate::functions::Functions;
 use crate::hints::without_options;
-use crate::place::nearest;
 use crate::settings::Settings;
 use crate::sql_function::is_reserved;
 use crate::table::{Declared, Table};

@@ -1,6 +1,7 @@
-//! Times compared with texts: `ts < '9999-12-31 00:00:00'`. The library would compare nanoseconds, which end in 2262.
+//! Times compared with texts: `ts < '9999-12-31 00:00:00'`. The library would compare nanoseconds, which end in 2262. And
+//! times of day of several precisions, which the library does not compare.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, cast};
@@ -39,12 +40,31 @@ pub(crate) fn read_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
-/// Makes a constant text a time if it is compared with one. Returns whether it did.
+/// Makes a constant text a time if it is compared with one, and a time of day as fine as the one it is compared with. Returns
+/// whether it did.
 fn read_beside(time: &Expr, text: &mut Expr, schema: &DFSchema) -> bool {
+    if let (Ok(to), Ok(from)) = (time.get_type(schema), text.get_type(schema))
+        && let (Some(fine), Some(coarse)) = (digits_of_day(&to), digits_of_day(&from))
+        && coarse < fine
+    {
+        *text = cast(std::mem::take(text), to);
+        return true;
+    }
     let Expr::Literal(value, _) = &*text else { return false };
     let (Some(Some(_)), Ok(to @ DataType::Timestamp(..))) = (value.try_as_str(), time.get_type(schema)) else {
         return false;
     };
     *text = cast(std::mem::take(text), to);
     true
+}
+
+/// The digits of a second of a time of day.
+fn digits_of_day(data_type: &DataType) -> Option<u8> {
+    Some(match data_type {
+        DataType::Time32(TimeUnit::Second) => 0,
+        DataType::Time32(_) => 3,
+        DataType::Time64(TimeUnit::Microsecond) => 6,
+        DataType::Time64(_) => 9,
+        _ => return None,
+    })
 }

@@ -5,9 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_model::{Error, Result};
-
-use crate::place::nearest;
+use anabranch_model::{Error, Result, nearest};
 
 /// Flink's names of the catalog and the database that a session begins with.
 const DEFAULT_CATALOG: &str = "default_catalog";

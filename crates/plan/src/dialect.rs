@@ -1,5 +1,6 @@
 //! The SQL dialect: the parser's permissive generic dialect, plus the few places where Flink's SQL differs.
 
+mod between;
 mod json;
 mod nested;
 mod reserved;
@@ -130,7 +131,9 @@ impl Dialect for AnabranchDialect {
                 format!("{unit} is a reserved word; the time between two others is TIMESTAMPDIFF({unit}, from, to)");
             return Some(Err(refused(parser, &what)));
         }
-        json::parse_is_json(parser, expr).or_else(|| parse_is_distinct(self, parser, expr))
+        json::parse_is_json(parser, expr)
+            .or_else(|| parse_is_distinct(self, parser, expr))
+            .or_else(|| between::parse(self, parser, expr))
     }
 }
 

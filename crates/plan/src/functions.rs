@@ -15,7 +15,7 @@ use datafusion_expr::{
 
 use crate::element::ElementPlanner;
 use crate::exact::{ExactAggregate, ExactPlanner};
-use crate::{current_watermark, processing_time};
+use crate::{current_watermark, processing_time, type_of};
 
 /// Name of the function that numbers the rows of a partition.
 pub(crate) const ROW_NUMBER: &str = "row_number";
@@ -128,6 +128,9 @@ impl Functions {
         if name.eq_ignore_ascii_case(current_watermark::CURRENT_WATERMARK) {
             return Some(current_watermark::function());
         }
+        if name.eq_ignore_ascii_case(type_of::TYPEOF) {
+            return Some(type_of::function());
+        }
         self.scalar.get(name).or_else(|| self.scalar.get(&name.to_lowercase())).cloned()
     }
 
@@ -150,7 +153,8 @@ impl Functions {
 
     pub(crate) fn scalar_names(&self) -> Vec<String> {
         let named = self.scalar.keys().filter(|name| !name.starts_with('$')).cloned();
-        let planned = [processing_time::PROCTIME, current_watermark::CURRENT_WATERMARK].map(str::to_owned);
+        let planned =
+            [processing_time::PROCTIME, current_watermark::CURRENT_WATERMARK, type_of::TYPEOF].map(str::to_owned);
         named.chain(planned).collect()
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dataflow::sql_name;
 use anabranch_functions::map_parts;
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
@@ -13,7 +13,7 @@ use datafusion_sql::sqlparser::ast::{Ident, Query, Value};
 use crate::catalog::Catalog;
 use crate::hints::{TimesToLive, times_to_live};
 use crate::lower::{Output, side_tables};
-use crate::place::{at, nearest, planning_error};
+use crate::place::{at, counted, planning_error};
 use crate::query::Planner;
 use crate::spelling::name_columns;
 use crate::sql_function::called_functions;
@@ -62,8 +62,8 @@ pub(crate) fn plan_rows(name: &Ident, columns: &[Ident], rows: InsertedRows, cat
         let given: Vec<&str> = fields.iter().map(|f| f.name().as_str()).collect();
         let wanted: Vec<&str> = targets.iter().map(|i| table.written.field(*i).name().as_str()).collect();
         return Err(here(Error::user(format!(
-            "the query gives {} columns ({}), but '{}' takes {} ({})",
-            given.len(),
+            "the query gives {} ({}), but '{}' takes {} ({})",
+            counted(given.len(), "column"),
             given.join(", "),
             table.name,
             wanted.len(),

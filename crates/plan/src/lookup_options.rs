@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use anabranch_dataflow::{ConnectorSpec, LookupCache, Lookups, PartialCache};
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, nearest};
 
-use crate::place::nearest;
 use crate::settings::parse_duration;
 
 const PREFIX: &str = "lookup.";

@@ -1,6 +1,7 @@
 //! Converts the parser's and DataFusion's errors to errors with place and remedy.
 
-use anabranch_model::Error;
+use anabranch_dataflow::sql_names;
+use anabranch_model::{Error, nearest};
 use datafusion_common::{Column, DataFusionError, SchemaError, Span};
 use datafusion_sql::sqlparser::parser::ParserError;
 use datafusion_sql::sqlparser::tokenizer::Location;
@@ -101,12 +102,14 @@ fn translate(error: DataFusionError, hint: Option<String>) -> Error {
         DataFusionError::NotImplemented(message) => not_supported(&tidy(&message)),
         DataFusionError::Internal(message) => {
             let message = tidy(&message);
+            let message = without_report(&message);
             let mixed = message.strip_prefix("Failed to coerce types ");
             // Said of expressions whose types are the user's.
             let ordered = message.strip_prefix("Cannot run range queries on datatype: ");
-            let by_types = mixed.map(types_do_not_fit).or_else(|| wrong_argument(&message));
+            let by_types =
+                mixed.map(types_do_not_fit).or_else(|| wrong_number(message)).or_else(|| wrong_argument(message));
             let by_types = by_types.or_else(|| ordered.map(|_| no_range()));
-            by_types.unwrap_or_else(|| Error::internal(message))
+            by_types.unwrap_or_else(|| Error::internal(message.to_owned()))
         }
         DataFusionError::SQL(error, _) => syntax_error(&error),
         DataFusionError::Plan(message) => plan_message(&message, hint.as_deref()),
@@ -147,6 +150,36 @@ fn refused_call(message: &str) -> Option<Error> {
     Some(Error::user(what.to_owned()).remedy(form.to_owned()))
 }
 
+/// The error of one of the library's functions that takes another number of arguments.
+fn wrong_number(message: &str) -> Option<Error> {
+    let (_, rest) = message.split_once("Function '")?;
+    let (function, rest) = rest.split_once('\'')?;
+    let (_, rest) = rest.split_once(" expects ")?;
+    let (takes, rest) = rest.split_once(" argument")?;
+    let (_, rest) = rest.split_once("received ")?;
+    let given = rest.split(|c: char| !c.is_ascii_digit()).next().filter(|given| !given.is_empty())?;
+    let error = Error::user(format!("{} does not take {}", function.to_uppercase(), counted(given, "argument")));
+    Some(error.remedy(usage(function).unwrap_or_else(|| format!("give it {}", counted(takes, "argument")))))
+}
+
+/// `1 argument`, `3 arguments`.
+pub(crate) fn counted(number: impl std::fmt::Display, what: &str) -> String {
+    let number = number.to_string();
+    let plural = if number == "1" { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+/// How a function is called.
+fn usage(function: &str) -> Option<String> {
+    let doc = anabranch_functions::describe(function)?;
+    Some(format!("write {}, with CAST where a type differs", doc.signatures.join(" or ")))
+}
+
+/// What the library says of an error that it takes for its own.
+fn without_report(message: &str) -> &str {
+    message.split("\nThis issue was likely caused by").next().unwrap_or(message).trim_end()
+}
+
 /// The error of one of the library's functions of one argument, which lists all types that it would take.
 fn wrong_argument(message: &str) -> Option<Error> {
     let (before, after) = message.split_once("' failed to match any signature")?;
@@ -158,7 +191,6 @@ fn wrong_argument(message: &str) -> Option<Error> {
         Some("Struct") => "ROW",
         Some("List") => "ARRAY",
         Some("Map") => "MAP",
-        Some("Boolean") => "BOOLEAN",
         _ => given,
     };
     let error = Error::user(format!("{function} does not take a value of type {kind}"));
@@ -174,7 +206,7 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
         return error;
     }
     if let Some((_, operation)) = message.split_once("annot get result type for temporal operation ") {
-        let shown = operation.split(": ").next().unwrap_or(operation).replace("Interval(MonthDayNano)", "INTERVAL");
+        let shown = operation.split(": ").next().unwrap_or(operation);
         return Error::user(format!("{shown} is not supported"))
             .remedy("add the product to a time: ts + INTERVAL '1' DAY * n, or TIMESTAMPADD(DAY, n, ts)");
     }
@@ -188,6 +220,10 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
             return error;
         }
         let what = what.split(". No function matches").next().unwrap_or(what);
+        let function = candidates.trim_start().split('(').next().unwrap_or_default();
+        if let Some(usage) = usage(function) {
+            return Error::user(format!("{} does not take these arguments", function.to_uppercase())).remedy(usage);
+        }
         let candidates: Vec<&str> = candidates.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         return Error::user(lower_first(what)).remedy(format!("it can be called as {}", candidates.join(" or ")));
     }
@@ -196,6 +232,9 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
         return Error::user(format!("column '{column}' is neither in GROUP BY nor in an aggregate"))
             .remedy("add it to GROUP BY, or aggregate it, for example MAX(...)");
     }
+    if let Some(error) = operation_refused(&message) {
+        return error;
+    }
     // If both exist, the diagnostic is written for users and the message for developers.
     match hint {
         Some(hint) if !hint.is_empty() => {
@@ -203,6 +242,26 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
         }
         _ => Error::user(lower_first(&message)),
     }
+}
+
+/// The error of an operation, a condition or a call whose types the library refuses.
+fn operation_refused(message: &str) -> Option<Error> {
+    let arithmetic = message.split_once("annot coerce arithmetic expression ");
+    let arithmetic =
+        arithmetic.and_then(|(_, rest)| rest.split_once(" to valid types")).map(|(operation, _)| operation);
+    let compared = message.split_once("annot infer common argument type for comparison operation ");
+    if let Some(operation) = arithmetic.or(compared.map(|(_, rest)| rest.lines().next().unwrap_or(rest))) {
+        let error = Error::user(format!("the types do not go together: {operation}"));
+        return Some(error.remedy("convert one of them: CAST(x AS type)"));
+    }
+    if let Some((_, rest)) = message.split_once("non-boolean predicate '") {
+        let (_, given) = rest.rsplit_once(" returning ")?;
+        return Some(Error::user(format!("the condition is {given}, not BOOLEAN")).remedy("compare it: x = ..."));
+    }
+    let (_, rest) = message.split_once("nsupported argument types ")?;
+    let (types, function) = rest.split_once(" for function ")?;
+    let error = Error::user(format!("{} does not take {types}", function.trim().to_uppercase()));
+    usage(function.trim()).map(|usage| error.remedy(usage))
 }
 
 fn name_comes_twice(name: &str) -> Error {
@@ -247,59 +306,21 @@ fn column_not_found(field: &Column, valid: &[Column]) -> Error {
     }
 }
 
-/// The candidate that a mistyped name most likely means.
-pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let wanted = name.to_lowercase();
-    candidates
-        .map(|candidate| (distance(&wanted, &candidate.to_lowercase()), candidate))
-        .min()
-        .filter(|(distance, _)| *distance <= 1.max(wanted.chars().count() / 3))
-        .map(|(_, candidate)| candidate)
-}
-
-/// Number of letters to change, add, omit, or swap with their neighbour.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            table[i][j] = if i == 0 || j == 0 {
-                i + j
-            } else {
-                let changed = table[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-                let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-                let swapped = if swapped { table[i - 2][j - 2] + 1 } else { usize::MAX };
-                changed.min(table[i - 1][j] + 1).min(table[i][j - 1] + 1).min(swapped)
-            };
-        }
-    }
-    table[a.len()][b.len()]
-}
+/// What the library says before its messages, the outermost first.
+const LIBRARY_BEGINNINGS: [&str; 6] = [
+    "Execution error: ",
+    "Arrow error: ",
+    "Error during planning: ",
+    "Cast error: ",
+    "Parser error: ",
+    "Invalid argument error: ",
+];
 
 fn tidy(message: &str) -> String {
     let message = message.split("\n\nbacktrace:").next().unwrap_or(message);
-    let mut text = message.trim_start_matches("Error during planning: ").trim_end().to_string();
-    for (arrow, sql) in ARROW_NAMES {
-        text = text.replace(arrow, sql);
-    }
-    text
+    let begun = LIBRARY_BEGINNINGS.iter().fold(message, |text, begin| text.strip_prefix(begin).unwrap_or(text));
+    sql_names(begun.trim_end())
 }
-
-/// Types as the library and as users write them.
-const ARROW_NAMES: [(&str, &str); 12] = [
-    ("Utf8View", "STRING"),
-    ("Utf8", "STRING"),
-    ("UInt64", "unsigned BIGINT"),
-    ("Int64", "BIGINT"),
-    ("Int32", "INT"),
-    ("Int16", "SMALLINT"),
-    ("Float64", "DOUBLE"),
-    ("Float32", "FLOAT"),
-    ("Timestamp(ms, \"UTC\")", "TIMESTAMP_LTZ(3)"),
-    ("Timestamp(ms)", "TIMESTAMP(3)"),
-    ("Timestamp(µs)", "TIMESTAMP(6)"),
-    ("Date32", "DATE"),
-];
 
 fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
@@ -309,19 +330,5 @@ fn lower_first(text: &str) -> String {
             first.to_lowercase().chain(chars).collect()
         }
         _ => text.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_name_is_one_that_a_slip_explains() {
-        let names = ["cot", "count", "sum"];
-        for (typed, meant) in [("cuont", Some("count")), ("COUNT", Some("count")), ("summ", Some("sum")), ("avg", None)]
-        {
-            assert_eq!(nearest(typed, names.into_iter()), meant, "{typed}");
-        }
     }
 }

@@ -8,7 +8,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Result, not_impl_err};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
-    ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit,
 };
 
 /// Name of the function.
@@ -17,6 +17,8 @@ pub(crate) const PROCTIME: &str = "proctime";
 const READ_TIME: &str = "$read_time";
 /// The function that reads the clock at each evaluation, by all of Flink's names.
 pub(crate) const CLOCK: &str = "current_row_timestamp";
+/// The same in seconds since 1970: Flink's `UNIX_TIMESTAMP()`.
+const UNIX_CLOCK: &str = "current_unix_timestamp";
 
 /// `PROCTIME()` or `$read_time`: only planned, never called. Its value is a column of the source's rows.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -58,6 +60,11 @@ pub(crate) fn as_read(event_time: Expr) -> Result<Expr> {
     let replaced = event_time.transform(|expr| match expr {
         Expr::ScalarFunction(call) if call.func.name() == CLOCK => {
             Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(named(READ_TIME), Vec::new()))))
+        }
+        // In seconds.
+        Expr::ScalarFunction(call) if call.func.name() == UNIX_CLOCK => {
+            let read = Expr::ScalarFunction(ScalarFunction::new_udf(named(READ_TIME), Vec::new()));
+            Ok(Transformed::yes(cast(read, DataType::Int64) / lit(1000_i64)))
         }
         other => Ok(Transformed::no(other)),
     })?;

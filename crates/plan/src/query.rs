@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use anabranch_dataflow::Lookups;
-use anabranch_model::{Error, Result};
+use anabranch_functions::FunctionDoc;
+use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::TreeNode;
@@ -35,8 +36,9 @@ use crate::maps::compare_maps;
 use crate::named_windows;
 use crate::naming::{name_fields, name_values};
 use crate::nesting;
-use crate::place::{nearest, planning_error, through, unknown_column, unknown_function};
+use crate::place::{planning_error, through, unknown_column, unknown_function};
 use crate::quantified;
+use crate::row_fields;
 use crate::rules::rules;
 use crate::set_operations;
 use crate::settings::RuntimeMode;
@@ -145,6 +147,7 @@ impl<'a> Planner<'a> {
     /// The plan of a query that others are to use, in their time zones.
     pub(crate) fn view(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
         unsupported::check(&query)?;
+        row_fields::expand(&mut query, &|query| Ok(self.view(Box::new(query))?.schema().as_ref().clone()))?;
         quantified::rewrite(&mut query)?;
         lateral::rewrite(&mut query);
         named_windows::rewrite(&mut query)?;
@@ -239,9 +242,11 @@ impl<'a> Planner<'a> {
 
     fn explain(&self, error: DataFusionError) -> Error {
         let Some((name, place)) = unknown_function(&error) else { return planning_error(error) };
-        let names: Vec<String> = self.udf_names().into_iter().chain(self.udaf_names()).collect();
+        let known = anabranch_functions::catalog().iter().flat_map(FunctionDoc::names);
+        let mut names: Vec<&str> = known.collect();
+        names.extend(self.catalog.sql_functions());
         let error = Error::user(format!("unknown function {}", name.to_uppercase()));
-        let error = match nearest(&name, names.iter().map(String::as_str)) {
+        let error = match nearest(&name, names) {
             Some(near) => error.remedy(format!("did you mean {}?", near.to_uppercase())),
             None => error,
         };

@@ -13,9 +13,11 @@ use datafusion_sql::sqlparser::ast::{Ident, Query};
 use crate::catalog::{Catalog, Relation, View};
 use crate::creation::{alter_table, create_as, create_table, declare_with};
 use crate::hints::times_to_live;
+use crate::in_statement::in_statement;
 use crate::insert::plan_insert;
+use crate::logical_text::with_plain_constants;
 use crate::lower::{Output, lower, side_tables};
-use crate::place::{at, or_at, planning_error};
+use crate::place::{at, counted, planning_error};
 use crate::query::Planner;
 use crate::settings::Settings;
 use crate::show::{declaration, show};
@@ -99,11 +101,11 @@ fn execute_here(
     options: &PlanOptions,
     collect_as: &str,
 ) -> Result<Outcome> {
-    let place = |error: Error| or_at(error, statement.line, statement.column);
+    let place = |error: Error| in_statement(error, statement, (statement.line, statement.column));
     let mut declare = |name: &Ident, with| declare_with(name, with, catalog, resolver, options);
     match parse(statement, &mut declare).map_err(place)? {
         Statement::Insert(inserts) => {
-            let outputs = plan_inserts(inserts, catalog)?;
+            let outputs = plan_inserts(inserts, catalog, statement)?;
             Ok(Outcome::Insert(Box::new(lower(&outputs, catalog, options).map_err(place)?)))
         }
         Statement::Query(query) => {
@@ -123,16 +125,23 @@ fn execute_here(
             let declaration = declaration(&catalog.table(&name)?.statement);
             Ok(Outcome::CreateAs { plan: Box::new(plan), declaration })
         }
-        other => perform(other, catalog, resolver, options).map_err(place),
+        other => {
+            let sets_interval = matches!(&other, Statement::Set { name, .. } if Settings::is_checkpoint_interval(name));
+            let outcome = perform(other, statement, catalog, resolver, options).map_err(place)?;
+            Ok(match (outcome, catalog.settings.no_checkpoints().filter(|_| sets_interval)) {
+                (Outcome::Done(_), Some(note)) => Outcome::Note(note.to_owned()),
+                (outcome, _) => outcome,
+            })
+        }
     }
 }
 
-fn plan_inserts(inserts: Vec<Insert>, catalog: &Catalog) -> Result<Vec<Output>> {
+fn plan_inserts(inserts: Vec<Insert>, catalog: &Catalog, statement: &StatementText) -> Result<Vec<Output>> {
     inserts
         .into_iter()
         .map(|insert| {
             let start = insert.start;
-            plan_insert(insert, catalog).map_err(|e| or_at(e, start.line, start.column))
+            plan_insert(insert, catalog).map_err(|e| in_statement(e, statement, (start.line, start.column)))
         })
         .collect()
 }
@@ -140,6 +149,7 @@ fn plan_inserts(inserts: Vec<Insert>, catalog: &Catalog) -> Result<Vec<Output>> 
 /// Statements that start no job.
 pub(crate) fn perform(
     statement: Statement,
+    text: &StatementText,
     catalog: &mut Catalog,
     resolver: &dyn TableResolver,
     options: &PlanOptions,
@@ -174,7 +184,7 @@ pub(crate) fn perform(
         }
         Statement::Place(statement) => perform_place(&statement, catalog).map(Outcome::Done),
         Statement::Show(what) => show(&what, catalog).map(Outcome::Report),
-        Statement::Explain(inner) => explain(*inner, catalog, options).map(Outcome::Report),
+        Statement::Explain(inner) => explain(*inner, text, catalog, options).map(Outcome::Report),
         Statement::Insert(_) | Statement::Query(_) => Err(Error::internal("a job where none is expected")),
     }
 }
@@ -238,8 +248,11 @@ fn drop_declared(kind: &'static str, name: &Ident, if_exists: bool, catalog: &mu
 fn renamed(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
     let fields = plan.schema().fields().len();
     if fields != names.len() {
-        return Err(Error::user(format!("the view names {} columns, its query gives {fields}", names.len()))
-            .remedy("name every column of the query, or none"));
+        return Err(Error::user(format!(
+            "the view names {}, its query gives {fields}",
+            counted(names.len(), "column")
+        ))
+        .remedy("name every column of the query, or none"));
     }
     let exprs: Vec<Expr> = plan.schema().iter().zip(names).map(|(field, name)| Expr::from(field).alias(name)).collect();
     LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build).map_err(planning_error)
@@ -328,10 +341,10 @@ fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Colle
     Ok(Collected { output, skip, limit })
 }
 
-fn explain(statement: Statement, catalog: &Catalog, options: &PlanOptions) -> Result<String> {
+fn explain(statement: Statement, text: &StatementText, catalog: &Catalog, options: &PlanOptions) -> Result<String> {
     let outputs = match statement {
         Statement::Query(query) => vec![collect(query, catalog, "result")?.output],
-        Statement::Insert(inserts) => plan_inserts(inserts, catalog)?,
+        Statement::Insert(inserts) => plan_inserts(inserts, catalog, text)?,
         _ => return Err(Error::internal("only queries and inserts can be explained")),
     };
     let plan = lower(&outputs, catalog, options)?.with_equal_stages_once();
@@ -349,5 +362,6 @@ fn indented(text: &str) -> String {
 }
 
 pub(crate) fn logical_text(output: &Output) -> String {
-    format!("insert into {}\n{}", output.sink.table, indented(&output.plan.display_indent().to_string()))
+    let plan = with_plain_constants(&output.plan.display_indent().to_string());
+    format!("insert into {}\n{}", output.sink.table, indented(&plan))
 }

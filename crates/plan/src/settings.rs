@@ -2,6 +2,7 @@
 
 mod autoscale;
 mod runtime_mode;
+mod state;
 mod table;
 mod without_effect;
 
@@ -10,12 +11,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anabranch_dataflow::{AutoscaleOptions, CheckpointOptions, JobOptions, StateBackendKind};
-use anabranch_model::{Error, KeyGroups, Result};
+use anabranch_model::{Error, KeyGroups, Result, nearest};
 
 pub use self::autoscale::{autoscale_options, autoscale_settings};
 pub(crate) use self::runtime_mode::RuntimeMode;
 pub(crate) use self::table::TableSettings;
-use crate::place::nearest;
 
 /// The values of `SET`.
 #[derive(Clone, Debug)]
@@ -169,7 +169,7 @@ impl Settings {
                 self.job.batch_rows = rows;
             }
             "channel-bytes" => self.job.channel_bytes = parse_bytes(value).map_err(of)?,
-            "state-backend" => self.job.state_backend = parse_backend(value).map_err(of)?,
+            "state-backend" => self.job.state_backend = state::parse_backend(value).map_err(of)?,
             "state-bytes" => self.job.state_bytes = parse_bytes(value).map_err(of)?,
             "state-directory" => {
                 let directory = value.trim();
@@ -355,15 +355,6 @@ fn parse_percent(text: &str, allowed: RangeInclusive<f64>) -> Result<f64> {
             Err(Error::user(format!("'{text}' is not between {low} and {high} percent")))
         }
         Err(_) => Err(Error::user(format!("'{text}' is not a percentage")).remedy("use a number like 5 or '7.5 %'")),
-    }
-}
-
-/// `memory` or `disk`, and their names in other systems.
-fn parse_backend(text: &str) -> Result<StateBackendKind> {
-    match text.trim().to_lowercase().as_str() {
-        "memory" | "hashmap" => Ok(StateBackendKind::Memory),
-        "disk" | "rocksdb" => Ok(StateBackendKind::Disk),
-        _ => Err(Error::user(format!("'{text}' is not a state backend")).remedy("use 'memory' or 'disk'")),
     }
 }
 

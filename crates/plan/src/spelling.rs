@@ -5,6 +5,7 @@ mod forms;
 mod interval;
 mod like;
 mod numbers;
+mod overlaps;
 mod similar;
 mod varying;
 
@@ -99,7 +100,7 @@ pub(crate) fn is_refused(name: &str) -> bool {
 }
 
 fn rewrite_call(expr: &mut Expr) -> Result<()> {
-    if let Some(call) = forms::plain_call(expr)? {
+    if let Some(call) = forms::plain_call(expr)?.or_else(|| overlaps::plain(expr)) {
         *expr = call;
         return Ok(());
     }
@@ -136,7 +137,9 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     }
     check_pattern(&name, function).map_err(|e| e.at(place.clone()))?;
     let replaced = match (name.as_str(), plain_args(function).as_deref()) {
-        ("TO_TIMESTAMP_LTZ", Some([value, precision])) => Some(epoch_timestamp(function, value, precision, &place)?),
+        ("TO_TIMESTAMP_LTZ", Some([value, Expr::Value(precision)])) if matches!(precision.value, Value::Number(..)) => {
+            Some(epoch_timestamp(function, value, &precision.value.to_string(), &place)?)
+        }
         ("IF", Some([condition, then, otherwise])) => Some(case(condition, then, otherwise)),
         ("IFNULL", Some([value, otherwise])) => {
             Some(call(function, "coalesce", vec![value.clone(), otherwise.clone()]))
@@ -258,8 +261,8 @@ fn timestamp_add(unit: &str, count: &Expr, time: &Expr) -> (&'static str, Vec<Ex
 }
 
 /// An epoch in seconds (0) or milliseconds (3).
-fn epoch_timestamp(function: &Function, value: &Expr, precision: &Expr, place: &str) -> Result<Expr> {
-    match precision.to_string().as_str() {
+fn epoch_timestamp(function: &Function, value: &Expr, precision: &str, place: &str) -> Result<Expr> {
+    match precision {
         "3" => Ok(cast(value.clone(), timestamp_ltz("3"))),
         "0" => Ok(call(function, "timestamp_of_seconds", vec![value.clone()])),
         other => Err(Error::user(format!("the precision of TO_TIMESTAMP_LTZ is 0 (seconds) or 3, not {other}"))

@@ -11,7 +11,7 @@ use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{Expr, Ident, ObjectName, Query, Value};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
-use datafusion_sql::sqlparser::tokenizer::{Location, Token};
+use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 pub(crate) use self::alter_table::AlterTable;
 pub(crate) use self::create_function::CreateFunction;
@@ -92,16 +92,12 @@ pub(crate) fn parse(text: &StatementText, declare: &mut DeclareWith<'_>) -> Resu
         let error = Error::user(format!("syntax error: {NO_PARAMETERS}")).at(at(parameter.span.start));
         return Err(error.remedy("write the value in its place"));
     }
+    refuse_match_recognize(&tokens)?;
     let dialect = AnabranchDialect::for_tokens(tokens.len());
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
     let statement = statement(&mut parser, &text.text)?;
     let _ = parser.consume_token(&Token::SemiColon);
     let rest = parser.peek_token();
-    if rest.token.to_string().eq_ignore_ascii_case("MATCH_RECOGNIZE") {
-        return Err(Error::user("MATCH_RECOGNIZE is not supported yet")
-            .at(at(rest.span.start))
-            .remedy("filter and aggregate in windows: TUMBLE or HOP"));
-    }
     if rest.token != Token::EOF {
         return Err(Error::user(format!("syntax error: the statement should end before {}", rest.token))
             .at(at(rest.span.start))
@@ -111,6 +107,19 @@ pub(crate) fn parse(text: &StatementText, declare: &mut DeclareWith<'_>) -> Resu
         Some(hint) if !statement.has_query() => Err(misplaced(hint)),
         _ => Ok(statement),
     }
+}
+
+/// Refuses `MATCH_RECOGNIZE (`, wherever a query may have it.
+fn refuse_match_recognize(tokens: &[TokenWithSpan]) -> Result<()> {
+    let is_word = |token: &Token| matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("MATCH_RECOGNIZE"));
+    let mut said = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).peekable();
+    while let Some(token) = said.next() {
+        if is_word(&token.token) && said.peek().is_some_and(|next| next.token == Token::LParen) {
+            let error = Error::user("MATCH_RECOGNIZE is not supported yet").at(at(token.span.start));
+            return Err(error.remedy("filter and aggregate in windows: TUMBLE or HOP"));
+        }
+    }
+    Ok(())
 }
 
 /// `text` is that of the whole statement.
@@ -175,6 +184,7 @@ fn create(parser: &mut Parser, text: &str) -> Result<Statement> {
     }
     let or_replace = parser.parse_keywords(&[Keyword::OR, Keyword::REPLACE]);
     let _ = parser.parse_one_of_keywords(&[Keyword::TEMPORARY, Keyword::TEMP]);
+    skip_system(parser);
     if parser.parse_keyword(Keyword::TABLE) {
         return Ok(Statement::CreateTable(Box::new(create_table::create_table(parser, start, or_replace)?)));
     }
@@ -201,6 +211,17 @@ fn create(parser: &mut Parser, text: &str) -> Result<Statement> {
     Ok(Statement::CreateView { name, if_not_exists, or_replace, columns, query, text })
 }
 
+/// `SYSTEM` before `FUNCTION`: functions are of no catalog here, as Flink's system functions are.
+fn skip_system(parser: &mut Parser) {
+    let is_system =
+        matches!(&parser.peek_token_ref().token, Token::Word(word) if word.value.eq_ignore_ascii_case("SYSTEM"));
+    if is_system
+        && matches!(&parser.peek_nth_token_ref(1).token, Token::Word(word) if word.keyword == Keyword::FUNCTION)
+    {
+        parser.next_token();
+    }
+}
+
 fn alter(parser: &mut Parser) -> Result<Statement> {
     parser.next_token();
     let what = parser.peek_token();
@@ -218,6 +239,7 @@ fn drop_declared(parser: &mut Parser) -> Result<Statement> {
         return Ok(Statement::Place(place));
     }
     let _ = parser.parse_keyword(Keyword::TEMPORARY);
+    skip_system(parser);
     let kind = match parsed(parser.expect_one_of_keywords(&[Keyword::TABLE, Keyword::VIEW, Keyword::FUNCTION]))? {
         Keyword::TABLE => "table",
         Keyword::FUNCTION => "function",

@@ -9,6 +9,7 @@ use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::catalog::Catalog;
 use crate::creation::{create_as, declare_with};
+use crate::in_statement::in_statement;
 use crate::insert::plan_insert;
 use crate::lower::{Output, lower, lower_job};
 use crate::place::or_at;
@@ -106,7 +107,7 @@ pub(crate) fn plan_statements(
         Script { resolver, options, declared: BTreeSet::new(), inserts: None, steps: Vec::new(), notes: Vec::new() };
     for statement in split_statements(text)? {
         let place = (statement.line, statement.column);
-        script.statement(&statement, catalog).map_err(|error| or_at(error, place.0, place.1))?;
+        script.statement(&statement, catalog).map_err(|error| in_statement(error, &statement, place))?;
     }
     script.end_job(catalog)?;
     let Script { declared, steps, notes, .. } = script;
@@ -135,7 +136,8 @@ impl Script<'_> {
             Statement::Insert(inserts) => {
                 for insert in inserts {
                     let start = insert.start;
-                    let output = plan_insert(insert, catalog).map_err(|e| or_at(e, start.line, start.column))?;
+                    let here = |error| in_statement(error, statement, (start.line, start.column));
+                    let output = plan_insert(insert, catalog).map_err(here)?;
                     self.insert(output, start, place, catalog)?;
                 }
             }
@@ -159,7 +161,7 @@ impl Script<'_> {
                 };
                 let path = named.map(|name| catalog.databases.path(&name.value));
                 self.declared.extend(path.and_then(Result::ok).map(|path| path.label()));
-                match perform(other, catalog, resolver, options)? {
+                match perform(other, statement, catalog, resolver, options)? {
                     Outcome::Report(report) => self.steps.push(Step::Report(report)),
                     Outcome::Note(note) => self.notes.push(note),
                     _ => {}
@@ -184,6 +186,7 @@ impl Script<'_> {
         let logical = outputs.iter().map(logical_text).collect::<Vec<_>>().join("\n");
         let plan = lower_job(&outputs, catalog, self.options).map_err(|error| or_at(error, line, column))?;
         let functions = outputs.into_iter().map(|output| output.functions).collect();
+        self.notes.extend(catalog.settings.no_checkpoints().map(str::to_owned));
         self.steps.push(Step::Job(Box::new(JobStep { plan, logical, functions })));
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::{ConnectorSpec, Lookups, SinkSpec, TableTraits, Updates, sql_name};
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::metadata::FieldMetadata;
 use datafusion_common::tree_node::TreeNode;
@@ -17,7 +17,7 @@ use crate::catalog::Catalog;
 use crate::changes::{changes_or_versions, with_weight};
 use crate::hints::without_options;
 use crate::metadata::{check_metadata, content_of, metadata_columns, written_columns};
-use crate::place::{at, nearest, or_at, planning_error};
+use crate::place::{at, or_at, planning_error};
 use crate::processing_time::as_read;
 use crate::query::Planner;
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
@@ -396,6 +396,12 @@ fn watermark_delay_ms(watermark: &WatermarkDefinition, planner: &Planner) -> Res
             .remedy(format!("write WATERMARK FOR {column} AS {column} - INTERVAL '5' SECOND, or AS {column}"))
     };
     let is_column = |expr: &ast::Expr| matches!(expr, ast::Expr::Identifier(ident) if ident.value == *column);
+    if watermark.expr.to_string().eq_ignore_ascii_case("SOURCE_WATERMARK()") {
+        let error = Error::user("SOURCE_WATERMARK() needs a connector with watermarks of its own, and none has them");
+        return Err(error.at(at(watermark.start)).remedy(format!(
+            "say how far the records of a partition may be out of order: WATERMARK FOR {column} AS {column} - INTERVAL '5' SECOND"
+        )));
+    }
     let mut expr = &watermark.expr;
     while let ast::Expr::Nested(inner) = expr {
         expr = inner;

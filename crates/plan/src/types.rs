@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::sql_name;
 use anabranch_functions::map_type;
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use datafusion_expr::planner::TypePlanner;
 use datafusion_sql::sqlparser::ast;
@@ -14,7 +14,7 @@ use datafusion_sql::sqlparser::tokenizer::Token;
 
 use crate::dialect::AnabranchDialect;
 use crate::maps::has_map;
-use crate::place::{at, nearest, syntax_error, through};
+use crate::place::{at, syntax_error, through};
 use crate::text::tokenize;
 
 const TYPES: [&str; 24] = [
@@ -44,8 +44,23 @@ const TYPES: [&str; 24] = [
     "MAP",
 ];
 
-/// Reads a type of a column's declaration.
+/// Reads a type of a column's declaration. `INT ARRAY` is `ARRAY<INT>`.
 pub(crate) fn parse_type(parser: &mut Parser) -> Result<DataType> {
+    let mut data_type = element_type(parser)?;
+    while follows_array(parser, 0) {
+        parser.next_token();
+        data_type = DataType::List(Arc::new(Field::new("item", data_type, true)));
+    }
+    Ok(data_type)
+}
+
+/// Whether the word `ARRAY` comes after so many tokens, as what makes an array of the type before it.
+pub(crate) fn follows_array(parser: &Parser, place: usize) -> bool {
+    let is_array = |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::ARRAY);
+    is_array(&parser.peek_nth_token_ref(place).token) && parser.peek_nth_token_ref(place + 1).token != Token::Lt
+}
+
+fn element_type(parser: &mut Parser) -> Result<DataType> {
     let start = parser.peek_token();
     let place = || at(start.span.start);
     let Token::Word(word) = &start.token else {
@@ -247,7 +262,9 @@ impl TypePlanner for FlinkTypes {
                 timestamp(modifiers.first().and_then(|p| p.parse().ok()).unwrap_or(6), true).map_err(through)?
             }
             // The dialect gives the names of types with maps as they were written.
-            ast::DataType::Custom(name, _) if ["MAP<", "ROW<"].iter().any(|of| name.to_string().contains(of)) => {
+            ast::DataType::Custom(name, _)
+                if ["MAP<", "ROW<", "ARRAY<"].iter().any(|of| name.to_string().contains(of)) =>
+            {
                 let tokens = tokenize(&name.to_string(), 1, 1).map_err(through)?;
                 parse_type(&mut Parser::new(&AnabranchDialect::default()).with_tokens_with_locations(tokens))
                     .map_err(through)?

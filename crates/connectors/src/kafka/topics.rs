@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anabranch_model::Error;
+use anabranch_model::{Error, by_likeness};
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaResult, RDKafkaErrorCode};
 
@@ -11,7 +11,6 @@ use super::client::{Consumer, is_passing};
 use super::native::{Described, describe};
 use super::table::Table;
 use super::topic_id::TopicId;
-use crate::options::edit_distance;
 
 /// A topic that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,18 +88,11 @@ pub(super) fn unknown_topic(client: &Consumer, table: &Table, topic: &str, wait:
     let error = Error::user(format!("topic '{topic}' does not exist at {}", table.servers));
     let Ok(metadata) = client.fetch_metadata(None, wait) else { return error };
     let names = metadata.topics().iter().map(|t| t.name()).filter(|name| !name.starts_with("__"));
-    let near = nearest(topic, names);
+    let near: Vec<&str> = by_likeness(topic, names).into_iter().take(5).collect();
     if near.is_empty() {
         return error.remedy("create it, or correct the option 'topic'");
     }
     error.remedy(format!("create it, or correct the option 'topic'; there are: {}", near.join(", ")))
-}
-
-/// The few names that are most like `wanted`, the best first.
-fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut ranked: Vec<_> = names.map(|name| (edit_distance(wanted, name), name)).collect();
-    ranked.sort_unstable();
-    ranked.into_iter().take(5).map(|(_, name)| name).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, PrimitiveArray, downcast_primitive, new_null_array,
@@ -142,7 +143,7 @@ impl Encoding {
         let options = SortOptions { descending: order == Ordered::Descending, nulls_first: false };
         let converter = RowConverter::new(vec![SortField::new_with_options(data_type.clone(), options)]);
         let converter = converter.map_err(|error| {
-            Error::user(format!("values of type {data_type} have no order: {error}"))
+            Error::user(format!("values of type {} have no order: {error}", sql_name(data_type)))
                 .remedy("use a column of another type")
         })?;
         let null = converter.convert_columns(&[new_null_array(data_type, 1)])?.row(0).owned();

@@ -8,7 +8,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 
-use crate::types::parse_type;
+use crate::types::{follows_array, parse_type};
 
 /// The word before the brackets.
 const MAP: &str = "MAP";
@@ -72,7 +72,7 @@ fn cast(parser: &mut Parser, kind: CastKind) -> Parsed {
     Ok(Expr::Cast { kind, expr, data_type, array: false, format: None })
 }
 
-/// Whether a type begins here that is a map or a row, or an array of them.
+/// Whether a type begins here that is a map or a row, an array of them, or `INT ARRAY`.
 fn is_nested(parser: &Parser) -> bool {
     let word = |place: usize, keyword: Keyword| match &parser.peek_nth_token_ref(place).token {
         Token::Word(word) => word.keyword == keyword && parser.peek_nth_token_ref(place + 1).token == Token::Lt,
@@ -82,7 +82,19 @@ fn is_nested(parser: &Parser) -> bool {
     while word(place, Keyword::ARRAY) {
         place += 2;
     }
-    word(place, Keyword::MAP) || word(place, Keyword::ROW)
+    word(place, Keyword::MAP) || word(place, Keyword::ROW) || is_named_array(parser)
+}
+
+/// Whether a type begins here that is an array with the word `ARRAY` after its element: `INT ARRAY`, `DECIMAL(5, 2) ARRAY`.
+fn is_named_array(parser: &Parser) -> bool {
+    let mut place = 1;
+    if parser.peek_nth_token_ref(place).token == Token::LParen {
+        while !matches!(parser.peek_nth_token_ref(place).token, Token::RParen | Token::EOF) {
+            place += 1;
+        }
+        place += 1;
+    }
+    follows_array(parser, place)
 }
 
 /// The type as a name that [`crate::types`] reads again.

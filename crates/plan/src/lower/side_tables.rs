@@ -11,7 +11,7 @@ use datafusion_expr::LogicalPlan;
 
 use super::Lowering;
 use crate::catalog::Catalog;
-use crate::place::{planning_error, through};
+use crate::place::{counted, planning_error, through};
 use crate::table::Table;
 use crate::with_options::{LATE_TABLE, Malformed};
 
@@ -73,7 +73,7 @@ fn check_late(source: &Table, target: &Table) -> Result<()> {
     let what = match from.iter().zip(to).find(|(from, to)| !fits(from, to)) {
         Some((from, to)) => format!("its column '{}' is not {}", declared(to), declared(from)),
         None if from.len() != to.len() => {
-            format!("it has {} columns, and the rows have {}", to.len(), from.len())
+            format!("it has {}, and the rows have {}", counted(to.len(), "column"), from.len())
         }
         None => return Ok(()),
     };

@@ -13,7 +13,7 @@ impl Lowering<'_> {
     pub(super) fn output(&mut self, output: &Output) -> Result<()> {
         let fields = output.plan.schema().fields();
         self.varies = None;
-        if output.updates == Updates::Upserted && self.mode != RuntimeMode::Batch {
+        if matches!(output.updates, Updates::Upserted | Updates::Shown) && self.mode != RuntimeMode::Batch {
             // A row without a value that must be there may be dropped.
             let stays = |column: &usize| output.sink.schema.field(*column).is_nullable() || !self.table.drop_nulls;
             self.may_vary =
@@ -62,7 +62,7 @@ impl Lowering<'_> {
 /// Whether the table can take the rows.
 fn check_sink(output: &Output, stream: &Stream) -> Result<()> {
     let (table, key) = (&output.sink.table, &output.sink.key);
-    if stream.weight.is_none() || output.updates == Updates::Written {
+    if stream.weight.is_none() || matches!(output.updates, Updates::Written | Updates::Shown) {
         return Ok(());
     }
     if output.updates == Updates::Refused {

@@ -18,6 +18,9 @@ const FIELDS: [(DateTimeField, char, u64); 4] = [
 pub(super) fn settle(expr: &mut Expr) -> Result<()> {
     let place = at(expr.span().start);
     let Expr::Interval(interval) = expr else { return Ok(()) };
+    // How many digits a field may have says nothing of its value.
+    (interval.leading_precision, interval.fractional_seconds_precision) = (None, None);
+    count_months(interval);
     let shown = interval.value.to_string();
     match (&interval.leading_field, &interval.last_field) {
         (Some(first), Some(last)) => {
@@ -40,6 +43,22 @@ pub(super) fn settle(expr: &mut Expr) -> Result<()> {
             .at(place)
             .remedy(format!("write for example INTERVAL {shown} SECOND"))),
         _ => Ok(()),
+    }
+}
+
+/// Quarters as months.
+fn count_months(interval: &mut Interval) {
+    let is_quarter =
+        |field: &DateTimeField| ["QUARTER", "QUARTERS"].contains(&field.to_string().to_uppercase().as_str());
+    if interval.last_field.is_some() || !interval.leading_field.as_ref().is_some_and(is_quarter) {
+        return;
+    }
+    if let Expr::Value(value) = interval.value.as_mut()
+        && let Value::SingleQuotedString(text) = &mut value.value
+        && let Some(months) = text.trim().parse::<i32>().ok().and_then(|quarters| quarters.checked_mul(3))
+    {
+        *text = months.to_string();
+        interval.leading_field = Some(DateTimeField::Month);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, nearest};
 use datafusion_sql::sqlparser::ast::Ident;
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::Parser;
@@ -11,7 +11,7 @@ use datafusion_sql::sqlparser::tokenizer::Token;
 use super::create_table::{ColumnDefinition, CreateTable, WatermarkDefinition, element, is_word, options};
 use super::{parsed, table_name};
 use crate::databases::{joined, parts_of};
-use crate::place::{at, nearest};
+use crate::place::at;
 
 /// The statement.
 #[derive(Debug)]

@@ -314,7 +314,7 @@ pub(super) fn options(parser: &mut Parser) -> Result<BTreeMap<String, String>> {
 fn option_text(parser: &mut Parser) -> Result<String> {
     let token = parser.next_token();
     match token.token {
-        Token::SingleQuotedString(text) => Ok(text),
+        Token::SingleQuotedString(text) | Token::UnicodeStringLiteral(text) => Ok(text),
         other => Err(Error::user(format!("syntax error: options are text in single quotes, not {other}"))
             .at(at(token.span.start))
             .remedy("write WITH ('name' = 'value', ...)")),

@@ -55,7 +55,7 @@ impl TableResolver for Connectors {
                 }
             }
             "nexmark" => TableTraits { row_fields: true, ..traits(false, true, false, None) },
-            "print" | "blackhole" => TableTraits { updates: Updates::Written, ..traits(false, false, true, None) },
+            "print" | "blackhole" => TableTraits { updates: Updates::Shown, ..traits(false, false, true, None) },
             "ad_campaigns" => {
                 let columns = ["ad_id", "campaign_id"].map(|name| Field::new(name, DataType::Utf8View, false));
                 TableTraits {

@@ -249,3 +249,46 @@ fn check_form(plan: &Plan, path: &Path) {
         }
     }
 }
+
+/// Names of the library's types, and what it says before its messages: no user knows them.
+#[test]
+fn nothing_of_the_library_is_shown() {
+    let library = [
+        "Utf8",
+        "Int8",
+        "Int16",
+        "Int32",
+        "Int64",
+        "Float32",
+        "Float64",
+        "Decimal128",
+        "Date32",
+        "Time32",
+        "Time64",
+        "Timestamp(",
+        "Interval(",
+        "Duration(",
+        "List(",
+        "Struct(",
+        "Boolean",
+        "Execution error",
+        "Arrow error",
+        "Error during planning",
+        "DataFusion",
+        "Field {",
+    ];
+    let folder = Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).to_path_buf();
+    let mut shown = Vec::new();
+    for folder in [folder.join("tests/plans"), folder.join("tests/errors"), folder.join("../../tests/golden")] {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_none_or(|extension| extension != "plan" && extension != "err") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("readable");
+            let found = text.lines().filter(|line| library.iter().any(|of| line.contains(of)));
+            shown.extend(found.map(|line| format!("{}: {line}", path.display())));
+        }
+    }
+    assert!(shown.is_empty(), "{} lines:\n{}", shown.len(), shown.join("\n"));
+}

@@ -448,3 +448,22 @@ fn a_query_takes_no_checkpoints() {
         .collect();
     assert_eq!(takes, [true, false]);
 }
+
+/// The remedy of the notice is followed too.
+#[test]
+fn an_interval_of_checkpoints_without_a_directory_has_a_notice() {
+    let interval = "SET 'execution.checkpointing.interval' = '10 s';\n";
+    let job = format!(
+        "{interval}{CLICKS} CREATE TABLE out (id BIGINT) WITH ('connector' = 'x');\nINSERT INTO out SELECT id FROM clicks;"
+    );
+    let notes =
+        |text: &str| plan_script(text, &mut Catalog::new(), &Anything, &PlanOptions::default()).expect("a job").notes;
+    assert!(notes(&job).iter().any(|note| note.contains("SET 'checkpoint-directory' = '/path'")), "{:?}", notes(&job));
+    assert_eq!(notes(&format!("SET 'checkpoint-directory' = '/path';\n{job}")), Vec::<String>::new());
+    assert_eq!(notes(&format!("{job}\nSET 'checkpoint-directory' = '/path';")).len(), 0);
+
+    let note = last(interval).expect("set");
+    assert!(matches!(&note, Outcome::Note(note) if note.contains("takes no checkpoints")), "{note:?}");
+    let set = last(&format!("SET 'checkpoint-directory' = '/path';\n{interval}")).expect("set");
+    assert!(matches!(set, Outcome::Done(_)), "{set:?}");
+}

@@ -9,6 +9,7 @@ mod event_time;
 mod flat_state;
 mod flink;
 mod followed;
+mod function_catalog;
 mod golden;
 mod http;
 mod idle;

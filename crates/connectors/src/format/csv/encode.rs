@@ -28,7 +28,11 @@ fn text_format(data_type: &DataType) -> FormatOptions<'static> {
         _ => "%Y-%m-%d %H:%M:%S%.3f",
     };
     // A value without a text form is an error; the error's text must not become a value.
-    FormatOptions::new().with_display_error(false).with_timestamp_format(Some(time))
+    FormatOptions::new()
+        .with_display_error(false)
+        // Within arrays, maps and rows.
+        .with_null("NULL")
+        .with_timestamp_format(Some(time))
 }
 
 /// Instants as times of UTC without a zone, which are written with a `Z`; other columns as they are.

@@ -1,9 +1,8 @@
 //! The lists of `words.txt`. A name is found in any spelling of its case and with or without underscores.
 
-use anabranch_model::Error;
+use anabranch_model::{Error, nearest};
 
 use super::call;
-use crate::options::edit_distance;
 
 const WORDS: &str = include_str!("words.txt");
 
@@ -47,11 +46,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 /// The error of a name that is no provider.
 pub(super) fn unknown(name: &str) -> Error {
     let wanted = plain(name);
-    let near = names().map(|known| (edit_distance(&wanted, &plain(known)), known)).min();
-    let guess = match near {
-        Some((distance, known)) if distance <= 2 + wanted.len() / 5 => format!("did you mean '{known}'? "),
-        _ => String::new(),
-    };
+    let guess = nearest(name, names()).map(|known| format!("did you mean '{known}'? ")).unwrap_or_default();
     let mut families: Vec<&str> = names().filter_map(|name| name.split_once('.')).map(|(family, _)| family).collect();
     families.sort_unstable();
     families.dedup();

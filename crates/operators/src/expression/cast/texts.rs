@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use anabranch_dataflow::sql_name;
 use anabranch_functions::{parse_date, parse_decimal, parse_time, parse_timestamp, parse_whole, per_second};
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, Date32Array, Decimal128Array, PrimitiveArray, StringViewArray,
@@ -64,7 +65,7 @@ fn each<T>(
     let values = texts.iter().map(|text| {
         let Some(text) = text else { return Ok(None) };
         match parse(text) {
-            None if !safe => Err(unfit(format!("Cannot cast string '{text}' to value of {to} type"))),
+            None if !safe => Err(unfit(format!("'{text}' is no {}", sql_name(to)))),
             value => Ok(value),
         }
     });

@@ -1,0 +1,40 @@
+//! What an error of a statement lacks and the statement's text knows: the place of a constant, and the quotes of a name.
+
+use anabranch_model::Error;
+use datafusion_sql::sqlparser::tokenizer::{Location, Token};
+
+use crate::place::{at, or_at};
+use crate::text::{StatementText, tokenize};
+
+/// The error of a statement, with its place: that of what is wrong if it is known, else `start`.
+pub(crate) fn in_statement(error: Error, statement: &StatementText, start: (u64, u64)) -> Error {
+    let tokens = tokenize(&statement.text, statement.line, statement.column).unwrap_or_default();
+    let start_of = |is: &dyn Fn(&Token, Location) -> bool| {
+        tokens.iter().map(|token| (&token.token, token.span.start)).find(|(token, start)| is(token, *start))
+    };
+    if let Some(name) = between(error.message(), "there is no column '", "'") {
+        let is_quoted = |token: &Token, start: Location| {
+            let is_name = matches!(token, Token::Word(word) if word.quote_style == Some('"') && word.value == name);
+            is_name && error.place() == Some(at(start))
+        };
+        if let Some((_, start)) = start_of(&is_quoted) {
+            let remedy = format!("a text is in single quotes: '{name}'; double quotes are for names");
+            return Error::user(error.message()).at(at(start)).remedy(remedy);
+        }
+    }
+    let said = error.message();
+    let pattern =
+        said.split_once(" in the date pattern '").and_then(|(_, rest)| rest.split_once('\'')).map(|(of, _)| of);
+    if let Some(constant) = between(said, "'", "' is no ").or(pattern).filter(|_| error.place().is_none()) {
+        let is_constant = |token: &Token, _| matches!(token, Token::SingleQuotedString(text) if text == constant);
+        if let Some((_, start)) = start_of(&is_constant) {
+            return error.at(at(start));
+        }
+    }
+    or_at(error, start.0, start.1)
+}
+
+/// What stands behind the beginning of a text and before an end.
+fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a str> {
+    text.strip_prefix(begin)?.split_once(end).map(|(between, _)| between)
+}
