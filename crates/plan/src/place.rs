@@ -116,7 +116,7 @@ fn translate(error: DataFusionError, hint: Option<String>) -> Error {
         other => {
             let text = tidy(&other.strip_backtrace());
             // A call may be refused only after the types of its arguments are coerced.
-            refused_call(&text).unwrap_or_else(|| Error::user(text))
+            refused_call(&text).or_else(|| constant_refused(&text)).unwrap_or_else(|| Error::user(text))
         }
     }
 }
@@ -232,7 +232,9 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
         return Error::user(format!("column '{column}' is neither in GROUP BY nor in an aggregate"))
             .remedy("add it to GROUP BY, or aggregate it, for example MAX(...)");
     }
-    if let Some(error) = operation_refused(&message) {
+    let hint = hint.map(tidy);
+    let hint = hint.as_deref();
+    if let Some(error) = operation_refused(&message).or_else(|| operation_refused(hint?)) {
         return error;
     }
     // If both exist, the diagnostic is written for users and the message for developers.
@@ -262,6 +264,13 @@ fn operation_refused(message: &str) -> Option<Error> {
     let (types, function) = rest.split_once(" for function ")?;
     let error = Error::user(format!("{} does not take {types}", function.trim().to_uppercase()));
     usage(function.trim()).map(|usage| error.remedy(usage))
+}
+
+/// The error of a constant that another type does not hold.
+fn constant_refused(message: &str) -> Option<Error> {
+    let (value, data_type) = message.strip_prefix("Can't cast value ")?.split_once(" to type ")?;
+    let error = Error::user(format!("{value} does not fit {data_type}"));
+    Some(error.remedy("TRY_CAST gives NULL for a value that does not fit"))
 }
 
 fn name_comes_twice(name: &str) -> Error {

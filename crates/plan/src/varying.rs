@@ -85,8 +85,8 @@ pub(crate) fn what_varies(expr: &Expr) -> anabranch_model::Result<Option<String>
 pub(crate) fn check_repeatable(expr: &Expr) -> anabranch_model::Result<()> {
     let Some(varying) = what_varies(expr)? else { return Ok(()) };
     Err(Error::user(format!("{varying} would have another value when a row is taken back")).remedy(
-        "write to a table that keeps the latest row of each key ('upsert-kafka', or 'jdbc' with a primary key) or to 'print', use a column of the \
-         records, or compute it before the rows are aggregated",
+        "write to a table that keeps the latest row of each key ('upsert-kafka', or 'jdbc' with a primary key), use a column of the records, or \
+         compute it before the rows are aggregated",
     ))
 }
 

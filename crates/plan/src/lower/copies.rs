@@ -14,6 +14,7 @@ impl Lowering<'_> {
         below.insert(copies.number());
         let mut stream = self.plan(&copies.input, &below)?;
         stream.leave_window()?;
+        stream.stamps.clear();
         stream.unique = None;
         let number = stream.columns.pop().and_then(|column| Some(column.named(column.value.as_ref()?)));
         let number = number.ok_or_else(|| Error::internal("the number of copies was not needed"))?;

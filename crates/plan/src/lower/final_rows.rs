@@ -23,6 +23,7 @@ impl Lowering<'_> {
             return Ok(stream);
         }
         stream.leave_window()?;
+        stream.stamps.clear();
         stream.materialize();
         self.final_rows(stream)
     }

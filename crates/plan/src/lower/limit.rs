@@ -19,6 +19,7 @@ impl Lowering<'_> {
         let spec = spec(limit)?;
         let mut stream = self.plan(&limit.input, needed)?;
         stream.leave_window()?;
+        stream.stamps.clear();
         stream.materialize();
         if stream.weight.is_some() {
             return self.some_rows(stream, spec);

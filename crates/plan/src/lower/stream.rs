@@ -321,7 +321,7 @@ impl Stream {
     /// Makes the columns of the rows' window columns like others: the rows belong to no window from here on.
     pub(super) fn leave_window(&mut self) -> Result<()> {
         self.settle_window()?;
-        (self.window, self.stamps) = (None, Vec::new());
+        self.window = None;
         self.columns.iter_mut().for_each(|column| column.window = None);
         Ok(())
     }

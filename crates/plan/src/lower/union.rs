@@ -14,6 +14,7 @@ impl Lowering<'_> {
         for input in &union.inputs {
             let mut branch = self.plan(input, needed)?;
             branch.leave_window()?;
+            branch.stamps.clear();
             branches.push(branch);
         }
         let columns = union.schema.fields().iter().enumerate().map(|(index, field)| LogicalColumn {

@@ -1,0 +1,2 @@
+CREATE TABLE t (a STRING, ts TIMESTAMP(3),
+  WATERMARK FOR ts AS SOURCE_WATERMARK()) WITH ('connector' = 'stream');

@@ -1,0 +1,4 @@
+CREATE TABLE clicks (id BIGINT NOT NULL, page STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+WITH ('connector' = 'kafka', 'topic' = 'clicks');
+CREATE TABLE out (n BIGINT, page STRING) WITH ('connector' = 'print');
+INSERT INTO out SELECT SUM(id, 1, 0), page FROM clicks GROUP BY page;

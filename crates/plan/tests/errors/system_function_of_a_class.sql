@@ -1,0 +1,1 @@
+CREATE TEMPORARY SYSTEM FUNCTION f AS 'com.example.F';
