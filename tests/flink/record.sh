@@ -22,7 +22,7 @@ opens=()
 for package in java.lang java.lang.reflect java.net java.nio java.text java.time java.util java.util.concurrent sun.util.calendar; do
   opens+=(--add-opens "java.base/$package=ALL-UNNAMED")
 done
-run=(java -Xmx2g -Duser.timezone=UTC "${opens[@]}" -cp "$classes:$jars/*")
+run=(java -Xmx2g -Duser.timezone=UTC -Duser.language=en -Duser.country=US "${opens[@]}" -cp "$classes:$jars/*")
 # Flink prints the code of each expression that fails; FLINK_ERRORS=1 shows the errors alone.
 if [[ $what == all || $what == expressions ]]; then
   "${run[@]}" Record "$here/input.json" "$here/input.sql" "$here/corpus.sql" "$here/answers.tsv" "$here/functions.txt"

@@ -619,3 +619,73 @@ SELECT id, CAST(ROW(r.y, id) AS ROW<y STRING, n BIGINT>) AS q FROM nested;
 --= 3 | +I[null, 3]
 --= 4 | +I[null, 4]
 
+--- all_fields_of_a_row
+SELECT nested.r.* FROM nested;
+--: streaming, stays
+--: x INT | y STRING
+--= 1 | 'one'
+--= 4 | NULL
+--= NULL | 'two'
+--= NULL | NULL
+
+--- all_fields_of_a_row_of_an_alias
+SELECT id, t.r.* FROM nested AS t WHERE id < 4;
+--: streaming, stays
+--: id INT | x INT | y STRING
+--= 1 | 1 | 'one'
+--= 2 | NULL | 'two'
+--= 3 | NULL | NULL
+
+--- all_fields_of_a_column
+SELECT r.*, id FROM nested;
+--: streaming, stays
+--: x INT | y STRING | id INT
+--= 1 | 'one' | 1
+--= 4 | NULL | 4
+--= NULL | 'two' | 2
+--= NULL | NULL | 3
+
+--- all_fields_of_a_row_grouped
+SELECT q.r.x, COUNT(*) AS n FROM (SELECT r, id FROM nested) AS q GROUP BY q.r.x;
+--: streaming, updates
+--: x INT | n BIGINT NOT NULL
+--= 1 | 1
+--= 4 | 1
+--= NULL | 2
+
+--- all_fields_of_deeper_rows
+SELECT t.o.i.* FROM (SELECT CAST(ROW(ROW(id, 'a'), 1) AS ROW<i ROW<p INT, q STRING>, k INT>) AS o FROM nested) AS t;
+--: streaming, stays
+--: p INT | q STRING
+--= 1 | 'a'
+--= 2 | 'a'
+--= 3 | 'a'
+--= 4 | 'a'
+
+--- all_fields_beside_columns_of_their_names
+SELECT r.*, id AS x, t.r.x AS z FROM nested AS t;
+--: streaming, stays
+--: x INT | y STRING | x0 INT | z INT
+--= 1 | 'one' | 1 | 1
+--= 4 | NULL | 4 | 4
+--= NULL | 'two' | 2 | NULL
+--= NULL | NULL | 3 | NULL
+
+--- array_type_after_its_element
+SELECT id, CAST(tags AS STRING ARRAY) AS t, CAST(ARRAY[id] AS BIGINT ARRAY) AS n FROM nested;
+--: streaming, stays
+--: id INT | t ARRAY<STRING NOT NULL> | n ARRAY<BIGINT NOT NULL> NOT NULL
+--= 1 | ['a', 'b', 'a'] | [1]
+--= 2 | [] | [2]
+--= 3 | NULL | [3]
+--= 4 | [NULL, 'c'] | [4]
+
+--- all_fields_of_a_row_of_a_named_query
+WITH a AS (SELECT t.r.*, id FROM nested AS t), b AS (SELECT CAST(ROW(id, y) AS ROW<p INT, q STRING>) AS w FROM a) SELECT b.w.*, p.w.q AS z FROM b, (SELECT * FROM b) AS p WHERE b.w.p = p.w.p;
+--: streaming, stays
+--: p INT | q STRING | z STRING
+--= 1 | 'one' | 'one'
+--= 2 | 'two' | 'two'
+--= 3 | NULL | NULL
+--= 4 | NULL | NULL
+
