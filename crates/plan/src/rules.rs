@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{NullEquality, Result};
 use datafusion_expr::LogicalPlan;
+use datafusion_optimizer::optimizer::ApplyOrder;
 use datafusion_optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
 use crate::push_down::PushDown;
@@ -25,14 +26,14 @@ pub(crate) fn rules() -> Vec<Rule> {
     let in_their_places = of_library.map(|rule| match rule.name() {
         "simplify_expressions" => Arc::new(Simplify) as Rule,
         "push_down_filter" => Arc::new(PushDown),
-        "eliminate_cross_join" => Arc::new(OfOneEquality(rule)),
+        "eliminate_cross_join" | "extract_equijoin_predicate" => Arc::new(OfOneEquality(rule)),
         _ => rule,
     });
     in_their_places.collect()
 }
 
-/// A rule that moves keys from one inner join to another. Some keys take NULL for equal (`IS NOT DISTINCT FROM`) and others do not, which the
-/// library does not distinguish.
+/// A rule that adds keys to joins, or moves them from one to another. Some keys take NULL for equal (`IS NOT DISTINCT FROM`) and others do not,
+/// which the library does not distinguish.
 #[derive(Debug)]
 struct OfOneEquality(Rule);
 
@@ -41,11 +42,18 @@ impl OptimizerRule for OfOneEquality {
         self.0.name()
     }
 
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let takes_nulls = |node: &LogicalPlan| {
-            Ok(matches!(node, LogicalPlan::Join(join) if join.null_equality == NullEquality::NullEqualsNull))
+        let takes_nulls = |node: &LogicalPlan| matches!(node, LogicalPlan::Join(join) if join.null_equality == NullEquality::NullEqualsNull && !join.on.is_empty());
+        // A rule with an order sees one node at a time; one without sees the whole plan.
+        let leaves = match self.apply_order() {
+            Some(_) => takes_nulls(&plan),
+            None => plan.exists(|node| Ok(takes_nulls(node)))?,
         };
-        if plan.exists(takes_nulls)? { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
+        if leaves { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
     }
 }
 

@@ -9,6 +9,7 @@ use datafusion_expr::utils::{conjunction, disjunction, split_binary_owned, split
 use datafusion_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator};
 
 use super::{filtered, over, replaced};
+use crate::varying::varies;
 
 /// The sides of a join on which a condition above it may be asked: those that are not padded with NULL.
 fn unpadded(kind: JoinType) -> [bool; 2] {
@@ -86,7 +87,7 @@ fn is_of_rows(condition: &Expr) -> bool {
                 | Expr::Unnest(_)
         ))
     };
-    !condition.is_volatile() && !condition.exists(is_other).unwrap_or(true)
+    !varies(condition) && !condition.exists(is_other).unwrap_or(true)
 }
 
 /// The columns of both sides.
@@ -101,7 +102,7 @@ impl Sides<'_> {
     fn only(&self, condition: &Expr) -> Option<usize> {
         let read = condition.column_refs();
         let side = self.side_of(read.iter().next()?)?;
-        (read.iter().all(|column| self.has(side, column)) && !condition.is_volatile()).then_some(side)
+        (read.iter().all(|column| self.has(side, column)) && !varies(condition)).then_some(side)
     }
 
     fn type_of(&self, column: &Column) -> Option<&DataType> {
