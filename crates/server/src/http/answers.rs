@@ -106,6 +106,11 @@ impl Api {
         })
     }
 
+    /// Whether a request may be answered.
+    pub(super) fn knows<B>(&self, request: &Request<B>) -> bool {
+        self.guard(request.method(), request.headers()).is_ok()
+    }
+
     /// Refuses a request that may not be answered.
     fn guard(&self, method: &Method, headers: &HeaderMap) -> Result<(), Box<Answer>> {
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());

@@ -1,8 +1,13 @@
 //! Connections: accepted up to a bound, and closed when their clients are slow.
+//!
+//! A client is known once it has sent a request that may be answered (with the token, if there is one). If all places are taken, a new
+//! connection takes the place of the one that has waited longest for its client: of unknown clients first. So connections that nobody
+//! sends anything over keep no probe and no user out. A request that is being answered keeps its place.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -10,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -28,8 +33,10 @@ const NO_SOCKET_PAUSE: Duration = Duration::from_millis(100);
 /// What clients may take from the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at the same time. Others wait in the socket's queue.
+    /// Connections at the same time. One more takes the place of one that waits for its client, or waits in the socket's queue.
     pub connections: u32,
+    /// Time in which an unknown client must send the headers of its next request.
+    pub unknown: Duration,
     /// Time for the handshake of TLS.
     pub handshake: Duration,
     /// Time in which a client must send the headers of its next request.
@@ -42,8 +49,8 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        let [handshake, body, headers, client] = [10, 10, 20, 30].map(Duration::from_secs);
-        Limits { connections: 64, handshake, headers, body, client }
+        let [unknown, handshake, body, headers, client] = [5, 10, 10, 20, 30].map(Duration::from_secs);
+        Limits { connections: 64, unknown, handshake, headers, body, client }
     }
 }
 
@@ -59,19 +66,27 @@ pub(super) async fn serve(
     let Ok(socket) = TcpListener::from_std(socket) else { return };
     let tls = tls.map(TlsAcceptor::from);
     let slots = Arc::new(Semaphore::new(limits.connections as usize));
+    let (places, mut waiting) = (Places::default(), None);
     let mut sample = interval(SAMPLE);
     sample.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        // A stream that was accepted stays if this is given up for something else.
         let next = async {
-            let slot = Arc::clone(&slots).acquire_owned().await;
-            (slot, socket.accept().await)
+            if waiting.is_none() {
+                waiting = Some(socket.accept().await);
+            }
+            if slots.available_permits() == 0 {
+                places.make_room();
+            }
+            Arc::clone(&slots).acquire_owned().await
         };
         tokio::select! {
             _ = closes.changed() => break,
             _ = sample.tick() => api.sample(),
-            accepted = next => match accepted {
-                (Ok(slot), Ok((stream, _))) => {
-                    tokio::spawn(connection(stream, Arc::clone(&api), tls.clone(), limits, closes.clone(), slot));
+            slot = next => match (slot, waiting.take()) {
+                (Ok(slot), Some(Ok((stream, _)))) => {
+                    let (served, place) = ((Arc::clone(&api), tls.clone(), limits), places.take());
+                    tokio::spawn(connection(stream, served, closes.clone(), place, slot));
                 }
                 _ => sleep(NO_SOCKET_PAUSE).await,
             },
@@ -84,36 +99,41 @@ pub(super) async fn serve(
 
 async fn connection(
     stream: TcpStream,
-    api: Arc<Api>,
-    tls: Option<TlsAcceptor>,
-    limits: Limits,
+    (api, tls, limits): (Arc<Api>, Option<TlsAcceptor>, Limits),
     closes: watch::Receiver<bool>,
+    place: Place,
     _slot: OwnedSemaphorePermit,
 ) {
     // Without it, answers are only slower.
     let _ = stream.set_nodelay(true);
-    match tls {
-        None => requests(TokioIo::new(stream), api, limits, closes).await,
-        Some(acceptor) => {
-            if let Ok(Ok(stream)) = timeout(limits.handshake, acceptor.accept(stream)).await {
-                requests(TokioIo::new(stream), api, limits, closes).await;
+    let turn = Arc::clone(&place.turn);
+    let served = async {
+        match tls {
+            None => requests(TokioIo::new(stream), api, limits, closes, turn).await,
+            Some(acceptor) => {
+                if let Ok(Ok(stream)) = timeout(limits.handshake, acceptor.accept(stream)).await {
+                    requests(TokioIo::new(stream), api, limits, closes, turn).await;
+                }
             }
         }
+    };
+    tokio::select! {
+        () = served => {}
+        () = place.turn.gives_way.notified() => {}
     }
 }
 
 /// Answers the requests of a connection, until the client leaves or is too slow.
-async fn requests<I>(io: I, api: Arc<Api>, limits: Limits, mut closes: watch::Receiver<bool>)
+async fn requests<I>(io: I, api: Arc<Api>, limits: Limits, mut closes: watch::Receiver<bool>, turn: Arc<Turn>)
 where
     I: hyper::rt::Read + hyper::rt::Write + Unpin,
 {
-    let turn = Arc::new(Turn::default());
     let service = service_fn(|request| {
         let (api, turn) = (Arc::clone(&api), Arc::clone(&turn));
         async move {
-            turn.is_ours(true);
+            turn.is_ours(api.knows(&request));
             let response = respond(api, request).await;
-            turn.is_ours(false);
+            turn.is_the_clients();
             Ok::<_, Infallible>(response)
         }
     });
@@ -130,8 +150,8 @@ where
                 ends = true;
                 connection.as_mut().graceful_shutdown();
             }
-            () = sleep_until(turn.since().unwrap_or_else(Instant::now) + limits.client) => {
-                if turn.since().is_some_and(|since| since.elapsed() >= limits.client) {
+            () = sleep_until(turn.ends(limits).unwrap_or_else(|| Instant::now() + limits.unknown)) => {
+                if turn.ends(limits).is_some_and(|end| end <= Instant::now()) {
                     return;
                 }
             }
@@ -139,22 +159,96 @@ where
     }
 }
 
-/// Whose turn it is on a connection: the server's while it works on an answer, else the client's, and since when.
-struct Turn(Mutex<Option<Instant>>);
+/// Whose turn it is on a connection: the server's while it works on an answer, else the client's.
+struct Turn {
+    state: Mutex<State>,
+    /// Another connection needs its place.
+    gives_way: Notify,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    /// Since when it is the client's turn.
+    since: Option<Instant>,
+    is_known: bool,
+}
 
 impl Default for Turn {
     fn default() -> Self {
-        Turn(Mutex::new(Some(Instant::now())))
+        let state = State { since: Some(Instant::now()), is_known: false };
+        Turn { state: Mutex::new(state), gives_way: Notify::new() }
     }
 }
 
 impl Turn {
-    fn is_ours(&self, ours: bool) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (!ours).then(Instant::now);
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Since when it is the client's.
-    fn since(&self) -> Option<Instant> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A request has arrived. `is_known`: it may be answered.
+    fn is_ours(&self, is_known: bool) {
+        let mut state = self.lock();
+        state.since = None;
+        state.is_known |= is_known;
+    }
+
+    fn is_the_clients(&self) {
+        self.lock().since = Some(Instant::now());
+    }
+
+    /// When the client must have sent its next request, if it is the client's turn.
+    fn ends(&self, limits: Limits) -> Option<Instant> {
+        let State { since, is_known } = *self.lock();
+        since.map(|since| since + if is_known { limits.client } else { limits.unknown.min(limits.client) })
+    }
+}
+
+/// The connections that have a place.
+#[derive(Clone, Default)]
+struct Places(Arc<Mutex<Taken>>);
+
+#[derive(Default)]
+struct Taken {
+    turns: BTreeMap<u64, Arc<Turn>>,
+    next: u64,
+}
+
+/// The place of one connection.
+struct Place {
+    number: u64,
+    turn: Arc<Turn>,
+    places: Places,
+}
+
+impl Places {
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Place {
+        let mut taken = self.lock();
+        let (number, turn) = (taken.next, Arc::new(Turn::default()));
+        taken.next += 1;
+        taken.turns.insert(number, Arc::clone(&turn));
+        Place { number, turn, places: self.clone() }
+    }
+
+    /// The connection that has waited longest for its client gives way, of unknown clients first.
+    fn make_room(&self) {
+        let mut taken = self.lock();
+        let waits = |(number, turn): (&u64, &Arc<Turn>)| {
+            let State { since, is_known } = *turn.lock();
+            since.map(|since| (is_known, since, *number))
+        };
+        let longest = taken.turns.iter().filter_map(waits).min();
+        if let Some(turn) = longest.and_then(|(_, _, number)| taken.turns.remove(&number)) {
+            turn.gives_way.notify_one();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.lock().turns.remove(&self.number);
     }
 }

@@ -288,7 +288,7 @@ fn metrics_are_those_of_the_job() {
 fn slow_clients_are_closed_and_others_are_answered() {
     let job = start(None, None);
     let wait = Duration::from_millis(200);
-    let limits = Limits { connections: 1, handshake: wait, headers: wait, body: wait, client: wait };
+    let limits = Limits { connections: 1, unknown: wait, handshake: wait, headers: wait, body: wait, client: wait };
     let listener = bind().with_limits(limits);
     let address = listener.address();
     let server = job.serve(listener).expect("it serves");

@@ -1,10 +1,11 @@
 //! Tokens, TLS, and starts that are refused.
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use anabranch_model::{Error, ErrorKind};
-use anabranch_server::http::{Client, Listen, Listener};
+use anabranch_server::http::{Client, Limits, Listen, Listener};
 use rustls::pki_types::CertificateDer;
 
 use super::client::{LIMIT, connect, get, received, send, send_tls};
@@ -45,6 +46,35 @@ impl Files {
         let [token_file, tls_cert, tls_key] = [token, certificate, key].map(|name| self.path(name));
         Listen { address: address.into(), token: None, token_file, tls_cert, tls_key }
     }
+}
+
+/// Somebody without the token opens more connections than the server has, and sends nothing.
+#[test]
+fn silent_connections_without_the_token_keep_no_one_out() {
+    let (files, job) = (Files::new(), start(None, None));
+    let listener = Listener::bind(&files.listen("127.0.0.1:0", ["token", "", ""])).expect("it listens");
+    // Nothing but the next client ends a silent connection before the test gives up.
+    let long = 4 * LIMIT;
+    let limits = Limits { connections: 4, unknown: long, headers: long, client: long, ..Limits::default() };
+    let address = listener.address();
+    let _server = job.serve(listener.with_limits(limits)).expect("it serves");
+    let with_token = |connection: &str| {
+        let token = format!("Authorization: Bearer {TOKEN}");
+        format!("GET /api/v1/jobs HTTP/1.1\r\nHost: x\r\n{token}\r\nConnection: {connection}\r\n\r\n")
+    };
+    let mut known = connect(address);
+    known.write_all(with_token("keep-alive").as_bytes()).expect("sent");
+    let mut start = [0; 12];
+    known.read_exact(&mut start).expect("an answer");
+    assert_eq!(&start, b"HTTP/1.1 200");
+    let silent: Vec<_> = (0..20).map(|_| connect(address)).collect();
+    assert_eq!(get(address, "/healthz").status, 200);
+    // The client with the token has kept its place. What is left of its first answer comes first.
+    known.write_all(with_token("close").as_bytes()).expect("sent");
+    let mut rest = String::new();
+    known.read_to_string(&mut rest).expect("an answer");
+    assert_eq!(rest.matches("HTTP/1.1 200").count(), 1, "{rest}");
+    drop(silent);
 }
 
 #[test]
