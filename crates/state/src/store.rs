@@ -23,7 +23,7 @@ mod requests;
 
 use copies::Copies;
 pub use copies::LocalCopies;
-use directory::Directory;
+use directory::{Directory, Readers};
 pub use disk::{Disk, DiskEntry, OsDisk};
 pub use model_disk::{DiskFault, ModelDisk};
 pub use open::Access;
@@ -126,12 +126,31 @@ impl Store {
     }
 
     /// Writes an object unless there is one of this name: false if there is.
-    #[expect(clippy::needless_pass_by_value, reason = "callers hand over what they have made for this")]
     pub fn put_new(&self, name: &str, content: Bytes) -> Result<bool> {
+        self.put_new_for(name, content, Readers::All)
+    }
+
+    /// The same for an object with secrets. In a directory only the user of this process may read it; in an object store the rights of
+    /// the bucket decide.
+    pub fn put_new_private(&self, name: &str, content: Bytes) -> Result<bool> {
+        self.put_new_for(name, content, Readers::Owner)
+    }
+
+    /// From now on only the user of this process may read these objects, if the store is a directory.
+    pub fn make_private(&self, folder: &str) -> Result<()> {
+        let Objects::Directory(directory) = &self.objects else { return Ok(()) };
+        let protect = |name: String| directory.make_private(&name).map_err(|e| self.refused("protected", &name, &e));
+        self.list(folder)?.into_iter().try_for_each(protect)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "callers hand over what they have made for this")]
+    fn put_new_for(&self, name: &str, content: Bytes, readers: Readers) -> Result<bool> {
         let path = Path::from(name);
         let (objects, requests) = match &self.objects {
             Objects::Directory(directory) => {
-                return directory.put_new(name, &content).map_err(|error| self.refused("written", name, &error));
+                return directory
+                    .put_new(name, &content, readers)
+                    .map_err(|error| self.refused("written", name, &error));
             }
             Objects::Store(objects, requests) => (objects, requests),
         };

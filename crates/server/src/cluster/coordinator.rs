@@ -32,7 +32,9 @@ use crate::{Engine, Settings};
 const CHECKPOINT_INTERVAL: &str = "10 s";
 /// How long a coordinator that leads from now on waits for workers that have tasks of its jobs. Those run on for longer.
 const ADOPTION: Duration = Duration::from_secs(1);
-/// Pause before another attempt to resume a job.
+/// How often a coordinator that closes tries to record the end of a job.
+const ATTEMPTS_AT_CLOSE: u32 = 25;
+/// Pause before another attempt to resume a job, or to write its record.
 const AGAIN: Duration = Duration::from_millis(200);
 /// Longest name of a job: it is part of the names of files.
 const NAME_CHARS_MAX: usize = 100;
@@ -82,6 +84,9 @@ impl Coordinator {
             .map_err(|error| error.at(format!("option --listen {listen}")))?;
         cluster.keep_workers();
         let records = Records::new(Store::open(&store, engine.access()).map_err(place)?);
+        if let Err(error) = records.make_private() {
+            warn!(error = %error, "other users may read the statements of jobs");
+        }
         let address = advertise.or(cluster.address()).unwrap_or(listen);
         let role = Role::new(records.leaders(), (address, listener.url()), of_peers);
         let (jobs, taking, closing) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
@@ -420,11 +425,28 @@ impl Shared {
             (record.state, record.failure) = (state, failure.clone());
             job.decided().into_iter().for_each(|decided| decided.apply(record));
         };
-        if let Err(error) = job.write(change).and_then(|written| if written { Ok(()) } else { Err(leads_no_more()) }) {
-            // The next coordinator resumes the job.
-            warn!(job = name, error = %error, "end of the job not recorded");
-        }
+        self.record_end(job, change);
         job.ended(state, failure);
+    }
+
+    /// Writes that a job is over. Otherwise the next coordinator resumes it: so this one tries until the store answers, as long as it has
+    /// the job.
+    fn record_end(&self, job: &Submitted, change: impl Fn(&mut Record)) {
+        let mut left = ATTEMPTS_AT_CLOSE;
+        loop {
+            let error = match job.write(&change) {
+                Ok(true) => return,
+                Ok(false) => leads_no_more(),
+                Err(error) => error,
+            };
+            let is_over = !self.role.is_last() || job.was_left() || left == 0 || error.kind() != ErrorKind::Outside;
+            warn!(job = job.name(), error = %error, goes_on = !is_over, "end of the job not recorded");
+            if is_over {
+                return;
+            }
+            left -= u32::from(self.closing.load(SeqCst));
+            std::thread::park_timeout(AGAIN);
+        }
     }
 }
 

@@ -42,6 +42,18 @@ pub(super) struct Entry {
     pub(super) address: SocketAddr,
     /// Where commands connect.
     pub(super) url: String,
+    /// A number that no other coordinator's process has, so no two entries are equal. Former releases did not write it.
+    #[serde(default)]
+    pub(super) owner: u64,
+}
+
+/// What a coordinator announces of itself.
+#[derive(Clone, Debug)]
+pub(super) struct Own {
+    pub(super) address: SocketAddr,
+    pub(super) url: String,
+    /// See [`Entry::owner`].
+    pub(super) owner: u64,
 }
 
 /// The list.
@@ -83,10 +95,11 @@ impl Leaders {
         self.entries.is_last(leader.0)
     }
 
-    /// Leads from now on, unless another coordinator was faster.
-    pub(super) fn take(&self, after: Option<Leader>, address: SocketAddr, url: &str) -> Result<Option<Leader>> {
+    /// The coordinator that announces itself so leads from now on, unless another one was faster.
+    pub(super) fn take(&self, after: Option<Leader>, own: &Own) -> Result<Option<Leader>> {
         let last = after.map_or(0, |Leader(number)| number);
-        let entry = Entry { format: FORMAT, address, url: url.to_owned() };
+        let Own { address, url, owner } = own.clone();
+        let entry = Entry { format: FORMAT, address, url, owner };
         let text = serde_json::to_vec(&entry);
         let text = text.map_err(|error| Error::internal(format!("an entry cannot be written: {error}")))?;
         Ok(self.entries.write(last, &text)?.then_some(Leader(last + 1)))
@@ -144,6 +157,10 @@ fn is_heard(leader: Leader, members: &Members, go_on: &dyn Fn() -> bool) -> bool
 
 /// Connects to a leader, and listens to it as long as `go_on` returns true, which is asked before each answer.
 fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn() -> bool) -> Result<Seen> {
+    // Nobody can be asked there: what workers hear decides.
+    if entry.address.ip().is_unspecified() {
+        return Ok(Seen::Gone);
+    }
     let (sender, events) = channel();
     let on_event = move |event: Event<FromCluster>| {
         // Nobody listens any more.
@@ -190,7 +207,31 @@ mod tests {
         }
         let store = Store::open(place, engine.access()).expect("a store");
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
-        Leaders::new(store).take(None, address, "").expect("written").expect("it leads");
+        let own = Own { address, url: String::new(), owner: 1 };
+        Leaders::new(store).take(None, &own).expect("written").expect("it leads");
         check_place(&engine, place).expect("a coordinator was there");
+    }
+
+    #[test]
+    fn two_coordinators_that_announce_the_same_address_are_not_taken_for_one() {
+        let folder = tempfile::tempdir().expect("folder");
+        let store = Store::open(folder.path().to_str().expect("text"), Engine::default().access()).expect("a store");
+        let leaders = Leaders::new(store);
+        let own = |owner| Own { address: SocketAddr::from(([0, 0, 0, 0], 1)), url: "http://0.0.0.0:2".into(), owner };
+        assert_eq!(leaders.take(None, &own(1)).expect("written"), Some(Leader(1)));
+        assert_eq!(leaders.take(None, &own(1)).expect("an answer that was lost"), Some(Leader(1)));
+        assert_eq!(leaders.take(None, &own(2)).expect("refused"), None);
+        let (last, entry) = leaders.last().expect("read").expect("an entry");
+        assert_eq!((last, entry.owner), (Leader(1), 1));
+    }
+
+    #[test]
+    fn entries_of_former_releases_are_read() {
+        let folder = tempfile::tempdir().expect("folder");
+        let store = Store::open(folder.path().to_str().expect("text"), Engine::default().access()).expect("a store");
+        let former = br#"{"format":1,"address":"10.0.0.1:7077","url":"http://10.0.0.1:8080"}"#;
+        store.put("coordinators/0000000007.json", former.to_vec().into()).expect("written");
+        let (last, entry) = Leaders::new(store).last().expect("read").expect("an entry");
+        assert_eq!((last, entry.owner, entry.url.as_str()), (Leader(7), 0, "http://10.0.0.1:8080"));
     }
 }

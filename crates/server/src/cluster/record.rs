@@ -1,7 +1,8 @@
 //! The list of a coordinator's jobs, as it is stored: the versions of one object for each job in the folder `submitted`.
 //!
 //! A coordinator that resumes a job writes its record first. So a version that a former coordinator writes later, because it was suspended
-//! or slow, is refused. Objects contain the jobs' statements with everything in them, passwords included.
+//! or slow, is refused. A coordinator whose write had no answer may find its own version there: it writes the next one after that.
+//! Objects contain the jobs' statements with everything in them, passwords included: in a directory only the coordinator's user reads them.
 
 use anabranch_model::{Error, PlanVersion, Result};
 use anabranch_runtime::random_seed;
@@ -106,6 +107,11 @@ impl Record {
         self.version = last.map_or(0, |last| last.version);
     }
 
+    /// Whether the same coordinator wrote both, of the same submission.
+    fn is_of(&self, other: &Record) -> bool {
+        (self.writer, self.number) == (other.writer, other.number)
+    }
+
     /// The coordinator that wrote it.
     pub(super) fn writer(&self) -> Leader {
         self.writer
@@ -139,7 +145,12 @@ impl Records {
     }
 
     fn versions(&self, name: &str) -> Versions {
-        Versions::new(self.store.clone(), FOLDER, name)
+        Versions::new(self.store.clone(), FOLDER, name).private()
+    }
+
+    /// Other users of this machine cannot read what former releases have written.
+    pub(super) fn make_private(&self) -> Result<()> {
+        self.store.make_private(FOLDER)
     }
 
     /// The place of a job's checkpoints unless the job says otherwise.
@@ -152,11 +163,22 @@ impl Records {
         record.writer = writer;
         let text = serde_json::to_vec_pretty(&record);
         let text = text.map_err(|error| Error::internal(format!("a record cannot be written: {error}")))?;
-        let written = self.versions(&record.order.name).write(record.version, &text)?;
-        record.version += u64::from(written);
-        Ok(written)
+        let versions = self.versions(&record.order.name);
+        while !versions.write(record.version, &text)? {
+            // An earlier write may have had no answer, and be there: this one comes after it.
+            let last = self.of(&record.order.name)?.filter(|last| last.is_of(record));
+            match last.filter(|last| last.version > record.version) {
+                Some(last) => record.version = last.version,
+                None => return Ok(false),
+            }
+        }
+        record.version += 1;
+        Ok(true)
     }
 }
+
+#[cfg(test)]
+mod doubt;
 
 #[cfg(test)]
 mod tests {
@@ -198,6 +220,26 @@ mod tests {
         assert!(later.write(&mut of_later, Leader(2)).expect("written"));
         assert!(!former.write(&mut of_former, Leader(1)).expect("refused"), "the version before was removed");
         assert_eq!(former.of("ads").expect("read").expect("a record").state, State::Stopped);
+    }
+
+    #[test]
+    fn only_the_coordinators_user_may_read_statements() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("folder");
+        let records = open(folder.path());
+        let mode = |name: &str| {
+            let path = folder.path().join(FOLDER).join(name);
+            std::fs::metadata(path).expect("a file").permissions().mode() & 0o777
+        };
+        let order = JobOrder { name: "ads".into(), ..JobOrder::default() };
+        assert!(records.write(&mut Record::new(order, 1, 0), Leader(1)).expect("written"));
+        assert_eq!(mode("ads.0000000001.json"), 0o600);
+        // As former releases wrote it.
+        std::fs::write(folder.path().join(FOLDER).join("old.json"), "{}").expect("written");
+        let readable = std::fs::Permissions::from_mode(0o644);
+        std::fs::set_permissions(folder.path().join(FOLDER).join("old.json"), readable).expect("set");
+        records.make_private().expect("narrowed");
+        assert_eq!(mode("old.json"), 0o600);
     }
 
     #[test]

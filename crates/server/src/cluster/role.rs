@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_model::Result;
+use anabranch_runtime::random_seed;
 use tracing::{info, warn};
 
 use super::coordinator::Shared;
-use super::leader::{Entry, Leaders, Seen, answers, watch};
+use super::leader::{Entry, Leaders, Own, Seen, answers, watch};
 use super::messages::Leader;
 use super::record::State;
 use crate::control::Security;
@@ -25,7 +26,7 @@ const STEP_DOWN: Duration = Duration::from_secs(10);
 pub(super) struct Role {
     leaders: Leaders,
     /// Where others reach it, and where commands do.
-    place: (SocketAddr, String),
+    own: Own,
     /// How it connects to other coordinators.
     security: Security,
     state: Mutex<Present>,
@@ -52,7 +53,8 @@ pub(super) fn of_peers(security: &Security, authority: Option<Vec<u8>>) -> Secur
 
 impl Role {
     pub(super) fn new(leaders: Leaders, place: (SocketAddr, String), security: Security) -> Role {
-        Role { leaders, place, security, state: Mutex::new(Present::Undecided) }
+        let own = Own { address: place.0, url: place.1, owner: random_seed() };
+        Role { leaders, own, security, state: Mutex::new(Present::Undecided) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Present> {
@@ -90,8 +92,12 @@ impl Role {
 impl Shared {
     /// Stands by if another coordinator answers, and leads otherwise.
     pub(super) fn decide(self: &Arc<Self>) -> Result<()> {
-        // At its own address there was a former process of its own; nobody can be asked at an unspecified one.
-        let is_other = |entry: &Entry| !entry.address.ip().is_unspecified() && entry.address != self.role.place.0;
+        // At its own address there was a former process of its own, unless many may have this address.
+        let Own { address, owner, .. } = self.role.own;
+        let is_other = |entry: &Entry| match entry.address.ip().is_unspecified() {
+            true => entry.owner != owner,
+            false => entry.address != address,
+        };
         let last = self.role.leaders.last()?;
         if let Some((leader, entry)) = last.as_ref().filter(|(_, entry)| is_other(entry))
             && answers((*leader, entry), &self.role.security, &self.cluster.members())?
@@ -106,8 +112,8 @@ impl Shared {
 
     /// Leads after this one, unless another coordinator is faster.
     fn lead(self: &Arc<Self>, after: Option<Leader>) -> Result<()> {
-        let (address, url) = &self.role.place;
-        let Some(own) = self.role.leaders.take(after, *address, url)? else { return Ok(()) };
+        let Own { address, url, .. } = &self.role.own;
+        let Some(own) = self.role.leaders.take(after, &self.role.own)? else { return Ok(()) };
         info!(address = %address, url, "leads");
         *self.role.lock() = Present::Begins(own);
         self.cluster.lead(Some(own));

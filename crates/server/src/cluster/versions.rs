@@ -3,6 +3,9 @@
 //! A version is an object of its own, whose name has its number. A process writes the version after the last one that it has read, with
 //! put-if-absent. If another process was faster, the write is refused, and nothing is lost. Older versions are removed. A process that was
 //! suspended for long may then find its number free again: it finds later versions too, and takes its own back.
+//!
+//! The answer to a write may be lost, and the version may be there all the same. Then the next write finds its number taken. Whose version
+//! that is, its content says: see [`Records`](super::record::Records) and [`Leaders`](super::leader::Leaders).
 
 use anabranch_model::{Error, Result};
 use anabranch_state::Store;
@@ -14,6 +17,8 @@ pub(super) struct Versions {
     folder: &'static str,
     /// Empty if the folder has the versions of one object only.
     name: String,
+    /// They contain secrets.
+    private: bool,
 }
 
 /// A version as it was read.
@@ -33,7 +38,12 @@ impl Version {
 
 impl Versions {
     pub(super) fn new(store: Store, folder: &'static str, name: impl Into<String>) -> Versions {
-        Versions { store, folder, name: name.into() }
+        Versions { store, folder, name: name.into(), private: false }
+    }
+
+    /// Of objects that contain secrets: in a directory, only the user of this process may read them.
+    pub(super) fn private(self) -> Versions {
+        Versions { private: true, ..self }
     }
 
     /// The last version, if there is any.
@@ -56,7 +66,12 @@ impl Versions {
     pub(super) fn write(&self, last: u64, content: &[u8]) -> Result<bool> {
         let number = last + 1;
         let object = self.object(number);
-        if !self.store.put_new(&object, content.to_vec().into())? {
+        let new = content.to_vec().into();
+        let is_new = match self.private {
+            true => self.store.put_new_private(&object, new)?,
+            false => self.store.put_new(&object, new)?,
+        };
+        if !is_new {
             // An earlier attempt may have written it, and lost the answer.
             return Ok(self.store.get(&object)?.is_some_and(|found| found == content) && self.is_last(number)?);
         }

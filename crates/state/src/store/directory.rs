@@ -15,6 +15,14 @@ use super::disk::{Disk, DiskEntry};
 /// Separates an object's name from the rest in the name of a file that is being written. No object's name contains it.
 const UNFINISHED: char = '#';
 
+/// Who may read an object, beside what the system allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Readers {
+    All,
+    /// The user of this process alone.
+    Owner,
+}
+
 /// A directory with objects.
 #[derive(Debug)]
 pub(super) struct Directory {
@@ -34,15 +42,15 @@ impl Directory {
     /// Writes an object, replacing an existing one.
     pub(super) fn put(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let (path, folder) = self.place(name)?;
-        let file = self.write(name, content)?;
+        let file = self.write(name, content, Readers::All)?;
         self.disk.rename(&file, &path).inspect_err(|_| self.discard(&file))?;
         self.disk.sync_folder(&folder)
     }
 
     /// Writes an object unless there is one of this name: false if there is.
-    pub(super) fn put_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+    pub(super) fn put_new(&self, name: &str, content: &[u8], readers: Readers) -> io::Result<bool> {
         let (path, folder) = self.place(name)?;
-        let file = self.write(name, content)?;
+        let file = self.write(name, content, readers)?;
         let linked = self.disk.link(&file, &path);
         self.discard(&file);
         match linked {
@@ -62,6 +70,11 @@ impl Directory {
     /// When an object was written.
     pub(super) fn written_ms(&self, name: &str) -> io::Result<Option<i64>> {
         found(self.disk.written_ms(&self.root.join(name)))
+    }
+
+    /// From now on only the user of this process may read an object, if it exists.
+    pub(super) fn make_private(&self, name: &str) -> io::Result<()> {
+        found(self.disk.make_private(&self.root.join(name))).map(|_| ())
     }
 
     /// Removes an object. It may reappear after a power failure.
@@ -119,11 +132,15 @@ impl Directory {
     }
 
     /// Writes a file beside the object of this name. Leaves nothing if that fails.
-    fn write(&self, name: &str, content: &[u8]) -> io::Result<PathBuf> {
+    fn write(&self, name: &str, content: &[u8], readers: Readers) -> io::Result<PathBuf> {
         loop {
             let (process, number) = (std::process::id(), self.files.fetch_add(1, Relaxed));
             let file = self.root.join(format!("{name}{UNFINISHED}{process}-{number}"));
-            match self.disk.write_file(&file, content) {
+            let written = match readers {
+                Readers::All => self.disk.write_file(&file, content),
+                Readers::Owner => self.disk.write_private(&file, content),
+            };
+            match written {
                 Ok(()) => return Ok(file),
                 // A file of a process with the same number, on another machine or before this one.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}

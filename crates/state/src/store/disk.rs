@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -21,6 +22,12 @@ pub struct DiskEntry {
 pub trait Disk: fmt::Debug + Send + Sync {
     /// Creates a new file with durable content. There must be none of this name.
     fn write_file(&self, path: &Path, content: &[u8]) -> io::Result<()>;
+
+    /// The same, for a file with secrets: only the user of this process may read it.
+    fn write_private(&self, path: &Path, content: &[u8]) -> io::Result<()>;
+
+    /// From now on only the user of this process may read a file.
+    fn make_private(&self, path: &Path) -> io::Result<()>;
 
     /// Gives a file a second name. An error of kind `AlreadyExists` if that name is taken.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -61,15 +68,34 @@ pub(super) fn write_in_pieces(file: &mut File, content: &[u8]) -> io::Result<()>
     Ok(())
 }
 
+/// Rights of a file with secrets: its owner reads and writes it.
+const PRIVATE: u32 = 0o600;
+
+fn write_new(options: &OpenOptions, path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = options.open(path)?;
+    // Through the handle that wrote: another handle may not report an error of the write-back.
+    write_in_pieces(&mut file, content).and_then(|()| file.sync_all())
+}
+
 /// The operating system's files.
 #[derive(Debug)]
 pub struct OsDisk;
 
 impl Disk for OsDisk {
     fn write_file(&self, path: &Path, content: &[u8]) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        // Through the handle that wrote: another handle may not report an error of the write-back.
-        write_in_pieces(&mut file, content).and_then(|()| file.sync_all())
+        write_new(OpenOptions::new().write(true).create_new(true), path, content)
+    }
+
+    fn write_private(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        write_new(OpenOptions::new().write(true).create_new(true).mode(PRIVATE), path, content)
+    }
+
+    fn make_private(&self, path: &Path) -> io::Result<()> {
+        let mode = fs::metadata(path)?.permissions().mode();
+        match mode & 0o777 & !PRIVATE {
+            0 => Ok(()),
+            _ => fs::set_permissions(path, fs::Permissions::from_mode(mode & PRIVATE)),
+        }
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -184,6 +184,15 @@ impl Disk for ModelDisk {
         Ok(())
     }
 
+    fn write_private(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        self.write_file(path, content)
+    }
+
+    /// Rights are not modelled.
+    fn make_private(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut model = self.lock();
         model.step()?;
