@@ -89,6 +89,8 @@ enum Command {
     Checkpoints,
     /// State on disk, checkpoints of much state, and recovery.
     State,
+    /// State on disk of groups with many values, all of which every batch touches.
+    ManyValues,
     /// From SQL text to a running job.
     Startup,
     /// Resident memory: of the main job, and of state that is larger.
@@ -179,9 +181,10 @@ fn sections(command: &Command, scale: Scale, add: &mut dyn FnMut(Section) -> Res
         comparison::checkpoints(scale)?.into_iter().try_for_each(&mut *add)?;
     }
     if wanted(Command::State) {
-        comparison::state::on_disk(scale)?.into_iter().try_for_each(&mut *add)?;
-        add(comparison::state::large_checkpoint(scale)?)?;
-        add(comparison::state::recovery(scale)?)?;
+        comparison::state::state(scale, add)?;
+    }
+    if wanted(Command::ManyValues) {
+        add(comparison::state::many_values(scale)?)?;
     }
     if wanted(Command::Startup) {
         add(comparison::startup(scale)?)?;

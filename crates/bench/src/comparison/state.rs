@@ -7,14 +7,20 @@ use anabranch_model::{Error, Result};
 
 use super::{PARALLELISM, Scale, section};
 use crate::contestant::program;
+use crate::engine::ManyValues;
 use crate::measure::measure;
-use crate::report::{Section, Table};
+use crate::report::{Bounded, Section, Table};
 use crate::workload::Keys;
 use crate::{engine, peer};
 
 /// Memory limit of an operator whose state goes to disk: a tenth of the state, or less.
 const BOUND: &str = "32 mb";
 const BOUND_BYTES: u64 = 32 << 20;
+/// The same, of groups with many values.
+const VALUES_BOUND: &str = "4 mb";
+/// The most open files, and the longest time for a stop.
+const FILES_BOUND: f64 = 256.0;
+const STOP_BOUND_S: f64 = 5.0;
 const ON_DISK: [(&str, &str); 2] = [("state-backend", "disk"), ("state-bytes", BOUND)];
 /// How often a key appears while it is in use, in the workload whose keys are in use for a while.
 const TIMES: u64 = 5;
@@ -51,8 +57,15 @@ pub(crate) fn memory(scale: Scale) -> Result<Section> {
     })
 }
 
+/// State on disk, checkpoints of much state, and recovery.
+pub(crate) fn state(scale: Scale, add: &mut dyn FnMut(Section) -> Result<()>) -> Result<()> {
+    on_disk(scale)?.into_iter().try_for_each(&mut *add)?;
+    add(large_checkpoint(scale)?)?;
+    add(recovery(scale)?)
+}
+
 /// State on a local disk, compared with state in memory and with a general store.
-pub(crate) fn on_disk(scale: Scale) -> Result<Vec<Section>> {
+pub(super) fn on_disk(scale: Scale) -> Result<Vec<Section>> {
     let scale = Scale { repetitions: scale.repetitions.min(3), ..scale };
     let near = Arc::new(Keys::moving(scale.keys * 2, scale.distinct_keys / 10, TIMES, scale.seed));
     let scattered = Arc::new(Keys::generate(scale.keys * 2, scale.keys, scale.seed));
@@ -84,8 +97,37 @@ pub(crate) fn on_disk(scale: Scale) -> Result<Vec<Section>> {
     Ok(sections)
 }
 
+/// Groups with many values, all of which every batch touches, with less and less memory for them.
+pub(crate) fn many_values(scale: Scale) -> Result<Section> {
+    let mut values = Vec::new();
+    for of in [1, 4, 16, 64].map(|times| scale.keys / 1000 * times) {
+        let set = [("state-backend", "disk"), ("state-bytes", VALUES_BOUND)];
+        let ManyValues { rows_per_s, files, checkpoints, stopped } =
+            engine::many_values(of, &set, scale.latency_duration, scale.seed)?;
+        values.push(Bounded::plain(format!("{of} values: rows per second"), format!("{rows_per_s:.0}")));
+        values.push(Bounded::plain(format!("{of} values: checkpoints"), checkpoints.to_string()));
+        values.push(Bounded::new(format!("{of} values: open files, most"), files as f64, FILES_BOUND, ""));
+        values.push(Bounded::new(
+            format!("{of} values: until it has stopped"),
+            stopped.as_secs_f64(),
+            STOP_BOUND_S,
+            "s",
+        ));
+    }
+    Ok(Section {
+        title: "State on disk: groups with many values".into(),
+        note: format!(
+            "COUNT(DISTINCT) of {} groups, {VALUES_BOUND} of memory, parallelism 1, a checkpoint every second, {} s each. A batch has rows of all \
+             groups, and a group is read with all of its values. Files are those of state on disk.",
+            engine::GROUPS,
+            scale.latency_duration.as_secs_f64()
+        ),
+        table: Table::Bounds(values),
+    })
+}
+
 /// A checkpoint of much state that has changed little.
-pub(crate) fn large_checkpoint(scale: Scale) -> Result<Section> {
+pub(super) fn large_checkpoint(scale: Scale) -> Result<Section> {
     let keys = Keys::each(scale.keys);
     let hot = Keys::generate(scale.keys / 10, scale.keys / HOT_SHARE, scale.seed);
     let (rate, duration) = (scale.keys / 10, scale.latency_duration * 2);
@@ -122,7 +164,7 @@ pub(crate) fn large_checkpoint(scale: Scale) -> Result<Section> {
 }
 
 /// From the start of a process to its first result.
-pub(crate) fn recovery(scale: Scale) -> Result<Section> {
+pub(super) fn recovery(scale: Scale) -> Result<Section> {
     Ok(Section {
         title: "Recovery of the main job".into(),
         note: format!(

@@ -75,7 +75,7 @@ fn counting_latency(job: &Job) -> LatencySummary {
 }
 
 /// Sizes of the state files, whose names begin with incarnation and epoch, by epoch.
-fn written(folder: &Path) -> Result<BTreeMap<u64, u64>> {
+pub(super) fn written(folder: &Path) -> Result<BTreeMap<u64, u64>> {
     let mut bytes = BTreeMap::new();
     for file in std::fs::read_dir(folder).into_iter().flatten() {
         let file = file.map_err(|error| Error::outside(error.to_string()))?;
