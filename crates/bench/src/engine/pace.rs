@@ -1,6 +1,7 @@
 //! Rows from memory at a steady rate, as from a network: at every tick the rows that have arrived since the last one.
 
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,30 @@ pub(super) struct PacedSource {
     slow: Duration,
     /// How long after its tick each piece was returned, in nanoseconds: latency from the reading does not include this.
     late_ns: Arc<Mutex<Vec<u64>>>,
+    /// Where each reader leaves its lags.
+    lags: Option<PathBuf>,
+}
+
+/// How long after it was due a row was returned, in milliseconds: the one in the middle, and the last one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lags {
+    pub(super) half_ms: f64,
+    pub(super) end_ms: f64,
+}
+
+impl Lags {
+    /// Of all readers that have left theirs in a folder.
+    pub(super) fn latest(folder: &Path) -> Result<Lags> {
+        let outside = |error: std::io::Error| Error::outside(error.to_string()).at(folder.display().to_string());
+        let mut latest = Lags::default();
+        for file in std::fs::read_dir(folder).map_err(outside)? {
+            let text = std::fs::read_to_string(file.map_err(outside)?.path()).map_err(outside)?;
+            let of = text.split_once(' ').and_then(|(half, end)| half.parse::<f64>().ok().zip(end.parse().ok()));
+            let (half_ms, end_ms) = of.ok_or_else(|| Error::internal(format!("no lags: '{text}'")))?;
+            latest = Lags { half_ms: latest.half_ms.max(half_ms), end_ms: latest.end_ms.max(end_ms) };
+        }
+        Ok(latest)
+    }
 }
 
 impl PacedSource {
@@ -38,6 +63,7 @@ impl PacedSource {
             partitions,
             slow: Duration::ZERO,
             late_ns: Arc::default(),
+            lags: None,
         }
     }
 
@@ -49,6 +75,11 @@ impl PacedSource {
     /// The same, but at a tenth of the rate for this time: a latency that is measured from the start on has few rows of the start in it.
     pub(super) fn slow_for(self, slow: Duration) -> Self {
         PacedSource { slow, ..self }
+    }
+
+    /// The same, but each reader leaves a file in this folder when it has returned its rows: its [`Lags`].
+    pub(super) fn with_lags(self, folder: Option<PathBuf>) -> Self {
+        PacedSource { lags: folder, ..self }
     }
 
     /// How late the pieces since the last call were returned.
@@ -93,6 +124,8 @@ impl Connector for PacedSource {
             started: context.clock.now(),
             tick: context.clock.now().plus(TICK),
             late_ns: Arc::clone(&self.late_ns),
+            lags_path: self.lags.as_ref().map(|folder| folder.join(context.index.to_string())),
+            lags: Lags::default(),
             clock: Arc::clone(&context.clock),
         }))
     }
@@ -117,6 +150,8 @@ struct Reader {
     started: Nanos,
     tick: Nanos,
     late_ns: Arc<Mutex<Vec<u64>>>,
+    lags_path: Option<PathBuf>,
+    lags: Lags,
     clock: Arc<dyn Clock>,
 }
 
@@ -126,6 +161,26 @@ impl Reader {
         let elapsed_ns = now.since(self.started) as f64;
         let elapsed_ns = elapsed_ns - elapsed_ns.min(self.slow_ns) * 0.9;
         ((elapsed_ns / self.ns_per_row) as u64).min(self.rows) - self.given
+    }
+}
+
+impl Reader {
+    /// How long ago the last row that was returned was due.
+    fn lag_ms(&self, now: Nanos) -> f64 {
+        let at_rate_ns = self.given as f64 * self.ns_per_row;
+        let due_ns = (at_rate_ns * 10.0).min(at_rate_ns + self.slow_ns * 0.9);
+        (now.since(self.started) as f64 - due_ns) / 1e6
+    }
+
+    /// Rows were returned after `before` others.
+    fn note_lag(&mut self, before: u64, now: Nanos) -> Result<()> {
+        let passes = |rows: u64| before < rows && rows <= self.given;
+        if passes(self.rows / 2) {
+            self.lags.half_ms = self.lag_ms(now);
+        }
+        let Some(path) = self.lags_path.as_ref().filter(|_| passes(self.rows)) else { return Ok(()) };
+        let text = format!("{} {}", self.lags.half_ms, self.lag_ms(now));
+        std::fs::write(path, text).map_err(|error| Error::outside(error.to_string()).at(path.display().to_string()))
     }
 }
 
@@ -170,7 +225,9 @@ impl Source for Reader {
             self.offset = 0;
             self.batch = (self.batch + 1) % self.batches.len();
         }
+        let before = self.given;
         self.given += rows as u64;
+        self.note_lag(before, now)?;
         Ok(Polled::Rows(Rows { partition: self.partition, batch, malformed: Vec::new() }))
     }
 

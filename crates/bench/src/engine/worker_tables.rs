@@ -21,7 +21,7 @@ use crate::contestant::RunResult;
 use crate::workload::Keys;
 
 /// The keys of a table, as its options say.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct KeysTable {
     /// Keys that are generated.
     pub(crate) count: u64,
@@ -39,16 +39,19 @@ pub(crate) struct KeysTable {
     pub(crate) slow_ms: u64,
     /// Tasks that read the table.
     pub(crate) readers: u32,
+    /// With a rate, the folder where each of them says how far it was behind; none if it is empty.
+    pub(crate) lags: PathBuf,
 }
 
 impl KeysTable {
     /// The options of a declaration.
     pub(crate) fn options(&self) -> String {
-        let KeysTable { count, distinct, seed, repeat, rows_per_s, rows, slow_ms, readers } = self;
+        let KeysTable { count, distinct, seed, repeat, rows_per_s, rows, slow_ms, readers, lags } = self;
+        let lags = lags.display();
         format!(
             "'connector' = 'bench_generated_keys', 'count' = '{count}', 'distinct' = '{distinct}', 'seed' = '{seed}', \
              'repeat' = '{repeat}', 'rows-per-second' = '{rows_per_s}', 'rows' = '{rows}', 'slow-ms' = '{slow_ms}', \
-             'readers' = '{readers}'"
+             'readers' = '{readers}', 'lags' = '{lags}'"
         )
     }
 
@@ -62,6 +65,7 @@ impl KeysTable {
             rows: option(spec, "rows")?,
             slow_ms: option(spec, "slow-ms")?,
             readers: option(spec, "readers")?,
+            lags: option(spec, "lags")?,
         })
     }
 }
@@ -105,7 +109,9 @@ impl Connector for GeneratedKeys {
             }
             rate => {
                 let slow = Duration::from_millis(table.slow_ms);
-                PacedSource::new(keys, rate, table.rows, table.readers).slow_for(slow).source(&spec, context, from)
+                let lags = Some(table.lags).filter(|folder| !folder.as_os_str().is_empty());
+                let source = PacedSource::new(keys, rate, table.rows, table.readers).slow_for(slow).with_lags(lags);
+                source.source(&spec, context, from)
             }
         }
     }

@@ -9,6 +9,7 @@ use anabranch_server::cluster::{TOKEN, WorkerOptions, run_worker};
 use anabranch_server::{Engine, Settings};
 use clap::Args;
 
+use super::pace::Lags;
 use super::worker_tables::{KeysTable, engine, sums};
 use crate::contestant::{Contestant, RunResult, program};
 
@@ -84,10 +85,6 @@ impl Count {
             None => Ok(()),
         }
     }
-
-    fn rows_read(&self, tasks: &[TaskMetrics]) -> u64 {
-        tasks.iter().filter(|task| task.is_source).map(|task| task.rows_in).sum()
-    }
 }
 
 fn folder() -> Result<tempfile::TempDir> {
@@ -95,43 +92,62 @@ fn folder() -> Result<tempfile::TempDir> {
 }
 
 /// The keyed count as a contestant, with checkpoints.
-pub(crate) fn count_at(name: &str, table: KeysTable, workers: Option<u32>) -> Result<Box<dyn Contestant>> {
+pub(crate) fn count_at(name: &str, table: &KeysTable, workers: Option<u32>) -> Result<Box<dyn Contestant>> {
     let results = folder()?;
-    let count = Count::new(&table, results.path(), workers, &[])?;
+    let count = Count::new(table, results.path(), workers, &[])?;
     Ok(program(name, move || {
         count.run(|_| {})?;
         sums(results.path())
     }))
 }
 
-/// The rate that the keyed count reaches over worker processes, in rows per second, without their start and end.
-pub(crate) fn rate_at(table: KeysTable, workers: u32) -> Result<f64> {
-    let results = folder()?;
-    let count = Count::new(&table, results.path(), Some(workers), &LATENCY)?;
-    let mut readings: Vec<(Instant, u64)> = Vec::new();
-    let started = Instant::now();
-    count.run(|tasks| {
-        let rows = count.rows_read(&tasks);
-        if rows > readings.last().map_or(0, |(_, rows)| *rows) {
-            readings.push((Instant::now(), rows));
+/// The highest rate that the keyed count over worker processes holds for this time, in rows per second: the readers do not fall behind more and
+/// more. It is found to a tenth.
+pub(crate) fn rate_at(table: &KeysTable, workers: u32, duration: Duration) -> Result<f64> {
+    // With start and end this is less than the rate.
+    let (results, started) = (folder()?, Instant::now());
+    Count::new(table, results.path(), Some(workers), &LATENCY)?.run(|_| {})?;
+    let mut rate = sums(results.path())?.events as f64 / started.elapsed().as_secs_f64();
+    let (mut held, mut failed) = (None::<f64>, None::<f64>);
+    for _ in 0..TRIALS_MAX {
+        match holds(table, workers, rate, duration)? {
+            true => held = Some(rate),
+            false => failed = Some(rate),
         }
-    })?;
-    let elapsed = started.elapsed();
-    let RunResult { events, .. } = sums(results.path())?;
-    let between = readings.first().zip(readings.last()).filter(|(first, last)| last.0 - first.0 > elapsed / 4);
-    Ok(match between {
-        Some((first, last)) => (last.1 - first.1) as f64 / (last.0 - first.0).as_secs_f64(),
-        None => events as f64 / elapsed.as_secs_f64(),
-    })
+        rate = match (held, failed) {
+            (Some(held), Some(failed)) if failed < held * RATE_STEP => return Ok(held),
+            (Some(held), Some(failed)) => (held * failed).sqrt(),
+            (Some(held), None) => held * RATE_FACTOR,
+            (None, _) => rate / RATE_FACTOR,
+        };
+    }
+    held.ok_or_else(|| Error::outside(format!("no rate is held, down to {rate:.0} rows per second")))
+}
+
+/// Rates that are tried; by how much one differs from the next while all are held or none is; the exactness of the result.
+const TRIALS_MAX: u32 = 12;
+const RATE_FACTOR: f64 = 1.5;
+const RATE_STEP: f64 = 1.1;
+/// The lag may grow by so much of the time in which it is observed: a checkpoint may fall into it.
+const LAG_SHARE: f64 = 0.02;
+
+/// Whether the lag of the readers does not grow in the second half of the time.
+fn holds(table: &KeysTable, workers: u32, rate: f64, duration: Duration) -> Result<bool> {
+    let (results, lags) = (folder()?, folder()?);
+    let rows = (rate * duration.as_secs_f64()) as u64;
+    let table = KeysTable { rows_per_s: rate as u64, rows, slow_ms: 0, lags: lags.path().to_owned(), ..table.clone() };
+    Count::new(&table, results.path(), Some(workers), &LATENCY)?.run(|_| {})?;
+    let Lags { half_ms, end_ms } = Lags::latest(lags.path())?;
+    Ok(end_ms - half_ms <= duration.as_secs_f64() / 2.0 * 1e3 * LAG_SHARE)
 }
 
 /// Settings where latency is measured.
 const LATENCY: [(&str, &str); 1] = [("buffer-timeout", "0")];
 
 /// The latency from a key's reading to its counting at a worker, from the start on.
-pub(crate) fn latency_at(table: KeysTable, workers: u32) -> Result<LatencySummary> {
+pub(crate) fn latency_at(table: &KeysTable, workers: u32) -> Result<LatencySummary> {
     let results = folder()?;
-    let count = Count::new(&table, results.path(), Some(workers), &LATENCY)?;
+    let count = Count::new(table, results.path(), Some(workers), &LATENCY)?;
     let mut latency = LatencySummary::default();
     count.run(|tasks| {
         let counting = tasks.iter().filter(|task| !task.is_source && task.latency.p99_us > 0);
