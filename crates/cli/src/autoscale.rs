@@ -15,8 +15,8 @@ use crate::jobs::{items, since, string};
 
 /// Decisions that are shown.
 const SHOWN: usize = 20;
-/// Key groups of every job: no stage has more tasks.
-const KEY_GROUPS: u16 = 128;
+/// Most key groups of a job: no stage has more tasks.
+const KEY_GROUPS: u16 = 32_768;
 
 /// Runs the command.
 pub(crate) fn autoscale(arguments: &Autoscale) -> Result<(), Failure> {

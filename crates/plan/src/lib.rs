@@ -110,7 +110,7 @@ pub struct PlanOptions {
     pub parallelism: Option<u32>,
     /// Number of tasks if neither SQL nor the caller sets one.
     pub default_parallelism: u32,
-    /// Number of key groups of the job.
+    /// Number of key groups if neither SQL nor the caller sets `max-parallelism`.
     pub key_groups: u16,
     /// Options by table that override those of the table's `WITH` clause.
     pub table_options: BTreeMap<String, BTreeMap<String, String>>,

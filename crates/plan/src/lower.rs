@@ -133,12 +133,9 @@ pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions
 fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) -> Result<(Plan, Labels)> {
     let parallelism = options.parallelism.or(catalog.settings.parallelism).unwrap_or(options.default_parallelism);
     let parallelism = parallelism.max(1);
-    if parallelism > u32::from(options.key_groups) {
-        return Err(Error::user(format!(
-            "a parallelism of {parallelism} is more than the {} key groups of the job",
-            options.key_groups
-        ))
-        .remedy("lower the parallelism"));
+    let key_groups = catalog.settings.key_groups(options.key_groups);
+    if parallelism > u32::from(key_groups) {
+        return Err(too_many_tasks(parallelism, key_groups));
     }
     let mut lowered = Lowered::default();
     let own = &catalog.settings.job.stage_parallelism;
@@ -181,7 +178,18 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
     let (mut stages, exchanges) = share_sources(stages, exchanges, &by_field)?;
     narrow_filters(&mut stages)?;
     report_once(&mut stages, &exchanges);
-    Ok((Plan::new(KeyGroups(options.key_groups), catalog.settings.job.clone(), stages, exchanges), labels))
+    // The bound may have been lowered after these were set.
+    if let Some(widest) =
+        stages.iter().map(|stage| stage.parallelism).max().filter(|tasks| *tasks > u32::from(key_groups))
+    {
+        return Err(too_many_tasks(widest, key_groups));
+    }
+    Ok((Plan::new(KeyGroups(key_groups), catalog.settings.job.clone(), stages, exchanges), labels))
+}
+
+fn too_many_tasks(tasks: u32, key_groups: u16) -> Error {
+    Error::user(format!("a parallelism of {tasks} is more than the {key_groups} key groups of the job"))
+        .remedy("lower the parallelism, or raise 'max-parallelism'")
 }
 
 /// An expression over the columns of a plan as the operators get it.

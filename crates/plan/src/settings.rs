@@ -1,19 +1,23 @@
 //! Options of `SET 'name' = 'value'` and the notation of durations and sizes.
 
 mod autoscale;
+mod parallelism;
 mod runtime_mode;
 mod state;
 mod table;
 mod without_effect;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anabranch_dataflow::{AutoscaleOptions, CheckpointOptions, JobOptions, StateBackendKind};
-use anabranch_model::{Error, KeyGroups, Result, nearest};
+use anabranch_model::{Error, Result, nearest};
 
 pub use self::autoscale::{autoscale_options, autoscale_settings};
+pub(crate) use self::parallelism::parse_parallelism;
+use self::parallelism::{parse_max_parallelism, parse_shares, parse_stages};
+pub use self::parallelism::{share_setting, stage_setting};
 pub(crate) use self::runtime_mode::RuntimeMode;
 pub(crate) use self::table::TableSettings;
 
@@ -22,6 +26,8 @@ pub(crate) use self::table::TableSettings;
 pub(crate) struct Settings {
     pub(crate) job: JobOptions,
     pub(crate) parallelism: Option<u32>,
+    /// Key groups of the job.
+    max_parallelism: Option<u16>,
     pub(crate) table: TableSettings,
     pub(crate) runtime_mode: RuntimeMode,
     /// Used only with a directory.
@@ -40,6 +46,7 @@ impl Default for Settings {
         Settings {
             job: JobOptions::default(),
             parallelism: None,
+            max_parallelism: None,
             table: TableSettings::default(),
             runtime_mode: RuntimeMode::default(),
             checkpoints: CheckpointOptions::new(""),
@@ -54,10 +61,11 @@ impl Default for Settings {
 /// Larger groups would take longer than any job.
 const GROUP_EPOCHS_MAX: u64 = 1_000_000;
 
-const NAMES: [&str; 27] = [
+const NAMES: [&str; 28] = [
     "parallelism",
     "stage-parallelism",
     "stage-key-groups",
+    "max-parallelism",
     "job-name",
     "epoch-interval",
     "group-epochs",
@@ -88,6 +96,7 @@ const NAMES: [&str; 27] = [
 fn own_name(name: &str) -> &str {
     match name {
         "parallelism.default" | "table.exec.resource.default-parallelism" => "parallelism",
+        "pipeline.max-parallelism" => "max-parallelism",
         "pipeline.name" => "job-name",
         "execution.buffer-timeout" => "buffer-timeout",
         "state.backend" | "state.backend.type" => "state-backend",
@@ -127,6 +136,11 @@ impl Settings {
         Ok(())
     }
 
+    /// The number of key groups of the job, which is `default` unless it was set.
+    pub(crate) fn key_groups(&self, default: u16) -> u16 {
+        self.max_parallelism.unwrap_or(default)
+    }
+
     /// Gives an option the value that it has before any statement. One that is fixed keeps its own.
     pub(crate) fn preset(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
         if self.fixed.contains(own_name(name)) {
@@ -144,7 +158,9 @@ impl Settings {
 
     fn change(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
         let of = |error: Error| error.at(format!("option '{name}'"));
+        let key_groups = self.key_groups(key_groups);
         match own_name(name) {
+            "max-parallelism" => self.max_parallelism = parse_max_parallelism(value).map_err(of)?,
             "parallelism" => {
                 self.parallelism = Some(parse_parallelism(value, key_groups).map_err(of)?);
             }
@@ -237,6 +253,7 @@ impl Settings {
             self.parallelism.map_or_else(|| "default".to_string(), |p| p.to_string()),
             stage_setting(&self.job.stage_parallelism),
             share_setting(&self.job.stage_key_groups),
+            self.max_parallelism.map_or_else(|| "default".to_string(), |groups| groups.to_string()),
             self.job.job_name.clone(),
             format!("{} ms", self.job.epoch_interval.as_millis()),
             self.job.group.epochs.map_or_else(|| "auto".to_string(), |epochs| epochs.to_string()),
@@ -275,62 +292,6 @@ fn unknown(name: &str) -> Error {
     let help = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
     Error::user(format!("unknown option '{name}'"))
         .remedy(format!("{help}The options are: {}", [&NAMES[..], &table::NAMES].concat().join(", ")))
-}
-
-/// A number of tasks of one stage. A task without a key group would have nothing to do.
-pub(crate) fn parse_parallelism(text: &str, key_groups: u16) -> Result<u32> {
-    let remedy = format!("use a whole number from 1 to {key_groups}");
-    match text.trim().parse::<u32>() {
-        Ok(tasks) if tasks > u32::from(key_groups) => {
-            Err(Error::user(format!("{tasks} tasks are more than the {key_groups} key groups of the job"))
-                .remedy(remedy))
-        }
-        Ok(tasks) if tasks > 0 => Ok(tasks),
-        _ => Err(Error::user(format!("'{text}' is not a number of tasks")).remedy(remedy)),
-    }
-}
-
-/// `aggregate=4, source events=2`.
-fn parse_stages(text: &str, key_groups: u16) -> Result<BTreeMap<String, u32>> {
-    let entry = |entry: &str| {
-        let (label, tasks) = entry.rsplit_once('=').ok_or_else(|| {
-            let error = Error::user(format!("'{entry}' is not the number of tasks of a stage"));
-            error.remedy("write STAGE=TASKS, ..., such as 'aggregate=4, source events=2'")
-        })?;
-        Ok((label.trim().to_owned(), parse_parallelism(tasks, key_groups)?))
-    };
-    text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(entry).collect()
-}
-
-/// The value of the option `stage-parallelism` with these numbers of tasks.
-#[must_use]
-pub fn stage_setting(tasks: &BTreeMap<String, u32>) -> String {
-    let entries: Vec<String> = tasks.iter().map(|(label, tasks)| format!("{label}={tasks}")).collect();
-    entries.join(", ")
-}
-
-/// `aggregate=40+88, aggregate#2=64+64`.
-fn parse_shares(text: &str, key_groups: u16) -> Result<BTreeMap<String, Vec<u16>>> {
-    let entry = |entry: &str| {
-        let wrong = || {
-            let error = Error::user(format!("'{entry}' does not say how many key groups each task of a stage has"));
-            error.remedy(format!("write STAGE=N+N+..., a number above 0 for each task, {key_groups} together"))
-        };
-        let (label, sizes) = entry.rsplit_once('=').ok_or_else(wrong)?;
-        let sizes = sizes.split('+').map(|size| size.trim().parse().map_err(|_| wrong()));
-        let sizes = sizes.collect::<Result<Vec<u16>>>()?;
-        KeyGroups(key_groups).ranges(&sizes).ok_or_else(wrong)?;
-        Ok((label.trim().to_owned(), sizes))
-    };
-    text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(entry).collect()
-}
-
-/// The value of the option `stage-key-groups` with these numbers of key groups for each task.
-#[must_use]
-pub fn share_setting(shares: &BTreeMap<String, Vec<u16>>) -> String {
-    let sizes = |sizes: &Vec<u16>| sizes.iter().map(u16::to_string).collect::<Vec<_>>().join("+");
-    let entries: Vec<String> = shares.iter().map(|(label, of)| format!("{label}={}", sizes(of))).collect();
-    entries.join(", ")
 }
 
 /// A number of epochs, or `auto`.
@@ -466,26 +427,5 @@ mod tests {
         set("coordination-percent-min", "12.5").expect("below it");
         let group = settings.job.group;
         assert_eq!((group.epochs, group.overhead_percent_min, group.overhead_percent_max), (Some(20), 12.5, 20.0));
-    }
-
-    #[test]
-    fn key_groups_are_given_to_all_tasks_of_a_stage() {
-        let mut settings = Settings::default();
-        let mut set = |value: &str| settings.set("stage-key-groups", value, 128).map_err(|error| error.to_string());
-        set("aggregate=40+88, aggregate#2 = 1 + 2 + 125").expect("two stages");
-        for wrong in ["aggregate", "aggregate=", "aggregate=64+63", "aggregate=0+128", "aggregate=40+88+", "40+88"] {
-            let error = set(wrong).expect_err(wrong);
-            assert!(error.contains("stage-key-groups") && error.contains("128 together"), "{error}");
-        }
-        assert_eq!(share_setting(&settings.job.stage_key_groups), "aggregate=40+88, aggregate#2=1+2+125");
-    }
-
-    #[test]
-    fn no_more_tasks_than_key_groups() {
-        assert_eq!(parse_parallelism(" 128 ", 128).expect("all key groups"), 128);
-        for text in ["129", "0", "-1", "two"] {
-            let error = parse_parallelism(text, 128).expect_err(text).to_string();
-            assert!(error.ends_with("help: use a whole number from 1 to 128"), "{error}");
-        }
     }
 }

@@ -109,7 +109,8 @@ impl Table {
         let mut options = statement.options.clone();
         let own = without_options(&name).unwrap_or(&name);
         options.extend(planning.options_of(own));
-        let (mut spec, mut options) = split_options(options, planning.key_groups).map_err(here)?;
+        let (mut spec, mut options) =
+            split_options(options, catalog.settings.key_groups(planning.key_groups)).map_err(here)?;
         options.settle(&catalog.databases).map_err(here)?;
         let declared = declared_schema(&statement.columns, &statement.primary_key)?;
         let mut metadata = metadata_columns(&statement.columns);

@@ -202,7 +202,10 @@ fn describe(part: &Part, tasks: &[&TaskState]) -> String {
 pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Result<(Vec<Change>, Plan)> {
     if present.key_groups != plan.key_groups {
         let (then, now) = (present.key_groups.0, plan.key_groups.0);
-        return Err(Error::internal(format!("the job has {then} key groups, the plan has {now}")));
+        let error = Error::user(format!("the job has {then} key groups, and is to have {now}: their number is fixed"));
+        return Err(error.remedy(format!(
+            "SET 'max-parallelism' = '{then}'; or start a new job with a place of its own for checkpoints"
+        )));
     }
     check_options(&present.options, &plan.options)?;
     let (comparison, plan) = Comparison::new(outline(present), plan);

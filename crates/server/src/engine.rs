@@ -244,8 +244,10 @@ pub(crate) fn check_scaled(plan: &Plan) -> Result<()> {
 
 /// The caller's options win over those that a script sets.
 fn fix(catalog: &mut Catalog, settings: &Settings, options: &PlanOptions) -> Result<()> {
-    let mut all = settings.set.iter();
-    all.try_for_each(|(name, value)| {
+    // The bound comes before what it bounds.
+    let is_bound = |(name, _): &&(String, String)| name.ends_with("max-parallelism");
+    let (bounds, others): (Vec<_>, Vec<_>) = settings.set.iter().partition(is_bound);
+    bounds.into_iter().chain(others).try_for_each(|(name, value)| {
         catalog.fix(name, value, options.key_groups).map_err(|error| of_setting(error, name, value))
     })
 }

@@ -3,7 +3,7 @@
 use anabranch_model::{Error, Result};
 
 /// Their names, and why they have none.
-const OPTIONS: [(&str, &str); 70] = [
+const OPTIONS: [(&str, &str); 69] = [
     ("client.timeout", AWAITED),
     ("execution.attached", AWAITED),
     ("execution.batch-shuffle-mode", "tasks exchange rows in memory"),
@@ -21,7 +21,6 @@ const OPTIONS: [(&str, &str); 70] = [
     ("execution.checkpointing.unaligned.enabled", SHORT),
     ("pipeline.auto-watermark-interval", "watermarks follow each batch"),
     ("pipeline.jars", JARS),
-    ("pipeline.max-parallelism", "there are 128 key groups"),
     ("pipeline.object-reuse", "batches are shared and never changed"),
     ("pipeline.operator-chaining", CHAINS),
     ("pipeline.operator-chaining.enabled", CHAINS),

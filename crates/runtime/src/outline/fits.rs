@@ -15,8 +15,14 @@ pub(crate) fn check(then: &[Part], now: &[Part]) -> Result<()> {
 pub(crate) fn check_key_groups(manifest: &Manifest, groups: KeyGroups) -> Result<()> {
     match manifest.key_groups {
         Some(then) if then != groups => {
-            Err(Error::user(format!("the checkpoint has {} key groups, the plan has {}", then.0, groups.0))
-                .remedy("use the version of Anabranch that wrote it"))
+            Err(Error::user(format!(
+                "the state was written with {} key groups, and the job is to have {}: their number is fixed at a job's first start",
+                then.0, groups.0
+            ))
+            .remedy(format!(
+                "SET 'max-parallelism' = '{}'; or give the job a new place for its checkpoints, and it starts over",
+                then.0
+            )))
         }
         _ => Ok(()),
     }

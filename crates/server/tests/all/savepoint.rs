@@ -43,6 +43,29 @@ fn check_rest(all: &BTreeSet<String>, rest: &BTreeSet<String>) {
 }
 
 #[test]
+fn the_number_of_key_groups_is_fixed_at_the_first_start() {
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name);
+    let engine = Engine::default();
+    let sql = format!("{EVENTS}{}", counts(&at("first"), "results", "event_type", "TRUE"));
+    let with = |groups: &str| {
+        let mut settings = settings(Some(&at("checkpoints")), 2);
+        settings.set.push(("pipeline.max-parallelism".to_owned(), groups.to_owned()));
+        settings
+    };
+    let job = engine.run(&sql, &with("1000")).expect("a job");
+    wait_for("waited for results", &|| !rows(&at("first"), "results").is_empty());
+    job.stop();
+    finish(job);
+    for other in [with("999"), settings(Some(&at("checkpoints")), 2)] {
+        let error = engine.run(&sql, &other).and_then(Job::wait).expect_err("another number").to_string();
+        assert!(error.contains("SET 'max-parallelism' = '1000'"), "{error}");
+    }
+    finish(engine.run(&sql, &with("1000")).expect("the remedy"));
+    assert_eq!(rows(&at("first"), "results").len(), 30 * 3, "thirty windows, three types");
+}
+
+#[test]
 fn a_job_that_starts_from_a_savepoint_gives_exactly_the_rest() {
     let folder = tempfile::tempdir().expect("folder");
     let at = |name: &str| folder.path().join(name);

@@ -1,0 +1,122 @@
+//! Numbers of tasks, and of the key groups that bound them.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{Error, KeyGroups, Result};
+
+/// A number of tasks of one stage. A task without a key group would have nothing to do.
+pub(crate) fn parse_parallelism(text: &str, key_groups: u16) -> Result<u32> {
+    let raise = match key_groups {
+        KEY_GROUPS_MAX => String::new(),
+        _ => format!(", or set 'max-parallelism' first, which is {key_groups}"),
+    };
+    let remedy = format!("use a whole number from 1 to {key_groups}{raise}");
+    match text.trim().parse::<u32>() {
+        Ok(tasks) if tasks > u32::from(key_groups) => {
+            Err(Error::user(format!("{tasks} tasks are more than the {key_groups} key groups of the job"))
+                .remedy(remedy))
+        }
+        Ok(tasks) if tasks > 0 => Ok(tasks),
+        _ => Err(Error::user(format!("'{text}' is not a number of tasks")).remedy(remedy)),
+    }
+}
+
+/// Most key groups that a job can have, as in Flink.
+const KEY_GROUPS_MAX: u16 = 32_768;
+
+/// A number of key groups; as in Flink, -1 leaves it to the engine.
+pub(super) fn parse_max_parallelism(text: &str) -> Result<Option<u16>> {
+    match text.trim().parse::<i64>() {
+        Ok(-1) => Ok(None),
+        Ok(groups @ 1..=32_768) => Ok(u16::try_from(groups).ok()),
+        _ => Err(Error::user(format!("'{text}' is not a number of key groups"))
+            .remedy(format!("use a whole number from 1 to {KEY_GROUPS_MAX}; it is an upper bound of the parallelism"))),
+    }
+}
+
+/// `aggregate=4, source events=2`.
+pub(super) fn parse_stages(text: &str, key_groups: u16) -> Result<BTreeMap<String, u32>> {
+    let entry = |entry: &str| {
+        let (label, tasks) = entry.rsplit_once('=').ok_or_else(|| {
+            let error = Error::user(format!("'{entry}' is not the number of tasks of a stage"));
+            error.remedy("write STAGE=TASKS, ..., such as 'aggregate=4, source events=2'")
+        })?;
+        Ok((label.trim().to_owned(), parse_parallelism(tasks, key_groups)?))
+    };
+    text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(entry).collect()
+}
+
+/// The value of the option `stage-parallelism` with these numbers of tasks.
+#[must_use]
+pub fn stage_setting(tasks: &BTreeMap<String, u32>) -> String {
+    let entries: Vec<String> = tasks.iter().map(|(label, tasks)| format!("{label}={tasks}")).collect();
+    entries.join(", ")
+}
+
+/// `aggregate=40+88, aggregate#2=64+64`.
+pub(super) fn parse_shares(text: &str, key_groups: u16) -> Result<BTreeMap<String, Vec<u16>>> {
+    let entry = |entry: &str| {
+        let wrong = || {
+            let error = Error::user(format!("'{entry}' does not say how many key groups each task of a stage has"));
+            error.remedy(format!("write STAGE=N+N+..., a number above 0 for each task, {key_groups} together"))
+        };
+        let (label, sizes) = entry.rsplit_once('=').ok_or_else(wrong)?;
+        let sizes = sizes.split('+').map(|size| size.trim().parse().map_err(|_| wrong()));
+        let sizes = sizes.collect::<Result<Vec<u16>>>()?;
+        KeyGroups(key_groups).ranges(&sizes).ok_or_else(wrong)?;
+        Ok((label.trim().to_owned(), sizes))
+    };
+    text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(entry).collect()
+}
+
+/// The value of the option `stage-key-groups` with these numbers of key groups for each task.
+#[must_use]
+pub fn share_setting(shares: &BTreeMap<String, Vec<u16>>) -> String {
+    let sizes = |sizes: &Vec<u16>| sizes.iter().map(u16::to_string).collect::<Vec<_>>().join("+");
+    let entries: Vec<String> = shares.iter().map(|(label, of)| format!("{label}={}", sizes(of))).collect();
+    entries.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Settings;
+    use super::*;
+
+    #[test]
+    fn the_number_of_key_groups_bounds_the_parallelism() {
+        let mut settings = Settings::default();
+        let error = settings.set("parallelism", "300", 128).expect_err("128 key groups").to_string();
+        assert!(error.contains("set 'max-parallelism' first, which is 128"), "{error}");
+        settings.set("pipeline.max-parallelism", "32768", 128).expect("as in Flink");
+        settings.set("parallelism", "300", 128).expect("below the bound");
+        assert_eq!(settings.key_groups(128), 32_768);
+        settings.set("stage-key-groups", "aggregate=30000+2768", 128).expect("all key groups");
+        for wrong in ["0", "32769", "-2", "many"] {
+            let error = settings.set("max-parallelism", wrong, 128).expect_err(wrong).to_string();
+            assert!(error.contains("use a whole number from 1 to 32768"), "{error}");
+        }
+        settings.set("max-parallelism", "-1", 128).expect("as in Flink");
+        assert_eq!(settings.key_groups(128), 128);
+    }
+
+    #[test]
+    fn key_groups_are_given_to_all_tasks_of_a_stage() {
+        let mut settings = Settings::default();
+        let mut set = |value: &str| settings.set("stage-key-groups", value, 128).map_err(|error| error.to_string());
+        set("aggregate=40+88, aggregate#2 = 1 + 2 + 125").expect("two stages");
+        for wrong in ["aggregate", "aggregate=", "aggregate=64+63", "aggregate=0+128", "aggregate=40+88+", "40+88"] {
+            let error = set(wrong).expect_err(wrong);
+            assert!(error.contains("stage-key-groups") && error.contains("128 together"), "{error}");
+        }
+        assert_eq!(share_setting(&settings.job.stage_key_groups), "aggregate=40+88, aggregate#2=1+2+125");
+    }
+
+    #[test]
+    fn no_more_tasks_than_key_groups() {
+        assert_eq!(parse_parallelism(" 128 ", 128).expect("all key groups"), 128);
+        for text in ["129", "0", "-1", "two"] {
+            let error = parse_parallelism(text, 128).expect_err(text).to_string();
+            assert!(error.contains("help: use a whole number from 1 to 128"), "{error}");
+        }
+    }
+}
