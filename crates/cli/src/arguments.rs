@@ -8,7 +8,7 @@ use anabranch_server::TableOption;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::changes::{Alter, Autoscale, Balance, Changes, Drain, Migrate, Rescale};
-pub(crate) use self::cluster::{Certificate, Client, Coordinator, Job, Jobs, Logs, Submit};
+pub(crate) use self::cluster::{Certificate, Client, Coordinator, End, Job, Jobs, Logs, Remove, Submit};
 pub(crate) use self::demo::{DEMO_SQL, Demo};
 use self::log::REPORTS;
 pub(crate) use self::log::{Events, Log, LogFormat, Otlp};
@@ -55,10 +55,12 @@ pub(crate) enum Command {
     Jobs(Jobs),
     /// Show a job: its stages, tasks, workers, checkpoints and failures
     Show(Job),
-    /// Stop a job at the end of an epoch
-    Stop(Job),
-    /// End a job at once, as a crash would
-    Cancel(Job),
+    /// Stop a job at the end of an epoch, and wait until it has stopped
+    Stop(End),
+    /// End a job at once, as a crash would, and wait for that
+    Cancel(End),
+    /// Remove a job that is over from the list, with its checkpoints: its name is free then
+    Remove(Remove),
     /// Let a running job go on by the statements of a file
     Alter(Alter),
     /// Give a running job another number of tasks per stage
@@ -199,6 +201,9 @@ pub(crate) struct Worker {
     /// workers may share it
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
+    /// How long to wait at the start for a coordinator that is not there yet: 30s, 5min; 0 ends at once
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
+    pub(crate) wait: Duration,
     /// End with the connection to the coordinator, instead of connecting again
     #[arg(long)]
     pub(crate) once: bool,
@@ -334,6 +339,14 @@ fn table_option(text: &str) -> Result<TableOption, String> {
     }
 }
 
+/// The same, or none at all.
+fn time(text: &str) -> Result<Duration, String> {
+    if text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ') == "0" {
+        return Ok(Duration::ZERO);
+    }
+    duration(text)
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -422,5 +435,7 @@ mod tests {
         for (text, ms) in [("30s", 30_000), ("500ms", 500), ("1.5 min", 90_000), ("2h", 7_200_000), ("7", 7_000)] {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
+        assert_eq!((time("0"), time("0s"), time("2s")), (Ok(Duration::ZERO), Ok(Duration::ZERO), duration("2s")));
+        assert!(duration("0s").is_err());
     }
 }

@@ -1,10 +1,10 @@
-//! `anabranch jobs`: the jobs and workers of a coordinator; `stop` and `cancel`: requests to one job.
+//! `anabranch jobs`: the jobs and workers of a coordinator.
 
 use anabranch_model::{Clock, Error, SystemClock};
 use serde_json::Value;
 
-use crate::arguments::{Job, Jobs};
-use crate::client::{client, path};
+use crate::arguments::Jobs;
+use crate::client::client;
 use crate::console::Console;
 use crate::failure::Failure;
 
@@ -52,15 +52,9 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Requests that a job stops, or is cancelled.
-pub(crate) fn request(arguments: &Job, what: &str) -> Result<(), Failure> {
-    let client = client(&arguments.client).map_err(|error| Failure::planning(&error, ""))?;
-    client.post(&format!("{}/{what}", path(&arguments.job)), &Value::Null)?;
-    let done = match what {
-        "stop" => "stops at the end of an epoch",
-        _ => "was cancelled",
-    };
-    Ok(Console::output().line(&format!("job {} {done}", arguments.job))?)
+/// Whether a job in this state is over.
+pub(crate) fn is_over(state: &str) -> bool {
+    matches!(state, "ended" | "stopped" | "failed" | "cancelled")
 }
 
 /// The elements of an array.

@@ -9,7 +9,7 @@ use crate::arguments::Logs;
 use crate::client::{client, path};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::jobs::{items, string};
+use crate::jobs::{is_over, items, string};
 use crate::signals::Signals;
 
 /// How often further notices are looked for.
@@ -37,7 +37,7 @@ pub(crate) fn logs(arguments: &Logs) -> Result<(), Failure> {
             let times = times.map(|times| format!(" ({times} times)")).unwrap_or_default();
             output.line(&format!("{at} {text}{times}"))?;
         }
-        let has_ended = matches!(string(&job["state"]).as_str(), "ended" | "stopped" | "failed");
+        let has_ended = is_over(&string(&job["state"]));
         if !arguments.follow || has_ended || signals.stop_asked() || output.reader_left() {
             return Ok(());
         }

@@ -11,6 +11,7 @@ mod certificate;
 mod client;
 mod console;
 mod coordinator;
+mod ending;
 mod engine;
 mod explain;
 mod failure;
@@ -59,8 +60,9 @@ fn main() -> ExitCode {
         Command::Submit(arguments) => submit::submit(&arguments),
         Command::Jobs(arguments) => jobs::jobs(&arguments),
         Command::Show(arguments) => show::show(&arguments),
-        Command::Stop(arguments) => jobs::request(&arguments, "stop"),
-        Command::Cancel(arguments) => jobs::request(&arguments, "cancel"),
+        Command::Stop(arguments) => ending::end(&arguments, ending::Request::Stop),
+        Command::Cancel(arguments) => ending::end(&arguments, ending::Request::Cancel),
+        Command::Remove(arguments) => ending::remove(&arguments),
         Command::Alter(arguments) => reconfigure::alter(&arguments),
         Command::Rescale(arguments) => reconfigure::rescale(&arguments),
         Command::Balance(arguments) => balance::balance(&arguments),

@@ -13,7 +13,7 @@ use crate::console::Console;
 use crate::engine::read;
 use crate::failure::Failure;
 use crate::functions;
-use crate::jobs::{incomplete, items, since, string, table, text};
+use crate::jobs::{incomplete, is_over, items, since, string, table, text};
 use crate::view::text::bytes;
 
 /// Longest time to wait for a change: its checkpoint may have much to write.
@@ -91,7 +91,7 @@ pub(crate) fn migrate(arguments: &Migrate) -> Result<(), Failure> {
 pub(crate) fn rehearse_drain(worker: &str, given: &crate::arguments::Client) -> Result<(), Failure> {
     let mut output = Console::output();
     let listed = client_of(given)?.get("/api/v1/jobs")?;
-    let runs = |job: &&Value| !matches!(job["state"].as_str(), Some("ended" | "stopped" | "failed"));
+    let runs = |job: &&Value| !is_over(&string(&job["state"]));
     for name in items(&listed["jobs"]).filter(runs).map(|job| string(&job["name"])) {
         let away_from = vec![worker.to_owned()];
         let order = ReconfigureOrder { away_from, dry_run: true, ..ReconfigureOrder::default() };
@@ -101,28 +101,32 @@ pub(crate) fn rehearse_drain(worker: &str, given: &crate::arguments::Client) -> 
     Ok(output.line(DRY_RUN)?)
 }
 
-/// `anabranch drain`: no tasks at a worker any more.
+/// `anabranch drain`: no tasks at a worker any more, or some again.
 pub(crate) fn drain(arguments: &Drain) -> Result<(), Failure> {
-    let drained =
-        client_of(&arguments.client)?.post(&format!("{}/drain", worker_path(&arguments.worker)), &Value::Null)?;
+    let Drain { worker, undo, client } = arguments;
+    let verb = if *undo { "undrain" } else { "drain" };
+    let drained = client_of(client)?.post(&format!("{}/{verb}", worker_path(worker)), &Value::Null)?;
     let mut output = Console::output();
-    let mut stays = Vec::new();
+    if *undo {
+        return Ok(output.line(&format!("worker {worker} gets tasks again: those of jobs that start or change"))?);
+    }
+    let mut refused = Vec::new();
     for job in items(&drained["jobs"]) {
         let name = string(&job["job"]);
-        match text(&job["error"]) {
-            None => output.line(&format!("job {name} has no tasks at {}", arguments.worker))?,
-            Some(why) => {
-                let remedy = text(&job["remedy"]).map(|remedy| format!("\n  help: {remedy}")).unwrap_or_default();
-                output.line(&format!("job {name} stays: {why}{remedy}"))?;
-                stays.push(name);
-            }
+        if job["moved"].as_bool() == Some(true) {
+            output.line(&format!("job {name} has no tasks at {worker}"))?;
+        }
+        if let Some(why) = text(&job["error"]) {
+            let remedy = text(&job["remedy"]).map(|remedy| format!("\n  help: {remedy}")).unwrap_or_default();
+            output.line(&format!("job {name} stays: {why}{remedy}"))?;
+            refused.push(name);
         }
     }
-    if stays.is_empty() {
-        return Ok(output.line(&format!("worker {} has no tasks, and gets no further ones", arguments.worker))?);
+    if drained["drained"].as_bool() == Some(true) {
+        return Ok(output.line(&format!("worker {worker} has no tasks, and gets no further ones"))?);
     }
-    let error = Error::outside(format!("worker {} still has tasks of {}", arguments.worker, stays.join(", ")));
-    Err(error.remedy("drain it again after that is mended; it gets no tasks of other jobs meanwhile").into())
+    let error = Error::outside(format!("worker {worker} was not drained: {} needs it", refused.join(", ")));
+    Err(error.remedy("mend that, and drain it again; it gets tasks as before").into())
 }
 
 /// `anabranch changes`: the changes of a job.

@@ -10,7 +10,7 @@ use crate::arguments::Job;
 use crate::client::{client, path};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::jobs::{incomplete, items, string};
+use crate::jobs::{incomplete, is_over, items, string};
 use crate::results::Results;
 use crate::signals::Signals;
 use crate::terminal;
@@ -131,7 +131,7 @@ impl Polled<'_> {
 
     fn read_ended(&self) -> Result<bool, NoAnswer> {
         let job = self.client.get(&self.path)?;
-        Ok(matches!(string(&job["state"]).as_str(), "ended" | "stopped" | "failed"))
+        Ok(is_over(&string(&job["state"])))
     }
 }
 

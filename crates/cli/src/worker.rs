@@ -38,6 +38,7 @@ pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
         advertise: arguments.advertise.map(usable).transpose().map_err(wrong)?,
         state: arguments.state.clone(),
         once: arguments.once,
+        wait: arguments.wait,
     };
     run_worker(&engine, &options).map_err(Failure::from)
 }

@@ -31,6 +31,7 @@ const TABLE: &[Transition] = &[
     row("present", "silence for too long", "absent", "lost"),
     row("present", "leave", "absent", "lost"),
     row("present", "drain", "draining", "drained: it gets no further task"),
+    row("draining", "undrain", "present", "joined"),
     row("draining", "a heartbeat", "draining", "the silence begins again"),
     row("draining", "a heartbeat of a later life", "present", "lost; joined"),
     row("draining", "silence for too long", "absent", "lost"),
@@ -57,7 +58,7 @@ another life of it. A later life replaces the earlier one, whose tasks are lost.
 has arrived for the configured time. A worker that was lost may join again with a newer heartbeat. After some more time its
 name is forgotten.
 
-A drained worker keeps the tasks that it has, and gets no further one. It is drained until its process ends.
+A drained worker keeps the tasks that it has, and gets no further one. It is drained until that is undone, or its process ends.
 
 `crates/protocol/src/placement.rs` decides which worker has which task. A slot has room for one task of each stage, so a job needs as
 many slots as its widest stage has tasks. A task stays with the process that has it. Otherwise it goes to a worker that has its
@@ -124,6 +125,8 @@ pub enum Input {
     Leave(Process),
     /// A worker is to get no further task.
     Drain(WorkerId),
+    /// A drained worker is to get tasks again.
+    Undrain(WorkerId),
     /// Only time has passed.
     Tick,
 }
@@ -202,6 +205,14 @@ impl Membership {
                     self.taken.insert(known.state.name(), State::Draining.name());
                     known.state = State::Draining;
                     self.events.push_back(Event::Drained(known.member.process));
+                }
+            }
+            Input::Undrain(worker) => {
+                let draining = self.workers.get_mut(&worker).filter(|known| known.state == State::Draining);
+                if let Some(known) = draining {
+                    self.taken.insert(known.state.name(), State::Present.name());
+                    known.state = State::Present;
+                    self.events.push_back(Event::Joined(known.member.process));
                 }
             }
             Input::Tick => {}

@@ -306,6 +306,12 @@ impl JobHandle {
         self.abort(Error::user("the job was dropped"));
     }
 
+    /// The same on behalf of a user: the job counts as cancelled, and not as failed.
+    pub fn cancel_by_request(&self) {
+        self.shared.life.cancelled();
+        self.abort(Error::user("the job was cancelled by a request"));
+    }
+
     /// Ends the job at once, as a crash would. It fails with `why`.
     pub fn abort(&self, why: Error) {
         self.mailbox.send(Message::Cancel(why));

@@ -419,7 +419,10 @@ impl Journal {
     pub(crate) fn lost(store: &Store) -> Error {
         Error::fenced("another process has taken the job over")
             .at(store.place().to_owned())
-            .remedy("let only one process run the job, or give each a place of its own for checkpoints")
+            .remedy(
+                "let only one process run the job. If it is another job that keeps its checkpoints there, give each a place of its \
+                 own (checkpoint-directory)",
+            )
     }
 }
 

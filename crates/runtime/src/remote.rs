@@ -32,6 +32,8 @@ pub trait Link: Send + Sync {
 
 /// A worker in another process.
 pub struct RemoteWorker {
+    /// Its name, for people.
+    pub name: String,
     /// The process and its slots.
     pub member: Member,
     /// Where it listens to other workers.
@@ -122,7 +124,7 @@ impl Remotes {
     }
 
     pub(crate) fn join(&mut self, worker: RemoteWorker) {
-        // It was drained until the end of the process that had its name.
+        // It was drained until the end of the process that had its name, or until that was undone.
         self.away_from.remove(&worker.member.process.worker);
         self.workers.insert(worker.member.process, worker);
     }
@@ -256,14 +258,17 @@ impl Remotes {
     /// Whether tasks can be moved so.
     pub(crate) fn check(&self, moves: &Moves, plan: &Plan, here: &BTreeSet<StageId>) -> Result<()> {
         let is_there = |worker: &WorkerId| self.workers.keys().any(|process| process.worker == *worker);
-        if let Some(unknown) = moves.to.values().chain(&moves.away_from).find(|worker| !is_there(worker)) {
-            return Err(Error::user(format!("{unknown} is not there")).remedy("see: anabranch jobs"));
+        // One that the job does not know has no task of it.
+        if moves.to.values().any(|worker| !is_there(worker)) {
+            let error = Error::user("a worker that is to get tasks gets none of this job: it was drained, or has left");
+            return Err(error.remedy("name another one, or undo its drain: anabranch drain WORKER --undo"));
         }
         let leaving = |worker: &&WorkerId| self.away_from.contains(worker) || moves.away_from.contains(worker);
         if let Some(worker) = moves.to.values().find(leaving) {
-            return Err(
-                Error::user(format!("{worker} is being drained, and gets no task")).remedy("name another worker")
-            );
+            let of_worker = |other: &&RemoteWorker| other.member.process.worker == *worker;
+            let name = self.workers.values().find(of_worker).map_or("", |worker| worker.name.as_str());
+            let error = Error::user(format!("worker {name} is being drained, and gets no task"));
+            return Err(error.remedy(format!("name another worker, or undo that: anabranch drain {name} --undo")));
         }
         let slots = |worker: &RemoteWorker| match leaving(&&worker.member.process.worker) {
             true => 0,
@@ -280,7 +285,7 @@ impl Remotes {
         match slots >= widest {
             true => Ok(()),
             false => Err(Error::user(format!("{slots} slots would be left, and the job needs {widest}"))
-                .remedy("start another worker first")),
+                .remedy("start another worker first, or give the job fewer tasks: anabranch rescale JOB TASKS")),
         }
     }
 

@@ -27,6 +27,8 @@ pub struct Status {
     pub waits_for: Option<String>,
     /// Why it has failed, if it has.
     pub failure: Option<String>,
+    /// Whether a user has ended it at once. That is no failure.
+    pub cancelled: bool,
     /// The present life of its tasks.
     pub incarnation: Incarnation,
     /// How often its tasks were started again since this process runs it.
@@ -106,6 +108,7 @@ impl Default for Status {
             ended: false,
             waits_for: None,
             failure: None,
+            cancelled: false,
             incarnation: Incarnation(0),
             restarts: 0,
             checkpoints_completed: 0,
@@ -159,7 +162,15 @@ impl Life {
 
     pub(crate) fn ended(&self, outcome: &Result<()>) {
         let status = &mut self.lock().status;
-        (status.ended, status.failure) = (true, outcome.as_ref().err().map(ToString::to_string));
+        let failure = outcome.as_ref().err().map(ToString::to_string);
+        // It may have ended by itself just before.
+        status.cancelled &= failure.is_some();
+        (status.ended, status.failure) = (true, failure.filter(|_| !status.cancelled));
+    }
+
+    /// A user ends it at once.
+    pub(crate) fn cancelled(&self) {
+        self.lock().status.cancelled = true;
     }
 
     /// Its tasks cannot be placed for this reason, or they can.

@@ -6,6 +6,7 @@
 
 mod autoscale;
 mod changes;
+mod checks;
 mod coordinator;
 mod functions;
 mod leader;
@@ -13,6 +14,7 @@ mod local;
 mod members;
 mod messages;
 mod record;
+mod removal;
 mod role;
 mod served;
 mod submitted;

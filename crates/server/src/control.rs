@@ -31,7 +31,7 @@ mod listener;
 mod security;
 mod wire;
 
-pub use connection::{Connection, Event, connect};
+pub use connection::{Connection, Event, connect, is_absent};
 pub use listener::{Incoming, Listener};
 pub use security::Security;
 

@@ -12,6 +12,7 @@ mod balance;
 mod client;
 mod connection;
 mod documents;
+mod drain;
 mod embedded;
 mod exposition;
 mod functions;
@@ -21,6 +22,7 @@ mod metrics;
 mod orders;
 mod rates;
 mod reconfigure;
+mod removal;
 mod routes;
 mod security;
 

@@ -43,6 +43,7 @@ pub(crate) fn worker(arguments: &WorkerArguments) -> Result<()> {
         listen: None,
         advertise: None,
         once: arguments.once,
+        wait: std::time::Duration::ZERO,
     };
     run_worker(&engine(), &options)
 }

@@ -90,6 +90,9 @@ pub(crate) struct Migrate {
 pub(crate) struct Drain {
     /// Name of the worker
     pub(crate) worker: String,
+    /// The worker gets tasks again
+    #[arg(long)]
+    pub(crate) undo: bool,
     #[command(flatten)]
     pub(crate) client: Client,
 }

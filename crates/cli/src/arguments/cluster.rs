@@ -120,6 +120,28 @@ pub(crate) struct Job {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct End {
+    /// Name of the job
+    pub(crate) job: String,
+    /// Only send the request: do not wait until the job has ended
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Remove {
+    /// Name of the job
+    pub(crate) job: String,
+    /// Also if it could resume from its newest checkpoint, which is removed with it
+    #[arg(long)]
+    pub(crate) discard_state: bool,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Logs {
     /// Name of the job
     pub(crate) job: String,

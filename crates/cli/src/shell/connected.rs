@@ -8,10 +8,10 @@ use anabranch_model::Error;
 use anabranch_server::{Session, StatementText};
 
 use super::order::Order;
-use crate::arguments::{Balance, Changes, Client, Drain, Job, Jobs, Migrate, Rescale, Settings};
+use crate::arguments::{Balance, Changes, Client, Drain, End, Job, Jobs, Migrate, Rescale, Settings};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::{balance, functions, jobs, reconfigure, show, submit};
+use crate::{balance, ending, functions, jobs, reconfigure, show, submit};
 
 /// A coordinator, and the text of the jobs that it gets.
 pub(super) struct Connected {
@@ -66,13 +66,17 @@ impl Connected {
         match order {
             Order::Jobs if !dry_run => jobs::jobs(&Jobs { client: client() }),
             Order::Describe(job) if !dry_run => show::show(&Job { job, client: client() }),
-            Order::Stop(job) if !dry_run => jobs::request(&Job { job, client: client() }, "stop"),
-            Order::Cancel(job) if !dry_run => jobs::request(&Job { job, client: client() }, "cancel"),
+            Order::Stop(job) if !dry_run => {
+                ending::end(&End { job, no_wait: false, client: client() }, ending::Request::Stop)
+            }
+            Order::Cancel(job) if !dry_run => {
+                ending::end(&End { job, no_wait: false, client: client() }, ending::Request::Cancel)
+            }
             Order::Changes(job) if !dry_run => reconfigure::changes(&Changes { job, abort: false, client: client() }),
             Order::Abort(job) if !dry_run => reconfigure::changes(&Changes { job, abort: true, client: client() }),
             Order::Drain(worker) => match dry_run {
                 true => reconfigure::rehearse_drain(&worker, &self.client),
-                false => reconfigure::drain(&Drain { worker, client: client() }),
+                false => reconfigure::drain(&Drain { worker, undo: false, client: client() }),
             },
             Order::Rescale { job, tasks, stage } => {
                 reconfigure::rescale(&Rescale { job, tasks, stage, dry_run, client: client() })

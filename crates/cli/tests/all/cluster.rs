@@ -81,20 +81,49 @@ fn jobs_are_submitted_shown_stopped_and_refused() {
         printing.replace(&format!(", 'path' = '{}/out',", folder.path().display()), "").replace("'format' = 'csv'", "");
     cluster.refused(&["submit", &file(folder.path(), "printing.sql", &printing)], 2, "anabranch run or sql");
 
-    assert!(cluster.ok(&["stop", "endless"]).contains("job endless stops"));
-    cluster.until("the stop", || cluster.state("endless") == "stopped");
+    cluster.refused(&["remove", "endless"], 2, "the job 'endless' runs");
+    assert_eq!(cluster.ok(&["stop", "endless"]), "job endless has stopped\n");
+    assert_eq!(cluster.state("endless"), "stopped");
     cluster.ok(&["submit", &endless, "--name", "endless", "--set", "checkpoint-interval=100 ms"]);
     cluster.until("it runs again", || cluster.state("endless") == "running");
     let notices = cluster.ok(&["logs", "endless"]);
     assert!(notices.contains("resumes from the checkpoint of epoch"), "{notices}");
     let watched = [&["top", "endless"][..], &["logs", "endless", "--follow"]].map(|arguments| cluster.begin(arguments));
     cluster.until("a line of the view", || watched[0].said().contains("events/s"));
-    cluster.ok(&["cancel", "endless"]);
+    assert_eq!(cluster.ok(&["cancel", "endless"]), "job endless was cancelled\n");
     for command in watched {
         assert_eq!(command.end(), Some(0), "a command that watches a job ends with the job");
     }
-    cluster.until("its end", || cluster.state("endless") == "failed");
-    assert!(cluster.ok(&["show", "endless"]).contains("failure: the job was cancelled by a request"));
+    assert_eq!(cluster.state("endless"), "cancelled");
+    jobs_that_are_over_are_removed(&cluster, folder.path(), (&endless, &finite));
+}
+
+fn jobs_that_are_over_are_removed(cluster: &Cluster, folder: &Path, (endless, finite): (&str, &str)) {
+    cluster.ok(&["submit", endless, "--name", "endless"]);
+    assert_eq!(cluster.ok(&["stop", "endless", "--no-wait"]), "job endless stops at the end of an epoch\n");
+    cluster.until("the stop", || cluster.state("endless") == "stopped");
+    cluster.refused(&["remove", "endless"], 2, "anabranch remove endless --discard-state");
+    assert_eq!(cluster.ok(&["remove", "endless", "--discard-state"]), "job endless was removed\n");
+    // A job that has come to its end cannot resume: its name is free at once, and the new job starts over.
+    assert_eq!(cluster.ok(&["remove", "finite"]), "job finite was removed\n");
+    assert!(cluster.ok(&["jobs"]).contains("no jobs"));
+    std::fs::remove_dir_all(folder.join("out")).expect("removed");
+    cluster.ok(&["submit", finite]);
+    cluster.until("its end", || cluster.state("finite") == "ended");
+}
+
+#[test]
+fn a_worker_that_starts_before_its_coordinator_waits_for_it() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    cluster.kill_coordinator(0);
+    let listen = cluster.listen();
+    let arguments = ["worker", "--coordinator", &listen, "--name", "early", "--slots", "1"];
+    cluster.refused(&[&arguments[..], &["--wait", "0"]].concat(), 1, "see whether the process runs that listens there");
+    let early = cluster.begin(&[&arguments[..], &["--wait", "2min"]].concat());
+    cluster.until("the notice", || early.said().contains("no coordinator answers yet: waits for one"));
+    cluster.start_coordinator(0);
+    cluster.until("the worker", || cluster.ok(&["jobs"]).contains("early"));
 }
 
 /// The number of tasks at a worker.

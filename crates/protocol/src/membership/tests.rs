@@ -87,6 +87,17 @@ fn a_drained_worker_gets_no_task_and_is_a_member_until_it_is_lost() {
     assert_eq!(bench.0.next_deadline(), None, "the name is forgotten");
 }
 
+#[test]
+fn a_worker_gets_tasks_again_when_its_drain_is_undone() {
+    let mut bench = Bench::new();
+    bench.at(0, heartbeat(1, 0));
+    assert_eq!(bench.at(5, Input::Undrain(WorkerId(0))), [], "it is not drained");
+    bench.at(10, Input::Drain(WorkerId(0)));
+    assert_eq!(bench.at(20, Input::Undrain(WorkerId(0))), [Event::Joined(process(1))]);
+    assert_eq!(bench.0.members().count(), 1);
+    assert_eq!(bench.at(120, Input::Tick), [Event::Lost(process(1))], "the silence goes on");
+}
+
 /// One step of time; lease and silence last for two.
 const UNIT: u64 = 10 * MS;
 const TIME_MAX: u64 = 4;

@@ -84,7 +84,8 @@ fn start(tables: &Tables, plan: &Plan, workers: u32, slots: u32, is_encrypted: b
             here.lock().expect("lock").insert(process, Arc::clone(&job));
             let member = Member { process, slots, labels: Arc::default() };
             let (copies, link) = ([].into(), Arc::new(Down(job)));
-            handle.joined(vec![RemoteWorker { member, exchange, heard: Nanos(0), copies, link }]);
+            let name = process.worker.to_string();
+            handle.joined(vec![RemoteWorker { name, member, exchange, heard: Nanos(0), copies, link }]);
         }
     };
     let workers = Workers {

@@ -169,11 +169,11 @@ impl Shared {
         self.decide_text(job).is_ok() && job.decided().is_some_and(|now| now.is_new != before.is_new)
     }
 
-    /// A worker gets no tasks of jobs that start.
-    pub(super) fn drain(&self, name: &str) -> Result<(), Refusal> {
+    /// A worker gets no tasks of jobs that start, or gets some again.
+    pub(super) fn drain(&self, name: &str, is_drained: bool) -> Result<(), Refusal> {
         self.worker(name)?;
-        self.cluster.members().drain(name);
-        info!(worker = name, "worker drained");
+        self.cluster.members().drain(name, is_drained);
+        info!(worker = name, drained = is_drained, "worker drained, or its drain undone");
         Ok(())
     }
 

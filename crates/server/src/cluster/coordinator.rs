@@ -16,6 +16,7 @@ use anabranch_state::Store;
 use tracing::{error, info, warn};
 
 use super::changes::confirm_text;
+use super::checks::check_name;
 use super::members::Cluster;
 use super::messages::Leader;
 use super::record::{Record, Records, State};
@@ -34,10 +35,11 @@ const CHECKPOINT_INTERVAL: &str = "10 s";
 const ADOPTION: Duration = Duration::from_secs(1);
 /// How often a coordinator that closes tries to record the end of a job.
 const ATTEMPTS_AT_CLOSE: u32 = 25;
+/// How often a job starts again because another process has taken it over. A coordinator that led before does that once or twice;
+/// another job with the same place for checkpoints does it for ever.
+const FENCED_MAX: u32 = 5;
 /// Pause before another attempt to resume a job, or to write its record.
 const AGAIN: Duration = Duration::from_millis(200);
-/// Longest name of a job: it is part of the names of files.
-const NAME_CHARS_MAX: usize = 100;
 
 /// How a coordinator is started.
 pub struct CoordinatorOptions {
@@ -181,24 +183,6 @@ impl Shared {
         self.engine.running(&plan)
     }
 
-    /// Refuses tables that exist only in one process.
-    fn check(&self, plan: &Plan) -> Result<()> {
-        for stage in &plan.stages {
-            let source = stage.source.as_ref().map(|source| (&source.table, &source.connector));
-            let sink = stage.sink.as_ref().map(|sink| (&sink.table, &sink.connector));
-            for (table, spec) in source.into_iter().chain(sink) {
-                if self.engine.connectors().get(&spec.connector)?.is_of_process() {
-                    let why = format!("connector '{}' writes to the terminal of one process", spec.connector);
-                    let error = Error::user(format!("{why}, and a coordinator's jobs have none"));
-                    return Err(error.at(format!("table {table}")).remedy(
-                        "write to Kafka or to files ('connector' = 'filesystem'); to see rows, use anabranch run or sql",
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Starts a job that was running, and lists those that were not.
     pub(super) fn resume(self: &Arc<Self>, mut record: Record) {
         let name = record.order.name.clone();
@@ -242,9 +226,15 @@ impl Shared {
             return Ok(());
         }
         match known.as_ref().map(|job| job.state()) {
-            Some(State::Running) => return taken("runs", "choose another name, or stop that job first"),
-            Some(State::Ended) => return taken("has ended", "choose another name"),
-            Some(State::Stopped | State::Failed) | None => {}
+            Some(State::Running) => {
+                let stop = format!("choose another name, or stop that job first: anabranch stop {}", order.name);
+                return taken("runs", &stop);
+            }
+            Some(State::Ended) => {
+                let remove = format!("choose another name, or remove that job: anabranch remove {}", order.name);
+                return taken("has ended", &remove);
+            }
+            Some(State::Stopped | State::Failed | State::Cancelled | State::Removed) | None => {}
         }
         if self.closing.load(SeqCst) {
             return Err(Refusal::Conflict(Error::outside("the coordinator ends").remedy("send the job again later")));
@@ -254,6 +244,7 @@ impl Shared {
         let mut record = Record::new(order, slots.unwrap_or_else(cores), self.engine.clock().wall_ms());
         record.follow(known.map(|job| job.record()).as_ref());
         let running = self.prepare(&record).map_err(Refusal::Wrong)?;
+        self.check_place(&record.order.name, &running)?;
         let own = self.write_new(&mut record).map_err(Refusal::Wrong)?;
         let name = record.order.name.clone();
         let job = Submitted::new((record, false), running, self.cluster.members(), (self.records.clone(), own));
@@ -348,6 +339,7 @@ impl Shared {
             return;
         }
         let (mut check, mut patience) = (Check::Sizes, if job.resumes { ADOPTION } else { Duration::ZERO });
+        let mut fenced = 0;
         let outcome = loop {
             let outcome = self.run_once(job, check, patience);
             let why = match &outcome {
@@ -360,8 +352,11 @@ impl Shared {
                     match error.kind() {
                         _ if goes_on() && self.decides_anew(job) => {}
                         ErrorKind::Damaged if matches!(check, Check::Sizes) && goes_on() => check = Check::Content,
-                        // A coordinator that led before has written to the job's log late: that is over now.
-                        ErrorKind::Fenced if goes_on() => patience = ADOPTION,
+                        // A coordinator that led before has written to the job's log late: that is over soon.
+                        ErrorKind::Fenced if fenced < FENCED_MAX && goes_on() => {
+                            fenced += 1;
+                            patience = ADOPTION;
+                        }
                         // It ran before this coordinator led: what is away for a moment does not end it.
                         ErrorKind::Outside if job.resumes && !job.has_begun() && goes_on() => {}
                         _ => break outcome,
@@ -379,6 +374,7 @@ impl Shared {
             _ if leader.is_none() || self.role.leader() != leader || job.was_left() || !self.role.is_last() => {}
             // The next start resumes it.
             _ if self.closing.load(SeqCst) && !job.end_was_requested() => {}
+            Err(_) if job.was_cancelled() => self.ended(job, State::Cancelled, None),
             Ok(summary) if job.stop_was_requested() && !summary.had_ended => self.ended(job, State::Stopped, None),
             Ok(_) => self.ended(job, State::Ended, None),
             // Nothing ran that could stop at the end of an epoch.
@@ -417,6 +413,7 @@ impl Shared {
                 error!(job = name, error = message, place, remedy, "job failed");
             }
             (State::Stopped, _) => info!(job = name, "job stopped"),
+            (State::Cancelled, _) => info!(job = name, "job cancelled"),
             _ => info!(job = name, "job ended"),
         }
         let failure = error.map(|error| error.to_string());
@@ -466,15 +463,6 @@ pub(super) fn nothing() -> Plan {
         identities: Identities::default(),
         assignment: Assignment::default(),
     }
-}
-
-fn check_name(name: &str) -> Result<()> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || !name.chars().all(is_plain) {
-        return Err(Error::user(format!("'{name}' cannot be the name of a job"))
-            .remedy(format!("use at most {NAME_CHARS_MAX} letters of ASCII, digits, hyphens and underscores")));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

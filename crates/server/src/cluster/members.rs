@@ -198,7 +198,8 @@ impl Known {
     fn remote(&self, job: u64) -> Option<RemoteWorker> {
         let link = Arc::new(JobLink { job, connection: self.connection.clone() });
         let (member, copies) = (self.member.clone(), Arc::clone(&self.copies));
-        Some(RemoteWorker { member, exchange: self.exchange?, heard: self.heard, copies, link })
+        let name = self.name.clone();
+        Some(RemoteWorker { name, member, exchange: self.exchange?, heard: self.heard, copies, link })
     }
 }
 
@@ -418,7 +419,7 @@ impl State {
         let of = match &input {
             Input::Heartbeat { member, .. } => Some(member.process.worker),
             Input::Leave(process) => Some(process.worker),
-            Input::Drain(_) | Input::Tick => None,
+            Input::Drain(_) | Input::Undrain(_) | Input::Tick => None,
         };
         self.membership.handle(now, input);
         while let Some(change) = self.membership.poll() {

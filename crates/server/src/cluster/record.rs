@@ -14,8 +14,8 @@ use super::messages::Leader;
 use super::versions::{self, Version, Versions};
 use crate::http::JobOrder;
 
-/// Version of the records.
-const FORMAT: u32 = 1;
+/// Version of the records: 2 added the states `cancelled` and `removed`.
+const FORMAT: u32 = 2;
 const FOLDER: &str = "submitted";
 
 /// Where a job is in its life, as far as its next start depends on it.
@@ -28,8 +28,12 @@ pub(super) enum State {
     Stopped,
     /// Its sources have ended.
     Ended,
-    /// It has failed, or was cancelled. It resumes when it is submitted again.
+    /// It has failed. It resumes when it is submitted again.
     Failed,
+    /// A user has ended it at once. It resumes when it is submitted again.
+    Cancelled,
+    /// It is not listed any more. What is left keeps a coordinator that led before from writing an older version of it.
+    Removed,
 }
 
 /// A job.
@@ -97,9 +101,16 @@ impl Record {
         };
         let record: Record = serde_json::from_slice(&version.content).map_err(|error| damaged(&error.to_string()))?;
         match record.format {
-            FORMAT => Ok(Record { version: version.number, ..record }),
-            other => Err(damaged(&format!("its format is {other}, this release reads {FORMAT}"))),
+            1..=FORMAT => Ok(Record { format: FORMAT, version: version.number, ..record }),
+            other => Err(damaged(&format!("its format is {other}, this release reads up to {FORMAT}"))),
         }
+    }
+
+    /// The job is not listed any more. Nothing of its statements is left.
+    pub(super) fn remove(&mut self) {
+        let name = std::mem::take(&mut self.order.name);
+        self.order = JobOrder { name, ..JobOrder::default() };
+        (self.state, self.failure, self.next) = (State::Removed, None, None);
     }
 
     /// Its next version comes after this one, which may be of another submission.
@@ -134,9 +145,10 @@ impl Records {
         Leaders::new(self.store.clone())
     }
 
-    /// All jobs.
+    /// All jobs that are listed.
     pub(super) fn read(&self) -> Result<Vec<Record>> {
-        versions::all(&self.store, FOLDER)?.iter().map(Record::read).collect()
+        let all: Vec<Record> = versions::all(&self.store, FOLDER)?.iter().map(Record::read).collect::<Result<_>>()?;
+        Ok(all.into_iter().filter(|record| record.state != State::Removed).collect())
     }
 
     /// One job.
@@ -220,6 +232,40 @@ mod tests {
         assert!(later.write(&mut of_later, Leader(2)).expect("written"));
         assert!(!former.write(&mut of_former, Leader(1)).expect("refused"), "the version before was removed");
         assert_eq!(former.of("ads").expect("read").expect("a record").state, State::Stopped);
+    }
+
+    /// As release 0.1 wrote it.
+    const FORMAT_1: &str = r#"{"format": 1, "number": 7, "order": {"name": "ads", "sql": "SELECT 1", "settings": {}, "options": []},
+        "default_parallelism": 3, "submitted_ms": 5, "state": "failed", "failure": "the job was cancelled by a request",
+        "stop_requested": false, "writer": 2}"#;
+
+    #[test]
+    fn records_of_format_1_are_read_and_written_on() {
+        let folder = tempfile::tempdir().expect("folder");
+        std::fs::create_dir(folder.path().join(FOLDER)).expect("folder");
+        std::fs::write(folder.path().join(FOLDER).join("ads.0000000004.json"), FORMAT_1).expect("written");
+        let records = open(folder.path());
+        let mut record = records.of("ads").expect("read").expect("a record");
+        assert_eq!((record.state, record.number, record.writer()), (State::Failed, 7, Leader(2)));
+        record.state = State::Cancelled;
+        assert!(records.write(&mut record, Leader(3)).expect("written"));
+        let text = std::fs::read_to_string(folder.path().join(FOLDER).join("ads.0000000005.json")).expect("read");
+        assert!(text.contains("\"format\": 2") && text.contains("\"cancelled\""), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_left_of_the_statements_of_a_job_that_was_removed() {
+        let folder = tempfile::tempdir().expect("folder");
+        let records = open(folder.path());
+        let order = JobOrder { name: "ads".into(), sql: "hush".into(), ..JobOrder::default() };
+        let mut record = Record::new(order, 1, 0);
+        assert!(records.write(&mut record, Leader(1)).expect("written"));
+        record.remove();
+        assert!(records.write(&mut record, Leader(1)).expect("written"));
+        assert!(records.read().expect("read").is_empty(), "it is not listed");
+        let files = std::fs::read_dir(folder.path().join(FOLDER)).expect("a folder");
+        let texts = files.map(|file| std::fs::read_to_string(file.expect("a file").path()).expect("read"));
+        assert!(texts.collect::<String>().matches("hush").next().is_none());
     }
 
     #[test]

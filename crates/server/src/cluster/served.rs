@@ -51,7 +51,11 @@ impl Jobs for Served {
         Some(&self.0.scaling)
     }
 
-    fn drain(&self, worker: &str) -> Result<(), Refusal> {
-        self.0.drain(worker)
+    fn remove(&self, job: &str, discards_state: bool) -> Result<(), Refusal> {
+        self.0.remove(job, discards_state)
+    }
+
+    fn drain(&self, worker: &str, is_drained: bool) -> Result<(), Refusal> {
+        self.0.drain(worker, is_drained)
     }
 }

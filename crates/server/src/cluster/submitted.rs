@@ -60,10 +60,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn cancelled() -> Error {
-    Error::user("the job was cancelled by a request")
-}
-
 impl Submitted {
     pub(super) fn new(
         (record, resumes): (Record, bool),
@@ -112,7 +108,7 @@ impl Submitted {
         *lock(&self.live) = Some(job.clone());
         if self.was_left() {
             job.handle.leave();
-        } else if self.requested.cancel.load(SeqCst) {
+        } else if self.was_cancelled() {
             job.cancel();
         } else if self.requested.stop.load(SeqCst) || self.requested.close.load(SeqCst) {
             job.stop();
@@ -159,7 +155,12 @@ impl Submitted {
 
     /// Whether a user has asked for its end.
     pub(super) fn end_was_requested(&self) -> bool {
-        self.stop_was_requested() || self.requested.cancel.load(SeqCst)
+        self.stop_was_requested() || self.was_cancelled()
+    }
+
+    /// Whether a user has asked for its end at once.
+    pub(super) fn was_cancelled(&self) -> bool {
+        self.requested.cancel.load(SeqCst)
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -278,10 +279,15 @@ impl ServedJob for Submitted {
         let status = &mut reading.status;
         status.stopping |= self.stop_was_requested();
         match &*lock(&self.shown) {
-            // The record is written a moment after the job's end.
+            // The record is written a moment after the job's end: until then its name is taken.
+            (State::Running, _) if status.ended => {
+                (status.ended, status.stopping) = (false, true);
+                (status.waits_for, status.failure, status.cancelled) = (None, None, false);
+            }
             (State::Running, _) => {}
             (state, failure) => {
                 (status.ended, status.stopping) = (true, *state == State::Stopped);
+                status.cancelled = *state == State::Cancelled;
                 (status.waits_for, status.failure) = (None, failure.clone());
             }
         }
@@ -309,7 +315,7 @@ impl ServedJob for Submitted {
 
     fn cancel(&self) {
         self.requested.cancel.store(true, SeqCst);
-        self.live().into_iter().for_each(|live| live.handle.abort(cancelled()));
+        self.live().into_iter().for_each(|live| live.cancel());
     }
 
     fn abort_change(&self) -> Result<()> {
@@ -320,7 +326,10 @@ impl ServedJob for Submitted {
     fn refuses_savepoint(&self) -> Option<Error> {
         match self.live() {
             Some(live) => live.refuses_savepoint(),
-            None => Some(Error::user("the job does not run yet").remedy("wait until it does")),
+            None => Some(
+                Error::user("the job does not run yet: it has not taken over its checkpoints")
+                    .remedy("wait until it does"),
+            ),
         }
     }
 

@@ -26,7 +26,7 @@ use tracing::{info, warn};
 
 use super::messages::{FromCluster, FromProcess};
 use crate::Engine;
-use crate::control::Connection;
+use crate::control::{Connection, is_absent};
 use links::{Link, Said};
 
 /// Heartbeats within the time after which a silent worker is lost.
@@ -65,6 +65,8 @@ pub struct WorkerOptions {
     pub state: Option<PathBuf>,
     /// It is for one run of its coordinator, and ends with the connection.
     pub once: bool,
+    /// How long it waits at its start for a coordinator that listens.
+    pub wait: Duration,
 }
 
 /// What this process provides for all jobs.
@@ -208,6 +210,8 @@ struct Process<'a> {
     accepted: bool,
     /// When a coordinator refused it first.
     refused: Option<Nanos>,
+    /// Until when it waits for a coordinator that listens, and whether it has said so.
+    awaits: (Nanos, bool),
     jobs: BTreeMap<u64, Guest>,
 }
 
@@ -217,7 +221,8 @@ impl<'a> Process<'a> {
         let links = options.coordinators.iter().enumerate().map(link).collect::<Result<_>>()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let (joined, accepted, refused, jobs) = (None, false, None, BTreeMap::new());
-        Ok(Process { options, here, clock, links, joined, accepted, refused, jobs })
+        let awaits = (clock.now().plus(options.wait), false);
+        Ok(Process { options, here, clock, links, joined, accepted, refused, awaits, jobs })
     }
 
     fn run(&mut self, events: &Receiver<(usize, Said)>) -> Result<()> {
@@ -366,7 +371,8 @@ impl<'a> Process<'a> {
         }
         if !self.accepted {
             let is_last = self.links.iter().all(Link::has_failed);
-            return if is_last || error.kind() != ErrorKind::Outside { Err(error) } else { Ok(false) };
+            let ends = error.kind() != ErrorKind::Outside || is_last && !(is_absent(&error) && self.waits(&error));
+            return if ends { Err(error) } else { Ok(false) };
         }
         if was_connected {
             lost(&self.options.name, &error);
@@ -374,6 +380,20 @@ impl<'a> Process<'a> {
             self.beat();
         }
         Ok(false)
+    }
+
+    /// Whether the process waits for a coordinator that is not there yet. Says so once.
+    fn waits(&mut self, error: &Error) -> bool {
+        let (until, was_said) = self.awaits;
+        if self.clock.now() >= until {
+            return false;
+        }
+        if !was_said {
+            let (worker, wait_s) = (&self.options.name, self.options.wait.as_secs());
+            warn!(worker, wait_s, error = %error, "no coordinator answers yet: waits for one");
+        }
+        self.awaits.1 = true;
+        true
     }
 
     fn job(&mut self, place: usize, job: u64, term: Term, message: ToWorker) -> Result<()> {

@@ -25,6 +25,9 @@ const LINGER: Duration = Duration::from_secs(1);
 /// A peer that takes no byte for so long loses the rest of a connection that is closed.
 const STUCK_AFTER: Duration = Duration::from_millis(200);
 
+/// Begins the message of a connection that nobody has accepted.
+const CANNOT_CONNECT: &str = "cannot connect";
+
 /// What happens at a connection.
 #[derive(Debug)]
 pub enum Event<In> {
@@ -90,7 +93,8 @@ pub fn connect<In: DeserializeOwned + 'static, Out: Serialize>(
         let deadline = Arc::new(Deadline::after(timeout));
         let connected = deadline.left().and_then(|left| TcpStream::connect_timeout(&address, left));
         let stream = connected.map_err(|error| {
-            Error::outside(format!("cannot connect: {error}")).remedy("see whether the process runs that listens there")
+            Error::outside(format!("{CANNOT_CONNECT}: {error}"))
+                .remedy("see whether the process runs that listens there")
         })?;
         let (wire, mut input) = Wire::open(Arc::new(stream), encryption.as_ref(), &deadline)?;
         hello::introduce(&mut input, &wire, security.token(), &deadline)?;
@@ -115,6 +119,11 @@ pub(super) fn start<In: DeserializeOwned + 'static, Out: Serialize>(
         Ok(())
     };
     Connection { handle: Arc::new(Handle(Link::start(wire, input, peer, Box::new(handler)))), messages: PhantomData }
+}
+
+/// Whether nobody listened where a connection was to be made.
+pub fn is_absent(error: &Error) -> bool {
+    error.message().starts_with(CANNOT_CONNECT)
 }
 
 fn malformed(error: &serde_json::Error) -> Error {

@@ -21,12 +21,14 @@ use super::documents::{
     CheckpointsDocument, CounterList, ErrorDocument, JobDocument, JobList, NoticeList, PlanDocument, Readiness,
     Requested, SavepointDocument, TaskList, WorkerList,
 };
+use super::drain::{drain, undrain};
 use super::exposition;
 use super::functions::functions;
 use super::jobs::{Jobs, Reading, Refusal, ServedJob};
 use super::orders::{JobOrder, OrderErrorDocument, SavepointOrder, Submitted};
 use super::rates::{History, Rates};
-use super::reconfigure::{changes, drain, reconfigure};
+use super::reconfigure::{changes, reconfigure};
+use super::removal::remove;
 use super::routes::{Found, Target, find};
 use super::security::Token;
 
@@ -191,6 +193,8 @@ pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer
     match target {
         Target::Submit => submit(api, &body).await,
         Target::Drain => drain(api, name).await,
+        Target::Undrain => undrain(api, name).await,
+        Target::Remove => remove(api, name, &body).await,
         Target::Functions => functions(api, body).await,
         Target::Stop | Target::Cancel | Target::Savepoint | Target::Reconfigure | Target::AbortChange => {
             match api.job(&name) {

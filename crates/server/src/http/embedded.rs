@@ -58,6 +58,15 @@ pub(crate) struct Embedded {
     pub(crate) histories: ChangeHistories,
 }
 
+/// Why a savepoint of a job without tasks cannot be taken: they would write it.
+fn waits_for_workers(what: &str) -> Error {
+    let error = Error::user(format!("the job waits for workers ({what}): no task runs that could write a savepoint"));
+    error.remedy(
+        "start workers, and take the savepoint then; or stop the job, and copy its newest checkpoint: anabranch savepoint \
+         PLACE-OF-CHECKPOINTS PATH --last",
+    )
+}
+
 /// What a job was planned from, for changes of it.
 #[derive(Clone)]
 pub struct Script {
@@ -105,9 +114,14 @@ impl Jobs for Embedded {
         &self.histories
     }
 
-    fn drain(&self, worker: &str) -> std::result::Result<(), Refusal> {
+    fn remove(&self, _job: &str, _discards_state: bool) -> std::result::Result<(), Refusal> {
+        let error = Error::user("this process runs one job, and keeps no list of jobs");
+        Err(Refusal::Conflict(error.remedy("remove the directory of its checkpoints once the process has ended")))
+    }
+
+    fn drain(&self, worker: &str, is_drained: bool) -> std::result::Result<(), Refusal> {
         self.job.worker(worker)?;
-        self.job.members.iter().for_each(|members| members.drain(worker));
+        self.job.members.iter().for_each(|members| members.drain(worker, is_drained));
         Ok(())
     }
 }
@@ -239,7 +253,7 @@ impl ServedJob for EmbeddedJob {
     }
 
     fn cancel(&self) {
-        self.handle.abort(Error::user("the job was cancelled by a request"));
+        self.handle.cancel_by_request();
     }
 
     fn abort_change(&self) -> Result<()> {
@@ -247,7 +261,10 @@ impl ServedJob for EmbeddedJob {
     }
 
     fn refuses_savepoint(&self) -> Option<Error> {
-        self.running.store.is_none().then(no_checkpoints)
+        if self.running.store.is_none() {
+            return Some(no_checkpoints());
+        }
+        self.handle.status().waits_for.map(|what| waits_for_workers(&what))
     }
 
     fn savepoint(&self, place: &str, closing: &dyn Fn() -> bool) -> Result<Savepoint> {

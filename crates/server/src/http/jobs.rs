@@ -43,8 +43,11 @@ pub trait Jobs: Send + Sync {
     fn scaling(&self) -> Option<&ScalingRecords> {
         None
     }
-    /// From now on the worker gets no tasks of jobs that start. Those that it has stay.
-    fn drain(&self, worker: &str) -> Result<(), Refusal>;
+    /// Removes a job that is over from the list, and with it its checkpoints, unless the job has a place of its own for them. The state
+    /// of a job that could resume is discarded only if `discards_state`. May wait.
+    fn remove(&self, job: &str, discards_state: bool) -> Result<(), Refusal>;
+    /// From now on the worker gets no tasks of jobs that start, or it gets some again. Those that it has stay.
+    fn drain(&self, worker: &str, is_drained: bool) -> Result<(), Refusal>;
 }
 
 /// Why a job was not taken or not changed.
@@ -154,9 +157,10 @@ impl Reading {
     /// The state for users.
     pub(super) fn state(&self) -> &'static str {
         use anabranch_protocol::coordinator::Phase;
-        let Status { phase, stopping, ended, failure, waits_for, .. } = &self.status;
+        let Status { phase, stopping, ended, failure, waits_for, cancelled, .. } = &self.status;
         match phase {
             _ if failure.is_some() => "failed",
+            _ if *ended && *cancelled => "cancelled",
             _ if *ended && *stopping => "stopped",
             _ if *ended => "ended",
             _ if *stopping => "stopping",
@@ -205,8 +209,11 @@ mod tests {
         assert_eq!(state(Phase::Finished, |status| status.ended = true), "ended");
         assert_eq!(state(Phase::Finished, |status| (status.ended, status.stopping) = (true, true)), "stopped");
         assert_eq!(state(Phase::Restoring, |status| status.waits_for = Some("2 slots".into())), "waiting");
-        // A job that is cancelled stays in its phase.
-        let cancelled: fn(&mut Status) = |status| (status.ended, status.failure) = (true, Some("cancelled".into()));
-        assert_eq!(state(Phase::Running, cancelled), "failed");
+        // A job that is ended at once stays in its phase.
+        let failed: fn(&mut Status) = |status| (status.ended, status.failure) = (true, Some("lost".into()));
+        assert_eq!(state(Phase::Running, failed), "failed");
+        let cancelled: fn(&mut Status) = |status| (status.ended, status.cancelled) = (true, true);
+        assert_eq!(state(Phase::Running, cancelled), "cancelled");
+        assert_eq!(state(Phase::Running, |status| status.cancelled = true), "running", "as long as its tasks end");
     }
 }

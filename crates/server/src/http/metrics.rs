@@ -149,8 +149,18 @@ const OF_JOBS: [OfJob; 14] = [
 ];
 
 /// States of jobs, in the order of a job's life.
-const STATES: [&str; 9] =
-    ["waiting", "starting", "restoring", "running", "restarting", "stopping", "stopped", "ended", "failed"];
+const STATES: [&str; 10] = [
+    "waiting",
+    "starting",
+    "restoring",
+    "running",
+    "restarting",
+    "stopping",
+    "stopped",
+    "ended",
+    "failed",
+    "cancelled",
+];
 
 #[expect(clippy::unnecessary_wraps, reason = "the tables above have values that may be missing")]
 fn count(value: u64) -> Option<f64> {

@@ -192,22 +192,6 @@ struct ReconfiguredDocument {
     balance: Option<BalanceDocument>,
 }
 
-/// What a drain has done.
-#[derive(Debug, Serialize)]
-struct DrainedDocument {
-    worker: String,
-    jobs: Vec<DrainedJob>,
-}
-
-/// What a drain has done to a job.
-#[derive(Debug, Serialize)]
-struct DrainedJob {
-    job: String,
-    moved: bool,
-    error: Option<String>,
-    remedy: Option<String>,
-}
-
 /// The changes of a job that are remembered.
 #[derive(Debug, Serialize)]
 struct ChangeList {
@@ -240,7 +224,7 @@ impl ReconfigureOrder {
 }
 
 /// Changes a job, and remembers that. May wait.
-fn carry_out(api: &Api, job: &str, order: &ReconfigureOrder) -> (Result<Reconfigured, Refusal>, f64) {
+pub(super) fn carry_out(api: &Api, job: &str, order: &ReconfigureOrder) -> (Result<Reconfigured, Refusal>, f64) {
     if let Err(why) = api.refuses_changes() {
         return (Err(why), 0.0);
     }
@@ -330,29 +314,6 @@ pub(super) fn refused(why: &Refusal, sql: &str) -> Answer {
             _ => refusal(StatusCode::CONFLICT, error),
         },
     }
-}
-
-/// Answers the request that a worker gets no tasks any more.
-pub(super) async fn drain(api: Arc<Api>, worker: String) -> Answer {
-    on_thread(api, "drain", move |api| {
-        if let Err(why) = api.jobs.drain(&worker) {
-            return refused(&why, "");
-        }
-        let mut jobs = Vec::new();
-        for job in api.jobs.jobs().iter().filter(|job| !job.reading().status.ended) {
-            let order = ReconfigureOrder { away_from: vec![worker.clone()], ..ReconfigureOrder::default() };
-            let (outcome, _) = carry_out(api, job.name(), &order);
-            let error = outcome.as_ref().err().map(Refusal::error);
-            jobs.push(DrainedJob {
-                job: job.name().to_owned(),
-                moved: outcome.is_ok(),
-                error: error.map(|error| error.message().to_owned()),
-                remedy: error.and_then(|error| error.help().map(str::to_owned)),
-            });
-        }
-        json(StatusCode::OK, &DrainedDocument { worker, jobs })
-    })
-    .await
 }
 
 /// The changes of a job that this process remembers, oldest first.

@@ -20,11 +20,13 @@ pub(super) enum Target {
     Submit,
     Stop,
     Cancel,
+    Remove,
     AbortChange,
     Savepoint,
     Reconfigure,
     Changes,
     Drain,
+    Undrain,
     Functions,
     Autoscale,
     Observations,
@@ -45,7 +47,7 @@ const fn post(path: &'static str, target: Target) -> Route {
     Route { method: Method::POST, path, target }
 }
 
-pub(super) static ROUTES: [Route; 23] = [
+pub(super) static ROUTES: [Route; 25] = [
     get("/healthz", Target::Health),
     get("/readyz", Target::Readiness),
     get("/metrics", Target::Metrics),
@@ -64,11 +66,13 @@ pub(super) static ROUTES: [Route; 23] = [
     post("/api/v1/jobs", Target::Submit),
     post("/api/v1/jobs/{name}/stop", Target::Stop),
     post("/api/v1/jobs/{name}/cancel", Target::Cancel),
+    post("/api/v1/jobs/{name}/remove", Target::Remove),
     post("/api/v1/jobs/{name}/savepoint", Target::Savepoint),
     post("/api/v1/jobs/{name}/reconfigure", Target::Reconfigure),
     post("/api/v1/jobs/{name}/changes/abort", Target::AbortChange),
     post("/api/v1/functions", Target::Functions),
     post("/api/v1/workers/{name}/drain", Target::Drain),
+    post("/api/v1/workers/{name}/undrain", Target::Undrain),
 ];
 
 /// Where a request goes.

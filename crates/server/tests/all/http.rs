@@ -163,7 +163,7 @@ fn a_job_is_shown_as_it_is() {
     assert_eq!((cancelled.status, cancelled.json()), (202, json!({ "name": "ads and more", "requested": "cancel" })));
     assert!(job.wait_timeout(LIMIT), "the job hangs");
     let shown = get(address, JOB).json();
-    assert_eq!((&shown["state"], &shown["failure"]), (&json!("failed"), &json!("the job was cancelled by a request")));
+    assert_eq!((&shown["state"], &shown["failure"]), (&json!("cancelled"), &json!(null)));
     assert_eq!(get(address, "/readyz").status, 503);
     assert_eq!(get(address, "/healthz").json(), json!({ "healthy": true }));
     job.wait().expect_err("it was cancelled");

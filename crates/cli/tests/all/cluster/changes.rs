@@ -75,6 +75,12 @@ fn a_running_job_is_altered_rescaled_and_moved_by_commands() {
     assert!(drained.contains("job job has no tasks at second"), "{drained}");
     cluster.until("no task there", || !cluster.ok(&["show", "job"]).contains("second"));
     assert!(cluster.ok(&["jobs"]).contains("(drained)"));
+    cluster.refused(&["migrate", "job", "--task", "0.0", "--to", "second"], 2, "anabranch drain second --undo");
+    assert!(cluster.ok(&["drain", "second", "--undo"]).contains("worker second gets tasks again"));
+    assert!(!cluster.ok(&["jobs"]).contains("(drained)"));
+    cluster.ok(&["migrate", "job", "--task", "0.0", "--to", "second"]);
+    cluster.until("the task there", || is_at(&cluster, "0 source events  0", "second"));
+    cluster.ok(&["drain", "second"]);
     let listed = cluster.ok(&["changes", "job"]);
     for part in ["new text", "parallelism 3", "task 0.0 to first", "away from second", "settled"] {
         assert!(listed.contains(part), "{part}: {listed}");
@@ -112,7 +118,8 @@ fn a_change_that_cannot_be_made_is_told_with_place_and_remedy() {
     cluster.refused(&["migrate", "job", "--task", "7", "--to", "only"], 2, "give STAGE.TASK");
     cluster.refused(&["drain", "away"], 2, "there is no worker 'away'");
     cluster.refused(&["alter", "job", &job, "--set", "epoch-interval=7 ms"], 2, "changes epoch-interval");
-    cluster.refused(&["drain", "only"], 1, "worker only still has tasks of job");
+    cluster.refused(&["drain", "only"], 1, "worker only was not drained: job needs it");
+    assert!(!cluster.ok(&["jobs"]).contains("(drained)"), "a drain that is refused changes nothing");
     assert!(cluster.ok(&["changes", "job"]).contains("refused"));
     assert_eq!(cluster.state("job"), "running");
 }

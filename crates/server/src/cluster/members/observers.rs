@@ -70,17 +70,15 @@ impl Members {
         }
     }
 
-    /// The worker gets no tasks of jobs that start from now on, until its process ends.
-    pub(crate) fn drain(&self, name: &str) {
+    /// From now on the worker gets no tasks, until that is undone or its process ends; or it gets some again.
+    pub(crate) fn drain(&self, name: &str, is_drained: bool) {
         let mut state = self.0.lock();
-        let mut drained = None;
-        for known in state.workers.values_mut().filter(|known| known.name == name) {
-            known.is_drained = true;
-            drained = Some(known.member.process.worker);
-        }
-        if let Some(worker) = drained {
-            state.member(self.0.clock.now(), Input::Drain(worker), "");
-        }
+        let changes = |known: &&mut Known| known.name == name && known.is_drained != is_drained;
+        let Some(known) = state.workers.values_mut().find(changes) else { return };
+        known.is_drained = is_drained;
+        let worker = known.member.process.worker;
+        let input = if is_drained { Input::Drain(worker) } else { Input::Undrain(worker) };
+        state.member(self.0.clock.now(), input, "");
     }
 
     /// Slots of all workers together.

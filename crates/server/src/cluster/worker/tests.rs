@@ -63,6 +63,7 @@ fn join(silence: Duration, test: impl FnOnce(&Connection<FromCluster>, &Receiver
         advertise: None,
         state: None,
         once: false,
+        wait: Duration::ZERO,
     };
     let run = move || run_worker(&Engine::default(), &options);
     let process = std::thread::Builder::new().name("process".into()).spawn(run).expect("a thread");

@@ -84,6 +84,36 @@ fn jobs_are_taken_refused_stopped_and_there_again() {
     let place = folder.path().canonicalize().expect("a folder").join("jobs/ads");
     assert_eq!(get(address, &format!("{ADS}/checkpoints")).json()["place"], json!(place));
     refused(&submit(address, "ads", &events(None)), 409, "already, which runs");
+    changes_are_refused(address);
+    assert_eq!(submit(address, "more", &events(None)).status, 201);
+    assert_eq!(post(address, "/api/v1/jobs/more/cancel", "").status, 202);
+    let cancelled = in_state(address, "/api/v1/jobs/more", "cancelled");
+    assert_eq!(cancelled["failure"], json!(null));
+    coordinator.close(LIMIT);
+
+    // What waited is there again, and goes on waiting. What was cancelled is only listed.
+    let (coordinator, address) = start(folder.path());
+    in_state(address, ADS, "waiting");
+    in_state(address, "/api/v1/jobs/more", "cancelled");
+    assert_eq!(post(address, &format!("{ADS}/stop"), "").status, 202);
+    in_state(address, ADS, "stopped");
+    assert_eq!(post(address, &format!("{ADS}/stop"), "").status, 409);
+    coordinator.close(LIMIT);
+
+    let (coordinator, address) = start(folder.path());
+    in_state(address, ADS, "stopped");
+    removed(address);
+    coordinator.close(LIMIT);
+
+    let (_coordinator, address) = start(folder.path());
+    assert_eq!(get(address, "/api/v1/jobs/more").status, 404, "what was removed does not come back");
+    in_state(address, ADS, "stopped");
+    assert_eq!(submit(address, "ads", &events(None)).status, 201, "a stopped job can be sent again");
+    in_state(address, ADS, "waiting");
+}
+
+/// Of a job that waits for workers.
+fn changes_are_refused(address: SocketAddr) {
     for (order, status, why) in [
         (json!({ "parallelism": 1 }), 409, "0 slots would be left, and the job needs 1"),
         (json!({ "sql": "SELECT" }), 400, "line 1"),
@@ -95,25 +125,51 @@ fn jobs_are_taken_refused_stopped_and_there_again() {
     assert_eq!(post(address, "/api/v1/jobs/other/reconfigure", "{}").status, 404);
     let drained = post(address, "/api/v1/workers/one/drain", "");
     assert!(drained.status == 404 && drained.body.contains("there are no workers"), "{drained:?}");
-    assert_eq!(submit(address, "more", &events(None)).status, 201);
-    assert_eq!(post(address, "/api/v1/jobs/more/cancel", "").status, 202);
-    let failed = in_state(address, "/api/v1/jobs/more", "failed");
-    assert_eq!(failed["failure"], json!("the job was cancelled by a request"));
-    coordinator.close(LIMIT);
+}
 
-    // What waited is there again, and goes on waiting. What was cancelled is only listed.
-    let (coordinator, address) = start(folder.path());
+/// Removes the cancelled job, once its state may be discarded.
+fn removed(address: SocketAddr) {
+    let remove = |job: &str, body: &str| post(address, &format!("/api/v1/jobs/{job}/remove"), body);
+    let refused = remove("more", "");
+    assert!(refused.status == 409 && refused.body.contains("anabranch remove more --discard-state"), "{refused:?}");
+    assert_eq!(remove("other", "").status, 404);
+    assert_eq!(remove("more", "[7]").status, 400);
+    let removed = remove("more", "{\"discard_state\": true}");
+    assert_eq!((removed.status, removed.json()), (200, json!({ "name": "more" })));
+    described(&removed);
+    assert_eq!(get(address, "/api/v1/jobs/more").status, 404);
+    assert_eq!(remove("more", "").status, 404);
+}
+
+#[test]
+fn a_savepoint_of_a_job_that_waits_for_workers_is_refused_at_once() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (_coordinator, address) = start(folder.path());
+    assert_eq!(submit(address, "ads", &events(None)).status, 201);
     in_state(address, ADS, "waiting");
-    assert_eq!(in_state(address, "/api/v1/jobs/more", "failed")["failure"], failed["failure"]);
+    let place = json!({ "place": folder.path().join("savepoint") }).to_string();
+    let refused = post(address, &format!("{ADS}/savepoint"), &place);
+    assert_eq!(refused.status, 409, "{refused:?}");
+    assert!(refused.body.contains("2 more slots are needed for source events"), "{refused:?}");
+    assert_eq!(post(address, &format!("{ADS}/remove"), "").status, 409, "it is not over");
+}
+
+#[test]
+fn a_job_with_the_checkpoint_directory_of_another_one_is_refused() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (_coordinator, address) = start(folder.path());
+    let place = folder.path().join("shared");
+    let sql = format!("SET 'checkpoint-directory' = '{}';\n{}", place.display(), events(None));
+    assert_eq!(submit(address, "ads", &sql).status, 201);
+    let refused = submit(address, "more", &sql);
+    assert_eq!(refused.status, 409, "{refused:?}");
+    assert!(refused.body.contains("the running job 'ads' keeps its checkpoints there"), "{refused:?}");
+    // Each of the remedies.
+    let own = sql.replace("shared", "own");
+    assert_eq!(submit(address, "more", &own).status, 201);
     assert_eq!(post(address, &format!("{ADS}/stop"), "").status, 202);
     in_state(address, ADS, "stopped");
-    assert_eq!(post(address, &format!("{ADS}/stop"), "").status, 409);
-    coordinator.close(LIMIT);
-
-    let (_coordinator, address) = start(folder.path());
-    in_state(address, ADS, "stopped");
-    assert_eq!(submit(address, "ads", &events(None)).status, 201, "a stopped job can be sent again");
-    in_state(address, ADS, "waiting");
+    assert_eq!(submit(address, "third", &sql).status, 201);
 }
 
 #[test]

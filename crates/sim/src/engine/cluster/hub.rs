@@ -220,6 +220,14 @@ impl Known {
     fn remote(&self, controls: &BTreeMap<u64, Control>) -> Option<RemoteWorker> {
         let link = Arc::new(Said(Arc::clone(&controls.get(&self.control)?.said)));
         let exchange = Peer { address: self.exchange?, key: None };
-        Some(RemoteWorker { member: self.member.clone(), exchange, heard: self.heard, copies: Arc::new([]), link })
+        let name = self.member.process.worker.to_string();
+        Some(RemoteWorker {
+            name,
+            member: self.member.clone(),
+            exchange,
+            heard: self.heard,
+            copies: Arc::new([]),
+            link,
+        })
     }
 }
