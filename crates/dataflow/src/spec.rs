@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ConnectorSpec, DeduplicateSpec, ExpandSpec, Expr, GroupAggregateSpec, LimitSpec, LookupJoinSpec, MultiJoinSpec,
-    NamedExpr, OverSpec, RankSpec, RepeatSpec, SortSpec, StreamJoinSpec, UnnestSpec, ValuesSpec,
+    NamedExpr, OverSpec, RankSpec, RepeatSpec, SortSpec, StreamJoinKind, StreamJoinSpec, UnnestSpec, ValuesSpec,
 };
 
 /// A table to write.
@@ -100,6 +100,27 @@ pub enum OperatorSpec {
     Unnest(UnnestSpec),
     /// Each row as often as it counts.
     Repeat(RepeatSpec),
+}
+
+impl OperatorSpec {
+    /// Whether it holds rows until event time has passed them or their windows, or until all rows have come.
+    #[must_use]
+    pub fn waits_for_event_time(&self) -> bool {
+        match self {
+            OperatorSpec::WindowAggregate(spec) => spec.phase != AggregatePhase::Partial,
+            OperatorSpec::GroupAggregate(spec) => spec.emission.is_some(),
+            OperatorSpec::StreamJoin(spec) => {
+                let at_once = [StreamJoinKind::Inner, StreamJoinKind::LeftSemi].contains(&spec.kind);
+                let expires = spec.left.expiry.is_some() || spec.right.expiry.is_some();
+                spec.versions.is_some() || (expires && !at_once)
+            }
+            OperatorSpec::Rank(spec) => spec.window.is_some(),
+            OperatorSpec::Deduplicate(spec) => spec.time.is_some(),
+            OperatorSpec::Over(spec) => spec.time.is_some(),
+            OperatorSpec::Sort(_) => true,
+            _ => false,
+        }
+    }
 }
 
 /// Columns of a sink that take no NULL.

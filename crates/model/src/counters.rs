@@ -221,7 +221,7 @@ pub struct TaskMetrics {
     pub is_source: bool,
     /// Whether the task writes a sink.
     pub is_sink: bool,
-    /// Whether the task holds rows back until their windows end.
+    /// Whether the task holds rows back until event time has passed them or their windows.
     pub keeps_windows: bool,
     /// The operating system's identifier of its thread (Linux); `None` before it starts and after it ends.
     pub thread: Option<u32>,

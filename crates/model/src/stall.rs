@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EventTime, Nanos, StageId, TaskMetrics};
 
-/// A partition that stands still for this time while others advance causes a notice.
+/// A partition that stands still for this time while others advance causes a notice. One that is behind others by less event time, and
+/// advances, holds nothing back.
 pub const HELD_BACK_AFTER: Duration = Duration::from_secs(10);
 
 /// Event time of the partitions that one source task reads.
@@ -57,44 +58,53 @@ impl fmt::Display for HeldBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let HeldBack { table, partition, watermark, foremost, stalled, silent } = self;
         write!(f, "partition '{partition}' of table {table} holds event time back: ")?;
-        let others = Moment(*foremost);
+        let precise = watermark.0.div_euclid(1000) == foremost.0.div_euclid(1000);
+        let others = Moment(*foremost, precise);
+        let own = Moment(*watermark, precise);
         match silent {
             None => write!(f, "it has had no row in {}, while other partitions have reached {others}", Span(*stalled))?,
             Some(silent) if *silent >= HELD_BACK_AFTER => {
-                write!(f, "it has had no row for {} and stands at {}, ", Span(*silent), Moment(*watermark))?;
+                write!(f, "it has had no row for {} and stands at {own}, ", Span(*silent))?;
                 write!(f, "while other partitions have reached {others}")?;
             }
             Some(_) if *stalled >= HELD_BACK_AFTER => {
-                write!(f, "its rows have not advanced it beyond {} for {}, ", Moment(*watermark), Span(*stalled))?;
+                write!(f, "its rows have not advanced it beyond {own} for {}, ", Span(*stalled))?;
                 return write!(f, "while other partitions have reached {others}; check the event times of its rows");
             }
             Some(_) => {
-                write!(f, "it stands at {}, while other partitions have reached {others}; ", Moment(*watermark))?;
-                return f.write_str("results come when it has caught up");
+                write!(f, "it stands at {own}, while other partitions have reached {others}; ")?;
+                return f.write_str("a window's results come when it has passed the window's end too");
             }
         }
         f.write_str("; set 'scan.idle-timeout' for the table if a partition may be silent")
     }
 }
 
-/// The partition that holds event time back, if others are ahead of it.
+/// The partition that holds event time back, if others are ahead of it: it has had no row, it stands still while others advance, or it is
+/// far behind. Partitions that advance side by side hold nothing back, though one is always the slowest.
 #[must_use]
 pub fn held_back(tasks: &[TaskMetrics]) -> Option<HeldBack> {
     let running = tasks.iter().filter(|task| task.watermark != EventTime::MAX);
     let partitions = running.filter_map(|task| Some((task, task.progress.as_ref()?)));
     let partitions = partitions.flat_map(|(task, p)| p.partitions.iter().map(move |partition| (task, p, partition)));
     let foremost = partitions.clone().map(|(_, _, partition)| partition.watermark).max()?;
-    let active = partitions.filter(|(_, _, partition)| !partition.is_idle);
+    let active = partitions.clone().filter(|(_, _, partition)| !partition.is_idle);
     let (task, source, slowest) = active.min_by_key(|(_, _, partition)| partition.watermark)?;
+    let ahead = partitions.filter(|(_, _, partition)| partition.watermark > slowest.watermark);
+    let others_advanced_at = ahead.map(|(_, _, partition)| partition.advanced_at).max()?;
     let since = |then: Nanos| then_to(task.at, then);
-    (slowest.watermark < foremost).then(|| HeldBack {
+    let held = HeldBack {
         table: source.table.clone(),
         partition: Arc::clone(&slowest.name),
         watermark: slowest.watermark,
         foremost,
         stalled: since(slowest.advanced_at),
         silent: slowest.rows_at.map(since),
-    })
+    };
+    let behind_ms = foremost.0.saturating_sub(slowest.watermark.0);
+    let is_far_behind = u128::try_from(behind_ms).is_ok_and(|ms| ms >= HELD_BACK_AFTER.as_millis());
+    let stands_alone = then_to(others_advanced_at, slowest.advanced_at) >= HELD_BACK_AFTER;
+    (is_far_behind || stands_alone).then_some(held)
 }
 
 /// Why a job has no results, or why its results have stopped; `None` if there is nothing to explain.
@@ -156,17 +166,24 @@ fn filtered(tasks: &[TaskMetrics]) -> Option<String> {
     let (stage, rows_in, _) = stages(tasks).into_values().find(drops)?;
     let name = &stage.stage_name;
     Some(format!(
-        "'{name}' has taken {rows_in} rows and passed none on: the query's conditions or joins drop all of them"
+        "'{name}' has taken {rows_in} rows and passed none on: so far no row meets the query's conditions and joins"
     ))
 }
+
+/// A batch that waits for so long in the input of a stage is not only on its way.
+const BEHIND_AFTER: Duration = Duration::from_secs(1);
 
 /// A stage that has more to do than it has done.
 fn behind(tasks: &[TaskMetrics]) -> Option<String> {
     let sources = tasks.iter().filter(|task| task.progress.is_some()).map(|task| task.watermark).min()?;
     let slow = tasks.iter().filter(|task| !task.is_source && task.queue_bytes > 0 && task.watermark < sources);
     let slowest = slow.max_by_key(|task| task.oldest_queued_ns)?;
+    if Duration::from_nanos(slowest.oldest_queued_ns) < BEHIND_AFTER {
+        return None;
+    }
     let (name, batches) = (&slowest.stage_name, slowest.queue_batches);
-    Some(format!("'{name}' holds event time back: {batches} batches wait in its input; see how busy the stages are"))
+    let batches = if batches == 1 { "1 batch waits".to_owned() } else { format!("{batches} batches wait") };
+    Some(format!("'{name}' holds event time back: {batches} in its input; see how busy the stages are"))
 }
 
 fn waiting(tasks: &[TaskMetrics]) -> Option<String> {
@@ -177,7 +194,8 @@ fn waiting(tasks: &[TaskMetrics]) -> Option<String> {
         return Some("the tables have no open partition".into());
     };
     if last == EventTime::MIN {
-        return Some("no row with an event time has come".into());
+        return Some("no event time has come: final results come when all tables have been read, and results of windows when rows with \
+                     an event time have come".into());
     }
     let silent = partitions().filter_map(|partition| partition.rows_at).max().map(|rows| then_to(first.at, rows));
     let silent = silent.filter(|silent| *silent >= HELD_BACK_AFTER);
@@ -185,7 +203,7 @@ fn waiting(tasks: &[TaskMetrics]) -> Option<String> {
     Some(format!(
         "event time has reached {}{silent}: a window's results come when rows have come that are beyond its end by more than \
          the bound of WATERMARK FOR",
-        Moment(last)
+        Moment(last, false)
     ))
 }
 
@@ -206,8 +224,8 @@ impl fmt::Display for Span {
     }
 }
 
-/// An event time for people, in UTC.
-struct Moment(EventTime);
+/// An event time for people, in UTC; with milliseconds if that is asked for.
+struct Moment(EventTime, bool);
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -220,7 +238,8 @@ impl fmt::Display for Moment {
         let (year, month, day) = civil(days);
         let seconds = ms.rem_euclid(86_400_000) / 1000;
         let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+        write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")?;
+        if self.1 { write!(f, ".{:03}", ms.rem_euclid(1000)) } else { Ok(()) }
     }
 }
 
@@ -310,7 +329,7 @@ mod tests {
         let stale = explain(source(vec![ahead(), partition("ads/1", -1, 40, Some(99))]));
         assert!(stale.contains("its rows have not advanced it beyond 1969-12-31 23:59:59 for 60 s"), "{stale}");
         let catching_up = explain(source(vec![ahead(), partition("ads/1", 0, 99, Some(99))]));
-        assert!(catching_up.ends_with("results come when it has caught up"), "{catching_up}");
+        assert!(catching_up.ends_with("when it has passed the window's end too"), "{catching_up}");
         // Across tasks too; idle partitions hold nothing back, and ended tasks have none.
         let other = TaskMetrics { task: TaskId { stage: StageId(0), index: 1 }, ..source(vec![ahead()]) };
         let slow = source(vec![partition("ads/1", 5, 40, Some(40))]);
@@ -318,6 +337,25 @@ mod tests {
         let idle = source(vec![PartitionProgress { is_idle: true, ..partition("ads/1", 5, 40, Some(40)) }]);
         assert_eq!(held_back(&[idle, other.clone()]), None);
         assert_eq!(held_back(&[TaskMetrics { watermark: EventTime::MAX, ..slow }, other]), None);
+    }
+
+    /// One partition is always the slowest. While all advance side by side, or none does, the open window is why nothing comes.
+    #[test]
+    fn the_slowest_of_partitions_side_by_side_holds_nothing_back() {
+        for (ahead_s, own_s) in [(99, 99), (99, 92), (40, 39), (40, 40)] {
+            let partitions = vec![
+                partition("ads/0", 1_700_000_000_900, ahead_s, Some(ahead_s)),
+                partition("ads/1", 1_700_000_000_100, own_s, Some(own_s)),
+            ];
+            let text = explain(source(partitions));
+            assert!(text.starts_with("event time has reached 2023-11-14 22:13:20"), "{ahead_s} {own_s}: {text}");
+        }
+        let partitions = vec![
+            partition("ads/0", 1_700_000_000_900, 99, Some(99)),
+            partition("ads/1", 1_700_000_000_100, 50, Some(50)),
+        ];
+        let text = explain(source(partitions));
+        assert!(text.contains("stands at 2023-11-14 22:13:20.100, while other partitions"), "{text}");
     }
 
     #[test]
@@ -347,21 +385,32 @@ mod tests {
     #[test]
     fn a_slow_stage_or_an_open_window_is_told() {
         let one = || source(vec![partition("ads/0", 5000, 80, Some(80))]);
-        let slow = TaskMetrics { queue_bytes: 9, queue_batches: 3, watermark: EventTime(-1), ..task(1, 0) };
-        let text = explain_stall(&[one(), slow, task(2, 0)]).expect("a slow stage");
+        let slow = |oldest_queued_ns| {
+            let watermark = EventTime(-1);
+            let slow = TaskMetrics { queue_bytes: 9, queue_batches: 3, oldest_queued_ns, watermark, ..task(1, 0) };
+            explain_stall(&[one(), slow, task(2, 0)]).expect("a reason")
+        };
+        let text = slow(2 * SECOND);
         assert!(text.starts_with("'aggregate' holds event time back: 3 batches wait"), "{text}");
+        let text = slow(SECOND / 100);
+        assert!(text.starts_with("event time has reached"), "batches that are on their way are no reason: {text}");
         let text = explain(one());
         assert!(text.starts_with("event time has reached 1970-01-01 00:00:05; no row has come for 20 s"), "{text}");
-        assert_eq!(explain(source(vec![partition("a", i64::MIN, 0, None)])), "no row with an event time has come");
+        let text = explain(source(vec![partition("a", i64::MIN, 0, None)]));
+        assert!(
+            text.starts_with("no event time has come: final results come when all tables have been read"),
+            "{text}"
+        );
         assert_eq!(explain(source(Vec::new())), "the tables have no open partition");
     }
 
     #[test]
     fn moments_are_dates_within_the_calendar() {
-        let shown = |ms| Moment(EventTime(ms)).to_string();
+        let shown = |ms| Moment(EventTime(ms), false).to_string();
         assert_eq!(shown(951_782_400_000), "2000-02-29 00:00:00");
         assert_eq!(shown(-62_135_596_800_000), "0001-01-01 00:00:00");
         assert_eq!(shown(253_402_300_799_000), "9999-12-31 23:59:59");
+        assert_eq!(Moment(EventTime(-1), true).to_string(), "1969-12-31 23:59:59.999");
         assert_eq!(shown(i64::MIN), "-inf");
         assert_eq!(shown(1 << 60), format!("{} ms", 1_i64 << 60));
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_dataflow::{
-    AggregatePhase, Exchange, Identities, OnLate, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, SourceSpec, Stage,
+    Exchange, Identities, OnLate, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, SourceSpec, Stage,
 };
 use anabranch_model::{
     Clock, Epoch, Error, EventTime, Incarnation, KeyGroupRange, Notices, Result, StageId, TaskCounters, TaskId,
@@ -84,11 +84,6 @@ pub(crate) struct Life<'a> {
 pub(crate) fn tasks_of(stage: &Stage) -> impl Iterator<Item = TaskId> + use<> {
     let id = stage.id;
     (0..stage.parallelism).map(move |index| TaskId { stage: id, index })
-}
-
-/// Whether the operator holds rows until their windows end.
-fn keeps_windows(operator: &OperatorSpec) -> bool {
-    matches!(operator, OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial)
 }
 
 /// Whether the rows of a stage belong to a stream. Rows of a static side only complete the join that they enter, and
@@ -252,7 +247,7 @@ impl Assembly {
             is_source: stage.source.is_some(),
             is_sink: stage.sink.is_some(),
             restores: self.restore(stage, id).is_some_and(|restore| !restore.operators.is_empty()),
-            keeps_windows: stage.operators.iter().any(keeps_windows),
+            keeps_windows: stage.operators.iter().any(OperatorSpec::waits_for_event_time),
             counters: Arc::new(TaskCounters::default()),
             inbox: self.wiring.inbox(id, Port::Main).map(|(inbox, _)| inbox),
         }
