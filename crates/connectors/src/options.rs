@@ -9,7 +9,7 @@ use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::{Error, Result, nearest};
 
 /// Options that the planner reads itself, for tables of every connector.
-const PLAN_OPTIONS: [&str; 10] = [
+pub(crate) const PLAN_OPTIONS: [&str; 10] = [
     "on-malformed",
     "dead-letter.table",
     "scan.idle-timeout",

@@ -325,6 +325,11 @@ impl Connectors {
         self.by_name.insert(name.into(), connector);
     }
 
+    /// The names of all connectors for SQL.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str).filter(|name| *name != ONE_ROW)
+    }
+
     /// The connector of this name.
     pub fn get(&self, name: &str) -> Result<&Arc<dyn Connector>> {
         self.by_name.get(name).ok_or_else(|| {

@@ -101,6 +101,11 @@ pub trait TableResolver: Sync {
     /// Checks the options of a table and returns what the table can do. `columns` are the declared physical columns,
     /// empty if the declaration has none.
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> anabranch_model::Result<TableTraits>;
+
+    /// The names of all connectors, each with what its tables are.
+    fn connectors(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
 }
 
 /// Settings for a plan besides its SQL.

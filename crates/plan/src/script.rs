@@ -183,7 +183,7 @@ pub(crate) fn perform(
             Ok(Outcome::Note("ADD JAR has no effect: connectors and formats are part of the program".to_owned()))
         }
         Statement::Place(statement) => perform_place(&statement, catalog).map(Outcome::Done),
-        Statement::Show(what) => show(&what, catalog).map(Outcome::Report),
+        Statement::Show(what) => show(&what, catalog, resolver).map(Outcome::Report),
         Statement::Explain(inner) => explain(*inner, text, catalog, options).map(Outcome::Report),
         Statement::Insert(_) | Statement::Query(_) => Err(Error::internal("a job where none is expected")),
     }

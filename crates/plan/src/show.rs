@@ -7,6 +7,7 @@ use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result, is_secret};
 use datafusion_sql::sqlparser::ast::Ident;
 
+use crate::TableResolver;
 use crate::catalog::{Catalog, Relation};
 use crate::databases::parts_of;
 use crate::place::{at, planning_error};
@@ -15,7 +16,7 @@ use crate::statement::{ColumnKind, CreateTable, Pattern, Place, Show};
 use crate::zones::settle_windows;
 
 /// What a statement shows.
-pub(crate) fn show(what: &Show, catalog: &Catalog) -> Result<String> {
+pub(crate) fn show(what: &Show, catalog: &Catalog, resolver: &dyn TableResolver) -> Result<String> {
     let relation = |name: &Ident| catalog.get(&name.value).map_err(|e| e.at(at(name.span.start)));
     let lines = |lines: Vec<String>| Ok(lines.join("\n"));
     let takes = |pattern: &Option<Pattern>, name: &str| pattern.as_ref().is_none_or(|pattern| pattern.takes(name));
@@ -38,6 +39,11 @@ pub(crate) fn show(what: &Show, catalog: &Catalog) -> Result<String> {
             let own = || catalog.sql_functions().map(str::to_owned).collect();
             let names: Vec<String> = if *user { own() } else { catalog.function_names() };
             lines(names.into_iter().filter(|name| takes(pattern, name)).collect())
+        }
+        Show::Connectors => {
+            let connectors = resolver.connectors();
+            let width = connectors.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+            lines(connectors.into_iter().map(|(name, about)| format!("{name:width$}  {about}")).collect())
         }
         Show::Catalogs => lines(catalog.databases.catalogs().map(str::to_owned).collect()),
         Show::Databases => lines(catalog.databases.databases().map(str::to_owned).collect()),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_connectors::connector_info;
 use anabranch_dataflow::{CheckpointOptions, ConnectorSpec, Plan, TableTraits};
 use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64, is_secret};
 use anabranch_operators::{Connector, Connectors};
@@ -280,5 +281,15 @@ fn new_job_name(name: &str) -> String {
 impl TableResolver for Engine {
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
         self.connectors.get(&spec.connector)?.describe(spec, columns)
+    }
+
+    fn connectors(&self) -> Vec<(String, String)> {
+        let about = |name: &str| {
+            let Some(info) = connector_info(name) else { return "tables of this program".to_owned() };
+            let needed: Vec<String> = info.needed.iter().map(|(name, _)| format!("'{name}'")).collect();
+            let needs = if needed.is_empty() { String::new() } else { format!("; needs {}", needed.join(", ")) };
+            format!("{}{needs}", info.tables)
+        };
+        self.connectors.names().map(|name| (name.to_owned(), about(name))).collect()
     }
 }

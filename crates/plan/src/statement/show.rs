@@ -26,6 +26,8 @@ pub(crate) enum Show {
         user: bool,
         pattern: Option<Pattern>,
     },
+    /// The connectors, each with what its tables are.
+    Connectors,
     Catalogs,
     Databases,
     CurrentCatalog,
@@ -92,6 +94,7 @@ pub(super) fn show(parser: &mut Parser) -> Result<Show> {
             parsed(parser.expect_keyword(Keyword::FUNCTIONS))?;
             Show::Functions { user: true, pattern: pattern(parser)? }
         }
+        "CONNECTORS" => Show::Connectors,
         "CATALOGS" => Show::Catalogs,
         "DATABASES" => Show::Databases,
         "CURRENT" => match parsed(parser.expect_one_of_keywords(&[Keyword::CATALOG, Keyword::DATABASE]))? {
@@ -115,7 +118,7 @@ pub(super) fn show(parser: &mut Parser) -> Result<Show> {
         other => {
             let error = Error::user(format!("SHOW {other} is not supported")).at(at(what.span.start));
             return Err(error.remedy(
-                "use SHOW TABLES, SHOW VIEWS, SHOW FUNCTIONS, SHOW CREATE TABLE t, DESCRIBE t, or SET; to see the options",
+                "use SHOW TABLES, SHOW VIEWS, SHOW FUNCTIONS, SHOW CONNECTORS, SHOW CREATE TABLE t, DESCRIBE t, or SET; to see the options",
             ));
         }
     })

@@ -1,0 +1,250 @@
+//! What people should know of each connector: for `SHOW CONNECTORS`, and for completion.
+
+/// A connector for people.
+#[derive(Debug)]
+pub struct ConnectorInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// What its tables are.
+    pub tables: &'static str,
+    /// Options without which a table cannot be declared, with examples of values.
+    pub needed: &'static [(&'static str, &'static str)],
+    /// Further options; a name that ends in `*` stands for all that begin so.
+    pub options: &'static [&'static str],
+    /// The formats that the option `format` names; empty without it.
+    pub formats: &'static [&'static str],
+}
+
+/// Options of tables of every connector.
+pub const COMMON_OPTIONS: &[&str] = &crate::options::PLAN_OPTIONS;
+
+/// All connectors of [`crate::standard`], by their names.
+pub const CONNECTORS: [ConnectorInfo; 11] = [
+    ConnectorInfo {
+        name: "ad_campaigns",
+        tables: "generated: the campaign of each ad of 'ad_events'",
+        needed: &[],
+        options: &["seed"],
+        formats: &[],
+    },
+    ConnectorInfo {
+        name: "ad_events",
+        tables: "generated: views, clicks and purchases of ads",
+        needed: &[],
+        options: &[
+            "format",
+            "malformed-every",
+            "number-of-rows",
+            "out-of-orderness",
+            "partitions",
+            "rows-per-second",
+            "seed",
+            "start-time",
+        ],
+        formats: &["json"],
+    },
+    ConnectorInfo { name: "blackhole", tables: "rows that are dropped", needed: &[], options: &[], formats: &[] },
+    ConnectorInfo {
+        name: "datagen",
+        tables: "generated: rows by chance, for any columns",
+        needed: &[],
+        options: &["fields.*", "number-of-rows", "partitions", "rows-per-second", "seed", "start-time"],
+        formats: &[],
+    },
+    ConnectorInfo {
+        name: "filesystem",
+        tables: "files of a directory or of an object store",
+        needed: &[("path", "/tmp/data"), ("format", "json")],
+        options: &[
+            "auto-compaction",
+            "compaction.file-size",
+            "compression",
+            "partition-keys",
+            "partition.default-name",
+            "partition.time-extractor.kind",
+            "partition.time-extractor.timestamp-pattern",
+            "sink.partition-commit.delay",
+            "sink.partition-commit.policy.kind",
+            "sink.partition-commit.success-file.name",
+            "sink.partition-commit.trigger",
+            "sink.partition-commit.watermark-time-zone",
+            "sink.rolling-interval",
+            "sink.rolling-policy.check-interval",
+            "sink.rolling-policy.file-size",
+            "sink.rolling-policy.inactivity-interval",
+            "sink.rolling-policy.rollover-interval",
+            "sink.rolling-size",
+            "source.monitor-interval",
+        ],
+        formats: &["json", "csv", "parquet", "raw"],
+    },
+    ConnectorInfo {
+        name: "http",
+        tables: "a service that is asked for rows by their keys",
+        needed: &[("url", "http://localhost:8080")],
+        options: &["format", "header.*", "request.max-concurrent", "request.max-keys", "request.timeout", "token"],
+        formats: &["json"],
+    },
+    ConnectorInfo {
+        name: "jdbc",
+        tables: "a table of PostgreSQL",
+        needed: &[("url", "jdbc:postgresql://localhost:5432/db"), ("table-name", "orders")],
+        options: &[
+            "connection.max-retry-timeout",
+            "driver",
+            "password",
+            "sink.buffer-bytes",
+            "sink.buffer-flush.interval",
+            "sink.buffer-flush.max-rows",
+            "sink.delivery-guarantee",
+            "sink.delivery.timeout",
+            "sink.max-retries",
+            "username",
+        ],
+        formats: &[],
+    },
+    ConnectorInfo {
+        name: "kafka",
+        tables: "a topic of Kafka",
+        needed: &[("topic", "orders"), ("properties.bootstrap.servers", "localhost:9092"), ("format", "json")],
+        options: &[
+            "connection.timeout",
+            "key.fields",
+            "key.fields-prefix",
+            "key.format",
+            "properties.*",
+            "scan.bounded.mode",
+            "scan.bounded.specific-offsets",
+            "scan.bounded.timestamp-millis",
+            "scan.startup.mode",
+            "scan.startup.specific-offsets",
+            "scan.startup.timestamp-millis",
+            "scan.topic-partition-discovery.interval",
+            "sink.buffer-bytes",
+            "sink.delivery-guarantee",
+            "sink.delivery.timeout",
+            "sink.partitioner",
+            "sink.topic.partitions",
+            "sink.transactional-id-prefix",
+            "topic-pattern",
+            "value.fields-include",
+            "value.format",
+        ],
+        formats: &["json", "csv", "raw", "debezium-json"],
+    },
+    ConnectorInfo {
+        name: "nexmark",
+        tables: "generated: persons, auctions and bids",
+        needed: &[],
+        options: &[
+            "auction.avg-size",
+            "auction.hot-ratio.sellers",
+            "auction.proportion",
+            "bid.avg-size",
+            "bid.hot-ratio.auctions",
+            "bid.hot-ratio.bidders",
+            "bid.proportion",
+            "events.num",
+            "first-event.rate",
+            "max-emit-speed",
+            "next-event.rate",
+            "number-of-rows",
+            "partitions",
+            "person.avg-size",
+            "person.proportion",
+            "rows-per-second",
+            "seed",
+            "start-time",
+            "table",
+        ],
+        formats: &[],
+    },
+    ConnectorInfo {
+        name: "print",
+        tables: "lines on standard output",
+        needed: &[],
+        options: &["print-identifier"],
+        formats: &[],
+    },
+    ConnectorInfo {
+        name: "upsert-kafka",
+        tables: "a topic of Kafka with the newest row of each key",
+        needed: &[
+            ("topic", "orders"),
+            ("properties.bootstrap.servers", "localhost:9092"),
+            ("key.format", "json"),
+            ("value.format", "json"),
+        ],
+        options: &[
+            "connection.timeout",
+            "key.fields-prefix",
+            "properties.*",
+            "scan.bounded.mode",
+            "scan.bounded.specific-offsets",
+            "scan.bounded.timestamp-millis",
+            "scan.startup.mode",
+            "scan.startup.specific-offsets",
+            "scan.startup.timestamp-millis",
+            "scan.topic-partition-discovery.interval",
+            "sink.buffer-bytes",
+            "sink.buffer-flush.interval",
+            "sink.buffer-flush.max-rows",
+            "sink.delivery-guarantee",
+            "sink.delivery.timeout",
+            "sink.partitioner",
+            "sink.topic.partitions",
+            "sink.transactional-id-prefix",
+            "value.fields-include",
+        ],
+        formats: &["json", "csv", "raw"],
+    },
+];
+
+/// What is known of a connector.
+#[must_use]
+pub fn connector_info(name: &str) -> Option<&'static ConnectorInfo> {
+    CONNECTORS.iter().find(|info| info.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use anabranch_dataflow::ConnectorSpec;
+    use arrow::datatypes::{DataType, Field, Schema};
+
+    use super::*;
+
+    /// The options that a connector names if one is unknown, without those of all tables and of the format.
+    fn known(info: &ConnectorInfo) -> BTreeSet<String> {
+        let mut options: std::collections::BTreeMap<String, String> =
+            info.needed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        options.insert("no.such.option".into(), String::new());
+        let spec = ConnectorSpec { connector: info.name.into(), options };
+        let columns = Arc::new(Schema::new(vec![Field::new("a", DataType::Utf8View, true)]));
+        let connectors = crate::standard();
+        let connector = connectors.get(info.name).expect("registered");
+        let declared = if info.needed.is_empty() { Arc::new(Schema::empty()) } else { columns };
+        let error = connector.describe(&spec, &declared).expect_err(info.name);
+        let text = error.to_string() + error.help().unwrap_or_default();
+        let list = text.split("known options: ").nth(1).unwrap_or_else(|| panic!("{}: {text}", info.name));
+        let is_own = |name: &&str| !COMMON_OPTIONS.contains(name) && !name.contains("json.");
+        list.split(", ").map(str::trim).filter(is_own).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_connector_has_the_options_that_it_reads() {
+        let wrong = CONNECTORS.iter().filter_map(|info| {
+            let groups = info.options.iter().filter_map(|name| name.strip_suffix('*'));
+            let is_of_group = |name: &&str| groups.clone().any(|group| name.starts_with(group) && !name.ends_with('*'));
+            let told = info.needed.iter().map(|(name, _)| *name).chain(info.options.iter().copied());
+            let told = told.filter(|name| !is_of_group(name));
+            let told: BTreeSet<String> = told.map(str::to_owned).collect();
+            let known = known(info);
+            (told != known).then(|| format!("{}: {:?}", info.name, known))
+        });
+        let wrong: Vec<String> = wrong.collect();
+        assert!(wrong.is_empty(), "options are not told, or are told and not read:\n{}", wrong.join("\n"));
+    }
+}
