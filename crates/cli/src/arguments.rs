@@ -20,6 +20,9 @@ mod log;
 
 /// What somebody needs who sees the list of commands for the first time.
 const BEGIN: &str = "Begin with anabranch demo, then anabranch sql. docs/first-hour.md goes on from there.";
+/// The shell looks for no coordinator by itself.
+const SHELL_COORDINATOR: &str = "Connect to the coordinator at http://HOST:PORT, several with commas between: INSERT submits jobs, and \
+    statements such as SHOW JOBS and ALTER JOB reach them. Without it, INSERT runs in the shell's process";
 
 /// SQL over streams that do not end.
 #[derive(Debug, Parser)]
@@ -38,6 +41,7 @@ pub(crate) enum Command {
     /// Show the plan of a file: stages, operators, exchanges
     Explain(Explain),
     /// Type statements and see results as they come
+    #[command(mut_arg("coordinator", |arg| arg.help(SHELL_COORDINATOR)))]
     Sql(Sql),
     /// Show a job's checkpoints, or a savepoint: sizes, positions, and state as tables
     State(State),
@@ -229,12 +233,20 @@ pub(crate) struct Explain {
 
 #[derive(Debug, Args)]
 pub(crate) struct Sql {
+    /// Run the statements of this file up to the first error; without a file, those of standard input
+    #[arg(conflicts_with = "statements")]
+    pub(crate) file: Option<PathBuf>,
+    /// Run these statements instead of asking for some; may be repeated
+    #[arg(long = "command", short = 'c', value_name = "SQL")]
+    pub(crate) statements: Vec<String>,
+    /// How to write rows
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
     /// Change the functions of running jobs without a question
     #[arg(long, requires = "coordinator")]
     pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) settings: Settings,
-    /// With --coordinator, INSERT submits jobs, and statements such as SHOW JOBS and ALTER JOB reach them
     #[command(flatten)]
     pub(crate) client: Client,
 }

@@ -10,12 +10,23 @@ use anabranch_model::{Error, Notice, Result, TaskMetrics};
 use anabranch_server::{Engine, Job, Settings};
 
 use crate::arguments;
+use crate::results::Results;
 use crate::watch::Watched;
 
-/// An engine with the connectors that ship. Print tables write to `results`: standard output, or the live view.
-pub(crate) fn engine(results: impl Write + Clone + Send + Sync + 'static) -> Engine {
+/// An engine with the connectors that ship. Print tables write to `output`.
+pub(crate) fn engine(output: impl Write + Clone + Send + Sync + 'static) -> Engine {
+    engine_with(PrintToConnector::new(move |_| Box::new(output.clone())))
+}
+
+/// An engine whose print tables write to the live view.
+pub(crate) fn engine_of_view(results: &Results) -> Engine {
+    let results = results.clone();
+    engine_with(PrintToConnector::new(move |printed| Box::new(results.writer(printed))))
+}
+
+fn engine_with(print: PrintToConnector) -> Engine {
     let mut engine = Engine::default();
-    engine.register("print", Arc::new(PrintToConnector::new(move || Box::new(results.clone()))));
+    engine.register("print", Arc::new(print));
     engine
 }
 

@@ -52,6 +52,12 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The names of a coordinator's jobs; none if it does not answer.
+pub(crate) fn names(client: &anabranch_server::http::Client) -> Vec<String> {
+    let answer = client.get("/api/v1/jobs").unwrap_or_default();
+    items(&answer["jobs"]).map(|job| string(&job["name"])).collect()
+}
+
 /// Whether a job in this state is over.
 pub(crate) fn is_over(state: &str) -> bool {
     matches!(state, "ended" | "stopped" | "failed" | "cancelled")

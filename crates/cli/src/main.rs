@@ -31,6 +31,7 @@ mod signals;
 mod state;
 mod submit;
 mod summary;
+mod table;
 mod terminal;
 mod top;
 mod view;

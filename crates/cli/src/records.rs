@@ -64,7 +64,8 @@ fn lines_of_csv(text: &mut String, batch: &RecordBatch) -> Result<()> {
                 text.push(',');
             }
             // NULL has no quotes, an empty text has.
-            if !batch.column(index).is_null(row) {
+            let column = batch.column(index);
+            if !column.is_null(row) && !column.data_type().is_null() {
                 text.push_str(&quoted(&shown.value(row).to_string()));
             }
         }
@@ -88,7 +89,7 @@ fn lines_of_json(text: &mut String, names: &[String], batch: &RecordBatch) -> Re
 
 /// A value as JSON: rows are objects, and maps too if their keys are texts.
 fn json(text: &mut String, column: &ArrayRef, row: usize) -> Result<()> {
-    if column.is_null(row) {
+    if column.is_null(row) || column.data_type().is_null() {
         text.push_str("null");
         return Ok(());
     }

@@ -14,13 +14,13 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::arguments::{DEMO_SQL, Demo, Http, LogFormat, Run};
 use crate::console::Console;
-use crate::engine::{engine, read, settings};
+use crate::engine::{engine, engine_of_view, read, settings};
 use crate::failure::Failure;
 use crate::log::{self, Log};
 use crate::results::Results;
 use crate::shell::query::{self, Shown};
-use crate::shell::table::Layout;
 use crate::signals::{INTERRUPTED, Signals};
+use crate::table::Layout;
 use crate::terminal;
 
 /// The message for a job that is started again after its end.
@@ -64,7 +64,7 @@ fn run_text(arguments: &Run, sql: String) -> Result<(), Failure> {
     let results = Results::default();
     let (output, progress) = (Console::output(), Console::error());
     let mut engine = match display {
-        Display::Live => engine(results.clone()),
+        Display::Live => engine_of_view(&results),
         _ => engine(output.clone()),
     };
     arguments.workers.into_iter().for_each(|workers| engine.set_workers(workers));
@@ -163,12 +163,12 @@ impl Runner<'_> {
         let listener = self.announced()?;
         let _server = listener.map(|listener| query.job.serve(listener)).transpose()?;
         let (format, layout, limit) = (self.arguments.format, Layout::Lines, self.remaining());
-        let shown = Shown { format, layout, limit, signals: &self.signals };
-        let ended = query::select(query, &shown, &mut self.output)?;
+        let shown = Shown { layout, format, is_log: true, is_conversation: false, limit };
+        let ended = query::select(query, &shown, &self.signals, &mut self.output)?;
         if self.display != Display::Nothing {
             self.progress.line(&ended.text)?;
             if ended.was_cut {
-                self.progress.line("rows were cut at the width of the terminal; --format json shows all of each")?;
+                self.progress.line("values were cut at the width of the terminal; --format json shows all of each")?;
             }
         }
         Ok(())

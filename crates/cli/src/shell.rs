@@ -1,13 +1,17 @@
 //! `anabranch sql`: runs statements as they are typed, and shows results as they arrive. Ctrl-C stops the running query,
 //! not the shell.
 
+mod changing;
+mod command;
 mod complete;
 mod connected;
 pub(crate) mod history;
 pub(crate) mod input;
 mod order;
 pub(crate) mod query;
-pub(crate) mod table;
+mod steps;
+mod typing;
+mod words;
 
 use std::io::{IsTerminal, Read, stdin};
 
@@ -15,18 +19,20 @@ use anabranch_model::Error;
 use anabranch_server::{Executed, Reply, Session, StatementText, split_statements};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
-use rustyline::{Config, Editor};
+use rustyline::{CompletionType, Config, Editor};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::arguments::{Format, Sql, TableOptions};
 use crate::console::Console;
-use crate::engine::{engine, settings, without_byte_order_mark};
+use crate::engine::{engine, read, settings, without_byte_order_mark};
 use crate::failure::Failure;
+use crate::shell::command::Command;
 use crate::shell::connected::Connected;
 use crate::shell::query::Shown;
-use crate::shell::table::Layout;
+use crate::shell::steps::{Halted, Step, steps, steps_of};
+use crate::shell::typing::Typing;
 use crate::signals::{INTERRUPTED, Signals};
-use anabranch_server::render;
+use crate::table::Layout;
 
 const GREETING: &str = "Anabranch. Statements end in ';'. Type help for help, exit to leave.";
 const HELP: &str = "\
@@ -34,9 +40,7 @@ CREATE TABLE t (a STRING, b BIGINT) WITH ('connector' = 'filesystem', 'path' = '
 SELECT a, COUNT(*) FROM t GROUP BY a;      results as they come; Ctrl-C stops the query
 INSERT INTO t SELECT ...;                  runs until its sources end, or Ctrl-C
 EXPLAIN SELECT ...;  DESCRIBE t;  SHOW TABLES;  SET 'parallelism' = '2';
-SHOW FUNCTIONS;                            Tab completes keywords, tables, columns and functions
-\\x                                         one line per value for wide rows, or back
-exit, \\q or Ctrl-D                         leaves
+SHOW FUNCTIONS;  SHOW CONNECTORS;          Tab completes by place, a second Tab lists
 ";
 
 const HELP_OF_JOBS: &str = "\
@@ -49,13 +53,14 @@ SHOW CHANGES FOR JOB j;  ABORT CHANGE OF JOB j;
 EXPLAIN ALTER JOB ...;                     only shows what would become of each part
 ";
 
-/// What to do after a statement.
+/// A word that is meant as a command, amid a statement.
+const GOES_ON: &str = "the statement above goes on: end it with ';', or drop it with Ctrl-C; \\q leaves";
+
+/// What to do after a step.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Go,
     Leave,
-    /// A signal came, and the remaining statements were not started.
-    Stopped,
 }
 
 struct Shell {
@@ -63,7 +68,7 @@ struct Shell {
     signals: Signals,
     output: Console,
     /// How rows are shown.
-    layout: Layout,
+    shown: Shown,
     /// The coordinator whose jobs statements are about.
     connected: Option<Connected>,
 }
@@ -74,15 +79,38 @@ pub(crate) fn run(arguments: &Sql) -> Result<(), Failure> {
     let session = Session::new(engine(output.clone()), &settings(&arguments.settings, &TableOptions::default()));
     let session = session.map_err(|e| Failure::planning(&e, ""))?;
     // Read before signals are caught: until then there is no job to stop.
-    let script = if stdin().is_terminal() { None } else { Some(read_script()?) };
+    let scripts = scripts(arguments)?;
     let (client, signals) = (&arguments.client, Signals::catch(&[SIGINT, SIGTERM])?);
     let connected = || Connected::new(client.clone(), arguments.settings.clone(), arguments.yes);
     let connected = client.is_given().then(connected);
-    let mut shell = Shell { session, signals, output, layout: Layout::Lines, connected };
-    match script {
-        Some(text) => shell.script(&text),
-        None => shell.converse(),
+    let shown = Shown {
+        layout: Layout::Lines,
+        format: arguments.format,
+        is_log: false,
+        is_conversation: scripts.is_empty(),
+        limit: None,
+    };
+    let mut shell = Shell { session, signals, output, shown, connected };
+    if scripts.is_empty() {
+        return shell.converse();
     }
+    for script in scripts {
+        if shell.script(&script)? == Next::Leave {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What runs without a conversation: the statements of the command line, of a file, or of standard input if that is no terminal.
+fn scripts(arguments: &Sql) -> Result<Vec<String>, Failure> {
+    if let Some(file) = &arguments.file {
+        return Ok(vec![read(file).map_err(|e| Failure::planning(&e, ""))?]);
+    }
+    if !arguments.statements.is_empty() {
+        return Ok(arguments.statements.clone());
+    }
+    Ok(if stdin().is_terminal() { Vec::new() } else { vec![read_script()?] })
 }
 
 fn read_script() -> Result<String, Failure> {
@@ -97,7 +125,7 @@ impl Shell {
     /// Statements that a user types, until the user leaves.
     fn converse(&mut self) -> Result<(), Failure> {
         let failed = |e: ReadlineError| Error::outside(format!("cannot read from the terminal: {e}"));
-        let config = Config::builder().auto_add_history(true).build();
+        let config = Config::builder().completion_type(CompletionType::List).build();
         let mut editor: Editor<input::Statements, FileHistory> = Editor::with_config(config).map_err(failed)?;
         editor.set_helper(Some(input::Statements::default()));
         let history = history::file();
@@ -106,22 +134,36 @@ impl Shell {
             let _ = editor.load_history(file);
         }
         self.output.line(GREETING)?;
+        let mut typing = Typing::default();
         while !self.signals.terminated() {
             self.signals.reset();
             if let Some(helper) = editor.helper_mut() {
                 helper.vocabulary = self.session.vocabulary();
+                helper.coordinator = self.connected.as_ref().and_then(Connected::asked_at_once);
+                helper.before = typing.open().to_owned();
             }
             self.signals.set_idle(true);
-            let typed = editor.readline("sql> ");
+            let typed = editor.readline(typing.prompt());
             self.signals.set_idle(false);
             match typed {
-                Ok(text) => match self.perform(&text) {
-                    Ok(Next::Go) => {}
-                    Ok(Next::Leave) => break,
-                    Ok(Next::Stopped) => Console::error().line("the statements that follow did not run")?,
-                    Err(failure) => Console::error().line(failure.text.trim_end())?,
-                },
-                Err(ReadlineError::Interrupted) => {}
+                Ok(lines) => {
+                    let steps = steps(&mut typing, &lines);
+                    for text in steps.iter().filter_map(Step::text) {
+                        let _ = editor.add_history_entry(text);
+                    }
+                    let is_command = matches!(steps.as_slice(), [Step::Command(_)]);
+                    match self.perform(steps) {
+                        Ok(Next::Go) => {}
+                        Ok(Next::Leave) => break,
+                        Err(halted) => {
+                            let open = if is_command { String::new() } else { typing.take() };
+                            let left = halted.tell(&open)?;
+                            let _ = left.map(|text| editor.add_history_entry(text));
+                        }
+                    }
+                }
+                // What was typed of a statement is dropped.
+                Err(ReadlineError::Interrupted) => drop(typing.take()),
                 Err(ReadlineError::Eof) => break,
                 Err(error) => return Err(failed(error).into()),
             }
@@ -135,56 +177,91 @@ impl Shell {
     }
 
     /// All statements of a text, up to the first error. The last one needs no `;`.
-    fn script(&mut self, text: &str) -> Result<(), Failure> {
-        for piece in pieces(text) {
-            let next = if self.signals.stop_asked() { Next::Stopped } else { self.perform(&piece)? };
-            match next {
-                Next::Go => {}
-                Next::Leave => break,
-                Next::Stopped => {
-                    let text = "interrupted: the statements that follow did not run\n".to_owned();
-                    return Err(Failure { text, code: INTERRUPTED });
-                }
-            }
-        }
-        Ok(())
+    fn script(&mut self, text: &str) -> Result<Next, Failure> {
+        let mut typing = Typing::of_script();
+        let mut all = steps(&mut typing, text);
+        all.extend(steps_of(typing.take()));
+        self.perform(all).map_err(|halted| {
+            let text = "interrupted: the statements that follow did not run\n".to_owned();
+            halted.failure.unwrap_or(Failure { text, code: INTERRUPTED })
+        })
     }
 
-    fn perform(&mut self, text: &str) -> Result<Next, Failure> {
-        match command(text) {
-            Some("q" | "quit" | "exit") => return Ok(Next::Leave),
-            Some("help" | "h" | "?") => {
+    /// Carries out steps in their order up to the first that fails.
+    fn perform(&mut self, steps: Vec<Step>) -> Result<Next, Halted> {
+        let mut steps = steps.into_iter();
+        while let Some(step) = steps.next() {
+            if self.signals.stop_asked() {
+                let left = std::iter::once(step).chain(steps).collect();
+                return Err(Halted { failure: None, left });
+            }
+            match self.step(step) {
+                Ok(Next::Go) if !self.output.reader_left() => {}
+                Ok(_) => return Ok(Next::Leave),
+                Err(failure) => return Err(Halted { failure: Some(failure), left: steps.collect() }),
+            }
+        }
+        Ok(Next::Go)
+    }
+
+    fn step(&mut self, step: Step) -> Result<Next, Failure> {
+        match step {
+            Step::Statement { statement, piece, .. } => self.statement(&statement, &piece)?,
+            Step::Command(line) => {
+                let Some(command) = command::command(&line) else { return Ok(Next::Go) };
+                return self.command(command.map_err(|e| Failure::planning(&e, ""))?);
+            }
+            Step::Misplaced(_) => Console::error().line(GOES_ON)?,
+            Step::Wrong { error, piece } => return Err(Failure::planning(&error, &piece)),
+        }
+        Ok(Next::Go)
+    }
+
+    fn command(&mut self, command: Command) -> Result<Next, Failure> {
+        match command {
+            Command::Leave => return Ok(Next::Leave),
+            Command::Help => {
                 self.output.line(HELP.trim_end())?;
                 if self.connected.is_some() {
                     self.output.line(HELP_OF_JOBS.trim_end())?;
                 }
-                return Ok(Next::Go);
+                self.output.line(&command::help())?;
             }
-            Some("x") => {
-                self.layout = self.layout.other();
-                self.output.line(match self.layout {
+            Command::Turn => {
+                self.shown.layout = self.shown.layout.other();
+                self.say(match self.shown.layout {
                     Layout::Lines => "rows are lines of a table, cut at the width of the terminal",
                     Layout::Values => "each value has its own line",
                 })?;
-                return Ok(Next::Go);
             }
-            Some(other) => {
-                let error = Error::user(format!("there is no command '\\{other}'")).remedy("use \\q, \\x or \\help");
-                return Err(Failure { text: render(&error, ""), code: 2 });
+            Command::Changes => {
+                self.shown.is_log = !self.shown.is_log;
+                self.say(self.shown.log_text())?;
             }
-            None => {}
-        }
-        let planning = |e: Error| Failure::planning(&e, text);
-        for (index, statement) in split_statements(text).map_err(planning)?.iter().enumerate() {
-            if index > 0 && self.signals.stop_asked() {
-                return Ok(Next::Stopped);
+            Command::Format(format) => {
+                self.shown.format = format.unwrap_or(self.shown.format);
+                self.say(match self.shown.format {
+                    Format::Table => "rows are a table",
+                    Format::Csv => "rows are CSV with a line of names",
+                    Format::Json => "each row is a JSON object in a line",
+                })?;
             }
-            self.statement(statement, text)?;
-            if self.output.reader_left() {
-                return Ok(Next::Leave);
+            Command::Statement(text) => {
+                for statement in split_statements(&text).map_err(|e| Failure::planning(&e, &text))? {
+                    self.statement(&statement, &text)?;
+                }
             }
         }
         Ok(Next::Go)
+    }
+
+    /// What is no row: beside rows for programs it is on standard error.
+    fn say(&mut self, text: &str) -> Result<(), Failure> {
+        match self.shown.format {
+            Format::Table => self.output.line(text)?,
+            Format::Csv | Format::Json => Console::error().line(text)?,
+        }
+        Ok(())
     }
 }
 
@@ -192,6 +269,10 @@ impl Shell {
     /// Carries out one statement of a text.
     fn statement(&mut self, statement: &StatementText, text: &str) -> Result<(), Failure> {
         let planning = |e: Error| Failure::planning(&e, text);
+        if let Some(mode) = order::result_mode(statement) {
+            self.shown.is_log = query::is_log(&mode).map_err(planning)?;
+            return self.say(self.shown.log_text());
+        }
         let requested = order::order(statement).map_err(planning)?;
         let Some(connected) = &mut self.connected else {
             if requested.is_some() {
@@ -234,71 +315,15 @@ impl Shell {
 
     fn reply(&mut self, reply: Reply) -> Result<(), Failure> {
         match reply {
-            Reply::Done(text) | Reply::Report(text) if text.trim().is_empty() => self.output.line("nothing")?,
-            Reply::Done(text) | Reply::Report(text) => self.output.line(text.trim_end())?,
-            Reply::Job(job) => query::insert(job, &self.signals, &mut self.output)?,
+            Reply::Done(text) | Reply::Report(text) if text.trim().is_empty() => self.say("nothing")?,
+            Reply::Done(text) => self.say(text.trim_end())?,
+            Reply::Report(text) => self.output.line(text.trim_end())?,
+            Reply::Job(job) => query::insert(job, &self.shown, &self.signals, &mut self.output)?,
             Reply::Query(query) => {
-                let shown = Shown { format: Format::Table, layout: self.layout, limit: None, signals: &self.signals };
-                let ended = query::select(query, &shown, &mut self.output)?;
-                self.output.line(&ended.text)?;
-                if ended.was_cut {
-                    let text = "rows were cut at the width of the terminal; \\x shows each value on its own line";
-                    self.output.line(text)?;
-                }
+                query::select(query, &self.shown, &self.signals, &mut self.output)?
+                    .say(&self.shown, &mut self.output)?;
             }
         }
         Ok(())
-    }
-}
-
-/// Divides a script as a user would type it: lines up to one at which the statements are complete. Empty lines before each
-/// part keep the places of errors those of the script.
-fn pieces(text: &str) -> Vec<String> {
-    let mut pieces = Vec::new();
-    let mut piece = String::new();
-    for (index, line) in text.split_inclusive('\n').enumerate() {
-        if piece.is_empty() {
-            piece = "\n".repeat(index);
-        }
-        piece.push_str(line);
-        if input::is_complete(&piece) {
-            pieces.push(std::mem::take(&mut piece));
-        }
-    }
-    pieces.push(piece);
-    pieces.retain(|piece| !piece.trim().is_empty());
-    pieces
-}
-
-/// The shell's own commands: `\q`, and `help`, `exit`, `quit` with or without `;`.
-fn command(text: &str) -> Option<&str> {
-    let text = text.trim();
-    if let Some(command) = text.strip_prefix('\\') {
-        return Some(command.trim().trim_end_matches(';'));
-    }
-    let word = text.strip_suffix(';').unwrap_or(text).trim();
-    ["help", "exit", "quit"].into_iter().find(|known| word.eq_ignore_ascii_case(known))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_told_from_statements() {
-        assert_eq!(command("\\q"), Some("q"));
-        assert_eq!(command(" HELP ;\n"), Some("help"));
-        assert_eq!(command("exit;"), Some("exit"));
-        assert_eq!(command("\\nonsense;"), Some("nonsense"));
-        assert_eq!(command("SELECT help;"), None);
-        assert_eq!(command("help"), Some("help"));
-        assert_eq!(command("help me"), None);
-    }
-
-    #[test]
-    fn a_script_is_cut_where_its_statements_are_complete() {
-        let script = "SET 'a' = 'b'; SELECT\n1;\n-- no statement\n\\q\n\nSELECT 2";
-        let expected = ["SET 'a' = 'b'; SELECT\n1;\n", "\n\n-- no statement\n", "\n\n\n\\q\n", "\n\n\n\n\nSELECT 2"];
-        assert_eq!(pieces(script), expected);
     }
 }

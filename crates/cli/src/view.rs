@@ -4,4 +4,5 @@
 pub(crate) mod live;
 pub(crate) mod model;
 pub(crate) mod plain;
+pub(crate) mod results;
 pub(crate) mod text;

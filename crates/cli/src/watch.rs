@@ -78,13 +78,31 @@ impl Watch<'_> {
         }
     }
 
+    /// As [`Watch::quietly`], and says from time to time why there are no results.
+    pub(crate) fn with_explanations(&self, out: &mut dyn Write) -> Result<()> {
+        let (mut stop, mut notices, mut explanations) = (Stop::default(), Notices::default(), Explanations::default());
+        loop {
+            let finished = self.job.is_finished();
+            notices.write(self.job, out)?;
+            if finished {
+                return Ok(());
+            }
+            self.signals.wait(LOOK);
+            stop.ask_if(self.stop_is_due(), self.job);
+            if !stop.asked && explanations.is_due(self.elapsed()) {
+                let view = self.view();
+                explanations.write(view.stall.as_deref().filter(|_| view.results == 0), out)?;
+            }
+        }
+    }
+
     /// Watches until the end, with notices and a line per second to `out`.
     pub(crate) fn with_lines(&self, out: &mut dyn Write) -> Result<()> {
         let failed = |e: std::io::Error| Error::outside(format!("cannot write the progress: {e}"));
         let mut history = History::new(RATE_SPAN);
         history.push(self.reading());
         let (mut stop, mut notices, mut due) = (Stop::default(), Notices::default(), LINE);
-        let mut explained = live::EXPLAINED_AFTER;
+        let mut explanations = Explanations::default();
         loop {
             let finished = self.job.is_finished();
             notices.write(self.job, out)?;
@@ -99,9 +117,8 @@ impl Watch<'_> {
             if elapsed >= due {
                 let view = history.push(self.reading());
                 writeln!(out, "{}", plain::line(elapsed, &view)).map_err(failed)?;
-                if let Some(why) = view.stall.filter(|_| view.results == 0 && elapsed >= explained) {
-                    writeln!(out, "no results yet: {why}").map_err(failed)?;
-                    explained = elapsed + EXPLAIN_AGAIN;
+                if view.results == 0 && explanations.is_due(elapsed) {
+                    explanations.write(view.stall.as_deref(), out)?;
                 }
                 due = elapsed + LINE;
             }
@@ -125,7 +142,7 @@ impl Watch<'_> {
             }
             if stop.ask_if(asked, self.job) || self.elapsed() >= due {
                 let view = history.push(self.reading());
-                let results = results.latest(usize::from(u8::MAX));
+                let results = results.tables();
                 let keys = self.keys(stop.asked);
                 let elapsed = self.elapsed();
                 let notices = self.job.notices(0);
@@ -158,6 +175,35 @@ impl Watch<'_> {
 
     fn reading(&self) -> Reading {
         Reading { at: self.clock.now(), wall_ms: self.clock.wall_ms(), tasks: self.job.metrics() }
+    }
+}
+
+/// Says from time to time why there are no results.
+pub(crate) struct Explanations {
+    due: Duration,
+}
+
+impl Default for Explanations {
+    fn default() -> Self {
+        Explanations { due: live::EXPLAINED_AFTER }
+    }
+}
+
+impl Explanations {
+    /// Whether the time has come. It comes again later.
+    pub(crate) fn is_due(&mut self, elapsed: Duration) -> bool {
+        let due = elapsed >= self.due;
+        if due {
+            self.due = elapsed + EXPLAIN_AGAIN;
+        }
+        due
+    }
+
+    /// Writes the reason, if there is one.
+    pub(crate) fn write(&self, why: Option<&str>, out: &mut dyn Write) -> Result<()> {
+        let Some(why) = why else { return Ok(()) };
+        let written = writeln!(out, "no results yet: {why}");
+        written.map_err(|e| Error::outside(format!("cannot write why there are no results: {e}")))
     }
 }
 
@@ -205,12 +251,12 @@ impl Stop {
 
 /// The keys with which the user ends the job. A stop at the time limit does not count as the user's request.
 #[derive(Default)]
-struct Keys {
+pub(crate) struct Keys {
     pressed: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Pressed {
+pub(crate) enum Pressed {
     First,
     /// The user does not wait for the end of the epoch.
     Again,
@@ -218,13 +264,13 @@ enum Pressed {
 
 impl Keys {
     /// Handles a key; `signalled`: whether a signal has requested the stop already.
-    fn press(&mut self, signalled: bool) -> Pressed {
+    pub(crate) fn press(&mut self, signalled: bool) -> Pressed {
         if std::mem::replace(&mut self.pressed, true) || signalled { Pressed::Again } else { Pressed::First }
     }
 }
 
 /// In raw mode Ctrl-C is a key like others.
-fn asks_to_stop(event: &Event) -> bool {
+pub(crate) fn asks_to_stop(event: &Event) -> bool {
     match event {
         Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press, .. }) => match code {
             KeyCode::Char('q') => modifiers.is_empty(),

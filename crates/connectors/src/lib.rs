@@ -31,7 +31,7 @@ pub use info::{COMMON_OPTIONS, CONNECTORS, ConnectorInfo, connector_info};
 pub use jdbc::JdbcConnector;
 pub use memory::{MemorySink, MemorySource};
 pub use options::Options;
-pub use print::{PrintConnector, PrintToConnector};
+pub use print::{PrintConnector, PrintToConnector, Printed};
 
 /// All connectors under their names.
 #[must_use]

@@ -20,12 +20,23 @@ pub struct PrintConnector;
 
 /// Print tables whose lines go to writers of the embedding program, one per task, instead of to standard output.
 pub struct PrintToConnector {
-    writer: Box<dyn Fn() -> Box<dyn Write + Send> + Send + Sync>,
+    writer: Box<dyn Fn(&Printed<'_>) -> Box<dyn Write + Send> + Send + Sync>,
+}
+
+/// A table whose rows are printed.
+#[derive(Debug)]
+pub struct Printed<'a> {
+    /// What is before each row, without `> `.
+    pub identifier: &'a str,
+    /// The columns of the rows, without a weight.
+    pub columns: &'a SchemaRef,
+    /// Rows are updated: a sign is before the values.
+    pub updating: bool,
 }
 
 impl PrintToConnector {
-    /// Lines go to the writers that `writer` creates. Each call of `write_all` has whole lines.
-    pub fn new(writer: impl Fn() -> Box<dyn Write + Send> + Send + Sync + 'static) -> Self {
+    /// Lines go to the writers that `writer` creates, one for each task of a table. Each call of `write_all` has whole lines.
+    pub fn new(writer: impl Fn(&Printed<'_>) -> Box<dyn Write + Send> + Send + Sync + 'static) -> Self {
         PrintToConnector { writer: Box::new(writer) }
     }
 }
@@ -45,7 +56,8 @@ impl Connector for PrintToConnector {
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
         let identifier = identifier(&spec.connector)?.unwrap_or(&spec.table);
-        Ok(Box::new(PrintSink::new(identifier, spec, (self.writer)())))
+        let printed = Printed { identifier, columns: &spec.schema, updating: spec.updating };
+        Ok(Box::new(PrintSink::new(identifier, spec, (self.writer)(&printed))))
     }
 }
 
@@ -195,7 +207,7 @@ mod tests {
         };
         let shared = Shared::default();
         let writer = shared.clone();
-        let print = PrintToConnector::new(move || Box::new(writer.clone()));
+        let print = PrintToConnector::new(move |_| Box::new(writer.clone()));
         print.sink(&spec, &context).unwrap().write(&batch).unwrap();
         assert_eq!(shared.0.lock().unwrap().as_slice(), b"x> 7\n");
     }

@@ -130,7 +130,9 @@ fn quoted(pattern: &str) -> Option<(String, &str)> {
 fn why_not(letter: char, count: usize, library: Library, purpose: Use) -> Option<String> {
     let is_zone = matches!(letter, 'z' | 'Z' | 'X') || library == Library::Time && matches!(letter, 'x' | 'V' | 'O');
     let letters = match (library, purpose) {
-        (Library::Time, Use::Read) => "y, u, Y, M, L, d, D, Q, q, E, e, w, W, H, h, K, k, m, s, S, a, z, Z, X, x, V, O, G",
+        (Library::Time, Use::Read) => {
+            "y, u, Y, M, L, d, D, Q, q, E, e, w, W, H, h, K, k, m, s, S, a, z, Z, X, x, V, O, G"
+        }
         (Library::Time, _) => "y, u, Y, M, L, d, D, Q, q, E, e, c, w, W, F, H, h, K, k, m, s, S, A, n, N, a, G",
         (Library::Text, Use::Read) => "y, Y, M, L, d, D, E, u, w, W, H, h, K, k, m, s, S, a, z, Z, X, G",
         (Library::Text, Use::Write) => "y, Y, M, L, d, D, E, u, w, W, F, H, h, K, k, m, s, S, a, Z, X, G",

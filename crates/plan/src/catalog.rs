@@ -104,6 +104,12 @@ impl Catalog {
         self.settings.fix(name, value, key_groups)
     }
 
+    /// The names of all options of `SET`.
+    #[must_use]
+    pub fn setting_names(&self) -> Vec<String> {
+        self.settings.list().into_iter().map(|(name, _)| name).collect()
+    }
+
     /// The option `job-name`.
     #[must_use]
     pub fn job_name(&self) -> &str {

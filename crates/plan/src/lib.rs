@@ -94,7 +94,7 @@ pub use script::{COLLECT, Outcome, QueryPlan, execute};
 pub use settings::{autoscale_options, autoscale_settings, share_setting, stage_setting};
 pub use sql_function::CalledFunction;
 pub use steps::{JobStep, Planned, QueryStep, Step, Steps, plan_script, plan_steps};
-pub use text::{StatementText, split_statements};
+pub use text::{Ending, StatementText, ending, split_statements};
 
 /// What the planner needs to know of connectors; the crate that has the connectors implements it.
 pub trait TableResolver: Sync {

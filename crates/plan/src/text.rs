@@ -45,6 +45,38 @@ pub fn split_statements(text: &str) -> Result<Vec<StatementText>> {
     Ok(statements)
 }
 
+/// How a text ends that is still being typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It has no statement: it is empty, or has only comments.
+    Nothing,
+    /// A semicolon ends its last statement, or it has a mistake that further text cannot mend.
+    Statement,
+    /// Its last statement goes on.
+    Open,
+    /// It ends within quotes or within a comment.
+    Quoted,
+}
+
+/// How the text ends. An interactive reader waits for more until a statement ends.
+#[must_use]
+pub fn ending(text: &str) -> Ending {
+    let tokens = Tokenizer::new(&AnabranchDialect::default(), text).tokenize();
+    // The messages of the library: all that is open at the end is called so.
+    if let Err(error) = &tokens {
+        let is_open = error.message.starts_with("Unterminated") || error.message.contains("EOF");
+        return if is_open { Ending::Quoted } else { Ending::Statement };
+    }
+    match split_statements(text) {
+        Ok(statements) => match statements.last() {
+            None => Ending::Nothing,
+            Some(last) if last.terminated => Ending::Statement,
+            Some(_) => Ending::Open,
+        },
+        Err(_) => Ending::Statement,
+    }
+}
+
 /// Whether the tokens begin a statement set whose END has not come.
 fn is_open_set(tokens: &[&TokenWithSpan]) -> bool {
     let tokens = &tokens[of_job(tokens)..];
@@ -186,6 +218,43 @@ mod tests {
             assert_eq!(all.len(), 2, "{all:?}");
         }
         assert_eq!(texts("ALTER JOB a AS INSERT INTO a SELECT 1; SELECT 3;").len(), 2);
+    }
+
+    #[test]
+    fn a_text_ends_where_its_last_statement_does() {
+        let of = |texts: &[&str]| texts.iter().map(|text| ending(text)).collect::<Vec<_>>();
+        assert_eq!(of(&["", "  \n", "-- only a remark", "/* ; */", ";"]), [Ending::Nothing; 5]);
+        for text in [
+            "SELECT 1;",
+            "SELECT 1; -- done",
+            "SELECT ';' /* ; */ ;\n",
+            "SELECT 'it''s';",
+            "SET 'a' = 'b'; SELECT 1;",
+            "BEGIN STATEMENT SET; INSERT INTO a SELECT 1; END;",
+            "ALTER JOB a AS BEGIN STATEMENT SET; INSERT INTO a SELECT 1; END;",
+            "ALTER JOB a AS INSERT INTO b SELECT 1;",
+            "EXPLAIN STATEMENT SET BEGIN INSERT INTO a SELECT 1; END;",
+            "select \"a;b\", `c;d`;",
+        ] {
+            assert_eq!(ending(text), Ending::Statement, "{text:?}");
+        }
+        for text in [
+            "SELECT 1",
+            "SELECT 1; SELECT",
+            "SELECT 1 -- ;",
+            "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1;",
+            "EXPLAIN STATEMENT SET BEGIN\nINSERT INTO a SELECT 1;",
+            "EXPLAIN ESTIMATED_COST STATEMENT SET BEGIN INSERT INTO a SELECT 1;\nINSERT INTO b SELECT 1;",
+            "explain execute statement set begin insert into a select 1;",
+            "EXPLAIN PLAN FOR STATEMENT SET BEGIN INSERT INTO a SELECT 1;",
+            "ALTER JOB 'a' AS EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1;",
+            "explain alter job a as begin statement set; insert into a select 1;",
+        ] {
+            assert_eq!(ending(text), Ending::Open, "{text:?}");
+        }
+        for text in ["SELECT ';", "SELECT 'it''s;", "SELECT 1 /* ;", "SELECT `a;", "SELECT \"a;"] {
+            assert_eq!(ending(text), Ending::Quoted, "{text:?}");
+        }
     }
 
     #[test]

@@ -17,7 +17,8 @@ pub use anabranch_dataflow::{AutoscaleOptions, Plan};
 pub use anabranch_model::{Error, ErrorKind, EventTime, LatencySummary, Result, TaskMetrics};
 pub use anabranch_operators::{Connector, Connectors, rows_of_groups};
 pub use anabranch_plan::{
-    JobStep, Planned, QueryPlan, QueryStep, StatementText, Step, Steps, autoscale_options, split_statements,
+    Ending, JobStep, Planned, QueryPlan, QueryStep, StatementText, Step, Steps, autoscale_options, ending,
+    split_statements,
 };
 pub use anabranch_protocol::autoscale::Observation;
 pub use anabranch_protocol::coordinator::Phase;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use anabranch_connectors::MemorySink;
+use anabranch_connectors::{MemorySink, connector_info};
 use anabranch_model::Result;
-use anabranch_plan::{COLLECT, Catalog, Outcome, PlanOptions, QueryPlan, StatementText, execute};
+use anabranch_plan::{COLLECT, Catalog, Outcome, PlanOptions, QueryPlan, StatementText, TableResolver, execute};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
@@ -42,6 +42,12 @@ pub struct Vocabulary {
     pub relations: BTreeMap<String, Vec<String>>,
     /// Functions, in lower case.
     pub functions: Vec<String>,
+    /// The options of tables of each connector, without those of all tables.
+    pub connectors: BTreeMap<String, Vec<String>>,
+    /// The options of `SET`.
+    pub settings: Vec<String>,
+    /// The jobs of a coordinator.
+    pub jobs: Vec<String>,
 }
 
 /// A running query and its rows.
@@ -93,7 +99,20 @@ impl Session {
             (name, columns)
         };
         let relations = self.catalog.names().map(|(name, _)| with_columns(name)).collect();
-        Vocabulary { relations, functions: self.catalog.function_names() }
+        let options = |name: &str| {
+            let info = connector_info(name);
+            let needed = info.iter().flat_map(|info| info.needed).map(|(name, _)| *name);
+            let others = info.iter().flat_map(|info| info.options).copied();
+            needed.chain(others).map(str::to_owned).collect()
+        };
+        let connectors = TableResolver::connectors(&self.engine).into_iter();
+        Vocabulary {
+            relations,
+            functions: self.catalog.function_names(),
+            connectors: connectors.map(|(name, _)| (name.clone(), options(&name))).collect(),
+            settings: self.catalog.setting_names(),
+            jobs: Vec::new(),
+        }
     }
 
     /// The name of the next job.

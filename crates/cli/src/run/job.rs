@@ -16,10 +16,8 @@ use crate::log::Log;
 use crate::results::Results;
 use crate::summary::{self, Summary};
 use crate::view::model::JobView;
+use crate::view::text::grouped;
 use crate::watch::Watch;
-
-/// Results that stay on the screen after the live view is gone.
-const LEFT_LINES: usize = 10;
 
 impl Runner<'_> {
     /// Runs a job until it has ended.
@@ -101,6 +99,16 @@ fn begin_with(
     engine.start_from(plan, &savepoint, arguments.allow_lost_state).map_err(wrong)
 }
 
+/// Writes the lines of print tables that were shown on a screen that is gone now.
+fn leave(results: &Results, output: &mut Console, progress: &mut Console) -> Result<()> {
+    let gone = results.gone();
+    if gone > 0 {
+        let lines = grouped(gone);
+        progress.line(&format!("{lines} earlier lines of print tables are gone: --plain writes each as it comes"))?;
+    }
+    results.lines().iter().try_for_each(|line| output.line(line))
+}
+
 /// The job at the end of its watch.
 struct Ended<'a> {
     name: String,
@@ -121,8 +129,8 @@ fn finish(
     let coordination = job.coordination();
     let outcome = job.wait();
     let cpu = process::cpu_time().zip(ended.cpu_before).map(|(now, before)| now.saturating_sub(before));
-    for line in results.map(|results| results.latest(LEFT_LINES)).unwrap_or_default() {
-        output.line(&line)?;
+    if let Some(results) = results {
+        leave(results, &mut output, &mut Console::error())?;
     }
     let Ended { name, view, elapsed, log, .. } = ended;
     match &outcome {

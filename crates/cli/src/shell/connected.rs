@@ -5,13 +5,13 @@ use std::io::{IsTerminal as _, stdin};
 use std::time::Duration;
 
 use anabranch_model::Error;
-use anabranch_server::{Session, StatementText};
+use anabranch_server::{Session, StatementText, http};
 
 use super::order::Order;
 use crate::arguments::{Balance, Changes, Client, Drain, End, Job, Jobs, Migrate, Rescale, Settings};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::{balance, ending, functions, jobs, reconfigure, show, submit};
+use crate::{balance, client, ending, functions, jobs, reconfigure, show, submit};
 
 /// A coordinator, and the text of the jobs that it gets.
 pub(super) struct Connected {
@@ -27,6 +27,11 @@ pub(super) struct Connected {
 impl Connected {
     pub(super) fn new(client: Client, settings: Settings, yes: bool) -> Connected {
         Connected { client, settings, yes, gathered: String::new() }
+    }
+
+    /// The coordinator for completion, which waits for it only a moment.
+    pub(super) fn asked_at_once(&self) -> Option<http::Client> {
+        client::client(&self.client).ok().map(|client| http::Client { wait: Duration::from_secs(1), ..client })
     }
 
     /// A statement has changed the session.

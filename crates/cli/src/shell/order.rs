@@ -1,10 +1,11 @@
 //! Statements about jobs: what the shell understands beside SQL when it is connected to a coordinator. One table has all forms.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use anabranch_model::{Error, Result};
 use anabranch_server::StatementText;
+
+use super::words::{Word, words};
 
 /// What a statement requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,22 +125,6 @@ struct Bound {
     from: usize,
 }
 
-/// A part of a statement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Word {
-    /// Without quotes.
-    text: String,
-    is_quoted: bool,
-    /// Bytes of the statement.
-    place: Range<usize>,
-}
-
-impl Word {
-    fn is(&self, keyword: &str) -> bool {
-        !self.is_quoted && self.text.eq_ignore_ascii_case(keyword)
-    }
-}
-
 /// What a statement requests of jobs, and whether it is only to be shown (EXPLAIN). `None`: it is none about jobs.
 pub(super) fn order(statement: &StatementText) -> Result<Option<(Order, bool)>> {
     let words = words(&statement.text);
@@ -181,6 +166,23 @@ pub(super) fn replaces_function(statement: &StatementText) -> Option<bool> {
     replaces.then_some(explains)
 }
 
+/// The value of a `SET` of how results that change are shown: Flink's option of its shell.
+pub(super) fn result_mode(statement: &StatementText) -> Option<String> {
+    let words = words(&statement.text);
+    match words.as_slice() {
+        [set, name, equals, value]
+            if set.is("SET")
+                && name.is_quoted()
+                && name.text == "sql-client.execution.result-mode"
+                && equals.is("=")
+                && value.is_quoted() =>
+        {
+            Some(value.text.clone())
+        }
+        _ => None,
+    }
+}
+
 /// The place of a byte of a statement in its script.
 fn at(statement: &StatementText, byte: usize) -> String {
     let before = &statement.text[..byte];
@@ -196,7 +198,7 @@ fn bind(form: &str, words: &[Word], text: &str) -> std::result::Result<Bound, us
     let (mut bound, mut next) = (Bound::default(), 0);
     for part in form.split(' ') {
         let word = words.get(next).ok_or(next)?;
-        let number = || word.text.parse::<u32>().ok().filter(|_| !word.is_quoted).ok_or(next);
+        let number = || word.text.parse::<u32>().ok().filter(|_| !word.is_quoted()).ok_or(next);
         match part {
             "<name>" => bound.name.clone_from(name(word).ok_or(next)?),
             "<worker>" => bound.worker.clone_from(name(word).ok_or(next)?),
@@ -212,7 +214,7 @@ fn bind(form: &str, words: &[Word], text: &str) -> std::result::Result<Bound, us
             }
             "<settings>" => {
                 next = list(words, next, |words, at| {
-                    let value = |at: usize| words.get(at).filter(|word| word.is_quoted).ok_or(at);
+                    let value = |at: usize| words.get(at).filter(|word| word.is_quoted()).ok_or(at);
                     let (key, value) = (value(at)?, value(at + 2)?);
                     words.get(at + 1).filter(|word| word.is("=")).ok_or(at + 1)?;
                     bound.settings.push((key.text.clone(), value.text.clone()));
@@ -248,59 +250,13 @@ fn list(
 
 fn name(word: &Word) -> Option<&String> {
     let is_plain = word.text.chars().all(|c| c.is_alphanumeric() || c == '_');
-    (!word.text.is_empty() && (word.is_quoted || is_plain)).then_some(&word.text)
+    (!word.text.is_empty() && (word.is_quoted() || is_plain)).then_some(&word.text)
 }
 
 /// `1.0`: task 0 of stage 1.
 fn task(text: &str) -> Option<(u32, u32)> {
     let (stage, task) = text.split_once('.')?;
     Some((stage.parse().ok()?, task.parse().ok()?))
-}
-
-/// The words, quoted texts and signs of a statement without its comments.
-fn words(text: &str) -> Vec<Word> {
-    let mut words = Vec::new();
-    let mut at = 0;
-    while let Some(first) = text[at..].chars().next() {
-        let rest = &text[at..];
-        let (length, word) = match first {
-            _ if rest.starts_with("--") => (rest.find('\n').unwrap_or(rest.len()), None),
-            _ if rest.starts_with("/*") => (rest.find("*/").map_or(rest.len(), |end| end + 2), None),
-            '\'' | '"' | '`' => {
-                let (length, word) = quoted(rest, first);
-                (length, Some((word, true)))
-            }
-            c if c.is_whitespace() => (c.len_utf8(), None),
-            c if is_of_word(c) => {
-                let length = rest.find(|c| !is_of_word(c)).unwrap_or(rest.len());
-                (length, Some((rest[..length].to_owned(), false)))
-            }
-            sign => (sign.len_utf8(), Some((sign.to_string(), false))),
-        };
-        words.extend(word.map(|(text, is_quoted)| Word { text, is_quoted, place: at..at + length }));
-        at += length;
-    }
-    words
-}
-
-fn is_of_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_' || c == '.'
-}
-
-/// A quoted text at the beginning: its length with quotes, and its content. A quote is doubled in it.
-fn quoted(text: &str, quote: char) -> (usize, String) {
-    let mut content = String::new();
-    let mut chars = text.char_indices().skip(1).peekable();
-    while let Some((at, c)) = chars.next() {
-        if c == quote {
-            match chars.next_if(|(_, next)| *next == quote) {
-                Some(_) => {}
-                None => return (at + c.len_utf8(), content),
-            }
-        }
-        content.push(c);
-    }
-    (text.len(), content)
 }
 
 #[cfg(test)]

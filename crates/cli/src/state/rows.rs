@@ -17,7 +17,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use super::overview::watermark_ms;
 use crate::arguments::Format;
 use crate::records::Records;
-use crate::shell::table::{Layout, Table};
+use crate::table::{Layout, Table};
 use crate::terminal;
 
 /// Characters of a list that a table shows.

@@ -10,10 +10,12 @@ use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, Wrap};
+use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 
 use super::model::{JobView, Shares, StageView};
+use super::results;
 use super::text::{bytes, count, grouped, micros, millis, percent};
+use crate::results::PrintedTable;
 
 /// Notices that are shown at a time, and the lines that they may take.
 const NOTICES: usize = 3;
@@ -32,8 +34,8 @@ pub(crate) struct Screen<'a> {
     pub(crate) view: &'a JobView,
     /// The job's notices, oldest first.
     pub(crate) notices: &'a [String],
-    /// The latest results, oldest first.
-    pub(crate) results: &'a [String],
+    /// The print tables with their latest rows.
+    pub(crate) results: &'a [PrintedTable],
     /// What keys do.
     pub(crate) keys: &'a str,
 }
@@ -61,7 +63,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
     frame.render_widget(Paragraph::new(figures).block(block), areas[0]);
     frame.render_widget(Paragraph::new(notices).style(Style::new().fg(Color::Yellow)), areas[1]);
     draw_stages(frame, areas[2], &screen.view.stages);
-    draw_results(frame, areas[3], screen);
+    results::draw(frame, areas[3], screen);
     frame.render_widget(Paragraph::new(screen.keys).style(dim()), areas[4]);
 }
 
@@ -187,23 +189,6 @@ fn draw_stages(frame: &mut Frame<'_>, area: Rect, stages: &[StageView]) {
     frame.render_widget(Table::new(rows, widths).header(header).block(block), area);
 }
 
-/// The last results, as many as fit.
-fn draw_results(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
-    let block = Block::new().borders(Borders::ALL).title(" latest results ");
-    let room = usize::from(block.inner(area).height);
-    let first = screen.results.len().saturating_sub(room);
-    if screen.results.is_empty() {
-        // At the beginning there are never results.
-        let why = screen.view.stall.as_deref().filter(|_| screen.elapsed >= EXPLAINED_AFTER);
-        let why = why.unwrap_or("a window's results come when event time has passed its end");
-        let text = Paragraph::new(format!("none yet: {why}")).style(dim()).wrap(Wrap { trim: true });
-        frame.render_widget(text.block(block), area);
-        return;
-    }
-    let lines: Vec<Line<'_>> = screen.results[first..].iter().map(|line| Line::raw(line.as_str())).collect();
-    frame.render_widget(Paragraph::new(lines).block(block), area);
-}
-
 /// `1:02:03`, or `02:03` under an hour.
 pub(crate) fn clock(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
@@ -243,6 +228,12 @@ mod tests {
         (0..height).map(|y| line(y).trim_end().to_owned() + "\n").collect()
     }
 
+    fn printed(rows: usize) -> Vec<PrintedTable> {
+        let rows = (0..rows).map(|i| format!("result {i}")).collect();
+        let (names, kinds) = (vec!["text".to_owned()], vec![crate::table::columns::Kind::Text]);
+        vec![PrintedTable { identifier: "out".into(), names, kinds, updating: false, rows }]
+    }
+
     fn view() -> JobView {
         JobView {
             events: 1_234_567,
@@ -263,6 +254,8 @@ mod tests {
                 id: StageId(1),
                 name: "source events".into(),
                 tasks: 2,
+                is_sink: true,
+                rows_out: 300,
                 rows_in_per_s: 100_000.0,
                 rows_out_per_s: 10.0,
                 shares: Some(Shares { busy: 0.95, backpressured: 0.01, idle: 0.04 }),
@@ -274,7 +267,7 @@ mod tests {
 
     #[test]
     fn shows_the_numbers_the_stages_and_the_latest_results() {
-        let results: Vec<String> = (0..50).map(|i| format!("result {i}")).collect();
+        let results = printed(50);
         let view = view();
         let screen = Screen {
             title: "ads.sql",
@@ -305,7 +298,7 @@ mod tests {
             assert!(text.contains(part), "{part:?} is missing:\n{text}");
         }
         assert!(!text.contains("result 10"), "old results scroll out:\n{text}");
-        assert!(text.contains("result 41"), "the pane is full:\n{text}");
+        assert!(text.contains("result 42"), "the pane is full:\n{text}");
     }
 
     /// Every figure is on the screen, whole, at the widths of real terminals.
@@ -313,7 +306,7 @@ mod tests {
     fn a_narrow_terminal_loses_no_figure() {
         let view = JobView { late: 1_234_567, malformed: 89, ..view() };
         let notices = ["00:12 the brokers of 'kafka:9092' are away since 00:10; the job waits until 00:40".to_owned()];
-        let results: Vec<String> = (0..50).map(|i| format!("result {i}")).collect();
+        let results = printed(50);
         let elapsed = Duration::from_secs(12);
         let screen = Screen {
             title: "ads.sql",
@@ -378,6 +371,16 @@ mod tests {
     }
 
     #[test]
+    fn tables_that_print_nothing_have_results_too() {
+        let view = view();
+        let (elapsed, keys) = (EXPLAINED_AFTER, "q or Ctrl-C: stop");
+        let screen = Screen { title: "q", elapsed, view: &view, notices: &[], results: &[], keys };
+        let text = text_of(80, 24, &screen);
+        assert!(text.contains("results by table") && !text.contains("none yet"), "{text}");
+        assert!(text.contains("source events   300    10.0"), "{text}");
+    }
+
+    #[test]
     fn a_tiny_terminal_is_no_reason_to_fail() {
         let view = view();
         let screen = Screen {
@@ -385,7 +388,7 @@ mod tests {
             elapsed: Duration::ZERO,
             view: &view,
             notices: &[],
-            results: &["x".into()],
+            results: &printed(1),
             keys: "q or Ctrl-C: stop",
         };
         for (width, height) in [(1, 1), (10, 4), (40, 7)] {

@@ -61,6 +61,10 @@ pub(crate) struct StageView {
     pub(crate) name: String,
     /// Number of tasks.
     pub(crate) tasks: u32,
+    /// Whether it writes a table.
+    pub(crate) is_sink: bool,
+    /// Rows out, in all.
+    pub(crate) rows_out: u64,
     /// Rows in per second.
     pub(crate) rows_in_per_s: f64,
     /// Rows out per second.
@@ -137,6 +141,7 @@ pub(crate) fn view(now: &Reading, before: Option<&Reading>) -> JobView {
         }
         let stage = stages.entry(task.task.stage).or_insert_with(|| StageView::new(task));
         stage.tasks += 1;
+        stage.rows_out += task.rows_out;
         stage.rows_in_per_s += rate(delta(task, |t| t.rows_in));
         stage.rows_out_per_s += rate(delta(task, |t| t.rows_out));
         stage.queue_bytes += task.queue_bytes;
@@ -184,6 +189,8 @@ impl StageView {
             id: task.task.stage,
             name: task.stage_name.clone(),
             tasks: 0,
+            is_sink: task.is_sink,
+            rows_out: 0,
             rows_in_per_s: 0.0,
             rows_out_per_s: 0.0,
             shares: None,

@@ -50,6 +50,8 @@ mod tests {
             id: StageId(id),
             name: name.into(),
             tasks: 1,
+            is_sink: false,
+            rows_out: 0,
             rows_in_per_s: 0.0,
             rows_out_per_s: 0.0,
             shares: Some(Shares { busy, backpressured: 0.0, idle: 1.0 - busy }),

@@ -31,5 +31,7 @@ mod runner;
 mod s3;
 #[path = "../../../connectors/tests/support/service.rs"]
 mod service;
+#[path = "../support/terminal.rs"]
+mod terminal;
 #[path = "../support/topics.rs"]
 mod topics;

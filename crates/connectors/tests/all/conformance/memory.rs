@@ -164,7 +164,7 @@ fn a_sink_that_holds_nothing_back_writes_as_rows_come() {
     check_writes_through(&blackhole, &spec("blackhole", &[]), &batches()[2], &count);
     let lines = Lines::default();
     let writer = lines.clone();
-    let print = PrintToConnector::new(move || Box::new(writer.clone()));
+    let print = PrintToConnector::new(move |_| Box::new(writer.clone()));
     check_writes_through(&print, &spec("print", &[]), &batches()[2], &|| lines.count());
 }
 
