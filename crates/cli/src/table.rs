@@ -133,7 +133,8 @@ impl Table {
         let widths = self.columns.widths();
         if self.headed.as_ref() != Some(&widths) {
             let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-            self.line(text, &self.columns.names().to_vec(), &widths);
+            let names = self.columns.names().to_vec();
+            self.line(text, &names, &widths);
             self.line(text, &rule, &widths);
         }
         for row in rows {

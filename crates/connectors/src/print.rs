@@ -20,8 +20,11 @@ pub struct PrintConnector;
 
 /// Print tables whose lines go to writers of the embedding program, one per task, instead of to standard output.
 pub struct PrintToConnector {
-    writer: Box<dyn Fn(&Printed<'_>) -> Box<dyn Write + Send> + Send + Sync>,
+    writer: Box<NewWriter>,
 }
+
+/// Creates the writer of a task.
+type NewWriter = dyn Fn(&Printed<'_>) -> Box<dyn Write + Send> + Send + Sync;
 
 /// A table whose rows are printed.
 #[derive(Debug)]

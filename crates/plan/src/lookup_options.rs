@@ -96,7 +96,7 @@ impl Given {
             return Err(Error::user(format!("option '{name}' has no effect without {needed}"))
                 .remedy(format!("add {needed}, or omit the option")));
         }
-        let guess = nearest(name, ALL.into_iter()).map(|near| format!("did you mean '{near}'? ")).unwrap_or_default();
+        let guess = nearest(name, ALL).map(|near| format!("did you mean '{near}'? ")).unwrap_or_default();
         Err(Error::user(format!("unknown option '{name}'")).remedy(format!("{guess}use one of: {}", ALL.join(", "))))
     }
 }

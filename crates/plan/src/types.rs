@@ -120,7 +120,7 @@ fn element_type(parser: &mut Parser) -> Result<DataType> {
         }
         "MAP" => map(parser)?,
         other => {
-            let near = nearest(other, TYPES.into_iter());
+            let near = nearest(other, TYPES);
             let help = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
             return Err(Error::user(format!("unknown type {}", word.value))
                 .at(place())

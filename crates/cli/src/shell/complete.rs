@@ -87,7 +87,7 @@ fn of_command(vocabulary: &Vocabulary, before: &str) -> Option<(usize, Vec<Strin
     }
     let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let word = &before[start..];
-    let name = line.trim_start().split_whitespace().next().unwrap_or_default();
+    let name = line.split_whitespace().next().unwrap_or_default();
     let candidates = match name {
         _ if word.starts_with('\\') => matching(command::names(), word),
         "\\d" => matching(vocabulary.relations.keys().map(String::as_str), word),

@@ -1,7 +1,7 @@
 //! What a table does, and tells the user to do, when a topic does not hold what the job's positions speak of: it was deleted, created anew, or
 //! has lost records. Each remedy says how to read all records that are there.
 
-use anabranch_model::{Error, Result};
+use anabranch_model::Error;
 
 use super::places::Place;
 use super::table::Table;
@@ -37,15 +37,15 @@ impl Table {
     }
 
     /// The log of a partition begins after a position, or ends before it, which are its first offset and the one after its last.
-    pub(super) fn out_of_range(&self, next: i64, log: Result<(i64, i64)>) -> Error {
+    pub(super) fn out_of_range(&self, next: i64, log: Option<(i64, i64)>) -> Error {
         match log {
-            Ok((first, _)) if next >= 0 && next < first => Error::user(format!(
+            Some((first, _)) if next >= 0 && next < first => Error::user(format!(
                 "cannot be read on: the records before offset {first} were deleted, and the job is at {next}"
             ))
             .remedy(
                 "if that was the topic's retention, set 'properties.auto.offset.reset' = 'earliest' to go on at the first record that is there",
             ),
-            Ok((_, end)) if next > end => Error::user(format!(
+            Some((_, end)) if next > end => Error::user(format!(
                 "cannot be read on: the job is at offset {next}, but the log ends at {end}: it has lost records"
             ))
             .remedy(self.without_checkpoints()),

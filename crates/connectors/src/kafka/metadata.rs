@@ -141,7 +141,7 @@ enum Place {
 /// Of values.
 enum Decoder {
     Rows(Box<dyn Decode>),
-    Changes(DebeziumDecoder),
+    Changes(Box<DebeziumDecoder>),
 }
 
 /// Makes rows of records: what the format decodes, and metadata.
@@ -205,7 +205,7 @@ impl RowReader {
                 let key = spec.key.iter().map(decoded).collect::<Option<_>>();
                 let key = key.ok_or_else(|| Error::internal("versions without the columns of their key"))?;
                 let describes = places.iter().any(|place| matches!(place, Place::Metadata(Key::Described(_))));
-                Decoder::Changes(changes.decoder(&declared, &projection, key, describes)?)
+                Decoder::Changes(Box::new(changes.decoder(&declared, &projection, key, describes)?))
             }
         };
         let has = |keys: &[Key]| places.iter().any(|place| matches!(place, Place::Metadata(key) if keys.contains(key)));

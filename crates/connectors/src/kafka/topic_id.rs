@@ -28,7 +28,7 @@ impl TopicId {
         for (place, byte) in (1..).zip(text.bytes()) {
             let digit = DIGITS.iter().position(|digit| *digit == byte)? as u128;
             id = match place {
-                LENGTH if digit % 16 == 0 => (id << 2) | (digit / 16),
+                LENGTH if digit.is_multiple_of(16) => (id << 2) | (digit / 16),
                 LENGTH => return None,
                 _ => (id << 6) | digit,
             };

@@ -42,11 +42,11 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Logic
     let mut moved = Moved::default();
     for condition in above {
         match sides.only(&condition).filter(|side| open[*side]) {
-            Some(side) => moved.to_side(condition, side),
+            Some(side) => moved.push_side(condition, side),
             None => {
                 moved.add_alternatives(&condition, &sides, open);
                 match join.join_type == JoinType::Inner && is_of_rows(&condition) {
-                    true => moved.to_on(condition),
+                    true => moved.push_on(condition),
                     false => moved.kept.push(condition),
                 }
             }
@@ -54,10 +54,10 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Logic
     }
     for condition in of_on {
         match sides.only(&condition).filter(|side| allowed[*side]) {
-            Some(side) => moved.to_side(condition, side),
+            Some(side) => moved.push_side(condition, side),
             None => {
                 moved.add_alternatives(&condition, &sides, allowed);
-                moved.to_on(condition);
+                moved.push_on(condition);
             }
         }
     }
@@ -127,12 +127,12 @@ struct Moved {
 }
 
 impl Moved {
-    fn to_side(&mut self, condition: Expr, side: usize) {
+    fn push_side(&mut self, condition: Expr, side: usize) {
         self.of_matches.push(condition.clone());
         self.sides[side].push(condition);
     }
 
-    fn to_on(&mut self, condition: Expr) {
+    fn push_on(&mut self, condition: Expr) {
         self.of_matches.push(condition.clone());
         self.on.push(condition);
     }

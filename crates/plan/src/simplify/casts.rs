@@ -15,7 +15,7 @@ pub(super) fn compared(binary: BinaryExpr, scope: &Scope) -> Result<Transformed<
     let value = from.and_then(|from| in_type(binary.right.as_literal()?, &from));
     let Some(value) = value else { return Ok(Transformed::no(Expr::BinaryExpr(binary))) };
     let right = Box::new(Expr::Literal(value, None));
-    Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left: operand(binary.left), op: binary.op, right })))
+    Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left: operand(*binary.left), op: binary.op, right })))
 }
 
 /// Whether a value is in a list.
@@ -24,11 +24,11 @@ pub(super) fn listed(list: InList, scope: &Scope) -> Result<Transformed<Expr>> {
     let value = |item: &Expr| in_type(item.as_literal()?, &from).map(|value| Expr::Literal(value, None));
     let values: Option<Vec<Expr>> = list.list.iter().map(value).collect();
     let Some(values) = values else { return Ok(Transformed::no(Expr::InList(list))) };
-    Ok(Transformed::yes(Expr::InList(InList { expr: operand(list.expr), list: values, negated: list.negated })))
+    Ok(Transformed::yes(Expr::InList(InList { expr: operand(*list.expr), list: values, negated: list.negated })))
 }
 
-fn operand(expr: Box<Expr>) -> Box<Expr> {
-    match *expr {
+fn operand(expr: Expr) -> Box<Expr> {
+    match expr {
         Expr::Cast(cast) => cast.expr,
         expr => Box::new(expr),
     }

@@ -161,9 +161,9 @@ pub(super) fn beyond(sides: &[&StructArray], row: &Fields, units: &[Unit]) -> Ve
 pub(super) fn to_times(numbers: &ArrayRef, unit: Unit, data_type: &DataType) -> Result<ArrayRef> {
     let DataType::Timestamp(to, zone) = data_type else { return Err(Error::internal("a unit of what is no time")) };
     let numbers = numbers.as_primitive::<Int64Type>();
-    fn scaled<T: ArrowTimestampType>(numbers: &Int64Array, unit: Unit, per_second: i64) -> PrimitiveArray<T>
+    fn scaled<T>(numbers: &Int64Array, unit: Unit, per_second: i64) -> PrimitiveArray<T>
     where
-        T: ArrowPrimitiveType<Native = i64>,
+        T: ArrowTimestampType + ArrowPrimitiveType<Native = i64>,
     {
         let from = unit.per_second();
         // Those that do not fit are NULL: only nanoseconds from 1677 to 2262 have a number.

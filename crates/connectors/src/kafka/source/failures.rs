@@ -42,6 +42,6 @@ impl KafkaSource {
         let slot = self.slots.find(topic, partition);
         let next = slot.map_or(0, |slot| self.partitions[slot].next());
         let log = self.client.fetch_watermarks(&self.topics[topic].name, partition, LAST_QUESTION);
-        self.table.out_of_range(next, log.map_err(|error| Error::outside(error.to_string())))
+        self.table.out_of_range(next, log.ok())
     }
 }

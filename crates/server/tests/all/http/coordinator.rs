@@ -136,7 +136,9 @@ fn removed(address: SocketAddr) {
     assert_eq!(remove("more", "[7]").status, 400);
     let removed = remove("more", "{\"discard_state\": true}");
     assert_eq!((removed.status, removed.json()), (200, json!({ "name": "more" })));
-    described(&removed);
+    let description = Description(get(address, "/api/v1/openapi.json").json());
+    let called = ("/api/v1/jobs/{name}/remove", "post", removed.status);
+    assert_eq!(description.check(called, &removed.json(), &mut BTreeSet::new()), Vec::<String>::new());
     assert_eq!(get(address, "/api/v1/jobs/more").status, 404);
     assert_eq!(remove("more", "").status, 404);
 }
