@@ -31,8 +31,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{GroupAggregateSpec, JobOptions};
 use anabranch_model::{Error, EventTime, Result};
-use arrow::array::make_comparator;
-use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array, make_comparator};
 use arrow::compute::kernels::cmp::not_distinct;
 use arrow::compute::{SortOptions, and, filter_record_batch, interleave, take, take_record_batch};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
