@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use crate::arguments::{GROWTH, LONG_CONSTANT};
 
 /// Functions that give a value or NULL for all arguments.
-const CERTAIN: [&str; 121] = [
+const CERTAIN: [&str; 124] = [
     "$key",
     "acos",
     "array_append",
@@ -65,6 +65,9 @@ const CERTAIN: [&str; 121] = [
     "hex",
     "hour",
     "initcap",
+    "is_alpha",
+    "is_decimal",
+    "is_digit",
     "is_json",
     "isnan",
     "item",

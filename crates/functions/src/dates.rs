@@ -192,7 +192,8 @@ fn to_timestamp_ltz(arguments: &Arguments) -> Result<ArrayRef> {
         let mut read = read(arguments, 0, Library::Time);
         let zones = (arguments.len() > 2).then(|| arguments.text(2));
         return moments(arguments, |row| {
-            let Some((local, _)) = read(row)? else { return Ok(None) };
+            // A constant pattern is checked when planned. One of a row that is none gives NULL, so the function fails for no value.
+            let Ok(Some((local, _))) = read(row) else { return Ok(None) };
             let Some(zones) = &zones else { return Ok(Some(local)) };
             let Some(zone) = zones.get(row).and_then(Zone::parse) else { return Ok(None) };
             let seconds = local.and_utc().timestamp();

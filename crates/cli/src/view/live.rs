@@ -377,7 +377,7 @@ mod tests {
         let screen = Screen { title: "q", elapsed, view: &view, notices: &[], results: &[], keys };
         let text = text_of(80, 24, &screen);
         assert!(text.contains("results by table") && !text.contains("none yet"), "{text}");
-        assert!(text.contains("source events   300    10.0"), "{text}");
+        assert!(text.contains("source events   300      10"), "{text}");
     }
 
     #[test]

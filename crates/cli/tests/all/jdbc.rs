@@ -190,14 +190,14 @@ fn a_job_takes_over_soon_from_a_process_that_is_frozen_in_a_transaction() {
     };
     let frozen = start(&file, &checkpoints, 2);
     wait("no rows come", LIMIT, &frozen, &|| count() > 2_000);
-    // The transactions of both tasks hold their rows of the table of commits, and wait for this lock.
+    // A transaction holds its row of the table of commits, and waits for this lock.
     let lock = server.locked("every_row");
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'COPY%'";
-    wait("no transaction waits", LIMIT, &frozen, &|| server.sql(waiting)[0] == "2");
+    wait("no transaction waits", LIMIT, &frozen, &|| server.sql(waiting)[0] != "0");
     frozen.signal("STOP");
     drop(lock);
     let idle = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientRead' AND query LIKE 'COPY%'";
-    wait("no transaction waits for its client", LIMIT, &frozen, &|| server.sql(idle)[0] == "2");
+    wait("no transaction waits for its client", LIMIT, &frozen, &|| server.sql(idle)[0] != "0");
     let before = count();
     let begun = clock.now();
     let job = start(&file, &checkpoints, 2);

@@ -79,7 +79,9 @@ fn commands_after_a_forgotten_semicolon_are_explained_and_the_statement_goes_on(
     terminal.pass("sql> ");
     terminal.type_keys("SELECT 1\n");
     terminal.pass("  -> ");
-    terminal.type_keys("\x03.tables\n");
+    terminal.type_keys("\x03");
+    terminal.pass("sql> ");
+    terminal.type_keys(".tables\n");
     terminal.pass("'.tables' is no command of this shell");
     terminal.type_keys("SELECT 1\n");
     terminal.pass("  -> ");
@@ -119,7 +121,9 @@ fn tab_completes_by_place_and_a_second_tab_lists() {
     terminal.pass("sql> ");
     terminal.type_keys("SELECT AB\t");
     terminal.pass("ABS(");
-    terminal.type_keys("\x03SELECT * FROM t WHERE ");
+    terminal.type_keys("\x03");
+    terminal.pass("sql> ");
+    terminal.type_keys("SELECT * FROM t WHERE ");
     terminal.type_keys("\t\t");
     terminal.pass("campaign_id");
     terminal.type_keys("\x03\nexit\n");
@@ -137,7 +141,7 @@ fn a_result_that_changes_is_a_table_and_on_request_a_log() {
     terminal.pass("q or Ctrl-C: stop");
     terminal.pass("changes");
     terminal.type_keys("q");
-    terminal.pass(" event_type         n");
+    terminal.pass(" event_type ");
     terminal.pass("3 rows in");
     // The log.
     terminal.pass("sql> ");

@@ -28,6 +28,8 @@ const KEY_GROUPS_MAX: u16 = 32_768;
 pub(super) fn parse_max_parallelism(text: &str) -> Result<Option<u16>> {
     match text.trim().parse::<i64>() {
         Ok(-1) => Ok(None),
+        // As SET without arguments lists it.
+        Err(_) if text.trim() == "default" => Ok(None),
         Ok(groups @ 1..=32_768) => Ok(u16::try_from(groups).ok()),
         _ => Err(Error::user(format!("'{text}' is not a number of key groups"))
             .remedy(format!("use a whole number from 1 to {KEY_GROUPS_MAX}; it is an upper bound of the parallelism"))),

@@ -82,7 +82,8 @@ fn every_route_answers_as_it_is_described() {
     let description = Description(described.json());
     assert_eq!((described.status, description.0["openapi"].as_str()), (200, Some("3.1.0")));
     // The tests of a coordinator have the answers to a new job.
-    let others = ["SavepointOrder", "Notice", "JobOrder", "TableOption", "Submitted", "OrderError"];
+    let others =
+        ["SavepointOrder", "Notice", "JobOrder", "TableOption", "Submitted", "OrderError", "RemovalOrder", "Removed"];
     let of_changes = ["ReconfigureOrder", "Move", "Reconfigured", "Change", "ChangeRecord", "Drained", "DrainedJob"];
     let of_functions = ["FunctionOrder", "FunctionsReplaced", "FunctionJob", "Decision", "Observation"];
     let of_balance =
@@ -129,7 +130,9 @@ fn every_route_answers_as_it_is_described() {
     let names: BTreeSet<String> = description.schemas().map(|(name, _)| name.clone()).collect();
     assert_eq!(used, names, "schemas that no answer has, or that are not described");
     // Of an order, not every field must be there.
-    let is_order = |name: &str| matches!(name, "JobOrder" | "ReconfigureOrder" | "BalanceOrder" | "FunctionOrder");
+    let is_order = |name: &str| {
+        matches!(name, "JobOrder" | "ReconfigureOrder" | "BalanceOrder" | "FunctionOrder" | "RemovalOrder")
+    };
     for (name, schema) in description.schemas().filter(|(name, _)| !is_order(name)) {
         let fields: Vec<_> = schema["properties"].as_object().expect("fields").keys().collect();
         assert_eq!(json!(fields), sorted(&schema["required"]), "{name}: every field is always there");
@@ -298,8 +301,8 @@ fn slow_clients_are_closed_and_others_are_answered() {
     let mut half = connect(address);
     half.write_all(b"POST /api/v1/jobs/x/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf")
         .expect("sent");
-    next_is_answered();
     assert_eq!(received(&mut half).status, 408, "the body was awaited");
+    next_is_answered();
     let mut deaf = connect(address);
     // The answers fill the buffers of both sockets; then the server reads no further request.
     let requests = b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100_000);

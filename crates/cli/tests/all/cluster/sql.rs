@@ -131,7 +131,7 @@ fn a_job_is_shown_changed_and_stopped_by_statements() {
     refused(cluster, "ABORT CHANGE OF JOB ads;", &["no change"]);
     refused(cluster, "STOP JOB ads WITH SAVEPOINT;", &["anabranch savepoint PLACE DIRECTORY --last"]);
     refused(cluster, "EXPLAIN STOP JOB ads;", &["omit EXPLAIN"]);
-    assert!(ok(cluster, &[], "STOP JOB ads;").contains("stops at the end of an epoch"));
+    assert!(ok(cluster, &[], "STOP JOB ads;").contains("job ads has stopped"));
     cluster.until("its end", || cluster.state("ads") == "stopped");
     assert!(rows(folder.path()) > 0);
 }
