@@ -167,7 +167,9 @@ const ON_DISK: [&str; 6] = [
     "outer join with a time to live",
 ];
 /// So that state does not fit into memory.
-const DISK_BYTES: usize = 300_000;
+const DISK_BYTES: usize = 150_000;
+/// Where nothing is optimized, state on a disk does not keep up with more rows per second.
+const DISK_ROWS_PER_SECOND: &str = "'rows-per-second' = '5000'";
 
 /// State that nothing bounds, which the test must notice.
 const UNBOUNDED: (&str, &str, &str) = ("groups for ever", "", "SELECT fresh, COUNT(*) FROM a GROUP BY fresh");
@@ -201,7 +203,10 @@ fn checkpoints_until(name: &str, job: &Job, rows: u64) -> Vec<u64> {
 fn first_and_last(on_disk: bool, (name, before, query): (&str, &str, &str)) -> (u64, u64) {
     let (engine, folder) = (Engine::default(), tempfile::tempdir().expect("folder"));
     let settings = settings(Some(folder.path()), 2);
-    let sql = format!("{TABLES}{before} INSERT INTO results {query};");
+    let mut sql = format!("{TABLES}{before} INSERT INTO results {query};");
+    if on_disk {
+        sql = sql.replace("'rows-per-second' = '10000'", DISK_ROWS_PER_SECOND);
+    }
     let planned = engine.plan(&sql, &settings).unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut plan = planned.plan.expect("a plan");
     // Otherwise checkpoints of changes would be much longer than the state.
@@ -214,7 +219,12 @@ fn first_and_last(on_disk: bool, (name, before, query): (&str, &str, &str)) -> (
     // A time to live lasts two seconds longer: processing time may be behind by so much. Rows on a disk are there several times until
     // their runs are merged.
     let sources = if query.contains("JOIN") { 2 } else { 1 };
-    let first = sources * if before.contains("ttl") || on_disk { 40_000 } else { 10_000 };
+    let first = sources
+        * match on_disk {
+            true => 20_000,
+            false if before.contains("ttl") => 40_000,
+            false => 10_000,
+        };
     let parts = if on_disk { 6 } else { 4 };
     let largest = checkpoints_until(name, &job, first).into_iter().max().unwrap_or_default();
     checkpoints_until(name, &job, (parts - 1) * first);

@@ -132,8 +132,11 @@ fn check(path: &Path) -> Vec<String> {
     failures
 }
 
-#[test]
-fn golden_queries_give_the_same_rows_in_every_way() {
+/// Tests take the golden queries in so many parts, which run at the same time.
+const PARTS: usize = 8;
+
+/// The golden queries of a part; only those whose names contain `GOLDEN`, if it is set.
+pub(crate) fn queries(part: usize) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = fs::read_dir(golden())
         .expect("tests/golden exists")
         .map(|entry| entry.expect("readable").path())
@@ -141,10 +144,32 @@ fn golden_queries_give_the_same_rows_in_every_way() {
         .collect();
     paths.sort();
     assert!(paths.len() > 10, "the golden queries are there");
-    // Only those whose names contain `GOLDEN`, if it is set.
     let only = std::env::var("GOLDEN").unwrap_or_default();
-    paths.retain(|path| path.to_string_lossy().contains(&only));
-    let failed = paths.iter().flat_map(|path| check(path).into_iter().map(|f| format!("== {}\n{f}", path.display())));
+    paths.into_iter().skip(part).step_by(PARTS).filter(|path| path.to_string_lossy().contains(&only)).collect()
+}
+
+/// One test for each part.
+macro_rules! in_parts {
+    ($check:path: $($name:ident $part:literal)*) => {
+        $(#[test]
+        fn $name() {
+            $check($part);
+        })*
+    };
+    ($check:path) => {
+        crate::golden::in_parts! { $check: part_0 0 part_1 1 part_2 2 part_3 3 part_4 4 part_5 5 part_6 6 part_7 7 }
+    };
+}
+pub(crate) use in_parts;
+
+fn check_part(part: usize) {
+    let failed = queries(part)
+        .into_iter()
+        .flat_map(|path| check(&path).into_iter().map(move |failure| format!("== {}\n{failure}", path.display())));
     let failed: Vec<String> = failed.collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+mod golden_queries_give_the_same_rows_in_every_way {
+    crate::golden::in_parts!(super::check_part);
 }

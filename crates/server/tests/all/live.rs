@@ -3,11 +3,20 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use anabranch_connectors::AdEventsConnector;
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_model::{Epoch, PartitionId, Result};
+use anabranch_operators::{Connector, Polled, Positions, Sink, Source, TaskContext};
 use anabranch_server::{Engine, Job, Plan, Settings};
+use arrow::datatypes::SchemaRef;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
+/// Rows after which [`Gate`] lets no more through.
+const ROWS_BEFORE_GATE: usize = 25_000;
 
 /// Events for six seconds of event time and of the clock; the same in every run, and none is late.
 pub(crate) const EVENTS: &str = "
@@ -15,6 +24,109 @@ CREATE TABLE events (ad_id STRING, event_type STRING, event_time BIGINT, ts AS T
   WATERMARK FOR ts AS ts - INTERVAL '0.01' SECOND)
   WITH ('connector' = 'ad_events', 'rows-per-second' = '5000', 'number-of-rows' = '30000', 'seed' = '1',
         'start-time' = '2026-01-01 00:00:00');";
+
+/// Keeps the last sixth of [`EVENTS`] back until it is opened, so that no job ends before it has been changed, however slow the machine is.
+#[derive(Clone, Default)]
+pub(crate) struct Gate {
+    rows: Arc<AtomicUsize>,
+    is_open: Arc<AtomicBool>,
+}
+
+impl Gate {
+    /// An engine whose events it keeps back.
+    pub(crate) fn engine(&self) -> Engine {
+        let mut engine = Engine::default();
+        engine.register("ad_events", Arc::new(self.clone()));
+        engine
+    }
+
+    fn is_closed(&self) -> bool {
+        self.rows.load(SeqCst) >= ROWS_BEFORE_GATE && !self.is_open.load(SeqCst)
+    }
+
+    /// Waits for results, or until no more come before it is opened.
+    pub(crate) fn wait_for(&self, condition: &dyn Fn() -> bool) {
+        wait_for("waited for results", &|| self.is_closed() || condition());
+    }
+
+    /// Waits for more rows of a table than this, or until no more come before it is opened.
+    pub(crate) fn wait_for_rows(&self, folder: &Path, table: &str, count: usize) {
+        self.wait_for(&|| rows(folder, table).len() > count);
+    }
+
+    /// Lets all rows through, and waits for the end of the job.
+    pub(crate) fn finish(&self, job: Job) {
+        self.is_open.store(true, SeqCst);
+        finish(job);
+    }
+}
+
+impl Connector for Gate {
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
+        AdEventsConnector.describe(spec, columns)
+    }
+
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
+        let source = AdEventsConnector.source(spec, context, from)?;
+        Ok(Box::new(Gated { source, gate: self.clone(), context: context.clone() }))
+    }
+
+    fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
+        AdEventsConnector.sink(spec, context)
+    }
+}
+
+/// The reader of one task.
+struct Gated {
+    source: Box<dyn Source>,
+    gate: Gate,
+    context: TaskContext,
+}
+
+impl Source for Gated {
+    fn poll(&mut self, wait: Duration) -> Result<Polled> {
+        if self.gate.is_closed() {
+            let wait = wait.min(Duration::from_millis(5));
+            if !self.context.host.wait(wait) {
+                std::thread::park_timeout(wait);
+            }
+            return Ok(Polled::Pending);
+        }
+        let polled = self.source.poll(wait)?;
+        if let Polled::Rows(rows) = &polled {
+            self.gate.rows.fetch_add(rows.batch.num_rows(), SeqCst);
+        }
+        Ok(polled)
+    }
+
+    fn epoch_cut(&mut self, epoch: Epoch) -> Result<()> {
+        self.source.epoch_cut(epoch)
+    }
+
+    fn hold(&mut self, partitions: &BTreeSet<PartitionId>) -> Result<bool> {
+        self.source.hold(partitions)
+    }
+
+    fn positions(&self) -> Result<Positions> {
+        self.source.positions()
+    }
+
+    fn lag_rows(&self) -> Option<u64> {
+        self.source.lag_rows()
+    }
+
+    fn may_go_on(&self) -> bool {
+        self.source.may_go_on()
+    }
+
+    fn waits_at_host(&self) -> bool {
+        self.source.waits_at_host()
+    }
+
+    fn epoch_done(&mut self, epoch: Epoch) -> Result<()> {
+        self.source.epoch_done(epoch)
+    }
+}
 
 /// Counts of windows of 200 ms by a column, into files of a folder.
 pub(crate) fn counts(folder: &Path, table: &str, by: &str, filter: &str) -> String {

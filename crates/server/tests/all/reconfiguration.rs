@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::live::{EVENTS, counts, finish, plan_of, rows, settings, wait_for};
+use crate::live::{EVENTS, Gate, counts, finish, plan_of, rows, settings};
 use anabranch_server::{Change, Engine, Fate, Job, Moves, Plan, Reconfigure, Reconfigured, Result};
 
 fn change(job: &Job, plan: Plan) -> Result<Reconfigured> {
@@ -42,21 +42,22 @@ impl Straight<'_> {
 #[test]
 fn a_job_is_rescaled_up_and_down_while_it_runs_and_no_result_is_lost_or_doubled() {
     let folder = tempfile::tempdir().expect("folder");
-    let engine = Engine::default();
+    let gate = Gate::default();
+    let engine = gate.engine();
     let straight = Straight::start(folder.path());
     let sql = format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", "TRUE"));
     let at = |parallelism| settings(Some(&folder.path().join("checkpoints")), parallelism);
     let job = engine.run(&sql, &at(2)).expect("a job");
     for (version, parallelism) in [(2, 4), (3, 1), (4, 3)] {
         let seen = rows(folder.path(), "results").len();
-        wait_for("waited for results", &|| rows(folder.path(), "results").len() > seen);
+        gate.wait_for_rows(folder.path(), "results", seen);
         let done = change(&job, plan_of(&engine, &sql, &at(parallelism))).expect("changed");
         assert_eq!((done.version.0, done.unchanged, fates(&done.changes)), (version, false, vec![Fate::Kept; 3]));
         let tasks = job.metrics().into_iter().filter(|task| task.is_source).count();
         assert_eq!(tasks, parallelism as usize, "{:?}", job.metrics());
     }
     assert_eq!(job.restarts(), [""; 0], "nothing has failed");
-    finish(job);
+    gate.finish(job);
     assert_eq!(rows(folder.path(), "results"), straight.rows());
 }
 
@@ -66,7 +67,8 @@ fn a_job_is_rescaled_up_and_down_while_it_runs_and_no_result_is_lost_or_doubled(
 fn state_that_moves_is_loaded_before_the_tasks_switch() {
     for backend in ["memory", "disk"] {
         let folder = tempfile::tempdir().expect("folder");
-        let engine = Engine::default();
+        let gate = Gate::default();
+        let engine = gate.engine();
         let straight = Straight::start(folder.path());
         let sql = format!(
             "{EVENTS}{}
@@ -87,13 +89,13 @@ fn state_that_moves_is_loaded_before_the_tasks_switch() {
         let job = engine.start(&plan(2)).expect("a job");
         for parallelism in [4, 1, 3, 2] {
             let seen = rows(folder.path(), "results").len();
-            wait_for("waited for results", &|| rows(folder.path(), "results").len() > seen);
+            gate.wait_for_rows(folder.path(), "results", seen);
             let done = change(&job, plan(parallelism)).expect("changed");
             assert!(done.copied_bytes > 0, "{done:?}");
             assert_eq!(job.metrics().into_iter().filter(|task| task.is_source).count(), parallelism as usize);
         }
         assert_eq!(job.restarts(), [""; 0], "nothing has failed");
-        finish(job);
+        gate.finish(job);
         assert_eq!(rows(folder.path(), "results"), straight.rows());
         let of_ad = |row: &String| serde_json::from_str::<serde_json::Value>(row).expect("JSON")["n"].as_u64();
         let ads = rows(folder.path(), "all_ads");
@@ -105,7 +107,8 @@ fn state_that_moves_is_loaded_before_the_tasks_switch() {
 #[test]
 fn a_single_stage_is_rescaled_and_no_result_is_lost_or_doubled() {
     let folder = tempfile::tempdir().expect("folder");
-    let engine = Engine::default();
+    let gate = Gate::default();
+    let engine = gate.engine();
     let straight = Straight::start(folder.path());
     let sql = format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", "TRUE"));
     let at = |stages: &str| {
@@ -122,7 +125,7 @@ fn a_single_stage_is_rescaled_and_no_result_is_lost_or_doubled() {
         (5, "aggregate=3", &[2, 3]),
     ] {
         let seen = rows(folder.path(), "results").len();
-        wait_for("waited for results", &|| rows(folder.path(), "results").len() > seen);
+        gate.wait_for_rows(folder.path(), "results", seen);
         let plan = plan_of(&engine, &sql, &at(stages));
         let parallelism: Vec<u32> = plan.stages.iter().map(|stage| stage.parallelism).collect();
         assert_eq!(parallelism, tasks, "{plan}");
@@ -130,7 +133,7 @@ fn a_single_stage_is_rescaled_and_no_result_is_lost_or_doubled() {
         assert_eq!((done.version.0, done.unchanged, fates(&done.changes)), (version, false, vec![Fate::Kept; 3]));
     }
     assert_eq!(job.restarts(), [""; 0], "nothing has failed");
-    finish(job);
+    gate.finish(job);
     assert_eq!(rows(folder.path(), "results"), straight.rows());
 }
 
@@ -138,12 +141,13 @@ fn a_single_stage_is_rescaled_and_no_result_is_lost_or_doubled() {
 #[test]
 fn a_changed_filter_counts_from_the_end_of_an_epoch_on_and_the_state_is_kept() {
     let folder = tempfile::tempdir().expect("folder");
-    let engine = Engine::default();
+    let gate = Gate::default();
+    let engine = gate.engine();
     let straight = Straight::start(folder.path());
     let text = |filter| format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", filter));
     let settings = settings(Some(&folder.path().join("checkpoints")), 2);
     let job = engine.run(&text("TRUE"), &settings).expect("a job");
-    wait_for("waited for results", &|| rows(folder.path(), "results").len() > 6);
+    gate.wait_for_rows(folder.path(), "results", 6);
     // A further column is read, so the aggregate is another operator with the same state.
     let mut plan = plan_of(&engine, &text("event_type <> 'click' AND ad_id <> ''"), &settings);
     plan.options.thresholds.little_bytes = 0;
@@ -161,7 +165,7 @@ fn a_changed_filter_counts_from_the_end_of_an_epoch_on_and_the_state_is_kept() {
     let done = change(&job, plan).expect("changed");
     assert_eq!((done.version.0, &done.changes), (2, &rehearsed.changes));
     assert_eq!(done.copied_bytes, 0, "state that stays is passed on in memory");
-    finish(job);
+    gate.finish(job);
     let (all, found) = (numbers(&straight.rows()), numbers(&rows(folder.path(), "results")));
     let clicks = |of: &BTreeMap<(String, String), u64>| -> Vec<u64> {
         of.iter().filter(|((_, key), _)| key == "click").map(|(_, number)| *number).collect()
@@ -179,17 +183,18 @@ fn a_changed_filter_counts_from_the_end_of_an_epoch_on_and_the_state_is_kept() {
 #[test]
 fn a_statement_is_added_and_another_one_dropped_while_the_rest_goes_on() {
     let folder = tempfile::tempdir().expect("folder");
-    let engine = Engine::default();
+    let gate = Gate::default();
+    let engine = gate.engine();
     let straight = Straight::start(folder.path());
     let statement = |table, by| counts(folder.path(), table, by, "TRUE");
     let settings = settings(Some(&folder.path().join("checkpoints")), 2);
     let types = statement("types", "event_type");
     let both = format!("{EVENTS}{types}{}", statement("ads", "SUBSTRING(ad_id, 1, 1)"));
     let job = engine.run(&format!("{EVENTS}{types}"), &settings).expect("a job");
-    wait_for("waited for results", &|| !rows(folder.path(), "types").is_empty());
+    gate.wait_for_rows(folder.path(), "types", 0);
     let added = change(&job, plan_of(&engine, &both, &settings)).expect("added");
     assert!(fates(&added.changes).contains(&Fate::New) && !fates(&added.changes).contains(&Fate::Lost), "{added:?}");
-    wait_for("waited for results of the new statement", &|| rows(folder.path(), "ads").len() > 2);
+    gate.wait_for_rows(folder.path(), "ads", 2);
     let only = plan_of(&engine, &format!("{EVENTS}{types}"), &settings);
     let error = change(&job, only.clone()).expect_err("state would be lost").to_string();
     assert!(
@@ -202,7 +207,7 @@ fn a_statement_is_added_and_another_one_dropped_while_the_rest_goes_on() {
     let dropped = job.reconfigure(request).expect("dropped");
     assert!(fates(&dropped.changes).contains(&Fate::Gone), "{dropped:?}");
     let left = rows(folder.path(), "ads");
-    finish(job);
+    gate.finish(job);
     assert_eq!(rows(folder.path(), "types"), straight.rows());
     assert_eq!(rows(folder.path(), "ads"), left, "a dropped statement writes nothing");
 }
@@ -211,12 +216,13 @@ fn a_statement_is_added_and_another_one_dropped_while_the_rest_goes_on() {
 #[test]
 fn a_change_that_fails_leaves_no_trace() {
     let folder = tempfile::tempdir().expect("folder");
-    let engine = Engine::default();
+    let gate = Gate::default();
+    let engine = gate.engine();
     let straight = Straight::start(folder.path());
     let text = |filter| format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", filter));
     let settings = settings(Some(&folder.path().join("checkpoints")), 2);
     let job = engine.run(&text("TRUE"), &settings).expect("a job");
-    wait_for("waited for results", &|| !rows(folder.path(), "results").is_empty());
+    gate.wait_for_rows(folder.path(), "results", 0);
     for _ in 0..2 {
         let fails = plan_of(&engine, &text("1 / (event_time - event_time) > 0"), &settings);
         let error = change(&job, fails).expect_err("it fails").to_string();
@@ -226,7 +232,7 @@ fn a_change_that_fails_leaves_no_trace() {
     assert!(same.unchanged, "{same:?}");
     let done = change(&job, plan_of(&engine, &text("event_time > 0"), &settings)).expect("changed");
     assert!(!done.unchanged, "{done:?}");
-    finish(job);
+    gate.finish(job);
     assert_eq!(rows(folder.path(), "results"), straight.rows());
 }
 
@@ -266,18 +272,19 @@ impl Types<'_> {
 #[test]
 fn a_change_while_a_static_table_is_away_does_not_end_the_job() {
     let folder = tempfile::tempdir().expect("folder");
-    let engine = Engine::default();
+    let gate = Gate::default();
+    let engine = gate.engine();
     let straight = Straight::start(folder.path());
     let types = Types::new(folder.path());
     let settings = settings(Some(&folder.path().join("checkpoints")), 2);
     let job = engine.run(&types.counts("TRUE", "fail"), &settings).expect("a job");
-    wait_for("waited for results", &|| !rows(folder.path(), "results").is_empty());
+    gate.wait_for_rows(folder.path(), "results", 0);
     let plan = plan_of(&engine, &types.counts("TRUE", "skip"), &settings);
     types.rename("types", "away");
     let error = change(&job, plan).expect_err("a table is away").to_string();
     assert!(error.contains("the job goes on as it was") && error.contains("table types"), "{error}");
     types.rename("away", "types");
-    finish(job);
+    gate.finish(job);
     assert_eq!(rows(folder.path(), "results"), straight.rows());
 }
 
@@ -285,18 +292,19 @@ fn a_change_while_a_static_table_is_away_does_not_end_the_job() {
 #[test]
 fn a_static_table_that_stays_is_not_read_again() {
     let folder = tempfile::tempdir().expect("folder");
-    let engine = Engine::default();
+    let gate = Gate::default();
+    let engine = gate.engine();
     let straight = Straight::start(folder.path());
     let types = Types::new(folder.path());
     let at = |parallelism| settings(Some(&folder.path().join("checkpoints")), parallelism);
     let job = engine.run(&types.counts("TRUE", "fail"), &at(2)).expect("a job");
-    wait_for("waited for results", &|| !rows(folder.path(), "results").is_empty());
+    gate.wait_for_rows(folder.path(), "results", 0);
     types.rename("types", "away");
     change(&job, plan_of(&engine, &types.counts("event_time > 0", "fail"), &at(2))).expect("another filter");
     change(&job, plan_of(&engine, &types.counts("event_time > 0", "fail"), &at(4))).expect("more tasks");
     change(&job, plan_of(&engine, &types.counts("TRUE", "fail"), &at(3))).expect("fewer tasks, and the former filter");
     assert_eq!(job.restarts(), [""; 0], "nothing has failed");
-    finish(job);
+    gate.finish(job);
     assert_eq!(rows(folder.path(), "results"), straight.rows());
 }
 
@@ -326,10 +334,11 @@ fn a_change_that_cannot_be_made_is_refused_with_the_reason() {
 #[test]
 fn key_groups_go_to_other_tasks_while_a_job_runs_and_no_result_is_lost_or_doubled() {
     let folder = tempfile::tempdir().expect("folder");
-    let engine = Engine::default();
+    let gate = Gate::default();
+    let engine = gate.engine();
     let by = "SUBSTRING(ad_id, 1, 2)";
     let text = |table| format!("{EVENTS}{}", counts(folder.path(), table, by, "TRUE"));
-    let straight = engine.run(&text("straight"), &settings(None, 1)).expect("a job");
+    let straight = Engine::default().run(&text("straight"), &settings(None, 1)).expect("a job");
     let with = |shares: &str, parallelism| {
         let mut settings = settings(Some(&folder.path().join("checkpoints")), parallelism);
         settings.set.push(("stage-key-groups".to_owned(), shares.to_owned()));
@@ -348,14 +357,14 @@ fn key_groups_go_to_other_tasks_while_a_job_runs_and_no_result_is_lost_or_double
         ("", 3),
     ] {
         let seen = rows(folder.path(), "results").len();
-        wait_for("waited for results", &|| rows(folder.path(), "results").len() > seen);
+        gate.wait_for_rows(folder.path(), "results", seen);
         let done = change(&job, balanced(shares, parallelism)).expect("changed");
         version += 1;
         assert_eq!((done.version.0, done.unchanged), (version, false), "{shares}");
         let same = change(&job, balanced(shares, parallelism)).expect("the same");
         assert!(same.unchanged, "{shares}: {same:?}");
     }
-    finish(job);
+    gate.finish(job);
     finish(straight);
     assert_eq!(rows(folder.path(), "results"), rows(folder.path(), "straight"));
 }

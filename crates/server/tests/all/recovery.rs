@@ -23,24 +23,10 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 /// Nothing that works takes this long.
 const LIMIT: Duration = Duration::from_secs(600);
-/// Golden queries that run at the same time.
-const THREADS: u32 = 4;
+/// Golden queries of a part that run at the same time.
+const THREADS: u32 = 2;
 /// Of each query; `ANABRANCH_SEEDS` is another number, and 6 in `make chaos`.
 const SEEDS: u64 = 2;
-
-/// Every golden query except those with errors; only those whose names contain `GOLDEN`, if it is set.
-fn queries() -> Vec<PathBuf> {
-    let folder = Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../tests/golden");
-    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
-        .expect("tests/golden exists")
-        .map(|entry| entry.expect("readable").path())
-        .filter(|path| path.extension().is_some_and(|e| e == "sql") && path.with_extension("out").exists())
-        .collect();
-    paths.sort();
-    let only = std::env::var("GOLDEN").unwrap_or_default();
-    paths.retain(|path| path.to_string_lossy().contains(&only));
-    paths
-}
 
 /// An external table: committed rows survive every job, and nothing else does.
 #[derive(Clone, Default)]
@@ -200,13 +186,18 @@ fn run(plans: &[Plan], seed: u64, kept: &Kept) -> (String, u32) {
     (outside.rows(), cancels)
 }
 
-#[test]
-fn golden_queries_survive_being_cancelled_anywhere() {
+mod golden_queries_survive_being_cancelled_anywhere {
+    crate::golden::in_parts!(super::check_part);
+}
+
+fn check_part(part: usize) {
     let data = Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../tests/golden/data");
     let number = |variable| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
     let (only, seeds) = (number("ANABRANCH_SEED"), number("ANABRANCH_SEEDS").unwrap_or(SEEDS));
-    let cases: Vec<(PathBuf, u64)> = queries()
+    // Queries with errors have no results.
+    let cases: Vec<(PathBuf, u64)> = crate::golden::queries(part)
         .into_iter()
+        .filter(|path| path.with_extension("out").exists())
         .flat_map(|path| only.map_or(0..seeds, |seed| seed..seed + 1).map(move |seed| (path.clone(), seed)))
         .collect();
     let (next, cancels) = (AtomicUsize::new(0), AtomicU32::new(0));
@@ -237,7 +228,7 @@ fn golden_queries_survive_being_cancelled_anywhere() {
         }
     });
     let cancels = cancels.into_inner();
-    assert!(cancels > 20 || cases.len() < 60, "nothing was cancelled: {cancels}");
+    assert!(cancels > 3 || cases.len() < 10, "nothing was cancelled: {cancels}");
 }
 
 /// The same in an object store with local copies.

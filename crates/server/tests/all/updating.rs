@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use crate::live::{EVENTS, finish, plan_of, settings, wait_for};
+use crate::live::{EVENTS, Gate, finish, plan_of, settings};
 use anabranch_connectors::MemorySink;
 use anabranch_dataflow::{StateBackendKind, WEIGHT};
 use anabranch_server::{Engine, Fate, Moves, Plan, Reconfigure};
@@ -14,7 +14,10 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 type Batches = Arc<Mutex<Vec<RecordBatch>>>;
 
 fn engine() -> (Engine, Batches) {
-    let mut engine = Engine::default();
+    collecting(Engine::default())
+}
+
+fn collecting(mut engine: Engine) -> (Engine, Batches) {
     let (sink, batches) = MemorySink::collected();
     engine.register("collect", Arc::new(sink));
     (engine, batches)
@@ -79,7 +82,8 @@ fn groups_on_disk_move_while_a_job_runs_and_each_row_is_counted_once() {
 /// Beyond so many bytes, state is on disk.
 fn groups_move(text: &str, parallelisms: &[u32], disk_bytes: Option<usize>) {
     let folder = tempfile::tempdir().expect("folder");
-    let (engine, batches) = engine();
+    let gate = Gate::default();
+    let (engine, batches) = collecting(gate.engine());
     let plan = |parallelism| {
         let mut plan = plan(&engine, text, "streaming", Some(folder.path()), parallelism);
         if let Some(bytes) = disk_bytes {
@@ -91,7 +95,7 @@ fn groups_move(text: &str, parallelisms: &[u32], disk_bytes: Option<usize>) {
     let mut copied_bytes = 0;
     for parallelism in parallelisms.iter().copied() {
         let seen = batches.lock().expect("no panic").len();
-        wait_for("waited for results", &|| batches.lock().expect("no panic").len() > seen + 20);
+        gate.wait_for(&|| batches.lock().expect("no panic").len() > seen + 20);
         let reconfigure =
             Reconfigure { plan: plan(parallelism), moves: Moves::default(), allow_lost_state: false, dry_run: false };
         let done = job.reconfigure(reconfigure).expect("changed");
@@ -101,17 +105,18 @@ fn groups_move(text: &str, parallelisms: &[u32], disk_bytes: Option<usize>) {
     // An early change finds no checkpoint: its groups move when it is carried out.
     assert!(copied_bytes > 0 || parallelisms.len() == 1, "groups have moved");
     assert_eq!(job.restarts(), [""; 0], "nothing has failed");
-    finish(job);
+    gate.finish(job);
     assert_eq!(rows(&batches), straight(text));
 }
 
 #[test]
 fn a_changed_filter_keeps_the_groups_in_memory() {
     let folder = tempfile::tempdir().expect("folder");
-    let (engine, batches) = engine();
+    let gate = Gate::default();
+    let (engine, batches) = collecting(gate.engine());
     let plan = |filter| plan(&engine, &text(filter), "streaming", Some(folder.path()), 2);
     let job = engine.start(&plan("TRUE")).expect("a job");
-    wait_for("waited for results", &|| batches.lock().expect("no panic").len() > 20);
+    gate.wait_for(&|| batches.lock().expect("no panic").len() > 20);
     let reconfigure = Reconfigure {
         plan: plan("event_type <> 'click' AND ad_id <> ''"),
         moves: Moves::default(),
@@ -121,7 +126,7 @@ fn a_changed_filter_keeps_the_groups_in_memory() {
     let done = job.reconfigure(reconfigure).expect("changed");
     assert!(done.changes.iter().all(|change| change.fate == Fate::Kept), "{done:?}");
     assert_eq!(done.copied_bytes, 0, "state that stays is passed on in memory");
-    finish(job);
+    gate.finish(job);
     let (found, all) = (rows(&batches), straight(&text("TRUE")));
     let count = |rows: &BTreeMap<String, i64>| -> i64 {
         let of_ad = |row: &&String| row.starts_with("by ad");
