@@ -7,14 +7,13 @@ mod fields;
 mod values;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::{HASH_SEED, PartitionId, Result, hash_bytes};
+use anabranch_model::{PartitionId, Result};
 use anabranch_operators::{Connector, Positions, Rows, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
-use super::load::{FIELDS, Load};
+use super::load::Load;
 use super::paced::PacedSource;
 use super::{Generate, Request};
-use crate::Options;
 use crate::format::{batch, source_schema};
 use crate::ownership::not_writable;
 
@@ -23,8 +22,6 @@ pub(super) use fields::{Column, Content};
 use values::generate;
 pub(super) use values::{Cells, random};
 
-/// Flink's default.
-const ROWS_PER_SECOND: u64 = 10_000;
 /// Batches have fewer rows than usual if they would be larger than this.
 const BATCH_BYTES: u64 = 8 << 20;
 
@@ -34,27 +31,12 @@ pub struct DatagenConnector;
 
 /// The options of a table with these columns.
 fn read(spec: &ConnectorSpec, declared: &SchemaRef) -> Result<(Load, Vec<Column>)> {
-    let mut options = Options::new(spec);
-    let mut load = Load::read(&mut options)?;
-    if options.string("rows-per-second").is_none() {
-        load.rate = Some(ROWS_PER_SECOND);
-    }
-    let of_fields = options.prefixed("fields.");
-    load.variant = format!("{FIELDS}{:016x}", hash(&of_fields));
-    options.finish()?;
+    let (mut load, of_fields) = Load::of_fields(spec)?;
     let columns = columns(declared, of_fields, load.seed)?;
     // The table ends with the shortest of its sequences.
     let ends = columns.iter().filter_map(|column| column.values_max);
     load.events = ends.chain(load.events).min();
     Ok((load, columns))
-}
-
-/// Of what decides the values of rows. The end of a sequence is only the end of the table.
-pub(super) fn hash(of_fields: &[(&str, &str)]) -> u64 {
-    let mut said: Vec<_> = of_fields.iter().filter(|(name, _)| !name.ends_with(".end")).collect();
-    said.sort_unstable();
-    said.iter()
-        .fold(HASH_SEED, |hash, (name, value)| hash_bytes(hash_bytes(hash, name.as_bytes()), value.trim().as_bytes()))
 }
 
 impl Connector for DatagenConnector {

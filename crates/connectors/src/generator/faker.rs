@@ -19,15 +19,12 @@ use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, SchemaRef};
 
-use super::datagen::{Cells, Column, Content, hash, open, random};
-use super::load::{FIELDS, Load};
-use crate::Options;
+use super::datagen::{Cells, Column, Content, open, random};
+use super::load::Load;
 use crate::ownership::not_writable;
 use call::Call;
 pub(super) use expression::Expression;
 
-/// The original's default.
-const ROWS_PER_SECOND: u64 = 10_000;
 /// The most elements of a collection.
 const LENGTH_MAX: u32 = 10_000;
 
@@ -37,14 +34,7 @@ pub struct FakerConnector;
 
 /// The options of a table with these columns.
 fn read(spec: &ConnectorSpec, declared: &SchemaRef) -> Result<(Load, Vec<Column>)> {
-    let mut options = Options::new(spec);
-    let mut load = Load::read(&mut options)?;
-    if options.string("rows-per-second").is_none() {
-        load.rate = Some(ROWS_PER_SECOND);
-    }
-    let of_fields = options.prefixed("fields.");
-    load.variant = format!("{FIELDS}{:016x}", hash(&of_fields));
-    options.finish()?;
+    let (load, of_fields) = Load::of_fields(spec)?;
     let mut left: Left<'_> = of_fields.into_iter().collect();
     let columns = declared.fields().iter().map(|field| column(field, load.seed, &mut left)).collect::<Result<_>>()?;
     let Some(unknown) = left.keys().next() else { return Ok((load, columns)) };

@@ -1,7 +1,7 @@
 //! How many rows a generator makes, at which rate, and with which event times.
 
-use anabranch_dataflow::TableTraits;
-use anabranch_model::{Error, Result};
+use anabranch_dataflow::{ConnectorSpec, TableTraits};
+use anabranch_model::{Error, HASH_SEED, Result, hash_bytes};
 use arrow::datatypes::SchemaRef;
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
 
@@ -13,7 +13,9 @@ pub(super) const NOMINAL_RATE: u64 = 100_000;
 pub(super) const DEFAULT_START_MS: i64 = 1_704_067_200_000;
 
 /// In positions, what the options of the table's fields hash to comes after this.
-pub(super) const FIELDS: &str = " fields ";
+const FIELDS: &str = " fields ";
+/// Flink's default for a table whose fields have options.
+pub(super) const ROWS_PER_SECOND: u64 = 10_000;
 
 /// Options that all generators share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,19 @@ impl Load {
         let start_ms = start_ms.or_else(|| repeatable.then_some(DEFAULT_START_MS));
         let (time_rate, variant) = (NOMINAL_RATE, String::new());
         Ok(Load { rate, events, seed: seed.unwrap_or(1), partitions, start_ms, time_rate, variant })
+    }
+
+    /// The load of a table whose rows are decided by the options `fields.*`, and these options. A table has no others.
+    pub(super) fn of_fields(spec: &ConnectorSpec) -> Result<(Self, Vec<(&str, &str)>)> {
+        let mut options = Options::new(spec);
+        let mut load = Load::read(&mut options)?;
+        if options.string("rows-per-second").is_none() {
+            load.rate = Some(ROWS_PER_SECOND);
+        }
+        let of_fields = options.prefixed("fields.");
+        load.variant = format!("{FIELDS}{:016x}", hash(&of_fields));
+        options.finish()?;
+        Ok((load, of_fields))
     }
 
     /// The traits of a table with this load.
@@ -103,6 +118,14 @@ impl Load {
             (None, None) => Timeline::At(now_ms),
         }
     }
+}
+
+/// Of what decides the values of rows. The end of a sequence is only the end of the table.
+fn hash(of_fields: &[(&str, &str)]) -> u64 {
+    let mut said: Vec<_> = of_fields.iter().filter(|(name, _)| !name.ends_with(".end")).collect();
+    said.sort_unstable();
+    said.iter()
+        .fold(HASH_SEED, |hash, (name, value)| hash_bytes(hash_bytes(hash, name.as_bytes()), value.trim().as_bytes()))
 }
 
 /// Event times of events.

@@ -7,7 +7,7 @@ use arrow::datatypes::{
 
 use super::*;
 use crate::generator::Request;
-use crate::generator::load::Timeline;
+use crate::generator::load::{ROWS_PER_SECOND, Timeline};
 
 const ROWS: usize = 500;
 const NOW_MS: i64 = 1_704_067_200_000;
