@@ -2199,7 +2199,6 @@ CHAR_LENGTH(U&'\0001')
 s || U&'\0001'
 SPLIT_INDEX('a' || U&'\0001' || 'b', U&'\0001', 1)
 U&'x!0041' UESCAPE '!'
-'tab	inside'
 U&'\007f\0085'
 
 -- Times of day beside literals

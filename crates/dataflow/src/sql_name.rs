@@ -27,6 +27,7 @@ pub fn sql_name(data_type: &DataType) -> String {
         DataType::Float64 => "DOUBLE".into(),
         DataType::Decimal128(p, s) => format!("DECIMAL({p}, {s})"),
         DataType::Date32 => "DATE".into(),
+        DataType::Interval(_) => "INTERVAL".into(),
         DataType::Time32(unit) | DataType::Time64(unit) => format!("TIME({})", fraction_digits(unit)),
         DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", fraction_digits(unit)),
         DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP_LTZ({})", fraction_digits(unit)),

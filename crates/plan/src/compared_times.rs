@@ -4,6 +4,7 @@
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result};
+use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, cast};
 
 use crate::rewrite::{is_comparison, rewrite_expressions_everywhere};
@@ -40,14 +41,32 @@ pub(crate) fn read_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
+/// Gives two times of day that stand beside an operator the digits of the finer one. The library refuses them before types are coerced.
+#[derive(Debug)]
+pub(crate) struct TimesOfDayPlanner;
+
+impl ExprPlanner for TimesOfDayPlanner {
+    fn plan_binary_op(&self, mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        make_finer(&expr.left, &mut expr.right, schema);
+        make_finer(&expr.right, &mut expr.left, schema);
+        Ok(PlannerResult::Original(expr))
+    }
+}
+
+/// Makes a time of day as fine as another one. Returns whether it was coarser.
+fn make_finer(time: &Expr, other: &mut Expr, schema: &DFSchema) -> bool {
+    let (Ok(to), Ok(from)) = (time.get_type(schema), other.get_type(schema)) else { return false };
+    let is_coarser = digits_of_day(&from).is_some_and(|coarse| digits_of_day(&to).is_some_and(|fine| coarse < fine));
+    if is_coarser {
+        *other = cast(std::mem::take(other), to);
+    }
+    is_coarser
+}
+
 /// Makes a constant text a time if it is compared with one, and a time of day as fine as the one it is compared with. Returns
 /// whether it did.
 fn read_beside(time: &Expr, text: &mut Expr, schema: &DFSchema) -> bool {
-    if let (Ok(to), Ok(from)) = (time.get_type(schema), text.get_type(schema))
-        && let (Some(fine), Some(coarse)) = (digits_of_day(&to), digits_of_day(&from))
-        && coarse < fine
-    {
-        *text = cast(std::mem::take(text), to);
+    if make_finer(time, text, schema) {
         return true;
     }
     let Expr::Literal(value, _) = &*text else { return false };

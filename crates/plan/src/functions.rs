@@ -13,6 +13,7 @@ use datafusion_expr::{
     AggregateUDF, PartitionEvaluator, ScalarUDF, Signature, TypeSignature, Volatility, WindowUDF, WindowUDFImpl,
 };
 
+use crate::compared_times::TimesOfDayPlanner;
 use crate::element::ElementPlanner;
 use crate::exact::{ExactAggregate, ExactPlanner};
 use crate::{current_watermark, processing_time, type_of};
@@ -104,6 +105,7 @@ impl Functions {
         });
         let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![
             Arc::new(ExactPlanner),
+            Arc::new(TimesOfDayPlanner),
             Arc::new(datafusion_functions::core::planner::CoreFunctionPlanner::default()),
             Arc::new(datafusion_functions::datetime::planner::DatetimeFunctionPlanner),
             Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),

@@ -29,7 +29,7 @@ use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
 use crate::rewrite::is_comparison;
 
 /// Functions that the library computes only in other forms.
-const IN_OTHER_FORMS: [&str; 9] = [
+const IN_OTHER_FORMS: [&str; 10] = [
     "arrow_cast",
     "arrow_try_cast",
     "cast_to_type",
@@ -39,6 +39,7 @@ const IN_OTHER_FORMS: [&str; 9] = [
     "nvl2",
     "starts_with",
     "try_cast_to_type",
+    "typeof",
 ];
 
 /// The rule. See the module.

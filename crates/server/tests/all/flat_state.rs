@@ -167,7 +167,7 @@ const ON_DISK: [&str; 6] = [
     "outer join with a time to live",
 ];
 /// So that state does not fit into memory.
-const DISK_BYTES: usize = 150_000;
+const DISK_BYTES: usize = 300_000;
 /// Where nothing is optimized, state on a disk does not keep up with more rows per second.
 const DISK_ROWS_PER_SECOND: &str = "'rows-per-second' = '5000'";
 
