@@ -43,7 +43,7 @@ pub(crate) fn running(
         if clock.now() >= until {
             return (None, BTreeMap::new());
         }
-        std::thread::park_timeout(LOOK);
+        anabranch_model::pause(LOOK);
     }
 }
 

@@ -287,7 +287,7 @@ fn a_coordinator_that_is_killed_while_it_stops_its_jobs_leaves_them_to_the_next_
     cluster.signal_worker(0, "STOP");
     cluster.signal(0, "TERM");
     cluster.until("the end", || cluster.has_said(0, "stopping all jobs"));
-    std::thread::park_timeout(std::time::Duration::from_millis(100));
+    anabranch_model::pause(std::time::Duration::from_millis(100));
     cluster.kill_coordinator(0);
     cluster.start_coordinator(0);
     let before = rows(folder.path());

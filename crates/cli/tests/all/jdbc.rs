@@ -74,7 +74,7 @@ fn a_job_that_is_killed_again_and_again_writes_each_row_once() {
         // Committed rows have come, and others are on their way.
         while count() < before + 2_000 {
             assert!(!job.has_ended() && clock.now() < limit, "{} rows: {}", count(), job.said_last());
-            std::thread::park_timeout(Duration::from_millis(20));
+            anabranch_model::pause(Duration::from_millis(20));
         }
         job.kill();
         before = count();
@@ -84,7 +84,7 @@ fn a_job_that_is_killed_again_and_again_writes_each_row_once() {
     let limit = clock.now().plus(LIMIT);
     while !job.has_ended() {
         assert!(clock.now() < limit, "{}", job.said_last());
-        std::thread::park_timeout(Duration::from_millis(50));
+        anabranch_model::pause(Duration::from_millis(50));
     }
     let sum = ROWS * (ROWS + 1) / 2;
     let whole = server.sql("SELECT count(*), count(DISTINCT id), sum(id), count(price), count(at) FROM every_row");
@@ -142,7 +142,7 @@ fn a_job_that_is_killed_while_rows_wait_for_answers_writes_each_row_once() {
         let limit = clock.now().plus(LIMIT);
         while count() < before + 400 {
             assert!(!job.has_ended() && clock.now() < limit, "{} rows: {}", count(), job.said_last());
-            std::thread::park_timeout(Duration::from_millis(20));
+            anabranch_model::pause(Duration::from_millis(20));
         }
         job.kill();
         before = count();
@@ -152,7 +152,7 @@ fn a_job_that_is_killed_while_rows_wait_for_answers_writes_each_row_once() {
     let limit = clock.now().plus(LIMIT);
     while !job.has_ended() {
         assert!(clock.now() < limit, "{}", job.said_last());
-        std::thread::park_timeout(Duration::from_millis(50));
+        anabranch_model::pause(Duration::from_millis(50));
     }
     let rows = server.sql("SELECT id, coalesce(name, ''), coalesce(label, '') FROM named ORDER BY id");
     let label = |id: u64| if id % 10 == 9 { String::new() } else { format!("label {}", id % 10) };
@@ -185,7 +185,7 @@ fn a_job_takes_over_soon_from_a_process_that_is_frozen_in_a_transaction() {
         let limit = clock.now().plus(limit);
         while !is_there() {
             assert!(clock.now() < limit, "{what}: {}", job.said_last());
-            std::thread::park_timeout(Duration::from_millis(20));
+            anabranch_model::pause(Duration::from_millis(20));
         }
     };
     let frozen = start(&file, &checkpoints, 2);

@@ -53,7 +53,7 @@ fn start(script: &Path, place: &str) -> Child {
         if run(&["state", place]).2 == 0 {
             return child;
         }
-        std::thread::park_timeout(Duration::from_millis(20));
+        anabranch_model::pause(Duration::from_millis(20));
     }
     child.kill().and_then(|()| child.wait()).expect("ended");
     panic!("there are no checkpoints");

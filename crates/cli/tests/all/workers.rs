@@ -82,7 +82,7 @@ fn wait_for(what: &str, mut has_come: impl FnMut() -> bool) {
     while !has_come() {
         looks += 1;
         assert!(LOOK * looks < LIMIT, "{what} does not come");
-        std::thread::park_timeout(LOOK);
+        anabranch_model::pause(LOOK);
     }
 }
 
@@ -175,7 +175,7 @@ fn a_worker_that_is_killed_while_the_job_starts_is_replaced() {
         }
         let job = start(&sql, &["--workers", "2"]);
         wait_for("the workers", || workers(&job).len() == 2);
-        std::thread::park_timeout(Duration::from_millis(delay_ms));
+        anabranch_model::pause(Duration::from_millis(delay_ms));
         signal(workers(&job)[1], "-KILL");
         let (succeeded, _, said) = finish(job);
         assert!(succeeded, "after {delay_ms} ms: {said}");

@@ -33,7 +33,7 @@ pub(crate) fn create(servers: &str, topic: &str, partitions: i32) {
     while count() < partitions as usize {
         looks += 1;
         assert!(looks < 3000, "topic {topic} does not get {partitions} partitions");
-        std::thread::park_timeout(Duration::from_millis(20));
+        anabranch_model::pause(Duration::from_millis(20));
     }
 }
 

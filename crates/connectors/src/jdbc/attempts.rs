@@ -82,7 +82,7 @@ impl Attempts {
             }
             let until = clock.now().plus(pause).min(bounds.deadline);
             while clock.now() < until && !host.is_cancelled() {
-                std::thread::park_timeout(LOOK.min(until.after(clock.now())));
+                anabranch_model::pause(LOOK.min(until.after(clock.now())));
             }
             pause = (pause * 2).min(PAUSE_MAX);
         }

@@ -228,7 +228,7 @@ fn await_brokers(probe: &mut Option<Arc<Producer>>, topic: &str, bounds: &Bounds
 /// Waits until a moment, or until the tasks are ended.
 fn wait_until(moment: Nanos, clock: &dyn Clock, host: &dyn Host) {
     while clock.now() < moment && !host.is_cancelled() {
-        std::thread::park_timeout(LOOK.min(moment.after(clock.now())));
+        anabranch_model::pause(LOOK.min(moment.after(clock.now())));
     }
 }
 

@@ -83,7 +83,7 @@ fn serve(connection: &TcpStream, state: &State) {
         let now = state.now.fetch_add(1, SeqCst) + 1;
         state.most.fetch_max(now, SeqCst);
         state.requests.fetch_add(1, SeqCst);
-        std::thread::park_timeout(Duration::from_millis(state.delay_ms.load(SeqCst)));
+        anabranch_model::pause(Duration::from_millis(state.delay_ms.load(SeqCst)));
         let (status, text) = match (token, state.fails.load(SeqCst)) {
             (false, _) => ("401 Unauthorized", "who are you?".to_owned()),
             (_, true) => ("503 Service Unavailable", "not now".to_owned()),

@@ -125,7 +125,7 @@ impl Source for LogSource {
         // Aligned sources have a pace of their own each.
         let slowness = if self.tables.drift.is_some() { 1 + 3 * u64::from(self.task % 3) } else { 1 };
         if self.rng.below(8) < slowness {
-            std::thread::park_timeout(wait.min(Duration::from_micros(300)));
+            anabranch_model::pause(wait.min(Duration::from_micros(300)));
             return Ok(Polled::Pending);
         }
         let left = self.tables.rows.map_or(i64::MAX, |rows| rows - self.next);

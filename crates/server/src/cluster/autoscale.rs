@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use anabranch_model::{Clock as _, Result, Secrets, SystemClock};
@@ -26,7 +25,7 @@ impl Shared {
     /// Looks at all jobs again and again, until the coordinator closes.
     pub(super) fn keep_scale(self: &Arc<Self>) {
         let mut scalers: BTreeMap<String, JobScaler> = BTreeMap::new();
-        while !self.closing.load(SeqCst) {
+        while !self.closing.is_set() {
             let jobs: Vec<Arc<Submitted>> = self.jobs().values().cloned().collect();
             let leads = self.role.leader().is_some();
             let is_own = |job: &Arc<Submitted>| leads && job.state() == State::Running && !job.was_left();
@@ -39,7 +38,7 @@ impl Shared {
                     warn!(job = job.name(), error = %error, "number of tasks cannot be decided");
                 }
             }
-            std::thread::park_timeout(pause);
+            self.closing.wait(pause);
         }
     }
 

@@ -5,7 +5,6 @@
 //! resumes the job with a record that has two texts decides by the log. It decides before it takes the job over, because a plan is needed for
 //! that, and looks again afterwards: the coordinator before it may have settled the change in between.
 
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use anabranch_model::{Error, Result};
@@ -62,7 +61,7 @@ pub(super) fn confirm_text(job: &Submitted) -> Result<()> {
             Err(error) if job.was_left() || job.end_was_requested() => return Err(error),
             Err(error) => {
                 warn!(job = job.name(), error = %error, "record of the job cannot be written yet");
-                std::thread::park_timeout(AGAIN);
+                anabranch_model::pause(AGAIN);
             }
         }
     }
@@ -136,10 +135,10 @@ impl Shared {
     fn settled(&self, job: &Submitted, change: impl Fn(&mut Record)) {
         while let Err(error) = job.write(&change) {
             warn!(job = job.name(), error = %error, "record of the job cannot be written yet");
-            if self.role.leader().is_none() || self.closing.load(SeqCst) || job.was_left() {
+            if self.role.leader().is_none() || self.closing.is_set() || job.was_left() {
                 return;
             }
-            std::thread::park_timeout(AGAIN);
+            self.closing.wait(AGAIN);
         }
     }
 

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_dataflow::{Assignment, Identities, JobOptions, PLAN_FORMAT, Plan};
-use anabranch_model::{Error, ErrorKind, KeyGroups, PlanVersion, Result};
+use anabranch_model::{Error, ErrorKind, KeyGroups, Latch, PlanVersion, Result, pause};
 use anabranch_plan::Planned;
 use anabranch_runtime::{Check, JobHandle, Summary, Workers};
 use anabranch_state::Store;
@@ -70,7 +69,7 @@ pub(super) struct Shared {
     jobs: Mutex<BTreeMap<String, Arc<Submitted>>>,
     /// Held while a job is taken: two of the same name must not be.
     taking: Mutex<()>,
-    pub(super) closing: AtomicBool,
+    pub(super) closing: Latch,
     pub(super) histories: ChangeHistories,
     pub(super) scaling: ScalingRecords,
 }
@@ -91,7 +90,7 @@ impl Coordinator {
         }
         let address = advertise.or(cluster.address()).unwrap_or(listen);
         let role = Role::new(records.leaders(), (address, listener.url()), of_peers);
-        let (jobs, taking, closing) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        let (jobs, taking, closing) = (Mutex::default(), Mutex::default(), Latch::default());
         let (histories, scaling) = (ChangeHistories::default(), ScalingRecords::default());
         let shared = Arc::new(Shared { engine, cluster, records, role, jobs, taking, closing, histories, scaling });
         // What keeps it from leading or standing by at all is an error of this start.
@@ -127,7 +126,7 @@ impl Coordinator {
     /// Stops all jobs at the end of an epoch; the next start resumes them. Those that take longer than `limit` end as by a crash. With a
     /// coordinator that stands by, the jobs go on.
     pub fn close(mut self, limit: Duration) {
-        self.shared.closing.store(true, SeqCst);
+        self.shared.closing.set();
         self.server = None;
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
@@ -236,7 +235,7 @@ impl Shared {
             }
             Some(State::Stopped | State::Failed | State::Cancelled | State::Removed) | None => {}
         }
-        if self.closing.load(SeqCst) {
+        if self.closing.is_set() {
             return Err(Refusal::Conflict(Error::outside("the coordinator ends").remedy("send the job again later")));
         }
         let slots = Some(self.cluster.members().slots()).filter(|slots| *slots > 0);
@@ -280,7 +279,7 @@ impl Shared {
                 Ok(None) => {}
                 Err(error) => {
                     warn!(job = job.name(), error = %error, "job cannot be resumed yet");
-                    std::thread::park_timeout(AGAIN);
+                    self.closing.wait(AGAIN);
                 }
             }
         }
@@ -331,7 +330,7 @@ impl Shared {
     fn run(&self, job: &Arc<Submitted>) {
         let leader = self.role.leader();
         let leads = || {
-            let leads = leader.is_some() && self.role.leader() == leader && !self.closing.load(SeqCst);
+            let leads = leader.is_some() && self.role.leader() == leader && !self.closing.is_set();
             leads && !job.was_left() && self.role.is_last()
         };
         let goes_on = || !job.end_was_requested() && leads();
@@ -367,13 +366,13 @@ impl Shared {
             let reads_checkpoint = matches!(check, Check::Content);
             warn!(job = job.name(), reads_checkpoint, why, "job starts again");
             job.starts_again();
-            std::thread::park_timeout(AGAIN);
+            self.closing.wait(AGAIN);
         };
         match outcome {
             // Another coordinator has it, or will.
             _ if leader.is_none() || self.role.leader() != leader || job.was_left() || !self.role.is_last() => {}
             // The next start resumes it.
-            _ if self.closing.load(SeqCst) && !job.end_was_requested() => {}
+            _ if self.closing.is_set() && !job.end_was_requested() => {}
             Err(_) if job.was_cancelled() => self.ended(job, State::Cancelled, None),
             Ok(summary) if job.stop_was_requested() && !summary.had_ended => self.ended(job, State::Stopped, None),
             Ok(_) => self.ended(job, State::Ended, None),
@@ -441,8 +440,8 @@ impl Shared {
             if is_over {
                 return;
             }
-            left -= u32::from(self.closing.load(SeqCst));
-            std::thread::park_timeout(AGAIN);
+            left -= u32::from(self.closing.is_set());
+            pause(AGAIN);
         }
     }
 }

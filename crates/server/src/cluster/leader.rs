@@ -150,7 +150,7 @@ pub(super) fn answers((leader, entry): (Leader, &Entry), security: &Security, me
 /// Whether workers go on to hear a leader to which this coordinator has no link. Their heartbeats say so a moment later.
 fn is_heard(leader: Leader, members: &Members, go_on: &dyn Fn() -> bool) -> bool {
     (0..LOOKS).all(|_| {
-        std::thread::park_timeout(PATIENCE / 8);
+        anabranch_model::pause(PATIENCE / 8);
         go_on() && members.leader() == Some(leader)
     })
 }

@@ -1,7 +1,6 @@
 //! A coordinator leads, or stands by: how it comes to do the one or the other.
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -134,7 +133,7 @@ impl Shared {
 
     /// Keeps the role, and changes it when it must, until the coordinator closes.
     pub(super) fn keep_role(self: &Arc<Self>) {
-        let closing = || self.closing.load(SeqCst);
+        let closing = || self.closing.is_set();
         while !closing() {
             let present = self.role.lock().clone();
             let changed = match present {
@@ -156,7 +155,7 @@ impl Shared {
             if let Err(error) = changed {
                 warn!(error = %error, "neither leads nor stands by");
                 *self.role.lock() = Present::Undecided;
-                std::thread::park_timeout(AGAIN);
+                self.closing.wait(AGAIN);
             }
         }
     }
@@ -174,8 +173,8 @@ impl Shared {
     /// Until another coordinator leads, or this one closes.
     fn keep_leading(&self, own: Leader) {
         let is_later = |leader| leader > own;
-        while !self.closing.load(SeqCst) {
-            std::thread::park_timeout(LOOK);
+        while !self.closing.is_set() {
+            self.closing.wait(LOOK);
             if self.cluster.members().leader().is_some_and(is_later) || !self.role.is_last() {
                 warn!("another coordinator leads");
                 return self.step_down();

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anabranch_model::{Error, ErrorKind, Result};
+use anabranch_model::{Error, ErrorKind, Latch, Result};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
@@ -48,7 +47,7 @@ pub(super) struct Api {
     histories: Mutex<BTreeMap<String, History>>,
     /// Closes when the savepoint that was begun last has ended.
     savepoint: Mutex<Option<Receiver<()>>>,
-    pub(super) is_closing: AtomicBool,
+    pub(super) is_closing: Latch,
     /// Time for a request's body to arrive.
     body_wait: Duration,
 }
@@ -56,7 +55,7 @@ pub(super) struct Api {
 impl Api {
     pub(super) fn new(jobs: Arc<dyn Jobs>, token: Option<Token>, body_wait: Duration) -> Api {
         let (histories, savepoint) = (Mutex::default(), Mutex::default());
-        Api { jobs, token, histories, savepoint, is_closing: AtomicBool::new(false), body_wait }
+        Api { jobs, token, histories, savepoint, is_closing: Latch::default(), body_wait }
     }
 
     /// Takes a sample of each job, for rates.
@@ -70,13 +69,13 @@ impl Api {
     /// The server ends: gives up the savepoint that is being taken, if there is one. Returns a channel that closes when it has
     /// ended.
     pub(super) fn close(&self) -> Option<Receiver<()>> {
-        self.is_closing.store(true, SeqCst);
+        self.is_closing.set();
         self.savepoint.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// A process that ends changes no job any more.
     pub(super) fn refuses_changes(&self) -> Result<(), Refusal> {
-        match self.is_closing.load(SeqCst) {
+        match self.is_closing.is_set() {
             true => Err(Refusal::Conflict(Error::outside("the process ends: the job was not changed"))),
             false => Ok(()),
         }
@@ -333,7 +332,7 @@ async fn savepoint(api: Arc<Api>, job: Arc<dyn ServedJob>, body: &Bytes) -> Answ
     }
     let (closing, place) = (Arc::clone(&api), order.place.clone());
     let run = move || {
-        let taken = job.savepoint(&order.place, &|| closing.is_closing.load(SeqCst));
+        let taken = job.savepoint(&order.place, &|| closing.is_closing.is_set());
         // The next one may begin when the client has this answer.
         drop::<std::sync::mpsc::Sender<()>>(ends);
         // The client may have left.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use anabranch_dataflow::{ExchangeKind, Plan, Stage};
@@ -125,7 +124,7 @@ pub(super) fn measure(api: &Api, name: &str, order: &BalanceOrder) -> Result<Mea
     // Readings of tasks that have just begun, or were adopted, are on their way.
     let patience = clock.now().plus(READY_MAX);
     while !job.reading().is_ready() && clock.now() < patience {
-        std::thread::park_timeout(LOOK);
+        anabranch_model::pause(LOOK);
     }
     if !job.reading().is_ready() {
         let error = Error::user(format!("the job '{name}' does not run yet, so its load is not known"));
@@ -135,10 +134,9 @@ pub(super) fn measure(api: &Api, name: &str, order: &BalanceOrder) -> Result<Mea
     let before = Counted::of(job.as_ref());
     let until = start.plus(Duration::from_secs_f64(order.seconds));
     while clock.now() < until {
-        if api.is_closing.load(SeqCst) {
+        if api.is_closing.wait(until.after(clock.now())) {
             api.refuses_changes()?;
         }
-        std::thread::park_timeout(LOOK.min(until.after(clock.now())));
     }
     let after = Counted::of(job.as_ref());
     let incarnation = |counted: &Counted| counted.reading.status.incarnation;

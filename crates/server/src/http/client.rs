@@ -102,7 +102,7 @@ impl Client {
             if !may_come || clock.now() >= until {
                 return outcome;
             }
-            std::thread::park_timeout(AGAIN);
+            anabranch_model::pause(AGAIN);
         }
     }
 

@@ -110,7 +110,7 @@ impl Source for Reader {
                 return Ok(polled);
             }
         }
-        std::thread::park_timeout(wait.min(Duration::from_millis(self.rng.below(3))));
+        anabranch_model::pause(wait.min(Duration::from_millis(self.rng.below(3))));
         Ok(Polled::Pending)
     }
 

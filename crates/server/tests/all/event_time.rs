@@ -51,7 +51,7 @@ impl Source for Reader {
             return Ok(Polled::End);
         }
         if self.rng.below(6) == 0 {
-            std::thread::park_timeout(wait.min(Duration::from_millis(self.rng.below(3))));
+            anabranch_model::pause(wait.min(Duration::from_millis(self.rng.below(3))));
             return Ok(Polled::Pending);
         }
         let chosen = *self.open.keys().nth(self.rng.below(self.open.len() as u64) as usize).expect("one is open");

@@ -194,7 +194,7 @@ fn checkpoints_until(name: &str, job: &Job, rows: u64) -> Vec<u64> {
         if rows_read(job) >= rows {
             return bytes;
         }
-        thread::park_timeout(Duration::from_millis(20));
+        anabranch_model::pause(Duration::from_millis(20));
     }
     panic!("{name}: {rows} rows were not read");
 }

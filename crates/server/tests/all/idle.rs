@@ -59,7 +59,7 @@ impl Source for Reader {
         if step % 2 == self.index && self.looks == LOOKS {
             self.step.store(step + 1, SeqCst);
         }
-        std::thread::park_timeout(wait.min(LOOK));
+        anabranch_model::pause(wait.min(LOOK));
         Ok(Polled::Pending)
     }
 
@@ -140,7 +140,7 @@ impl Source for OpenReader {
             return Ok(Polled::End);
         }
         self.polls_left = self.polls_left.checked_sub(1).ok_or_else(|| Error::user("no window has fired"))?;
-        std::thread::park_timeout(wait.min(LOOK));
+        anabranch_model::pause(wait.min(LOOK));
         Ok(Polled::Pending)
     }
 
@@ -252,7 +252,7 @@ impl Source for Patient {
             return Ok(Polled::End);
         }
         drop(longest);
-        std::thread::park_timeout(LOOK);
+        anabranch_model::pause(LOOK);
         Ok(Polled::Pending)
     }
 

@@ -88,7 +88,7 @@ impl Source for Gated {
         if self.gate.is_closed() {
             let wait = wait.min(Duration::from_millis(5));
             if !self.context.host.wait(wait) {
-                std::thread::park_timeout(wait);
+                anabranch_model::pause(wait);
             }
             return Ok(Polled::Pending);
         }
@@ -178,7 +178,7 @@ pub(crate) fn wait_for(what: &str, condition: &dyn Fn() -> bool) {
         if condition() {
             return;
         }
-        std::thread::park_timeout(Duration::from_millis(10));
+        anabranch_model::pause(Duration::from_millis(10));
     }
     panic!("{what} in vain");
 }

@@ -68,7 +68,7 @@ impl Running {
         let limit = clock.now().plus(LIMIT);
         while !condition(self) {
             assert!(clock.now() < limit, "{what} in vain: {} rows, like {:?}", self.rows().len(), self.rows().last());
-            std::thread::park_timeout(Duration::from_millis(10));
+            anabranch_model::pause(Duration::from_millis(10));
         }
     }
 }

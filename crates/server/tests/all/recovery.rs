@@ -325,7 +325,7 @@ fn wait_for_checkpoints(directory: &Path, count: u64) {
         if numbers.max() >= Some(count + 1) {
             return;
         }
-        std::thread::park_timeout(slice);
+        anabranch_model::pause(slice);
     }
     panic!("there are no checkpoints");
 }

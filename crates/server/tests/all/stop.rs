@@ -33,7 +33,7 @@ impl Source for Silence {
         if !std::mem::replace(&mut self.opened, true) {
             return Ok(Polled::Opened { partition: PartitionId(0), name: "silence".into() });
         }
-        std::thread::park_timeout(wait);
+        anabranch_model::pause(wait);
         Ok(Polled::Pending)
     }
 

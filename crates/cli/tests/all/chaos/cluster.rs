@@ -62,7 +62,7 @@ fn submit(cluster: &Cluster, files: &str, servers: &str, bounded: bool) {
 }
 
 fn wait(ms: u64) {
-    std::thread::park_timeout(Duration::from_millis(ms));
+    anabranch_model::pause(Duration::from_millis(ms));
 }
 
 /// One fault, and its end.

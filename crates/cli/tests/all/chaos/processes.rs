@@ -87,10 +87,10 @@ pub(crate) fn kill_often(kills: u64, rng: &mut Rng, checkpoints: &Path, job: imp
         // One entry says that it has begun, the others are checkpoints.
         let mut patience = if killed % 2 == 0 { 600 } else { 0 };
         while patience > 0 && self::entries(checkpoints) < entries + 4 && child.try_wait().expect("status").is_none() {
-            std::thread::park_timeout(Duration::from_millis(50));
+            anabranch_model::pause(Duration::from_millis(50));
             patience -= 1;
         }
-        std::thread::park_timeout(Duration::from_millis(300 + rng.below(LIFE_MS_MAX - 300)));
+        anabranch_model::pause(Duration::from_millis(300 + rng.below(LIFE_MS_MAX - 300)));
         // The topic of events may not have been there yet: then the job has ended by itself, and is started again.
         let alive = child.try_wait().expect("status").is_none();
         child.kill().expect("killed");

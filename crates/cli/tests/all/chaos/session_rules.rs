@@ -85,7 +85,7 @@ fn produce(servers: &str, windows: i64, seed: u64) -> Expected {
                 *expected.alerts.entry(line(&entity, window, &json!(violation))).or_default() += 1;
             }
         }
-        std::thread::park_timeout(Duration::from_millis(PAUSE_MS));
+        anabranch_model::pause(Duration::from_millis(PAUSE_MS));
     }
     producer.flush(Duration::from_secs(120)).expect("written");
     expected

@@ -72,7 +72,7 @@ fn produce(servers: &str, events: &[Event]) {
             let event = json!({"id": id, "k": key, "v": value, "event_time": time_ms}).to_string();
             producer.send(BaseRecord::to("events").key(key).payload(&event)).expect("queued");
         }
-        std::thread::park_timeout(Duration::from_millis(PAUSE_MS));
+        anabranch_model::pause(Duration::from_millis(PAUSE_MS));
     }
     producer.flush(Duration::from_secs(120)).expect("written");
 }

@@ -39,7 +39,7 @@ impl Fingerprint {
         // A commit is answered before the brokers have marked it in every partition.
         while ends("read_committed") != ends("read_uncommitted") {
             limit.check(|| format!("a transaction of topic {topic} stays open"));
-            std::thread::park_timeout(LOOK);
+            anabranch_model::pause(LOOK);
         }
         Fingerprint::committed(servers, topic)
     }
@@ -124,7 +124,7 @@ impl Writer {
         let mut unsent = BaseRecord::<(), str>::to(&self.topic).partition(partition).payload(record);
         while let Err((_, again)) = self.producer.send(unsent) {
             unsent = again;
-            std::thread::park_timeout(Duration::from_millis(1));
+            anabranch_model::pause(Duration::from_millis(1));
         }
     }
 
@@ -193,7 +193,7 @@ impl Job {
                 || format!("{records} records do not come, {status:?}: {:#?}", self.told.0.lock().expect("lines"));
             assert!(status.is_none(), "{}", missing());
             limit.check(missing);
-            std::thread::park_timeout(LOOK);
+            anabranch_model::pause(LOOK);
         }
     }
 
@@ -207,7 +207,7 @@ impl Job {
             }
             looks += 1;
             assert!(LOOK * looks < PATIENCE, "the job does not end: {:#?}", self.told.0.lock().expect("lines"));
-            std::thread::park_timeout(LOOK);
+            anabranch_model::pause(LOOK);
         };
         let lines = self.told.0.lock().expect("lines").clone();
         assert!(status.success(), "{lines:#?}");
@@ -226,7 +226,7 @@ impl Job {
                 break workers;
             }
             limit.check(missing);
-            std::thread::park_timeout(LOOK);
+            anabranch_model::pause(LOOK);
         };
         let status = Command::new("kill").args(["-KILL", &workers[which % workers.len()]]).status();
         assert!(status.expect("kill runs").success());

@@ -33,7 +33,7 @@ fn broker_hangs(rows_per_second: u32, rows: u32, pause: Duration) {
     job.await_records(servers, "results", 1);
     let paused = broker.pause();
     job.await_line("topic results: requests to the Kafka brokers at");
-    std::thread::park_timeout(pause);
+    anabranch_model::pause(pause);
     drop(paused);
     job.await_line("answer again, after");
     let (lines, _) = job.finish();

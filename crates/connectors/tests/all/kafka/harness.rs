@@ -135,7 +135,7 @@ impl Place {
         let deadline = deadline(&clock);
         while !self.notices.lock().unwrap().iter().any(|notice| notice.contains(words)) {
             assert!(clock.now() < deadline, "no notice '{words}': {:?}", self.notices.lock().unwrap());
-            std::thread::park_timeout(Duration::from_millis(20));
+            anabranch_model::pause(Duration::from_millis(20));
         }
     }
 }

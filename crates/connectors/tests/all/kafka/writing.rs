@@ -139,7 +139,7 @@ fn a_slow_broker_costs_no_processor_time() {
     // A request is under way, and further rows come.
     for first in (0..1000).step_by(100) {
         sink.write(&rows(first..first + 100)).expect("write");
-        std::thread::park_timeout(Duration::from_millis(10));
+        anabranch_model::pause(Duration::from_millis(10));
     }
     let before = processor_time(BROKER);
     sink.epoch_end(Epoch(2)).expect("epoch end");

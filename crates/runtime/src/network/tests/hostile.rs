@@ -170,7 +170,7 @@ fn a_slow_hello_is_given_up() {
     while !listening.is_finished() {
         // Fails once the other end has given up.
         let _ = connected.write_all(&[*handshake.next().unwrap()]);
-        std::thread::park_timeout(Duration::from_millis(10));
+        anabranch_model::pause(Duration::from_millis(10));
     }
     assert!(listening.join().unwrap().is_err());
 }

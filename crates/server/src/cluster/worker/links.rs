@@ -54,7 +54,7 @@ impl Link {
         let run = move || {
             // Until the process ends.
             while dial.once() {
-                std::thread::park_timeout(AGAIN);
+                anabranch_model::pause(AGAIN);
             }
         };
         let thread = std::thread::Builder::new().name("coordinator".into()).spawn(run);
