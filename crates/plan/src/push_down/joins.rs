@@ -40,6 +40,7 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Logic
     let sides = Sides([join.left.schema().as_ref(), join.right.schema().as_ref()]);
     let (open, allowed) = (unpadded(join.join_type), unkept(join.join_type));
     let mut moved = Moved::default();
+    let count_above = above.len();
     for condition in above {
         match sides.only(&condition).filter(|side| open[*side]) {
             Some(side) => moved.push_side(condition, side),
@@ -67,7 +68,8 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Logic
         }
     }
     let Moved { sides: [left, right], on, kept, .. } = moved;
-    let changed = !left.is_empty() || !right.is_empty();
+    // What is not said to have changed is lost below a node of ours.
+    let changed = !left.is_empty() || !right.is_empty() || kept.len() < count_above;
     join.filter = conjunction(on);
     join.left = over(left, join.left);
     join.right = over(right, join.right);
