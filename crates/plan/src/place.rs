@@ -146,6 +146,12 @@ fn refused_call(message: &str) -> Option<Error> {
     }
     let (_, said) = message.split_once("coercion failed with: Error during planning: ")?;
     let said = said.split(". No function matches").next().unwrap_or(said);
+    if let Some((types, function)) =
+        said.strip_prefix("Unsupported argument types ").and_then(|rest| rest.split_once(" for function "))
+    {
+        let error = Error::user(format!("{} does not take {types}", function.to_uppercase()));
+        return Some(error.remedy(usage(function).unwrap_or_else(|| "convert them with CAST".to_owned())));
+    }
     let (what, form) = said.split_once("; ").unwrap_or((said, ""));
     Some(Error::user(what.to_owned()).remedy(form.to_owned()))
 }
