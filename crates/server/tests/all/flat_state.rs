@@ -18,11 +18,11 @@ const TABLES: &str = "
 SET 'execution.runtime-mode' = 'streaming';
 CREATE TABLE a (id BIGINT, fresh AS id / 20, few AS id % 10, ts AS TO_TIMESTAMP_LTZ(id, 3),
   WATERMARK FOR ts AS ts - INTERVAL '0.05' SECOND)
-  WITH ('connector' = 'datagen', 'rows-per-second' = '10000', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0',
+  WITH ('connector' = 'datagen', 'rows-per-second' = '4000', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0',
         'fields.id.end' = '100000000');
 CREATE TABLE b (id BIGINT, fresh AS id / 20, few AS id % 10, ts AS TO_TIMESTAMP_LTZ(id, 3),
   WATERMARK FOR ts AS ts - INTERVAL '0.05' SECOND)
-  WITH ('connector' = 'datagen', 'rows-per-second' = '10000', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0',
+  WITH ('connector' = 'datagen', 'rows-per-second' = '4000', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0',
         'fields.id.end' = '100000000');
 CREATE TABLE results (x BIGINT, y BIGINT) WITH ('connector' = 'blackhole');
 ";
@@ -167,9 +167,9 @@ const ON_DISK: [&str; 6] = [
     "outer join with a time to live",
 ];
 /// So that state does not fit into memory.
-const DISK_BYTES: usize = 300_000;
+const DISK_BYTES: usize = 75_000;
 /// Where nothing is optimized, state on a disk does not keep up with more rows per second.
-const DISK_ROWS_PER_SECOND: &str = "'rows-per-second' = '5000'";
+const DISK_ROWS_PER_SECOND: &str = "'rows-per-second' = '2500'";
 
 /// State that nothing bounds, which the test must notice.
 const UNBOUNDED: (&str, &str, &str) = ("groups for ever", "", "SELECT fresh, COUNT(*) FROM a GROUP BY fresh");
@@ -205,7 +205,7 @@ fn first_and_last(on_disk: bool, (name, before, query): (&str, &str, &str)) -> (
     let settings = settings(Some(folder.path()), 2);
     let mut sql = format!("{TABLES}{before} INSERT INTO results {query};");
     if on_disk {
-        sql = sql.replace("'rows-per-second' = '10000'", DISK_ROWS_PER_SECOND);
+        sql = sql.replace("'rows-per-second' = '4000'", DISK_ROWS_PER_SECOND);
     }
     let planned = engine.plan(&sql, &settings).unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut plan = planned.plan.expect("a plan");
@@ -215,15 +215,16 @@ fn first_and_last(on_disk: bool, (name, before, query): (&str, &str, &str)) -> (
         (plan.options.state_backend, plan.options.state_bytes) = (StateBackendKind::Disk, DISK_BYTES);
     }
     let job = engine.start(&plan).expect("a job");
-    wait_for(&format!("{name}: waited for rows"), &|| rows_read(&job) > 4_000);
+    wait_for(&format!("{name}: waited for rows"), &|| rows_read(&job) > 2_000);
     // A time to live lasts two seconds longer: processing time may be behind by so much. Rows on a disk are there several times until
     // their runs are merged.
     let sources = if query.contains("JOIN") { 2 } else { 1 };
+    let is_timed = before.contains("ttl") || query == UNBOUNDED.2;
     let first = sources
         * match on_disk {
-            true => 20_000,
-            false if before.contains("ttl") => 40_000,
-            false => 10_000,
+            true => 10_000,
+            false if is_timed => 16_000,
+            false => 4_000,
         };
     let parts = if on_disk { 6 } else { 4 };
     let largest = checkpoints_until(name, &job, first).into_iter().max().unwrap_or_default();
