@@ -2,8 +2,10 @@
 //!
 //! Its rules take columns with the same name for the same columns. `SELECT UPPER(a) AS a, r.f` would lose the call, and `SELECT b AS a, a AS b,
 //! r.f` would have two columns `a`. So such a projection becomes two, of which the first gives other names, and the second the user's; the last
-//! rule of each pass makes them one again. In a union they take the columns of one side for others of the other, so nothing is moved there.
+//! rule of each pass makes them one again. In a union they take the columns of one side for others of the other, and a row with two names they
+//! read twice under one name, so nothing is moved there.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion_common::alias::AliasGenerator;
@@ -26,7 +28,7 @@ pub(crate) fn rules(plan: &LogicalPlan, mut rules: Vec<Rule>) -> Result<Vec<Rule
     if !has(plan, has_access)? {
         return Ok(rules);
     }
-    if has(plan, |node| matches!(node, LogicalPlan::Union(_)))? {
+    if has(plan, |node| matches!(node, LogicalPlan::Union(_)) || names_twice(node))? {
         rules.retain(|rule| !MOVING.contains(&rule.name()));
         return Ok(rules);
     }
@@ -62,6 +64,14 @@ fn has(plan: &LogicalPlan, is: impl Fn(&LogicalPlan) -> bool) -> Result<bool> {
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)
+}
+
+/// Whether a projection gives a column two names. The library would read the column twice under one of them.
+fn names_twice(node: &LogicalPlan) -> bool {
+    let LogicalPlan::Projection(Projection { expr, .. }) = node else { return false };
+    let mut columns = BTreeSet::new();
+    let mut values = expr.iter().map(|expr| expr.clone().unalias_nested().data);
+    values.any(|value| matches!(value, Expr::Column(column) if !columns.insert(column)))
 }
 
 /// Whether the library moves an access of this node.
