@@ -70,8 +70,9 @@ fn has(plan: &LogicalPlan, is: impl Fn(&LogicalPlan) -> bool) -> Result<bool> {
 fn names_twice(node: &LogicalPlan) -> bool {
     let LogicalPlan::Projection(Projection { expr, .. }) = node else { return false };
     let mut columns = BTreeSet::new();
-    let mut values = expr.iter().map(|expr| expr.clone().unalias_nested().data);
-    values.any(|value| matches!(value, Expr::Column(column) if !columns.insert(column)))
+    let values = expr.iter().map(|expr| expr.clone().unalias_nested().data);
+    let mut named = values.filter_map(|value| value.try_as_col().cloned());
+    named.any(|column| !columns.insert(column))
 }
 
 /// Whether the library moves an access of this node.
