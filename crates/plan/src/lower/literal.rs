@@ -44,7 +44,13 @@ fn of_one_value(value: &ScalarValue) -> Result<Expr> {
     if let Some(bytes) = bytes_of(value).filter(|bytes| std::str::from_utf8(bytes).is_err()) {
         let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let digits = Expr::Literal(Literal { data_type: DataType::Utf8View, text: Some(digits) });
-        return Ok(Expr::Call { function: "unhex".into(), args: vec![digits], returns: to, fails: false, varies: false });
+        return Ok(Expr::Call {
+            function: "unhex".into(),
+            args: vec![digits],
+            returns: to,
+            fails: false,
+            varies: false,
+        });
     }
     if !matches!(to, DataType::Duration(_)) {
         return literal(value).map(Expr::Literal);
