@@ -122,11 +122,13 @@ pub(crate) fn drain(arguments: &Drain) -> Result<(), Failure> {
             refused.push(name);
         }
     }
-    if drained["drained"].as_bool() == Some(true) {
+    if refused.is_empty() {
         return Ok(output.line(&format!("worker {worker} has no tasks, and gets no further ones"))?);
     }
     let error = Error::outside(format!("worker {worker} was not drained: {} needs it", refused.join(", ")));
-    Err(error.remedy("mend that, and drain it again; it gets tasks as before").into())
+    let stays =
+        if drained["drained"].as_bool() == Some(true) { "gets none, as before" } else { "gets tasks as before" };
+    Err(error.remedy(format!("mend that, and drain it again; it {stays}")).into())
 }
 
 /// `anabranch changes`: the changes of a job.

@@ -63,6 +63,11 @@ pub fn sql_names(text: &str) -> String {
     let mut rest = text;
     let mut in_word = false;
     while let Some(first) = rest.chars().next() {
+        if let Some((name, length)) = Some(rest).filter(|_| !in_word).and_then(nested_name) {
+            names.push_str(&name);
+            rest = &rest[length..];
+            continue;
+        }
         let found = if in_word { None } else { LIBRARY_NAMES.iter().find(|(name, _)| is_type(rest, name)) };
         if let Some((name, sql)) = found {
             names.push_str(sql);
@@ -77,6 +82,22 @@ pub fn sql_names(text: &str) -> String {
     names
 }
 
+/// The name of the type of several values that a text begins with, and how long the library's is.
+fn nested_name(text: &str) -> Option<(String, usize)> {
+    let (kind, rest) = text.split_once('(')?;
+    let sql = NESTED.iter().find(|(library, _)| *library == kind)?.1;
+    let mut depth = 1;
+    let (end, _) = rest.char_indices().find(|(_, c)| {
+        depth += i32::from(*c == '(') - i32::from(*c == ')');
+        depth == 0
+    })?;
+    let name = if sql == "ARRAY" { format!("ARRAY<{}>", sql_names(&rest[..end])) } else { sql.to_owned() };
+    Some((name, kind.len() + 1 + end + 1))
+}
+
+/// Types of several values, as the library and as users write them.
+const NESTED: [(&str, &str); 3] = [("List", "ARRAY"), ("Map", "MAP"), ("Struct", "ROW")];
+
 /// Whether a text begins with the whole name of a type.
 fn is_type(text: &str, name: &str) -> bool {
     let after = text.strip_prefix(name).map(|rest| rest.chars().next());
@@ -89,6 +110,7 @@ const LIBRARY_NAMES: &[(&str, &str)] = &[
     ("LargeUtf8", "STRING"),
     ("Utf8", "STRING"),
     ("BinaryView", "BYTES"),
+    ("Binary", "BYTES"),
     ("LargeBinary", "BYTES"),
     ("Boolean", "BOOLEAN"),
     ("UInt64", "unsigned BIGINT"),
@@ -147,7 +169,12 @@ mod tests {
     fn types_of_the_library_get_the_names_of_users() {
         for (text, shown) in [
             ("Int64 + Timestamp(ms, \"UTC\")", "BIGINT + TIMESTAMP_LTZ(3)"),
-            ("List(Utf8View), Decimal128(10, 2)", "List(STRING), DECIMAL(10, 2)"),
+            ("List(Utf8View), Decimal128(10, 2)", "ARRAY<STRING>, DECIMAL(10, 2)"),
+            (
+                "CAST from Map(\"entries\": non-null Struct(\"key\": Utf8View)) to List(List(Int32))",
+                "CAST from MAP to ARRAY<ARRAY<INT>>",
+            ),
+            ("MyList(Int64)", "MyList(BIGINT)"),
             ("MyInt64, Int64x, UInt64", "MyInt64, Int64x, unsigned BIGINT"),
             ("Time32(s) * Interval(MonthDayNano)", "TIME(0) * INTERVAL"),
         ] {

@@ -179,11 +179,16 @@ pub(crate) fn runtime_error(error: &DataFusionError) -> Error {
             }
             ArrowError::ArithmeticOverflow(message) => Error::user(format!("a number is out of range: {message}"))
                 .remedy("cast the operands to a wider type, for example DECIMAL(38, 0) or DOUBLE"),
+            ArrowError::ComputeError(message) if message.contains("overflow") => Error::user("a time is out of range"),
             other => Error::user(sql_names(&other.to_string())),
         },
         other => {
             let said = other.strip_backtrace();
-            Error::user(sql_names(said.strip_prefix("Execution error: ").unwrap_or(&said)))
+            Error::user(sql_names(
+                said.strip_prefix("Execution error: ")
+                    .or_else(|| said.strip_prefix("Error during planning: "))
+                    .unwrap_or(&said),
+            ))
         }
     }
 }

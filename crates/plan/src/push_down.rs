@@ -4,8 +4,8 @@
 //! A condition moves below a node only where each row that the node gives for a row is kept or dropped with it:
 //!
 //! * a projection, unless it computes a value that varies or a field of a row (those are computed once);
-//! * an aggregate or numbering of rows by keys, if it reads keys only, and one at least;
-//! * a union, a sort without a bound, DISTINCT;
+//! * an aggregate or numbering of rows by keys, if it reads keys only, and one at least; not if the key is a floating-point number;
+//! * a union, a sort without a bound, DISTINCT, with the same exception;
 //! * a join, on the side whose columns it reads, unless that side is padded with NULL. A condition of `ON` moves to a side that is not kept whole.
 //!
 //! Of columns that an inner join takes for equal, a condition of one holds for the other, so that both sides are filtered.
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{Column, Result};
+use datafusion_common::{Column, DFSchema, Result};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{
     Aggregate, Distinct, Expr, ExpressionPlacement, Extension, Filter, LogicalPlan, Projection, SubqueryAlias, Union,
@@ -66,9 +66,7 @@ fn below(filter: Filter) -> Result<Transformed<LogicalPlan>> {
             let LogicalPlan::Filter(both) = both else { return Ok(Transformed::yes(both)) };
             below(both).map(|plan| Transformed::yes(plan.data))
         }
-        LogicalPlan::Distinct(Distinct::All(input)) => {
-            Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::All(over(conditions, input)))))
-        }
+        LogicalPlan::Distinct(Distinct::All(input)) => Ok(below_distinct(conditions, input)),
         LogicalPlan::Sort(mut sort) => {
             sort.input = over(conditions, sort.input);
             Ok(Transformed::yes(LogicalPlan::Sort(sort)))
@@ -161,6 +159,20 @@ fn below_union(conditions: &[Expr], union: Union) -> Result<Transformed<LogicalP
     Ok(Transformed::yes(LogicalPlan::Union(Union { inputs, schema: union.schema })))
 }
 
+/// Whether equal values of a column are the same: 0.0 and -0.0 are equal, but a condition tells them apart.
+fn is_exact(schema: &DFSchema, column: &Column) -> bool {
+    schema.field_from_column(column).is_ok_and(|field| !field.data_type().is_floating())
+}
+
+fn below_distinct(conditions: Vec<Expr>, input: Arc<LogicalPlan>) -> Transformed<LogicalPlan> {
+    let (pushed, kept): Divided = conditions
+        .into_iter()
+        .partition(|condition| condition.column_refs().into_iter().all(|column| is_exact(input.schema(), column)));
+    let moved = !pushed.is_empty();
+    let distinct = LogicalPlan::Distinct(Distinct::All(over(pushed, input)));
+    Transformed::new_transformed(filtered(kept, distinct), moved)
+}
+
 fn below_aggregate(conditions: Vec<Expr>, mut aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let is_key = |expr: &Expr| !matches!(expr, Expr::GroupingSet(_));
     // The keys of grouping sets are NULL in some of the rows.
@@ -169,7 +181,9 @@ fn below_aggregate(conditions: Vec<Expr>, mut aggregate: Aggregate) -> Result<Tr
         false => Vec::new(),
     };
     let columns: BTreeMap<Column, Expr> = aggregate.schema.columns().into_iter().zip(keys).collect();
-    let (pushed, kept) = past(conditions, |column| columns.get(column).is_some_and(|key| !key.is_volatile()));
+    let (pushed, kept) = past(conditions, |column| {
+        is_exact(&aggregate.schema, column) && columns.get(column).is_some_and(|key| !key.is_volatile())
+    });
     let moved = !pushed.is_empty();
     aggregate.input = over(all_replaced(pushed, &columns)?, aggregate.input);
     Ok(Transformed::new_transformed(filtered(kept, LogicalPlan::Aggregate(aggregate)), moved))
@@ -185,7 +199,7 @@ fn below_window(conditions: Vec<Expr>, mut window: Window) -> Transformed<Logica
         _ => BTreeSet::new(),
     };
     let keys = window.window_expr.iter().map(keys_of).reduce(|all, keys| &all & &keys).unwrap_or_default();
-    let (pushed, kept) = past(conditions, |column| keys.contains(column));
+    let (pushed, kept) = past(conditions, |column| is_exact(window.input.schema(), column) && keys.contains(column));
     let moved = !pushed.is_empty();
     window.input = over(pushed, window.input);
     Transformed::new_transformed(filtered(kept, LogicalPlan::Window(window)), moved)

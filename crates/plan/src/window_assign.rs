@@ -152,9 +152,11 @@ impl UserDefinedLogicalNodeCore for WindowAssign {
         let mut prevented: HashSet<String> = self.names.iter().map(ToString::to_string).collect();
         if matches!(self.window, Window::Session { .. }) {
             // Fewer rows make other sessions, unless all rows of a key are dropped.
-            let columns = self.input.schema().fields().iter().map(|field| field.name());
             let is_key = |name: &str| self.partition.iter().any(|key| matches!(key, Expr::Column(c) if c.name == name));
-            prevented.extend(columns.filter(|name| !is_key(name)).cloned());
+            // 0.0 and -0.0 are one key, which a condition may tell apart.
+            let columns = self.input.schema().fields().iter();
+            let others = columns.filter(|field| !is_key(field.name()) || field.data_type().is_floating());
+            prevented.extend(others.map(|field| field.name().clone()));
         }
         prevented
     }

@@ -85,7 +85,7 @@ fn of_command(vocabulary: &Vocabulary, before: &str) -> Option<(usize, Vec<Strin
     if !line.trim_start().starts_with('\\') {
         return None;
     }
-    let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    let start = before.char_indices().rfind(|(_, c)| c.is_whitespace()).map_or(0, |(at, c)| at + c.len_utf8());
     let word = &before[start..];
     let name = line.split_whitespace().next().unwrap_or_default();
     let candidates = match name {

@@ -68,6 +68,7 @@ fn jobs_are_submitted_shown_stopped_and_refused() {
     cluster.refused(&["submit", &finite], 2, "there is a job 'finite' already, which has ended");
     cluster.refused(&["show", "other"], 2, "there is no job 'other'\nhelp: the jobs are: 'endless', 'finite'");
     cluster.refused(&["stop", "finite"], 2, "the job 'finite' has ended");
+    cluster.refused(&["savepoint", "finite", "/tmp/none"], 2, "anabranch remove finite");
     let wrong = file(
         folder.path(),
         "wrong.sql",
@@ -103,6 +104,13 @@ fn jobs_that_are_over_are_removed(cluster: &Cluster, folder: &Path, (endless, fi
     assert_eq!(cluster.ok(&["stop", "endless", "--no-wait"]), "job endless stops at the end of an epoch\n");
     cluster.until("the stop", || cluster.state("endless") == "stopped");
     cluster.refused(&["remove", "endless"], 2, "anabranch remove endless --discard-state");
+    // Another job goes on where it has stopped.
+    let place = format!("checkpoint-directory={}", folder.join("store/jobs/endless").display());
+    cluster.ok(&["submit", endless, "--name", "next", "--set", &place]);
+    cluster.refused(&["remove", "endless", "--discard-state"], 2, "the job 'next' keeps its checkpoints there, too");
+    cluster.ok(&["stop", "next"]);
+    cluster.refused(&["remove", "endless", "--discard-state"], 2, "stop and remove that one first");
+    cluster.ok(&["remove", "next", "--discard-state"]);
     assert_eq!(cluster.ok(&["remove", "endless", "--discard-state"]), "job endless was removed\n");
     // A job that has come to its end cannot resume: its name is free at once, and the new job starts over.
     assert_eq!(cluster.ok(&["remove", "finite"]), "job finite was removed\n");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{BinaryOp, Expr, Literal, decimal_result};
+use anabranch_dataflow::{BinaryOp, Expr, Literal, decimal_result, sql_names};
 use anabranch_functions::Matcher;
 use anabranch_model::{Error, Result};
 use arrow::array::make_view;
@@ -61,6 +61,8 @@ pub(super) fn physical(expr: &Expr, schema: &Schema, functions: &Functions) -> R
         DataFusionError::External(own) if own.is::<Error>() => {
             own.downcast::<Error>().map_or_else(|e| Error::internal(e.to_string()), |own| *own)
         }
+        // Types that only the whole query shows.
+        DataFusionError::NotImplemented(what) => Error::user(sql_names(&what)).remedy("write it in another way"),
         other => Error::internal(format!("{expr}: {}", other.strip_backtrace())),
     })
 }

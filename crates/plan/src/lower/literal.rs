@@ -1,6 +1,6 @@
 //! Converts constants to text that Arrow casts back to the same value.
 
-use anabranch_dataflow::{Expr, Literal};
+use anabranch_dataflow::{Expr, Literal, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
@@ -38,14 +38,33 @@ pub(super) fn constant(value: &ScalarValue) -> Result<Expr> {
     Ok(Expr::Call { function: function.into(), args: args?, returns: value.data_type(), fails: false, varies: false })
 }
 
-/// Arrow reads no length of time from a text: it is a number of its unit.
+/// Arrow reads no length of time from a text: it is a number of its unit. Bytes need not be a text: they are written as digits.
 fn of_one_value(value: &ScalarValue) -> Result<Expr> {
     let to = value.data_type();
+    if let Some(bytes) = bytes_of(value).filter(|bytes| std::str::from_utf8(bytes).is_err()) {
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = Expr::Literal(Literal { data_type: DataType::Utf8View, text: Some(digits) });
+        return Ok(Expr::Call {
+            function: "unhex".into(),
+            args: vec![digits],
+            returns: to,
+            fails: false,
+            varies: false,
+        });
+    }
     if !matches!(to, DataType::Duration(_)) {
         return literal(value).map(Expr::Literal);
     }
     let number = value.cast_to(&DataType::Int64).map_err(|e| Error::internal(e.to_string()))?;
     Ok(Expr::Cast { expr: Box::new(Expr::Literal(literal(&number)?)), to, safe: false })
+}
+
+fn bytes_of(value: &ScalarValue) -> Option<&[u8]> {
+    use ScalarValue::{Binary, BinaryView, FixedSizeBinary, LargeBinary};
+    match value {
+        Binary(bytes) | LargeBinary(bytes) | BinaryView(bytes) | FixedSizeBinary(_, bytes) => bytes.as_deref(),
+        _ => None,
+    }
 }
 
 /// The literal for a value.
@@ -69,7 +88,7 @@ pub(super) fn literal(value: &ScalarValue) -> Result<Literal> {
 }
 
 fn text_of(value: &ScalarValue) -> Result<String> {
-    let unusable = || Error::user(format!("a constant of type {} is not supported yet", value.data_type()));
+    let unusable = || Error::user(format!("a constant of type {} is not supported here", sql_name(&value.data_type())));
     let array = value.to_array().map_err(|e| Error::internal(e.to_string()))?;
     let text = cast(&array, &DataType::Utf8).map_err(|_| unusable())?;
     let text = text.as_string::<i32>();
@@ -165,7 +184,11 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_text_are_refused() {
+    fn bytes_that_are_not_text_are_digits() {
         assert!(literal(&ScalarValue::Binary(Some(vec![0xff]))).is_err());
+        let expr = constant(&ScalarValue::Binary(Some(vec![0, 0xff]))).expect("a constant");
+        let Expr::Call { function, args, .. } = expr else { panic!("{expr:?}") };
+        let text = Some("00ff".to_owned());
+        assert_eq!((&*function, args), ("unhex", vec![Expr::Literal(Literal { data_type: DataType::Utf8View, text })]));
     }
 }

@@ -168,12 +168,12 @@ impl Shared {
         self.decide_text(job).is_ok() && job.decided().is_some_and(|now| now.is_new != before.is_new)
     }
 
-    /// A worker gets no tasks of jobs that start, or gets some again.
-    pub(super) fn drain(&self, name: &str, is_drained: bool) -> Result<(), Refusal> {
+    /// A worker gets no tasks of jobs that start, or gets some again. Returns whether it got none before.
+    pub(super) fn drain(&self, name: &str, is_drained: bool) -> Result<bool, Refusal> {
         self.worker(name)?;
-        self.cluster.members().drain(name, is_drained);
+        let was_drained = self.cluster.members().drain(name, is_drained);
         info!(worker = name, drained = is_drained, "worker drained, or its drain undone");
-        Ok(())
+        Ok(was_drained)
     }
 
     fn worker(&self, name: &str) -> Result<WorkerId, Refusal> {

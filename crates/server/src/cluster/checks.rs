@@ -36,18 +36,29 @@ impl Shared {
     /// Refuses a job whose checkpoints would be where those of another one are: each would take the other one over, again and again.
     pub(super) fn check_place(&self, name: &str, running: &Running) -> Result<(), Refusal> {
         let Some(place) = running.store.as_ref().map(Store::place) else { return Ok(()) };
-        let is_there = |job: &Arc<Submitted>| {
-            let running = job.running();
-            job.name() != name
-                && job.state() == State::Running
-                && running.store.as_ref().map(Store::place) == Some(place)
-        };
-        let Some(other) = self.jobs().values().find(|job| is_there(job)).cloned() else { return Ok(()) };
-        let other = other.name().to_owned();
+        let Some(other) = self.other_at(name, place, |state| state == State::Running) else { return Ok(()) };
         let error = Error::user(format!("the running job '{other}' keeps its checkpoints there")).at(place.to_owned());
         Err(Refusal::Conflict(error.remedy(format!(
             "give the job a place of its own (--set checkpoint-directory=PLACE), or stop the other one: anabranch stop {other}"
         ))))
+    }
+
+    /// Refuses to remove checkpoints from which another job runs, or would resume.
+    pub(super) fn check_removal(&self, name: &str, place: &str) -> Result<(), Refusal> {
+        let Some(other) = self.other_at(name, place, |state| state != State::Ended) else { return Ok(()) };
+        let error = Error::user(format!("the job '{other}' keeps its checkpoints there, too")).at(place.to_owned());
+        Err(Refusal::Conflict(error.remedy(format!(
+            "keep '{name}' as long as '{other}' has its checkpoints there: stop and remove that one first"
+        ))))
+    }
+
+    /// Another job whose checkpoints are at this place, in such a state.
+    fn other_at(&self, name: &str, place: &str, is_so: impl Fn(State) -> bool) -> Option<String> {
+        let is_there = |job: &Arc<Submitted>| {
+            let running = job.running();
+            job.name() != name && is_so(job.state()) && running.store.as_ref().map(Store::place) == Some(place)
+        };
+        self.jobs().values().find(|job| is_there(job)).map(|job| job.name().to_owned())
     }
 }
 

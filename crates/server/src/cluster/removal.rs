@@ -31,6 +31,10 @@ impl Shared {
             }
             _ => {}
         }
+        let store = self.own_store(name).map_err(Refusal::Wrong)?;
+        if let Some(store) = &store {
+            self.check_removal(name, store.place())?;
+        }
         // The record goes first: a job without checkpoints would start over.
         match job.write(Record::remove) {
             Ok(true) => {}
@@ -39,25 +43,28 @@ impl Shared {
         }
         self.jobs().remove(name);
         info!(job = name, "job removed");
-        self.remove_checkpoints(name).map_err(|error| {
+        store.as_ref().map_or(Ok(()), remove_checkpoints).map_err(|error| {
             warn!(job = name, error = %error, "checkpoints of a removed job are left");
             Refusal::Wrong(error.remedy("remove what is left there: a job that gets this name would resume from it"))
         })
     }
 
-    /// Those that are where a coordinator keeps checkpoints of jobs that have no place of their own.
-    fn remove_checkpoints(&self, name: &str) -> Result<()> {
-        let store = match Store::open_existing(&self.records.checkpoints(name), self.engine.access()) {
-            Err(error) if error.kind() == ErrorKind::User => return Ok(()),
-            store => store?,
-        };
-        let names = store.top()?;
-        // The log goes last: what is left without it would not be known for checkpoints.
-        let (log, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|folder| folder == "log");
-        for folder in others.into_iter().chain(log) {
-            let objects = store.list(&folder)?;
-            store.delete_all(objects.iter().map(String::as_str))?;
+    /// Where a coordinator keeps checkpoints of a job that has no place of its own, if something is there.
+    fn own_store(&self, name: &str) -> Result<Option<Store>> {
+        match Store::open_existing(&self.records.checkpoints(name), self.engine.access()) {
+            Err(error) if error.kind() == ErrorKind::User => Ok(None),
+            store => store.map(Some),
         }
-        Ok(())
     }
+}
+
+fn remove_checkpoints(store: &Store) -> Result<()> {
+    let names = store.top()?;
+    // The log goes last: what is left without it would not be known for checkpoints.
+    let (log, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|folder| folder == "log");
+    for folder in others.into_iter().chain(log) {
+        let objects = store.list(&folder)?;
+        store.delete_all(objects.iter().map(String::as_str))?;
+    }
+    Ok(())
 }

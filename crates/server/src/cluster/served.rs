@@ -55,7 +55,7 @@ impl Jobs for Served {
         self.0.remove(job, discards_state)
     }
 
-    fn drain(&self, worker: &str, is_drained: bool) -> Result<(), Refusal> {
+    fn drain(&self, worker: &str, is_drained: bool) -> Result<bool, Refusal> {
         self.0.drain(worker, is_drained)
     }
 }

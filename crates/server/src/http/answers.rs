@@ -47,6 +47,8 @@ pub(super) struct Api {
     histories: Mutex<BTreeMap<String, History>>,
     /// Closes when the savepoint that was begun last has ended.
     savepoint: Mutex<Option<Receiver<()>>>,
+    /// Held while a worker is drained.
+    pub(super) draining: Mutex<()>,
     pub(super) is_closing: Latch,
     /// Time for a request's body to arrive.
     body_wait: Duration,
@@ -54,8 +56,8 @@ pub(super) struct Api {
 
 impl Api {
     pub(super) fn new(jobs: Arc<dyn Jobs>, token: Option<Token>, body_wait: Duration) -> Api {
-        let (histories, savepoint) = (Mutex::default(), Mutex::default());
-        Api { jobs, token, histories, savepoint, is_closing: Latch::default(), body_wait }
+        let (histories, savepoint, draining) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Api { jobs, token, histories, savepoint, draining, is_closing: Latch::default(), body_wait }
     }
 
     /// Takes a sample of each job, for rates.
@@ -249,11 +251,27 @@ fn show(api: &Api, target: Target, name: &str) -> Result<Answer, Box<Answer>> {
     })
 }
 
+/// Why a job that is over cannot be changed.
+fn is_over(job: &dyn ServedJob, target: Target) -> Error {
+    let name = job.name();
+    let (state, resumes) = match job.reading().state() {
+        "stopped" => ("is stopped", true),
+        "cancelled" => ("is cancelled", true),
+        "failed" => ("has failed", true),
+        _ => ("has ended", false),
+    };
+    let error = Error::user(format!("the job '{name}' {state}"));
+    match (target, resumes) {
+        (Target::Stop | Target::Cancel, _) => error,
+        (_, true) => error.remedy("submit it again: it resumes"),
+        (_, false) => error.remedy(format!("remove it, and submit it again: anabranch remove {name}")),
+    }
+}
+
 /// Answers a request that changes something.
 async fn change(api: Arc<Api>, target: Target, job: Arc<dyn ServedJob>, body: Bytes) -> Answer {
     if job.reading().status.ended {
-        let error = Error::user(format!("the job '{}' has ended", job.name()));
-        return refusal(StatusCode::CONFLICT, &error.remedy("start it again"));
+        return refusal(StatusCode::CONFLICT, &is_over(job.as_ref(), target));
     }
     let requested = match target {
         Target::Stop => {

@@ -1,9 +1,9 @@
 //! A worker gets no tasks any more, or gets some again.
 //!
-//! Every job is asked first whether it can do without the worker. If one cannot, nothing is changed. A job that fails to move its tasks
-//! afterwards, though it could, also ends the drain: the worker gets tasks again, as it keeps some.
+//! First it gets no further ones, so that no job which is submitted meanwhile is placed there. Then every job is asked whether it can do
+//! without the worker. If one cannot, or fails to move its tasks afterwards though it could, the worker gets tasks as it did before.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use anabranch_model::Error;
 use hyper::StatusCode;
@@ -53,6 +53,12 @@ fn waits(job: &dyn ServedJob) -> Result<(), Refusal> {
 /// Answers the request that a worker gets no tasks any more.
 pub(super) async fn drain(api: Arc<Api>, worker: String) -> Answer {
     on_thread(api, "drain", move |api| {
+        // Of two workers, each of which can be done without, perhaps not both can.
+        let _one_at_a_time = api.draining.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_drained = match api.jobs.drain(&worker, true) {
+            Ok(was_drained) => was_drained,
+            Err(why) => return refused(&why, ""),
+        };
         let jobs = api.jobs.jobs();
         let jobs: Vec<_> = jobs.iter().filter(|job| !job.reading().status.ended).collect();
         let away = |job: &str, dry_run| {
@@ -63,25 +69,19 @@ pub(super) async fn drain(api: Arc<Api>, worker: String) -> Answer {
             let outcome = waits(job.as_ref()).and_then(|()| away(job.name(), true));
             DrainedJob::of(job.name(), false, &outcome)
         });
-        let rehearsed: Vec<_> = rehearsed.collect();
-        let refused_by_job = rehearsed.iter().any(|job| job.error.is_some());
-        // An unknown worker is an error of all jobs.
-        if let Err(why) = api.jobs.drain(&worker, !refused_by_job) {
+        let mut outcomes: Vec<_> = rehearsed.collect();
+        if outcomes.iter().all(|job| job.error.is_none()) {
+            let moved = jobs.iter().map(|job| {
+                let outcome = away(job.name(), false);
+                DrainedJob::of(job.name(), outcome.is_ok(), &outcome)
+            });
+            outcomes = moved.collect();
+        }
+        let drained = outcomes.iter().all(|job| job.error.is_none());
+        if !drained && let Err(why) = api.jobs.drain(&worker, was_drained) {
             return refused(&why, "");
         }
-        if refused_by_job {
-            return json(StatusCode::OK, &DrainedDocument { worker, drained: false, jobs: rehearsed });
-        }
-        let moved = jobs.iter().map(|job| {
-            let outcome = away(job.name(), false);
-            DrainedJob::of(job.name(), outcome.is_ok(), &outcome)
-        });
-        let moved: Vec<_> = moved.collect();
-        let drained = moved.iter().all(|job| job.moved);
-        if !drained && let Err(why) = api.jobs.drain(&worker, false) {
-            return refused(&why, "");
-        }
-        json(StatusCode::OK, &DrainedDocument { worker, drained, jobs: moved })
+        json(StatusCode::OK, &DrainedDocument { worker, drained: drained || was_drained, jobs: outcomes })
     })
     .await
 }
@@ -89,7 +89,7 @@ pub(super) async fn drain(api: Arc<Api>, worker: String) -> Answer {
 /// Answers the request that a worker gets tasks again.
 pub(super) async fn undrain(api: Arc<Api>, worker: String) -> Answer {
     on_thread(api, "undrain", move |api| match api.jobs.drain(&worker, false) {
-        Ok(()) => json(StatusCode::OK, &DrainedDocument { worker, drained: false, jobs: Vec::new() }),
+        Ok(_) => json(StatusCode::OK, &DrainedDocument { worker, drained: false, jobs: Vec::new() }),
         Err(why) => refused(&why, ""),
     })
     .await

@@ -119,10 +119,9 @@ impl Jobs for Embedded {
         Err(Refusal::Conflict(error.remedy("remove the directory of its checkpoints once the process has ended")))
     }
 
-    fn drain(&self, worker: &str, is_drained: bool) -> std::result::Result<(), Refusal> {
+    fn drain(&self, worker: &str, is_drained: bool) -> std::result::Result<bool, Refusal> {
         self.job.worker(worker)?;
-        self.job.members.iter().for_each(|members| members.drain(worker, is_drained));
-        Ok(())
+        Ok(self.job.members.iter().any(|members| members.drain(worker, is_drained)))
     }
 }
 

@@ -46,8 +46,9 @@ pub trait Jobs: Send + Sync {
     /// Removes a job that is over from the list, and with it its checkpoints, unless the job has a place of its own for them. The state
     /// of a job that could resume is discarded only if `discards_state`. May wait.
     fn remove(&self, job: &str, discards_state: bool) -> Result<(), Refusal>;
-    /// From now on the worker gets no tasks of jobs that start, or it gets some again. Those that it has stay.
-    fn drain(&self, worker: &str, is_drained: bool) -> Result<(), Refusal>;
+    /// From now on the worker gets no tasks of jobs that start, or it gets some again. Those that it has stay. Returns whether it got none
+    /// before.
+    fn drain(&self, worker: &str, is_drained: bool) -> Result<bool, Refusal>;
 }
 
 /// Why a job was not taken or not changed.

@@ -10,8 +10,8 @@ use crate::live::{settings, wait_for};
 use anabranch_dataflow::StateBackendKind;
 use anabranch_server::{Engine, Job};
 
-/// For one part of a query's time: one to 16 seconds, with 50 checkpoints a second.
-const CHECKPOINTS_MAX: usize = 5000;
+/// For one part of a query's time: one to 16 seconds, with ten checkpoints a second.
+const CHECKPOINTS_MAX: usize = 1000;
 
 /// Rows in the state of what is looked at are those of 200 to 400 of these milliseconds of event time.
 const TABLES: &str = "
@@ -194,7 +194,7 @@ fn checkpoints_until(name: &str, job: &Job, rows: u64) -> Vec<u64> {
         if rows_read(job) >= rows {
             return bytes;
         }
-        anabranch_model::pause(Duration::from_millis(20));
+        anabranch_model::pause(Duration::from_millis(100));
     }
     panic!("{name}: {rows} rows were not read");
 }

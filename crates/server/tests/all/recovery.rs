@@ -171,7 +171,7 @@ fn run(plans: &[Plan], seed: u64, kept: &Kept) -> (String, u32) {
         let must_fit = |stage: &Stage| stage.operators.iter().any(|o| matches!(o, OperatorSpec::StaticJoin(_)));
         if rng.below(2) == 0 && !plan.stages.iter().any(must_fit) {
             options.state_backend = StateBackendKind::Disk;
-            options.state_bytes = [3_000, 20_000][rng.below(2) as usize];
+            options.state_bytes = [8_000, 40_000][rng.below(2) as usize];
         }
         let job = engine.start(&plan).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let patience = if cancels < 25 { Duration::from_micros(rng.below(life_us)) } else { LIMIT };

@@ -81,6 +81,7 @@ fn a_running_job_is_altered_rescaled_and_moved_by_commands() {
     cluster.ok(&["migrate", "job", "--task", "0.0", "--to", "second"]);
     cluster.until("the task there", || is_at(&cluster, "0 source events  0", "second"));
     cluster.ok(&["drain", "second"]);
+    a_refused_drain_keeps_the_former_one(&cluster, folder.path());
     let listed = cluster.ok(&["changes", "job"]);
     for part in ["new text", "parallelism 3", "task 0.0 to first", "away from second", "settled"] {
         assert!(listed.contains(part), "{part}: {listed}");
@@ -95,6 +96,16 @@ fn a_running_job_is_altered_rescaled_and_moved_by_commands() {
     assert!(cluster.ok(&["show", "job"]).contains("new-"));
     let total = rows(folder.path());
     cluster.until("further rows", || rows(folder.path()) > total + 1000);
+}
+
+/// A job that waits for slots needs the worker.
+fn a_refused_drain_keeps_the_former_one(cluster: &Cluster, folder: &Path) {
+    let other = file(folder, "other.sql", &script(&folder.join("other"), None, 500));
+    cluster.ok(&["submit", &other, "--parallelism", "9", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("it waits", || cluster.state("other") == "waiting");
+    cluster.refused(&["drain", "second"], 1, "it gets none, as before");
+    assert!(cluster.ok(&["jobs"]).contains("(drained)"));
+    cluster.ok(&["cancel", "other"]);
 }
 
 #[test]

@@ -70,15 +70,18 @@ impl Members {
         }
     }
 
-    /// From now on the worker gets no tasks, until that is undone or its process ends; or it gets some again.
-    pub(crate) fn drain(&self, name: &str, is_drained: bool) {
+    /// From now on the worker gets no tasks, until that is undone or its process ends; or it gets some again. Returns whether it
+    /// got none before.
+    pub(crate) fn drain(&self, name: &str, is_drained: bool) -> bool {
         let mut state = self.0.lock();
-        let changes = |known: &&mut Known| known.name == name && known.is_drained != is_drained;
-        let Some(known) = state.workers.values_mut().find(changes) else { return };
-        known.is_drained = is_drained;
-        let worker = known.member.process.worker;
-        let input = if is_drained { Input::Drain(worker) } else { Input::Undrain(worker) };
-        state.member(self.0.clock.now(), input, "");
+        let Some(known) = state.workers.values_mut().find(|known| known.name == name) else { return false };
+        let was_drained = std::mem::replace(&mut known.is_drained, is_drained);
+        if was_drained != is_drained {
+            let worker = known.member.process.worker;
+            let input = if is_drained { Input::Drain(worker) } else { Input::Undrain(worker) };
+            state.member(self.0.clock.now(), input, "");
+        }
+        was_drained
     }
 
     /// Slots of all workers together.
