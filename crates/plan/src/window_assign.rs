@@ -153,7 +153,7 @@ impl UserDefinedLogicalNodeCore for WindowAssign {
         if matches!(self.window, Window::Session { .. }) {
             // Fewer rows make other sessions, unless all rows of a key are dropped.
             let is_key = |name: &str| self.partition.iter().any(|key| matches!(key, Expr::Column(c) if c.name == name));
-            // 0.0 and -0.0 are one key, which a condition may distinguish.
+            // 0.0 and -0.0 are one key, but a condition may distinguish them.
             let columns = self.input.schema().fields().iter();
             let others = columns.filter(|field| !is_key(field.name()) || field.data_type().is_floating());
             prevented.extend(others.map(|field| field.name().clone()));
