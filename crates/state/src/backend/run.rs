@@ -4,11 +4,11 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Seek, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anabranch_model::{Error, Result};
 use arrow::array::RecordBatch;
@@ -22,6 +22,8 @@ use crc32fast::Hasher;
 /// Size beyond which a run continues in another file, unless the caller sets another size. Copying a file takes this
 /// much memory.
 const FILE_BYTES: u64 = 64 << 20;
+/// Most files of runs that are gone that wait for the next ones. A file system takes long for each file where many come and go.
+const SPARES_MAX: usize = 8;
 /// Bytes before the header of rows.
 const PREFIX_BYTES: usize = 8;
 
@@ -36,7 +38,7 @@ pub struct Run {
     pub rows: u64,
     /// Size in bytes.
     pub bytes: u64,
-    file: File,
+    file: RunFile,
     directory: Arc<PathBuf>,
     first_bucket: usize,
     pieces: Pieces,
@@ -50,6 +52,34 @@ struct Pieces {
     /// CRC-32 of each piece. Disks return wrong bytes without an error; rows of a damaged piece must not get into
     /// results or checkpoints.
     checksums: Vec<u32>,
+}
+
+/// Files of runs that are gone, empty.
+type Spares = Arc<Mutex<Vec<File>>>;
+
+/// The file of a run. The next run uses it when this one is gone.
+#[derive(Debug)]
+struct RunFile {
+    /// There until it is dropped.
+    file: Option<File>,
+    spares: Spares,
+}
+
+impl RunFile {
+    fn read_exact_at(&self, content: &mut [u8], at: u64) -> std::io::Result<()> {
+        self.file.as_ref().ok_or(std::io::ErrorKind::NotFound)?.read_exact_at(content, at)
+    }
+}
+
+impl Drop for RunFile {
+    fn drop(&mut self) {
+        let Some(mut file) = self.file.take() else { return };
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        // A file that cannot be emptied is closed like any other.
+        if spares.len() < SPARES_MAX && file.set_len(0).is_ok() && file.rewind().is_ok() {
+            spares.push(file);
+        }
+    }
 }
 
 impl Run {
@@ -101,7 +131,7 @@ impl Run {
     pub(in crate::backend) fn damage(&self, at: u64, bits: u8) -> [u8; 1] {
         let mut byte = [0];
         self.file.read_exact_at(&mut byte, at).expect("read");
-        self.file.write_all_at(&[byte[0] ^ bits], at).expect("written");
+        self.file.file.as_ref().expect("open").write_all_at(&[byte[0] ^ bits], at).expect("written");
         byte
     }
 
@@ -139,6 +169,7 @@ pub(super) struct Runs {
     schema: SchemaRef,
     directory: Arc<PathBuf>,
     last_id: u64,
+    spares: Spares,
     /// Size beyond which a run continues in another file.
     pub(super) file_bytes: u64,
 }
@@ -146,7 +177,19 @@ pub(super) struct Runs {
 impl Runs {
     pub(super) fn new(schema: SchemaRef, directory: PathBuf) -> Result<Runs> {
         std::fs::create_dir_all(&directory).map_err(|error| failed(&directory, "kept", &error))?;
-        Ok(Runs { schema, directory: Arc::new(directory), last_id: 0, file_bytes: FILE_BYTES })
+        Ok(Runs {
+            schema,
+            directory: Arc::new(directory),
+            last_id: 0,
+            spares: Spares::default(),
+            file_bytes: FILE_BYTES,
+        })
+    }
+
+    /// An empty file.
+    fn file(&self) -> std::io::Result<File> {
+        let spare = self.spares.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.map_or_else(|| tempfile::tempfile_in(self.directory.as_path()), Ok)
     }
 }
 
@@ -184,8 +227,7 @@ impl RunWriter {
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let file = tempfile::tempfile_in(runs.directory.as_path());
-                let file = file.map_err(|error| failed(&runs.directory, "kept", &error))?;
+                let file = runs.file().map_err(|error| failed(&runs.directory, "kept", &error))?;
                 let counted =
                     Counted { file: BufWriter::with_capacity(1 << 18, file), bytes: 0, checksum: Hasher::new() };
                 let writer = StreamWriter::try_new(counted, &runs.schema).map_err(written)?;
@@ -219,6 +261,7 @@ impl RunWriter {
         pieces.ends.push(bytes);
         pieces.checksums.push(checksum.finalize());
         let file = file.into_inner().map_err(|error| failed(&runs.directory, "written", error.error()))?;
+        let file = RunFile { file: Some(file), spares: Arc::clone(&runs.spares) };
         runs.last_id += 1;
         let (id, pane, directory) = (runs.last_id, self.pane, Arc::clone(&runs.directory));
         self.done.push(Arc::new(Run { id, pane, rows, bytes, file, directory, first_bucket, pieces }));
@@ -250,4 +293,26 @@ fn failed(directory: &std::path::Path, what: &str, error: &dyn std::fmt::Display
     Error::outside(format!("state on the local disk cannot be {what}: {error}"))
         .at(directory.display().to_string())
         .remedy("SET 'state-directory' to a directory with room; raise the limit of open files (ulimit -n)")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use arrow::datatypes::Schema;
+
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_run_that_is_gone_is_used_again() {
+        let folder = tempfile::tempdir().expect("folder");
+        let runs = Runs::new(Arc::new(Schema::empty()), folder.path().to_owned()).expect("runs");
+        let mut file = runs.file().expect("a file");
+        file.write_all(b"rows").expect("written");
+        let inode = file.metadata().expect("metadata").ino();
+        drop(RunFile { file: Some(file), spares: Arc::clone(&runs.spares) });
+        let mut file = runs.file().expect("a file");
+        let metadata = file.metadata().expect("metadata");
+        assert_eq!((metadata.ino(), metadata.len(), file.stream_position().expect("position")), (inode, 0, 0));
+    }
 }
