@@ -68,7 +68,7 @@ impl Connector for Gate {
 
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let source = AdEventsConnector.source(spec, context, from)?;
-        Ok(Box::new(Gated { source, gate: self.clone(), context: context.clone() }))
+        Ok(Box::new(Gated { source, gate: self.clone(), context: context.clone(), has_begun: false }))
     }
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
@@ -81,11 +81,13 @@ struct Gated {
     source: Box<dyn Source>,
     gate: Gate,
     context: TaskContext,
+    /// It has announced its partitions: without them, event time would go on.
+    has_begun: bool,
 }
 
 impl Source for Gated {
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
-        if self.gate.is_closed() {
+        if self.gate.is_closed() && self.has_begun {
             let wait = wait.min(Duration::from_millis(5));
             if !self.context.host.wait(wait) {
                 anabranch_model::pause(wait);
@@ -93,6 +95,7 @@ impl Source for Gated {
             return Ok(Polled::Pending);
         }
         let polled = self.source.poll(wait)?;
+        self.has_begun |= !matches!(polled, Polled::Opened { .. });
         if let Polled::Rows(rows) = &polled {
             self.gate.rows.fetch_add(rows.batch.num_rows(), SeqCst);
         }
