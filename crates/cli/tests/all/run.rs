@@ -99,7 +99,8 @@ fn a_signal_stops_a_select_and_what_follows_does_not_run() {
     ] {
         let file = file(folder.path(), &sql);
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=5s", "60s", env!("CARGO_BIN_EXE_anabranch"), "run", &file]);
+        // Otherwise timeout sends the signal twice, and the second one ends the program at once.
+        command.args(["--foreground", "--kill-after=5s", "60s", env!("CARGO_BIN_EXE_anabranch"), "run", &file]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         let mut rows = BufReader::new(child.stdout.take().expect("piped"));
         let mut line = String::new();

@@ -126,7 +126,9 @@ fn tab_completes_by_place_and_a_second_tab_lists() {
     terminal.type_keys("SELECT * FROM t WHERE ");
     terminal.type_keys("\t\t");
     terminal.pass("campaign_id");
-    terminal.type_keys("\x03\nexit\n");
+    terminal.type_keys("\x03");
+    terminal.pass("sql> ");
+    terminal.type_keys("exit\n");
     terminal.wait_for_end();
 }
 

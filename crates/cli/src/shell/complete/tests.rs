@@ -118,3 +118,8 @@ fn commands_of_the_shell_are_completed() {
     assert_eq!(at("\\fo"), (0, vec!["\\format".to_owned()]));
     assert_eq!(of("SELECT 1\n\\format c"), ["csv"]);
 }
+
+#[test]
+fn a_space_of_several_bytes_ends_a_word() {
+    assert_eq!(at("\\d\u{a0}or"), (4, vec!["orders".to_owned()]));
+}
