@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use datafusion_common::alias::AliasGenerator;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_common::{Column, Result};
+use datafusion_common::{Column, ExprSchema, Result};
 use datafusion_expr::{Expr, ExpressionPlacement, LogicalPlan, Projection};
 use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
 
@@ -66,13 +66,17 @@ fn has(plan: &LogicalPlan, is: impl Fn(&LogicalPlan) -> bool) -> Result<bool> {
     Ok(found)
 }
 
-/// Whether a projection gives a column two names. The library would read the column twice under one of them.
+/// Whether a projection gives a row two names. The library would read the row twice under one of them.
 fn names_twice(node: &LogicalPlan) -> bool {
-    let LogicalPlan::Projection(Projection { expr, .. }) = node else { return false };
-    let mut columns = BTreeSet::new();
+    let LogicalPlan::Projection(Projection { expr, input, .. }) = node else { return false };
+    let mut rows = BTreeSet::new();
     let values = expr.iter().map(|expr| expr.clone().unalias_nested().data);
-    let mut named = values.filter_map(|value| value.try_as_col().cloned());
-    named.any(|column| !columns.insert(column))
+    let is_row = |column: &Column| {
+        let field = input.schema().field_from_column(column);
+        field.is_ok_and(|field| field.data_type().is_nested())
+    };
+    let mut named = values.filter_map(|value| value.try_as_col().cloned().filter(is_row));
+    named.any(|row| !rows.insert(row))
 }
 
 /// Whether the library moves an access of this node.

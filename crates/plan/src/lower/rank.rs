@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_dataflow::{ExchangeKind, Expr, NamedExpr, OperatorSpec, Ordering, RankSpec};
+use anabranch_dataflow::{ExchangeKind, Expr, NamedExpr, OperatorSpec, Ordering, RankSpec, sql_names};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema};
 use datafusion_common::ScalarValue;
@@ -63,8 +63,21 @@ pub(super) fn key_name(key: &Logical, number: usize) -> String {
     match key {
         Logical::Column(column) => format!("${} {number}", column.name),
         Logical::Alias(alias) => key_name(&alias.expr, number),
-        other => format!("${} {number}", other.human_display()),
+        other => format!("${} {number}", with_sql_casts(&other.human_display().to_string())),
     }
+}
+
+/// A text of the library with the types of its casts as users write them: `CAST(a AS Int64)` is also written by ours, as `CAST(a AS BIGINT)`.
+fn with_sql_casts(text: &str) -> String {
+    let mut parts = text.split(" AS ");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(part.len());
+        shown.push_str(" AS ");
+        shown.push_str(&sql_names(&part[..end]));
+        shown.push_str(&part[end..]);
+    }
+    shown
 }
 
 /// How many rows a condition on the number of a row lets pass at most, and whether it says more: `n <= 5`, `n < 6`, `n = 1`, `5 >= n`;
