@@ -16,7 +16,7 @@ use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion_sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Spanned, Value, VisitMut,
+    Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Spanned, TypedString, Value, VisitMut,
     visit_expressions_mut,
 };
 
@@ -99,6 +99,15 @@ pub(crate) fn is_refused(name: &str) -> bool {
     UNKNOWN.contains(&name)
 }
 
+/// A time of day has the digits that are written: `TIME '12:34:56.789'` is a `TIME(3)`.
+fn keep_fraction(literal: &mut TypedString) {
+    let Value::SingleQuotedString(text) = &literal.value.value else { return };
+    let digits = text.trim_end().rsplit_once('.').map_or(0, |(_, digits)| digits.len() as u64);
+    if let DataType::Time(precision @ None, _) = &mut literal.data_type {
+        *precision = Some(digits.min(9));
+    }
+}
+
 fn rewrite_call(expr: &mut Expr) -> Result<()> {
     if let Some(call) = forms::plain_call(expr)?.or_else(|| overlaps::plain(expr)) {
         *expr = call;
@@ -118,6 +127,10 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     }
     forms::name_parts(expr);
     numbers::settle(expr);
+    if let Expr::TypedString(literal) = expr {
+        keep_fraction(literal);
+        return Ok(());
+    }
     let Expr::Function(function) = expr else { return Ok(()) };
     let name = function.name.to_string().to_uppercase();
     let place = at(function.span().start);

@@ -125,7 +125,7 @@ fn every_route_answers_as_it_is_described() {
     check("/api/v1/jobs/{name}/stop", "post", &answer);
     assert!(job.wait_timeout(LIMIT), "the job hangs");
     let refused = post(address, &format!("{JOB}/stop"), "");
-    assert_eq!((refused.status, &refused.json()["error"]), (409, &json!("the job 'ads and more' has ended")));
+    assert_eq!((refused.status, &refused.json()["error"]), (409, &json!("the job 'ads and more' is stopped")));
     check("/api/v1/jobs/{name}/stop", "post", &refused);
     let names: BTreeSet<String> = description.schemas().map(|(name, _)| name.clone()).collect();
     assert_eq!(used, names, "schemas that no answer has, or that are not described");

@@ -91,9 +91,9 @@ struct Numbers<'a> {
 }
 
 impl Numbers<'_> {
-    fn start(&self, rows_per_second: u32) -> Result<Job> {
+    fn start(&self) -> Result<Job> {
         let sql = format!(
-            "CREATE TABLE numbers (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '{rows_per_second}', 'fields.id.kind' = 'sequence',
+            "CREATE TABLE numbers (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '2000', 'fields.id.kind' = 'sequence',
                'fields.id.start' = '1', 'fields.id.end' = '{ROWS}');
              CREATE TABLE results (id BIGINT, part BIGINT) {};
              INSERT INTO results SELECT id, id % 3 FROM numbers;",
@@ -112,7 +112,7 @@ impl Numbers<'_> {
     /// Runs until so many more rows are visible, and cancels the job.
     fn advance(&self, rows: usize) {
         let before = if self.checkpoints.exists() { self.target.ids().len() } else { 0 };
-        let job = self.start(1_000).expect("a job");
+        let job = self.start().expect("a job");
         for _ in 0..LIMIT.as_millis() / 200 {
             let is_there = !matches!(self.target, Target::Files(path) | Target::Folders(path) if !path.exists());
             if is_there && self.target.ids().len() >= before + rows {
@@ -129,7 +129,7 @@ impl Numbers<'_> {
 
     /// Runs until the job ends by itself.
     fn outcome(&self) -> Result<()> {
-        let job = self.start(100_000)?;
+        let job = self.start()?;
         assert!(job.wait_timeout(LIMIT), "the job hangs");
         job.wait().map(drop)
     }

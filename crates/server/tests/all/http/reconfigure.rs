@@ -133,7 +133,7 @@ fn a_change_that_is_wrong_or_refused_or_fails_leaves_the_job_as_it_is() {
     assert_eq!(dropped.status, 200, "{dropped:?}");
     job.stop();
     assert!(job.wait_timeout(LIMIT), "the job hangs");
-    refused(&json!({ "parallelism": 1 }), 409, "has ended");
+    refused(&json!({ "parallelism": 1 }), 409, "is stopped");
 }
 
 #[test]
