@@ -126,6 +126,8 @@ fn tab_completes_by_place_and_a_second_tab_lists() {
     terminal.type_keys("SELECT * FROM t WHERE ");
     terminal.type_keys("\t\t");
     terminal.pass("campaign_id");
+    // The line comes again below the list.
+    terminal.pass("sql> ");
     terminal.type_keys("\x03");
     terminal.pass("sql> ");
     terminal.type_keys("exit\n");
