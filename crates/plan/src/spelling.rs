@@ -16,7 +16,7 @@ use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion_sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Spanned, TypedString, Value, VisitMut,
+    Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Spanned, Value, VisitMut,
     visit_expressions_mut,
 };
 
@@ -100,7 +100,8 @@ pub(crate) fn is_refused(name: &str) -> bool {
 }
 
 /// A time of day has the digits that are written: `TIME '12:34:56.789'` is a `TIME(3)`.
-fn keep_fraction(literal: &mut TypedString) {
+fn keep_fraction(expr: &mut Expr) {
+    let Expr::TypedString(literal) = expr else { return };
     let Value::SingleQuotedString(text) = &literal.value.value else { return };
     let digits = text.trim_end().rsplit_once('.').map_or(0, |(_, digits)| digits.len() as u64);
     if let DataType::Time(precision @ None, _) = &mut literal.data_type {
@@ -127,10 +128,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     }
     forms::name_parts(expr);
     numbers::settle(expr);
-    if let Expr::TypedString(literal) = expr {
-        keep_fraction(literal);
-        return Ok(());
-    }
+    keep_fraction(expr);
     let Expr::Function(function) = expr else { return Ok(()) };
     let name = function.name.to_string().to_uppercase();
     let place = at(function.span().start);
