@@ -14,7 +14,7 @@ DURATION ?=
 # For chaos and simulation: the (first) seed.
 SEED ?= $(shell date +%s)000
 # Time limit of the tests, after they are built. Each test has its own, in .config/nextest.toml.
-TEST_TIME_LIMIT ?= 40m
+TEST_TIME_LIMIT ?= 50m
 # For the wheel: `dev` builds faster and runs slower.
 WHEEL_PROFILE ?= release
 # For bench-nexmark: events of each query.
