@@ -146,14 +146,18 @@ fn refused_call(message: &str) -> Option<Error> {
     }
     let (_, said) = message.split_once("coercion failed with: Error during planning: ")?;
     let said = said.split(". No function matches").next().unwrap_or(said);
-    if let Some((types, function)) =
-        said.strip_prefix("Unsupported argument types ").and_then(|rest| rest.split_once(" for function "))
-    {
-        let error = Error::user(format!("{} does not take {types}", function.to_uppercase()));
-        return Some(error.remedy(usage(function).unwrap_or_else(|| "convert them with CAST".to_owned())));
-    }
-    let (what, form) = said.split_once("; ").unwrap_or((said, ""));
-    Some(Error::user(what.to_owned()).remedy(form.to_owned()))
+    types_refused(said).or_else(|| {
+        let (what, form) = said.split_once("; ").unwrap_or((said, ""));
+        Some(Error::user(what.to_owned()).remedy(form.to_owned()))
+    })
+}
+
+/// The error of a function that takes other types.
+fn types_refused(message: &str) -> Option<Error> {
+    let (_, rest) = message.split_once("nsupported argument types ")?;
+    let (types, function) = rest.split_once(" for function ")?;
+    let error = Error::user(format!("{} does not take {types}", function.trim().to_uppercase()));
+    usage(function.trim()).map(|usage| error.remedy(usage))
 }
 
 /// The error of one of the library's functions that takes another number of arguments.
@@ -266,10 +270,7 @@ fn operation_refused(message: &str) -> Option<Error> {
         let (_, given) = rest.rsplit_once(" returning ")?;
         return Some(Error::user(format!("the condition is {given}, not BOOLEAN")).remedy("compare it: x = ..."));
     }
-    let (_, rest) = message.split_once("nsupported argument types ")?;
-    let (types, function) = rest.split_once(" for function ")?;
-    let error = Error::user(format!("{} does not take {types}", function.trim().to_uppercase()));
-    usage(function.trim()).map(|usage| error.remedy(usage))
+    types_refused(message)
 }
 
 /// The error of a constant that another type does not hold.
