@@ -264,7 +264,9 @@ fn is_over(job: &dyn ServedJob, target: Target) -> Error {
     match (target, resumes) {
         (Target::Stop | Target::Cancel, _) => error,
         (_, true) => error.remedy("submit it again: it resumes"),
-        (_, false) => error.remedy(format!("remove it, and submit it again: anabranch remove {name}")),
+        (_, false) => error.remedy(format!(
+            "to run it anew, empty the tables that it writes, remove it (anabranch remove {name}), and submit it again"
+        )),
     }
 }
 
