@@ -127,7 +127,8 @@ def test_a_killed_supervisor_is_restarted_by_ray_and_resumes_its_jobs(cluster: C
     former = [before.pid, *(each.pid for each in before.workers)]
     until("the end of its processes", lambda: not set(former) & set(processes(str(store))))
     finish(cluster, tmp_path)
-    assert len(processes(str(store))) == 3
+    # One worker is enough for the job: the other one may still start.
+    until("the coordinator and both workers", lambda: len(processes(str(store))) == 3)
 
 
 def test_workers_follow_nodes_that_die_and_join(machines: Machines, cluster: Cluster, tmp_path: Path) -> None:
