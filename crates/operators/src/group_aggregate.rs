@@ -79,7 +79,7 @@ struct Groups {
     keys: KeyTable,
     /// Number of rows of each group. A group without rows does not exist.
     rows: Vec<i64>,
-    /// How many exist.
+    /// How many have rows, or a number below zero: then a row was taken back before it came.
     live: usize,
     calls: Vec<Call>,
     conditions: Conditions,
@@ -115,6 +115,8 @@ struct Touched {
     rows: Vec<u64>,
     /// Whether each existed before.
     existed: Vec<bool>,
+    /// The number of its rows before.
+    counts: Vec<i64>,
 }
 
 impl GroupAggregate {
@@ -202,9 +204,9 @@ impl GroupAggregate {
         let Groups { calls, conditions, .. } = &mut self.groups;
         conditions.evaluate(batch, weights)?;
         calls.iter_mut().try_for_each(|call| call.update(batch, (ids, weights), conditions))?;
-        for (group, existed) in touched.groups.iter().zip(&touched.existed) {
+        for (group, before) in touched.groups.iter().zip(&touched.counts) {
             self.groups.changes.add(*group);
-            match (existed, self.groups.rows[*group] > 0) {
+            match (*before != 0, self.groups.rows[*group] != 0) {
                 (false, true) => self.groups.live += 1,
                 (true, false) => self.groups.live -= 1,
                 _ => {}
@@ -227,15 +229,17 @@ impl Scratch {
     fn touch(&mut self, rows: &[i64]) {
         self.stamps.resize(rows.len(), 0);
         self.batch += 1;
-        let Touched { groups, rows: first, existed } = &mut self.touched;
+        let Touched { groups, rows: first, existed, counts } = &mut self.touched;
         groups.clear();
         first.clear();
         existed.clear();
+        counts.clear();
         for (row, group) in self.ids.iter().enumerate() {
             if std::mem::replace(&mut self.stamps[*group], self.batch) != self.batch {
                 groups.push(*group);
                 first.push(row as u64);
                 existed.push(rows[*group] > 0);
+                counts.push(rows[*group]);
             }
         }
     }
@@ -312,7 +316,7 @@ impl Groups {
     }
 
     fn remove_dead(&mut self) -> Result<()> {
-        let live: Vec<usize> = (0..self.rows.len()).filter(|group| self.rows[*group] > 0).collect();
+        let live: Vec<usize> = (0..self.rows.len()).filter(|group| self.rows[*group] != 0).collect();
         let columns = self.keys.keys_of(&live)?;
         let (mut hashes, mut ids) = (Vec::new(), Vec::new());
         hash_keys(&columns, live.len(), &mut hashes)?;

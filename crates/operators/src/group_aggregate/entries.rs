@@ -29,7 +29,7 @@ struct Pairs {
     /// Whether NULL is a value too.
     has_nulls: bool,
     table: KeyTable,
-    /// In how many functions each occurs.
+    /// In how many functions each has a weight. It is below zero where a value was taken back before it came.
     users: Vec<u32>,
     /// How many occur in some.
     live: usize,
@@ -199,12 +199,12 @@ impl Entries {
         let mut transitions = Vec::new();
         let mut add = |row: usize, id: usize| {
             let weight = &mut self.weights[id];
-            let before = *weight > 0;
+            let before = *weight;
             *weight += rows.weights.map_or(1, |weights| weights[row]);
             let is_there = *weight > 0;
             self.changes.add(id);
-            if before != is_there {
-                pairs.occurs(id, before, is_there);
+            pairs.occurs(id, before != 0, *weight != 0);
+            if (before > 0) != is_there {
                 transitions.push(Transition { row, group: rows.groups[row], is_there });
             }
         };
@@ -228,7 +228,7 @@ impl Entries {
     /// The ids of a part of the values.
     pub(crate) fn take(&mut self, part: Part) -> Vec<usize> {
         let weights = &self.weights;
-        self.changes.take(part, || (0..weights.len()).filter(|id| weights[*id] > 0).collect())
+        self.changes.take(part, || (0..weights.len()).filter(|id| weights[*id] != 0).collect())
     }
 
     /// The ids of all values that occur.
@@ -256,7 +256,7 @@ impl Entries {
         let changed = latest.into_iter().map(|row| {
             let id = pairs.ids[row];
             let before = std::mem::replace(&mut self.weights[id], weights.value(row));
-            pairs.occurs(id, before > 0, self.weights[id] > 0);
+            pairs.occurs(id, before != 0, self.weights[id] != 0);
             (id, before)
         });
         Ok(changed.collect())
@@ -275,7 +275,7 @@ impl Entries {
         let forgotten = ids.into_iter().map(|id| {
             self.changes.add(id);
             let before = std::mem::take(&mut self.weights[id]);
-            pairs.occurs(id, before > 0, false);
+            pairs.occurs(id, before != 0, false);
             (id, before)
         });
         Ok(forgotten.collect())

@@ -71,7 +71,7 @@ impl GroupAggregate {
         let shapes = self.shapes();
         self.groups.renew_values()?;
         let Groups { rows, changes, .. } = &mut self.groups;
-        let ids = changes.take(part, || (0..rows.len()).filter(|group| rows[*group] > 0).collect());
+        let ids = changes.take(part, || (0..rows.len()).filter(|group| rows[*group] != 0).collect());
         let mut tables = vec![self.groups.rows_of(&ids)?];
         let Groups { keys, calls, times, .. } = &mut self.groups;
         for entries in calls.iter_mut().filter_map(|call| call.accumulator.entries()) {
@@ -156,7 +156,7 @@ impl Groups {
         let at: UInt64Array = latest.iter().map(|row| *row as u64).collect();
         let columns = columns.iter().map(|column| Ok(take(column, &at, None)?)).collect::<Result<Vec<_>>>()?;
         for (group, rows) in groups.iter().zip(numbers(&columns, 0)?.values()) {
-            match (self.rows[*group] > 0, *rows > 0) {
+            match (self.rows[*group] != 0, *rows != 0) {
                 (false, true) => self.live += 1,
                 (true, false) => self.live -= 1,
                 _ => {}

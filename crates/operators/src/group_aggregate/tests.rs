@@ -1,5 +1,6 @@
 //! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and restored operators.
 
+mod below_zero;
 mod divided;
 mod time_to_live;
 mod windows;

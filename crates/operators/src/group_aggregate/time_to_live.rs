@@ -76,7 +76,7 @@ impl Groups {
         }
         let mut is_over = vec![false; self.rows.len()];
         for group in over {
-            self.live -= usize::from(self.rows[*group] > 0);
+            self.live -= usize::from(self.rows[*group] != 0);
             (self.rows[*group], is_over[*group]) = (0, true);
             self.changes.add(*group);
         }
