@@ -79,6 +79,7 @@ use self::content::Content;
 use self::exact::{Committer, ExactSink};
 use self::key::KeyEncoder;
 use self::metadata::RowReader;
+use self::places::Place;
 use self::records::Records;
 use self::sink::KafkaSink;
 use self::source::KafkaSource;
@@ -138,7 +139,11 @@ impl Connector for KafkaConnector {
             metadata: Some(if content.has_changes() { metadata::known_of_changes() } else { metadata::known() }),
             written_metadata: attached::WRITTEN,
             versions: content.has_changes().then_some(Versions { order: metadata::ORDER, deleted: metadata::DELETED }),
-            changes: content.has_changes().then_some(Changes { weight: metadata::WEIGHT, kept: metadata::KEPT }),
+            changes: content.has_changes().then_some(Changes {
+                weight: metadata::WEIGHT,
+                kept: metadata::KEPT,
+                begins_later: (table.startup != Place::Earliest).then_some("scan.startup.mode"),
+            }),
             updates: if content.has_changes() { Updates::Written } else { Updates::Refused },
             ignores_epochs: table.guarantee != Some(Guarantee::AtLeastOnce),
             ..TableTraits::default()

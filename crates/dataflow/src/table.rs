@@ -79,6 +79,8 @@ pub struct Changes {
     pub weight: &'static str,
     /// The keys of metadata that a record which takes a row back has in common with the one that brought it.
     pub kept: &'static [&'static str],
+    /// The option because of which reading begins after the first change: a record may take back a row that never came.
+    pub begins_later: Option<&'static str>,
 }
 
 /// What the writer of a table does with rows that have weights.

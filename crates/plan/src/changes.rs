@@ -1,5 +1,6 @@
 //! Tables whose records are changes of rows: each says which row comes or goes. Where a row that is taken back would have another event time,
-//! or other metadata, than when it came, they are read as versions.
+//! or other metadata, than when it came, they are read as versions. So are those whose first changes are not read: of a row that never came there
+//! is no version to take back, while a count of its group would be too low for ever.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +18,8 @@ pub(crate) fn with_weight(declared: &SchemaRef, key: &str, metadata: &mut BTreeM
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Decides how records that are changes are read: those with a primary key of columns in them as versions, if there is an event time, or metadata that
-/// a record which takes a row back does not have in common with the one that brought it.
+/// Decides how records that are changes are read: those with a primary key of columns in them as versions, if there is an event time, if
+/// the first changes are not read, or metadata that a record which takes a row back does not have in common with the one that brought it.
 pub(crate) fn changes_or_versions<'a>(
     traits: &mut TableTraits,
     has_key: bool,
@@ -26,7 +27,8 @@ pub(crate) fn changes_or_versions<'a>(
     mut metadata: impl Iterator<Item = &'a str>,
 ) {
     let Some(changes) = traits.changes else { return };
-    match has_key && (has_event_time || metadata.any(|key| !changes.kept.contains(&key))) {
+    let differ = has_event_time || changes.begins_later.is_some() || metadata.any(|key| !changes.kept.contains(&key));
+    match has_key && differ {
         true => traits.changes = None,
         false => traits.versions = None,
     }

@@ -192,6 +192,16 @@ impl Table {
     }
 
     pub(crate) fn check_readable(&self) -> Result<()> {
+        if let Some(option) = self.traits.changes.and_then(|changes| changes.begins_later) {
+            let what = format!(
+                "table '{}' has changes of rows and no primary key, and its option '{option}' leaves out the first changes: those that follow may take \
+                 back rows that never came",
+                self.name
+            );
+            return Err(Error::user(what).remedy(
+                "declare the table's PRIMARY KEY (...) NOT ENFORCED, which keeps the latest row of each key; or read it from its beginning",
+            ));
+        }
         if self.traits.readable {
             return Ok(());
         }

@@ -50,7 +50,7 @@ impl TableResolver for Connectors {
                     updates: Updates::Written,
                     metadata: Some(Arc::new(Schema::new(metadata.to_vec()))),
                     versions: Some(Versions { order: "offset", deleted: "tombstone" }),
-                    changes: Some(Changes { weight: "weight", kept: &["place"] }),
+                    changes: Some(Changes { weight: "weight", kept: &["place"], begins_later: None }),
                     ..traits(false, true, true, Some(3))
                 }
             }
