@@ -106,6 +106,9 @@ pub(crate) struct Run {
     /// Start even if the query has no place for parts of the savepoint
     #[arg(long, requires = "from")]
     pub(crate) allow_lost_state: bool,
+    /// Start even if rows of a new source, or by another event time, may be late: windows of the savepoint have fired
+    #[arg(long, requires = "from")]
+    pub(crate) allow_late: bool,
     /// Run the tasks in this number of further processes of this machine; tables of this process, such as print tables, stay here
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_WORKERS))]
     pub(crate) workers: Option<u32>,

@@ -42,6 +42,7 @@ pub(crate) fn alter(arguments: &Alter) -> Result<(), Failure> {
         settings: settings.map(|(name, value)| (name, Some(value))).collect(),
         options: arguments.tables.options.clone(),
         allow_lost_state: arguments.allow_lost_state,
+        allow_late: arguments.allow_late,
         ..ReconfigureOrder::default()
     };
     Target { name, client: client_of(&arguments.client)? }.alter(&order, arguments.dry_run)

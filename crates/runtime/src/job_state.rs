@@ -26,6 +26,8 @@ pub(crate) struct JobState {
 pub(crate) struct RestoredSource {
     pub(crate) positions: Positions,
     pub(crate) watermarks: BTreeMap<String, EventTime>,
+    /// [Identity](crate::event_time::identity) of that event time.
+    pub(crate) event_time: Option<String>,
     pub(crate) dead_letters: RestoredSink,
     pub(crate) late_rows: RestoredSink,
 }
@@ -137,6 +139,7 @@ impl JobState {
         if let Some(source) = &task.source {
             let restored = self.sources.entry(id(OperatorKind::Source, source.number)).or_default();
             restored.positions.extend(source.positions.clone());
+            restored.event_time.clone_from(&source.event_time);
             let watermarks = source.watermarks_ms.iter();
             restored.watermarks.extend(watermarks.map(|(name, ms)| (name.clone(), EventTime(*ms))));
             restored.dead_letters.add(store, &source.dead_letters);

@@ -21,6 +21,7 @@ mod coordinator;
 mod cut_times;
 mod deployment;
 mod durable;
+mod event_time;
 mod exchange;
 mod former_joins;
 mod gathered;

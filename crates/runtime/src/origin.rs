@@ -4,13 +4,14 @@
 //! The new job has its own name, which distinguishes its results from those of the savepoint's job; that job may still
 //! be running.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, OperatorId, OperatorKind, Result};
 use anabranch_state::{Contents, Manifest, Savepoint, Store, TaskState};
 
 use crate::durable::Check;
+use crate::event_time;
 use crate::job_state::{JobState, check};
 use crate::outline::{fits, read_outline};
 use crate::reconfiguration::{Change, Comparison};
@@ -68,7 +69,25 @@ impl Origin {
 
     /// What happens to each part with state, of the savepoint and of the plan.
     pub fn compare(&self, plan: &Plan) -> Result<Vec<Change>> {
-        Ok(self.comparison(plan)?.0.changes(&self.manifest.tasks.iter().collect::<Vec<_>>()))
+        let (comparison, late) = self.late_in(plan)?;
+        Ok(comparison.changes(&self.manifest.tasks.iter().collect::<Vec<_>>(), &late))
+    }
+
+    /// The sources of a plan whose rows may only be late, with the reasons.
+    pub fn late(&self, plan: &Plan) -> Result<Vec<String>> {
+        let (comparison, late) = self.late_in(plan)?;
+        Ok(comparison.titles(&late))
+    }
+
+    fn late_in(&self, plan: &Plan) -> Result<(Comparison, BTreeMap<usize, String>)> {
+        let (comparison, plan) = self.comparison(plan)?;
+        let carried = comparison.carry(&plan, self.manifest.unused);
+        let tasks: Vec<&TaskState> = self.manifest.tasks.iter().collect();
+        let sources = tasks.iter().filter_map(|task| task.source.as_ref());
+        let id = |number| OperatorId { kind: OperatorKind::Source, number };
+        let before = sources.map(|source| (id(source.number), source.event_time.clone())).collect();
+        let late = event_time::late(&carried, &before, &tasks)?;
+        Ok((comparison, late))
     }
 
     fn comparison(&self, plan: &Plan) -> Result<(Comparison, Plan)> {
@@ -118,8 +137,6 @@ fn of_parts(task: &TaskState, parts: &BTreeSet<OperatorId>) -> TaskState {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use anabranch_model::{Epoch, StageId, TaskId};
     use anabranch_state::{Blob, OperatorState, Prepared, SinkState, SourceState};
 
@@ -137,6 +154,7 @@ mod tests {
             number,
             positions: positions.clone(),
             watermarks_ms: watermarks_ms.clone(),
+            event_time: None,
             dead_letters: prepared.clone(),
             late_rows: prepared,
         };

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use anabranch_dataflow::{JobOptions, Plan};
+use anabranch_dataflow::{JobOptions, PartSpec, Plan};
 use anabranch_model::{Error, OperatorId, OperatorKind, PlanVersion, Result, TaskId};
 use anabranch_protocol::membership::WorkerId;
 use anabranch_state::{Entry, Lineage, Log, Store, TaskState};
 
+use crate::event_time::{self, Before};
 use crate::matching::{Matching, pair};
 use crate::outline::{Part, differ, former, outline};
 use crate::own_sources::as_before;
@@ -22,6 +23,9 @@ pub struct Reconfigure {
     pub moves: Moves,
     /// State for which the plan has no place is dropped. Otherwise such a plan is refused.
     pub allow_lost_state: bool,
+    /// Sources may be new, or have another event time, though windows behind them have fired: earlier rows are late. Otherwise such a plan
+    /// is refused.
+    pub allow_late: bool,
     /// Only says what would become of each part.
     pub dry_run: bool,
 }
@@ -112,13 +116,15 @@ impl Comparison {
         Comparison { then, now, matching }
     }
 
-    /// What becomes of each part. `tasks` are snapshots of the parts before.
-    pub(crate) fn changes(&self, tasks: &[&TaskState]) -> Vec<Change> {
+    /// What becomes of each part. `tasks` are snapshots of the parts before; `late` says why rows of a source may only be late, by its place
+    /// in the plan.
+    pub(crate) fn changes(&self, tasks: &[&TaskState], late: &BTreeMap<usize, String>) -> Vec<Change> {
         let Comparison { then, now, matching } = self;
+        let late = |place: usize| late.get(&place).map(|why| format!("; {why}")).unwrap_or_default();
         let mut changes = Vec::new();
         for (index, part) in then.iter().enumerate() {
             changes.push(match matching.pairs.get(&index) {
-                Some(to) => Change { fate: Fate::Kept, what: kept(part, &now[*to], tasks) },
+                Some(to) => Change { fate: Fate::Kept, what: kept(part, &now[*to], tasks) + &late(*to) },
                 None if part.id.kind == OperatorKind::Sink => {
                     let why = match matching.undecided.contains(&index) {
                         true => "it matches several sinks of the query, so nothing of it would be kept",
@@ -143,10 +149,15 @@ impl Comparison {
                     OperatorKind::State => format!("state of {description}: begins empty"),
                     OperatorKind::Sink => format!("sink {description}"),
                 };
-                changes.push(Change { fate: Fate::New, what });
+                changes.push(Change { fate: Fate::New, what: what + &late(index) });
             }
         }
         changes
+    }
+
+    /// The sources whose rows may only be late, with the reasons.
+    pub(crate) fn titles(&self, late: &BTreeMap<usize, String>) -> Vec<String> {
+        late.iter().map(|(place, why)| format!("source {}: {why}", self.now[*place].description)).collect()
     }
 
     /// The identities that the plan's parts have in what is before it, by those that the plan has of itself.
@@ -199,7 +210,7 @@ fn describe(part: &Part, tasks: &[&TaskState]) -> String {
 
 /// What becomes of a running job by another plan, which gets the identities of the parts that stay. `newest` has the snapshots
 /// of its newest checkpoint.
-pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Result<(Vec<Change>, Plan)> {
+pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Result<Compared> {
     if present.key_groups != plan.key_groups {
         let (then, now) = (present.key_groups.0, plan.key_groups.0);
         let error = Error::user(format!("the job has {then} key groups, and is to have {now}: their number is fixed"));
@@ -212,7 +223,28 @@ pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Res
     let mut plan = comparison.carry(&plan, present.identities.unused());
     plan.options.job_name.clone_from(&present.options.job_name);
     plan.version = present.version;
-    Ok((comparison.changes(newest), plan))
+    let late = event_time::late(&plan, &event_times(present)?, newest)?;
+    let changes = comparison.changes(newest, &late);
+    let late = comparison.titles(&late);
+    Ok(Compared { changes, plan, late })
+}
+
+/// What would become of a running job.
+pub(crate) struct Compared {
+    pub(crate) changes: Vec<Change>,
+    /// The new plan, with the identities of the parts that stay.
+    pub(crate) plan: Plan,
+    /// Sources whose rows may only be late, with the reason.
+    pub(crate) late: Vec<String>,
+}
+
+/// Event time of the sources of a plan that runs.
+fn event_times(plan: &Plan) -> Result<Before> {
+    let source = |part: anabranch_dataflow::Part<'_>| match part.spec {
+        PartSpec::Source(source) => Some(event_time::identity(source).map(|identity| (part.id, identity))),
+        _ => None,
+    };
+    plan.parts().into_iter().filter_map(source).collect()
 }
 
 /// The version of the newest checkpoint of the job whose checkpoints are there: the last change that is settled.

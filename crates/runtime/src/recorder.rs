@@ -128,6 +128,7 @@ impl Recorder {
                 number: id.number,
                 positions: source.positions,
                 watermarks_ms: source.partition_watermarks.into_iter().map(|(name, time)| (name, time.0)).collect(),
+                event_time: source.event_time,
                 dead_letters: self.record_prepared(task, "dead", source.dead_letters)?,
                 late_rows: self.record_prepared(task, "late", source.late_rows)?,
             }),

@@ -44,6 +44,8 @@ pub(crate) struct SourceSnapshot {
     pub(crate) positions: Positions,
     /// Event time of these partitions.
     pub(crate) partition_watermarks: BTreeMap<String, EventTime>,
+    /// [Identity](crate::event_time::identity) of that event time.
+    pub(crate) event_time: Option<String>,
     /// What the sink of malformed records has prepared and not yet made visible, oldest first.
     pub(crate) dead_letters: Vec<Committable>,
     /// The same of the sink of late rows.

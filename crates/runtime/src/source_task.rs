@@ -423,6 +423,7 @@ impl SourceTask {
         if snapshot {
             state.positions = self.parts.source.positions()?;
             state.partition_watermarks = self.parts.watermarks.partitions();
+            state.event_time.clone_from(&self.parts.event_time);
             let prepared = |tail: &Option<SinkTail>| tail.as_ref().map(SinkTail::prepared).unwrap_or_default();
             state.dead_letters = prepared(&self.parts.tails.malformed);
             state.late_rows = prepared(&self.parts.tails.late);

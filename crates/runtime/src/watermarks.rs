@@ -70,6 +70,14 @@ impl Watermarks {
         (self.idle_timeout, self.time) = (idle_timeout, MergedTime::default());
     }
 
+    /// The partitions get another event time: how far they had come by the one before does not count.
+    pub(crate) fn begin_anew(&mut self) {
+        self.partitions.values_mut().for_each(|partition| partition.watermark = EventTime::MIN);
+        self.closed.value = EventTime::MIN;
+        self.may_end = self.may_end.map(|_| EventTime::MIN);
+        self.restored.clear();
+    }
+
     /// The source was polled.
     pub(crate) fn look(&mut self, now: Nanos) {
         let most = self.most();
@@ -341,6 +349,19 @@ mod tests {
             marks.closed(P1);
             assert_eq!(said(&mut marks), None);
         }
+    }
+
+    #[test]
+    fn partitions_with_another_event_time_begin_without_one() {
+        let mut marks = Watermarks::new(None, WAIT_MAX, BTreeMap::new());
+        marks.opened(P0, "a".into(), Nanos(0));
+        rows(&mut marks, P0, 5_000_000);
+        assert_eq!(said(&mut marks), watermark(5_000_000));
+        marks.begin_anew();
+        marks.go_on(None);
+        assert_eq!(marks.of(P0), EventTime::MIN);
+        rows(&mut marks, P0, 5_000);
+        assert_eq!(said(&mut marks), watermark(5_000));
     }
 
     #[test]

@@ -134,6 +134,11 @@ impl Engine {
         self.start_with(plan, Some(savepoint))
     }
 
+    /// The sources of a plan whose rows may only be late if it starts from this savepoint, because windows have fired, with the reasons.
+    pub fn late_from(&self, plan: &Plan, savepoint: &Origin) -> Result<Vec<String>> {
+        if self.goes_on_behind(plan, savepoint)? { Ok(Vec::new()) } else { savepoint.late(plan) }
+    }
+
     /// Whether the plan's place has checkpoints of a job that started from this savepoint, so that the job resumes from
     /// them. An error if they belong to another job.
     pub fn goes_on_behind(&self, plan: &Plan, savepoint: &Origin) -> Result<bool> {

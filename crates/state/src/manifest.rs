@@ -11,9 +11,9 @@ use crate::Blob;
 /// Version of the format that is written: 2 added the lineage; 3 added how rows are computed and the origin, and the
 /// names of partitions in watermarks; 4 added key groups, and numbers that are identities: in earlier formats they are
 /// 0, 1, 2 and so on; 5 added files that several tasks share; 6 added tables of state; 7 added
-/// narrow numbers in files of state. A reader refuses versions that it does not know.
-pub const FORMAT: u32 = 7;
-const FORMATS: [&str; 7] = ["1", "2", "3", "4", "5", "6", "7"];
+/// narrow numbers in files of state; 8 added to what the event time of partitions belongs. A reader refuses versions that it does not know.
+pub const FORMAT: u32 = 8;
+const FORMATS: [&str; 8] = ["1", "2", "3", "4", "5", "6", "7", "8"];
 /// The first format that identifies partitions by name.
 const NAMED_PARTITIONS: u32 = 3;
 
@@ -93,6 +93,9 @@ pub struct SourceState {
     /// Event time of these partitions, in milliseconds. It is not read from formats 1 and 2, which had numbers instead
     /// of names.
     pub watermarks_ms: BTreeMap<String, i64>,
+    /// Identifies the expression of that event time: with another one it does not count. Formats 1 to 7 do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_time: Option<String>,
     /// What the sink of malformed records has prepared and not yet made visible, oldest first.
     pub dead_letters: Vec<Prepared>,
     /// The same of the sink of late rows.
@@ -270,6 +273,7 @@ mod tests {
                     number: 0,
                     positions: BTreeMap::from([("ads/0".into(), "4711".into())]),
                     watermarks_ms: BTreeMap::from([("ads/0".into(), 1000)]),
+                    event_time: Some("1-00112233445566ff".into()),
                     dead_letters: Vec::new(),
                     late_rows: Vec::new(),
                 }),
@@ -298,7 +302,10 @@ mod tests {
             operators.flat_map(|operator| &mut operator.files).for_each(change);
             manifest
         };
-        let sixth = Manifest { format: 6, ..manifest() };
+        let mut seventh = Manifest { format: 7, ..manifest() };
+        let sources = seventh.tasks.iter_mut().filter_map(|task| task.source.as_mut());
+        sources.for_each(|source| source.event_time = None);
+        let sixth = Manifest { format: 6, ..seventh.clone() };
         let fifth = with_files(Manifest { format: 5, ..sixth.clone() }, |file| file.table.clear());
         let fourth = with_files(Manifest { format: 4, ..fifth.clone() }, |file| file.others = None);
         let third = Manifest { format: 3, unused: 0, key_groups: None, ..fourth.clone() };
@@ -322,11 +329,13 @@ mod tests {
         let fixture = include_bytes!("../fixtures/manifest-6.txt");
         assert_eq!(decode_manifest(fixture).expect("readable"), sixth);
         let fixture = include_bytes!("../fixtures/manifest-7.txt");
+        assert_eq!(decode_manifest(fixture).expect("readable"), seventh);
+        let fixture = include_bytes!("../fixtures/manifest-8.txt");
         assert_eq!(decode_manifest(fixture).expect("readable"), manifest());
         assert_eq!(encode_manifest(&manifest()).expect("writable"), fixture);
-        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 7", "checkpoint 8", 1);
+        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 8", "checkpoint 9", 1);
         let error = decode_manifest(later.as_bytes()).expect_err("unknown").to_string();
-        assert!(error.contains("has format 8; this version reads 1, 2, 3, 4, 5, 6, 7"), "{error}");
+        assert!(error.contains("has format 9; this version reads 1, 2, 3, 4, 5, 6, 7, 8"), "{error}");
     }
 
     #[test]

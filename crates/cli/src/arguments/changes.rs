@@ -24,6 +24,9 @@ pub(crate) struct Alter {
     /// Drop state for which the new statements have no place
     #[arg(long)]
     pub(crate) allow_lost_state: bool,
+    /// Go on though rows of a new source, or by another event time, may be late: windows have fired
+    #[arg(long, conflicts_with = "function")]
+    pub(crate) allow_late: bool,
     /// Only show what becomes of each part
     #[arg(long)]
     pub(crate) dry_run: bool,

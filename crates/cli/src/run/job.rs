@@ -96,6 +96,11 @@ fn begin_with(
             progress.line(&change.to_string())?;
         }
     }
+    let late = if arguments.allow_late { Vec::new() } else { engine.late_from(plan, &savepoint).map_err(wrong)? };
+    if !late.is_empty() {
+        let error = Error::user(format!("rows would be late: {}", late.join("; ")));
+        return Err(wrong(error.remedy("start a new job without the savepoint, or allow that (--allow-late)")));
+    }
     engine.start_from(plan, &savepoint, arguments.allow_lost_state).map_err(wrong)
 }
 

@@ -17,7 +17,7 @@ use anabranch_state::TaskState;
 
 use super::Shell;
 use super::preparing::Preparing;
-use crate::reconfiguration::{Change, Fate, Moves, Reconfigure, Reconfigured, compare};
+use crate::reconfiguration::{Change, Compared, Fate, Moves, Reconfigure, Reconfigured, compare};
 use crate::remote::Remotes;
 use crate::scribe;
 use crate::settings::tasks;
@@ -163,11 +163,15 @@ impl Shell {
         let present = &self.worker.deployment().plan;
         let newest = self.coordinator.newest_checkpoint();
         let states: Vec<_> = newest.into_iter().flat_map(|newest| newest.tasks.values()).collect();
-        let (changes, plan) = compare(present, &request.plan, &states)?;
+        let Compared { changes, plan, late } = compare(present, &request.plan, &states)?;
         let lost: Vec<&str> = changes.iter().filter(|c| c.fate == Fate::Lost).map(|c| c.what.as_str()).collect();
         if !lost.is_empty() && !request.allow_lost_state && !request.dry_run {
             return Err(Error::user(format!("the job would lose {}", lost.join("; ")))
                 .remedy("keep these parts in the text, or allow the loss (--allow-lost-state)"));
+        }
+        if !late.is_empty() && !request.allow_late && !request.dry_run {
+            return Err(Error::user(format!("rows would be late: {}", late.join("; ")))
+                .remedy("start a new job with a place of its own for checkpoints, or allow that (--allow-late)"));
         }
         plan.check()?;
         self.check_moves(&request.moves, &plan)?;

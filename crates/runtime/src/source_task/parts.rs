@@ -13,6 +13,7 @@ use arrow::compute::{cast, filter_record_batch, not};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::chain::SinkTail;
+use crate::event_time;
 use crate::job_state::RestoredSource;
 use crate::merged_time::Progress;
 use crate::processing_time::ProcessingTime;
@@ -31,6 +32,8 @@ pub(crate) struct SourceParts {
     pub(super) columns: Option<Projection>,
     pub(super) time: Option<SourceTime>,
     pub(super) watermarks: Watermarks,
+    /// [Identity](event_time::identity) of the event time that the watermarks speak of.
+    pub(super) event_time: Option<String>,
     pub(super) processing: Option<ProcessingTime>,
     reads_watermark: bool,
     pub(super) alignment: Option<AlignmentSpec>,
@@ -86,7 +89,9 @@ impl SourceParts {
     ) -> Result<Self> {
         let (columns, time, idle) = derived(spec, functions)?;
         let wait_max = if source.waits_at_host() { LOOK_AT_HOST } else { LOOK };
-        let restored = restored.map(|state| state.watermarks.clone()).unwrap_or_default();
+        let event_time = event_time::identity(spec)?;
+        let same = |state: &&RestoredSource| event_time::goes_on(state.event_time.as_deref(), event_time.as_deref());
+        let restored = restored.filter(same).map(|state| state.watermarks.clone()).unwrap_or_default();
         Ok(SourceParts {
             source,
             columns,
@@ -96,6 +101,7 @@ impl SourceParts {
             at_end: at_end(spec),
             processing: ProcessingTime::of(spec, restored.values().max().copied()),
             watermarks: Watermarks::new(idle, wait_max, restored),
+            event_time,
             on_malformed: spec.on_malformed.clone(),
             on_late: spec.on_late.clone(),
             tails,
@@ -107,6 +113,11 @@ impl SourceParts {
     pub(crate) fn go_on(mut self, spec: &SourceSpec, functions: &Functions) -> Result<Self> {
         let idle;
         (self.columns, self.time, idle) = derived(spec, functions)?;
+        let now = event_time::identity(spec)?;
+        let before = std::mem::replace(&mut self.event_time, now);
+        if !event_time::goes_on(before.as_deref(), self.event_time.as_deref()) {
+            self.watermarks.begin_anew();
+        }
         self.processing = ProcessingTime::of(spec, self.watermarks.partitions().values().max().copied());
         self.watermarks.go_on(idle);
         self.source.hold(&BTreeSet::new())?;

@@ -96,7 +96,8 @@ impl Shared {
         let moves = order.moves(|worker| self.worker(worker))?;
         let request = |dry_run| {
             let (plan, moves) = ((*planned.plan).clone(), moves.clone());
-            Reconfigure { plan, moves, allow_lost_state: order.allow_lost_state, dry_run }
+            let ReconfigureOrder { allow_lost_state, allow_late, .. } = *order;
+            Reconfigure { plan, moves, allow_lost_state, allow_late, dry_run }
         };
         let rehearsed = live.change(request(true))?;
         if order.dry_run {

@@ -139,8 +139,8 @@ impl Embedded {
         let plan = planned.plan.ok_or_else(|| Refusal::Wrong(nothing().remedy("to end the job, stop it")))?;
         check_scaled(&plan).map_err(Refusal::Wrong)?;
         let moves = order.moves(|name| self.job.worker(name))?;
-        let (allow_lost_state, dry_run) = (order.allow_lost_state, order.dry_run);
-        let request = Reconfigure { plan, moves, allow_lost_state, dry_run };
+        let ReconfigureOrder { allow_lost_state, allow_late, dry_run, .. } = *order;
+        let request = Reconfigure { plan, moves, allow_lost_state, allow_late, dry_run };
         let done = self.job.change(request)?;
         if !dry_run {
             (script.sql, script.settings) = (sql, settings);

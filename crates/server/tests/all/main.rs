@@ -13,6 +13,7 @@ mod function_catalog;
 mod golden;
 mod http;
 mod idle;
+mod late;
 mod listing;
 mod live;
 mod lookup;

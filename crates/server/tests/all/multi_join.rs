@@ -65,7 +65,8 @@ fn a_job_with_joins_of_two_streams_keeps_them() {
     let job = engine.run(&sql, &settings(3)).expect("it resumes");
     visible(2000);
     let plan = plan_of(&engine, &sql.replace("t2.v > t0.v", "t2.v >= t0.v + 2"), &settings(2));
-    let request = Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false };
+    let request =
+        Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, allow_late: false, dry_run: false };
     let changed = job.reconfigure(request).expect("another condition");
     assert!(changed.changes.iter().all(|change| change.fate == Fate::Kept), "{changed:?}");
     visible(4000);
@@ -87,7 +88,8 @@ fn a_join_of_three_streams_resumes_with_any_number_of_tasks() {
     visible(300);
     let plan = plan_of(&engine, &sql.replace("t2.v > t0.v", "t2.v >= t0.v + 2"), &settings(3));
     assert_eq!(joins(&plan), [3]);
-    let request = Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false };
+    let request =
+        Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, allow_late: false, dry_run: false };
     let changed = job.reconfigure(request).expect("more tasks");
     assert!(changed.changes.iter().all(|change| change.fate == Fate::Kept), "{changed:?}");
     visible(2000);
@@ -107,7 +109,8 @@ fn a_table_that_is_added_leaves_the_join_of_the_others_as_it_is() {
         wait_for("waited for results", &|| rows(folder.path(), "joined").len() > 300);
         let plan = plan_of(&engine, &script(folder.path(), 4), &settings);
         assert_eq!(joins(&plan), [4]);
-        let request = Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false };
+        let request =
+            Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, allow_late: false, dry_run: false };
         let changed = job.reconfigure(request).expect("a further table");
         let lost = changed.changes.iter().filter(|change| !matches!(change.fate, Fate::Kept | Fate::New));
         assert_eq!(lost.count(), 0, "{changed:?}");
@@ -139,7 +142,8 @@ fn a_statement_with_the_same_join_takes_no_rows_of_another() {
         visible(300);
         let plan = plan_of(&engine, &both, &settings(2));
         assert_eq!(joins(&plan), [3, 3]);
-        let request = Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false };
+        let request =
+            Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, allow_late: false, dry_run: false };
         let changed = job.reconfigure(request).expect("another statement");
         let new = changed.changes.iter().filter(|change| change.fate == Fate::New && change.what.starts_with("state"));
         assert_eq!(new.count(), 1, "{changed:?}");

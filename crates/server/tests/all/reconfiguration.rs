@@ -7,7 +7,13 @@ use crate::live::{EVENTS, Gate, counts, finish, plan_of, rows, settings};
 use anabranch_server::{Change, Engine, Fate, Job, Moves, Plan, Reconfigure, Reconfigured, Result};
 
 fn change(job: &Job, plan: Plan) -> Result<Reconfigured> {
-    job.reconfigure(Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false })
+    job.reconfigure(Reconfigure {
+        plan,
+        moves: Moves::default(),
+        allow_lost_state: false,
+        allow_late: false,
+        dry_run: false,
+    })
 }
 
 fn fates(changes: &[Change]) -> Vec<Fate> {
@@ -155,6 +161,7 @@ fn a_changed_filter_counts_from_the_end_of_an_epoch_on_and_the_state_is_kept() {
         plan: plan.clone(),
         moves: Moves::default(),
         allow_lost_state: false,
+        allow_late: false,
         dry_run: true,
     });
     let rehearsed = rehearsed.expect("rehearsed");
@@ -203,7 +210,8 @@ fn a_statement_is_added_and_another_one_dropped_while_the_rest_goes_on() {
             && error.contains("--allow-lost-state"),
         "{error}"
     );
-    let request = Reconfigure { plan: only, moves: Moves::default(), allow_lost_state: true, dry_run: false };
+    let request =
+        Reconfigure { plan: only, moves: Moves::default(), allow_lost_state: true, allow_late: false, dry_run: false };
     let dropped = job.reconfigure(request).expect("dropped");
     assert!(fates(&dropped.changes).contains(&Fate::Gone), "{dropped:?}");
     let left = rows(folder.path(), "ads");

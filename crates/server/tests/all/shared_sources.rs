@@ -88,7 +88,8 @@ fn a_job_with_a_source_per_statement_keeps_them() {
     visible(10);
     let third = format!("{both}{}", statement("all", "'all'"));
     let plan = plan_of(&engine, &third, &settings(3));
-    let request = Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false };
+    let request =
+        Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, allow_late: false, dry_run: false };
     let changed = job.reconfigure(request).expect("a statement is added");
     assert!(changed.changes.iter().all(|change| matches!(change.fate, Fate::Kept | Fate::New)), "{changed:?}");
     visible(20);
@@ -109,7 +110,8 @@ fn a_statement_that_is_added_shares_the_source_from_the_change_on() {
     let job = engine.run(&first, &settings(2)).expect("a job");
     wait_for("waited for results", &|| rows(folder.path(), "first").len() > 6);
     let plan = plan_of(&engine, &both, &settings(2));
-    let request = Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false };
+    let request =
+        Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, allow_late: false, dry_run: false };
     job.reconfigure(request).expect("a statement is added");
     assert_eq!(running(&job), 1);
     wait_for("waited for results", &|| rows(folder.path(), "second").len() > 3);
@@ -140,7 +142,8 @@ fn statements_that_share_a_partial_aggregate_keep_their_own_state() {
     let job = engine.run(&two, &settings(2)).expect("a job");
     visible(3);
     let plan = plan_of(&engine, &two, &settings(3));
-    let request = Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false };
+    let request =
+        Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, allow_late: false, dry_run: false };
     let changed = job.reconfigure(request).expect("another number of tasks");
     assert!(changed.changes.iter().all(|change| change.fate == Fate::Kept), "{changed:?}");
     visible(20);
@@ -223,7 +226,8 @@ fn a_table_that_is_read_in_several_ways_goes_on_with_each() {
     let job = engine.run(&sql, &settings(1)).expect("it resumes");
     visible(36);
     let plan = plan_of(&engine, &sql, &settings(3));
-    let request = Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false };
+    let request =
+        Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, allow_late: false, dry_run: false };
     let changed = job.reconfigure(request).expect("other tasks");
     assert!(changed.changes.iter().all(|change| change.fate == Fate::Kept), "{changed:?}");
     visible(48);

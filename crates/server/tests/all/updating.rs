@@ -97,7 +97,7 @@ fn groups_move(text: &str, parallelisms: &[u32], disk_bytes: Option<usize>) {
         let seen = batches.lock().expect("no panic").len();
         gate.wait_for(&|| batches.lock().expect("no panic").len() > seen + 20);
         let reconfigure =
-            Reconfigure { plan: plan(parallelism), moves: Moves::default(), allow_lost_state: false, dry_run: false };
+            Reconfigure { plan: plan(parallelism), moves: Moves::default(), allow_lost_state: false, allow_late: false, dry_run: false };
         let done = job.reconfigure(reconfigure).expect("changed");
         assert_eq!(done.changes.iter().filter(|change| change.fate != Fate::Kept).count(), 0, "{done:?}");
         copied_bytes += done.copied_bytes;
@@ -121,6 +121,7 @@ fn a_changed_filter_keeps_the_groups_in_memory() {
         plan: plan("event_type <> 'click' AND ad_id <> ''"),
         moves: Moves::default(),
         allow_lost_state: false,
+        allow_late: false,
         dry_run: false,
     };
     let done = job.reconfigure(reconfigure).expect("changed");

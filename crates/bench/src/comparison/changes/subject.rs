@@ -144,8 +144,13 @@ impl<'a> Subject<'a> {
 
     /// Changes the job while it runs to its present text. What this text has no place for is dropped.
     pub(super) fn reconfigure(&self, job: &Job) -> Result<()> {
-        let request =
-            Reconfigure { plan: self.plan()?, moves: Moves::default(), allow_lost_state: true, dry_run: false };
+        let request = Reconfigure {
+            plan: self.plan()?,
+            moves: Moves::default(),
+            allow_lost_state: true,
+            allow_late: true,
+            dry_run: false,
+        };
         job.reconfigure(request).map(|_| ())
     }
 

@@ -118,7 +118,13 @@ impl World<'_> {
         let Some(Process { id, job, asked, .. }) = self.processes.last_mut() else { return };
         let (id, plan) = (*id, variant.plan(&self.scenario));
         self.truth.may_run(id, &plan);
-        let request = Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: is_rehearsal };
+        let request = Reconfigure {
+            plan,
+            moves: Moves::default(),
+            allow_lost_state: false,
+            allow_late: true,
+            dry_run: is_rehearsal,
+        };
         let answer = job.handle().begin_to_reconfigure(request);
         asked.push(Asked { variant, is_rehearsal, answer });
         if !is_rehearsal {

@@ -1,0 +1,137 @@
+//! To which expression the event time of a source's partitions belongs. With another expression the partitions begin without an event
+//! time: how far they had come says nothing any more. Operators behind them stay where they are, because what they have fired is not
+//! taken back: rows before that are late.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_dataflow::{PartSpec, Plan, SourceSpec, StateSpec};
+use anabranch_model::{EventTime, HASH_SEED, OperatorId, Result, StageId, hash_bytes};
+use anabranch_state::TaskState;
+use arrow::temporal_conversions::timestamp_ms_to_datetime;
+use serde_json::Value;
+
+/// Version of what is hashed. Identities of different versions cannot be compared.
+const VERSION: u32 = 1;
+
+/// The identity of a source's event time, if it has one: its expression, with columns by their names.
+pub(crate) fn identity(source: &SourceSpec) -> Result<Option<String>> {
+    let Some(watermark) = &source.watermark else { return Ok(None) };
+    let decoded = source.decoded()?;
+    let mut expr = serde_json::to_value(&watermark.time).unwrap_or_default();
+    name_columns(&mut expr, &|index| decoded.fields().get(index).map(|field| field.name().clone()));
+    Ok(Some(format!("{VERSION}-{:016x}", hash_bytes(HASH_SEED, expr.to_string().as_bytes()))))
+}
+
+/// Which columns a connector decodes, and in which order, is no matter of the event time.
+fn name_columns(expr: &mut Value, name: &impl Fn(usize) -> Option<String>) {
+    match expr {
+        Value::Object(members) => {
+            if let Some(column) = members.get_mut("Column")
+                && let Some(name) = column.as_u64().and_then(|index| name(usize::try_from(index).ok()?))
+            {
+                *column = Value::String(name);
+            }
+            members.values_mut().for_each(|member| name_columns(member, name));
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(|element| name_columns(element, name)),
+        _ => {}
+    }
+}
+
+/// Whether event time of one identity goes on as that of the other. What former releases have written does not say, and another
+/// version of the identity says nothing.
+pub(crate) fn goes_on(before: Option<&str>, now: Option<&str>) -> bool {
+    let version = |identity: &str| identity.split_once('-').map(|(version, _)| version.to_owned());
+    match (before, now) {
+        (Some(before), Some(now)) => before == now || version(before) != version(now),
+        _ => true,
+    }
+}
+
+/// The event time of the sources before a change, by their identities. `None`: it is not known.
+pub(crate) type Before = BTreeMap<OperatorId, Option<String>>;
+
+/// The sources of a plan that carries identities whose rows may only be late: windows have fired by another event time, or before these
+/// sources were there. By their place among the plan's parts, with the reason.
+pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result<BTreeMap<usize, String>> {
+    let parts = plan.parts();
+    let mut late = BTreeMap::new();
+    for (place, part) in parts.iter().enumerate() {
+        let PartSpec::Source(source) = part.spec else { continue };
+        let Some(now) = identity(source)? else { continue };
+        let why = match before.get(&part.id) {
+            Some(then) if goes_on(then.as_deref(), Some(&now)) => continue,
+            Some(_) => "its event time is another one",
+            None => "it is new",
+        };
+        let reached = reached_from(plan, part.stage);
+        let fired = parts.iter().filter(|part| reached.contains(&part.stage)).filter_map(|part| {
+            let PartSpec::State(StateSpec::WindowAggregate(_) | StateSpec::Over(_) | StateSpec::Sort(_)) = part.spec
+            else {
+                return None;
+            };
+            fired(part.id, tasks)
+        });
+        if let Some(fired) = fired.max() {
+            let fired = instant(fired);
+            late.insert(place, format!("{why}, and windows have fired up to {fired}: its rows before that are late"));
+        }
+    }
+    Ok(late)
+}
+
+/// How far a state has come in all tasks, unless it is at the beginning or at the end.
+fn fired(id: OperatorId, tasks: &[&TaskState]) -> Option<EventTime> {
+    let operators = tasks.iter().flat_map(|task| &task.operators).filter(|operator| operator.number == id.number);
+    let reached = operators.map(|operator| EventTime(operator.watermark_ms)).min();
+    reached.filter(|reached| *reached > EventTime::MIN && *reached < EventTime::MAX)
+}
+
+/// An instant for people.
+fn instant(EventTime(ms): EventTime) -> String {
+    let at = timestamp_ms_to_datetime(ms).map(|at| at.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string());
+    at.unwrap_or_else(|| format!("{ms} ms after 1970"))
+}
+
+/// The stages that rows of a stage reach, this one included.
+fn reached_from(plan: &Plan, stage: StageId) -> BTreeSet<StageId> {
+    let mut reached = BTreeSet::from([stage]);
+    for _ in &plan.exchanges {
+        for exchange in plan.exchanges.iter().filter(|exchange| !exchange.port.is_side()) {
+            if reached.contains(&exchange.from) {
+                reached.insert(exchange.to);
+            }
+        }
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_by_their_names() {
+        let of = |text: &str, names: &[&str]| {
+            let mut expr: Value = serde_json::from_str(text).expect("JSON");
+            name_columns(&mut expr, &|index| names.get(index).map(ToString::to_string));
+            expr
+        };
+        let [one, two] = [r#"{"Not":{"Column":1}}"#, r#"{"Not":{"Column":0}}"#];
+        assert_eq!(of(one, &["a", "b"]), of(two, &["b"]));
+        assert_ne!(of(one, &["a", "b"]), of(two, &["a", "b"]));
+    }
+
+    #[test]
+    fn event_time_goes_on_unless_it_is_known_to_be_another() {
+        for (before, now, goes) in [
+            (Some("1-aa"), Some("1-aa"), true),
+            (Some("1-aa"), Some("1-bb"), false),
+            (Some("1-aa"), Some("2-bb"), true),
+            (None, Some("1-aa"), true),
+            (Some("1-aa"), None, true),
+        ] {
+            assert_eq!(goes_on(before, now), goes, "{before:?} {now:?}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Changes after which rows of a source may only be late: they are shown, and refused unless the user allows them.
+
+use anabranch_model::Error;
+use anabranch_server::{Engine, Moves, Plan, Reconfigure};
+
+use crate::live::{EVENTS, counts, plan_of, rows, settings, wait_for};
+
+fn request(plan: &Plan, allow_late: bool, dry_run: bool) -> Reconfigure {
+    Reconfigure { plan: plan.clone(), moves: Moves::default(), allow_lost_state: false, allow_late, dry_run }
+}
+
+const RIGHT: &str = "TO_TIMESTAMP_LTZ(event_time, 3)";
+const A_DAY_TOO_LATE: &str = "TO_TIMESTAMP_LTZ(event_time + 86400000, 3)";
+
+#[test]
+fn another_event_time_is_refused_once_windows_have_fired_and_begins_anew_if_that_is_allowed() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (engine, settings) = (Engine::default(), settings(Some(&folder.path().join("checkpoints")), 2));
+    let right = format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", "TRUE"));
+    let wrong = right.replace(RIGHT, A_DAY_TOO_LATE);
+    let job = engine.run(&wrong, &settings).expect("a job");
+    wait_for("waited for results", &|| !rows(folder.path(), "results").is_empty());
+    let plan = plan_of(&engine, &right, &settings);
+    let why = "its event time is another one, and windows have fired up to 2026-01-02T";
+    let rehearsed = job.reconfigure(request(&plan, false, true)).expect("only shown");
+    assert!(rehearsed.changes.iter().any(|change| change.what.contains(why)), "{:?}", rehearsed.changes);
+    let error: Error = job.reconfigure(request(&plan, false, false)).expect_err("refused");
+    let error = error.to_string();
+    assert!(error.contains(why) && error.contains("--allow-late"), "{error}");
+    // A changed filter reads other columns, and does not change event time.
+    let filtered = wrong.replace("WHERE TRUE", "WHERE ad_id <> ''");
+    job.reconfigure(request(&plan_of(&engine, &filtered, &settings), false, false)).expect("the same event time");
+    job.reconfigure(request(&plan, true, false)).expect("allowed");
+    let late = |job: &anabranch_server::Job| job.metrics().iter().map(|task| task.late_rows).sum::<u64>();
+    wait_for("waited for late rows", &|| late(&job) > 0);
+    let watermarks = job.metrics();
+    let sources = watermarks.iter().filter(|task| task.is_source);
+    let reached = sources.map(|task| task.watermark).max().expect("a source");
+    // 2 January 2026.
+    assert!(reached.0 < 1_767_312_000_000, "the partitions begin anew: {reached}");
+    job.stop();
+    job.wait().expect("stopped");
+}
+
+#[test]
+fn a_source_that_is_added_behind_windows_that_have_fired_is_refused_unless_that_is_allowed() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (engine, settings) = (Engine::default(), settings(Some(&folder.path().join("checkpoints")), 2));
+    let one = format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", "TRUE"));
+    let other = EVENTS.replace("TABLE events", "TABLE more").replace("2026-01-01", "2025-12-01");
+    let both = format!(
+        "{other}{EVENTS}CREATE VIEW all_events AS SELECT event_type, ts FROM events UNION ALL SELECT event_type, ts FROM more;{}",
+        counts(folder.path(), "results", "event_type", "TRUE").replace("TABLE events", "TABLE all_events")
+    );
+    let job = engine.run(&one, &settings).expect("a job");
+    wait_for("waited for results", &|| !rows(folder.path(), "results").is_empty());
+    let plan = plan_of(&engine, &both, &settings);
+    let error = job.reconfigure(request(&plan, false, false)).expect_err("refused").to_string();
+    assert!(error.contains("it is new, and windows have fired up to 2026-01-01T"), "{error}");
+    job.reconfigure(request(&plan, true, false)).expect("allowed");
+    job.stop();
+    job.wait().expect("stopped");
+}
