@@ -41,6 +41,9 @@ enum Finished {
 /// Values whose sums are kept in `Sum`.
 trait Summed: ArrowPrimitiveType {
     type Sum: ArrowPrimitiveType<Native: Default + Copy + Send>;
+    /// Whether adding and taking back leaves the sum as it was. Where a value is taken back before it comes, no value is left in between,
+    /// and yet the sum is not 0.
+    const EXACT: bool;
 
     fn plus(sum: Total<Self>, value: Self::Native, weight: i64) -> Total<Self>;
     /// Of `count` values.
@@ -59,6 +62,7 @@ fn exact(totals: impl Iterator<Item = Option<(i256, i64)>>, scale: i8, how: &Fin
 
 impl Summed for Int64Type {
     type Sum = Decimal128Type;
+    const EXACT: bool = true;
 
     fn plus(sum: i128, value: i64, weight: i64) -> i128 {
         sum.wrapping_add(i128::from(value) * i128::from(weight))
@@ -71,6 +75,7 @@ impl Summed for Int64Type {
 
 impl Summed for Decimal128Type {
     type Sum = Decimal256Type;
+    const EXACT: bool = true;
 
     fn plus(sum: i256, value: i128, weight: i64) -> i256 {
         let value = i256::from_i128(value);
@@ -88,6 +93,7 @@ impl Summed for Decimal128Type {
 
 impl Summed for Float64Type {
     type Sum = Float64Type;
+    const EXACT: bool = false;
 
     fn plus(sum: f64, value: f64, weight: i64) -> f64 {
         if weight == 1 { sum + value } else { sum + value * weight as f64 }
@@ -117,7 +123,7 @@ impl<T: Summed> Sums<T> {
     fn add(&mut self, group: usize, value: T::Native, weight: i64) {
         self.sums[group] = T::plus(self.sums[group], value, weight);
         self.counts[group] += weight;
-        if self.counts[group] == 0 {
+        if self.counts[group] == 0 && !T::EXACT {
             // What adding and taking back floats leaves, and an infinity.
             self.sums[group] = Total::<T>::default();
         }

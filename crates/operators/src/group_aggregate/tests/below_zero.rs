@@ -20,7 +20,11 @@ fn groups_below_zero_are_the_same_after_a_complete_and_an_incremental_snapshot()
     for disk_bytes in [None, Some(1_000)] {
         let after = |adds: Option<bool>, many: bool| {
             let (mut now, mut integral, mut out) = (counting(disk_bytes), Integral::default(), Output::default());
-            now.batch(batch(&owed, true), &mut out).expect("a batch");
+            let feed = |now: &mut GroupAggregate, rows: &[(Row, i64)], out: &mut Output| {
+                now.batch(batch(rows, true), out).expect("a batch");
+                while now.more(out).expect("more") {}
+            };
+            feed(&mut now, &owed, &mut out);
             if let Some(adds) = adds {
                 let mut files = Files::default();
                 files.take(&mut now, adds);
@@ -29,13 +33,13 @@ fn groups_below_zero_are_the_same_after_a_complete_and_an_incremental_snapshot()
             }
             // So many groups come and go that those without rows are removed.
             for key in 10..if many { 5_000 } else { 10 } {
-                now.batch(batch(&[(row(key, 1), 1), (row(key, 2), 1)], true), &mut out).expect("a batch");
-                now.batch(batch(&[(row(key, 1), -1), (row(key, 2), -1)], true), &mut out).expect("a batch");
+                feed(&mut now, &[(row(key, 1), 1), (row(key, 2), 1)], &mut out);
+                feed(&mut now, &[(row(key, 1), -1), (row(key, 2), -1)], &mut out);
                 if key % 500 == 0 {
                     now.snapshot(true).expect("a snapshot");
                 }
             }
-            now.batch(batch(&come, true), &mut out).expect("a batch");
+            feed(&mut now, &come, &mut out);
             integral.add(&mut out);
             integral.0
         };
