@@ -1,0 +1,67 @@
+//! A policy that a user writes as an expression over metrics. The caller brings the language: SQL lives
+//! elsewhere.
+
+use anabranch_model::{Error, Result};
+
+use super::{Goal, Policy, column};
+use crate::{Level, Metric, Metrics, Nodes, Scale};
+
+/// An expression over metrics.
+pub trait Formula: Send {
+    /// The metrics that it reads.
+    fn metrics(&self) -> Vec<Metric>;
+
+    /// Its values, one per node. `columns` are in the order of [`Formula::metrics`], one value per node each,
+    /// NaN where a metric is not known. Errors: the expression fails on these values.
+    fn evaluate(&self, columns: &[Vec<f64>]) -> Result<Vec<f64>>;
+}
+
+/// A policy whose priorities are the values of a formula.
+pub struct FormulaPolicy {
+    formula: Box<dyn Formula>,
+    text: String,
+    level: Level,
+    scale: Scale,
+}
+
+impl FormulaPolicy {
+    /// A policy of a formula, which `text` shows to people. `scale` says how its values compare.
+    #[must_use]
+    pub fn new(formula: Box<dyn Formula>, text: impl Into<String>, level: Level, scale: Scale) -> Self {
+        FormulaPolicy { formula, text: text.into(), level, scale }
+    }
+}
+
+impl Policy for FormulaPolicy {
+    fn name(&self) -> &str {
+        &self.text
+    }
+
+    fn level(&self) -> Level {
+        self.level
+    }
+
+    fn needs(&self) -> Vec<Metric> {
+        self.formula.metrics()
+    }
+
+    fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    fn goal(&self) -> Goal {
+        Goal::None
+    }
+
+    fn priorities(&mut self, nodes: &Nodes, metrics: &Metrics) -> Result<Vec<f64>> {
+        let place = || format!("priority = \"{}\"", self.text);
+        let columns: Result<Vec<Vec<f64>>> =
+            self.formula.metrics().iter().map(|metric| Ok(column(self, metrics, *metric)?.to_vec())).collect();
+        let values = self.formula.evaluate(&columns?).map_err(|error| error.at(place()))?;
+        if values.len() != nodes.len() {
+            let message = format!("the formula gave {} values for {} nodes", values.len(), nodes.len());
+            return Err(Error::internal(message).at(place()));
+        }
+        Ok(values)
+    }
+}
