@@ -24,6 +24,7 @@ mod state_bound;
 mod state_spec;
 mod stream_join;
 mod table;
+mod window_ends;
 
 pub use decimal::{DECIMAL_DIGITS_MAX, as_decimal, decimal_result, exact_aggregate};
 pub use deduplicate::DeduplicateSpec;
@@ -33,7 +34,9 @@ pub use identity::{Identities, Part, PartSpec, static_stages};
 pub use joins_at_once::{JoinedAtOnce, join_at_once};
 pub use lookup_join::{LookupCache, LookupJoinSpec, LookupKey, PartialCache};
 pub use multi_join::{ChainSide, JoinChain, JoinCondition, JoinInputSpec, MultiJoinSpec};
-pub use options::{AutoscaleOptions, CheckpointOptions, GroupOptions, JobOptions, StateBackendKind, Thresholds};
+pub use options::{
+    AutoscaleOptions, CheckpointOptions, GroupOptions, JobOptions, Scheduling, StateBackendKind, Thresholds,
+};
 pub use over::{Frame, LAG, OverSpec};
 pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use rank::{Ordering, RankSpec};
@@ -53,3 +56,4 @@ pub use state_bound::{Growth, StateBound};
 pub use state_spec::StateSpec;
 pub use stream_join::{ExpirySpec, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
 pub use table::{Changes, ConnectorSpec, Lookups, ONE_ROW, TableTraits, Updates, Versions};
+pub use window_ends::WindowEnds;

@@ -43,9 +43,59 @@ pub struct JobOptions {
     /// `autoscale`: whether the number of tasks follows the load. `None`: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscale: Option<AutoscaleOptions>,
+    /// `scheduling`: which tasks go first when cores are short. `None`: the system decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<Scheduling>,
     /// Sizes that results do not depend on.
     #[serde(default)]
     pub thresholds: Thresholds,
+}
+
+/// The policy by which a process orders the threads of a job's tasks. Names are those of `anabranch osched`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduling {
+    /// Nearest the sink first.
+    Drain,
+    /// The longest queue first.
+    QueueSize,
+    /// The most rows that reach a sink per second of processor time first.
+    HighestRate,
+    /// The oldest row first.
+    FirstCome,
+    /// The most relief of queues per second of processor time first.
+    MaxWeight,
+    /// The window that ends next first.
+    Deadline,
+    /// The task that is the most epochs behind first.
+    Marker,
+}
+
+impl Scheduling {
+    /// All policies.
+    pub const ALL: [Scheduling; 7] = [
+        Scheduling::Drain,
+        Scheduling::QueueSize,
+        Scheduling::HighestRate,
+        Scheduling::FirstCome,
+        Scheduling::MaxWeight,
+        Scheduling::Deadline,
+        Scheduling::Marker,
+    ];
+
+    /// As users write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheduling::Drain => "drain",
+            Scheduling::QueueSize => "queue-size",
+            Scheduling::HighestRate => "highest-rate",
+            Scheduling::FirstCome => "first-come",
+            Scheduling::MaxWeight => "max-weight",
+            Scheduling::Deadline => "deadline",
+            Scheduling::Marker => "marker",
+        }
+    }
 }
 
 /// How the number of tasks follows the load.
@@ -136,6 +186,7 @@ impl Default for JobOptions {
             stage_parallelism: BTreeMap::new(),
             stage_key_groups: BTreeMap::new(),
             autoscale: None,
+            scheduling: None,
             thresholds: Thresholds::default(),
         }
     }

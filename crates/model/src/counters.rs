@@ -261,10 +261,28 @@ pub struct TaskMetrics {
     pub epoch: u64,
     /// Batches waiting in the input queue.
     pub queue_batches: u64,
+    /// Rows waiting in the input queue.
+    #[serde(default)]
+    pub queue_rows: u64,
     /// Bytes waiting in the input queue.
     pub queue_bytes: u64,
+    /// How full the fullest channel of the input queue is: 1 if its sender has to wait. A single large batch may exceed it.
+    #[serde(default)]
+    pub queue_share: f64,
     /// Age of the oldest waiting batch since it was queued, in nanoseconds.
     pub oldest_queued_ns: u64,
+    /// Age of the oldest waiting row since a source read it, in nanoseconds.
+    #[serde(default)]
+    pub oldest_read_ns: u64,
+    /// Processor time of its thread, in nanoseconds (Linux).
+    #[serde(default)]
+    pub cpu_ns: u64,
+    /// Time for which its thread could run and waited for a core, in nanoseconds (Linux).
+    #[serde(default)]
+    pub core_wait_ns: u64,
+    /// The nice value of its thread (Linux): below 0 it goes before others, above 0 behind them.
+    #[serde(default)]
+    pub nice: i32,
     /// Event time of the partitions that the task reads, if their table has a watermark.
     pub progress: Option<Arc<SourceProgress>>,
     /// From a row's reading by a source until this task has processed it.

@@ -16,6 +16,7 @@ use crate::coordinator::HERE;
 use crate::hearts::Hearts;
 use crate::inbox::{Inbox, QueueStats};
 use crate::job::Coordination;
+use crate::processor::{nice, processor_time};
 use crate::status::Life;
 
 /// How many failures with a restart are kept for the user: the newest ones.
@@ -277,6 +278,8 @@ impl TaskView {
     fn metrics(&self, now: Nanos) -> TaskMetrics {
         let queue = self.inbox.as_ref().map_or(QueueStats::default(), |inbox| inbox.stats(now));
         let counters = &self.counters;
+        let thread = Some(counters.thread.load(Relaxed)).filter(|thread| *thread != 0);
+        let processor = thread.and_then(processor_time).unwrap_or_default();
         TaskMetrics {
             at: now,
             task: self.id,
@@ -284,7 +287,7 @@ impl TaskView {
             is_source: self.is_source,
             is_sink: self.is_sink,
             keeps_windows: self.keeps_windows,
-            thread: Some(counters.thread.load(Relaxed)).filter(|thread| *thread != 0),
+            thread,
             is_prepared: counters.is_prepared.load(Relaxed),
             rows_in: counters.rows_in.load(Relaxed),
             bytes_in: counters.bytes_in.load(Relaxed),
@@ -302,8 +305,14 @@ impl TaskView {
             watermark: EventTime(counters.watermark_ms.load(Relaxed)),
             epoch: counters.epoch.load(Relaxed),
             queue_batches: queue.batches,
+            queue_rows: queue.rows,
             queue_bytes: queue.bytes,
+            queue_share: queue.share,
             oldest_queued_ns: queue.oldest_ns,
+            oldest_read_ns: queue.oldest_read_ns,
+            cpu_ns: processor.cpu_ns,
+            core_wait_ns: processor.core_wait_ns,
+            nice: thread.map_or(0, nice),
             progress: counters.progress(),
             latency: counters.latency.summary(),
             result_latency: counters.result_latency.summary(),

@@ -4,6 +4,7 @@ mod autoscale;
 pub mod cluster;
 pub mod control;
 mod engine;
+pub mod formula;
 mod functions;
 pub mod http;
 mod job;

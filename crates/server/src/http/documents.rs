@@ -93,6 +93,9 @@ struct StageDocument {
     source: Option<String>,
     operators: Vec<String>,
     sink: Option<String>,
+    /// When its shortest windows end: time between two ends, and by how much they are after multiples of it.
+    window_step_ms: Option<i64>,
+    window_offset_ms: Option<i64>,
 }
 
 /// An exchange.
@@ -132,8 +135,14 @@ struct TaskDocument {
     idle_share: Option<f64>,
     backpressured_share: Option<f64>,
     queue_batches: u64,
+    queue_rows: u64,
     queue_bytes: u64,
+    queue_share: f64,
     oldest_queued_ms: f64,
+    oldest_read_ms: f64,
+    cpu_ms: f64,
+    core_wait_ms: f64,
+    nice: i32,
     watermark_ms: Option<i64>,
     epoch: u64,
     late_rows: u64,
@@ -348,6 +357,7 @@ impl From<&Plan> for PlanDocument {
 
 impl From<&Stage> for StageDocument {
     fn from(stage: &Stage) -> Self {
+        let ends = stage.window_ends();
         StageDocument {
             stage: stage.id.0,
             name: stage.name.clone(),
@@ -355,6 +365,8 @@ impl From<&Stage> for StageDocument {
             source: stage.source.as_ref().map(ToString::to_string),
             operators: stage.operators.iter().map(ToString::to_string).collect(),
             sink: stage.sink.as_ref().map(ToString::to_string),
+            window_step_ms: ends.map(|ends| ends.step_ms),
+            window_offset_ms: ends.map(|ends| ends.offset_ms),
         }
     }
 }
@@ -400,8 +412,14 @@ impl TaskDocument {
             idle_share: share(|shares| shares.idle),
             backpressured_share: share(|shares| shares.backpressured),
             queue_batches: task.queue_batches,
+            queue_rows: task.queue_rows,
             queue_bytes: task.queue_bytes,
+            queue_share: task.queue_share,
             oldest_queued_ms: task.oldest_queued_ns as f64 / 1e6,
+            oldest_read_ms: task.oldest_read_ns as f64 / 1e6,
+            cpu_ms: task.cpu_ns as f64 / 1e6,
+            core_wait_ms: task.core_wait_ns as f64 / 1e6,
+            nice: task.nice,
             watermark_ms: known_ms(task.watermark),
             epoch: task.epoch,
             late_rows: task.late_rows,

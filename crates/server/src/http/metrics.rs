@@ -42,7 +42,7 @@ type OfJob = (&'static str, Kind, &'static str, fn(&Reading) -> Option<f64>);
 /// A latency of tasks.
 type Latency = (&'static str, &'static str, fn(&TaskMetrics) -> &LatencySummary);
 
-const OF_TASKS: [OfTask; 23] = [
+const OF_TASKS: [OfTask; 29] = [
     ("anabranch_task_input_rows_total", Counter, "Rows that entered the task.", |t, _| count(t.rows_in)),
     ("anabranch_task_input_bytes_total", Counter, "Bytes of the rows that entered the task.", |t, _| count(t.bytes_in)),
     ("anabranch_task_output_rows_total", Counter, "Rows that left the task.", |t, _| count(t.rows_out)),
@@ -96,10 +96,25 @@ const OF_TASKS: [OfTask; 23] = [
         t.lookups.and_then(|lookups| seconds(lookups.call_ns))
     }),
     ("anabranch_task_queue_batches", Gauge, "Batches in the input queue.", |t, _| count(t.queue_batches)),
+    ("anabranch_task_queue_rows", Gauge, "Rows in the input queue.", |t, _| count(t.queue_rows)),
     ("anabranch_task_queue_bytes", Gauge, "Bytes in the input queue.", |t, _| count(t.queue_bytes)),
+    ("anabranch_task_queue_ratio", Gauge, "How full the fullest channel of the input queue is.", |t, _| {
+        Some(t.queue_share)
+    }),
     ("anabranch_task_queue_oldest_seconds", Gauge, "Age of the oldest batch in the input queue.", |t, _| {
         seconds(t.oldest_queued_ns)
     }),
+    ("anabranch_task_queue_oldest_read_seconds", Gauge, "Time since a source read the oldest row there.", |t, _| {
+        seconds(t.oldest_read_ns)
+    }),
+    ("anabranch_task_cpu_seconds_total", Counter, "Processor time of the task's thread.", |t, _| seconds(t.cpu_ns)),
+    (
+        "anabranch_task_core_wait_seconds_total",
+        Counter,
+        "Time for which the task's thread could run and waited for a core.",
+        |t, _| seconds(t.core_wait_ns),
+    ),
+    ("anabranch_task_nice", Gauge, "The nice value of the task's thread.", |t, _| Some(f64::from(t.nice))),
 ];
 
 const LATENCIES: [Latency; 2] = [
@@ -196,6 +211,11 @@ pub(crate) fn families(jobs: &[(String, Reading)]) -> Vec<Family> {
         });
         family(name, kind, help, samples)
     }));
+    let threads = tasks().filter_map(|(job, _, task)| {
+        let labels = [("worker", task.worker.clone()), ("thread", task.metrics.thread?.to_string())];
+        Some(sample(of_task(job, &task.metrics).into_iter().chain(labels).collect(), 1.0))
+    });
+    families.push(family("anabranch_task_info", Gauge, "The worker and the thread that run the task.", threads));
     families.extend(LATENCIES.map(|(name, help, of)| {
         let samples = tasks().flat_map(|(job, _, task)| quantiles(job, &task.metrics, of(&task.metrics)));
         family(name, Kind::Summary, help, samples)

@@ -96,8 +96,13 @@ fn groups_move(text: &str, parallelisms: &[u32], disk_bytes: Option<usize>) {
     for parallelism in parallelisms.iter().copied() {
         let seen = batches.lock().expect("no panic").len();
         gate.wait_for(&|| batches.lock().expect("no panic").len() > seen + 20);
-        let reconfigure =
-            Reconfigure { plan: plan(parallelism), moves: Moves::default(), allow_lost_state: false, allow_late: false, dry_run: false };
+        let reconfigure = Reconfigure {
+            plan: plan(parallelism),
+            moves: Moves::default(),
+            allow_lost_state: false,
+            allow_late: false,
+            dry_run: false,
+        };
         let done = job.reconfigure(reconfigure).expect("changed");
         assert_eq!(done.changes.iter().filter(|change| change.fate != Fate::Kept).count(), 0, "{done:?}");
         copied_bytes += done.copied_bytes;
