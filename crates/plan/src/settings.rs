@@ -3,6 +3,7 @@
 mod autoscale;
 mod parallelism;
 mod runtime_mode;
+mod scheduling;
 mod state;
 mod table;
 mod without_effect;
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use anabranch_dataflow::{AutoscaleOptions, CheckpointOptions, JobOptions, StateBackendKind};
+use anabranch_dataflow::{AutoscaleOptions, CheckpointOptions, JobOptions, Scheduling, StateBackendKind};
 use anabranch_model::{Error, Result, nearest};
 
 pub use self::autoscale::{autoscale_options, autoscale_settings};
@@ -61,7 +62,7 @@ impl Default for Settings {
 /// Larger groups would take longer than any job.
 const GROUP_EPOCHS_MAX: u64 = 1_000_000;
 
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 29] = [
     "parallelism",
     "stage-parallelism",
     "stage-key-groups",
@@ -82,6 +83,7 @@ const NAMES: [&str; 28] = [
     "checkpoint-timeout",
     "restart-attempts",
     "execution.runtime-mode",
+    "scheduling",
     "autoscale",
     "autoscale-tasks-min",
     "autoscale-tasks-max",
@@ -210,6 +212,7 @@ impl Settings {
                 })?;
                 self.job.checkpoints = self.job.checkpoints.take().map(|_| self.checkpoints.clone());
             }
+            "scheduling" => self.job.scheduling = scheduling::parse(value).map_err(of)?,
             table if table::NAMES.contains(&table) => self.table.set(table, value).map_err(of)?,
             "execution.runtime-mode" => self.runtime_mode = RuntimeMode::parse(value).map_err(of)?,
             autoscale if autoscale.starts_with("autoscale") && NAMES.contains(&autoscale) => {
@@ -273,6 +276,7 @@ impl Settings {
             format!("{} ms", self.checkpoints.timeout.as_millis()),
             self.checkpoints.restart_attempts.to_string(),
             self.runtime_mode.name().into(),
+            self.job.scheduling.map_or(scheduling::OFF, Scheduling::name).into(),
             autoscale::mode_name(self.job.autoscale.as_ref()).into(),
         ];
         let mut list: Vec<_> = NAMES.iter().map(ToString::to_string).zip(values).collect();

@@ -9,13 +9,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Epoch, Error, Incarnation, Result, StageId, TaskId};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, StageId, TaskId};
 use anabranch_protocol::coordinator::Report;
 
 use crate::assembly::Assembly;
 use crate::control::Control;
 use crate::handover::{Handover, Left};
 use crate::host::TaskHost;
+use crate::own_threads::OwnThreads;
+use crate::processor::set_nice;
 use crate::recorder::Recorder;
 use crate::shared::TaskView;
 use crate::snapshot::Snapshot;
@@ -51,6 +53,8 @@ pub(crate) struct Running {
     host: Arc<TaskHost>,
     plan: Arc<Plan>,
     placement: Placement,
+    /// Orders the threads of the tasks, if the job wants that.
+    own_threads: Option<OwnThreads>,
 }
 
 /// What drives the tasks.
@@ -100,7 +104,16 @@ impl Running {
             changed: Condvar::new(),
         };
         let (threads, stepped) = (Arc::new(threads), Vec::new());
-        Running { control, wiring, threads, stepped, recorder: None, recorder_ended: None, host, plan, placement }
+        let (recorder, recorder_ended, own_threads) = (None, None, None);
+        Running { control, wiring, threads, stepped, recorder, recorder_ended, host, plan, placement, own_threads }
+    }
+
+    /// Orders the threads of the tasks, which have started, if the job wants that.
+    pub(crate) fn order(&mut self, views: &Arc<[TaskView]>, clock: &Arc<dyn Clock>, drive: Drive) -> Result<()> {
+        if let Some(scheduling) = self.plan.options.scheduling.filter(|_| drive == Drive::Threads) {
+            self.own_threads = Some(OwnThreads::start(scheduling, &self.plan, Arc::clone(views), Arc::clone(clock))?);
+        }
+        Ok(())
     }
 
     /// Creates the tasks of an assembly, which observers see as these `views`, and lets them run.
@@ -135,7 +148,7 @@ impl Running {
         }
         let (control, (ends, ended)) = (Arc::clone(&self.control), channel());
         let run = move || {
-            lower_priority(NICE);
+            set_nice(0, NICE);
             let ran = catch_unwind(AssertUnwindSafe(|| recorder.run(&snapshots, mail.as_ref())));
             match ran {
                 // Nobody may wait for it.
@@ -312,17 +325,6 @@ pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
     Error::internal(format!("panic: {text}"))
-}
-
-/// Lets tasks go before this thread, and before those that it starts: `nice` as the command of this name counts.
-pub(crate) fn lower_priority(nice: i32) {
-    #[cfg(target_os = "linux")]
-    // SAFETY: the call takes no pointers. 0 is the calling thread. If it fails, the priority is as it was.
-    unsafe {
-        libc::setpriority(libc::PRIO_PROCESS, 0, nice);
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = nice;
 }
 
 /// A thread could not be started.

@@ -40,7 +40,7 @@ mod coordinator {
     use crate::sync::mpsc::{Receiver, Sender};
     use crate::worker::FromTask;
 
-    #[allow(dead_code, reason = "only their number counts")]
+    #[allow(dead_code, clippy::large_enum_variant, reason = "only their number counts")]
     pub(crate) enum Message {
         Task(FromTask),
         Checkpoint(Sender<()>),

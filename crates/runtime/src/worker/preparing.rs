@@ -17,7 +17,8 @@ use super::{FromTask, WorkerShell};
 use crate::job_state::JobState;
 use crate::messages::FromWorker;
 use crate::preparation::{Preparation, Share, passed_on, states};
-use crate::running::{Drive, lower_priority, no_thread, panicked};
+use crate::processor::set_nice;
+use crate::running::{Drive, no_thread, panicked};
 
 /// The priority of the thread that loads state: tasks get most of a core that they share with it.
 const NICE: i32 = 10;
@@ -91,7 +92,7 @@ impl WorkerShell {
             Drive::Threads => {
                 let thread = std::thread::Builder::new().name("loading".into()).spawn(move || {
                     // Further threads have the priority of this one.
-                    lower_priority(NICE);
+                    set_nice(0, NICE);
                     load(std::thread::available_parallelism().map_or(1, NonZero::get));
                 });
                 let failed = thread.map_err(|error| no_thread(&error)).err();

@@ -127,6 +127,7 @@ impl WorkerShell {
             assembly.pass_files_on(&mut recorder.0);
             running.record(recorder, Arc::clone(&self.mail), self.drive)?;
         }
-        running.start(&views, assembly, self.drive)
+        running.start(&views, assembly, self.drive)?;
+        running.order(&views, &self.clock, self.drive)
     }
 }
