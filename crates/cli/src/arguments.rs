@@ -12,11 +12,13 @@ pub(crate) use self::cluster::{Certificate, Client, Coordinator, End, Job, Jobs,
 pub(crate) use self::demo::{DEMO_SQL, Demo};
 use self::log::REPORTS;
 pub(crate) use self::log::{Events, Log, LogFormat, Otlp};
+pub(crate) use self::osched::{Osched, OschedCommand, OschedRun};
 
 mod changes;
 mod cluster;
 mod demo;
 mod log;
+mod osched;
 
 /// What somebody needs who sees the list of commands for the first time.
 const BEGIN: &str = "Begin with anabranch demo, then anabranch sql. docs/first-hour.md goes on from there.";
@@ -83,6 +85,8 @@ pub(crate) enum Command {
     Logs(Logs),
     /// Watch a job on the whole terminal
     Top(Job),
+    /// Let the operating system's scheduler serve running queries, of this engine and of others
+    Osched(Osched),
 }
 
 #[derive(Debug, Default, Args)]

@@ -19,6 +19,7 @@ mod functions;
 mod jobs;
 mod log;
 mod logs;
+mod osched;
 mod process;
 mod reconfigure;
 mod records;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         Command::Changes(arguments) => reconfigure::changes(&arguments),
         Command::Logs(arguments) => logs::logs(&arguments),
         Command::Top(arguments) => top::top(&arguments),
+        Command::Osched(arguments) => osched::osched(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,6 +7,7 @@ mod documents;
 mod jdbc;
 mod kafka;
 mod machines;
+mod osched;
 mod otlp;
 mod run;
 mod savepoint;

@@ -59,6 +59,11 @@ impl Process {
         }
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn close_input(&mut self) {
         self.child.stdin = None;
     }

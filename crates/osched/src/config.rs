@@ -1,0 +1,408 @@
+//! The file `osched.toml`: what is scheduled, by which policies, and how. Unknown keys and values are refused with the nearest name.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anabranch_model::{Error, Result, nearest};
+use anabranch_schedule::{Aggregate, Condition, Grouping, Level};
+use serde::{Deserialize, Deserializer};
+
+#[cfg(test)]
+mod tests;
+
+/// Shorter periods cost more than they gain.
+const PERIOD_MIN: Duration = Duration::from_millis(20);
+/// Longer ones do not follow queues.
+const PERIOD_MAX: Duration = Duration::from_secs(600);
+/// Reacts before a person notices, at under one percent of a core.
+const PERIOD: Duration = Duration::from_millis(250);
+/// Moderate: a thread that is starved may hold a lock that others need.
+const NICE: (i32, i32) = (-10, 10);
+
+/// The whole file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// Running engines.
+    #[serde(default, rename = "target")]
+    pub targets: Vec<Target>,
+    /// What decides about their threads.
+    #[serde(default, rename = "policy")]
+    pub policies: Vec<PolicyConfig>,
+    /// Where the state of `osched` itself is served over HTTP. Default: nowhere.
+    #[serde(default)]
+    pub listen: Option<SocketAddr>,
+    /// Folder of the journal. Default: `/run/anabranch-osched` for root, else a folder of the user.
+    #[serde(default)]
+    pub state_directory: Option<PathBuf>,
+}
+
+/// A running engine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Target {
+    /// As policies and views name it.
+    pub name: String,
+    /// Which driver reads it.
+    pub engine: Engine,
+    /// Anabranch and Flink: address of the REST interface, such as `http://127.0.0.1:8080`.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Anabranch: file with the token of its REST interface.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
+    /// Flink: addresses of the Prometheus reporters of its processes on this machine.
+    #[serde(default)]
+    pub metrics: Vec<String>,
+    /// Storm: where `osched` listens for what the engine's Graphite reporter sends.
+    #[serde(default)]
+    pub graphite: Option<SocketAddr>,
+    /// Storm and others: a regular expression that the command lines of the engine's processes match.
+    #[serde(default)]
+    pub process: Option<String>,
+    /// Others: a regular expression over names of threads; its group `task` names the task that a thread runs.
+    #[serde(default)]
+    pub threads: Option<String>,
+}
+
+/// An engine that a driver exists for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Engine {
+    /// This one, by its REST interface.
+    Anabranch,
+    /// Apache Flink, by its REST interface and its Prometheus reporter.
+    Flink,
+    /// Apache Storm, by its Graphite reporter.
+    Storm,
+    /// Any process, by the names of its threads.
+    Process,
+}
+
+/// A policy and where it applies.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PolicyConfig {
+    /// As `switch` and views name it. Default: `policy-1`, `policy-2`, and so on.
+    #[serde(default)]
+    pub name: String,
+    /// Names of targets. Default: all.
+    #[serde(default)]
+    pub targets: Vec<String>,
+    /// The policy: a name such as `highest-rate`, or a SQL expression over metrics of operators.
+    #[serde(default)]
+    pub priority: Option<String>,
+    /// A program that reads metrics and writes priorities as JSON lines, with its arguments.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Whether the policy looks at tasks or at operators. Default: as the policy says.
+    #[serde(default, deserialize_with = "level")]
+    pub level: Option<Level>,
+    /// Threads are put into groups of the kernel, one for each of these. Default: no groups.
+    #[serde(default = "no_groups", deserialize_with = "grouping")]
+    pub group: Grouping,
+    /// How the priority of a group follows from its members'. Default: the greatest.
+    #[serde(default = "greatest", deserialize_with = "group_priority")]
+    pub group_priority: Aggregate,
+    /// The mechanism. Default: `nice`, or `groups` where threads are grouped.
+    #[serde(default)]
+    pub translator: Option<String>,
+    /// The value of the mechanism for the greatest priority, such as -10 for `nice`.
+    #[serde(default)]
+    pub best: Option<i32>,
+    /// That for the least one.
+    #[serde(default)]
+    pub worst: Option<i32>,
+    /// Time between two decisions.
+    #[serde(default = "period", deserialize_with = "duration")]
+    pub period: Duration,
+    /// Only while this is true: `pressure > 0.05`. While it is not, all is as it was before.
+    #[serde(default, deserialize_with = "condition")]
+    pub when: Option<Condition>,
+    /// Seed of a policy that draws.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+fn period() -> Duration {
+    PERIOD
+}
+
+fn no_groups() -> Grouping {
+    Grouping::None
+}
+
+fn greatest() -> Aggregate {
+    Aggregate::Max
+}
+
+impl Config {
+    /// Reads a file. Errors name the line.
+    pub fn read(path: &Path) -> Result<Config> {
+        let place = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Error::user(format!("cannot read the file: {error}"))
+                .at(place.clone())
+                .remedy("give the path of an osched.toml")
+        })?;
+        Config::parse(&text).map_err(|error| error.at(place))
+    }
+
+    /// Reads the text of a file.
+    pub fn parse(text: &str) -> Result<Config> {
+        let config: Config = toml::from_str(text).map_err(|error| refused(&error, text))?;
+        config.settled()
+    }
+
+    /// For one address: the engine that answers there, and a policy that needs nothing but what it offers.
+    #[must_use]
+    pub fn of_address(engine: Engine, url: &str) -> Config {
+        let target = Target {
+            name: "target".to_owned(),
+            engine,
+            url: Some(url.to_owned()),
+            token_file: None,
+            metrics: Vec::new(),
+            graphite: None,
+            process: None,
+            threads: None,
+        };
+        let policy = PolicyConfig {
+            name: "policy-1".to_owned(),
+            targets: vec![target.name.clone()],
+            priority: Some("drain".to_owned()),
+            command: Vec::new(),
+            level: None,
+            group: no_groups(),
+            group_priority: greatest(),
+            translator: None,
+            best: None,
+            worst: None,
+            period: PERIOD,
+            when: None,
+            seed: 0,
+        };
+        Config { targets: vec![target], policies: vec![policy], listen: None, state_directory: None }
+    }
+
+    /// Fills what was left out, and refuses what cannot be carried out together.
+    fn settled(mut self) -> Result<Config> {
+        if self.targets.is_empty() {
+            return Err(Error::user("there is no target").remedy("add [[target]] with name, engine and url"));
+        }
+        if self.policies.is_empty() {
+            return Err(Error::user("there is no policy").remedy("add [[policy]] with priority = \"drain\""));
+        }
+        let names: Vec<String> = self.targets.iter().map(|target| target.name.clone()).collect();
+        check_distinct("target", &names)?;
+        self.targets.iter().try_for_each(Target::check)?;
+        for (index, policy) in self.policies.iter_mut().enumerate() {
+            policy.settle(index, &names)?;
+        }
+        let policies: Vec<String> = self.policies.iter().map(|policy| policy.name.clone()).collect();
+        check_distinct("policy", &policies)?;
+        self.check_conflicts()?;
+        Ok(self)
+    }
+
+    /// Of several policies for the same property of the same threads, the first whose condition is true decides. One without a condition
+    /// leaves nothing to those after it.
+    fn check_conflicts(&self) -> Result<()> {
+        for (index, policy) in self.policies.iter().enumerate() {
+            let earlier = self.policies[..index].iter().filter(|other| other.when.is_none());
+            for other in earlier.filter(|other| other.property() == policy.property()) {
+                let Some(target) = policy.targets.iter().find(|target| other.targets.contains(target)) else {
+                    continue;
+                };
+                let (name, other) = (&policy.name, &other.name);
+                return Err(Error::user(format!(
+                    "the policies '{other}' and '{name}' both decide about the threads of target '{target}'"
+                ))
+                .remedy(format!("give them different targets, or give '{other}' a condition (when = ...)")));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// As users write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Anabranch => "anabranch",
+            Engine::Flink => "flink",
+            Engine::Storm => "storm",
+            Engine::Process => "process",
+        }
+    }
+}
+
+impl Target {
+    fn check(&self) -> Result<()> {
+        let missing = |key: &str, example: &str| {
+            let error = Error::user(format!("target '{}' has no '{key}'", self.name));
+            Err(error.remedy(format!("add {key} = \"{example}\"")))
+        };
+        match self.engine {
+            Engine::Anabranch if self.url.is_none() => missing("url", "http://127.0.0.1:8080"),
+            Engine::Flink if self.url.is_none() => missing("url", "http://127.0.0.1:8081"),
+            Engine::Storm if self.graphite.is_none() => missing("graphite", "127.0.0.1:2003"),
+            Engine::Process if self.process.is_none() => missing("process", "org.example.Main"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl PolicyConfig {
+    /// Which property of threads it writes. One that groups threads and one that orders them inside the groups may both apply.
+    #[must_use]
+    pub fn property(&self) -> Property {
+        match self.translator() {
+            "groups" | "shares" | "weight" | "quota" => Property::Group,
+            "slice" => Property::Slice,
+            "class" | "real-time" => Property::Class,
+            _ => Property::Nice,
+        }
+    }
+
+    /// The mechanism by its name.
+    #[must_use]
+    pub fn translator(&self) -> &str {
+        let default = if self.group == Grouping::None { "nice" } else { "groups" };
+        self.translator.as_deref().unwrap_or(default)
+    }
+
+    /// The range of the mechanism from the greatest to the least priority; `None`: its own.
+    #[must_use]
+    pub fn range(&self) -> Option<(i32, i32)> {
+        match (self.best, self.worst) {
+            (None, None) => None,
+            (best, worst) => Some((best.unwrap_or(NICE.0), worst.unwrap_or(NICE.1))),
+        }
+    }
+
+    fn settle(&mut self, index: usize, targets: &[String]) -> Result<()> {
+        if self.name.is_empty() {
+            self.name = format!("policy-{}", index + 1);
+        }
+        let named = |error: Error| error.at(format!("policy '{}'", self.name));
+        if self.targets.is_empty() {
+            self.targets = targets.to_vec();
+        }
+        if let Some(unknown) = self.targets.iter().find(|name| !targets.contains(name)) {
+            let near = nearest(unknown, targets.iter().map(String::as_str));
+            let error = Error::user(format!("there is no target '{unknown}'"));
+            let near = near.map_or_else(|| "name a [[target]]".to_owned(), |near| format!("did you mean '{near}'?"));
+            return Err(named(error.remedy(near)));
+        }
+        if !(PERIOD_MIN..=PERIOD_MAX).contains(&self.period) {
+            let error = Error::user(format!("a period of {} ms is too short or too long", self.period.as_millis()));
+            return Err(named(error.remedy("use 20 ms to 600 s")));
+        }
+        match (&self.priority, self.command.is_empty(), self.group) {
+            (Some(_), false, _) => {
+                let error = Error::user("it has both 'priority' and 'command'");
+                Err(named(error.remedy("keep one of them")))
+            }
+            (None, true, Grouping::None) => {
+                let error = Error::user("it says neither 'priority' nor 'command' nor 'group'");
+                Err(named(error.remedy("add priority = \"drain\"")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A property of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Property {
+    /// The nice value.
+    Nice,
+    /// The group, and its part of the machine.
+    Group,
+    /// How long it runs before another one may.
+    Slice,
+    /// The scheduling class.
+    Class,
+}
+
+fn check_distinct(what: &str, names: &[String]) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    match names.iter().find(|name| !seen.insert(*name)) {
+        None => Ok(()),
+        Some(twice) => Err(Error::user(format!("two of [[{what}]] are named '{twice}'")).remedy("rename one of them")),
+    }
+}
+
+/// An error of the library with its line, and the nearest name where a key or a value is unknown.
+fn refused(error: &toml::de::Error, text: &str) -> Error {
+    let message = error.message();
+    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let near = quoted.split_first().and_then(|(wrong, known)| nearest(wrong, known.iter().copied()));
+    let remedy =
+        near.map_or_else(|| "docs/osched.md has all keys".to_owned(), |near| format!("did you mean '{near}'?"));
+    let error = Error::user(message.to_owned()).remedy(remedy);
+    match line {
+        Some(line) => error.at(format!("line {line}")),
+        None => error,
+    }
+}
+
+fn parsed<'de, D: Deserializer<'de>, T>(deserializer: D, parse: impl Fn(&str) -> Result<T>) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse(&text).map_err(|error| {
+        let help = error.help().map_or_else(String::new, |help| format!("; {help}"));
+        serde::de::Error::custom(format!("{}{help}", error.message()))
+    })
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    parsed(deserializer, parse_duration)
+}
+
+fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Level>, D::Error> {
+    parsed(deserializer, |text| one_of(text, &[("task", Level::Task), ("operator", Level::Operator)])).map(Some)
+}
+
+fn grouping<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Grouping, D::Error> {
+    let known = [("query", Grouping::Query), ("branch", Grouping::Branch), ("task", Grouping::Task)];
+    parsed(deserializer, |text| one_of(text, &known))
+}
+
+fn group_priority<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Aggregate, D::Error> {
+    let known = [("sum", Aggregate::Sum), ("max", Aggregate::Max), ("mean", Aggregate::Mean)];
+    parsed(deserializer, |text| one_of(text, &known))
+}
+
+fn condition<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Condition>, D::Error> {
+    parsed(deserializer, Condition::parse).map(Some)
+}
+
+/// One of a few words.
+fn one_of<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T> {
+    let found = known.iter().find(|(name, _)| *name == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        Error::user(format!("'{text}' is unknown")).remedy(format!("use one of: {}", names.join(", ")))
+    })
+}
+
+/// `250ms`, `1 s`, `2 min`.
+fn parse_duration(text: &str) -> Result<Duration> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: Option<f64> = text[..digits].parse().ok();
+    let unit_ms = match text[digits..].trim() {
+        "ms" => Some(1.0),
+        "s" => Some(1e3),
+        "min" => Some(6e4),
+        _ => None,
+    };
+    let ms = number.zip(unit_ms).map(|(number, unit)| number * unit).filter(|ms| ms.is_finite() && *ms <= 1e9);
+    ms.map(|ms| Duration::from_secs_f64(ms / 1e3))
+        .ok_or_else(|| Error::user(format!("'{text}' is not a duration")).remedy("use for example '250 ms'"))
+}

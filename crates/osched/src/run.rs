@@ -1,0 +1,481 @@
+//! The loop: each period it reads the targets, lets policies decide, and writes what differs. One target that fails does not stop the others.
+//!
+//! Algorithm 1 of the paper wakes at the greatest common divisor of the policies' periods; here each policy has its next time, and a target
+//! is read once for all policies that are due. While no thread waits for a core, nothing is decided and nothing is written.
+
+mod applied;
+mod report;
+mod setup;
+mod watched;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anabranch_model::{Clock, Error, Nanos, Result};
+use anabranch_schedule::{Formula, Schedule, ThreadId, ThreadKind};
+
+use self::applied::Applied;
+pub use self::report::{check, list};
+pub use self::setup::state_directory;
+use self::setup::{applied, own_processor_ms, property_of};
+use self::watched::Watched;
+use crate::config::{Config, Property};
+use crate::control::{Asked, Order};
+use crate::driver::Driver;
+use crate::guardian::{self, Guardian};
+use crate::journal::{Journal, Outcome, StateFolder, Undone};
+use crate::kernel::{Change, Machine, Proc, State, UsageReader, separate_sessions};
+use crate::permission::{Abilities, Rules, check_process, has_other_cpuset};
+use crate::status::Status;
+use crate::translator::Write;
+
+/// Time between two looks at the targets while no thread waits for a core.
+const IDLE: Duration = Duration::from_secs(5);
+/// Share of the time for which some thread waits for a core from which on decisions are made.
+const PRESSURE_MIN: f64 = 0.02;
+/// Notices that are kept.
+const NOTICES: usize = 50;
+
+/// Compiles expressions: what SQL means is not known here.
+pub trait Formulas: Send {
+    /// The expression over metrics of one node. Errors: it is wrong, or names a metric that does not exist.
+    fn compile(&self, expression: &str) -> Result<Box<dyn Formula>>;
+}
+
+/// What the loop needs of its process.
+pub struct Environment {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The kernel.
+    pub kernel: Proc,
+    /// For policies that are expressions.
+    pub formulas: Box<dyn Formulas>,
+    /// The command of a process that watches over a journal.
+    pub guardian: fn(&Path) -> Command,
+    /// Drivers of the targets, in the order of the configuration.
+    pub drivers: Vec<Box<dyn Driver>>,
+    /// Whether nothing is written.
+    pub dry_run: bool,
+}
+
+/// A running scheduler.
+pub struct Osched {
+    clock: Arc<dyn Clock>,
+    kernel: Proc,
+    machine: Machine,
+    formulas: Box<dyn Formulas>,
+    guardian: fn(&Path) -> Command,
+    targets: Vec<Watched>,
+    policies: Vec<Applied>,
+    abilities: Abilities,
+    /// `None`: nothing is written.
+    journal: Option<(Journal, Guardian)>,
+    usages: UsageReader,
+    /// What a dry run would have written.
+    rehearsed: BTreeMap<String, String>,
+    status: Arc<Mutex<Status>>,
+    orders: Receiver<Asked>,
+    ordering: Sender<Asked>,
+    /// When the kernel was last asked for pressure, and its counter then.
+    pressure: Option<(Nanos, u64)>,
+    looked_at: Option<Nanos>,
+    /// Threads for whose refusal there was a notice.
+    told: BTreeSet<String>,
+}
+
+/// What a step has done.
+#[derive(Debug)]
+pub struct Step {
+    /// Time until the next one.
+    pub wait: Duration,
+    /// What would be written now, in a dry run.
+    pub rehearsed: Vec<String>,
+}
+
+impl Osched {
+    /// Reads all targets, and prepares their policies. Restores what a killed one has left. Errors: no target answers, a policy needs a metric
+    /// that its target does not have, another scheduler has one of the processes.
+    pub fn start(config: Config, environment: Environment) -> Result<Osched> {
+        let Environment { clock, kernel, formulas, guardian, drivers, dry_run } = environment;
+        let mut usages = UsageReader::default();
+        let targets = config.targets.iter().zip(drivers);
+        let mut targets: Vec<Watched> =
+            targets.map(|(target, driver)| Watched::new(target.name.clone(), target.engine.name(), driver)).collect();
+        for watched in &mut targets {
+            watched.refresh(&kernel, &mut usages, clock.as_ref());
+        }
+        if targets.iter().all(|watched| watched.failure().is_some()) {
+            let failure = targets.iter_mut().find_map(Watched::take_failure);
+            return Err(failure.unwrap_or_else(|| Error::user("there is no target")));
+        }
+        let folder = config.state_directory.clone().unwrap_or_else(state_directory);
+        let (journal, left) = match dry_run {
+            true => (None, Vec::new()),
+            false => {
+                let (journal, left) = Journal::create(&StateFolder::open(folder)?, &kernel)?;
+                let guardian = guardian::start(guardian(journal.path()))?;
+                (Some((journal, guardian)), left)
+            }
+        };
+        let label = journal.as_ref().map_or("osched", |(journal, _)| journal.label());
+        let machine = Machine::of(&kernel, label);
+        let policies = config.policies.into_iter().enumerate();
+        let policies = policies
+            .map(|(index, config)| applied(index, config, formulas.as_ref(), &machine, &mut targets))
+            .collect::<Result<Vec<_>>>()?;
+        let (ordering, orders) = channel();
+        let mut osched = Osched {
+            abilities: Abilities::find(&kernel)?,
+            clock,
+            kernel,
+            machine,
+            formulas,
+            guardian,
+            targets,
+            policies,
+            journal,
+            usages,
+            rehearsed: BTreeMap::new(),
+            status: Arc::new(Mutex::new(Status { dry_run, ..Status::default() })),
+            orders,
+            ordering,
+            pressure: None,
+            looked_at: None,
+            told: BTreeSet::new(),
+        };
+        for (path, undone) in left {
+            osched.notice(format!("restored what {} had left: {undone}", path.display()));
+        }
+        osched.claim()?;
+        osched.tell_of_sessions()?;
+        osched.publish();
+        Ok(osched)
+    }
+
+    /// The state that views show, which each step renews.
+    #[must_use]
+    pub fn status(&self) -> Arc<Mutex<Status>> {
+        Arc::clone(&self.status)
+    }
+
+    /// Takes orders, each of which the next step carries out.
+    #[must_use]
+    pub fn orders(&self) -> Sender<Asked> {
+        self.ordering.clone()
+    }
+
+    /// Does what is due.
+    pub fn step(&mut self) -> Result<Step> {
+        self.carry_out_orders();
+        let now = self.clock.now();
+        let due: BTreeSet<usize> = (0..self.policies.len()).filter(|at| self.policies[*at].due_at <= now).collect();
+        let mut rehearsed = Vec::new();
+        if !due.is_empty() {
+            let pressure = self.pressure(now);
+            let is_pressed = pressure.is_none_or(|pressure| pressure >= PRESSURE_MIN);
+            let is_idle = self.looked_at.is_some_and(|looked_at| now.after(looked_at) < IDLE);
+            if is_pressed || !is_idle {
+                self.looked_at = Some(now);
+                self.read(&due);
+                if !self.lock().paused {
+                    rehearsed = self.decide(&due, pressure.unwrap_or(f64::NAN), is_pressed)?;
+                }
+            }
+            for at in due {
+                let policy = &mut self.policies[at];
+                policy.due_at = now.plus(policy.config.period);
+            }
+            self.publish();
+        }
+        let next = self.policies.iter().map(|policy| policy.due_at).min().unwrap_or(now);
+        Ok(Step { wait: next.after(self.clock.now()), rehearsed })
+    }
+
+    /// Restores everything, and ends.
+    pub fn end(mut self) -> Result<Undone> {
+        match self.journal.take() {
+            None => Ok(Undone::default()),
+            Some((journal, guardian)) => {
+                let undone = journal.close()?;
+                guardian.farewell()?;
+                Ok(undone)
+            }
+        }
+    }
+
+    /// Reads the targets of the policies that are due.
+    fn read(&mut self, due: &BTreeSet<usize>) {
+        let wanted: BTreeSet<&String> = due.iter().flat_map(|at| &self.policies[*at].config.targets).collect();
+        let mut failed = Vec::new();
+        for watched in self.targets.iter_mut().filter(|watched| wanted.contains(&watched.name)) {
+            let before = watched.failure().is_some();
+            watched.refresh(&self.kernel, &mut self.usages, self.clock.as_ref());
+            failed.extend(watched.failure().filter(|_| !before).map(ToString::to_string));
+        }
+        failed.into_iter().for_each(|failure| self.notice(failure));
+        let threads: BTreeSet<ThreadId> =
+            self.targets.iter().flat_map(|watched| &watched.graph.threads).map(|thread| thread.id).collect();
+        self.usages.retain(|thread| threads.contains(&thread));
+    }
+
+    /// Lets the policies that are due decide, each about the targets that no earlier policy decides about, and writes what differs.
+    fn decide(&mut self, due: &BTreeSet<usize>, pressure: f64, is_pressed: bool) -> Result<Vec<String>> {
+        self.claim()?;
+        self.keep_guarded()?;
+        let mut taken: BTreeSet<(String, Property)> = BTreeSet::new();
+        let cores = self.machine.cores;
+        let mut rehearsed = Vec::new();
+        for at in 0..self.policies.len() {
+            let policy = &mut self.policies[at];
+            let property = policy.property();
+            let conditions = self.targets.iter().filter(|watched| policy.config.targets.contains(&watched.name));
+            let (mut mine, mut lost) = (Vec::new(), Vec::new());
+            for watched in conditions {
+                let holds =
+                    policy.config.when.as_mut().is_none_or(|when| when.update(&watched.as_target(pressure, cores)));
+                let is_mine = holds && watched.is_known() && !taken.contains(&(watched.name.clone(), property));
+                if is_mine { mine.push(watched) } else { lost.push(watched.name.clone()) }
+            }
+            policy.active = !mine.is_empty();
+            taken.extend(mine.iter().map(|watched| (watched.name.clone(), property)));
+            let schedule = (due.contains(&at) && is_pressed).then(|| policy.decide(&mine));
+            let observes = policy.only_observes() && self.journal.is_some();
+            self.release(&lost, property, &taken)?;
+            if let Some(schedule) = schedule.filter(|_| !observes) {
+                rehearsed.extend(self.write(at, &schedule)?);
+            }
+        }
+        Ok(rehearsed)
+    }
+
+    /// Restores a property of the threads of targets about which no policy decides now.
+    fn release(&mut self, lost: &[String], property: Property, taken: &BTreeSet<(String, Property)>) -> Result<()> {
+        let Some((journal, _)) = self.journal.as_mut().filter(|(journal, _)| !journal.is_empty()) else {
+            return Ok(());
+        };
+        let free = |name: &&String| !taken.contains(&((*name).clone(), property));
+        let threads: BTreeSet<ThreadId> = lost
+            .iter()
+            .filter(free)
+            .filter_map(|name| self.targets.iter().find(|watched| watched.name == *name))
+            .flat_map(|watched| watched.graph.threads.iter().map(|thread| thread.id))
+            .collect();
+        if threads.is_empty() {
+            return Ok(());
+        }
+        let undone = journal.undo_where(|change| match change {
+            Change::Thread { thread, value } => threads.contains(thread) && property_of(value) == property,
+            _ => false,
+        })?;
+        for error in undone.failed {
+            self.notice(error.to_string());
+        }
+        Ok(())
+    }
+
+    /// Plans what differs from a schedule, and writes what is permitted.
+    fn write(&mut self, at: usize, schedule: &Schedule) -> Result<Vec<String>> {
+        let now = self.clock.now();
+        let names = self.names();
+        let wanted: BTreeMap<ThreadId, String> =
+            names.into_iter().filter(|(thread, _)| schedule.threads.contains_key(thread)).collect();
+        let policy = &mut self.policies[at];
+        let needs = policy.translator.needs();
+        let mut state = State::read(&self.kernel, &self.machine, &wanted, needs, &mut self.usages, now)?;
+        let plan = policy.translator.plan(schedule, policy.scale(), &state);
+        let rules = Rules {
+            abilities: self.abilities.clone(),
+            threads: wanted.keys().copied().collect(),
+            other_cpusets: false,
+            real_time: policy.property() == Property::Class,
+        };
+        let pids: BTreeSet<u32> = wanted.keys().map(|thread| thread.pid).collect();
+        let mut cpusets = BTreeSet::new();
+        for pid in pids {
+            if has_other_cpuset(&self.kernel, pid)? {
+                cpusets.insert(pid);
+            }
+        }
+        let sifted = rules.sift(plan, &state, &cpusets);
+        for (write, why) in &sifted.refused {
+            if self.told.insert(format!("{:?} {why}", write.change.subject())) {
+                self.notice(format!("left out: {write}: {why}"));
+            }
+        }
+        for write in &sifted.permitted {
+            state.apply(&write.change);
+        }
+        let rehearsed = self.apply(at, &sifted.permitted)?;
+        Ok(rehearsed)
+    }
+
+    fn apply(&mut self, at: usize, writes: &[Write]) -> Result<Vec<String>> {
+        let Some((journal, _)) = &mut self.journal else {
+            // Only what is new since the last time is said again.
+            let mut lines = Vec::new();
+            for write in writes {
+                let (subject, line) = (format!("{:?}", write.change.subject()), write.to_string());
+                if self.rehearsed.insert(subject, line.clone()).is_none_or(|before| before != line) {
+                    lines.push(line);
+                }
+            }
+            return Ok(lines);
+        };
+        let outcomes = journal.apply(writes)?;
+        let mut failed = Vec::new();
+        for (write, outcome) in writes.iter().zip(outcomes) {
+            match outcome {
+                Outcome::Done => self.policies[at].writes += 1,
+                Outcome::Gone | Outcome::Skipped => {}
+                Outcome::Differs(present) => failed.push(format!("{write}: the kernel has {present}")),
+                Outcome::Failed(error) => failed.push(format!("{write}: {error}")),
+            }
+        }
+        self.lock().failed_writes += failed.len() as u64;
+        failed.into_iter().for_each(|failure| self.notice(failure));
+        Ok(Vec::new())
+    }
+
+    /// Takes the processes of all targets for this scheduler. Errors: another one has one of them, or this user may not change it.
+    fn claim(&mut self) -> Result<()> {
+        let Some((journal, _)) = &mut self.journal else { return Ok(()) };
+        for pid in self.targets.iter().flat_map(Watched::processes) {
+            if let Some(process) = self.kernel.process(pid)?
+                && !journal.claims().iter().any(|claim| (claim.pid, claim.start) == (process.pid, process.start))
+            {
+                check_process(&process, true)?;
+                journal.claim(&process)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// With autogroups, nice values have no effect between processes of different sessions.
+    fn tell_of_sessions(&mut self) -> Result<()> {
+        let uses_nice = |name: &String| {
+            let mut policies = self.policies.iter().filter(|policy| policy.config.targets.contains(name));
+            policies.any(|policy| policy.property() == Property::Nice)
+        };
+        let targets = self.targets.iter().filter(|watched| uses_nice(&watched.name));
+        let pids: BTreeSet<u32> = targets.flat_map(Watched::processes).collect();
+        let sessions = separate_sessions(&self.kernel, &pids)?;
+        if sessions.len() > 1 {
+            let pids: Vec<String> = sessions.values().flatten().map(ToString::to_string).collect();
+            self.notice(format!(
+                "the kernel's autogroup is on: nice values have no effect between the processes {}, which are in different sessions; add a \
+                 policy with group = \"query\"",
+                pids.join(", ")
+            ));
+        }
+        Ok(())
+    }
+
+    /// Starts another guardian if the last one is gone.
+    fn keep_guarded(&mut self) -> Result<()> {
+        if let Some((journal, guardian)) = &mut self.journal
+            && !guardian.is_watching()
+        {
+            *guardian = guardian::start((self.guardian)(journal.path()))?;
+        }
+        Ok(())
+    }
+
+    /// Names of all threads that drivers know.
+    fn names(&self) -> BTreeMap<ThreadId, String> {
+        let threads = self.targets.iter().flat_map(|watched| &watched.graph.threads);
+        threads.map(|thread| (thread.id, thread.name.clone())).collect()
+    }
+
+    /// Share of the time since the last call for which some thread of the machine waited for a core.
+    fn pressure(&mut self, now: Nanos) -> Option<f64> {
+        let total_us = self.kernel.pressure(None).ok().flatten()?.total_us;
+        let share = |(at, before): (Nanos, u64)| {
+            let elapsed_us = now.since(at) as f64 / 1e3;
+            (elapsed_us > 0.0).then(|| (total_us.saturating_sub(before) as f64 / elapsed_us).min(1.0))
+        };
+        let share = self.pressure.and_then(share);
+        self.pressure = Some((now, total_us));
+        self.lock().pressure = share;
+        share
+    }
+
+    fn carry_out_orders(&mut self) {
+        while let Ok(Asked { order, answer }) = self.orders.try_recv() {
+            let done = match order {
+                Order::Switch { policy, priority } => self.switch(&policy, &priority),
+                Order::Pause(paused) => self.pause(paused),
+            };
+            self.publish();
+            // A client that has not waited has gone.
+            let _ = answer.send(done);
+        }
+    }
+
+    fn switch(&mut self, name: &str, priority: &str) -> Result<()> {
+        let names = || self.policies.iter().map(|policy| policy.config.name.as_str());
+        let Some(at) = names().position(|known| known == name) else {
+            let remedy = match anabranch_model::nearest(name, names()) {
+                Some(near) => format!("did you mean '{near}'?"),
+                None => format!("the policies are: {}", names().collect::<Vec<_>>().join(", ")),
+            };
+            return Err(Error::user(format!("there is no policy '{name}'")).remedy(remedy));
+        };
+        let Osched { policies, formulas, targets, .. } = self;
+        policies[at].switch(priority, formulas.as_ref(), targets)?;
+        policies[at].due_at = Nanos(0);
+        Ok(())
+    }
+
+    fn pause(&mut self, paused: bool) -> Result<()> {
+        self.lock().paused = paused;
+        if let Some((journal, _)) = self.journal.as_mut().filter(|_| paused) {
+            journal.undo()?;
+        }
+        for policy in &mut self.policies {
+            policy.due_at = Nanos(0);
+            policy.active &= !paused;
+        }
+        Ok(())
+    }
+
+    fn notice(&self, text: String) {
+        let notices = &mut self.lock().notices;
+        if notices.last() != Some(&text) {
+            notices.push(text);
+            let surplus = notices.len().saturating_sub(NOTICES);
+            notices.drain(..surplus);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Renews what views show.
+    fn publish(&self) {
+        let mut tasks = Vec::new();
+        for watched in &self.targets {
+            let mut of_target = watched.tasks();
+            let priorities = self.policies.iter().rev().find_map(|policy| policy.priorities.get(&watched.name));
+            for (index, task) in of_target.iter_mut().enumerate() {
+                task.priority = priorities.and_then(|of| of.get(index)).copied().filter(|value| value.is_finite());
+            }
+            for thread in &watched.graph.threads {
+                let ThreadKind::Task(task) = thread.kind else { continue };
+                let scheduling = self.kernel.scheduling(thread.id).ok().flatten();
+                of_target[task.0].written = scheduling.map(|scheduling| format!("nice {}", scheduling.nice));
+            }
+            tasks.extend(of_target);
+        }
+        let policies: Vec<_> = self.policies.iter().map(Applied::status).collect();
+        let mut status = self.lock();
+        status.writes = policies.iter().map(|policy| policy.writes).sum();
+        status.cpu_ms = own_processor_ms(&self.kernel);
+        status.targets = self.targets.iter().map(Watched::status).collect();
+        (status.policies, status.tasks) = (policies, tasks);
+    }
+}

@@ -1,0 +1,179 @@
+//! A policy while it decides.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{Error, Nanos, Result};
+use anabranch_schedule::{
+    Constant, FormulaPolicy, Goal, Grouping, Level, Metric, POLICY_NAMES, Policy, Scale, Schedule, Transform, by_name,
+    to_tasks,
+};
+
+use super::Formulas;
+use super::watched::Watched;
+use crate::config::{PolicyConfig, Property};
+use crate::program::Program;
+use crate::status::PolicyStatus;
+use crate::translator::Translator;
+
+/// Decisions for which a policy only looks, so that its goal without it is known.
+const OBSERVED: u64 = 8;
+/// The part that a new value has in the mean of a goal.
+const WEIGHT: f64 = 0.1;
+
+pub(super) struct Applied {
+    pub(super) config: PolicyConfig,
+    policy: Box<dyn Policy>,
+    pub(super) translator: Box<dyn Translator>,
+    pub(super) due_at: Nanos,
+    /// Whether its condition was true.
+    pub(super) active: bool,
+    failure: Option<Error>,
+    decisions: u64,
+    pub(super) writes: u64,
+    goal_now: Option<f64>,
+    goal_before: Option<f64>,
+    /// The priorities of the last decision, by the place of the target among its targets.
+    pub(super) priorities: BTreeMap<String, Vec<f64>>,
+}
+
+/// The policy that a configuration names.
+pub(super) fn policy_of(config: &PolicyConfig, formulas: &dyn Formulas) -> Result<Box<dyn Policy>> {
+    if !config.command.is_empty() {
+        return Ok(Box::new(Program::new(&config.command, config.level.unwrap_or(Level::Task))));
+    }
+    let Some(text) = &config.priority else { return Ok(Box::new(Constant)) };
+    let is_name = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') && Metric::parse(text).is_err();
+    if POLICY_NAMES.contains(&text.as_str()) || is_name && text.parse::<f64>().is_err() {
+        return by_name(text, config.seed);
+    }
+    let formula = formulas.compile(text)?;
+    Ok(Box::new(FormulaPolicy::new(formula, text.clone(), config.level.unwrap_or(Level::Task), Scale::Linear)))
+}
+
+fn level_of(config: &PolicyConfig, policy: &dyn Policy) -> Level {
+    config.level.unwrap_or_else(|| policy.level())
+}
+
+/// Lets a target compute what a policy reads, and its goal if that can be had. Errors: a metric is missing.
+pub(super) fn prepare(config: &PolicyConfig, policy: &dyn Policy, watched: &mut Watched) -> Result<()> {
+    let level = level_of(config, policy);
+    watched
+        .want(level, &policy.needs())
+        .map_err(|missing| Error::from(missing).at(format!("target '{}', policy '{}'", watched.name, config.name)))?;
+    if let Some(when) = &config.when {
+        watched.want(Level::Task, &when.needs()).map_err(|missing| {
+            Error::from(missing).at(format!("target '{}', condition '{}'", watched.name, when.text()))
+        })?;
+    }
+    if let Some(metric) = policy.goal().metric() {
+        // Without the metric, views show no goal.
+        let _ = watched.want(level, &[metric]);
+    }
+    Ok(())
+}
+
+impl Applied {
+    pub(super) fn new(config: PolicyConfig, policy: Box<dyn Policy>, translator: Box<dyn Translator>) -> Self {
+        Applied {
+            config,
+            policy,
+            translator,
+            due_at: Nanos(0),
+            active: false,
+            failure: None,
+            decisions: 0,
+            writes: 0,
+            goal_now: None,
+            goal_before: None,
+            priorities: BTreeMap::new(),
+        }
+    }
+
+    fn level(&self) -> Level {
+        level_of(&self.config, self.policy.as_ref())
+    }
+
+    pub(super) fn property(&self) -> Property {
+        self.config.property()
+    }
+
+    pub(super) fn scale(&self) -> Scale {
+        self.policy.scale()
+    }
+
+    /// Whether it looks before it decides.
+    pub(super) fn only_observes(&self) -> bool {
+        self.decisions < OBSERVED && self.policy.goal() != Goal::None
+    }
+
+    /// Lets a target compute what the policy reads. Errors: a metric is missing.
+    pub(super) fn prepare(&self, watched: &mut Watched) -> Result<()> {
+        prepare(&self.config, self.policy.as_ref(), watched)
+    }
+
+    /// Decides by something else from now on.
+    pub(super) fn switch(&mut self, priority: &str, formulas: &dyn Formulas, targets: &mut [Watched]) -> Result<()> {
+        let config = PolicyConfig { priority: Some(priority.to_owned()), command: Vec::new(), ..self.config.clone() };
+        let policy = policy_of(&config, formulas)?;
+        let is_of = |watched: &&mut Watched| config.targets.contains(&watched.name);
+        targets.iter_mut().filter(is_of).try_for_each(|watched| prepare(&config, policy.as_ref(), watched))?;
+        (self.config, self.policy) = (config, policy);
+        (self.goal_now, self.goal_before, self.decisions) = (None, None, 0);
+        Ok(())
+    }
+
+    /// The schedule of the threads of some targets, and the priorities of their tasks.
+    pub(super) fn decide(&mut self, targets: &[&Watched]) -> Schedule {
+        let mut schedule = Schedule::default();
+        let (mut goals, mut failure) = (Vec::new(), None);
+        let (level, grouping) = (self.level(), self.config.group);
+        self.priorities.clear();
+        for watched in targets {
+            let Some((nodes, metrics)) = watched.at(level) else { continue };
+            let priorities = match self.policy.priorities(nodes, metrics) {
+                Ok(priorities) => to_tasks(&watched.graph, nodes, &priorities),
+                Err(error) => {
+                    failure = Some(error.at(format!("target '{}'", watched.name)));
+                    continue;
+                }
+            };
+            goals.push(self.policy.goal().value(nodes, metrics));
+            let transform =
+                Transform { grouping, aggregate: self.config.group_priority, engine_first: grouping == Grouping::None };
+            let of_target = transform.to_schedule(&watched.graph, &priorities);
+            schedule.threads.extend(of_target.threads);
+            let named = |(name, group)| (format!("{}/{name}", watched.name), group);
+            schedule.groups.extend(of_target.groups.into_iter().map(named));
+            self.priorities.insert(watched.name.clone(), priorities);
+        }
+        self.failure = failure;
+        self.count(&goals);
+        schedule
+    }
+
+    fn count(&mut self, goals: &[f64]) {
+        let known: Vec<f64> = goals.iter().copied().filter(|goal| goal.is_finite()).collect();
+        if !known.is_empty() {
+            let goal = known.iter().sum::<f64>() / known.len() as f64;
+            let mean = if self.only_observes() { &mut self.goal_before } else { &mut self.goal_now };
+            *mean = Some(mean.map_or(goal, |mean| mean + WEIGHT * (goal - mean)));
+        }
+        self.decisions += 1;
+    }
+
+    pub(super) fn status(&self) -> PolicyStatus {
+        let goal = self.policy.goal();
+        PolicyStatus {
+            name: self.config.name.clone(),
+            priority: self.policy.name().to_owned(),
+            translator: self.translator.name().to_owned(),
+            active: self.active,
+            failure: self.failure.as_ref().map(ToString::to_string),
+            goal: (goal != Goal::None).then(|| goal.name().to_owned()),
+            goal_now: self.goal_now,
+            goal_before: self.goal_before,
+            decisions: self.decisions,
+            writes: self.writes,
+        }
+    }
+}

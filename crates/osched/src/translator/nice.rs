@@ -1,0 +1,52 @@
+//! Nice values: one step is a ratio of 1.25 between the shares of two threads. They count within a session
+//! (with autogroups) or a cgroup.
+
+use anabranch_schedule::{Range, Scale, Schedule, normalize};
+
+use super::{Options, Ranked, Translator, Write, priorities, ranked, write};
+use crate::kernel::{Needs, State, ThreadValue};
+
+pub(super) struct Nice {
+    range: Range,
+}
+
+impl Nice {
+    pub(super) fn new(options: &Options) -> Nice {
+        let (worst, best) = options.nice;
+        Nice { range: Range::nice(worst.into(), best.into()) }
+    }
+
+    /// The writes for threads that compete with each other.
+    pub(super) fn plan_of(&self, threads: &[Ranked<'_>], scale: Scale) -> Vec<Write> {
+        let values = normalize(&priorities(threads), self.range, scale);
+        let pairs = threads.iter().zip(values).map(|(thread, nice)| (thread, nice as i32));
+        let differing = pairs.filter(|(thread, nice)| thread.state.scheduling.nice != *nice);
+        differing
+            .map(|(thread, nice)| {
+                write(thread, &ThreadValue::Nice(thread.state.scheduling.nice), ThreadValue::Nice(nice))
+            })
+            .collect()
+    }
+
+    pub(super) fn range(&self) -> String {
+        format!("{} to {}", self.range.worst, self.range.best)
+    }
+}
+
+impl Translator for Nice {
+    fn name(&self) -> &'static str {
+        "nice"
+    }
+
+    fn describe(&self) -> String {
+        format!("nice {} for each thread", self.range())
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    fn plan(&mut self, schedule: &Schedule, scale: Scale, state: &State) -> Vec<Write> {
+        self.plan_of(&ranked(schedule, state), scale)
+    }
+}
