@@ -41,7 +41,7 @@ STATIC_OPENSSL = $(if $(wildcard /usr/lib/$(MULTIARCH)/libssl.a),OPENSSL_STATIC=
 BUILD = $(STATIC_OPENSSL) cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test quick test-python chaos sim fuzz oracle bench bench-flight bench-nexmark bench-finite lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
+.PHONY: help demo demo-kafka sql test quick test-python chaos sim fuzz oracle bench bench-flight bench-nexmark bench-finite bench-osched lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ bench-flight: need-build ## Arrow Flight in the place of the exchange, with the 
 
 bench-nexmark: release need-jdk ## the queries of Nexmark beside Apache Flink (EVENTS=4000000); writes bench/NEXMARK.md
 	bench/nexmark/measure.py $(ANABRANCH) --events $(EVENTS) --markdown bench/NEXMARK.md
+
+bench-osched: release need-jdk ## Flink, Storm and Anabranch with and without osched (ENGINE=storm SHORT=--short); needs root; writes bench/osched/RESULTS.md
+	bench/osched/measure.py $(ANABRANCH) $(if $(ENGINE),--engine $(ENGINE)) $(SHORT) --markdown bench/osched/RESULTS.md
 
 bench-finite: release need-python ## queries over files that end, beside DuckDB; writes bench/FINITE.md
 	$(PYTHON)/bin/python bench/finite/measure.py $(ANABRANCH) --markdown bench/FINITE.md
