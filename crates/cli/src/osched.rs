@@ -109,9 +109,10 @@ fn schedule(arguments: &OschedRun) -> Result<(), Failure> {
     let shown = is_interactive() && !arguments.plain && !arguments.quiet && !arguments.dry_run;
     let mut session = Session { osched, signals: &signals, clock: clock.as_ref(), arguments };
     let ended = if shown { session.live() } else { session.plain() };
-    drop(control);
     // Whatever has ended it: what was written is restored first.
-    let undone = session.osched.end()?;
+    let undone = session.osched.end();
+    drop(control);
+    let undone = undone?;
     ended?;
     if !arguments.quiet && !arguments.dry_run {
         progress.line(&format!("all is as it was before: {undone}"))?;
@@ -147,16 +148,16 @@ impl Session<'_> {
             let step = self.osched.step()?;
             step.rehearsed.iter().try_for_each(|line| output.line(line))?;
             let status = status(&self.osched.status());
-            let new = status.notices.len().saturating_sub(notices);
-            notices = status.notices.len();
+            let new = usize::try_from(status.notices_total - notices).unwrap_or(0).min(status.notices.len());
+            notices = status.notices_total;
             if !self.arguments.quiet {
-                status.notices[notices - new..].iter().try_for_each(|notice| progress.line(notice))?;
+                status.notices[status.notices.len() - new..].iter().try_for_each(|notice| progress.line(notice))?;
                 if self.clock.now() >= next && !self.arguments.dry_run {
                     progress.line(view::lines(&status).trim_end())?;
                     next = self.clock.now().plus(PLAIN);
                 }
             }
-            self.signals.wait(step.wait);
+            self.signals.wait(step.wait.min(FRAME));
         }
         Ok(())
     }

@@ -212,7 +212,8 @@ impl Config {
     fn check_conflicts(&self) -> Result<()> {
         for (index, policy) in self.policies.iter().enumerate() {
             let earlier = self.policies[..index].iter().filter(|other| other.when.is_none());
-            for other in earlier.filter(|other| other.property() == policy.property()) {
+            let meet = |other: &&PolicyConfig| other.properties().iter().any(|of| policy.properties().contains(of));
+            for other in earlier.filter(meet) {
                 let Some(target) = policy.targets.iter().find(|target| other.targets.contains(target)) else {
                     continue;
                 };
@@ -257,14 +258,15 @@ impl Target {
 }
 
 impl PolicyConfig {
-    /// Which property of threads it writes. One that groups threads and one that orders them inside the groups may both apply.
+    /// Which properties of threads it writes. One that groups threads and one that orders them inside the groups may both apply.
     #[must_use]
-    pub fn property(&self) -> Property {
+    pub fn properties(&self) -> &'static [Property] {
         match self.translator() {
-            "groups" | "shares" | "weight" | "quota" => Property::Group,
-            "slice" => Property::Slice,
-            "class" | "real-time" => Property::Class,
-            _ => Property::Nice,
+            "groups" | "shares" | "weight" | "quota" | "idle-groups" => &[Property::Group],
+            "both" => &[Property::Nice, Property::Group],
+            "slice" => &[Property::Slice],
+            "class" | "real-time" => &[Property::Class],
+            _ => &[Property::Nice],
         }
     }
 
@@ -301,6 +303,16 @@ impl PolicyConfig {
         if !(PERIOD_MIN..=PERIOD_MAX).contains(&self.period) {
             let error = Error::user(format!("a period of {} ms is too short or too long", self.period.as_millis()));
             return Err(named(error.remedy("use 20 ms to 600 s")));
+        }
+        let uses_nice = self.properties().contains(&Property::Nice);
+        if (self.best.is_some() || self.worst.is_some()) && !uses_nice {
+            let error =
+                Error::user(format!("'best' and 'worst' are nice values, and it writes by '{}'", self.translator()));
+            return Err(named(error.remedy("leave them out, or use translator = \"nice\"")));
+        }
+        if !self.command.is_empty() && self.targets.len() > 1 {
+            let error = Error::user("a program decides about one target");
+            return Err(named(error.remedy("name it: targets = [\"...\"], and add a policy for each other target")));
         }
         match (&self.priority, self.command.is_empty(), self.group) {
             (Some(_), false, _) => {

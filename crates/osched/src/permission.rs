@@ -107,10 +107,7 @@ impl Rules {
             return Some(format!("it is of class {} already, and is left alone", class.policy));
         }
         if cpusets.contains(&id.pid) && !self.other_cpusets {
-            return Some(
-                "its cpuset is not that of osched: it is left alone (set other-cpusets = true to include it)"
-                    .to_owned(),
-            );
+            return Some("its cpuset is not that of osched: it is left alone".to_owned());
         }
         None
     }

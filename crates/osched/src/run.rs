@@ -83,8 +83,10 @@ pub struct Osched {
     /// When the kernel was last asked for pressure, and its counter then.
     pressure: Option<(Nanos, u64)>,
     looked_at: Option<Nanos>,
-    /// Threads for whose refusal there was a notice.
+    /// Refusals for which there was a notice.
     told: BTreeSet<String>,
+    /// Processes that are left alone.
+    excluded: BTreeSet<u32>,
 }
 
 /// What a step has done.
@@ -146,6 +148,7 @@ impl Osched {
             pressure: None,
             looked_at: None,
             told: BTreeSet::new(),
+            excluded: BTreeSet::new(),
         };
         for (path, undone) in left {
             osched.notice(format!("restored what {} had left: {undone}", path.display()));
@@ -222,53 +225,60 @@ impl Osched {
         self.usages.retain(|thread| threads.contains(&thread));
     }
 
-    /// Lets the policies that are due decide, each about the targets that no earlier policy decides about, and writes what differs.
+    /// Lets the policies that are due decide, each about the targets that no earlier policy decides about, and writes what differs. What a
+    /// policy wrote for targets that no policy decides about any more is restored.
     fn decide(&mut self, due: &BTreeSet<usize>, pressure: f64, is_pressed: bool) -> Result<Vec<String>> {
-        self.claim()?;
+        self.claim_new();
         self.keep_guarded()?;
-        let mut taken: BTreeSet<(String, Property)> = BTreeSet::new();
+        let (mut taken, mut schedules) = (BTreeSet::new(), Vec::new());
         let cores = self.machine.cores;
-        let mut rehearsed = Vec::new();
         for at in 0..self.policies.len() {
             let policy = &mut self.policies[at];
-            let property = policy.property();
-            let conditions = self.targets.iter().filter(|watched| policy.config.targets.contains(&watched.name));
-            let (mut mine, mut lost) = (Vec::new(), Vec::new());
-            for watched in conditions {
-                let holds =
-                    policy.config.when.as_mut().is_none_or(|when| when.update(&watched.as_target(pressure, cores)));
-                let is_mine = holds && watched.is_known() && !taken.contains(&(watched.name.clone(), property));
-                if is_mine { mine.push(watched) } else { lost.push(watched.name.clone()) }
+            let properties = policy.properties();
+            let mut mine = Vec::new();
+            for watched in &self.targets {
+                if !policy.config.targets.contains(&watched.name) {
+                    continue;
+                }
+                let holds = policy.holds(&watched.name, &watched.as_target(pressure, cores));
+                let is_free = properties.iter().all(|of| !taken.contains(&(watched.name.clone(), *of)));
+                if holds && watched.is_known() && is_free {
+                    mine.push(watched);
+                }
             }
             policy.active = !mine.is_empty();
-            taken.extend(mine.iter().map(|watched| (watched.name.clone(), property)));
-            let schedule = (due.contains(&at) && is_pressed).then(|| policy.decide(&mine));
-            let observes = policy.only_observes() && self.journal.is_some();
-            self.release(&lost, property, &taken)?;
-            if let Some(schedule) = schedule.filter(|_| !observes) {
-                rehearsed.extend(self.write(at, &schedule)?);
+            let mut failed = Vec::new();
+            if policy.active && is_pressed && due.contains(&at) {
+                let (schedule, without) = policy.decide(&mine);
+                failed = without;
+                schedules.extend((!policy.only_observes() || self.journal.is_none()).then_some((at, schedule)));
             }
+            let decided = mine.iter().filter(|watched| !failed.contains(&watched.name));
+            taken.extend(decided.flat_map(|watched| properties.iter().map(|of| (watched.name.clone(), *of))));
+        }
+        self.release(&taken)?;
+        let mut rehearsed = Vec::new();
+        for (at, schedule) in schedules {
+            rehearsed.extend(self.write(at, &schedule)?);
         }
         Ok(rehearsed)
     }
 
-    /// Restores a property of the threads of targets about which no policy decides now.
-    fn release(&mut self, lost: &[String], property: Property, taken: &BTreeSet<(String, Property)>) -> Result<()> {
+    /// Restores the properties of threads about which no policy decides now.
+    fn release(&mut self, taken: &BTreeSet<(String, Property)>) -> Result<()> {
         let Some((journal, _)) = self.journal.as_mut().filter(|(journal, _)| !journal.is_empty()) else {
             return Ok(());
         };
-        let free = |name: &&String| !taken.contains(&((*name).clone(), property));
-        let threads: BTreeSet<ThreadId> = lost
+        let decided: BTreeMap<ThreadId, &str> = self
+            .targets
             .iter()
-            .filter(free)
-            .filter_map(|name| self.targets.iter().find(|watched| watched.name == *name))
-            .flat_map(|watched| watched.graph.threads.iter().map(|thread| thread.id))
+            .flat_map(|watched| watched.graph.threads.iter().map(|thread| (thread.id, watched.name.as_str())))
             .collect();
-        if threads.is_empty() {
-            return Ok(());
-        }
         let undone = journal.undo_where(|change| match change {
-            Change::Thread { thread, value } => threads.contains(thread) && property_of(value) == property,
+            Change::Thread { thread, value } => {
+                let target = decided.get(thread).map(|name| (*name).to_owned());
+                target.is_none_or(|name| !taken.contains(&(name, property_of(value))))
+            }
             _ => false,
         })?;
         for error in undone.failed {
@@ -281,8 +291,9 @@ impl Osched {
     fn write(&mut self, at: usize, schedule: &Schedule) -> Result<Vec<String>> {
         let now = self.clock.now();
         let names = self.names();
-        let wanted: BTreeMap<ThreadId, String> =
-            names.into_iter().filter(|(thread, _)| schedule.threads.contains_key(thread)).collect();
+        let is_wanted =
+            |thread: &ThreadId| schedule.threads.contains_key(thread) && !self.excluded.contains(&thread.pid);
+        let wanted: BTreeMap<ThreadId, String> = names.into_iter().filter(|(thread, _)| is_wanted(thread)).collect();
         let policy = &mut self.policies[at];
         let needs = policy.translator.needs();
         let mut state = State::read(&self.kernel, &self.machine, &wanted, needs, &mut self.usages, now)?;
@@ -291,7 +302,7 @@ impl Osched {
             abilities: self.abilities.clone(),
             threads: wanted.keys().copied().collect(),
             other_cpusets: false,
-            real_time: policy.property() == Property::Class,
+            real_time: policy.properties().contains(&Property::Class),
         };
         let pids: BTreeSet<u32> = wanted.keys().map(|thread| thread.pid).collect();
         let mut cpusets = BTreeSet::new();
@@ -309,8 +320,7 @@ impl Osched {
         for write in &sifted.permitted {
             state.apply(&write.change);
         }
-        let rehearsed = self.apply(at, &sifted.permitted)?;
-        Ok(rehearsed)
+        self.apply(at, &sifted.permitted)
     }
 
     fn apply(&mut self, at: usize, writes: &[Write]) -> Result<Vec<String>> {
@@ -358,7 +368,7 @@ impl Osched {
     fn tell_of_sessions(&mut self) -> Result<()> {
         let uses_nice = |name: &String| {
             let mut policies = self.policies.iter().filter(|policy| policy.config.targets.contains(name));
-            policies.any(|policy| policy.property() == Property::Nice)
+            policies.any(|policy| policy.properties().contains(&Property::Nice))
         };
         let targets = self.targets.iter().filter(|watched| uses_nice(&watched.name));
         let pids: BTreeSet<u32> = targets.flat_map(Watched::processes).collect();
@@ -382,6 +392,16 @@ impl Osched {
             *guardian = guardian::start((self.guardian)(journal.path()))?;
         }
         Ok(())
+    }
+
+    /// The same while it runs: a process that it may not have is left out, with a notice.
+    fn claim_new(&mut self) {
+        let Err(error) = self.claim() else { return };
+        let claimed: BTreeSet<u32> =
+            self.journal.iter().flat_map(|(journal, _)| journal.claims()).map(|claim| claim.pid).collect();
+        let pids = self.targets.iter().flat_map(Watched::processes);
+        self.excluded = pids.filter(|pid| !claimed.contains(pid)).collect();
+        self.notice(format!("left out: {error}"));
     }
 
     /// Names of all threads that drivers know.
@@ -432,22 +452,21 @@ impl Osched {
 
     fn pause(&mut self, paused: bool) -> Result<()> {
         self.lock().paused = paused;
-        if let Some((journal, _)) = self.journal.as_mut().filter(|_| paused) {
-            journal.undo()?;
-        }
+        let undone = self.journal.as_mut().filter(|_| paused).map(|(journal, _)| journal.undo()).transpose()?;
         for policy in &mut self.policies {
             policy.due_at = Nanos(0);
             policy.active &= !paused;
         }
-        Ok(())
+        undone.and_then(|undone| undone.failed.into_iter().next()).map_or(Ok(()), Err)
     }
 
     fn notice(&self, text: String) {
-        let notices = &mut self.lock().notices;
-        if notices.last() != Some(&text) {
-            notices.push(text);
-            let surplus = notices.len().saturating_sub(NOTICES);
-            notices.drain(..surplus);
+        let mut status = self.lock();
+        if status.notices.last() != Some(&text) {
+            status.notices.push(text);
+            status.notices_total += 1;
+            let surplus = status.notices.len().saturating_sub(NOTICES);
+            status.notices.drain(..surplus);
         }
     }
 

@@ -15,7 +15,7 @@ pub struct Status {
     pub paused: bool,
     /// Whether nothing is written: decisions are only shown.
     pub dry_run: bool,
-    /// Share of the last ten seconds for which some thread of the machine waited for a core, 0 to 1; `None`: the kernel does not tell.
+    /// Share of the last period for which some thread of the machine waited for a core, 0 to 1; `None`: the kernel does not say.
     pub pressure: Option<f64>,
     /// Processor time of this process.
     pub cpu_ms: f64,
@@ -29,8 +29,10 @@ pub struct Status {
     pub policies: Vec<PolicyStatus>,
     /// Tasks of all targets.
     pub tasks: Vec<TaskStatus>,
-    /// What went wrong or is missing, newest last.
+    /// What went wrong or is missing, newest last: the latest ones.
     pub notices: Vec<String>,
+    /// How many there were so far.
+    pub notices_total: u64,
 }
 
 /// An engine.
@@ -92,7 +94,7 @@ pub struct TaskStatus {
     pub metrics: BTreeMap<&'static str, f64>,
     /// As the last policy decided.
     pub priority: Option<f64>,
-    /// What was written for its thread, such as `nice -5`.
+    /// The nice value that its thread has, such as `nice -5`.
     pub written: Option<String>,
 }
 

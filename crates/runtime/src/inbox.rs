@@ -3,9 +3,6 @@
 //! The bound is per channel, so that a channel that waits for alignment cannot starve the others. A single batch
 //! larger than the bound passes when its queue is empty. Locks are taken per batch, never per record.
 //!
-//! A channel whose reader is slow holds less: about what the reader takes in a second, as Flink's buffer debloating does. Otherwise a marker
-//! waits behind all that fits, and with it a checkpoint or the stop of the job, although more in the queue makes a slow reader no faster.
-//!
 //! A channel from a task of another process is fed by the thread that reads the connection. Credit bounds it: an envelope
 //! holds its permit until the task takes it.
 
@@ -21,17 +18,12 @@ use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Size of a watermark or marker for the limit, so that a queue of these is bounded too.
 const CONTROL_BYTES: usize = 64;
 
-/// A channel is to hold what its reader takes in this time, measured over at least that time, but at least so many bytes.
-const HELD_NS: u64 = 1_000_000_000;
-const MEASURED_NS: u64 = 200_000_000;
-const HELD_BYTES_MIN: usize = 64 << 10;
-
 /// Queues from every sender to one task.
 pub(crate) struct Inbox {
     state: Mutex<State>,
     readable: Condvar,
     writable: Condvar,
-    /// Bytes per channel, at most.
+    /// Bytes per channel.
     capacity: usize,
     /// The watermark of the reader, in milliseconds.
     reached: AtomicI64,
@@ -42,8 +34,6 @@ struct State {
     /// Where the search for the next envelope starts, so that no channel starves.
     turn: usize,
     reader_waits: bool,
-    /// Since when the reader has had something to take, and what it takes is measured.
-    measured_since: Option<Nanos>,
     /// The channels that the reader does not read, while it waits.
     blocked: Vec<bool>,
     /// Wakes the reader once, whether or not there is anything to receive.
@@ -59,9 +49,6 @@ struct State {
 struct Channel {
     queue: VecDeque<Queued>,
     bytes: usize,
-    /// Bytes that it holds before it is full, and what the reader has taken since the beginning of the measurement.
-    limit: usize,
-    measured_bytes: usize,
     /// Number of envelopes ever sent, and of those that the reader has taken.
     sent: u64,
     taken: u64,
@@ -110,10 +97,9 @@ pub(crate) struct QueueStats {
 impl Inbox {
     pub(crate) fn new(channels: usize, capacity: usize) -> Self {
         let state = State {
-            channels: (0..channels).map(|_| Channel { limit: capacity, ..Channel::default() }).collect(),
+            channels: (0..channels).map(|_| Channel::default()).collect(),
             turn: 0,
             reader_waits: false,
-            measured_since: None,
             blocked: vec![false; channels],
             woken: false,
             writers_wait: 0,
@@ -148,7 +134,7 @@ impl Inbox {
             return None;
         }
         let queue = &mut state.channels[channel];
-        if queue.is_full(bytes) {
+        if queue.is_full(bytes, self.capacity) {
             return Some(envelope);
         }
         let is_marker = matches!(envelope, Envelope::Marker(_));
@@ -217,7 +203,7 @@ impl Inbox {
         let bytes = bytes_of(envelope);
         let mut state = self.lock();
         state.writers_wait += 1;
-        while state.channels[channel].is_full(bytes) && !state.closed {
+        while state.channels[channel].is_full(bytes, self.capacity) && !state.closed {
             state = self.writable.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.writers_wait -= 1;
@@ -238,7 +224,6 @@ impl Inbox {
                 return Received::Failed(failure);
             }
             if let Some((channel, queued)) = state.pop(blocked) {
-                state.measure(channel, queued.bytes, clock.now(), self.capacity);
                 if state.writers_wait > 0 {
                     self.writable.notify_all();
                 }
@@ -249,7 +234,6 @@ impl Inbox {
             if std::mem::take(&mut state.woken) {
                 return Received::Timeout;
             }
-            state.end_measurement(self.capacity);
             state.blocked.copy_from_slice(blocked);
             let Some(timeout) = timeout else {
                 state.reader_waits = true;
@@ -314,7 +298,7 @@ impl Inbox {
         let mut stats = QueueStats::default();
         for channel in &state.channels {
             stats.bytes += channel.bytes as u64;
-            stats.share = stats.share.max(channel.bytes as f64 / channel.limit as f64);
+            stats.share = stats.share.max(channel.bytes as f64 / self.capacity as f64);
             for queued in &channel.queue {
                 let Envelope::Batch(batch) = &queued.envelope else { continue };
                 stats.batches += 1;
@@ -342,8 +326,8 @@ impl Channel {
         self.queue.push_back(queued);
     }
 
-    fn is_full(&self, bytes: usize) -> bool {
-        self.bytes > 0 && self.bytes + bytes > self.limit
+    fn is_full(&self, bytes: usize, capacity: usize) -> bool {
+        self.bytes > 0 && self.bytes + bytes > capacity
     }
 }
 
@@ -364,31 +348,6 @@ impl State {
             }
         }
         None
-    }
-
-    /// The reader takes an envelope. What it took before it has processed.
-    fn measure(&mut self, channel: usize, bytes: usize, now: Nanos, capacity: usize) {
-        let elapsed_ns = now.since(*self.measured_since.get_or_insert(now));
-        if elapsed_ns >= MEASURED_NS {
-            for channel in self.channels.iter_mut().filter(|channel| channel.measured_bytes > 0) {
-                let bytes = std::mem::take(&mut channel.measured_bytes) as u128 * u128::from(HELD_NS);
-                let held = usize::try_from(bytes / u128::from(elapsed_ns)).unwrap_or(usize::MAX);
-                channel.limit = held.max(HELD_BYTES_MIN).min(capacity);
-            }
-            self.measured_since = Some(now);
-        }
-        self.channels[channel].measured_bytes += bytes;
-    }
-
-    /// There is nothing to take: the reader may be faster than was measured.
-    fn end_measurement(&mut self, capacity: usize) {
-        self.measured_since = None;
-        for channel in &mut self.channels {
-            channel.measured_bytes = 0;
-            if channel.queue.is_empty() {
-                channel.limit = channel.limit.saturating_mul(2).min(capacity);
-            }
-        }
     }
 
     /// Whether every channel that the reader reads has something, now that this one has. The first of it is a marker: the reader was woken

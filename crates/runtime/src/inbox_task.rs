@@ -189,8 +189,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
     use std::thread::JoinHandle;
 
-    use anabranch_model::{Clock as _, ManualClock, MarkerKind, PlanVersion, Stamped};
-    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use anabranch_model::{ManualClock, MarkerKind, PlanVersion};
 
     use super::*;
     use crate::inbox::Received;
@@ -244,43 +243,5 @@ mod tests {
         assert_eq!((channels.recv_timeout(LIMIT), channels.recv_timeout(LIMIT)), (Ok(0), Ok(0)));
         inbox.close();
         thread.join().expect("the reader ends");
-    }
-
-    /// A marker behind what is queued must not wait long, and a reader that is fast must have enough.
-    #[test]
-    fn a_channel_holds_about_what_its_reader_takes_in_a_second() {
-        let (inbox, clock) = (Inbox::new(1, 4 << 20), ManualClock::default());
-        let column = Arc::new(Int64Array::from(vec![0; 4096]));
-        let batch = RecordBatch::try_from_iter([("n", column as ArrayRef)]).expect("a batch");
-        let fill = || {
-            let mut added = 0;
-            let envelope = || Envelope::Batch(Stamped { value: batch.clone(), born: Nanos(0) });
-            while inbox.offer(0, envelope(), &clock).is_none() {
-                added += 1;
-            }
-            added
-        };
-        let take = |ms: u64| {
-            assert!(matches!(inbox.receive(&[false], None, &clock), Received::Envelope(..)));
-            clock.advance(Duration::from_millis(ms));
-        };
-        let all = fill();
-        assert_eq!(all, 128);
-        // Ten batches per second.
-        (0..all).for_each(|_| take(100));
-        let queued = fill();
-        assert!((9..=11).contains(&queued), "{queued}");
-        // A batch takes longer than a second: few wait meanwhile.
-        (0..queued).for_each(|_| take(5_000));
-        assert!((1..=2).contains(&fill()));
-        // The reader is fast again.
-        for _ in 0..10 {
-            while inbox.stats(clock.now()).batches > 0 {
-                take(1);
-            }
-            assert!(matches!(inbox.receive(&[false], Some(Duration::ZERO), &clock), Received::Timeout));
-            fill();
-        }
-        assert_eq!(inbox.stats(clock.now()).batches, 128);
     }
 }

@@ -29,7 +29,9 @@ impl Formula {
     pub fn new(expression: &str, columns: &[&str]) -> Result<Formula> {
         let of = |error: Error| error.only_at(format!("expression \"{expression}\""));
         let columns: Vec<String> = columns.iter().map(|column| format!("`{column}` DOUBLE")).collect();
-        // The parentheses keep a text that is more than an expression from becoming further statements or columns.
+        if expression.contains(';') {
+            return Err(of(Error::user("this is more than an expression").remedy("leave out the semicolon")));
+        }
         let script = format!(
             "CREATE TABLE metrics ({}) WITH ('connector' = 'datagen');\n\
              CREATE TABLE result (priority DOUBLE) WITH ('connector' = 'blackhole');\n\

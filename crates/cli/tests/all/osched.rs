@@ -2,6 +2,7 @@
 //!
 //! The job uses more cores than there are, so that its threads wait for cores whatever else runs on the machine.
 
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::process::Process;
 
-/// Longer than a journal needs on a busy machine.
+/// Between two looks at nice values.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A job that takes all it gets: its rows pass through several stages, each of which has a task for each core and one more.
@@ -192,14 +193,55 @@ fn a_policy_is_switched_and_paused_while_it_runs() {
     let expression = switched("1000 - distance_to_sink * CASE WHEN queue_rows >= 0 THEN 2 ELSE 1 END");
     assert!(expression.status.success(), "{}", text(&expression.stderr));
     scene.until("ordered by an expression", is_ordered);
+    let paused = |paused: bool| {
+        let address = url.trim_start_matches("http://");
+        let body = format!("{{\"paused\": {paused}}}");
+        let request = format!(
+            "POST /api/v1/osched/pause HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: \
+             {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut stream = std::net::TcpStream::connect(address).expect("connected");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    };
+    paused(true);
+    assert!(is_plain(&scene.nices()), "{:?}", scene.nices());
+    paused(false);
+    scene.until("ordered again", is_ordered);
     let status = program().args(["osched", "check"]).arg(scene.configuration(DRAIN)).output().expect("runs");
     assert!(text(&status.stdout).contains("policy p: all that it needs is there"), "{}", text(&status.stdout));
+}
+
+/// A policy that waits for its condition leaves alone what the one after it has written.
+#[test]
+fn the_first_policy_whose_condition_is_true_decides() {
+    if !may_lower() {
+        return;
+    }
+    let scene = Scene::start(&[]);
+    let never = "[[policy]]\nname = \"never\"\npriority = \"constant\"\nperiod = \"20 ms\"\nwhen = \"cpu_share < 0\"\n";
+    let osched = scene.osched(&format!("{never}{DRAIN}"));
+    scene.until("ordered", is_ordered);
+    for _ in 0..50 {
+        assert!(is_ordered(&scene.nices()), "{:?}", scene.nices());
+        anabranch_model::pause(PAUSE);
+    }
+    osched.signal("TERM");
+    let (code, said) = osched.end_with_said();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(is_plain(&scene.nices()), "{:?}", scene.nices());
 }
 
 #[test]
 fn a_dry_run_says_what_would_be_written_and_writes_nothing() {
     let scene = Scene::start(&[]);
     let file = scene.configuration(DRAIN);
+    if !may_lower() {
+        return;
+    }
     let dry = run(&["osched", "run", "--dry-run", "--duration", "5s"], &file);
     let lines = text(&dry.stdout);
     assert!(dry.status.success(), "{}", text(&dry.stderr));

@@ -81,7 +81,7 @@ impl Anabranch {
 
 impl Driver for Anabranch {
     fn look(&mut self) -> Result<Graph> {
-        let (mut graph, mut threads) = (Graph::default(), BTreeMap::new());
+        let (mut graph, mut threads, mut here) = (Graph::default(), BTreeMap::new(), BTreeSet::new());
         let mut workers = self.workers()?;
         self.tasks.clear();
         self.windows.clear();
@@ -105,11 +105,15 @@ impl Driver for Anabranch {
                 self.tasks.insert((name.clone(), stage, index), at);
                 let Some(thread) = task["thread"].as_u64() else { continue };
                 threads.insert(at, thread);
-                let found = workers.get_mut(text(task, "worker")).and_then(|threads| threads.remove(&thread));
+                let worker = text(task, "worker");
+                let found = workers.get_mut(worker).and_then(|threads| threads.remove(&thread));
+                here.extend(found.is_some().then(|| worker.to_owned()));
                 graph.threads.extend(found.map(|(id, name)| Thread { id, name, kind: ThreadKind::Task(at) }));
             }
         }
         // Exchange, coordination, Kafka's client: they serve all tasks of the process. The recorder has a low priority on purpose.
+        // A worker of another machine may have the number of a process of this one: then it has none of the tasks' threads.
+        workers.retain(|worker, _| here.contains(worker));
         let others = workers.into_values().flat_map(BTreeMap::into_values).filter(|(_, name)| name != RECORDER);
         graph.threads.extend(others.map(|(id, name)| Thread { id, name, kind: ThreadKind::Engine }));
         (self.threads, self.is_stale) = (threads, false);
@@ -122,10 +126,14 @@ impl Driver for Anabranch {
         self.is_stale |= self.jobs()?.into_iter().collect::<BTreeSet<_>>() != jobs;
         for job in jobs {
             let answer = (self.get)(&format!("/api/v1/jobs/{job}/tasks"));
-            let Ok(answer) = answer else {
+            let answer = match answer {
+                Ok(answer) => answer,
+                Err(error) if self.jobs()?.contains(&job) => return Err(error),
                 // It has ended since the list was read.
-                self.is_stale = true;
-                continue;
+                Err(_) => {
+                    self.is_stale = true;
+                    continue;
+                }
             };
             let tasks = items(&answer, "tasks")?;
             let newest = tasks.iter().map(|task| number(task, "epoch")).max().unwrap_or(0);

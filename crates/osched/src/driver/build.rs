@@ -1,6 +1,7 @@
 //! The driver of a configured target, and which engine answers at an address.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anabranch_model::{Error, Result, SystemClock};
 use serde_json::Value;
@@ -15,6 +16,9 @@ use crate::config::{Engine, Target};
 use crate::http::{Http, HttpOptions};
 use crate::kernel::Proc;
 
+/// Time for an answer of this engine: what is later is about queues that are no longer there.
+const DEADLINE: Duration = Duration::from_secs(2);
+
 /// The driver of a target. Errors: a file cannot be read, a pattern is wrong, a port is taken.
 pub fn of(target: &Target) -> Result<Box<dyn Driver>> {
     let place = |error: Error| error.at(format!("target '{}'", target.name));
@@ -27,7 +31,7 @@ fn build(target: &Target) -> Result<Box<dyn Driver>> {
     let machine = || Ok::<_, Error>(Box::new(ThisMachine::new(Proc::new()?, clock())));
     Ok(match target.engine {
         Engine::Anabranch => {
-            let http = Http::new(HttpOptions { token: token(target)?, ..HttpOptions::default() })?;
+            let http = Http::new(HttpOptions { token: token(target)?, deadline: DEADLINE, ..HttpOptions::default() })?;
             let (url, kernel) = (url(), Proc::new()?);
             let get = move |path: &str| http.get_json::<Value>(&format!("{url}{path}"));
             // A process that has ended has no threads.

@@ -1,11 +1,12 @@
 //! A policy while it decides.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anabranch_model::{Error, Nanos, Result};
 use anabranch_schedule::{
-    Constant, FormulaPolicy, Goal, Grouping, Level, Metric, POLICY_NAMES, Policy, Scale, Schedule, Transform, by_name,
-    to_tasks,
+    Condition, Constant, FormulaPolicy, Goal, Grouping, Level, Metric, POLICY_NAMES, Policy, Scale, Schedule, Target,
+    Transform, by_name, to_tasks,
 };
 
 use super::Formulas;
@@ -15,8 +16,9 @@ use crate::program::Program;
 use crate::status::PolicyStatus;
 use crate::translator::Translator;
 
-/// Decisions for which a policy only looks, so that its goal without it is known.
+/// For so many decisions, but no longer than this time, a policy only computes its goal: the value without it is known then.
 const OBSERVED: u64 = 8;
+const OBSERVED_MAX: Duration = Duration::from_secs(2);
 /// The part that a new value has in the mean of a goal.
 const WEIGHT: f64 = 0.1;
 
@@ -32,8 +34,10 @@ pub(super) struct Applied {
     pub(super) writes: u64,
     goal_now: Option<f64>,
     goal_before: Option<f64>,
-    /// The priorities of the last decision, by the place of the target among its targets.
+    /// The priorities of the last decision, by target.
     pub(super) priorities: BTreeMap<String, Vec<f64>>,
+    /// Its condition with what it remembers of each target.
+    conditions: BTreeMap<String, Condition>,
 }
 
 /// The policy that a configuration names.
@@ -86,15 +90,22 @@ impl Applied {
             goal_now: None,
             goal_before: None,
             priorities: BTreeMap::new(),
+            conditions: BTreeMap::new(),
         }
+    }
+
+    /// Whether its condition is true of a target.
+    pub(super) fn holds(&mut self, name: &str, target: &Target) -> bool {
+        let Some(when) = &self.config.when else { return true };
+        self.conditions.entry(name.to_owned()).or_insert_with(|| when.clone()).update(target)
     }
 
     fn level(&self) -> Level {
         level_of(&self.config, self.policy.as_ref())
     }
 
-    pub(super) fn property(&self) -> Property {
-        self.config.property()
+    pub(super) fn properties(&self) -> &'static [Property] {
+        self.config.properties()
     }
 
     pub(super) fn scale(&self) -> Scale {
@@ -103,7 +114,8 @@ impl Applied {
 
     /// Whether it looks before it decides.
     pub(super) fn only_observes(&self) -> bool {
-        self.decisions < OBSERVED && self.policy.goal() != Goal::None
+        let most = OBSERVED_MAX.as_millis() / self.config.period.as_millis().max(1);
+        u128::from(self.decisions) < most.min(u128::from(OBSERVED)) && self.policy.goal() != Goal::None
     }
 
     /// Lets a target compute what the policy reads. Errors: a metric is missing.
@@ -115,15 +127,16 @@ impl Applied {
     pub(super) fn switch(&mut self, priority: &str, formulas: &dyn Formulas, targets: &mut [Watched]) -> Result<()> {
         let config = PolicyConfig { priority: Some(priority.to_owned()), command: Vec::new(), ..self.config.clone() };
         let policy = policy_of(&config, formulas)?;
-        let is_of = |watched: &&mut Watched| config.targets.contains(&watched.name);
+        let is_of = |watched: &&mut Watched| watched.failure().is_none() && config.targets.contains(&watched.name);
         targets.iter_mut().filter(is_of).try_for_each(|watched| prepare(&config, policy.as_ref(), watched))?;
         (self.config, self.policy) = (config, policy);
-        (self.goal_now, self.goal_before, self.decisions) = (None, None, 0);
+        (self.goal_now, self.goal_before) = (None, None);
         Ok(())
     }
 
-    /// The schedule of the threads of some targets, and the priorities of their tasks.
-    pub(super) fn decide(&mut self, targets: &[&Watched]) -> Schedule {
+    /// The schedule of the threads of some targets, and the names of those about which it could not decide.
+    pub(super) fn decide(&mut self, targets: &[&Watched]) -> (Schedule, Vec<String>) {
+        let mut failed = Vec::new();
         let mut schedule = Schedule::default();
         let (mut goals, mut failure) = (Vec::new(), None);
         let (level, grouping) = (self.level(), self.config.group);
@@ -134,6 +147,7 @@ impl Applied {
                 Ok(priorities) => to_tasks(&watched.graph, nodes, &priorities),
                 Err(error) => {
                     failure = Some(error.at(format!("target '{}'", watched.name)));
+                    failed.push(watched.name.clone());
                     continue;
                 }
             };
@@ -148,7 +162,7 @@ impl Applied {
         }
         self.failure = failure;
         self.count(&goals);
-        schedule
+        (schedule, failed)
     }
 
     fn count(&mut self, goals: &[f64]) {

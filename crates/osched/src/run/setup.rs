@@ -26,8 +26,10 @@ pub(super) fn applied(
     let translator = translator::by_name(config.translator(), &options_of(index, &config), machine);
     let applied = Applied::new(config, policy, translator.map_err(|error| error.at(place))?);
     for watched in targets.iter_mut().filter(|watched| applied.config.targets.contains(&watched.name)) {
+        let prepared = applied.prepare(watched);
+        // What one that does not answer offers is known once it does.
         if watched.failure().is_none() {
-            applied.prepare(watched)?;
+            prepared?;
         }
     }
     Ok(applied)

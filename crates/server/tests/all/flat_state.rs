@@ -186,10 +186,15 @@ fn rows_read(job: &Job) -> u64 {
 }
 
 /// The bytes of checkpoints until so many rows were read.
-fn checkpoints_until(name: &str, job: &Job, rows: u64) -> Vec<u64> {
+fn checkpoints_until(name: &str, job: &mut Option<Job>, rows: u64) -> Vec<u64> {
     let mut bytes = Vec::new();
     for _ in 0..CHECKPOINTS_MAX {
-        job.checkpoint_now().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let running = job.as_ref().expect("a job");
+        if let Err(error) = running.checkpoint_now() {
+            let outcome = job.take().map(Job::wait);
+            panic!("{name}: {error}: {outcome:?}");
+        }
+        let job = job.as_ref().expect("a job");
         bytes.extend(job.status().last_checkpoint.map(|newest| newest.bytes));
         if rows_read(job) >= rows {
             return bytes;
@@ -214,8 +219,9 @@ fn first_and_last(on_disk: bool, (name, before, query): (&str, &str, &str)) -> (
     if on_disk {
         (plan.options.state_backend, plan.options.state_bytes) = (StateBackendKind::Disk, DISK_BYTES);
     }
-    let job = engine.start(&plan).expect("a job");
-    wait_for(&format!("{name}: waited for rows"), &|| rows_read(&job) > 2_000);
+    let mut job = Some(engine.start(&plan).expect("a job"));
+    let started = job.as_ref().expect("a job");
+    wait_for(&format!("{name}: waited for rows"), &|| rows_read(started) > 2_000);
     // A time to live lasts two seconds longer: processing time may be behind by so much. Rows on a disk are there several times until
     // their runs are merged.
     let sources = if query.contains("JOIN") { 2 } else { 1 };
@@ -227,9 +233,9 @@ fn first_and_last(on_disk: bool, (name, before, query): (&str, &str, &str)) -> (
             false => 4_000,
         };
     let parts = if on_disk { 6 } else { 4 };
-    let largest = checkpoints_until(name, &job, first).into_iter().max().unwrap_or_default();
-    checkpoints_until(name, &job, (parts - 1) * first);
-    let least = checkpoints_until(name, &job, parts * first).into_iter().min().unwrap_or_default();
+    let largest = checkpoints_until(name, &mut job, first).into_iter().max().unwrap_or_default();
+    checkpoints_until(name, &mut job, (parts - 1) * first);
+    let least = checkpoints_until(name, &mut job, parts * first).into_iter().min().unwrap_or_default();
     println!("{name}, on disk {on_disk}: at first up to {largest} bytes, then from {least} on");
     (largest, least)
 }
