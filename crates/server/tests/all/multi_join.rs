@@ -26,10 +26,10 @@ fn at_once(plan: &Plan) -> BTreeSet<StageId> {
 fn script(folder: &Path, tables: usize) -> String {
     let table = |number: usize| {
         format!(
-            "CREATE TABLE t{number} (k BIGINT, v BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1500', 'number-of-rows' = '6000',
-               'fields.k.kind' = 'sequence', 'fields.k.start' = '1', 'fields.k.end' = '6000',
+            "CREATE TABLE t{number} (k BIGINT, v BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1500', 'number-of-rows' = '10000',
+               'fields.k.kind' = 'sequence', 'fields.k.start' = '1', 'fields.k.end' = '10000',
                'fields.v.kind' = 'sequence', 'fields.v.start' = '{number}', 'fields.v.end' = '{}');",
-            6000 + number - 1
+            10000 + number - 1
         )
     };
     let join = |number: usize| format!(" JOIN t{number} ON t{number}.k = t0.k AND t{number}.v > t0.v");
@@ -44,7 +44,7 @@ fn script(folder: &Path, tables: usize) -> String {
 }
 
 fn expected(tables: i64) -> BTreeSet<String> {
-    (1..=6000).map(|k| format!("{{\"k\":{k},\"v\":{}}}", k + tables - 2)).collect()
+    (1..=10000).map(|k| format!("{{\"k\":{k},\"v\":{}}}", k + tables - 2)).collect()
 }
 
 /// A job that an earlier version has begun resumes, changes, and resumes again: its joins of two streams keep their state.
