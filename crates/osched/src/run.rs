@@ -87,6 +87,8 @@ pub struct Osched {
     told: BTreeSet<String>,
     /// Processes that are left alone.
     excluded: BTreeSet<u32>,
+    /// The targets, and the properties of their threads, about which a policy decides.
+    taken: BTreeSet<(String, Property)>,
 }
 
 /// What a step has done.
@@ -149,6 +151,7 @@ impl Osched {
             looked_at: None,
             told: BTreeSet::new(),
             excluded: BTreeSet::new(),
+            taken: BTreeSet::new(),
         };
         for (path, undone) in left {
             osched.notice(format!("restored what {} had left: {undone}", path.display()));
@@ -187,12 +190,12 @@ impl Osched {
                 if !self.lock().paused {
                     rehearsed = self.decide(&due, pressure.unwrap_or(f64::NAN), is_pressed)?;
                 }
+                self.publish();
             }
             for at in due {
                 let policy = &mut self.policies[at];
                 policy.due_at = now.plus(policy.config.period);
             }
-            self.publish();
         }
         let next = self.policies.iter().map(|policy| policy.due_at).min().unwrap_or(now);
         Ok(Step { wait: next.after(self.clock.now()), rehearsed })
@@ -256,7 +259,11 @@ impl Osched {
             let decided = mine.iter().filter(|watched| !failed.contains(&watched.name));
             taken.extend(decided.flat_map(|watched| properties.iter().map(|of| (watched.name.clone(), *of))));
         }
-        self.release(&taken)?;
+        // To restore means to look at all threads of the claimed processes.
+        if taken != self.taken {
+            self.release(&taken)?;
+            self.taken = taken;
+        }
         let mut rehearsed = Vec::new();
         for (at, schedule) in schedules {
             rehearsed.extend(self.write(at, &schedule)?);
@@ -296,7 +303,7 @@ impl Osched {
         let wanted: BTreeMap<ThreadId, String> = names.into_iter().filter(|(thread, _)| is_wanted(thread)).collect();
         let policy = &mut self.policies[at];
         let needs = policy.translator.needs();
-        let mut state = State::read(&self.kernel, &self.machine, &wanted, needs, &mut self.usages, now)?;
+        let state = State::read(&self.kernel, &self.machine, &wanted, needs, &mut self.usages, now)?;
         let plan = policy.translator.plan(schedule, policy.scale(), &state);
         let rules = Rules {
             abilities: self.abilities.clone(),
@@ -316,9 +323,6 @@ impl Osched {
             if self.told.insert(format!("{:?} {why}", write.change.subject())) {
                 self.notice(format!("left out: {write}: {why}"));
             }
-        }
-        for write in &sifted.permitted {
-            state.apply(&write.change);
         }
         self.apply(at, &sifted.permitted)
     }
