@@ -4,6 +4,7 @@
 //! is read once for all policies that are due. While no thread waits for a core, nothing is decided and nothing is written.
 
 mod applied;
+mod environment;
 mod report;
 mod setup;
 mod watched;
@@ -16,16 +17,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Nanos, Result};
-use anabranch_schedule::{Formula, Schedule, ThreadId, ThreadKind};
+use anabranch_schedule::{Schedule, ThreadId, ThreadKind};
 
 use self::applied::Applied;
+pub use self::environment::{Environment, Formulas};
 pub use self::report::{check, list};
 pub use self::setup::state_directory;
 use self::setup::{applied, own_processor_ms, property_of};
 use self::watched::Watched;
 use crate::config::{Config, Property};
 use crate::control::{Asked, Order};
-use crate::driver::Driver;
 use crate::guardian::{self, Guardian};
 use crate::journal::{Journal, Outcome, StateFolder, Undone};
 use crate::kernel::{Change, Machine, Proc, State, UsageReader, separate_sessions};
@@ -39,28 +40,6 @@ const IDLE: Duration = Duration::from_secs(5);
 const PRESSURE_MIN: f64 = 0.02;
 /// Notices that are kept.
 const NOTICES: usize = 50;
-
-/// Compiles expressions: what SQL means is not known here.
-pub trait Formulas: Send {
-    /// The expression over metrics of one node. Errors: it is wrong, or names a metric that does not exist.
-    fn compile(&self, expression: &str) -> Result<Box<dyn Formula>>;
-}
-
-/// What the loop needs of its process.
-pub struct Environment {
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// The kernel.
-    pub kernel: Proc,
-    /// For policies that are expressions.
-    pub formulas: Box<dyn Formulas>,
-    /// The command of a process that watches over a journal.
-    pub guardian: fn(&Path) -> Command,
-    /// Drivers of the targets, in the order of the configuration.
-    pub drivers: Vec<Box<dyn Driver>>,
-    /// Whether nothing is written.
-    pub dry_run: bool,
-}
 
 /// A running scheduler.
 pub struct Osched {
