@@ -9,12 +9,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion_common::alias::AliasGenerator;
-use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion_common::{Column, ExprSchema, Result};
 use datafusion_expr::{Expr, ExpressionPlacement, LogicalPlan, Projection};
 use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::rules::Rule;
+use crate::walk::{Walk, WalkPlan};
 
 /// The rules that move accesses.
 const MOVING: [&str; 2] = ["extract_leaf_expressions", "push_down_leaf_projections"];
@@ -49,7 +50,7 @@ impl OptimizerRule for NamesApart {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.walk_up_with_subqueries(&mut |node| match node {
             LogicalPlan::Projection(projection) => apart(projection, &self.names),
             other => Ok(Transformed::no(other)),
         })
@@ -59,7 +60,7 @@ impl OptimizerRule for NamesApart {
 /// Whether a node of the plan, or of its subqueries, is like that.
 fn has(plan: &LogicalPlan, is: impl Fn(&LogicalPlan) -> bool) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.see_with_subqueries(&mut |node| {
         found |= is(node);
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
@@ -82,7 +83,7 @@ fn names_twice(node: &LogicalPlan) -> bool {
 /// Whether the library moves an access of this node.
 fn has_access(node: &LogicalPlan) -> bool {
     let is_moved = |expr: &Expr| Ok(expr.placement() == ExpressionPlacement::MoveTowardsLeafNodes || is_access(expr));
-    node.expressions().iter().any(|expr| expr.exists(is_moved).unwrap_or(true))
+    node.expressions().iter().any(|expr| expr.has(&is_moved).unwrap_or(true))
 }
 
 fn is_access(expr: &Expr) -> bool {

@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
     DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, OrderBy, Query,
-    Select, SetExpr, Value, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+    Select, SetExpr, Value, VisitorMut,
 };
 
 use crate::spelling::plain_function;
+use crate::walk::{change_expressions, change_syntax, see_written};
 
 /// The function that gives a key back, under a name of its own.
 const KEY: &str = "$key";
@@ -25,7 +26,7 @@ pub(crate) fn rewrite(query: &mut Query, aggregates: &[String]) {
             ControlFlow::Continue(())
         }
     }
-    let _ = query.visit(&mut Rewriting(aggregates));
+    let _ = change_syntax(query, &mut Rewriting(aggregates));
 }
 
 fn rewrite_body(body: &mut SetExpr, order: &mut Option<OrderBy>, aggregates: &[String]) {
@@ -56,10 +57,10 @@ fn rewrite_calls(select: &mut Select, order: &mut Option<OrderBy>, aggregates: &
         }
         ControlFlow::<()>::Continue(())
     };
-    let _ = visit_expressions(&select.projection, &mut note);
-    let _ = visit_expressions(&select.having, &mut note);
-    let _ = visit_expressions(&select.qualify, &mut note);
-    let _ = visit_expressions(order, &mut note);
+    let _ = see_written(&select.projection, &mut note);
+    let _ = see_written(&select.having, &mut note);
+    let _ = see_written(&select.qualify, &mut note);
+    let _ = see_written(order, &mut note);
     let repeated = |(name, text, casts): &&(String, String, bool)| {
         *casts && calls.iter().any(|(other, of, _)| other == name && of != text)
     };
@@ -73,15 +74,15 @@ fn rewrite_calls(select: &mut Select, order: &mut Option<OrderBy>, aggregates: &
         }
         ControlFlow::<()>::Continue(())
     };
-    let _ = visit_expressions_mut(&mut select.projection, &mut named);
-    let _ = visit_expressions_mut(&mut select.having, &mut named);
-    let _ = visit_expressions_mut(&mut select.qualify, &mut named);
-    let _ = visit_expressions_mut(order, &mut named);
+    let _ = change_expressions(&mut select.projection, &mut named);
+    let _ = change_expressions(&mut select.having, &mut named);
+    let _ = change_expressions(&mut select.qualify, &mut named);
+    let _ = change_expressions(order, &mut named);
 }
 
 /// Gives each cast within a call a name of its own.
 fn name_casts(call: &mut Expr) {
-    let _ = visit_expressions_mut(call, |expr| {
+    let _ = change_expressions(call, &mut |expr| {
         if matches!(expr, Expr::Cast { .. }) {
             *expr = key(expr.clone());
         }
@@ -116,11 +117,11 @@ fn rewrite_select(select: &mut Select, order: &mut Option<OrderBy>) {
         }
         ControlFlow::<()>::Continue(())
     };
-    let _ = visit_expressions_mut(&mut select.projection, &mut named);
-    let _ = visit_expressions_mut(&mut select.having, &mut named);
-    let _ = visit_expressions_mut(&mut select.qualify, &mut named);
-    let _ = visit_expressions_mut(order, &mut named);
-    let _ = visit_expressions_mut(&mut select.group_by, &mut named);
+    let _ = change_expressions(&mut select.projection, &mut named);
+    let _ = change_expressions(&mut select.having, &mut named);
+    let _ = change_expressions(&mut select.qualify, &mut named);
+    let _ = change_expressions(order, &mut named);
+    let _ = change_expressions(&mut select.group_by, &mut named);
 }
 
 /// The keys of a part of `GROUP BY`.
@@ -134,7 +135,7 @@ fn parts(part: &Expr) -> Vec<&Expr> {
 /// An expression without the names that were given, tables and quotes of columns, and parentheses; with one word for each type.
 fn text(expr: &Expr) -> String {
     let mut expr = expr.clone();
-    let _ = visit_expressions_mut(&mut expr, |part| {
+    let _ = change_expressions(&mut expr, &mut |part| {
         plain(part);
         if let Expr::Cast { data_type: data_type @ DataType::Integer(None), .. } = part {
             *data_type = DataType::Int(None);
@@ -166,7 +167,7 @@ fn plain(part: &mut Expr) {
 /// What the library calls an expression, but for the table of a column.
 fn name(expr: &Expr) -> String {
     let mut expr = expr.clone();
-    let _ = visit_expressions_mut(&mut expr, |part| {
+    let _ = change_expressions(&mut expr, &mut |part| {
         plain(part);
         if let Expr::Cast { expr: operand, .. } = part {
             *part = std::mem::replace(operand.as_mut(), Expr::value(Value::Null));
@@ -177,7 +178,7 @@ fn name(expr: &Expr) -> String {
 }
 
 fn contains_cast(expr: &Expr) -> bool {
-    let found = visit_expressions(expr, |part| match part {
+    let found = see_written(expr, &mut |part| match part {
         Expr::Cast { .. } => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });

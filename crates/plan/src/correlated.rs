@@ -11,18 +11,19 @@
 use std::collections::BTreeSet;
 
 use anabranch_model::Error;
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{Column, JoinType, Result};
 use datafusion_expr::expr::{Exists, InSubquery};
 use datafusion_expr::{Expr, LogicalPlan, Subquery};
 
 use crate::place::{at_span, through};
+use crate::walk::{Walk, WalkPlan};
 
 /// Refuses such subqueries.
 pub(crate) fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
+    plan.see_with_subqueries(&mut |node| {
+        node.see_expressions(&mut |expr| {
+            expr.see(&mut |expr| {
                 match expr {
                     Expr::Exists(Exists { subquery, .. }) => check_subquery(subquery, "EXISTS", false)?,
                     Expr::InSubquery(InSubquery { subquery, .. }) => check_subquery(subquery, "IN", true)?,
@@ -66,7 +67,7 @@ fn check_subquery(subquery: &Subquery, of: &str, has_result: bool) -> Result<()>
 /// Whether an expression of this node reads outer columns.
 fn reads_outer(node: &LogicalPlan) -> Result<bool> {
     let mut reads = false;
-    node.apply_expressions(|expr| {
+    node.see_expressions(&mut |expr| {
         reads |= expr.contains_outer();
         Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
@@ -76,9 +77,9 @@ fn reads_outer(node: &LogicalPlan) -> Result<bool> {
 /// A name of two columns that must both be kept: for the conditions that move out of the subquery, and as its result.
 fn name_of_two(plan: &LogicalPlan, has_result: bool) -> Result<Option<String>> {
     let mut kept: BTreeSet<Column> = BTreeSet::new();
-    plan.apply(|node| {
+    plan.see(&mut |node| {
         if reads_outer(node)? {
-            node.apply_expressions(|expr| {
+            node.see_expressions(&mut |expr| {
                 kept.extend(expr.column_refs().into_iter().cloned());
                 Ok(TreeNodeRecursion::Continue)
             })?;
@@ -117,19 +118,19 @@ fn is_below_padding(plan: &LogicalPlan, padded: bool) -> Result<bool> {
 
 fn is_single_row(node: &LogicalPlan) -> Result<bool> {
     match node {
-        LogicalPlan::Aggregate(of) if of.group_expr.is_empty() => of.input.exists(reads_outer),
+        LogicalPlan::Aggregate(of) if of.group_expr.is_empty() => of.input.has(&reads_outer),
         _ => Ok(false),
     }
 }
 
 /// Whether some aggregate has one row for all rows that the subquery reads for a row of the query around it.
 fn has_single_row(plan: &LogicalPlan) -> Result<bool> {
-    plan.exists(is_single_row)
+    plan.has(&is_single_row)
 }
 
 fn filters_single_row(plan: &LogicalPlan) -> Result<bool> {
-    plan.exists(|node| match node {
-        LogicalPlan::Filter(filter) => filter.input.exists(is_single_row),
+    plan.has(&|node| match node {
+        LogicalPlan::Filter(filter) => filter.input.has(&is_single_row),
         _ => Ok(false),
     })
 }

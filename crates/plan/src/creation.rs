@@ -7,7 +7,6 @@ use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::DFSchema;
-use datafusion_common::tree_node::TreeNode;
 use datafusion_expr::{Expr, LogicalPlan};
 use datafusion_sql::sqlparser::ast::Ident;
 
@@ -19,6 +18,7 @@ use crate::lower::Output;
 use crate::place::{at, planning_error};
 use crate::statement::{AlterTable, ColumnDefinition, ColumnKind, CreateTable};
 use crate::table::Table;
+use crate::walk::Walk;
 use crate::{PlanOptions, TableResolver};
 
 /// Declares a table and returns a text for the user.
@@ -118,9 +118,9 @@ pub(crate) fn create_as(
     let rows = InsertedRows::of(query, &create.name, catalog)?;
     let is_subquery = |expr: &Expr| Ok(matches!(expr, Expr::ScalarSubquery(_)));
     let has_subquery =
-        |node: &LogicalPlan| Ok(node.expressions().iter().any(|of| of.exists(is_subquery).unwrap_or(true)));
+        |node: &LogicalPlan| Ok(node.expressions().iter().any(|of| of.has(&is_subquery).unwrap_or(true)));
     // Without a row, such a subquery is NULL.
-    let may_be_null = rows.plan.exists(has_subquery).map_err(planning_error)?;
+    let may_be_null = rows.plan.has(&has_subquery).map_err(planning_error)?;
     let columns = add_columns(&mut create, rows.plan.schema(), may_be_null)?;
     let name = create.name.clone();
     create_table(create, catalog, resolver, options)?;

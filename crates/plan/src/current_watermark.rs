@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use anabranch_dataflow::current_watermark_field;
 use anabranch_model::Error;
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Result, not_impl_err};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::expr_rewriter::NamePreserver;
@@ -16,6 +16,7 @@ use datafusion_expr::{
 use crate::event_time::{EventTime, event_time_of};
 use crate::place::through;
 use crate::stamps::Stamp;
+use crate::walk::{Walk, WalkPlan};
 
 /// Name of the function.
 pub(crate) const CURRENT_WATERMARK: &str = "current_watermark";
@@ -86,24 +87,24 @@ pub(crate) fn is_call(expr: &Expr) -> bool {
 
 /// Whether some expression of a plan calls the function.
 pub(crate) fn is_read(plan: &LogicalPlan) -> bool {
-    plan.exists(|node| Ok(calls(node))).unwrap_or(true)
+    plan.has(&|node| Ok(calls(node))).unwrap_or(true)
 }
 
 fn calls(node: &LogicalPlan) -> bool {
-    node.expressions().iter().any(|expr| expr.exists(|expr| Ok(is_call(expr))).unwrap_or(true))
+    node.expressions().iter().any(|expr| expr.has(&|expr| Ok(is_call(expr))).unwrap_or(true))
 }
 
 /// Checks the arguments of all calls, and omits them.
 pub(crate) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let settled = plan.transform_up_with_subqueries(|node| {
+    let settled = plan.walk_up_with_subqueries(&mut |node| {
         if !calls(&node) {
             return Ok(Transformed::no(node));
         }
         let inputs: Vec<LogicalPlan> = node.inputs().into_iter().cloned().collect();
         let names = NamePreserver::new(&node);
-        let node = node.map_expressions(|expr| {
+        let node = node.walk_expressions(&mut |expr| {
             let name = names.save(&expr);
-            let settled = expr.transform_up(|expr| settle_call(expr, &inputs))?;
+            let settled = expr.walk_up(&mut |expr| settle_call(expr, &inputs))?;
             Ok(settled.update_data(|expr| name.restore(expr)))
         })?;
         node.map_data(LogicalPlan::recompute_schema)

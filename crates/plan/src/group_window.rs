@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select,
-    SelectItem, SetExpr, Spanned, TableFactor, TableWithJoins, VisitMut, VisitorMut, visit_expressions_mut,
+    SelectItem, SetExpr, Spanned, TableFactor, TableWithJoins, VisitorMut,
 };
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 
 use crate::dialect::{AnabranchDialect, partitioned};
 use crate::place::at;
+use crate::walk::{change_expressions, change_syntax};
 use crate::window_assign::{GROUP_WINDOW_COLUMNS, WINDOW_COLUMNS};
 
 /// Stands before the name of the table function that a window of GROUP BY becomes.
@@ -29,7 +30,7 @@ struct GroupWindow {
 
 /// Rewrites every SELECT that is grouped by such a window.
 pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
-    match query.visit(&mut Rewriting) {
+    match change_syntax(query, &mut Rewriting) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -139,7 +140,7 @@ fn argument(value: Expr) -> FunctionArg {
 
 /// Replaces auxiliary functions of this window by its columns.
 fn name_columns(expr: &mut Expr, window: &GroupWindow) {
-    let _ = visit_expressions_mut(expr, |expr| {
+    let _ = change_expressions(expr, &mut |expr| {
         if let Some(column) = auxiliary(expr, window) {
             *expr = Expr::Identifier(Ident::with_span(expr.span(), GROUP_WINDOW_COLUMNS[column]));
         }

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result, hash_bytes};
 use datafusion_sql::sqlparser::ast::{
-    Ident, OptimizerHint, OptimizerHintStyle, Query, Select, SetExpr, TableFactor, TableWithJoins, Visit, Visitor,
+    Ident, OptimizerHint, OptimizerHintStyle, Query, Select, SetExpr, TableFactor, TableWithJoins, Visitor,
 };
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace, Word};
@@ -16,6 +16,7 @@ use crate::databases::{joined, parts_of};
 use crate::dialect::AnabranchDialect;
 use crate::place::at;
 use crate::settings::parse_duration;
+use crate::walk::see_syntax;
 
 /// For how many milliseconds state of the rows of a table or alias is kept; `None`: for ever.
 pub(crate) type TimesToLive = BTreeMap<String, Option<i64>>;
@@ -29,7 +30,7 @@ const OPTIONS: &str = "OPTIONS";
 /// A hint that cannot be read, or that names no table of its SELECT.
 pub(crate) fn times_to_live(query: &Query) -> Result<TimesToLive> {
     let mut gathered = Gathered::default();
-    match query.visit(&mut gathered) {
+    match see_syntax(query, &mut gathered) {
         ControlFlow::Continue(()) => {}
         ControlFlow::Break(error) => return Err(error),
     }

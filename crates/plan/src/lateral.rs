@@ -8,7 +8,7 @@ use datafusion_sql::sqlparser::ast::{
     BinaryOperator, ExceptSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, LimitClause,
     OrderByExpr, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias,
     TableAliasColumnDef, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut, WildcardAdditionalOptions,
-    WindowSpec, WindowType, visit_expressions, visit_expressions_mut,
+    WindowSpec, WindowType,
 };
 use datafusion_sql::sqlparser::parser::Parser;
 
@@ -16,6 +16,7 @@ use crate::dialect::AnabranchDialect;
 use crate::naming::{name_of, tables_of};
 use crate::shared_columns::binary;
 use crate::spelling::plain_function;
+use crate::walk::{change_expressions, change_syntax, see_written};
 
 /// How the names of columns begin that such a join needs.
 const HIDDEN: &str = "$lateral";
@@ -41,7 +42,7 @@ pub(crate) fn rewrite(query: &mut Query) {
             ControlFlow::Continue(())
         }
     }
-    let _ = query.visit(&mut Rewriting);
+    let _ = change_syntax(query, &mut Rewriting);
 }
 
 /// Adds tables that a comma separates from those before. A subquery becomes a join with them.
@@ -218,7 +219,7 @@ fn bounded(number: &Ident, limit: &Expr) -> Option<Query> {
 
 /// Whether a function over rows is selected.
 fn has_over(projection: &mut Vec<SelectItem>) -> bool {
-    visit_expressions_mut(projection, |expr| match expr {
+    change_expressions(projection, &mut |expr| match expr {
         Expr::Function(call) if call.over.is_some() => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     })
@@ -238,7 +239,7 @@ impl Names<'_> {
     }
 
     fn mean_outer(&self, tree: &mut impl VisitMut) -> bool {
-        visit_expressions_mut(tree, |expr| match self.is_outer(expr) {
+        change_expressions(tree, &mut |expr| match self.is_outer(expr) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         })
@@ -251,7 +252,7 @@ impl Names<'_> {
             Expr::CompoundIdentifier(_) => !self.is_outer(expr),
             _ => false,
         };
-        visit_expressions(expr, |expr| if is_inner(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        see_written(expr, &mut |expr| if is_inner(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             .is_break()
     }
 

@@ -77,6 +77,7 @@ mod unsupported;
 mod values;
 mod varying;
 mod versions;
+mod walk;
 mod window_assign;
 mod window_table;
 mod with_options;

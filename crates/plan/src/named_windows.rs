@@ -7,15 +7,16 @@ use std::ops::ControlFlow;
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
     Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, VisitMut, VisitorMut, WindowSpec,
-    WindowType, visit_expressions_mut,
+    WindowType,
 };
 
 use crate::place::at;
+use crate::walk::{change_expressions, change_syntax};
 
 /// Replaces each name by what it stands for.
 pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
     let mut rewriting = Rewriting(Ok(()));
-    let _ = query.visit(&mut rewriting);
+    let _ = change_syntax(query, &mut rewriting);
     rewriting.0
 }
 
@@ -69,7 +70,7 @@ fn forget(body: &mut SetExpr) {
 }
 
 fn replace(tree: &mut impl VisitMut, named: &[NamedWindowDefinition]) -> Result<()> {
-    let replaced = visit_expressions_mut(tree, |expr| {
+    let replaced = change_expressions(tree, &mut |expr| {
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
         let spec = match &function.over {
             Some(WindowType::NamedWindow(name)) => of_name(name, named, 0),

@@ -4,13 +4,14 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
-    visit_expressions_mut,
+    Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitorMut,
 };
+
+use crate::walk::{change_expressions, change_syntax};
 
 /// Names `loc.z` and `t.loc.z` in every SELECT `z`. Names that come twice have been numbered.
 pub(crate) fn name_fields(query: &mut Query) {
-    let _ = query.visit(&mut Naming);
+    let _ = change_syntax(query, &mut Naming);
 }
 
 struct Naming;
@@ -32,7 +33,7 @@ impl VisitorMut for Naming {
 
 /// Names the value of each subquery in an expression, `(SELECT MAX(a) FROM t)`: the query around it may have `MAX(a)` too.
 pub(crate) fn name_values(query: &mut Query) {
-    let _ = visit_expressions_mut(query, |expr| {
+    let _ = change_expressions(query, &mut |expr| {
         if let Expr::Subquery(query) | Expr::InSubquery { subquery: query, .. } = expr
             && let SetExpr::Select(select) = query.body.as_mut()
             && let [item @ SelectItem::UnnamedExpr(_)] = select.projection.as_mut_slice()

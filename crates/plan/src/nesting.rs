@@ -4,11 +4,11 @@
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    self, Join, JoinConstraint, JoinOperator, Query, Select, TableFactor, TableVersion, TableWithJoins, VisitMut,
-    VisitorMut,
+    self, Join, JoinConstraint, JoinOperator, Query, Select, TableFactor, TableVersion, TableWithJoins, VisitorMut,
 };
 
 use crate::unnest::is_unnest;
+use crate::walk::change_syntax;
 
 fn depends(relation: &TableFactor) -> bool {
     is_unnest(relation) || is_version(relation)
@@ -21,7 +21,7 @@ pub(crate) fn is_version(relation: &TableFactor) -> bool {
 
 /// Puts each such table into parentheses with those before it: `a, b, UNNEST(x)` becomes `((a CROSS JOIN b) CROSS JOIN UNNEST(x))`.
 pub(crate) fn nest(query: &mut Query) {
-    let _: ControlFlow<()> = query.visit(&mut Nesting);
+    let _: ControlFlow<()> = change_syntax(query, &mut Nesting);
 }
 
 struct Nesting;

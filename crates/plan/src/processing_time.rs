@@ -4,12 +4,14 @@ use std::sync::{Arc, LazyLock};
 
 use anabranch_dataflow::processing_time_field;
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Result, not_impl_err};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
     ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit,
 };
+
+use crate::walk::Walk;
 
 /// Name of the function.
 pub(crate) const PROCTIME: &str = "proctime";
@@ -57,7 +59,7 @@ fn named(name: &'static str) -> Arc<ScalarUDF> {
 
 /// An event time with the time at which its row was read in place of the clock: a row has one event time, however often it is evaluated.
 pub(crate) fn as_read(event_time: Expr) -> Result<Expr> {
-    let replaced = event_time.transform(|expr| match expr {
+    let replaced = event_time.walk_up(&mut |expr| match expr {
         Expr::ScalarFunction(call) if call.func.name() == CLOCK => {
             Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(named(READ_TIME), Vec::new()))))
         }
@@ -83,10 +85,10 @@ pub(crate) fn is_stamp(expr: &Expr) -> bool {
 
 /// Whether an expression has such a time.
 pub(crate) fn is_read_by(expr: &Expr) -> bool {
-    expr.exists(|expr| Ok(is_stamp(expr))).unwrap_or(true)
+    expr.has(&|expr| Ok(is_stamp(expr))).unwrap_or(true)
 }
 
 /// Whether some expression of a plan has such a time.
 pub(crate) fn is_read(plan: &LogicalPlan) -> bool {
-    plan.exists(|node| Ok(node.expressions().iter().any(is_read_by))).unwrap_or(true)
+    plan.has(&|node| Ok(node.expressions().iter().any(is_read_by))).unwrap_or(true)
 }

@@ -15,7 +15,7 @@ mod joins;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, DFSchema, ExprSchema, Result};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{
@@ -24,6 +24,8 @@ use datafusion_expr::{
 };
 use datafusion_optimizer::optimizer::ApplyOrder;
 use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::walk::Walk;
 
 /// The rule. See the module.
 #[derive(Debug)]
@@ -97,7 +99,7 @@ fn over(conditions: Vec<Expr>, input: Arc<LogicalPlan>) -> Arc<LogicalPlan> {
 
 /// A condition over other expressions in the places of columns.
 fn replaced(condition: Expr, columns: &BTreeMap<Column, Expr>) -> Result<Expr> {
-    let replaced = condition.transform_up(|expr| match &expr {
+    let replaced = condition.walk_up(&mut |expr| match &expr {
         Expr::Column(column) => Ok(match columns.get(column) {
             Some(other) => Transformed::yes(other.clone()),
             None => Transformed::no(expr),

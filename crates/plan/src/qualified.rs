@@ -8,13 +8,14 @@ use std::ops::ControlFlow;
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
     Expr, Ident, ObjectName, Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableAlias,
-    TableFactor, Visit, VisitMut, Visitor, VisitorMut, visit_relations_mut,
+    TableFactor, Visit, VisitMut, Visitor, VisitorMut,
 };
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::databases::joined;
 use crate::hints::{misplaced, without_options};
 use crate::place::at;
+use crate::walk::change_relations;
 
 /// Names the tables of a query so.
 ///
@@ -32,7 +33,7 @@ pub(crate) fn name_tables(query: &mut Query) -> Result<()> {
     }
     let mut common = CommonNames::default();
     let _ = Visit::visit(query, &mut common);
-    let named = visit_relations_mut(query, |name| {
+    let named = change_relations(query, &mut |name| {
         let own = match name.0.as_slice() {
             [own] => own.as_ident(),
             _ => None,

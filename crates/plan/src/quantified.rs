@@ -7,13 +7,13 @@ use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, LimitClause, Query, Select, SelectItem, SetExpr, Spanned, VisitMut, VisitorMut,
-    visit_expressions,
+    BinaryOperator, Expr, Ident, LimitClause, Query, Select, SelectItem, SetExpr, Spanned, VisitorMut,
 };
 
 use crate::place::at;
 use crate::spelling::plain_function;
 use crate::tuples::rows_where;
+use crate::walk::{change_syntax, see_written};
 
 /// Rewrites each such condition of a WHERE or HAVING. Elsewhere, where one that is false and one that is NULL are not the same, it is refused.
 pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
@@ -40,9 +40,9 @@ pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
         }
     }
     let mut rewriting = Rewriting(Ok(()));
-    let _ = query.visit(&mut rewriting);
+    let _ = change_syntax(query, &mut rewriting);
     rewriting.0?;
-    let left = visit_expressions(query, |expr| match expr {
+    let left = see_written(query, &mut |expr| match expr {
         Expr::AnyOp { .. } | Expr::AllOp { .. } => ControlFlow::Break(expr.clone()),
         _ => ControlFlow::Continue(()),
     });

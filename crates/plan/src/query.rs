@@ -9,7 +9,6 @@ use anabranch_functions::FunctionDoc;
 use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{DFSchema, DataFusionError, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion_expr::{
@@ -18,7 +17,7 @@ use datafusion_expr::{
 use datafusion_optimizer::analyzer::Analyzer;
 use datafusion_optimizer::{Optimizer, OptimizerContext, OptimizerRule};
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
-use datafusion_sql::sqlparser::ast::{self, Query, VisitMut, visit_expressions_mut};
+use datafusion_sql::sqlparser::ast::{self, Query, VisitMut};
 
 use crate::accesses;
 use crate::approximate::approximate_decimals;
@@ -53,6 +52,7 @@ use crate::types::FlinkTypes;
 use crate::unsupported;
 use crate::values::unify;
 use crate::varying;
+use crate::walk::{Walk, change_expressions};
 use crate::window_table::WindowTablePlanner;
 use crate::zones::{settle_times, settle_windows};
 
@@ -61,9 +61,9 @@ const SHARING_RULE: &str = "common_sub_expression_eliminate";
 
 fn filters_aggregates(plan: &LogicalPlan) -> bool {
     let filters = |expr: &Expr| matches!(expr, Expr::AggregateFunction(call) if call.params.filter.is_some());
-    let found = plan.exists(|node| match node {
+    let found = plan.has(&|node| match node {
         LogicalPlan::Aggregate(aggregate) => {
-            Ok(aggregate.aggr_expr.iter().any(|expr| expr.exists(|e| Ok(filters(e))).unwrap_or(true)))
+            Ok(aggregate.aggr_expr.iter().any(|expr| expr.has(&|e| Ok(filters(e))).unwrap_or(true)))
         }
         _ => Ok(false),
     });
@@ -72,7 +72,7 @@ fn filters_aggregates(plan: &LogicalPlan) -> bool {
 
 /// Numbers with an exponent are DOUBLE; those with only a point are DECIMAL.
 fn approximate_exponents(tree: &mut impl VisitMut) {
-    let _: ControlFlow<()> = visit_expressions_mut(tree, |expr| {
+    let _: ControlFlow<()> = change_expressions(tree, &mut |expr| {
         if let ast::Expr::Value(value) = expr
             && let ast::Value::Number(number, _) = &value.value
             && number.contains(['e', 'E'])
@@ -93,13 +93,13 @@ fn approximate_exponents(tree: &mut impl VisitMut) {
 
 /// Whether functions over rows are the same once constants are computed. The library would make one of them a column that nothing computes.
 fn repeats_calls(plan: &LogicalPlan, context: &OptimizerContext) -> Result<bool> {
-    if !plan.exists(|node| Ok(matches!(node, LogicalPlan::Window(_)))).map_err(planning_error)? {
+    if !plan.has(&|node| Ok(matches!(node, LogicalPlan::Window(_)))).map_err(planning_error)? {
         return Ok(false);
     }
     let folded = Optimizer::with_rules(vec![Arc::new(Simplify)])
         .optimize(plan.clone(), context, |_, _| {})
         .map_err(planning_error)?;
-    let repeats = folded.exists(|node| {
+    let repeats = folded.has(&|node| {
         let mut calls: Vec<Expr> = Vec::new();
         let mut next = node;
         while let LogicalPlan::Window(window) = next {

@@ -7,16 +7,17 @@ use arrow::datatypes::DataType;
 use datafusion_common::DFSchema;
 use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion_sql::sqlparser::ast::{
-    Cte, Expr, GroupByExpr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, VisitMut,
-    VisitorMut, WildcardAdditionalOptions, With,
+    Cte, Expr, GroupByExpr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, VisitorMut,
+    WildcardAdditionalOptions, With,
 };
 
 use crate::naming::tables_of;
 use crate::spelling::number_columns;
+use crate::walk::change_syntax;
 
 /// Writes the fields out. `schema_of` gives the columns of a query.
 pub(crate) fn expand(query: &mut Query, schema_of: &dyn Fn(Query) -> Result<DFSchema>) -> Result<()> {
-    match query.visit(&mut Expanding { schema_of, queries: Vec::new(), known: Vec::new() }) {
+    match change_syntax(query, &mut Expanding { schema_of, queries: Vec::new(), known: Vec::new() }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{NullEquality, Result};
 use datafusion_expr::LogicalPlan;
 use datafusion_optimizer::optimizer::ApplyOrder;
@@ -11,6 +11,7 @@ use datafusion_optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
 use crate::push_down::PushDown;
 use crate::simplify::Simplify;
+use crate::walk::Walk;
 
 /// A rule of the optimizer.
 pub(crate) type Rule = Arc<dyn OptimizerRule + Send + Sync>;
@@ -51,7 +52,7 @@ impl OptimizerRule for OfOneEquality {
         // A rule with an order sees one node at a time; one without sees the whole plan.
         let leaves = match self.apply_order() {
             Some(_) => takes_nulls(&plan),
-            None => plan.exists(|node| Ok(takes_nulls(node)))?,
+            None => plan.has(&|node| Ok(takes_nulls(node)))?,
         };
         if leaves { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
     }

@@ -10,7 +10,7 @@ use datafusion_expr::planner::RelationPlannerContext;
 use datafusion_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder, lit, when};
 use datafusion_sql::sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, Query, Select, SetExpr, SetOperator, SetQuantifier, Spanned, TableFactor,
-    VisitMut, VisitorMut,
+    VisitorMut,
 };
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 
@@ -18,6 +18,7 @@ use crate::copies::Copies;
 use crate::dialect::AnabranchDialect;
 use crate::place::{at, through};
 use crate::spelling::number_columns;
+use crate::walk::change_syntax;
 
 /// Names of the table functions that stand for the operations.
 const INTERSECT_ALL: &str = "$INTERSECT_ALL";
@@ -56,7 +57,7 @@ pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
             ControlFlow::Continue(())
         }
     }
-    match query.visit(&mut Rewriting) {
+    match change_syntax(query, &mut Rewriting) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

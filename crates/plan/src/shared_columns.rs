@@ -8,16 +8,17 @@ use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
     BinaryOperator, ExceptSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
     Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, VisitMut, VisitorMut,
-    WildcardAdditionalOptions, visit_expressions_mut,
+    WildcardAdditionalOptions,
 };
 
 use crate::naming::name_of;
 use crate::place::at;
 use crate::spelling::plain_function;
+use crate::walk::{change_expressions, change_syntax};
 
 /// Takes each such column from the side that has it. Refuses queries in which that cannot be said of all of them.
 pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
-    match query.visit(&mut Rewriting) {
+    match change_syntax(query, &mut Rewriting) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -254,7 +255,7 @@ pub(crate) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
 }
 
 fn visit(part: &mut impl VisitMut, each: &mut dyn FnMut(&mut Expr)) {
-    let _: ControlFlow<Infallible> = visit_expressions_mut(part, |expr| {
+    let _: ControlFlow<Infallible> = change_expressions(part, &mut |expr| {
         each(expr);
         ControlFlow::Continue(())
     });

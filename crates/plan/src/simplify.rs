@@ -17,7 +17,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, DFSchemaRef, Result, ScalarValue};
 use datafusion_expr::expr::{Between, InList, ScalarFunction};
 use datafusion_expr::expr_rewriter::NamePreserver;
@@ -27,6 +27,7 @@ use datafusion_optimizer::optimizer::ApplyOrder;
 use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::rewrite::is_comparison;
+use crate::walk::{Walk, WalkPlan};
 
 /// Functions that the library computes only in other forms.
 const IN_OTHER_FORMS: [&str; 10] = [
@@ -74,9 +75,9 @@ fn simplify_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let name = names.save(&expr);
         Ok(simplify(expr, &scope)?.update_data(|expr| name.restore(expr)))
     };
-    plan.map_expressions(|expr| match expr {
+    plan.walk_expressions(&mut |expr| match expr {
         // Each key of the sets has a name of its own.
-        Expr::GroupingSet(_) => expr.map_children(&mut named),
+        Expr::GroupingSet(_) => expr.walk_children(&mut named),
         expr => named(expr),
     })
 }
@@ -126,7 +127,7 @@ pub(crate) fn simplify(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     if let Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) = expr {
         return logic::connect(expr, op, scope);
     }
-    expr.map_children(|operand| simplify(operand, scope))?.transform_data(|expr| step(expr, scope))
+    expr.walk_children(&mut |operand| simplify(operand, scope))?.transform_data(|expr| step(expr, scope))
 }
 
 /// Simplifies an expression whose operands are simple already.
@@ -143,7 +144,7 @@ fn step(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
             let context = SimplifyContext::builder().with_schema(Arc::clone(scope.columns())).build();
             match call.func.simplify(call.args, &context)? {
                 ExprSimplifyResult::Simplified(other) => {
-                    let other = other.map_children(|operand| step(operand, scope))?.data;
+                    let other = other.walk_children(&mut |operand| step(operand, scope))?.data;
                     step(other, scope).map(|expr| Transformed::yes(expr.data))
                 }
                 ExprSimplifyResult::Original(args) => {

@@ -17,19 +17,19 @@ use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion_sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Spanned, Value, VisitMut,
-    visit_expressions_mut,
 };
 
 pub(crate) use self::forms::plain_function;
 pub(crate) use self::similar::similar_regex;
 use crate::place::at;
+use crate::walk::change_expressions;
 
 /// Functions that have no value of their own here.
 const UNKNOWN: [&str; 2] = ["TODAY", "CURRENT_DATABASE"];
 
 /// Rewrites every call in `tree`.
 pub(crate) fn rewrite(tree: &mut impl VisitMut) -> Result<()> {
-    let flow = visit_expressions_mut(tree, |expr| match rewrite_call(expr) {
+    let flow = change_expressions(tree, &mut |expr| match rewrite_call(expr) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => ControlFlow::Break(error),
     });

@@ -21,7 +21,7 @@ use datafusion_expr::{
     ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility, cast,
 };
-use datafusion_sql::sqlparser::ast::{self, Function, Query, Spanned, Visit, Visitor};
+use datafusion_sql::sqlparser::ast::{self, Function, Query, Spanned, Visitor};
 
 pub(crate) use self::expand::{called_functions, expand_calls};
 use self::expand::{count_columns, count_nodes};
@@ -32,6 +32,7 @@ use crate::place::{at, or_at, planning_error};
 use crate::query::Planner;
 use crate::statement::CreateFunction;
 use crate::table::row_of;
+use crate::walk::see_syntax;
 
 /// A function that a statement calls, itself or by a view, a table or another function.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -192,7 +193,7 @@ fn not_a_parameter(name: &str, statement: &CreateFunction) -> Error {
 
 /// Refuses queries, functions over several rows and recursion in a body.
 fn check_body(statement: &CreateFunction, catalog: &Catalog) -> Result<()> {
-    match statement.body.visit(&mut BodyCheck { name: &statement.name.value, catalog }) {
+    match see_syntax(&statement.body, &mut BodyCheck { name: &statement.name.value, catalog }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

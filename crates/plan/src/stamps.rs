@@ -5,10 +5,11 @@ use std::sync::Arc;
 use anabranch_dataflow::{current_watermark_field, processing_time_field};
 use arrow::datatypes::Field;
 use datafusion_common::Result;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_expr::expr::Placeholder;
 use datafusion_expr::{Expr, LogicalPlan};
 
+use crate::walk::Walk;
 use crate::{current_watermark, processing_time};
 
 /// One of them.
@@ -74,7 +75,7 @@ impl Reads {
 
 /// The expression with a placeholder in place of each call.
 pub(crate) fn with_placeholders(expr: &Expr) -> Result<Expr> {
-    let replaced = expr.clone().transform(|expr| {
+    let replaced = expr.clone().walk_up(&mut |expr| {
         if processing_time::is_stamp(&expr) {
             return Ok(Transformed::yes(Stamp::ProcessingTime.placeholder()));
         }

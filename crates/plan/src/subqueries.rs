@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, DFSchema, ExprSchema, JoinType, Result, ScalarValue, Spans, internal_err, plan_err};
 use datafusion_expr::expr::{Exists, InSubquery};
 use datafusion_expr::utils::{conjunction, disjunction, split_conjunction, split_conjunction_owned};
@@ -14,6 +14,7 @@ use datafusion_expr::{
 
 use crate::functions::Functions;
 use crate::table::is_bounded;
+use crate::walk::{Walk, WalkPlan};
 
 /// Name of the rows of a subquery that gives one value, with a number.
 const VALUE: &str = "$value";
@@ -33,7 +34,7 @@ const IS_NULL: &str = "$is_null";
 /// `streaming`: results over tables that end are updated too.
 pub(crate) fn join_subqueries(plan: LogicalPlan, functions: &Functions, streaming: bool) -> Result<LogicalPlan> {
     let mut values = Values { count: 0, functions, streaming };
-    let rewritten = plan.transform_up_with_subqueries(|node| {
+    let rewritten = plan.walk_up_with_subqueries(&mut |node| {
         let node = match node {
             LogicalPlan::Filter(filter) => excluded(filter)?,
             node => node,
@@ -99,17 +100,17 @@ fn has_value(expr: &Expr, condition: bool) -> bool {
 }
 
 fn has_value_in(expr: &Expr, conditions: bool) -> bool {
-    expr.exists(|expr| Ok(is_value(expr, conditions))).unwrap_or(false)
+    expr.has(&|expr| Ok(is_value(expr, conditions))).unwrap_or(false)
 }
 
 /// Whether a query aggregates all rows for a row of the query around it into one, which is also there for none.
 fn has_one_row(plan: &LogicalPlan) -> bool {
     let reads_outer = |plan: &LogicalPlan| plan.expressions().iter().any(Expr::contains_outer);
     let is_one = |plan: &LogicalPlan| match plan {
-        LogicalPlan::Aggregate(of) if of.group_expr.is_empty() => of.input.exists(|plan| Ok(reads_outer(plan))),
+        LogicalPlan::Aggregate(of) if of.group_expr.is_empty() => of.input.has(&|plan| Ok(reads_outer(plan))),
         _ => Ok(false),
     };
-    plan.exists(is_one).unwrap_or(true)
+    plan.has(&is_one).unwrap_or(true)
 }
 
 /// The values so far.
@@ -129,7 +130,7 @@ impl Values<'_> {
             }
             _ => false,
         };
-        let has_some = |expr: &Expr| expr.exists(|expr| Ok(is_counted(expr))).unwrap_or(false);
+        let has_some = |expr: &Expr| expr.has(&|expr| Ok(is_counted(expr))).unwrap_or(false);
         let schema = match &node {
             LogicalPlan::Filter(filter) => Arc::clone(filter.input.schema()),
             LogicalPlan::Projection(projection) => Arc::clone(projection.input.schema()),
@@ -140,7 +141,7 @@ impl Values<'_> {
                 return Ok(expr);
             }
             let name = expr.schema_name().to_string();
-            let counted = expr.transform_up(|expr| match expr {
+            let counted = expr.walk_up(&mut |expr| match expr {
                 expr if !is_counted(&expr) => Ok(Transformed::no(expr)),
                 Expr::Exists(Exists { subquery, negated }) => {
                     let there = self.number(&subquery, None)?;
@@ -220,7 +221,7 @@ impl Values<'_> {
             let name = expr.schema_name().to_string();
             let is_named = matches!(expr, Expr::Alias(_) | Expr::Column(_));
             let conditions = is_condition(&expr);
-            let expr = expr.transform_up(|expr| {
+            let expr = expr.walk_up(&mut |expr| {
                 if !is_value(&expr, conditions) {
                     return Ok(Transformed::no(expr));
                 }
@@ -395,7 +396,7 @@ fn excluded(filter: Filter) -> Result<LogicalPlan> {
 /// A value of the outer query in the subquery of a list, and the columns that the subquery reads then.
 fn outer(value: Expr, list: &Subquery, schema: &DFSchema) -> Result<(Expr, Vec<Expr>)> {
     let mut outer = list.outer_ref_columns.clone();
-    let value = value.transform_up(|expr| match expr {
+    let value = value.walk_up(&mut |expr| match expr {
         Expr::Column(column) => {
             let field = Arc::clone(schema.field_from_column(&column)?);
             let expr = Expr::OuterReferenceColumn(field, column);

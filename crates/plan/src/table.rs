@@ -8,7 +8,6 @@ use anabranch_dataflow::{ConnectorSpec, Lookups, SinkSpec, TableTraits, Updates,
 use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::metadata::FieldMetadata;
-use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{Column, DFSchema, TableReference};
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableSource};
 use datafusion_sql::sqlparser::ast;
@@ -23,6 +22,7 @@ use crate::query::Planner;
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
 use crate::temporal_join::TemporalJoin;
 use crate::versions::{all_versions, latest};
+use crate::walk::Walk;
 use crate::window_assign::EVENT_TIME;
 use crate::window_assign::WindowAssign;
 use crate::window_table::literal_interval_ms;
@@ -254,7 +254,7 @@ pub(crate) fn is_bounded(plan: &LogicalPlan) -> bool {
 /// Which sides of a join can be read before the first row of the other: those that end. A side with windows only can if both
 /// have windows or the other does not end, since it would lose its event time.
 pub(crate) fn static_sides(left: &LogicalPlan, right: &LogicalPlan) -> (bool, bool) {
-    let waits = |plan: &LogicalPlan| plan.exists(|node| Ok(is_window(node))).unwrap_or(true);
+    let waits = |plan: &LogicalPlan| plan.has(&|node| Ok(is_window(node))).unwrap_or(true);
     let bounded = (is_bounded(left), is_bounded(right));
     let plain = (bounded.0 && !waits(left), bounded.1 && !waits(right));
     if plain == (false, false) { bounded } else { plain }

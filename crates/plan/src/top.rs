@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anabranch_model::Error;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, Result};
 use datafusion_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion_expr::{
@@ -13,13 +13,14 @@ use datafusion_expr::{
 
 use crate::functions::Functions;
 use crate::place::through;
+use crate::walk::{Walk, WalkPlan};
 
 /// Name of the column with the number of a row.
 pub(crate) const NUMBER: &str = "$number";
 
 /// Replaces each sort with a bound by a numbering of its rows.
 pub(crate) fn number_first_rows(plan: LogicalPlan, functions: &Functions) -> Result<LogicalPlan> {
-    let rewritten = plan.transform_up_with_subqueries(|node| match node {
+    let rewritten = plan.walk_up_with_subqueries(&mut |node| match node {
         LogicalPlan::Limit(limit) => match first_rows(&limit, functions)? {
             Some(rows) => Ok(Transformed::yes(rows)),
             None => Ok(Transformed::no(LogicalPlan::Limit(limit))),
@@ -83,13 +84,13 @@ pub(crate) fn without_inner_orders(plan: LogicalPlan) -> Result<LogicalPlan> {
         plan,
         LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Filter(_) | LogicalPlan::Limit(_)
     );
-    let removed = |node: LogicalPlan| match node {
+    let mut removed = |node: LogicalPlan| match node {
         LogicalPlan::Sort(Sort { input, fetch: None, .. }) => Ok(Transformed::yes(Arc::unwrap_or_clone(input))),
         node => Ok(Transformed::no(node)),
     };
-    let within = |child: LogicalPlan| match keeps_order {
+    let mut within = |child: LogicalPlan| match keeps_order {
         true => without_inner_orders(child).map(Transformed::yes),
-        false => child.transform_up_with_subqueries(removed),
+        false => child.walk_up_with_subqueries(&mut removed),
     };
-    Ok(plan.map_children(within)?.data)
+    Ok(plan.walk_children(&mut within)?.data)
 }

@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Query, Select, SetExpr, Spanned, TableFactor, VisitMut, VisitorMut,
+    BinaryOperator, Expr, Ident, Query, Select, SetExpr, Spanned, TableFactor, VisitorMut,
 };
 use datafusion_sql::sqlparser::parser::Parser;
 
 use crate::dialect::AnabranchDialect;
 use crate::place::at;
+use crate::walk::change_syntax;
 
 /// Name of the rows of the list.
 const LISTED: &str = "$listed";
@@ -31,7 +32,7 @@ pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
         }
     }
     let mut rewriting = Rewriting(Ok(()));
-    let _ = query.visit(&mut rewriting);
+    let _ = change_syntax(query, &mut rewriting);
     rewriting.0
 }
 

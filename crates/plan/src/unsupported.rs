@@ -4,15 +4,16 @@ use std::fmt::Display;
 use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
-use datafusion_sql::sqlparser::ast::{Distinct, Expr, Ident, Query, Select, Spanned, TableFactor, Visit, Visitor};
+use datafusion_sql::sqlparser::ast::{Distinct, Expr, Ident, Query, Select, Spanned, TableFactor, Visitor};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::dialect::PARTITIONED;
 use crate::place::at;
+use crate::walk::see_syntax;
 
 /// Refuses them.
 pub(crate) fn check(query: &Query) -> Result<()> {
-    match query.visit(&mut Checking) {
+    match see_syntax(query, &mut Checking) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

@@ -8,13 +8,14 @@ use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::Expr;
-use datafusion_sql::sqlparser::ast::{self, Query, SetExpr, Spanned, VisitMut, VisitorMut};
+use datafusion_sql::sqlparser::ast::{self, Query, SetExpr, Spanned, VisitorMut};
 
 use crate::place::at;
+use crate::walk::change_syntax;
 
 /// Gives the values of each column of every `VALUES` one type. `typed` plans a value and tells its type, if it has one.
 pub(crate) fn unify(query: &mut Query, typed: &dyn Fn(&ast::Expr) -> Option<(Expr, DataType)>) -> Result<()> {
-    match query.visit(&mut Unifying { typed }) {
+    match change_syntax(query, &mut Unifying { typed }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

@@ -6,13 +6,14 @@
 
 use anabranch_model::Error;
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion_common::{Column, DFSchema, DataFusionError, JoinType, Result, ScalarValue};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion_expr::{BinaryExpr, Case, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 
 use crate::place::{planning_error, through};
+use crate::walk::{Walk, WalkPlan};
 use crate::{current_watermark, processing_time};
 
 /// The column with the value of such conditions. The name of a column of a query does not begin like this.
@@ -20,7 +21,7 @@ const PASSES: &str = "$passes";
 
 /// Whether an expression may have another value each time. What a source gives its rows stays the same.
 pub(crate) fn varies(expr: &Expr) -> bool {
-    let found = expr.exists(|expr| {
+    let found = expr.has(&|expr| {
         let of_source = processing_time::is_stamp(expr) || current_watermark::is_call(expr);
         Ok(expr.is_volatile_node() && !of_source)
     });
@@ -29,12 +30,12 @@ pub(crate) fn varies(expr: &Expr) -> bool {
 
 /// Whether some expression of a plan may have another value each time, or is one that a source gives its rows. Subqueries do not count.
 pub(crate) fn is_volatile(plan: &LogicalPlan) -> bool {
-    plan.exists(|node| Ok(node.expressions().iter().any(Expr::is_volatile))).unwrap_or(true)
+    plan.has(&|node| Ok(node.expressions().iter().any(Expr::is_volatile))).unwrap_or(true)
 }
 
 /// Refuses expressions that would be evaluated more than once for a row, or for a row and its group.
 pub(crate) fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.apply_with_subqueries(|node| {
+    plan.see_with_subqueries(&mut |node| {
         if let LogicalPlan::Aggregate(aggregate) = node
             && aggregate.group_expr.iter().any(varies)
         {
@@ -53,7 +54,7 @@ pub(crate) fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
         let schema =
             schemas.iter().try_fold(DFSchema::empty(), |all, own| all.join(own)).unwrap_or_else(|_| DFSchema::empty());
         for expr in exprs {
-            expr.apply(|expr| match copied(expr, &schema) {
+            expr.see(&mut |expr| match copied(expr, &schema) {
                 Some((operand, what)) if varies(operand) => Err(refused(&what)),
                 _ => Ok(TreeNodeRecursion::Continue),
             })?;
@@ -66,7 +67,7 @@ pub(crate) fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// What has another value at each evaluation in an expression.
 pub(crate) fn what_varies(expr: &Expr) -> anabranch_model::Result<Option<String>> {
     let mut varying = None;
-    let found = expr.apply(|expr| {
+    let found = expr.see(&mut |expr| {
         if let Expr::ScalarFunction(call) = expr
             && expr.is_volatile()
         {
@@ -134,7 +135,7 @@ pub(crate) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
     if !is_volatile(&plan) {
         return Ok(plan);
     }
-    let settled = plan.transform_up_with_subqueries(|node| match node {
+    let settled = plan.walk_up_with_subqueries(&mut |node| match node {
         LogicalPlan::Filter(filter) if filter.predicate.is_volatile() => {
             let stays = match varies(&filter.predicate) {
                 true => is_of_one_table(&filter.input),
@@ -219,9 +220,9 @@ fn apart(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Projection(projection) = &node else { return Ok(Transformed::no(node)) };
     let schema = projection.input.schema().as_ref().clone();
     let names = NamePreserver::new(&node);
-    node.map_expressions(|expr| {
+    node.walk_expressions(&mut |expr| {
         let name = names.save(&expr);
-        let written = expr.transform_up(|expr| match expr {
+        let written = expr.walk_up(&mut |expr| match expr {
             Expr::Case(case) if copied_of_case(&case, &schema).is_some() => {
                 let Case { expr, when_then_expr, else_expr } = case;
                 let operand = expr.ok_or_else(|| through(Error::internal("a CASE without an operand")))?;

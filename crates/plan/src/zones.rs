@@ -14,6 +14,7 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{Expr, ExprSchemable, Extension, LogicalPlan, cast, try_cast};
 
 use crate::rewrite::rewrite_expressions_everywhere;
+use crate::walk::WalkPlan;
 use crate::window_assign::WindowAssign;
 
 /// Functions that read an instant as a local time.
@@ -106,7 +107,7 @@ fn offset_name(offset: &str) -> Option<String> {
 /// Gives windows over instants the zone in which they are aligned.
 pub(crate) fn settle_windows(plan: LogicalPlan, zone: Option<&str>) -> Planned<LogicalPlan> {
     let Some(zone) = zone else { return Ok(plan) };
-    let settle = |node: LogicalPlan| {
+    let mut settle = |node: LogicalPlan| {
         let LogicalPlan::Extension(extension) = &node else { return Ok(Transformed::yes(node.recompute_schema()?)) };
         let node = match extension.node.as_any().downcast_ref::<WindowAssign>() {
             Some(assign) => Arc::new(assign.in_zone(zone)?),
@@ -117,7 +118,7 @@ pub(crate) fn settle_windows(plan: LogicalPlan, zone: Option<&str>) -> Planned<L
         };
         Ok(Transformed::yes(LogicalPlan::Extension(Extension { node })))
     };
-    Ok(plan.transform_up_with_subqueries(settle)?.data)
+    Ok(plan.walk_up_with_subqueries(&mut settle)?.data)
 }
 
 /// Makes conversions between instants and other types name the zone, and calls of functions that depend on it. Types are known, and each

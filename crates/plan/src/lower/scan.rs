@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_dataflow::{Lateness, OnLate, SourceSpec, WatermarkSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_expr::{Expr as LogicalExpr, LogicalPlan, Projection, TableScan};
 
 use super::column_index::ColumnIndex;
@@ -18,6 +18,7 @@ use crate::settings::RuntimeMode;
 use crate::stamps::{Reads, Stamp, with_placeholders};
 use crate::table::Table;
 use crate::varying::varies;
+use crate::walk::Walk;
 
 impl Lowering<'_> {
     pub(super) fn scan(&mut self, scan: &TableScan, needed: &Needed) -> Result<Stream> {
@@ -176,7 +177,7 @@ fn event_time<'a>(table: &Table, plan: &'a LogicalPlan) -> Result<(LogicalExpr, 
 /// The expression with what a projection computes in place of its columns.
 fn with_columns_of(expr: LogicalExpr, projection: &Projection) -> datafusion_common::Result<LogicalExpr> {
     let columns = ColumnIndex::of(&projection.schema);
-    let replaced = expr.transform_up(|expr| match &expr {
+    let replaced = expr.walk_up(&mut |expr| match &expr {
         LogicalExpr::Column(column) => match columns.find(column) {
             Some(place) => Ok(Transformed::yes(projection.expr[place].clone().unalias())),
             None => Ok(Transformed::no(expr)),

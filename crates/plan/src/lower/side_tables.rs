@@ -6,13 +6,14 @@ use std::sync::Arc;
 use anabranch_dataflow::{OnLate, OnMalformed, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::LogicalPlan;
 
 use super::Lowering;
 use crate::catalog::Catalog;
 use crate::place::{counted, planning_error, through};
 use crate::table::Table;
+use crate::walk::Walk;
 use crate::with_options::{LATE_TABLE, Malformed};
 
 /// The tables, by name, to which a query's tables write records that they cannot decode, and late rows. Like the query's own
@@ -26,7 +27,7 @@ pub(crate) fn side_tables(plan: &LogicalPlan, catalog: &Catalog) -> Result<BTree
         found.insert(name.to_owned(), Arc::clone(target));
         Ok(())
     };
-    let walked = plan.apply(|node| {
+    let walked = plan.see(&mut |node| {
         let LogicalPlan::TableScan(scan) = node else { return Ok(TreeNodeRecursion::Continue) };
         let table = Table::of_scan(scan).map_err(through)?;
         if let Malformed::DeadLetter(name) = &table.options.malformed {

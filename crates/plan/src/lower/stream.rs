@@ -9,7 +9,7 @@ use anabranch_dataflow::{
 };
 use anabranch_model::{Error, Result, StageId};
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr as logical;
 
 use super::column_index::ColumnIndex;
@@ -19,6 +19,7 @@ use super::windowed::{WindowColumn, Windowed};
 use crate::place::planning_error;
 use crate::stamps::{Stamp, with_placeholders};
 use crate::varying::check_repeatable;
+use crate::walk::Walk;
 use crate::window_assign::{WINDOW_COLUMNS, WindowAssign};
 
 /// See the module of [`super`].
@@ -453,7 +454,7 @@ impl Stream {
 /// Adds the columns that an expression reads for every row. Columns read only in a branch of CASE, after AND or OR, as
 /// an argument that a function may skip, or in an aggregate with FILTER are not added.
 fn certain_columns(expr: &logical::Expr, schema: &ColumnIndex, found: &mut BTreeSet<usize>) -> Result<()> {
-    let walked = expr.apply(|expr| {
+    let walked = expr.see(&mut |expr| {
         Ok(match expr {
             logical::Expr::Case(_) | logical::Expr::ScalarFunction(_) => TreeNodeRecursion::Jump,
             logical::Expr::BinaryExpr(binary)

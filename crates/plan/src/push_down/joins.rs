@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, DFSchema, ExprSchema, JoinType, Result};
 use datafusion_expr::utils::{conjunction, disjunction, split_binary_owned, split_conjunction_owned};
 use datafusion_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator};
 
 use super::{filtered, over, replaced};
 use crate::varying::varies;
+use crate::walk::Walk;
 
 /// The sides of a join on which a condition above it may be asked: those that are not padded with NULL.
 fn unpadded(kind: JoinType) -> [bool; 2] {
@@ -89,7 +90,7 @@ fn is_of_rows(condition: &Expr) -> bool {
                 | Expr::Unnest(_)
         ))
     };
-    !varies(condition) && !condition.exists(is_other).unwrap_or(true)
+    !varies(condition) && !condition.has(&is_other).unwrap_or(true)
 }
 
 /// The columns of both sides.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_functions::per_second;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema};
-use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
@@ -14,6 +14,7 @@ use datafusion_physical_expr::{PhysicalExpr, create_physical_expr, expressions};
 
 use crate::exact::meaning;
 use crate::rewrite::is_comparison;
+use crate::walk::Walk;
 
 /// The value of an expression whose operands are constants. One that fails stays as it is, so that it fails for a row, if one comes; but a
 /// constant that its type does not have is an error at once.
@@ -41,7 +42,7 @@ fn is_constant(expr: &Expr) -> Result<bool> {
     };
     let mut constant = has_value;
     if has_value {
-        expr.apply_children(|operand| {
+        expr.see_children(&mut |operand| {
             constant &= operand.as_literal().is_some();
             Ok(if constant { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
         })?;

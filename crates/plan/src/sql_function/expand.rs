@@ -8,12 +8,13 @@ use std::collections::BTreeSet;
 
 use anabranch_model::Error;
 use datafusion_common::Result;
-use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::{Expr, LogicalPlan};
 
 use super::{CalledFunction, SqlFunction};
 use crate::place::through;
+use crate::walk::{Walk, WalkPlan};
 
 /// Expressions that the calls of one statement may become.
 const NODES_MAX: usize = 50_000;
@@ -23,9 +24,9 @@ const DEPTH_MAX: usize = 150;
 /// The declared functions that a plan calls before it is expanded.
 pub(crate) fn called_functions(plan: &LogicalPlan) -> Result<BTreeSet<CalledFunction>> {
     let mut found = BTreeSet::new();
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
+    plan.see_with_subqueries(&mut |node| {
+        node.see_expressions(&mut |expr| {
+            expr.see(&mut |expr| {
                 if let Expr::ScalarFunction(call) = expr
                     && let Some(function) = SqlFunction::of(&call.func)
                 {
@@ -45,11 +46,11 @@ pub(crate) fn expand_calls(plan: LogicalPlan) -> Result<LogicalPlan> {
         return Ok(plan);
     }
     let mut nodes_left = NODES_MAX;
-    let expanded = plan.transform_up_with_subqueries(|plan| {
+    let expanded = plan.walk_up_with_subqueries(&mut |plan| {
         let names = NamePreserver::new(&plan);
-        let plan = plan.map_expressions(|expr| {
+        let plan = plan.walk_expressions(&mut |expr| {
             let name = names.save(&expr);
-            let expanded = expr.transform_up(|expr| expand(expr, &mut nodes_left))?;
+            let expanded = expr.walk_up(&mut |expr| expand(expr, &mut nodes_left))?;
             if expanded.transformed && depth(&expanded.data) > DEPTH_MAX {
                 let error =
                     format!("an expression is nested more than {DEPTH_MAX} deep, with the functions that it calls");
@@ -84,7 +85,7 @@ fn expand(expr: Expr, nodes_left: &mut usize) -> Result<Transformed<Expr>> {
     };
     *nodes_left = rest;
     // Operands first: the columns of an argument are not parameters.
-    let body = function.body.clone().transform_up(|expr| {
+    let body = function.body.clone().walk_up(&mut |expr| {
         let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
         let arguments = function.parameters.iter().zip(&call.args);
         let argument = arguments.into_iter().find(|(parameter, _)| parameter.name == column.name);
@@ -105,7 +106,7 @@ pub(super) fn count_columns(expr: &Expr, name: &str) -> usize {
 
 fn count(expr: &Expr, counts: impl Fn(&Expr) -> bool) -> usize {
     let mut found = 0;
-    let _ = expr.apply(|expr| {
+    let _ = expr.see(&mut |expr| {
         found += usize::from(counts(expr));
         Ok(TreeNodeRecursion::Continue)
     });
@@ -114,7 +115,7 @@ fn count(expr: &Expr, counts: impl Fn(&Expr) -> bool) -> usize {
 
 fn depth(expr: &Expr) -> usize {
     let mut below = 0;
-    let _ = expr.apply_children(|child| {
+    let _ = expr.see_children(&mut |child| {
         below = below.max(depth(child));
         Ok(TreeNodeRecursion::Continue)
     });

@@ -11,6 +11,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::place::at;
+use crate::walk::change_syntax;
 
 /// Operands of one chain of AND, OR and `||`, also mixed.
 const CHAIN_MAX: usize = 4_000;
@@ -67,7 +68,7 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
 /// Converts chains of AND, OR and `||` to shallow trees, and refuses expressions that still nest too deeply.
 pub(super) fn flatten<T: VisitMut>(mut tree: T) -> Result<T> {
     let mut flattening = Flattening { depth: 0 };
-    match tree.visit(&mut flattening) {
+    match change_syntax(&mut tree, &mut flattening) {
         ControlFlow::Continue(()) => Ok(tree),
         ControlFlow::Break(error) => Err(error),
     }

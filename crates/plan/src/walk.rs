@@ -1,0 +1,185 @@
+//! Walks plans, expressions and syntax trees of other crates. What is done at each node is called through a pointer.
+//!
+//! The crates' own functions are compiled anew for each closure and each visitor, with a walk through every kind of node. That was more than half
+//! of the machine code of this crate, and of the time to compile it. A call through a pointer costs a nanosecond, and a query has some hundred nodes.
+
+use std::ops::ControlFlow;
+
+use datafusion_common::Result;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_sql::sqlparser::ast::{
+    Expr as Written, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor,
+    VisitorMut,
+};
+
+/// Changes a node that is moved in.
+pub(crate) type Change<'a, T> = &'a mut dyn FnMut(T) -> Result<Transformed<T>>;
+/// Sees a node, and says how to go on.
+pub(crate) type See<'a, T> = &'a mut dyn FnMut(&T) -> Result<TreeNodeRecursion>;
+
+/// Plans and expressions.
+pub(crate) trait Walk: TreeNode {
+    /// Changes every node, those below first.
+    fn walk_up(self, change: Change<'_, Self>) -> Result<Transformed<Self>> {
+        self.transform_up(change)
+    }
+
+    /// Changes the nodes directly below.
+    fn walk_children(self, change: Change<'_, Self>) -> Result<Transformed<Self>> {
+        self.map_children(change)
+    }
+
+    /// Sees every node, this one first.
+    fn see(&self, see: See<'_, Self>) -> Result<TreeNodeRecursion> {
+        self.apply(see)
+    }
+
+    /// Sees the nodes directly below.
+    fn see_children(&self, see: See<'_, Self>) -> Result<TreeNodeRecursion> {
+        self.apply_children(see)
+    }
+
+    /// Whether this is true of some node.
+    fn has(&self, is: &dyn Fn(&Self) -> Result<bool>) -> Result<bool> {
+        self.exists(is)
+    }
+}
+
+impl Walk for Expr {}
+impl Walk for LogicalPlan {}
+
+/// Plans with the expressions and subqueries of their nodes.
+pub(crate) trait WalkPlan {
+    /// Changes every node, those below and those of subqueries first.
+    fn walk_up_with_subqueries(self, change: Change<'_, LogicalPlan>) -> Result<Transformed<LogicalPlan>>;
+
+    /// Changes the expressions of this node.
+    fn walk_expressions(self, change: Change<'_, Expr>) -> Result<Transformed<LogicalPlan>>;
+
+    /// Sees every node, this one first, also those of subqueries.
+    fn see_with_subqueries(&self, see: See<'_, LogicalPlan>) -> Result<TreeNodeRecursion>;
+
+    /// Sees the expressions of this node.
+    fn see_expressions(&self, see: See<'_, Expr>) -> Result<TreeNodeRecursion>;
+}
+
+impl WalkPlan for LogicalPlan {
+    fn walk_up_with_subqueries(self, change: Change<'_, LogicalPlan>) -> Result<Transformed<LogicalPlan>> {
+        self.transform_up_with_subqueries(change)
+    }
+
+    fn walk_expressions(self, change: Change<'_, Expr>) -> Result<Transformed<LogicalPlan>> {
+        self.map_expressions(change)
+    }
+
+    fn see_with_subqueries(&self, see: See<'_, LogicalPlan>) -> Result<TreeNodeRecursion> {
+        self.apply_with_subqueries(see)
+    }
+
+    fn see_expressions(&self, see: See<'_, Expr>) -> Result<TreeNodeRecursion> {
+        self.apply_expressions(see)
+    }
+}
+
+/// Lets a visitor change a syntax tree.
+pub(crate) fn change_syntax<B>(tree: &mut impl VisitMut, visitor: &mut dyn VisitorMut<Break = B>) -> ControlFlow<B> {
+    tree.visit(&mut Changing(visitor))
+}
+
+/// Changes every expression of a syntax tree, operands first.
+pub(crate) fn change_expressions<B>(
+    tree: &mut impl VisitMut,
+    change: &mut dyn FnMut(&mut Written) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    change_syntax(tree, &mut Expressions(change))
+}
+
+/// Changes the name of every table of a syntax tree.
+pub(crate) fn change_relations<B>(
+    tree: &mut impl VisitMut,
+    change: &mut dyn FnMut(&mut ObjectName) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    change_syntax(tree, &mut Relations(change))
+}
+
+/// Lets a visitor see a syntax tree.
+pub(crate) fn see_syntax<B>(tree: &impl Visit, visitor: &mut dyn Visitor<Break = B>) -> ControlFlow<B> {
+    tree.visit(&mut Seeing(visitor))
+}
+
+/// Sees every expression of a syntax tree, before its operands.
+pub(crate) fn see_written<B>(tree: &impl Visit, see: &mut dyn FnMut(&Written) -> ControlFlow<B>) -> ControlFlow<B> {
+    see_syntax(tree, &mut SeenExpressions(see))
+}
+
+struct Expressions<'a, B>(&'a mut dyn FnMut(&mut Written) -> ControlFlow<B>);
+
+impl<B> VisitorMut for Expressions<'_, B> {
+    type Break = B;
+
+    fn post_visit_expr(&mut self, expr: &mut Written) -> ControlFlow<B> {
+        (self.0)(expr)
+    }
+}
+
+struct Relations<'a, B>(&'a mut dyn FnMut(&mut ObjectName) -> ControlFlow<B>);
+
+impl<B> VisitorMut for Relations<'_, B> {
+    type Break = B;
+
+    fn post_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<B> {
+        (self.0)(name)
+    }
+}
+
+struct SeenExpressions<'a, B>(&'a mut dyn FnMut(&Written) -> ControlFlow<B>);
+
+impl<B> Visitor for SeenExpressions<'_, B> {
+    type Break = B;
+
+    fn pre_visit_expr(&mut self, expr: &Written) -> ControlFlow<B> {
+        (self.0)(expr)
+    }
+}
+
+/// The one visitor for which walks that change are compiled, and the one for walks that see.
+struct Changing<'a, B>(&'a mut dyn VisitorMut<Break = B>);
+struct Seeing<'a, B>(&'a mut dyn Visitor<Break = B>);
+
+macro_rules! passed_on {
+    ($($method:ident($node:ty)),* $(,)?) => {
+        impl<B> VisitorMut for Changing<'_, B> {
+            type Break = B;
+
+            $(fn $method(&mut self, node: &mut $node) -> ControlFlow<B> {
+                self.0.$method(node)
+            })*
+        }
+
+        impl<B> Visitor for Seeing<'_, B> {
+            type Break = B;
+
+            $(fn $method(&mut self, node: &$node) -> ControlFlow<B> {
+                self.0.$method(node)
+            })*
+        }
+    };
+}
+
+passed_on! {
+    pre_visit_query(Query),
+    post_visit_query(Query),
+    pre_visit_select(Select),
+    post_visit_select(Select),
+    pre_visit_relation(ObjectName),
+    post_visit_relation(ObjectName),
+    pre_visit_table_factor(TableFactor),
+    post_visit_table_factor(TableFactor),
+    pre_visit_expr(Written),
+    post_visit_expr(Written),
+    pre_visit_statement(Statement),
+    post_visit_statement(Statement),
+    pre_visit_value(ValueWithSpan),
+    post_visit_value(ValueWithSpan),
+}
