@@ -30,6 +30,11 @@ pub trait Driver: Send {
         false
     }
 
+    /// What it leaves alone, and why. Valid after a look. Empty if nothing is.
+    fn left_alone(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What is missing and how to switch it on: lines for the engine's configuration. Empty if nothing is.
     fn advice(&self) -> Vec<String> {
         Vec::new()

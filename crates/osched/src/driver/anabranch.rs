@@ -47,6 +47,8 @@ pub struct Anabranch {
     windows: BTreeMap<(String, u64), (i64, i64)>,
     /// Threads of tasks at the last look.
     threads: BTreeMap<TaskIndex, u64>,
+    /// Jobs that order their own threads, with their policies.
+    own: BTreeMap<String, String>,
     is_stale: bool,
 }
 
@@ -55,7 +57,7 @@ impl Anabranch {
     #[must_use]
     pub fn new(get: Get, threads_of: ThreadsOf) -> Self {
         let (tasks, windows, threads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Anabranch { get, threads_of, tasks, windows, threads, is_stale: false }
+        Anabranch { get, threads_of, tasks, windows, threads, own: BTreeMap::new(), is_stale: false }
     }
 
     /// Names of the jobs that run.
@@ -85,11 +87,14 @@ impl Driver for Anabranch {
         let mut workers = self.workers()?;
         self.tasks.clear();
         self.windows.clear();
+        self.own.clear();
         for name in self.jobs()? {
             let plan = (self.get)(&format!("/api/v1/jobs/{name}/plan"))?;
             let tasks = (self.get)(&format!("/api/v1/jobs/{name}/tasks"))?;
             let query = QueryIndex(graph.queries.len());
             graph.queries.push(Query { name: name.clone() });
+            let own = plan["scheduling"].as_str();
+            self.own.extend(own.map(|policy| (name.clone(), policy.to_owned())));
             let stages = add_operators(&mut graph, query, &plan)?;
             for stage in items(&plan, "stages")? {
                 let ends = stage["window_step_ms"].as_i64().zip(stage["window_offset_ms"].as_i64());
@@ -108,6 +113,7 @@ impl Driver for Anabranch {
                 let worker = text(task, "worker");
                 let found = workers.get_mut(worker).and_then(|threads| threads.remove(&thread));
                 here.extend(found.is_some().then(|| worker.to_owned()));
+                let found = found.filter(|_| own.is_none());
                 graph.threads.extend(found.map(|(id, name)| Thread { id, name, kind: ThreadKind::Task(at) }));
             }
         }
@@ -167,6 +173,15 @@ impl Driver for Anabranch {
 
     fn is_stale(&self) -> bool {
         self.is_stale
+    }
+
+    fn left_alone(&self) -> Vec<String> {
+        let says = |(job, policy): (&String, &String)| {
+            format!(
+                "job '{job}' orders its own threads by '{policy}': they are left alone. Run it without SET 'scheduling' to order them here"
+            )
+        };
+        self.own.iter().map(says).collect()
     }
 }
 

@@ -1,10 +1,12 @@
 //! The documents of the API, as they are serialized. `openapi.json` describes them; a test compares both, field by field.
 
-use anabranch_dataflow::{Exchange, Plan, Port, Stage};
+mod plan;
+
 use anabranch_model::{Error, EventTime, LatencySummary, LookupReading, Notice, TaskMetrics};
 use anabranch_state::Savepoint;
 use serde::Serialize;
 
+pub(super) use self::plan::PlanDocument;
 use super::jobs::{Placed, Reading, ServedJob};
 use super::rates::{Rates, Shares};
 
@@ -73,39 +75,6 @@ pub(super) struct JobDocument {
 pub(super) struct Requested {
     pub(super) name: String,
     pub(super) requested: &'static str,
-}
-
-/// A job's plan.
-#[derive(Debug, Serialize)]
-pub(super) struct PlanDocument {
-    version: u32,
-    stages: Vec<StageDocument>,
-    exchanges: Vec<ExchangeDocument>,
-    text: String,
-}
-
-/// A stage.
-#[derive(Debug, Serialize)]
-struct StageDocument {
-    stage: u32,
-    name: String,
-    parallelism: u32,
-    source: Option<String>,
-    operators: Vec<String>,
-    sink: Option<String>,
-    /// When its shortest windows end: time between two ends, and by how much they are after multiples of it.
-    window_step_ms: Option<i64>,
-    window_offset_ms: Option<i64>,
-}
-
-/// An exchange.
-#[derive(Debug, Serialize)]
-struct ExchangeDocument {
-    from: u32,
-    to: u32,
-    kind: String,
-    /// The operator that reads it to its end first, by its index in its stage.
-    static_side_of: Option<usize>,
 }
 
 /// All tasks.
@@ -344,41 +313,6 @@ impl JobDocument {
             group_epochs: reading.coordination.group_epochs,
             coordination_share: reading.coordination.overhead,
         }
-    }
-}
-
-impl From<&Plan> for PlanDocument {
-    fn from(plan: &Plan) -> Self {
-        let stages = plan.stages.iter().map(StageDocument::from).collect();
-        let exchanges = plan.exchanges.iter().map(ExchangeDocument::from).collect();
-        PlanDocument { version: plan.version.0, stages, exchanges, text: plan.to_string() }
-    }
-}
-
-impl From<&Stage> for StageDocument {
-    fn from(stage: &Stage) -> Self {
-        let ends = stage.window_ends();
-        StageDocument {
-            stage: stage.id.0,
-            name: stage.name.clone(),
-            parallelism: stage.parallelism,
-            source: stage.source.as_ref().map(ToString::to_string),
-            operators: stage.operators.iter().map(ToString::to_string).collect(),
-            sink: stage.sink.as_ref().map(ToString::to_string),
-            window_step_ms: ends.map(|ends| ends.step_ms),
-            window_offset_ms: ends.map(|ends| ends.offset_ms),
-        }
-    }
-}
-
-impl From<&Exchange> for ExchangeDocument {
-    fn from(exchange: &Exchange) -> Self {
-        let static_side_of = match exchange.port {
-            Port::Main | Port::Second | Port::Further(_) => None,
-            Port::Side(operator) => Some(operator),
-        };
-        let kind = exchange.kind.to_string();
-        ExchangeDocument { from: exchange.from.0, to: exchange.to.0, kind, static_side_of }
     }
 }
 

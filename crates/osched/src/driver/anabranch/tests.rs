@@ -79,6 +79,23 @@ fn a_task_that_is_new_or_has_another_thread_makes_the_graph_stale() {
 }
 
 #[test]
+fn a_job_that_orders_its_own_threads_is_left_alone() {
+    let tasks = [task(0, 0, Some(7), 5)];
+    let get = move |path: &str| {
+        let mut answer = answers(path, &tasks)?;
+        if path.ends_with("/plan") {
+            answer["scheduling"] = json!("drain");
+        }
+        Ok(answer)
+    };
+    let mut driver = Anabranch::new(Box::new(get), Box::new(|_| [7, 8].map(thread).to_vec()));
+    let graph = driver.look().expect("a graph");
+    let kinds: Vec<_> = graph.threads.iter().map(|thread| (thread.id.tid, thread.kind)).collect();
+    assert_eq!((kinds, graph.tasks.len()), (vec![(8, ThreadKind::Engine)], 1));
+    assert!(driver.left_alone()[0].starts_with("job 'ads' orders its own threads by 'drain'"));
+}
+
+#[test]
 fn an_answer_without_lists_is_refused() {
     let get = |_: &str| Ok(json!({"ok": true}));
     let error = Anabranch::new(Box::new(get), Box::new(|_| Vec::new())).look().expect_err("refused").to_string();
