@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anabranch_model::{Clock, Error, Nanos, Result, SystemClock};
+use anabranch_model::{Clock, Error, Nanos, Result, SystemClock, pause};
 use anabranch_schedule::{Graph, Metric, Readings, Role, TaskIndex};
 use regex::Regex;
 
@@ -33,6 +33,11 @@ mod tests;
 /// Workers push every 10 s unless their reporter is configured. Two are missed before the engine counts as
 /// gone.
 const SILENT: Duration = Duration::from_secs(25);
+
+/// Time for the first push, after which it is known what the topologies report.
+const FIRST_PUSH: Duration = Duration::from_secs(11);
+/// A push is complete when nothing new has come for this time.
+const PUSH_ENDS: Duration = Duration::from_millis(300);
 
 /// Where a cluster pushes to, and where its processes are.
 pub struct StormOptions {
@@ -57,15 +62,18 @@ pub struct Storm {
     /// Until when counters were read, on `clock`.
     read_until: Option<Nanos>,
     has_processes: bool,
+    /// How long the next look waits for the first push.
+    patience: Duration,
 }
 
 impl Storm {
     /// A driver that listens from now on. `Err`: the address cannot be listened at, or the pattern is wrong.
     pub fn new(options: StormOptions, local: Box<dyn Local>) -> Result<Storm> {
-        Storm::start(options, local, Arc::new(SystemClock::new()))
+        let storm = Storm::start(options, local, Arc::new(SystemClock::new()))?;
+        Ok(Storm { patience: FIRST_PUSH, ..storm })
     }
 
-    /// As [`Storm::new`], with the time of `clock`.
+    /// As [`Storm::new`], with the time of `clock`, and without a wait for the first push.
     pub fn start(options: StormOptions, local: Box<dyn Local>, clock: Arc<dyn Clock>) -> Result<Storm> {
         let StormOptions { graphite, process } = options;
         let store = Arc::new(Mutex::new(Store::default()));
@@ -87,6 +95,7 @@ impl Storm {
             changes: 0,
             read_until: None,
             has_processes: false,
+            patience: Duration::ZERO,
         })
     }
 
@@ -108,6 +117,21 @@ impl Storm {
     #[must_use]
     pub fn received(&self) -> crate::graphite::Received {
         self.graphite.received()
+    }
+
+    /// Waits at the first look until the reporters have pushed all that they have.
+    fn await_first_push(&mut self) {
+        let mut before = 0;
+        while !self.patience.is_zero() {
+            let changes = lock(&self.store).changes();
+            if changes > 0 && changes == before {
+                self.patience = Duration::ZERO;
+                return;
+            }
+            before = changes;
+            self.patience = self.patience.saturating_sub(PUSH_ENDS);
+            pause(PUSH_ENDS);
+        }
     }
 
     fn hosts(&mut self) -> Result<Vec<Host>> {
@@ -133,6 +157,7 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
 
 impl Driver for Storm {
     fn look(&mut self) -> Result<Graph> {
+        self.await_first_push();
         let hosts = self.hosts()?;
         self.has_processes = !hosts.is_empty();
         let mut store = lock(&self.store);

@@ -56,6 +56,21 @@ fn values(storm: &mut Storm) -> BTreeMap<(usize, Metric), f64> {
 }
 
 #[test]
+fn the_first_look_waits_for_the_first_push() {
+    let machine = Machine::default();
+    machine.add_dump(16_093, "java -cp storm/lib/* Topo 12003", &fixture("storm-2.8/dump.txt"), 1_795_958_620_000);
+    let options = StormOptions { graphite: "127.0.0.1:0".parse().expect("an address"), process: String::new() };
+    let mut storm = Storm::new(options, Box::new(machine)).expect("a free port");
+    let address = storm.address();
+    let looks = std::thread::Builder::new().name("looks".into());
+    let looks = looks.spawn(move || (storm.look().expect("topologies"), storm.offers())).expect("a thread");
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.write_all(fixture("storm-2.8/topo-a-later.txt").as_bytes()).expect("sent");
+    let (graph, offers) = looks.join().expect("no panic");
+    assert!(!graph.tasks.is_empty() && offers.contains(&Metric::QueueRows), "{offers:?}");
+}
+
+#[test]
 fn recorded_topologies_become_queries_operators_and_tasks() {
     let (mut storm, _, _) = start();
     push(&storm, &fixture("storm-2.8/topo-a-later.txt"));
