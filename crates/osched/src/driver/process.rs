@@ -1,7 +1,8 @@
 //! Any process, by the names of its threads: for engines without a driver, as tenants beside others. The
 //! kernel's metrics are all there is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anabranch_model::{Error, Nanos, Result};
 use anabranch_schedule::{
@@ -39,7 +40,15 @@ pub struct OtherProcess {
     processes: Which,
     threads: Option<Regex>,
     local: Box<dyn Local>,
+    /// The processes of the last look, with the times at which they started.
+    seen: BTreeSet<(u32, u64)>,
+    searched_at: Nanos,
+    /// Whether there are other processes now.
+    is_stale: bool,
 }
+
+/// Time between two searches for processes that have come or gone.
+const SEARCH: Duration = Duration::from_secs(1);
 
 /// Which processes a target is about.
 enum Which {
@@ -61,7 +70,8 @@ impl OtherProcess {
             let error = Error::user(format!("the pattern '{pattern}' does not name the task that a thread runs"));
             return Err(error.at("threads").remedy("put its name into a group: threads = \"(?P<task>worker-[0-9]+)\""));
         }
-        Ok(OtherProcess { processes, threads, local })
+        let (seen, searched_at) = (BTreeSet::new(), Nanos(0));
+        Ok(OtherProcess { processes, threads, local, seen, searched_at, is_stale: false })
     }
 
     fn processes(&mut self) -> Result<Vec<(Process, String)>> {
@@ -141,7 +151,10 @@ struct Meaning {
 impl Driver for OtherProcess {
     fn look(&mut self) -> Result<Graph> {
         let mut found = Vec::new();
-        for (process, query) in self.processes()? {
+        let processes = self.processes()?;
+        self.seen = processes.iter().map(|(process, _)| (process.pid, process.start)).collect();
+        self.is_stale = false;
+        for (process, query) in processes {
             for thread in self.local.threads(&process)?.threads {
                 let meaning = self.meaning(&thread, &query);
                 found.push((thread, meaning));
@@ -179,6 +192,11 @@ impl Driver for OtherProcess {
     }
 
     fn read(&mut self, now: Nanos) -> Result<Readings> {
+        if now.after(self.searched_at) >= SEARCH {
+            self.searched_at = now;
+            let present = self.processes()?.into_iter().map(|(process, _)| (process.pid, process.start));
+            self.is_stale |= present.collect::<BTreeSet<_>>() != self.seen;
+        }
         Ok(Readings { at: now, values: Vec::new() })
     }
 
@@ -187,7 +205,7 @@ impl Driver for OtherProcess {
     }
 
     fn is_stale(&self) -> bool {
-        self.local.is_incomplete()
+        self.is_stale || self.local.is_incomplete()
     }
 
     fn advice(&self) -> Vec<String> {

@@ -47,6 +47,23 @@ fn without_a_pattern_threads_of_one_name_are_a_task() {
 }
 
 #[test]
+fn processes_that_start_later_are_followed() {
+    let machine = machine(&["worker-1"]);
+    let options = ProcessOptions { process: "app".to_owned(), threads: None };
+    let mut driver = OtherProcess::new(options, Box::new(machine.clone())).expect("options");
+    driver.look().expect("a process");
+    driver.read(Nanos(0).plus(SEARCH)).expect("readings");
+    assert!(!driver.is_stale());
+    machine.add(6, "/usr/bin/app --tenant=blue", vec![NamedThread { id: id(6, 1, 1), name: "worker-1".to_owned() }]);
+    driver.read(Nanos(1).plus(SEARCH)).expect("readings");
+    assert!(!driver.is_stale(), "a search costs time, so there is one per second");
+    driver.read(Nanos(1).plus(2 * SEARCH)).expect("readings");
+    assert!(driver.is_stale());
+    assert_eq!(tasks(&driver.look().expect("both")), ["app/worker", "app 6/worker"]);
+    assert!(!driver.is_stale());
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused_with_a_remedy() {
     let machine = machine(&["main"]);
     for (process, threads, words) in [
