@@ -36,14 +36,11 @@ pub struct Target {
     pub age_ms_max: f64,
     /// Mean latency of results.
     pub latency_ms: f64,
-    /// Rows outside that its sources have not read yet.
-    pub lag_rows: f64,
 }
 
 impl Target {
-    /// What metrics say about the target: all but [`Target::pressure`], [`Target::cpu_share`] and
-    /// [`Target::lag_rows`], which the kernel and the sources know. Queues are those inside: of all nodes but
-    /// sources.
+    /// What metrics say about the target: all but [`Target::pressure`] and [`Target::cpu_share`], which the kernel knows. Queues are those
+    /// inside: of all nodes but sources.
     #[must_use]
     pub fn of(nodes: &Nodes, metrics: &Metrics) -> Target {
         let known = |metric: Metric, inside: bool| -> Vec<f64> {
@@ -77,7 +74,6 @@ impl Default for Target {
             queue_rows_max: f64::NAN,
             age_ms_max: f64::NAN,
             latency_ms: f64::NAN,
-            lag_rows: f64::NAN,
         }
     }
 }
@@ -102,7 +98,7 @@ struct Quantity {
     from: Option<Metric>,
 }
 
-const QUANTITIES: [Quantity; 8] = [
+const QUANTITIES: [Quantity; 7] = [
     quantity("pressure", Unit::Share, |target| target.pressure, None),
     quantity("cpu_share", Unit::Share, |target| target.cpu_share, None),
     quantity("wait_share", Unit::Share, |target| target.wait_share, Some(Metric::WaitShare)),
@@ -110,7 +106,6 @@ const QUANTITIES: [Quantity; 8] = [
     quantity("queue_rows_max", Unit::Rows, |target| target.queue_rows_max, Some(Metric::QueueRows)),
     quantity("age_ms_max", Unit::Milliseconds, |target| target.age_ms_max, Some(Metric::AgeMs)),
     quantity("latency_ms", Unit::Milliseconds, |target| target.latency_ms, Some(Metric::LatencyMs)),
-    quantity("lag_rows", Unit::Rows, |target| target.lag_rows, None),
 ];
 
 const fn quantity(name: &'static str, unit: Unit, of: fn(&Target) -> f64, from: Option<Metric>) -> Quantity {

@@ -26,9 +26,9 @@ fn a_comparison_holds_until_the_value_has_gone_back_by_a_fifth() {
 
 #[test]
 fn a_threshold_of_zero_has_no_margin() {
-    let mut condition = Condition::parse("lag_rows > 0").expect("a condition");
-    for (lag_rows, holds) in [(0.0, false), (1.0, true), (0.0, false)] {
-        assert_eq!(condition.update(&Target { lag_rows, ..Target::default() }), holds, "{lag_rows}");
+    let mut condition = Condition::parse("queue_rows > 0").expect("a condition");
+    for (queue_rows, holds) in [(0.0, false), (1.0, true), (0.0, false)] {
+        assert_eq!(condition.update(&Target { queue_rows, ..Target::default() }), holds, "{queue_rows}");
     }
 }
 
@@ -83,7 +83,7 @@ fn errors_name_the_place_and_the_remedy() {
         ),
         ("queue_rows > 5 ms", "column 14: unexpected 'ms' after a number\n  help: a number of rows has no unit"),
         ("latency_ms > 5 h", "column 14: unexpected 'h' after a number\n  help: a time has the unit ms, s or min"),
-        ("pressure > 5% but lag_rows > 1", "column 15: unexpected 'but'\n  help: join comparisons by 'and' or 'or'"),
+        ("pressure > 5% but queue_rows > 1", "column 15: unexpected 'but'\n  help: join comparisons by 'and' or 'or'"),
         ("pressure > 5% and", "column 18: a quantity is missing\n  help: write a condition as: pressure > 0.05"),
     ] {
         let error = Condition::parse(text).expect_err(text).to_string();
