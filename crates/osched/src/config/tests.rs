@@ -19,25 +19,51 @@ fn a_file_says_what_is_scheduled_and_how() {
     assert_eq!(group.targets, ["ads"], "all targets");
 }
 
+const POLICY: &str = "[[policy]]\npriority = \"drain\"\n";
+
+/// Each remedy is followed: the file is then taken.
 #[test]
-fn mistakes_are_named_with_their_line_and_the_nearest_name() {
-    for (text, expected) in [
-        (String::new(), "there is no target"),
-        (TARGET.to_owned(), "there is no policy"),
-        (TARGET.replace("engine", "engin"), "did you mean 'engine'?"),
-        (TARGET.replace("anabranch", "anabransh"), "did you mean 'anabranch'?"),
-        (TARGET.replace("url =", "# url =") + "[[policy]]\npriority = \"drain\"", "target 'ads' has no 'url'"),
-        (format!("{TARGET}{TARGET}[[policy]]\npriority = \"drain\""), "two of [[target]] are named 'ads'"),
-        (format!("{TARGET}[[policy]]\nprioriti = \"drain\""), "line 6"),
-        (format!("{TARGET}[[policy]]\npriority = \"drain\"\ntargets = [\"adz\"]"), "did you mean 'ads'?"),
-        (format!("{TARGET}[[policy]]\npriority = \"drain\"\nperiod = \"5 ms\""), "20 ms to 600 s"),
-        (format!("{TARGET}[[policy]]\npriority = \"drain\"\nperiod = \"5 weeks\""), "is not a duration"),
-        (format!("{TARGET}[[policy]]\npriority = \"drain\"\ncommand = [\"x\"]"), "keep one of them"),
-        (format!("{TARGET}[[policy]]\ngroup = \"queries\""), "use one of: query, branch, task"),
-        (format!("{TARGET}[[policy]]\n"), "neither 'priority'"),
+fn mistakes_are_named_with_their_line_and_a_remedy_that_helps() {
+    let both = |target: &str, policy: &str| format!("{target}{policy}");
+    let more = |lines: &str| format!("{TARGET}{POLICY}{lines}\n");
+    let mended = both(TARGET, POLICY);
+    let second = both(&TARGET.replace("ads", "two"), "");
+    for (text, expected, followed) in [
+        (POLICY.to_owned(), "add [[target]] with name, engine and url", mended.clone()),
+        (TARGET.to_owned(), "add [[policy]] with priority = \"drain\"", mended.clone()),
+        (both(&TARGET.replace("engine", "engin"), POLICY), "did you mean 'engine'?", mended.clone()),
+        (both(&TARGET.replace("anabranch", "anabransh"), POLICY), "did you mean 'anabranch'?", mended.clone()),
+        (both(&TARGET.replace("url =", "# url ="), POLICY), "target 'ads' has no 'url'", mended.clone()),
+        (format!("{TARGET}{TARGET}{POLICY}"), "rename one of them", format!("{TARGET}{second}{POLICY}")),
+        (both(TARGET, &POLICY.replace("priority", "prioriti")), "line 6", mended.clone()),
+        (more("targets = [\"adz\"]"), "did you mean 'ads'?", more("targets = [\"ads\"]")),
+        (more("period = \"5 ms\""), "use 20 ms to 600 s", more("period = \"20 ms\"")),
+        (more("period = \"601 s\""), "use 20 ms to 600 s", more("period = \"10 min\"")),
+        (more("period = \"5 weeks\""), "use for example '250 ms'", more("period = \"250 ms\"")),
+        (more("command = [\"x\"]"), "keep one of them", both(TARGET, "[[policy]]\ncommand = [\"x\"]\n")),
+        (
+            format!("{TARGET}{second}[[policy]]\ncommand = [\"x\"]\n"),
+            "name it: targets = [\"...\"], and add a policy for each other target",
+            format!(
+                "{TARGET}{second}[[policy]]\ncommand = [\"x\"]\ntargets = [\"ads\"]\n{POLICY}targets = [\"two\"]\n"
+            ),
+        ),
+        (
+            both(TARGET, "[[policy]]\ngroup = \"queries\"\n"),
+            "use one of: query, branch, task",
+            both(TARGET, "[[policy]]\ngroup = \"query\"\n"),
+        ),
+        (both(TARGET, "[[policy]]\n"), "add priority = \"drain\"", mended),
+        (
+            more("translator = \"slice\"\nbest = -5"),
+            "leave them out, or use translator = \"nice\"",
+            more("translator = \"nice\"\nbest = -5"),
+        ),
+        (more("translator = \"slice\"\nworst = 5"), "leave them out", more("translator = \"slice\"")),
     ] {
         let error = refused(&text);
         assert!(error.contains(expected), "{text}\n{error}");
+        Config::parse(&followed).unwrap_or_else(|error| panic!("{expected}: {followed}\n{error}"));
     }
 }
 
