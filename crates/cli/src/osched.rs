@@ -218,7 +218,8 @@ fn check(source: Option<&str>) -> Result<()> {
     let Some(source) = source else { return Ok(()) };
     let config = configuration(source)?;
     let drivers = config.targets.iter().map(driver::of).collect::<Result<Vec<_>>>()?;
-    let checked = anabranch_osched::run::check(&config, drivers, &Sql, &kernel, &SystemClock::new());
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let checked = anabranch_osched::run::check(&config, drivers, &Sql, &kernel, &clock)?;
     output.line("")?;
     checked.iter().try_for_each(|line| output.line(line))
 }

@@ -5,6 +5,8 @@
 
 mod applied;
 mod environment;
+mod notices;
+mod reader;
 mod report;
 mod setup;
 mod watched;
@@ -23,21 +25,25 @@ use self::applied::Applied;
 pub use self::environment::{Environment, Formulas};
 pub use self::report::{check, list};
 pub use self::setup::state_directory;
-use self::setup::{applied, own_processor_ms, property_of};
-use self::watched::Watched;
+use self::setup::{applied, own_processor_ms, property_of, watched};
+use self::watched::{Taken, Watched};
 use crate::config::{Config, Property};
 use crate::control::{Asked, Order};
 use crate::guardian::{self, Guardian};
 use crate::journal::{Journal, Outcome, StateFolder, Undone};
-use crate::kernel::{Change, Machine, Proc, State, UsageReader, separate_sessions};
+use crate::kernel::{Change, Machine, Proc, State, Trigger, UsageReader};
 use crate::permission::{Abilities, Rules, check_process, has_other_cpuset};
 use crate::status::Status;
 use crate::translator::Write;
 
 /// Time between two looks at the targets while no thread waits for a core.
 const IDLE: Duration = Duration::from_secs(5);
+/// Time for which a step waits for engines that it has asked. What comes later is for the next step.
+const ANSWERS: Duration = Duration::from_millis(100);
 /// Share of the time for which some thread waits for a core from which on decisions are made.
 const PRESSURE_MIN: f64 = 0.02;
+/// The window of the kernel's reports.
+const PRESSURE_WINDOW: Duration = Duration::from_secs(1);
 /// Notices that are kept.
 const NOTICES: usize = 50;
 
@@ -61,6 +67,10 @@ pub struct Osched {
     ordering: Sender<Asked>,
     /// When the kernel was last asked for pressure, and its counter then.
     pressure: Option<(Nanos, u64)>,
+    /// Reports that threads wait for cores again. `None`: the kernel has no such reports, and each policy looks at its times.
+    trigger: Option<Trigger>,
+    /// Whether threads waited for cores at the last look.
+    is_pressed: bool,
     looked_at: Option<Nanos>,
     /// Refusals for which there was a notice.
     told: BTreeSet<String>,
@@ -84,13 +94,7 @@ impl Osched {
     /// that its target does not have, another scheduler has one of the processes.
     pub fn start(config: Config, environment: Environment) -> Result<Osched> {
         let Environment { clock, kernel, formulas, guardian, drivers, dry_run } = environment;
-        let mut usages = UsageReader::default();
-        let targets = config.targets.iter().zip(drivers);
-        let mut targets: Vec<Watched> =
-            targets.map(|(target, driver)| Watched::new(target.name.clone(), target.engine.name(), driver)).collect();
-        for watched in &mut targets {
-            watched.refresh(&kernel, &mut usages, clock.as_ref());
-        }
+        let mut targets = watched(&config, drivers, &kernel, &clock)?;
         if targets.iter().all(|watched| watched.failure().is_some()) {
             let failure = targets.iter_mut().find_map(Watched::take_failure);
             return Err(failure.unwrap_or_else(|| Error::user("there is no target")));
@@ -111,6 +115,7 @@ impl Osched {
             .map(|(index, config)| applied(index, config, formulas.as_ref(), &machine, &mut targets))
             .collect::<Result<Vec<_>>>()?;
         let (ordering, orders) = channel();
+        let trigger = kernel.trigger(None, PRESSURE_MIN, PRESSURE_WINDOW).ok();
         let mut osched = Osched {
             abilities: Abilities::find(&kernel)?,
             clock,
@@ -121,12 +126,14 @@ impl Osched {
             targets,
             policies,
             journal,
-            usages,
+            usages: UsageReader::default(),
             rehearsed: BTreeMap::new(),
             status: Arc::new(Mutex::new(Status { dry_run, ..Status::default() })),
             orders,
             ordering,
             pressure: None,
+            trigger,
+            is_pressed: true,
             looked_at: None,
             told: BTreeSet::new(),
             excluded: BTreeSet::new(),
@@ -137,6 +144,7 @@ impl Osched {
         }
         osched.claim()?;
         osched.tell_of_sessions()?;
+        osched.tell_left_alone();
         osched.publish();
         Ok(osched)
     }
@@ -157,11 +165,16 @@ impl Osched {
     pub fn step(&mut self) -> Result<Step> {
         self.carry_out_orders();
         let now = self.clock.now();
+        let reports = |trigger: &Trigger| trigger.wait(Duration::ZERO).unwrap_or(false);
+        if !self.is_pressed && self.trigger.as_ref().is_some_and(reports) {
+            self.policies.iter_mut().for_each(|policy| policy.due_at = now);
+        }
         let due: BTreeSet<usize> = (0..self.policies.len()).filter(|at| self.policies[*at].due_at <= now).collect();
         let mut rehearsed = Vec::new();
         if !due.is_empty() {
             let pressure = self.pressure(now);
             let is_pressed = pressure.is_none_or(|pressure| pressure >= PRESSURE_MIN);
+            self.is_pressed = is_pressed;
             let is_idle = self.looked_at.is_some_and(|looked_at| now.after(looked_at) < IDLE);
             if is_pressed || !is_idle {
                 self.looked_at = Some(now);
@@ -195,13 +208,25 @@ impl Osched {
     /// Reads the targets of the policies that are due.
     fn read(&mut self, due: &BTreeSet<usize>) {
         let wanted: BTreeSet<&String> = due.iter().flat_map(|at| &self.policies[*at].config.targets).collect();
-        let mut failed = Vec::new();
-        for watched in self.targets.iter_mut().filter(|watched| wanted.contains(&watched.name)) {
-            let before = watched.failure().is_some();
-            watched.refresh(&self.kernel, &mut self.usages, self.clock.as_ref());
-            failed.extend(watched.failure().filter(|_| !before).map(ToString::to_string));
+        let is_wanted = |watched: &&mut Watched| wanted.contains(&watched.name);
+        let asked: Vec<bool> = self.targets.iter_mut().filter(is_wanted).map(Watched::ask).collect();
+        let until = self.clock.now().plus(ANSWERS);
+        let mut notices = Vec::new();
+        for (watched, is_asked) in self.targets.iter_mut().filter(is_wanted).zip(asked) {
+            let wait = if is_asked { until.after(self.clock.now()) } else { Duration::ZERO };
+            match watched.take(wait) {
+                Taken::Nothing | Taken::Readings => {}
+                Taken::Failed => notices.extend(watched.failure().map(ToString::to_string)),
+                Taken::Back => {
+                    let name = watched.name.clone();
+                    let of_target = self.policies.iter().filter(|policy| policy.config.targets.contains(&name));
+                    let missing = of_target.filter_map(|policy| policy.prepare(watched).err());
+                    notices.extend(missing.map(|missing| missing.to_string()));
+                }
+            }
         }
-        failed.into_iter().for_each(|failure| self.notice(failure));
+        notices.into_iter().for_each(|notice| self.notice(notice));
+        self.tell_left_alone();
         let threads: BTreeSet<ThreadId> =
             self.targets.iter().flat_map(|watched| &watched.graph.threads).map(|thread| thread.id).collect();
         self.usages.retain(|thread| threads.contains(&thread));
@@ -347,26 +372,6 @@ impl Osched {
         Ok(())
     }
 
-    /// With autogroups, nice values have no effect between processes of different sessions.
-    fn tell_of_sessions(&mut self) -> Result<()> {
-        let uses_nice = |name: &String| {
-            let mut policies = self.policies.iter().filter(|policy| policy.config.targets.contains(name));
-            policies.any(|policy| policy.properties().contains(&Property::Nice))
-        };
-        let targets = self.targets.iter().filter(|watched| uses_nice(&watched.name));
-        let pids: BTreeSet<u32> = targets.flat_map(Watched::processes).collect();
-        let sessions = separate_sessions(&self.kernel, &pids)?;
-        if sessions.len() > 1 {
-            let pids: Vec<String> = sessions.values().flatten().map(ToString::to_string).collect();
-            self.notice(format!(
-                "the kernel's autogroup is on: nice values have no effect between the processes {}, which are in different sessions; add a \
-                 policy with group = \"query\"",
-                pids.join(", ")
-            ));
-        }
-        Ok(())
-    }
-
     /// Starts another guardian if the last one is gone.
     fn keep_guarded(&mut self) -> Result<()> {
         if let Some((journal, guardian)) = &mut self.journal
@@ -441,16 +446,6 @@ impl Osched {
             policy.active &= !paused;
         }
         undone.and_then(|undone| undone.failed.into_iter().next()).map_or(Ok(()), Err)
-    }
-
-    fn notice(&self, text: String) {
-        let mut status = self.lock();
-        if status.notices.last() != Some(&text) {
-            status.notices.push(text);
-            status.notices_total += 1;
-            let surplus = status.notices.len().saturating_sub(NOTICES);
-            status.notices.drain(..surplus);
-        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Status> {

@@ -1,41 +1,38 @@
 //! What `check` and `targets` say.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use anabranch_model::Clock;
-use anabranch_schedule::{Graph, Metric, OperatorIndex, ThreadKind};
+use anabranch_model::{Clock, Result};
+use anabranch_schedule::{Graph, OperatorIndex, ThreadKind};
 
 use super::Formulas;
 use super::applied::{policy_of, prepare};
-use super::watched::Watched;
+use super::setup::watched;
 use crate::config::Config;
 use crate::driver::Driver;
-use crate::kernel::{Proc, UsageReader};
+use crate::kernel::Proc;
 
-/// What each target offers, and for each policy whether its metrics are there, or what is missing.
-#[must_use]
+/// What each target offers, and for each policy whether its metrics are there, or what is missing. Errors: a thread cannot be started.
 pub fn check(
     config: &Config,
     drivers: Vec<Box<dyn Driver>>,
     formulas: &dyn Formulas,
     kernel: &Proc,
-    clock: &dyn Clock,
-) -> Vec<String> {
+    clock: &Arc<dyn Clock>,
+) -> Result<Vec<String>> {
     let mut lines = Vec::new();
-    let mut usages = UsageReader::default();
-    for (target, driver) in config.targets.iter().zip(drivers) {
-        let mut watched = Watched::new(target.name.clone(), target.engine.name(), driver);
-        watched.refresh(kernel, &mut usages, clock);
+    for (target, mut watched) in config.targets.iter().zip(watched(config, drivers, kernel, clock)?) {
         if let Some(failure) = watched.failure() {
             lines.push(format!("target {}: {failure}", target.name));
             continue;
         }
         let status = watched.status();
         let counts = format!("{} queries, {} tasks, {} threads", status.queries, status.tasks, status.threads);
-        let offered: Vec<&str> = watched.offered().into_iter().map(Metric::name).collect();
+        let offered: Vec<&str> = watched.offers().iter().map(|metric| metric.name()).collect();
         lines.push(format!("target {} ({}): {counts}", target.name, target.engine.name()));
         lines.push(format!("  it reports {}", offered.join(", ")));
-        lines.extend(watched.advice().into_iter().map(|line| format!("  {line}")));
+        lines.extend(watched.left_alone().chain(watched.advice().iter().cloned()).map(|line| format!("  {line}")));
         for policy in config.policies.iter().filter(|policy| policy.targets.contains(&target.name)) {
             let prepared = policy_of(policy, formulas).and_then(|of| prepare(policy, of.as_ref(), &mut watched));
             lines.push(match prepared {
@@ -44,7 +41,7 @@ pub fn check(
             });
         }
     }
-    lines
+    Ok(lines)
 }
 
 /// The queries of a graph with their operators, tasks and threads.

@@ -1,17 +1,38 @@
 //! From the configuration to policies that decide.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use anabranch_model::Result;
+use anabranch_model::{Clock, Result};
 
 use super::Formulas;
 use super::applied::{Applied, policy_of};
 use super::watched::Watched;
-use crate::config::{PolicyConfig, Property};
+use crate::config::{Config, PolicyConfig, Property, Target};
+use crate::driver::Driver;
 use crate::journal::StateFolder;
 use crate::kernel::{Machine, Proc, ThreadValue};
 use crate::permission::user;
 use crate::translator::{self, Options};
+
+/// The targets after their first answers.
+pub(super) fn watched(
+    config: &Config,
+    drivers: Vec<Box<dyn Driver>>,
+    kernel: &Proc,
+    clock: &Arc<dyn Clock>,
+) -> Result<Vec<Watched>> {
+    let targets = config.targets.iter().zip(drivers);
+    let start = |(target, driver): (&Target, _)| {
+        let mut watched =
+            Watched::start(target.name.clone(), target.engine.name(), driver, kernel.clone(), Arc::clone(clock))?;
+        watched.ask();
+        Ok(watched)
+    };
+    let mut targets: Vec<Watched> = targets.map(start).collect::<Result<_>>()?;
+    targets.iter_mut().for_each(Watched::take_first);
+    Ok(targets)
+}
 
 /// A policy with its mechanism. Errors: a name is unknown, a metric of a target is missing.
 pub(super) fn applied(

@@ -1,19 +1,19 @@
-//! A target while it is scheduled: its driver, what was seen last, and the metrics that follow.
+//! A target while it is scheduled: what was seen last, and the metrics that follow.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Nanos, Result};
-use anabranch_schedule::{
-    Graph, Level, Metric, Metrics, Missing, Nodes, Provider, Readings, Target, TaskIndex, ThreadId, ThreadKind, Window,
-};
+use anabranch_schedule::{Graph, Level, Metric, Metrics, Missing, Nodes, Provider, Target, Window};
 
+use super::reader::{Answer, Look, Reader};
 use crate::driver::Driver;
-use crate::kernel::{Proc, UsageReader};
+use crate::kernel::Proc;
 use crate::status::{TargetStatus, TaskStatus};
 
-/// Time between two looks for threads that have come or gone.
-const THREADS_LOOK: Duration = Duration::from_secs(1);
+/// Time for the first answer of an engine. Later ones are waited for as long as it takes.
+const FIRST_ANSWER: Duration = Duration::from_secs(20);
 /// Time until an engine that does not answer is asked again; the time doubles up to the second value.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// Failed readings in a row after which the last decisions no longer hold, and the engine's threads are restored.
@@ -35,23 +35,21 @@ const SHOWN: [Metric; 14] = [
     Metric::UntilWindowMs,
     Metric::EpochsBehind,
 ];
-/// What the kernel says of each thread.
-const OF_KERNEL: [Metric; 2] = [Metric::CpuNs, Metric::WaitNs];
-
 /// An engine.
 pub(super) struct Watched {
     pub(super) name: String,
     engine: &'static str,
-    driver: Box<dyn Driver>,
+    reader: Reader,
+    clock: Arc<dyn Clock>,
     pub(super) graph: Graph,
+    offers: BTreeSet<Metric>,
+    advice: Vec<String>,
+    left_alone: Vec<String>,
     window: Window,
     /// What policies need, by the level at which they look.
     needs: BTreeMap<Level, BTreeSet<Metric>>,
     providers: BTreeMap<Level, Provider>,
     seen: BTreeMap<Level, (Nodes, Metrics)>,
-    /// The threads of the engine's processes when it was looked at.
-    threads: BTreeSet<ThreadId>,
-    looked_at: Option<Nanos>,
     pub(super) read_at: Option<Nanos>,
     read_took: Duration,
     failure: Option<Error>,
@@ -59,25 +57,45 @@ pub(super) struct Watched {
     retry_at: Nanos,
 }
 
+/// What came of a wait for an engine's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    Nothing,
+    Readings,
+    /// It has answered for the first time, or was looked at again after a failure.
+    Back,
+    /// It fails, and did not before.
+    Failed,
+}
+
 impl Watched {
-    pub(super) fn new(name: String, engine: &'static str, driver: Box<dyn Driver>) -> Self {
-        Watched {
+    pub(super) fn start(
+        name: String,
+        engine: &'static str,
+        driver: Box<dyn Driver>,
+        kernel: Proc,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let reader = Reader::start(&name, driver, kernel, Arc::clone(&clock))?;
+        Ok(Watched {
             name,
             engine,
-            driver,
+            reader,
+            clock,
             graph: Graph::default(),
+            offers: BTreeSet::new(),
+            advice: Vec::new(),
+            left_alone: Vec::new(),
             window: Window::new(),
             needs: BTreeMap::from([(Level::Task, BTreeSet::new())]),
             providers: BTreeMap::new(),
             seen: BTreeMap::new(),
-            threads: BTreeSet::new(),
-            looked_at: None,
             read_at: None,
             read_took: Duration::ZERO,
             failure: None,
             failures: 0,
             retry_at: Nanos(0),
-        }
+        })
     }
 
     /// Whether decisions about this engine may be made: it was read, or has failed only a few times since.
@@ -98,7 +116,7 @@ impl Watched {
     /// Lets metrics be computed from the next reading on. Errors: one can neither be fetched nor derived.
     pub(super) fn want(&mut self, level: Level, metrics: &[Metric]) -> Result<(), Missing> {
         self.needs.entry(level).or_default().extend(metrics);
-        Provider::new(self.offered(), metrics.iter().copied()).map(drop)?;
+        Provider::new(self.offers.iter().copied(), metrics.iter().copied()).map(drop)?;
         self.provide();
         Ok(())
     }
@@ -109,20 +127,24 @@ impl Watched {
     }
 
     /// Lines for the engine's configuration that would make it report more.
-    pub(super) fn advice(&self) -> Vec<String> {
-        self.driver.advice()
+    pub(super) fn advice(&self) -> &[String] {
+        &self.advice
     }
 
-    pub(super) fn offered(&self) -> BTreeSet<Metric> {
-        self.driver.offers().into_iter().chain(OF_KERNEL).collect()
+    /// What the driver leaves alone, and why.
+    pub(super) fn left_alone(&self) -> impl Iterator<Item = String> {
+        self.left_alone.iter().map(|text| format!("target '{}': {text}", self.name))
+    }
+
+    pub(super) fn offers(&self) -> &BTreeSet<Metric> {
+        &self.offers
     }
 
     /// One provider for each level computes what all policies need, and what views show. What is missing is left out: a policy that needs it
     /// says so.
     fn provide(&mut self) {
-        let offered = self.offered();
         for (level, needs) in &self.needs {
-            let Ok(mut provider) = Provider::new(offered.iter().copied(), []) else { continue };
+            let Ok(mut provider) = Provider::new(self.offers.iter().copied(), []) else { continue };
             for metric in needs.iter().chain(&SHOWN) {
                 // A metric that is missing is not computed: what needs it finds no column.
                 let _ = provider.want(*metric);
@@ -131,39 +153,53 @@ impl Watched {
         }
     }
 
-    /// Reads the engine and the kernel's counters of its threads. A failure is kept, and the engine is asked again after a while.
-    pub(super) fn refresh(&mut self, kernel: &Proc, usages: &mut UsageReader, clock: &dyn Clock) {
-        let now = clock.now();
-        if self.failure.is_some() && now < self.retry_at {
-            return;
-        }
-        match self.read(kernel, usages, now) {
-            Ok(()) => {
-                (self.failure, self.failures, self.read_at) = (None, 0, Some(now));
-                self.read_took = clock.now().after(now);
+    /// Asks the engine, unless it has failed a moment ago. Returns whether an answer may come soon: one that is late already may be later.
+    pub(super) fn ask(&mut self) -> bool {
+        let may_answer = self.failure.is_none() || self.clock.now() >= self.retry_at;
+        may_answer && self.reader.ask()
+    }
+
+    /// Takes the engine's answer if it comes within a time. A failure is kept, and the engine is asked again after a while.
+    pub(super) fn take(&mut self, wait: Duration) -> Taken {
+        match self.reader.answer(wait) {
+            None => Taken::Nothing,
+            Some(Ok(answer)) => {
+                let is_back = self.read_at.is_none() || self.failure.is_some();
+                (self.failure, self.failures, self.read_at) = (None, 0, Some(answer.readings.at));
+                self.compute(answer);
+                if is_back { Taken::Back } else { Taken::Readings }
             }
-            Err(error) => {
-                self.failures += 1;
-                let wait = RETRY.0.saturating_mul(1 << self.failures.min(10)).min(RETRY.1);
-                self.retry_at = clock.now().plus(wait);
-                self.failure = Some(error.at(format!("target '{}'", self.name)));
-                // It may be another process when it is back.
-                self.looked_at = None;
+            Some(Err(error)) => {
+                let is_new = self.failure.is_none();
+                self.fail(error);
+                if is_new { Taken::Failed } else { Taken::Nothing }
             }
         }
     }
 
-    fn read(&mut self, kernel: &Proc, usages: &mut UsageReader, now: Nanos) -> Result<()> {
-        if self.needs_look(kernel, now)? {
-            self.look(kernel, now)?;
+    /// Waits for the answer with which everything begins.
+    pub(super) fn take_first(&mut self) {
+        if self.take(FIRST_ANSWER) == Taken::Nothing {
+            let error = Error::outside(format!("there is no answer within {} s", FIRST_ANSWER.as_secs()));
+            self.fail(error.remedy("look whether the engine is overloaded or stopped; it is asked again"));
         }
-        let mut readings = self.driver.read(now)?;
-        if self.driver.is_stale() {
-            self.look(kernel, now)?;
-            readings = self.driver.read(now)?;
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.failures += 1;
+        let wait = RETRY.0.saturating_mul(1 << self.failures.min(10)).min(RETRY.1);
+        self.retry_at = self.clock.now().plus(wait);
+        self.failure = Some(error.at(format!("target '{}'", self.name)));
+    }
+
+    fn compute(&mut self, answer: Answer) {
+        self.read_took = answer.took;
+        if let Some(Look { graph, offers, advice, left_alone }) = answer.look {
+            (self.graph, self.offers, self.advice, self.left_alone) = (graph, offers, advice, left_alone);
+            self.seen.clear();
+            self.provide();
         }
-        self.add_usage(kernel, usages, &mut readings)?;
-        let readings = self.window.update(&self.graph, &readings);
+        let readings = self.window.update(&self.graph, &answer.readings);
         for (level, provider) in &mut self.providers {
             let nodes = match self.seen.get(level) {
                 Some((nodes, _)) => nodes.later(&self.graph, &readings),
@@ -172,55 +208,11 @@ impl Watched {
             let metrics = provider.evaluate(&nodes);
             self.seen.insert(*level, (nodes, metrics));
         }
-        Ok(())
-    }
-
-    fn look(&mut self, kernel: &Proc, now: Nanos) -> Result<()> {
-        self.graph = self.driver.look()?;
-        self.seen.clear();
-        self.threads = self.present(kernel)?;
-        self.looked_at = Some(now);
-        self.provide();
-        Ok(())
-    }
-
-    /// Whether the graph may be another one: it was never seen, or threads have come or gone.
-    fn needs_look(&mut self, kernel: &Proc, now: Nanos) -> Result<bool> {
-        let Some(looked_at) = self.looked_at else { return Ok(true) };
-        if now.after(looked_at) < THREADS_LOOK {
-            return Ok(false);
-        }
-        self.looked_at = Some(now);
-        Ok(self.present(kernel)? != self.threads)
-    }
-
-    /// The threads of the engine's processes.
-    fn present(&self, kernel: &Proc) -> Result<BTreeSet<ThreadId>> {
-        let mut threads = BTreeSet::new();
-        for pid in self.processes() {
-            threads.extend(kernel.threads(pid)?.into_iter().map(|thread| thread.id));
-        }
-        Ok(threads)
     }
 
     /// The engine's processes on this machine.
     pub(super) fn processes(&self) -> BTreeSet<u32> {
         self.graph.threads.iter().map(|thread| thread.id.pid).collect()
-    }
-
-    /// Adds the processor time of each task: that of its thread and its helpers.
-    fn add_usage(&self, kernel: &Proc, usages: &mut UsageReader, readings: &mut Readings) -> Result<()> {
-        let mut of_tasks: BTreeMap<TaskIndex, [u64; 2]> = BTreeMap::new();
-        for thread in &self.graph.threads {
-            let (ThreadKind::Task(task) | ThreadKind::Helper(task)) = thread.kind else { continue };
-            let Some(usage) = usages.read(kernel, thread.id)? else { continue };
-            let sums = of_tasks.entry(task).or_default();
-            *sums = [sums[0] + usage.run_ns, sums[1] + usage.wait_ns];
-        }
-        for (task, sums) in of_tasks {
-            OF_KERNEL.into_iter().zip(sums).for_each(|(metric, ns)| readings.add(task, metric, ns as f64));
-        }
-        Ok(())
     }
 
     /// What conditions compare, with the pressure of the machine.

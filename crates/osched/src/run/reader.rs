@@ -1,0 +1,178 @@
+//! Reads an engine on a thread of its own. An engine that answers slowly delays neither the others nor Ctrl-C.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use anabranch_model::{Clock, Error, Nanos, Result};
+use anabranch_schedule::{Graph, Metric, Readings, TaskIndex, ThreadId, ThreadKind};
+
+use crate::driver::Driver;
+use crate::kernel::{Proc, UsageReader};
+
+/// Time between two looks for threads that have come or gone.
+const THREADS_LOOK: Duration = Duration::from_secs(1);
+/// What the kernel says of each thread.
+pub(super) const OF_KERNEL: [Metric; 2] = [Metric::CpuNs, Metric::WaitNs];
+
+/// What was read of an engine.
+pub(super) struct Answer {
+    /// What runs there, if it was looked at again.
+    pub(super) look: Option<Look>,
+    pub(super) readings: Readings,
+    pub(super) took: Duration,
+}
+
+/// What runs in an engine, and what can be known of it.
+pub(super) struct Look {
+    pub(super) graph: Graph,
+    pub(super) offers: BTreeSet<Metric>,
+    pub(super) advice: Vec<String>,
+    pub(super) left_alone: Vec<String>,
+}
+
+/// The near end of the thread. The thread ends when this is dropped.
+pub(super) struct Reader {
+    asks: Sender<()>,
+    answers: Receiver<Result<Answer>>,
+    /// Whether the thread owes an answer.
+    is_asked: bool,
+}
+
+impl Reader {
+    pub(super) fn start(name: &str, driver: Box<dyn Driver>, kernel: Proc, clock: Arc<dyn Clock>) -> Result<Reader> {
+        let (asks, asked) = channel();
+        let (answering, answers) = channel();
+        let mut engine = Engine::new(driver, kernel, clock);
+        let serve = move || {
+            while asked.recv().is_ok() && answering.send(engine.answer()).is_ok() {}
+        };
+        // The kernel shows 15 characters.
+        let thread = std::thread::Builder::new().name(format!("read {name}"));
+        thread.spawn(serve).map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
+        Ok(Reader { asks, answers, is_asked: false })
+    }
+
+    /// Asks for a reading. Returns whether it is a new one: the thread may still be busy with the last.
+    pub(super) fn ask(&mut self) -> bool {
+        let is_new = !self.is_asked && self.asks.send(()).is_ok();
+        self.is_asked |= is_new;
+        is_new
+    }
+
+    /// The answer, if it comes within a time.
+    pub(super) fn answer(&mut self, wait: Duration) -> Option<Result<Answer>> {
+        if !self.is_asked {
+            return None;
+        }
+        let answer = match self.answers.recv_timeout(wait) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout) => return None,
+            Err(RecvTimeoutError::Disconnected) => Err(Error::internal("the thread that reads the engine has ended")),
+        };
+        self.is_asked = false;
+        Some(answer)
+    }
+}
+
+/// An engine, on its thread.
+struct Engine {
+    driver: Box<dyn Driver>,
+    kernel: Proc,
+    clock: Arc<dyn Clock>,
+    usages: UsageReader,
+    /// The threads of the last look, with the tasks that they run or help.
+    of_tasks: BTreeMap<ThreadId, TaskIndex>,
+    processes: BTreeSet<u32>,
+    /// All threads of these processes when they were looked at.
+    present: BTreeSet<ThreadId>,
+    looked_at: Option<Nanos>,
+}
+
+impl Engine {
+    fn new(driver: Box<dyn Driver>, kernel: Proc, clock: Arc<dyn Clock>) -> Self {
+        Engine {
+            driver,
+            kernel,
+            clock,
+            usages: UsageReader::default(),
+            of_tasks: BTreeMap::new(),
+            processes: BTreeSet::new(),
+            present: BTreeSet::new(),
+            looked_at: None,
+        }
+    }
+
+    fn answer(&mut self) -> Result<Answer> {
+        let began = self.clock.now();
+        let read = self.read(began);
+        if read.is_err() {
+            // It may be another process when it is back.
+            self.looked_at = None;
+        }
+        let (look, readings) = read?;
+        Ok(Answer { look, readings, took: self.clock.now().after(began) })
+    }
+
+    fn read(&mut self, now: Nanos) -> Result<(Option<Look>, Readings)> {
+        let mut look = self.needs_look(now)?.then(|| self.look(now)).transpose()?;
+        let mut readings = self.driver.read(now)?;
+        if self.driver.is_stale() {
+            look = Some(self.look(now)?);
+            readings = self.driver.read(now)?;
+        }
+        self.add_usage(&mut readings)?;
+        Ok((look, readings))
+    }
+
+    fn look(&mut self, now: Nanos) -> Result<Look> {
+        let graph = self.driver.look()?;
+        let task = |kind| match kind {
+            ThreadKind::Task(task) | ThreadKind::Helper(task) => Some(task),
+            ThreadKind::Engine => None,
+        };
+        self.of_tasks = graph.threads.iter().filter_map(|thread| Some((thread.id, task(thread.kind)?))).collect();
+        self.usages.retain(|thread| self.of_tasks.contains_key(&thread));
+        self.processes = graph.threads.iter().map(|thread| thread.id.pid).collect();
+        self.present = self.present()?;
+        self.looked_at = Some(now);
+        let offers = self.driver.offers().into_iter().chain(OF_KERNEL).collect();
+        Ok(Look { graph, offers, advice: self.driver.advice(), left_alone: self.driver.left_alone() })
+    }
+
+    /// Whether the graph may be another one: it was never seen, or threads have come or gone.
+    fn needs_look(&mut self, now: Nanos) -> Result<bool> {
+        let Some(looked_at) = self.looked_at else { return Ok(true) };
+        if now.after(looked_at) < THREADS_LOOK {
+            return Ok(false);
+        }
+        self.looked_at = Some(now);
+        Ok(self.present()? != self.present)
+    }
+
+    fn present(&self) -> Result<BTreeSet<ThreadId>> {
+        let mut threads = BTreeSet::new();
+        for pid in &self.processes {
+            threads.extend(self.kernel.threads(*pid)?.into_iter().map(|thread| thread.id));
+        }
+        Ok(threads)
+    }
+
+    /// Adds the processor time of each task: that of its thread and its helpers.
+    fn add_usage(&mut self, readings: &mut Readings) -> Result<()> {
+        let mut sums: BTreeMap<TaskIndex, [u64; 2]> = BTreeMap::new();
+        for (thread, task) in &self.of_tasks {
+            let Some(usage) = self.usages.read(&self.kernel, *thread)? else { continue };
+            let sum = sums.entry(*task).or_default();
+            *sum = [sum[0] + usage.run_ns, sum[1] + usage.wait_ns];
+        }
+        for (task, sums) in sums {
+            OF_KERNEL.into_iter().zip(sums).for_each(|(metric, ns)| readings.add(task, metric, ns as f64));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
