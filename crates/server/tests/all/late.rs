@@ -3,7 +3,7 @@
 use anabranch_model::Error;
 use anabranch_server::{Engine, Moves, Plan, Reconfigure};
 
-use crate::live::{EVENTS, counts, plan_of, rows, settings, wait_for};
+use crate::live::{EVENTS, Gate, counts, plan_of, rows, settings, wait_for};
 
 fn request(plan: &Plan, allow_late: bool, dry_run: bool) -> Reconfigure {
     Reconfigure { plan: plan.clone(), moves: Moves::default(), allow_lost_state: false, allow_late, dry_run }
@@ -40,6 +40,38 @@ fn another_event_time_is_refused_once_windows_have_fired_and_begins_anew_if_that
     assert!(reached.0 < 1_767_312_000_000, "the partitions begin anew: {reached}");
     job.stop();
     job.wait().expect("stopped");
+}
+
+/// Rows of a table of [`counts`], by the sum of its counts.
+fn counted(folder: &std::path::Path, table: &str) -> u64 {
+    let count = |line: &String| {
+        let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        row["n"].as_u64().expect("a count")
+    };
+    rows(folder, table).iter().map(count).sum()
+}
+
+/// Both remedies of the refusal: rows may be late, and no other row is missing.
+#[test]
+fn each_row_of_an_allowed_change_is_counted_or_late_and_a_new_job_counts_all() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (gate, own) = (Gate::default(), settings(Some(&folder.path().join("checkpoints")), 2));
+    let engine = gate.engine();
+    let right = format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", "TRUE"));
+    let job = engine.run(&right.replace(RIGHT, A_DAY_TOO_LATE), &own).expect("a job");
+    gate.wait_for_rows(folder.path(), "results", 0);
+    job.reconfigure(request(&plan_of(&engine, &right, &own), true, false)).expect("allowed");
+    let late = gate.finish_with_late_rows(job);
+    assert!(late > 0);
+    assert_eq!(counted(folder.path(), "results") + late, 30_000);
+
+    let (gate, own) = (Gate::default(), settings(Some(&folder.path().join("of its own")), 2));
+    let new = right
+        .replace("TABLE results", "TABLE anew")
+        .replace("/results'", "/anew'")
+        .replace("INTO results", "INTO anew");
+    gate.finish(gate.engine().run(&new, &own).expect("a new job"));
+    assert_eq!(counted(folder.path(), "anew"), 30_000);
 }
 
 #[test]
