@@ -224,11 +224,10 @@ def render(args: argparse.Namespace, cycles: list[JobCycle], command: str) -> st
     """A section of Markdown: the readings, and the ratios of each cycle to the plain one beside it."""
     main = WORKLOADS[args.workload][0]
     names = list(dict.fromkeys(name for done in cycles for name in done.jobs))
-    size = "one core of the machine" if args.pinned else f"{args.cores:g} cores"
     lines = [
         f"### anabranch, {args.workload}",
         "",
-        f"A box of {size}; each cycle is held {args.held:g} s, {args.repetitions} times, each with new processes.",
+        f"A box of {args.box}; each cycle is held {args.held:g} s, {args.repetitions} times, each with new processes.",
         f"Medians, with ranges in brackets; milliseconds. Latencies are those of `{main}`, from the reading of a row until its result is",
         "written, of the worse of the two tasks that write. Ratios are to the plain cycle of the same repetition; above 1 is better.",
         "",

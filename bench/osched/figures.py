@@ -37,7 +37,8 @@ class Measured:
     engine: str
     workload: str
     held: float
-    cores: float
+    #: What the engine runs on, such as "0.6 cores".
+    box: str
     #: Rows per second up to which the plain system gave all results in time; None if it was not looked for.
     capacity: float | None
     command: str
@@ -98,7 +99,7 @@ def render(measured: Measured) -> str:
     lines = [
         f"### {measured.engine}, {measured.workload}",
         "",
-        f"A box of {measured.cores:g} cores; each cycle is held {measured.held:g} s, {repetitions} times.{capacity}",
+        f"A box of {measured.box}; each cycle is held {measured.held:g} s, {repetitions} times.{capacity}",
         "Medians, with ranges in brackets; milliseconds; `results later` is the share of all results that came after the cycle's end.",
         "",
         f"    {measured.command}",

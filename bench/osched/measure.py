@@ -124,7 +124,7 @@ def measure_engine(args: argparse.Namespace, folder: Path) -> Measured:
             bench = Bench(engine, box, args, folder)
             bench.warm_up(args.warm_rate or WARM_RATES[args.workload])
             capacity = bench.capacity() if any(rate.startswith("x") for rate in args.rates) else None
-            measured = Measured(args.engine, args.workload, args.held, args.cores, capacity, command_line())
+            measured = Measured(args.engine, args.workload, args.held, args.box, capacity, command_line())
             for text in args.rates:
                 rate = float(text[1:]) * (capacity or 0) if text.startswith("x") else float(text)
                 for repetition in range(args.repetitions):
@@ -186,6 +186,7 @@ def arguments() -> argparse.Namespace:
     args = parser.parse_args()
     args.osched = shlex.split(args.osched_command) if args.osched_command else [args.program, "osched", "run", "--quiet"]
     args.cores = args.cores or (1.0 if args.engine == "anabranch" else 0.6)
+    args.box = "one core of the machine" if args.pinned else f"{args.cores:g} cores"
     if args.short:
         args.rates, args.policies, args.repetitions = args.rates[-1:], args.policies[:1], 1
         args.held, args.warm, args.probe = 10.0, 8.0, 4.0
