@@ -18,6 +18,8 @@ from process import cpu_seconds, free_port, nice_values
 
 START_SECONDS = 30.0
 END_SECONDS = 15.0
+#: Share of the time for which some thread waits for a core; from 0.02 on, osched decides.
+PRESSED = 0.1
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Scheduler:
         self.log = folder / "osched.log"
         self.before = {pid: nice_values(pid) for pid in engines}
         file = folder / "osched.toml"
-        file.write_text(f'listen = "127.0.0.1:{self.port}"\n{configuration}')
+        file.write_text(f'listen = "127.0.0.1:{self.port}"\nother-cpusets = true\n{configuration}')
         with self.log.open("wb") as log:
             self.process = subprocess.Popen([*command, str(file)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         limit = time.monotonic() + START_SECONDS
@@ -111,8 +113,11 @@ class Scheduler:
         """Ends it as Ctrl-C does.
 
         Raises:
-            RuntimeError: it has failed meanwhile, does not end, or has not left the nice values of all threads as they were.
+            RuntimeError: it has failed meanwhile, has written nothing, does not end, or has not left the nice values of all threads as they were.
         """
+        status = self.status()
+        if status and status["writes"] == 0 and (status["pressure"] or 0) > PRESSED:
+            raise RuntimeError(f"osched has written nothing although threads wait for cores: {status['notices'][-3:]}")
         if self.process.poll() is not None:
             raise RuntimeError(f"osched has ended with {self.process.returncode}: {self.log.read_text()[-3000:]}")
         self.process.send_signal(signal.SIGINT)

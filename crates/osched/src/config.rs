@@ -37,6 +37,9 @@ pub struct Config {
     /// Folder of the journal. Default: `/run/anabranch-osched` for root, else a folder of the user.
     #[serde(default)]
     pub state_directory: Option<PathBuf>,
+    /// Also threads that may run on other cores than `osched`, which somebody else has given them.
+    #[serde(default)]
+    pub other_cpusets: bool,
 }
 
 /// A running engine.
@@ -184,7 +187,13 @@ impl Config {
             when: None,
             seed: 0,
         };
-        Config { targets: vec![target], policies: vec![policy], listen: None, state_directory: None }
+        Config {
+            targets: vec![target],
+            policies: vec![policy],
+            listen: None,
+            state_directory: None,
+            other_cpusets: false,
+        }
     }
 
     /// Fills what was left out, and refuses what cannot be carried out together.

@@ -107,7 +107,9 @@ impl Rules {
             return Some(format!("it is of class {} already, and is left alone", class.policy));
         }
         if cpusets.contains(&id.pid) && !self.other_cpusets {
-            return Some("its cpuset is not that of osched: it is left alone".to_owned());
+            let why =
+                "its cpuset is not that of osched: it is left alone, unless osched.toml says other-cpusets = true";
+            return Some(why.to_owned());
         }
         None
     }

@@ -72,6 +72,7 @@ pub struct Osched {
     /// Whether threads waited for cores at the last look.
     is_pressed: bool,
     looked_at: Option<Nanos>,
+    other_cpusets: bool,
     /// Refusals for which there was a notice.
     told: BTreeSet<String>,
     /// Processes that are left alone.
@@ -135,6 +136,7 @@ impl Osched {
             trigger,
             is_pressed: true,
             looked_at: None,
+            other_cpusets: config.other_cpusets,
             told: BTreeSet::new(),
             excluded: BTreeSet::new(),
             taken: BTreeSet::new(),
@@ -312,7 +314,7 @@ impl Osched {
         let rules = Rules {
             abilities: self.abilities.clone(),
             threads: wanted.keys().copied().collect(),
-            other_cpusets: false,
+            other_cpusets: self.other_cpusets,
             real_time: policy.properties().contains(&Property::Class),
         };
         let pids: BTreeSet<u32> = wanted.keys().map(|thread| thread.pid).collect();
@@ -323,11 +325,7 @@ impl Osched {
             }
         }
         let sifted = rules.sift(plan, &state, &cpusets);
-        for (write, why) in &sifted.refused {
-            if self.told.insert(format!("{:?} {why}", write.change.subject())) {
-                self.notice(format!("left out: {write}: {why}"));
-            }
-        }
+        self.tell_refused(&sifted.refused);
         self.apply(at, &sifted.permitted)
     }
 

@@ -17,6 +17,8 @@ fn a_file_says_what_is_scheduled_and_how() {
     assert_eq!((group.name.as_str(), group.translator(), group.period), ("policy-1", "groups", PERIOD));
     assert_eq!((inside.translator(), inside.range(), inside.period.as_millis()), ("nice", Some((-10, 15)), 500));
     assert_eq!(group.targets, ["ads"], "all targets");
+    assert!(!config.other_cpusets);
+    assert!(Config::parse(&format!("other-cpusets = true\n{text}")).expect("a configuration").other_cpusets);
 }
 
 const POLICY: &str = "[[policy]]\npriority = \"drain\"\n";

@@ -1,13 +1,14 @@
 //! What the loop tells its user beside the figures.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_model::Result;
 
 use super::watched::Watched;
 use super::{NOTICES, Osched};
 use crate::config::Property;
-use crate::kernel::separate_sessions;
+use crate::kernel::{Subject, separate_sessions};
+use crate::translator::Write;
 
 impl Osched {
     /// With autogroups, nice values have no effect between processes of different sessions.
@@ -37,6 +38,29 @@ impl Osched {
             if self.told.insert(text.clone()) {
                 self.notice(text);
             }
+        }
+    }
+
+    /// Says once for each process and reason what is not written.
+    pub(super) fn tell_refused(&mut self, refused: &[(Write, String)]) {
+        let mut of_reasons: BTreeMap<String, Vec<&Write>> = BTreeMap::new();
+        for (write, why) in refused {
+            let of = match write.change.subject() {
+                Subject::Thread(thread, ..) => format!("process {} {why}", thread.pid),
+                subject => format!("{subject:?} {why}"),
+            };
+            if !self.told.contains(&of) {
+                of_reasons.entry(of).or_default().push(write);
+            }
+        }
+        for (of, writes) in of_reasons {
+            let others = match writes.len() {
+                1 => String::new(),
+                count => format!(" and {} others of its process", count - 1),
+            };
+            let why = refused.iter().find(|(write, _)| std::ptr::eq(write, writes[0])).map_or("", |(_, why)| why);
+            self.notice(format!("left out: {}{others}: {why}", writes[0]));
+            self.told.insert(of);
         }
     }
 
