@@ -12,8 +12,10 @@ use crate::driver::Driver;
 use crate::kernel::Proc;
 use crate::status::{TargetStatus, TaskStatus};
 
-/// Time for the first answer of an engine. Later ones are waited for as long as it takes.
+/// Time for the first answer of an engine, and how often it is asked: one whose threads all wait for cores may answer late. Later answers are
+/// waited for as long as it takes.
 const FIRST_ANSWER: Duration = Duration::from_secs(20);
+const FIRST_ASKED_MAX: u32 = 3;
 /// Time until an engine that does not answer is asked again; the time doubles up to the second value.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// Failed readings in a row after which the last decisions no longer hold, and the engine's threads are restored.
@@ -179,7 +181,15 @@ impl Watched {
 
     /// Waits for the answer with which everything begins.
     pub(super) fn take_first(&mut self) {
-        if self.take(FIRST_ANSWER) == Taken::Nothing {
+        let mut taken = self.take(FIRST_ANSWER);
+        for _ in 1..FIRST_ASKED_MAX {
+            if matches!(taken, Taken::Failed) {
+                self.failure = None;
+                self.reader.ask();
+                taken = self.take(FIRST_ANSWER);
+            }
+        }
+        if taken == Taken::Nothing {
             let error = Error::outside(format!("there is no answer within {} s", FIRST_ANSWER.as_secs()));
             self.fail(error.remedy("look whether the engine is overloaded or stopped; it is asked again"));
         }

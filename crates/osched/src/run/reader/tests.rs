@@ -73,6 +73,34 @@ impl Formulas for NoFormulas {
     }
 }
 
+fn start(targets: &[&str], drivers: Vec<Box<dyn Driver>>) -> Result<Osched> {
+    let target = |name: &&str| format!("[[target]]\nname = '{name}'\nengine = 'process'\nprocess = '1'\n");
+    let targets: String = targets.iter().map(target).collect();
+    let config = format!("{targets}[[policy]]\npriority = 'queue-size'\nperiod = '20 ms'\n");
+    let environment = Environment {
+        clock: Arc::new(SystemClock::new()),
+        kernel: Proc::new().expect("a kernel"),
+        formulas: Box::new(NoFormulas),
+        guardian: |_: &Path| Command::new("true"),
+        drivers,
+        dry_run: true,
+    };
+    Osched::start(Config::parse(&config).expect("a configuration"), environment)
+}
+
+#[test]
+fn an_engine_that_answers_the_third_time_is_taken() {
+    let (gate, driver) = gated();
+    for answer in [Err(Error::outside("busy")), Err(Error::outside("busy")), Ok(())] {
+        gate.send(answer).expect("it waits");
+    }
+    start(&["only"], vec![driver]).expect("it has answered").end().expect("the end");
+    let (gate, driver) = gated();
+    (0..3).for_each(|_| gate.send(Err(Error::outside("away"))).expect("it waits"));
+    let error = start(&["only"], vec![driver]).err().expect("refused").to_string();
+    assert!(error.contains("target 'only'") && error.contains("away"), "{error}");
+}
+
 #[test]
 fn an_engine_that_hangs_does_not_hold_the_others_or_the_end() {
     let (hanging, first) = gated();
@@ -80,19 +108,7 @@ fn an_engine_that_hangs_does_not_hold_the_others_or_the_end() {
     // Both are there at the start. Later only the second one answers.
     hanging.send(Ok(())).expect("it waits");
     (0..100).for_each(|_| answering.send(Ok(())).expect("it waits"));
-    let config = "[[target]]\nname = 'first'\nengine = 'process'\nprocess = '1'\n\
-                  [[target]]\nname = 'second'\nengine = 'process'\nprocess = '1'\n\
-                  [[policy]]\npriority = 'queue-size'\nperiod = '20 ms'\n";
-    let config = Config::parse(config).expect("a configuration");
-    let environment = Environment {
-        clock: Arc::new(SystemClock::new()),
-        kernel: Proc::new().expect("a kernel"),
-        formulas: Box::new(NoFormulas),
-        guardian: |_: &Path| Command::new("true"),
-        drivers: vec![first, second],
-        dry_run: true,
-    };
-    let mut osched = Osched::start(config, environment).expect("both answer");
+    let mut osched = start(&["first", "second"], vec![first, second]).expect("both answer");
     // Steps go on although the first engine never answers again.
     for _ in 0..5 {
         osched.step().expect("a step");
