@@ -231,8 +231,10 @@ fn targets(source: Option<&str>) -> Result<()> {
     let mut output = Console::output();
     for target in &configuration(source)?.targets {
         output.line(&format!("target {} ({})", target.name, target.engine.name()))?;
-        let graph = driver::of(target)?.look()?;
-        anabranch_osched::run::list(&graph).iter().try_for_each(|line| output.line(&format!("  {line}")))?;
+        let mut driver = driver::of(target)?;
+        let graph = driver.look()?;
+        let lines = anabranch_osched::run::list(&graph).into_iter().chain(driver.left_alone());
+        lines.into_iter().try_for_each(|line| output.line(&format!("  {line}")))?;
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ pub struct Config {
     /// Folder of the journal. Default: `/run/anabranch-osched` for root, else a folder of the user.
     #[serde(default)]
     pub state_directory: Option<PathBuf>,
-    /// Also threads that may run on other cores than `osched`, which somebody else has given them.
+    /// Whether to schedule processes whose cpuset differs from that of `osched`. Default: no.
     #[serde(default)]
     pub other_cpusets: bool,
 }

@@ -3,6 +3,7 @@
 //! Algorithm 1 of the paper wakes at the greatest common divisor of the policies' periods; here each policy has its next time, and a target
 //! is read once for all policies that are due. While no thread waits for a core, nothing is decided and nothing is written.
 
+mod answers;
 mod applied;
 mod environment;
 mod notices;
@@ -26,7 +27,7 @@ pub use self::environment::{Environment, Formulas};
 pub use self::report::{check, list};
 pub use self::setup::state_directory;
 use self::setup::{applied, own_processor_ms, property_of, watched};
-use self::watched::{Taken, Watched};
+use self::watched::Watched;
 use crate::config::{Config, Property};
 use crate::control::{Asked, Order};
 use crate::guardian::{self, Guardian};
@@ -67,7 +68,8 @@ pub struct Osched {
     ordering: Sender<Asked>,
     /// When the kernel was last asked for pressure, and its counter then.
     pressure: Option<(Nanos, u64)>,
-    /// Reports that threads wait for cores again. `None`: the kernel has no such reports, and each policy looks at its times.
+    /// The kernel's pressure trigger, which reports that threads wait for cores again. `None`: the kernel or the user's rights do not allow it;
+    /// policies then run at their periods only.
     trigger: Option<Trigger>,
     /// Whether threads waited for cores at the last look.
     is_pressed: bool,
@@ -147,6 +149,9 @@ impl Osched {
         osched.claim()?;
         osched.tell_of_sessions()?;
         osched.tell_left_alone();
+        let failures: Vec<String> =
+            osched.targets.iter().filter_map(Watched::failure).map(ToString::to_string).collect();
+        failures.into_iter().for_each(|failure| osched.notice(failure));
         osched.publish();
         Ok(osched)
     }
@@ -167,32 +172,39 @@ impl Osched {
     pub fn step(&mut self) -> Result<Step> {
         self.carry_out_orders();
         let now = self.clock.now();
-        let reports = |trigger: &Trigger| trigger.wait(Duration::ZERO).unwrap_or(false);
-        if !self.is_pressed && self.trigger.as_ref().is_some_and(reports) {
-            self.policies.iter_mut().for_each(|policy| policy.due_at = now);
+        if !self.is_pressed && self.has_pressure_returned() {
+            // Those that were passed over decide at once.
+            let passed_over = self.policies.iter_mut().filter(|policy| policy.passed_over);
+            passed_over.for_each(|policy| policy.due_at = now);
         }
+        let late = self.take_late();
         let due: BTreeSet<usize> = (0..self.policies.len()).filter(|at| self.policies[*at].due_at <= now).collect();
         let mut rehearsed = Vec::new();
         if !due.is_empty() {
-            let pressure = self.pressure(now);
-            let is_pressed = pressure.is_none_or(|pressure| pressure >= PRESSURE_MIN);
-            self.is_pressed = is_pressed;
-            let is_idle = self.looked_at.is_some_and(|looked_at| now.after(looked_at) < IDLE);
-            if is_pressed || !is_idle {
-                self.looked_at = Some(now);
-                self.read(&due);
-                if !self.lock().paused {
-                    rehearsed = self.decide(&due, pressure.unwrap_or(f64::NAN), is_pressed)?;
-                }
-                self.publish();
+            self.look_for_pressure(now);
+        }
+        let is_idle = self.looked_at.is_some_and(|looked_at| now.after(looked_at) < IDLE);
+        if !due.is_empty() && (self.is_pressed || !is_idle) {
+            self.looked_at = Some(now);
+            self.read(&due);
+        }
+        let deciding: BTreeSet<usize> = due.union(&late).copied().collect();
+        if !deciding.is_empty() && (self.is_pressed || self.looked_at == Some(now)) {
+            if !self.lock().paused {
+                rehearsed = self.decide(&deciding)?;
             }
-            for at in due {
-                let policy = &mut self.policies[at];
-                policy.due_at = now.plus(policy.config.period);
-            }
+            self.publish();
+        }
+        for at in due {
+            let policy = &mut self.policies[at];
+            policy.due_at = now.plus(policy.config.period);
+            policy.passed_over = !self.is_pressed;
         }
         let next = self.policies.iter().map(|policy| policy.due_at).min().unwrap_or(now);
-        Ok(Step { wait: next.after(self.clock.now()), rehearsed })
+        let wait = next.after(self.clock.now());
+        // What is late is taken soon.
+        let owes = self.targets.iter().any(Watched::owes);
+        Ok(Step { wait: if owes { wait.min(ANSWERS) } else { wait }, rehearsed })
     }
 
     /// Restores everything, and ends.
@@ -207,36 +219,10 @@ impl Osched {
         }
     }
 
-    /// Reads the targets of the policies that are due.
-    fn read(&mut self, due: &BTreeSet<usize>) {
-        let wanted: BTreeSet<&String> = due.iter().flat_map(|at| &self.policies[*at].config.targets).collect();
-        let is_wanted = |watched: &&mut Watched| wanted.contains(&watched.name);
-        let asked: Vec<bool> = self.targets.iter_mut().filter(is_wanted).map(Watched::ask).collect();
-        let until = self.clock.now().plus(ANSWERS);
-        let mut notices = Vec::new();
-        for (watched, is_asked) in self.targets.iter_mut().filter(is_wanted).zip(asked) {
-            let wait = if is_asked { until.after(self.clock.now()) } else { Duration::ZERO };
-            match watched.take(wait) {
-                Taken::Nothing | Taken::Readings => {}
-                Taken::Failed => notices.extend(watched.failure().map(ToString::to_string)),
-                Taken::Back => {
-                    let name = watched.name.clone();
-                    let of_target = self.policies.iter().filter(|policy| policy.config.targets.contains(&name));
-                    let missing = of_target.filter_map(|policy| policy.prepare(watched).err());
-                    notices.extend(missing.map(|missing| missing.to_string()));
-                }
-            }
-        }
-        notices.into_iter().for_each(|notice| self.notice(notice));
-        self.tell_left_alone();
-        let threads: BTreeSet<ThreadId> =
-            self.targets.iter().flat_map(|watched| &watched.graph.threads).map(|thread| thread.id).collect();
-        self.usages.retain(|thread| threads.contains(&thread));
-    }
-
     /// Lets the policies that are due decide, each about the targets that no earlier policy decides about, and writes what differs. What a
     /// policy wrote for targets that no policy decides about any more is restored.
-    fn decide(&mut self, due: &BTreeSet<usize>, pressure: f64, is_pressed: bool) -> Result<Vec<String>> {
+    fn decide(&mut self, due: &BTreeSet<usize>) -> Result<Vec<String>> {
+        let (pressure, is_pressed) = (self.lock().pressure.unwrap_or(f64::NAN), self.is_pressed);
         self.claim_new();
         self.keep_guarded()?;
         let (mut taken, mut schedules) = (BTreeSet::new(), Vec::new());
@@ -394,6 +380,21 @@ impl Osched {
     fn names(&self) -> BTreeMap<ThreadId, String> {
         let threads = self.targets.iter().flat_map(|watched| &watched.graph.threads);
         threads.map(|thread| (thread.id, thread.name.clone())).collect()
+    }
+
+    /// Finds whether threads wait for cores. Where the kernel does not say, they may.
+    fn look_for_pressure(&mut self, now: Nanos) {
+        let was_pressed = self.is_pressed;
+        self.is_pressed = self.pressure(now).is_none_or(|pressure| pressure >= PRESSURE_MIN);
+        if was_pressed && !self.is_pressed {
+            // A report of the time before says nothing about the time from now on.
+            self.has_pressure_returned();
+        }
+    }
+
+    /// Whether the kernel has reported, since the last call, that threads wait for cores.
+    fn has_pressure_returned(&self) -> bool {
+        self.trigger.as_ref().is_some_and(|trigger| trigger.wait(Duration::ZERO).unwrap_or(false))
     }
 
     /// Share of the time since the last call for which some thread of the machine waited for a core.

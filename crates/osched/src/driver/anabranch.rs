@@ -112,8 +112,8 @@ impl Driver for Anabranch {
                 threads.insert(at, thread);
                 let worker = text(task, "worker");
                 let found = workers.get_mut(worker).and_then(|threads| threads.remove(&thread));
-                here.extend(found.is_some().then(|| worker.to_owned()));
                 let found = found.filter(|_| own.is_none());
+                here.extend(found.is_some().then(|| worker.to_owned()));
                 graph.threads.extend(found.map(|(id, name)| Thread { id, name, kind: ThreadKind::Task(at) }));
             }
         }
@@ -178,7 +178,8 @@ impl Driver for Anabranch {
     fn left_alone(&self) -> Vec<String> {
         let says = |(job, policy): (&String, &String)| {
             format!(
-                "job '{job}' orders its own threads by '{policy}': they are left alone. Run it without SET 'scheduling' to order them here"
+                "the threads of job '{job}' are left alone: it orders them itself (scheduling = '{policy}'). Run the job without SET 'scheduling' to \
+                 order them here"
             )
         };
         self.own.iter().map(says).collect()

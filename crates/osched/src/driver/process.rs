@@ -192,7 +192,8 @@ impl Driver for OtherProcess {
     }
 
     fn read(&mut self, now: Nanos) -> Result<Readings> {
-        if now.after(self.searched_at) >= SEARCH {
+        // Numbers that are given stay the same; a process that has ended has no threads.
+        if matches!(self.processes, Which::Pattern(_)) && now.after(self.searched_at) >= SEARCH {
             self.searched_at = now;
             let present = self.processes()?.into_iter().map(|(process, _)| (process.pid, process.start));
             self.is_stale |= present.collect::<BTreeSet<_>>() != self.seen;

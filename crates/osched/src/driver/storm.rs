@@ -34,9 +34,9 @@ mod tests;
 /// gone.
 const SILENT: Duration = Duration::from_secs(25);
 
-/// Time for the first push, after which it is known what the topologies report.
+/// Longest wait for the first push. Before it, the driver does not know which metrics the topologies report.
 const FIRST_PUSH: Duration = Duration::from_secs(11);
-/// A push is complete when nothing new has come for this time.
+/// A push is complete when no new task or edge has come for this time.
 const PUSH_ENDS: Duration = Duration::from_millis(300);
 
 /// Where a cluster pushes to, and where its processes are.
@@ -119,19 +119,31 @@ impl Storm {
         self.graphite.received()
     }
 
-    /// Waits at the first look until the reporters have pushed all that they have.
-    fn await_first_push(&mut self) {
+    /// Before the first look, waits until all executors of this machine have pushed and no new task or edge comes. Workers push at times of their own.
+    fn await_first_push(&mut self) -> Result<()> {
         let mut before = 0;
         while !self.patience.is_zero() {
             let changes = lock(&self.store).changes();
-            if changes > 0 && changes == before {
+            if changes > 0 && changes == before && self.have_all_pushed()? {
                 self.patience = Duration::ZERO;
-                return;
+                break;
             }
             before = changes;
             self.patience = self.patience.saturating_sub(PUSH_ENDS);
             pause(PUSH_ENDS);
         }
+        Ok(())
+    }
+
+    fn have_all_pushed(&mut self) -> Result<bool> {
+        let hosts = self.hosts()?;
+        let store = lock(&self.store);
+        let mut executors =
+            hosts.iter().flat_map(|host| &host.threads.threads).filter_map(|of| executor::executor(&of.name));
+        Ok(executors.all(|of| {
+            line::is_internal(&of.component)
+                || store.topologies().values().any(|topology| topology.has(&of.component, of.tasks.clone()))
+        }))
     }
 
     fn hosts(&mut self) -> Result<Vec<Host>> {
@@ -157,7 +169,7 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
 
 impl Driver for Storm {
     fn look(&mut self) -> Result<Graph> {
-        self.await_first_push();
+        self.await_first_push()?;
         let hosts = self.hosts()?;
         self.has_processes = !hosts.is_empty();
         let mut store = lock(&self.store);

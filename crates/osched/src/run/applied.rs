@@ -27,6 +27,8 @@ pub(super) struct Applied {
     policy: Box<dyn Policy>,
     pub(super) translator: Box<dyn Translator>,
     pub(super) due_at: Nanos,
+    /// Whether it was due while no thread waited for a core, and so has not decided.
+    pub(super) passed_over: bool,
     /// Whether its condition was true.
     pub(super) active: bool,
     failure: Option<Error>,
@@ -83,6 +85,7 @@ impl Applied {
             policy,
             translator,
             due_at: Nanos(0),
+            passed_over: false,
             active: false,
             failure: None,
             decisions: 0,

@@ -33,8 +33,11 @@ impl Osched {
 
     /// Says once what drivers leave alone.
     pub(super) fn tell_left_alone(&mut self) {
-        let left_alone: Vec<String> = self.targets.iter().flat_map(Watched::left_alone).collect();
-        for text in left_alone {
+        let of = |watched: &Watched| {
+            let of_target = |text: &String| format!("target '{}': {text}", watched.name);
+            watched.left_alone().iter().map(of_target).collect::<Vec<_>>()
+        };
+        for text in self.targets.iter().flat_map(of).collect::<Vec<_>>() {
             if self.told.insert(text.clone()) {
                 self.notice(text);
             }
@@ -56,7 +59,7 @@ impl Osched {
         for (of, writes) in of_reasons {
             let others = match writes.len() {
                 1 => String::new(),
-                count => format!(" and {} others of its process", count - 1),
+                count => format!(", and {} more like this", count - 1),
             };
             let why = refused.iter().find(|(write, _)| std::ptr::eq(write, writes[0])).map_or("", |(_, why)| why);
             self.notice(format!("left out: {}{others}: {why}", writes[0]));

@@ -1,4 +1,4 @@
-//! Reads an engine on a thread of its own. An engine that answers slowly delays neither the others nor Ctrl-C.
+//! Reads an engine on a thread of its own, so that the loop need not wait for an engine that answers slowly.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,31 +13,27 @@ use crate::kernel::{Proc, UsageReader};
 
 /// Time between two looks for threads that have come or gone.
 const THREADS_LOOK: Duration = Duration::from_secs(1);
-/// What the kernel says of each thread.
+/// Metrics that the kernel reports for every thread.
 pub(super) const OF_KERNEL: [Metric; 2] = [Metric::CpuNs, Metric::WaitNs];
 
 /// What was read of an engine.
 pub(super) struct Answer {
     /// What runs there, if it was looked at again.
-    pub(super) look: Option<Look>,
+    pub(super) graph: Option<Graph>,
     pub(super) readings: Readings,
-    pub(super) took: Duration,
-}
-
-/// What runs in an engine, and what can be known of it.
-pub(super) struct Look {
-    pub(super) graph: Graph,
+    /// Metrics that the engine reports, and what its driver says, as of this reading.
     pub(super) offers: BTreeSet<Metric>,
     pub(super) advice: Vec<String>,
     pub(super) left_alone: Vec<String>,
+    pub(super) took: Duration,
 }
 
-/// The near end of the thread. The thread ends when this is dropped.
+/// Handle of the reader thread. Dropping it ends the thread after the current reading.
 pub(super) struct Reader {
     asks: Sender<()>,
     answers: Receiver<Result<Answer>>,
-    /// Whether the thread owes an answer.
-    is_asked: bool,
+    /// Since when the thread owes an answer.
+    asked_at: Option<Nanos>,
 }
 
 impl Reader {
@@ -51,27 +47,34 @@ impl Reader {
         // The kernel shows 15 characters.
         let thread = std::thread::Builder::new().name(format!("read {name}"));
         thread.spawn(serve).map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
-        Ok(Reader { asks, answers, is_asked: false })
+        Ok(Reader { asks, answers, asked_at: None })
     }
 
-    /// Asks for a reading. Returns whether it is a new one: the thread may still be busy with the last.
-    pub(super) fn ask(&mut self) -> bool {
-        let is_new = !self.is_asked && self.asks.send(()).is_ok();
-        self.is_asked |= is_new;
-        is_new
+    /// Requests a reading. Returns false if the thread still works on the previous request.
+    pub(super) fn ask(&mut self, now: Nanos) -> bool {
+        if self.asked_at.is_some() {
+            return false;
+        }
+        self.asked_at = Some(now);
+        // A thread that has ended gives an error as its answer.
+        let _ = self.asks.send(());
+        true
+    }
+
+    /// Since when it owes an answer.
+    pub(super) fn owes_since(&self) -> Option<Nanos> {
+        self.asked_at
     }
 
     /// The answer, if it comes within a time.
     pub(super) fn answer(&mut self, wait: Duration) -> Option<Result<Answer>> {
-        if !self.is_asked {
-            return None;
-        }
+        self.asked_at?;
         let answer = match self.answers.recv_timeout(wait) {
             Ok(answer) => answer,
             Err(RecvTimeoutError::Timeout) => return None,
             Err(RecvTimeoutError::Disconnected) => Err(Error::internal("the thread that reads the engine has ended")),
         };
-        self.is_asked = false;
+        self.asked_at = None;
         Some(answer)
     }
 }
@@ -106,27 +109,34 @@ impl Engine {
 
     fn answer(&mut self) -> Result<Answer> {
         let began = self.clock.now();
-        let read = self.read(began);
+        let read = self.read();
         if read.is_err() {
-            // It may be another process when it is back.
+            // The engine may return as another process, so its graph is read again.
             self.looked_at = None;
         }
-        let (look, readings) = read?;
-        Ok(Answer { look, readings, took: self.clock.now().after(began) })
+        let (graph, readings) = read?;
+        Ok(Answer {
+            graph,
+            readings,
+            offers: self.driver.offers().into_iter().chain(OF_KERNEL).collect(),
+            advice: self.driver.advice(),
+            left_alone: self.driver.left_alone(),
+            took: self.clock.now().after(began),
+        })
     }
 
-    fn read(&mut self, now: Nanos) -> Result<(Option<Look>, Readings)> {
-        let mut look = self.needs_look(now)?.then(|| self.look(now)).transpose()?;
-        let mut readings = self.driver.read(now)?;
+    fn read(&mut self) -> Result<(Option<Graph>, Readings)> {
+        let mut graph = self.needs_look()?.then(|| self.look()).transpose()?;
+        let mut readings = self.driver.read(self.clock.now())?;
         if self.driver.is_stale() {
-            look = Some(self.look(now)?);
-            readings = self.driver.read(now)?;
+            graph = Some(self.look()?);
+            readings = self.driver.read(self.clock.now())?;
         }
         self.add_usage(&mut readings)?;
-        Ok((look, readings))
+        Ok((graph, readings))
     }
 
-    fn look(&mut self, now: Nanos) -> Result<Look> {
+    fn look(&mut self) -> Result<Graph> {
         let graph = self.driver.look()?;
         let task = |kind| match kind {
             ThreadKind::Task(task) | ThreadKind::Helper(task) => Some(task),
@@ -136,14 +146,13 @@ impl Engine {
         self.usages.retain(|thread| self.of_tasks.contains_key(&thread));
         self.processes = graph.threads.iter().map(|thread| thread.id.pid).collect();
         self.present = self.present()?;
-        self.looked_at = Some(now);
-        let offers = self.driver.offers().into_iter().chain(OF_KERNEL).collect();
-        Ok(Look { graph, offers, advice: self.driver.advice(), left_alone: self.driver.left_alone() })
+        self.looked_at = Some(self.clock.now());
+        Ok(graph)
     }
 
     /// Whether the graph may be another one: it was never seen, or threads have come or gone.
-    fn needs_look(&mut self, now: Nanos) -> Result<bool> {
-        let Some(looked_at) = self.looked_at else { return Ok(true) };
+    fn needs_look(&mut self) -> Result<bool> {
+        let (now, Some(looked_at)) = (self.clock.now(), self.looked_at) else { return Ok(true) };
         if now.after(looked_at) < THREADS_LOOK {
             return Ok(false);
         }

@@ -32,7 +32,7 @@ pub fn check(
         let offered: Vec<&str> = watched.offers().iter().map(|metric| metric.name()).collect();
         lines.push(format!("target {} ({}): {counts}", target.name, target.engine.name()));
         lines.push(format!("  it reports {}", offered.join(", ")));
-        lines.extend(watched.left_alone().chain(watched.advice().iter().cloned()).map(|line| format!("  {line}")));
+        lines.extend(watched.left_alone().iter().chain(watched.advice()).map(|line| format!("  {line}")));
         for policy in config.policies.iter().filter(|policy| policy.targets.contains(&target.name)) {
             let prepared = policy_of(policy, formulas).and_then(|of| prepare(policy, of.as_ref(), &mut watched));
             lines.push(match prepared {
@@ -64,7 +64,7 @@ pub fn list(graph: &Graph) -> Vec<String> {
                 _ => None,
             });
             let threads: Vec<String> = threads.collect();
-            let threads = if threads.is_empty() { "on another machine".to_owned() } else { threads.join(", ") };
+            let threads = if threads.is_empty() { "none that osched orders".to_owned() } else { threads.join(", ") };
             lines.push(format!("  task {}: threads {threads}", task.name));
         }
     }

@@ -7,7 +7,7 @@ use anabranch_model::{Clock, Result};
 
 use super::Formulas;
 use super::applied::{Applied, policy_of};
-use super::watched::Watched;
+use super::watched::{ANSWER_MAX, Watched};
 use crate::config::{Config, PolicyConfig, Property, Target};
 use crate::driver::Driver;
 use crate::journal::StateFolder;
@@ -15,7 +15,11 @@ use crate::kernel::{Machine, Proc, ThreadValue};
 use crate::permission::user;
 use crate::translator::{self, Options};
 
-/// The targets after their first answers.
+/// Requests at the start to an engine that answers with errors.
+const FIRST_ASKED_MAX: u32 = 3;
+
+/// The targets after their first answers. Each that answers with an error is asked again, three times in all: one whose threads all wait for
+/// cores may not answer in time when it is needed most.
 pub(super) fn watched(
     config: &Config,
     drivers: Vec<Box<dyn Driver>>,
@@ -24,13 +28,17 @@ pub(super) fn watched(
 ) -> Result<Vec<Watched>> {
     let targets = config.targets.iter().zip(drivers);
     let start = |(target, driver): (&Target, _)| {
-        let mut watched =
-            Watched::start(target.name.clone(), target.engine.name(), driver, kernel.clone(), Arc::clone(clock))?;
-        watched.ask();
-        Ok(watched)
+        Watched::start(target.name.clone(), target.engine.name(), driver, kernel.clone(), Arc::clone(clock))
     };
     let mut targets: Vec<Watched> = targets.map(start).collect::<Result<_>>()?;
-    targets.iter_mut().for_each(Watched::take_first);
+    let until = clock.now().plus(ANSWER_MAX);
+    for _ in 0..FIRST_ASKED_MAX {
+        let silent = |watched: &&mut Watched| watched.read_at.is_none();
+        targets.iter_mut().filter(silent).for_each(Watched::ask_again);
+        for watched in targets.iter_mut().filter(silent) {
+            watched.take(until.after(clock.now()));
+        }
+    }
     Ok(targets)
 }
 

@@ -7,15 +7,13 @@ use std::time::Duration;
 use anabranch_model::{Clock, Error, Nanos, Result};
 use anabranch_schedule::{Graph, Level, Metric, Metrics, Missing, Nodes, Provider, Target, Window};
 
-use super::reader::{Answer, Look, Reader};
+use super::reader::{Answer, Reader};
 use crate::driver::Driver;
 use crate::kernel::Proc;
 use crate::status::{TargetStatus, TaskStatus};
 
-/// Time for the first answer of an engine, and how often it is asked: one whose threads all wait for cores may answer late. Later answers are
-/// waited for as long as it takes.
-const FIRST_ANSWER: Duration = Duration::from_secs(20);
-const FIRST_ASKED_MAX: u32 = 3;
+/// Longest time for an answer. An engine whose threads all wait for cores may need seconds; one that hangs has failed after this time.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// Time until an engine that does not answer is asked again; the time doubles up to the second value.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// Failed readings in a row after which the last decisions no longer hold, and the engine's threads are restored.
@@ -37,6 +35,7 @@ const SHOWN: [Metric; 14] = [
     Metric::UntilWindowMs,
     Metric::EpochsBehind,
 ];
+
 /// An engine.
 pub(super) struct Watched {
     pub(super) name: String,
@@ -54,6 +53,8 @@ pub(super) struct Watched {
     seen: BTreeMap<Level, (Nodes, Metrics)>,
     pub(super) read_at: Option<Nanos>,
     read_took: Duration,
+    /// Whether its last answer came after the step that had asked for it.
+    is_late: bool,
     failure: Option<Error>,
     failures: u32,
     retry_at: Nanos,
@@ -64,7 +65,7 @@ pub(super) struct Watched {
 pub(super) enum Taken {
     Nothing,
     Readings,
-    /// It has answered for the first time, or was looked at again after a failure.
+    /// The first answer, or the first one after a failure.
     Back,
     /// It fails, and did not before.
     Failed,
@@ -94,6 +95,7 @@ impl Watched {
             seen: BTreeMap::new(),
             read_at: None,
             read_took: Duration::ZERO,
+            is_late: false,
             failure: None,
             failures: 0,
             retry_at: Nanos(0),
@@ -134,8 +136,8 @@ impl Watched {
     }
 
     /// What the driver leaves alone, and why.
-    pub(super) fn left_alone(&self) -> impl Iterator<Item = String> {
-        self.left_alone.iter().map(|text| format!("target '{}': {text}", self.name))
+    pub(super) fn left_alone(&self) -> &[String] {
+        &self.left_alone
     }
 
     pub(super) fn offers(&self) -> &BTreeSet<Metric> {
@@ -155,58 +157,71 @@ impl Watched {
         }
     }
 
-    /// Asks the engine, unless it has failed a moment ago. Returns whether an answer may come soon: one that is late already may be later.
-    pub(super) fn ask(&mut self) -> bool {
-        let may_answer = self.failure.is_none() || self.clock.now() >= self.retry_at;
-        may_answer && self.reader.ask()
+    /// Sends a request, unless an answer is owed or the time for a retry has not come.
+    pub(super) fn ask(&mut self) {
+        let now = self.clock.now();
+        if self.failure.is_none() || now >= self.retry_at {
+            self.reader.ask(now);
+        }
+    }
+
+    /// Sends a request although the last one has failed a moment ago.
+    pub(super) fn ask_again(&mut self) {
+        self.reader.ask(self.clock.now());
+    }
+
+    /// Whether an answer is owed.
+    pub(super) fn owes(&self) -> bool {
+        self.reader.owes_since().is_some()
+    }
+
+    /// Whether it is worth waiting for the answer that is owed.
+    pub(super) fn may_answer_soon(&self) -> bool {
+        self.owes() && !self.is_late
     }
 
     /// Takes the engine's answer if it comes within a time. A failure is kept, and the engine is asked again after a while.
     pub(super) fn take(&mut self, wait: Duration) -> Taken {
         match self.reader.answer(wait) {
-            None => Taken::Nothing,
+            None => {
+                self.is_late |= self.owes();
+                let now = self.clock.now();
+                let hangs = self.reader.owes_since().is_some_and(|since| now.after(since) >= ANSWER_MAX);
+                if !hangs || (self.failure.is_some() && now < self.retry_at) {
+                    return Taken::Nothing;
+                }
+                let error = Error::outside(format!("there is no answer within {} s", ANSWER_MAX.as_secs()));
+                self.fail(error.remedy("look whether the engine is overloaded or stopped; it is asked again"))
+            }
             Some(Ok(answer)) => {
                 let is_back = self.read_at.is_none() || self.failure.is_some();
                 (self.failure, self.failures, self.read_at) = (None, 0, Some(answer.readings.at));
+                self.is_late = answer.took >= super::ANSWERS;
                 self.compute(answer);
                 if is_back { Taken::Back } else { Taken::Readings }
             }
-            Some(Err(error)) => {
-                let is_new = self.failure.is_none();
-                self.fail(error);
-                if is_new { Taken::Failed } else { Taken::Nothing }
-            }
+            Some(Err(error)) => self.fail(error),
         }
     }
 
-    /// Waits for the answer with which everything begins.
-    pub(super) fn take_first(&mut self) {
-        let mut taken = self.take(FIRST_ANSWER);
-        for _ in 1..FIRST_ASKED_MAX {
-            if matches!(taken, Taken::Failed) {
-                self.failure = None;
-                self.reader.ask();
-                taken = self.take(FIRST_ANSWER);
-            }
-        }
-        if taken == Taken::Nothing {
-            let error = Error::outside(format!("there is no answer within {} s", FIRST_ANSWER.as_secs()));
-            self.fail(error.remedy("look whether the engine is overloaded or stopped; it is asked again"));
-        }
-    }
-
-    fn fail(&mut self, error: Error) {
+    fn fail(&mut self, error: Error) -> Taken {
+        let is_new = self.failure.is_none();
         self.failures += 1;
         let wait = RETRY.0.saturating_mul(1 << self.failures.min(10)).min(RETRY.1);
         self.retry_at = self.clock.now().plus(wait);
         self.failure = Some(error.at(format!("target '{}'", self.name)));
+        if is_new { Taken::Failed } else { Taken::Nothing }
     }
 
     fn compute(&mut self, answer: Answer) {
         self.read_took = answer.took;
-        if let Some(Look { graph, offers, advice, left_alone }) = answer.look {
-            (self.graph, self.offers, self.advice, self.left_alone) = (graph, offers, advice, left_alone);
+        let is_new = answer.graph.is_some() || answer.offers != self.offers;
+        if let Some(graph) = answer.graph {
+            self.graph = graph;
             self.seen.clear();
+        }
+        (self.offers, self.advice, self.left_alone) = (answer.offers, answer.advice, answer.left_alone);
+        if is_new {
             self.provide();
         }
         let readings = self.window.update(&self.graph, &answer.readings);

@@ -65,9 +65,13 @@ fn the_first_look_waits_for_the_first_push() {
     let looks = std::thread::Builder::new().name("looks".into());
     let looks = looks.spawn(move || (storm.look().expect("topologies"), storm.offers())).expect("a thread");
     let mut stream = TcpStream::connect(address).expect("a connection");
-    stream.write_all(fixture("storm-2.8/topo-a-later.txt").as_bytes()).expect("sent");
+    // It waits; and then for the other topology, whose executors are here too.
+    for file in ["storm-2.8/topo-a-later.txt", "storm-2.8/topo-b-later.txt"] {
+        pause(2 * PUSH_ENDS);
+        stream.write_all(fixture(file).as_bytes()).expect("sent");
+    }
     let (graph, offers) = looks.join().expect("no panic");
-    assert!(!graph.tasks.is_empty() && offers.contains(&Metric::QueueRows), "{offers:?}");
+    assert!(graph.queries.len() == 2 && offers.contains(&Metric::QueueRows), "{offers:?}");
 }
 
 #[test]

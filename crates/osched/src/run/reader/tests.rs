@@ -3,18 +3,22 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender};
 
-use anabranch_model::SystemClock;
+use anabranch_model::{ManualClock, SystemClock, pause};
 use anabranch_schedule::{Formula, Operator, OperatorIndex, Query, QueryIndex, Role, Task};
 
 use super::*;
 use crate::config::Config;
+use crate::run::watched::ANSWER_MAX;
 use crate::run::{Environment, Formulas, Osched};
 
 /// Answers once for each message, and waits for the next one.
 struct Gated {
     gate: Receiver<Result<()>>,
+    reads: Arc<AtomicUsize>,
 }
 
 impl Driver for Gated {
@@ -28,8 +32,9 @@ impl Driver for Gated {
     }
 
     fn read(&mut self, now: Nanos) -> Result<Readings> {
+        self.reads.fetch_add(1, Relaxed);
         // Without a sender the test is over.
-        self.gate.recv().unwrap_or(Ok(()))?;
+        self.gate.recv().unwrap_or(Ok(())).inspect_err(|error| assert!(error.message() != PANIC, "as asked"))?;
         Ok(Readings { at: now, values: Vec::new() })
     }
 
@@ -38,9 +43,17 @@ impl Driver for Gated {
     }
 }
 
+/// A driver that is told to fail so panics.
+const PANIC: &str = "panic";
+
 fn gated() -> (Sender<Result<()>>, Box<dyn Driver>) {
+    let (gate, driver) = counted(&Arc::default());
+    (gate, driver)
+}
+
+fn counted(reads: &Arc<AtomicUsize>) -> (Sender<Result<()>>, Box<dyn Driver>) {
     let (gate, receiver) = channel();
-    (gate, Box::new(Gated { gate: receiver }))
+    (gate, Box::new(Gated { gate: receiver, reads: Arc::clone(reads) }))
 }
 
 #[test]
@@ -49,20 +62,20 @@ fn a_busy_engine_is_asked_once() {
     let kernel = Proc::new().expect("a kernel");
     let mut reader = Reader::start("engine", driver, kernel, Arc::new(SystemClock::new())).expect("a thread");
     assert!(reader.answer(Duration::ZERO).is_none(), "nobody has asked");
-    assert!(reader.ask());
-    assert!(!reader.ask(), "the answer is owed already");
+    assert!(reader.ask(Nanos(1)));
+    assert!(!reader.ask(Nanos(1)), "the answer is owed already");
     assert!(reader.answer(Duration::ZERO).is_none());
     gate.send(Ok(())).expect("it waits");
     let answer = reader.answer(Duration::MAX).expect("an answer").expect("readings");
-    let look = answer.look.expect("the first answer says what runs");
-    assert_eq!((look.graph.tasks.len(), look.offers.contains(&Metric::QueueRows)), (1, true));
-    assert!(reader.ask());
+    let graph = answer.graph.expect("the first answer says what runs");
+    assert_eq!((graph.tasks.len(), answer.offers.contains(&Metric::QueueRows)), (1, true));
+    assert!(reader.ask(Nanos(1)));
     gate.send(Err(Error::outside("away"))).expect("it waits");
     assert!(reader.answer(Duration::MAX).expect("an answer").is_err());
-    assert!(reader.ask());
+    assert!(reader.ask(Nanos(1)));
     gate.send(Ok(())).expect("it waits");
     let back = reader.answer(Duration::MAX).expect("an answer").expect("readings");
-    assert!(back.look.is_some(), "after a failure it may be another process");
+    assert!(back.graph.is_some(), "after a failure it may be another process");
 }
 
 struct NoFormulas;
@@ -73,13 +86,15 @@ impl Formulas for NoFormulas {
     }
 }
 
-fn start(targets: &[&str], drivers: Vec<Box<dyn Driver>>) -> Result<Osched> {
+/// A scheduler that writes nothing, on a machine that does not tell of pressure, so that it decides at each period.
+fn start(targets: &[&str], drivers: Vec<Box<dyn Driver>>, clock: &Arc<ManualClock>) -> Result<Osched> {
     let target = |name: &&str| format!("[[target]]\nname = '{name}'\nengine = 'process'\nprocess = '1'\n");
     let targets: String = targets.iter().map(target).collect();
     let config = format!("{targets}[[policy]]\npriority = 'queue-size'\nperiod = '20 ms'\n");
+    let kernel = Proc::new().expect("a kernel");
     let environment = Environment {
-        clock: Arc::new(SystemClock::new()),
-        kernel: Proc::new().expect("a kernel"),
+        clock: Arc::clone(clock) as Arc<dyn Clock>,
+        kernel: Proc::at("/sys/kernel", kernel.cgroups().clone()),
         formulas: Box::new(NoFormulas),
         guardian: |_: &Path| Command::new("true"),
         drivers,
@@ -88,37 +103,67 @@ fn start(targets: &[&str], drivers: Vec<Box<dyn Driver>>) -> Result<Osched> {
     Osched::start(Config::parse(&config).expect("a configuration"), environment)
 }
 
+fn failing(osched: &Osched) -> BTreeSet<String> {
+    let status = osched.status();
+    let status = status.lock().expect("a status");
+    status.targets.iter().filter(|target| target.failure.is_some()).map(|target| target.name.clone()).collect()
+}
+
+#[test]
+fn a_driver_that_panics_fails_each_time() {
+    let (gate, driver) = gated();
+    let kernel = Proc::new().expect("a kernel");
+    let mut reader = Reader::start("engine", driver, kernel, Arc::new(ManualClock::default())).expect("a thread");
+    gate.send(Err(Error::outside(PANIC))).expect("it waits");
+    for _ in 0..3 {
+        assert!(reader.ask(Nanos(1)));
+        assert!(reader.answer(Duration::MAX).expect("an answer").is_err());
+    }
+}
+
 #[test]
 fn an_engine_that_answers_the_third_time_is_taken() {
+    let clock = Arc::default();
     let (gate, driver) = gated();
     for answer in [Err(Error::outside("busy")), Err(Error::outside("busy")), Ok(())] {
         gate.send(answer).expect("it waits");
     }
-    start(&["only"], vec![driver]).expect("it has answered").end().expect("the end");
+    start(&["only"], vec![driver], &clock).expect("it has answered").end().expect("the end");
     let (gate, driver) = gated();
     (0..3).for_each(|_| gate.send(Err(Error::outside("away"))).expect("it waits"));
-    let error = start(&["only"], vec![driver]).err().expect("refused").to_string();
+    let error = start(&["only"], vec![driver], &clock).err().expect("refused").to_string();
     assert!(error.contains("target 'only'") && error.contains("away"), "{error}");
 }
 
 #[test]
-fn an_engine_that_hangs_does_not_hold_the_others_or_the_end() {
+fn an_engine_that_hangs_does_not_hold_the_others_and_fails_after_a_while() {
+    let (clock, reads) = (Arc::<ManualClock>::default(), Arc::default());
     let (hanging, first) = gated();
-    let (answering, second) = gated();
+    let (answering, second) = counted(&reads);
     // Both are there at the start. Later only the second one answers.
     hanging.send(Ok(())).expect("it waits");
-    (0..100).for_each(|_| answering.send(Ok(())).expect("it waits"));
-    let mut osched = start(&["first", "second"], vec![first, second]).expect("both answer");
-    // Steps go on although the first engine never answers again.
-    for _ in 0..5 {
+    (0..10_000).for_each(|_| answering.send(Ok(())).expect("it waits"));
+    let mut osched = start(&["first", "second"], vec![first, second], &clock).expect("both answer");
+    for _ in 0..10 {
+        clock.advance(Duration::from_millis(25));
         osched.step().expect("a step");
     }
-    let failing: BTreeSet<String> = {
-        let status = osched.status();
-        let status = status.lock().expect("a status");
-        status.targets.iter().filter(|target| target.failure.is_some()).map(|target| target.name.clone()).collect()
-    };
-    assert!(failing.is_empty(), "a late answer is not a failure: {failing:?}");
-    osched.end().expect("the end");
-    drop(hanging);
+    assert!(reads.load(Relaxed) >= 5, "the second one is read: {reads:?}");
+    assert!(failing(&osched).is_empty(), "a late answer is no failure yet");
+    clock.advance(ANSWER_MAX);
+    osched.step().expect("a step");
+    assert_eq!(failing(&osched), BTreeSet::from(["first".to_owned()]));
+    // It answers again.
+    hanging.send(Ok(())).expect("it waits");
+    (0..1_000).for_each(|_| hanging.send(Ok(())).expect("it waits"));
+    for _ in 0..3_000 {
+        clock.advance(Duration::from_millis(25));
+        osched.step().expect("a step");
+        if failing(&osched).is_empty() {
+            osched.end().expect("the end");
+            return;
+        }
+        pause(Duration::from_millis(10));
+    }
+    panic!("{:?} do not come back", failing(&osched));
 }
