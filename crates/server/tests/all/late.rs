@@ -51,7 +51,7 @@ fn counted(folder: &std::path::Path, table: &str) -> u64 {
     rows(folder, table).iter().map(count).sum()
 }
 
-/// Both remedies of the refusal: rows may be late, and no other row is missing.
+/// The refusal names two remedies. With the first, each row is counted or late. With the second, a new job, all rows are counted.
 #[test]
 fn each_row_of_an_allowed_change_is_counted_or_late_and_a_new_job_counts_all() {
     let folder = tempfile::tempdir().expect("folder");

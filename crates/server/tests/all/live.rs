@@ -59,7 +59,7 @@ impl Gate {
         assert_eq!(self.finish_with_late_rows(job), 0, "rows were late");
     }
 
-    /// The same for a job whose rows may be late: returns how many were.
+    /// Like [`Gate::finish`], but rows may be late. Returns their number.
     pub(crate) fn finish_with_late_rows(&self, job: Job) -> u64 {
         self.is_open.store(true, SeqCst);
         late_rows(job)
