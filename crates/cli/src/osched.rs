@@ -81,7 +81,7 @@ fn configuration(source: &str) -> Result<Config> {
     if !source.contains("://") {
         return Config::read(Path::new(source));
     }
-    Ok(Config::of_address(driver::recognize(source)?, source))
+    Config::of_address(driver::recognize(source)?, source)
 }
 
 fn schedule(arguments: &OschedRun) -> Result<(), Failure> {

@@ -18,8 +18,13 @@ const PERIOD_MIN: Duration = Duration::from_millis(20);
 const PERIOD_MAX: Duration = Duration::from_secs(600);
 /// Reacts before a person notices, at under one percent of a core.
 const PERIOD: Duration = Duration::from_millis(250);
-/// Moderate: a thread that is starved may hold a lock that others need.
-const NICE: (i32, i32) = (-10, 10);
+/// To read an engine of a hundred tasks costs it a hundredth of a core then.
+const PERIOD_OF_ADDRESS: Duration = Duration::from_secs(1);
+/// Without a backlog, the system's fairness gave better latencies than each policy.
+const BACKLOG: &str = "age_ms_max > 1000";
+/// The best and the worst value. Nothing is raised above threads that are not scheduled: a task that spins while it waits for rows would take what
+/// it is given, and a collector has to go on. The worst is moderate: a thread that is starved may hold a lock that others need.
+const NICE: (i32, i32) = (0, 10);
 
 /// The whole file.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -112,10 +117,10 @@ pub struct PolicyConfig {
     /// The mechanism. Default: `nice`, or `groups` where threads are grouped.
     #[serde(default)]
     pub translator: Option<String>,
-    /// The value of the mechanism for the greatest priority, such as -10 for `nice`.
+    /// The nice value for the greatest priority. Default: 0.
     #[serde(default)]
     pub best: Option<i32>,
-    /// That for the least one.
+    /// That for the least one. Default: 10.
     #[serde(default)]
     pub worst: Option<i32>,
     /// Time between two decisions.
@@ -159,9 +164,8 @@ impl Config {
         config.settled()
     }
 
-    /// For one address: the engine that answers there, and a policy that needs nothing but what it offers.
-    #[must_use]
-    pub fn of_address(engine: Engine, url: &str) -> Config {
+    /// For one address: the engine that answers there, and the policy that gained most past saturation and cost nothing below it.
+    pub fn of_address(engine: Engine, url: &str) -> Result<Config> {
         let target = Target {
             name: "target".to_owned(),
             engine,
@@ -175,7 +179,7 @@ impl Config {
         let policy = PolicyConfig {
             name: "policy-1".to_owned(),
             targets: vec![target.name.clone()],
-            priority: Some("drain".to_owned()),
+            priority: Some("highest-rate".to_owned()),
             command: Vec::new(),
             level: None,
             group: no_groups(),
@@ -183,17 +187,12 @@ impl Config {
             translator: None,
             best: None,
             worst: None,
-            period: PERIOD,
-            when: None,
+            period: PERIOD_OF_ADDRESS,
+            when: Some(Condition::parse(BACKLOG)?),
             seed: 0,
         };
-        Config {
-            targets: vec![target],
-            policies: vec![policy],
-            listen: None,
-            state_directory: None,
-            other_cpusets: false,
-        }
+        let (targets, policies) = (vec![target], vec![policy]);
+        Ok(Config { targets, policies, listen: None, state_directory: None, other_cpusets: false })
     }
 
     /// Fills what was left out, and refuses what cannot be carried out together.

@@ -106,7 +106,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            nice: (10, -10),
+            nice: (10, 0),
             // The range of nice values 10 to -10.
             weight: (spread::share_of_nice(10), spread::share_of_nice(-10)),
             slice_ms: (10.0, 0.5),

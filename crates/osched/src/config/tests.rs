@@ -15,10 +15,18 @@ fn a_file_says_what_is_scheduled_and_how() {
     let config = Config::parse(&text).expect("a configuration");
     let [group, inside] = &config.policies[..] else { panic!("two policies: {config:?}") };
     assert_eq!((group.name.as_str(), group.translator(), group.period), ("policy-1", "groups", PERIOD));
-    assert_eq!((inside.translator(), inside.range(), inside.period.as_millis()), ("nice", Some((-10, 15)), 500));
+    assert_eq!((inside.translator(), inside.range(), inside.period.as_millis()), ("nice", Some((0, 15)), 500));
     assert_eq!(group.targets, ["ads"], "all targets");
     assert!(!config.other_cpusets);
     assert!(Config::parse(&format!("other-cpusets = true\n{text}")).expect("a configuration").other_cpusets);
+}
+
+#[test]
+fn an_address_has_a_policy_that_waits_for_a_backlog() {
+    let config = Config::of_address(Engine::Flink, "http://127.0.0.1:8081").expect("a configuration");
+    let [policy] = &config.policies[..] else { panic!("one policy: {config:?}") };
+    assert_eq!(policy.when.as_ref().map(Condition::text), Some(BACKLOG));
+    assert_eq!((policy.priority.as_deref(), &policy.targets[0]), (Some("highest-rate"), &config.targets[0].name));
 }
 
 const POLICY: &str = "[[policy]]\npriority = \"drain\"\n";

@@ -52,8 +52,13 @@ fn with_group(mut schedule: Schedule, name: &str, priority: f64, tids: &[u32]) -
 }
 
 fn plan(name: &str, schedule: &Schedule, state: &State) -> Vec<String> {
-    let mut translator = by_name(name, &Options::default(), &state.machine).expect("a translator");
+    let mut translator = by_name(name, &usual(), &state.machine).expect("a translator");
     translator.plan(schedule, Scale::Linear, state).iter().map(Write::to_string).collect()
+}
+
+/// A range on both sides of 0.
+fn usual() -> Options {
+    Options { nice: (10, -10), ..Options::default() }
 }
 
 #[test]
@@ -112,7 +117,7 @@ fn version_2_gets_threaded_groups_and_the_controller_once() {
 fn an_ended_group_is_removed_and_others_of_this_osched_stay() {
     let mut state = state(2, Hierarchy::V1);
     let asked = with_group(with_group(schedule(&[]), "a", 1.0, &[1]), "b", 1.0, &[2]);
-    let mut shares = by_name("shares", &Options::default(), &state.machine).expect("a translator");
+    let mut shares = by_name("shares", &usual(), &state.machine).expect("a translator");
     for write in shares.plan(&asked, Scale::Linear, &state) {
         state.apply(&write.change);
     }
@@ -146,7 +151,7 @@ fn a_quota_is_a_share_of_what_the_group_above_may_use() {
     let mut state = state(2, Hierarchy::V1);
     let home = state.groups.get_mut(&group(Hierarchy::V1, "/job")).expect("it");
     home.quota = Some(Quota { quota_us: Some(6_000), period_us: 10_000 });
-    let mut quota = by_name("quota", &Options::default(), &state.machine).expect("a translator");
+    let mut quota = by_name("quota", &usual(), &state.machine).expect("a translator");
     let writes = quota.plan(&schedule(&[1.0, 2.0]), Scale::Linear, &state);
     let values: Vec<GroupValue> = writes
         .iter()
@@ -192,7 +197,7 @@ fn unknown_names_and_missing_mechanisms_are_refused_with_a_remedy() {
     let refusal = |name: &str, options: &Options, machine: &Machine| {
         by_name(name, options, machine).err().map(|error| error.to_string()).unwrap_or_default()
     };
-    let (usual, v1, none) = (Options::default(), machine(Some(Hierarchy::V1)), machine(None));
+    let (usual, v1, none) = (usual(), machine(Some(Hierarchy::V1)), machine(None));
     let error = refusal("nise", &usual, &v1);
     assert!(error.contains("did you mean 'nice'?"), "{error}");
     assert!(refusal("zzz", &usual, &v1).contains("use one of: nice, groups,"));
@@ -228,7 +233,7 @@ fn a_second_plan_is_empty() {
     for round in 0..300 {
         let hierarchy = if random.below(2) == 0 { Hierarchy::V1 } else { Hierarchy::V2 };
         let mut state = state(8, hierarchy);
-        let translators = NAMES.iter().filter_map(|name| by_name(name, &Options::default(), &state.machine).ok());
+        let translators = NAMES.iter().filter_map(|name| by_name(name, &usual(), &state.machine).ok());
         for mut translator in translators.collect::<Vec<_>>() {
             for _ in 0..2 {
                 let number =
@@ -275,7 +280,7 @@ fn a_write_is_the_same_after_json() {
     let state = state(2, Hierarchy::V2);
     let mut writes = Vec::new();
     for name in ["both", "class", "slice", "quota", "idle-groups"] {
-        let mut translator = by_name(name, &Options::default(), &state.machine).expect("a translator");
+        let mut translator = by_name(name, &usual(), &state.machine).expect("a translator");
         writes.extend(translator.plan(&asked, Scale::Linear, &state));
     }
     let text = serde_json::to_string(&writes).expect("JSON");
