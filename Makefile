@@ -41,7 +41,7 @@ STATIC_OPENSSL = $(if $(wildcard /usr/lib/$(MULTIARCH)/libssl.a),OPENSSL_STATIC=
 BUILD = $(STATIC_OPENSSL) cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test quick test-python chaos sim fuzz oracle bench bench-flight bench-nexmark bench-finite bench-osched lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
+.PHONY: help demo demo-kafka sql test quick test-python chaos sim fuzz oracle bench bench-flight bench-nexmark bench-finite bench-osched osched-vm lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ bench-nexmark: release need-jdk ## the queries of Nexmark beside Apache Flink (E
 
 bench-osched: release need-jdk ## Flink, Storm and Anabranch with and without osched (ENGINE=storm SHORT=--short); needs root; writes bench/osched/RESULTS.md
 	bench/osched/measure.py $(ANABRANCH) $(if $(ENGINE),--engine $(ENGINE)) $(SHORT) --markdown bench/osched/RESULTS.md
+
+osched-vm: need-build ## the tests of osched with real threads in an emulated machine with cgroups of version 2 (Debian; minutes)
+	tests/osched-vm/run.sh
 
 bench-finite: release need-python ## queries over files that end, beside DuckDB; writes bench/FINITE.md
 	$(PYTHON)/bin/python bench/finite/measure.py $(ANABRANCH) --markdown bench/FINITE.md

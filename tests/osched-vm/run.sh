@@ -44,7 +44,7 @@ program() {
     echo "$OSCHED_TEST_PROGRAM"
     return
   fi
-  (cd "$repository" && cargo test --quiet -p anabranch-osched --test kernel_real --no-run --message-format=json) |
+  (cd "$repository" && cargo test --quiet --locked --workspace --test kernel_real --no-run --message-format=json) |
     sed -n 's/.*"name":"kernel_real".*"executable":"\([^"]*\)".*/\1/p' | tail -n 1
 }
 
