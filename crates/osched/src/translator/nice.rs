@@ -18,7 +18,12 @@ impl Nice {
 
     /// The writes for threads that compete with each other.
     pub(super) fn plan_of(&self, threads: &[Ranked<'_>], scale: Scale) -> Vec<Write> {
-        let values = normalize(&priorities(threads), self.range, scale);
+        let priorities = priorities(threads);
+        // A policy without an opinion leaves threads where they were.
+        let values = match are_alike(&priorities) {
+            true => vec![0.clamp(self.range.best, self.range.worst); threads.len()],
+            false => normalize(&priorities, self.range, scale),
+        };
         let pairs = threads.iter().zip(values).map(|(thread, nice)| (thread, nice as i32));
         let differing = pairs.filter(|(thread, nice)| thread.state.scheduling.nice != *nice);
         differing
@@ -31,6 +36,13 @@ impl Nice {
     pub(super) fn range(&self) -> String {
         format!("{} to {}", self.range.worst, self.range.best)
     }
+}
+
+/// Whether no thread has another finite priority than the others. Threads of the engine itself have an infinite one.
+fn are_alike(priorities: &[f64]) -> bool {
+    let mut known = priorities.iter().filter(|priority| priority.is_finite());
+    let first = known.next();
+    known.all(|priority| Some(priority) == first)
 }
 
 impl Translator for Nice {

@@ -81,6 +81,18 @@ fn nice_is_written_only_where_it_differs() {
 }
 
 #[test]
+fn by_default_nothing_is_raised_and_equal_priorities_change_nothing() {
+    let state = state(3, Hierarchy::V1);
+    let planned = |of: &[f64]| {
+        let mut nice = by_name("nice", &Options::default(), &state.machine).expect("a translator");
+        let writes = nice.plan(&schedule(of), Scale::Linear, &state);
+        writes.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(planned(&[2.0, 2.0, 2.0]).is_empty() && planned(&[f64::NAN, 2.0, f64::INFINITY]).is_empty());
+    assert_eq!(planned(&[1.0, 2.0, 2.0]), ["nice 0 -> 10: thread 1 'task 1' of process 100 (priority 1)"]);
+}
+
+#[test]
 fn a_thread_without_priority_takes_that_of_its_group() {
     let asked = with_group(with_group(schedule(&[]), "a", 1.0, &[1, 2]), "b", 2.0, &[3]);
     let expected = [

@@ -32,7 +32,7 @@ fn threads_that_inherited_a_value_lose_it() {
     let mut engine = Engine::start_in(&["one", "two"], Some(&home.group), false);
     let mut bench = Bench::new();
     bench.claim(&engine);
-    let mut both = bench.translator("both", &Options::default());
+    let mut both = bench.translator("both", &Options { nice: (10, -10), ..Options::default() });
     let threads = [("one", 1.0), ("two", 2.0)].map(|(name, priority)| (engine.thread(name), priority));
     let group = anabranch_schedule::Group { priority: 1.0, threads: threads.iter().map(|(id, _)| *id).collect() };
     let mut asked = Schedule { threads: threads.into(), ..Schedule::default() };
