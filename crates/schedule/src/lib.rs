@@ -25,7 +25,6 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 mod transform;
-mod valve;
 mod window;
 
 pub use condition::{Condition, HYSTERESIS, Target};
@@ -43,5 +42,4 @@ pub use provider::{Explanation, Metrics, Missing, Provider};
 pub use reading::{Reading, Readings};
 pub use schedule::{Group, Schedule};
 pub use transform::{Aggregate, Grouping, Transform, to_tasks};
-pub use valve::{OPENING_MIN, Valve};
 pub use window::{SMOOTHING_NS, STALE_AFTER_NS, Window};
