@@ -22,8 +22,9 @@ const PERIOD: Duration = Duration::from_millis(250);
 const PERIOD_OF_ADDRESS: Duration = Duration::from_secs(1);
 /// Without a backlog, the system's fairness gave better latencies than each policy.
 const BACKLOG: &str = "age_ms_max > 1000";
-/// The best and the worst value. Nothing is raised above threads that are not scheduled: a task that spins while it waits for rows would take what
-/// it is given, and a collector has to go on. The worst is moderate: a thread that is starved may hold a lock that others need.
+/// The best and the worst nice value. The best raises nothing above threads that are not scheduled: a garbage
+/// collector must go on, and a task that spins while it waits for rows would take all it gets. The worst is
+/// moderate: a thread that is starved may hold a lock that others need.
 const NICE: (i32, i32) = (0, 10);
 
 /// The whole file.
@@ -164,7 +165,7 @@ impl Config {
         config.settled()
     }
 
-    /// For one address: the engine that answers there, and the policy that gained most past saturation and cost nothing below it.
+    /// For one address: the engine that answers there, and a policy that waits for a backlog.
     pub fn of_address(engine: Engine, url: &str) -> Result<Config> {
         let target = Target {
             name: "target".to_owned(),

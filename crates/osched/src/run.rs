@@ -68,8 +68,8 @@ pub struct Osched {
     ordering: Sender<Asked>,
     /// When the kernel was last asked for pressure, and its counter then.
     pressure: Option<(Nanos, u64)>,
-    /// The kernel's pressure trigger, which reports that threads wait for cores again. `None`: the kernel or the user's rights do not allow it;
-    /// policies then run at their periods only.
+    /// The kernel's pressure trigger, which reports that threads wait for cores again. `None`: the kernel or the
+    /// user's rights do not allow it, and policies run at their periods only.
     trigger: Option<Trigger>,
     /// Whether threads waited for cores at the last look.
     is_pressed: bool,

@@ -39,8 +39,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// What metrics say about the target: all but [`Target::pressure`] and [`Target::cpu_share`], which the kernel knows. Queues are those
-    /// inside: of all nodes but sources.
+    /// What metrics say about the target: all but [`Target::pressure`] and [`Target::cpu_share`], which the
+    /// kernel knows. Queues are those inside: of all nodes but sources.
     #[must_use]
     pub fn of(nodes: &Nodes, metrics: &Metrics) -> Target {
         let known = |metric: Metric, inside: bool| -> Vec<f64> {

@@ -155,7 +155,8 @@ fn counted(printed: &str) -> u64 {
     rows(printed).iter().map(count).sum()
 }
 
-/// The remedies of the refusal: without the savepoint, all rows are counted; with permission, each row behind it is counted or late.
+/// The refusal names two remedies. Without the savepoint, all rows are counted. With permission, each row behind
+/// the savepoint is counted or late.
 #[test]
 fn another_event_time_behind_a_savepoint_is_refused_and_each_remedy_keeps_its_promise() {
     let folder = tempfile::tempdir().expect("folder");

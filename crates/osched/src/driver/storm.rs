@@ -119,7 +119,8 @@ impl Storm {
         self.graphite.received()
     }
 
-    /// Before the first look, waits until all executors of this machine have pushed and no new task or edge comes. Workers push at times of their own.
+    /// Before the first look, waits until all executors of this machine have pushed and no new task or edge
+    /// comes. Each worker pushes at its own times.
     fn await_first_push(&mut self) -> Result<()> {
         let mut before = 0;
         while !self.patience.is_zero() {

@@ -9,7 +9,7 @@ use super::watched::Taken;
 use super::{ANSWERS, Osched};
 
 impl Osched {
-    /// Takes the answers that were not there at the end of the step that had asked for them. Returns the policies that decide by them.
+    /// Takes the answers that earlier steps did not wait for. Returns the policies that decide by them.
     pub(super) fn take_late(&mut self) -> BTreeSet<usize> {
         let owing: Vec<usize> = (0..self.targets.len()).filter(|at| self.targets[*at].owes()).collect();
         let came: Vec<usize> = owing.into_iter().filter(|at| self.take(*at, Duration::ZERO)).collect();

@@ -13,7 +13,8 @@ use crate::config::Config;
 use crate::driver::Driver;
 use crate::kernel::Proc;
 
-/// What each target offers, and for each policy whether its metrics are there, or what is missing. Errors: a thread cannot be started.
+/// What each target offers, and for each policy whether its metrics are there, or what is missing.
+/// Errors: a thread cannot be started.
 pub fn check(
     config: &Config,
     drivers: Vec<Box<dyn Driver>>,

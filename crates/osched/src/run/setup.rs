@@ -18,8 +18,8 @@ use crate::translator::{self, Options};
 /// Requests at the start to an engine that answers with errors.
 const FIRST_ASKED_MAX: u32 = 3;
 
-/// The targets after their first answers. Each that answers with an error is asked again, three times in all: one whose threads all wait for
-/// cores may not answer in time when it is needed most.
+/// The targets after their first answers. An engine whose threads all wait for cores may answer with an error
+/// at first, so each is asked up to three times.
 pub(super) fn watched(
     config: &Config,
     drivers: Vec<Box<dyn Driver>>,

@@ -12,7 +12,8 @@ use crate::driver::Driver;
 use crate::kernel::Proc;
 use crate::status::{TargetStatus, TaskStatus};
 
-/// Longest time for an answer. An engine whose threads all wait for cores may need seconds; one that hangs has failed after this time.
+/// Longest time for an answer, after which the engine has failed. One whose threads all wait for cores may need
+/// seconds.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// Time until an engine that does not answer is asked again; the time doubles up to the second value.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
@@ -180,7 +181,7 @@ impl Watched {
         self.owes() && !self.is_late
     }
 
-    /// Takes the engine's answer if it comes within a time. A failure is kept, and the engine is asked again after a while.
+    /// Takes the engine's answer if it comes within a time. A failure is kept until the next answer.
     pub(super) fn take(&mut self, wait: Duration) -> Taken {
         match self.reader.answer(wait) {
             None => {

@@ -38,7 +38,7 @@ impl Nice {
     }
 }
 
-/// Whether no thread has another finite priority than the others. Threads of the engine itself have an infinite one.
+/// Whether all finite priorities are equal. Threads of the engine itself have an infinite one.
 fn are_alike(priorities: &[f64]) -> bool {
     let mut known = priorities.iter().filter(|priority| priority.is_finite());
     let first = known.next();

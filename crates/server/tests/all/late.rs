@@ -51,7 +51,7 @@ fn counted(folder: &std::path::Path, table: &str) -> u64 {
     rows(folder, table).iter().map(count).sum()
 }
 
-/// The refusal names two remedies. With the first, each row is counted or late. With the second, a new job, all rows are counted.
+/// The refusal names two remedies. With permission, each row is counted or late. A new job counts all rows.
 #[test]
 fn each_row_of_an_allowed_change_is_counted_or_late_and_a_new_job_counts_all() {
     let folder = tempfile::tempdir().expect("folder");

@@ -86,7 +86,7 @@ impl Formulas for NoFormulas {
     }
 }
 
-/// A scheduler that writes nothing, on a machine that does not tell of pressure, so that it decides at each period.
+/// A scheduler that writes nothing. Its machine does not tell of pressure, so it decides at each period.
 fn start(targets: &[&str], drivers: Vec<Box<dyn Driver>>, clock: &Arc<ManualClock>) -> Result<Osched> {
     let target = |name: &&str| format!("[[target]]\nname = '{name}'\nengine = 'process'\nprocess = '1'\n");
     let targets: String = targets.iter().map(target).collect();
