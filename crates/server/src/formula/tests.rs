@@ -37,3 +37,10 @@ fn what_is_no_number_per_operator_is_refused() {
         assert!(error.contains(expected), "{expression}: {error}");
     }
 }
+
+#[test]
+fn an_expression_is_taken_without_its_semicolon() {
+    let error = Formula::new("lag_ms / 2;", &COLUMNS).err().expect("refused").to_string();
+    assert!(error.contains("leave out the semicolon"), "{error}");
+    Formula::new("lag_ms / 2", &COLUMNS).expect("the remedy helps");
+}
