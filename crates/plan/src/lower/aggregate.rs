@@ -49,6 +49,10 @@ impl Lowering<'_> {
         let below = ColumnIndex::of(aggregate.input.schema());
         self.keeps_sessions = !is_expanded;
         let mut stream = self.plan(&aggregate.input, &columns_of(wanted.iter().copied(), &below)?)?;
+        if aggregate.group_expr.is_empty() {
+            // Of no rows there is one result, which an updated one does not have.
+            stream = self.rows_in_batch(stream)?;
+        }
         stream.share(&wanted, &below)?;
         match is_expanded {
             true => self.grouping_sets(aggregate, needed, stream),
