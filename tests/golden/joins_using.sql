@@ -12,3 +12,6 @@ INSERT INTO results SELECT 'grouped', k, MAX(x), MAX(y), SUM(z), COUNT(*) FROM a
 INSERT INTO results SELECT 'all', * FROM (SELECT * FROM (SELECT k, x FROM a) AS p FULL JOIN b USING (k) FULL JOIN c USING (k)) AS q;
 INSERT INTO results SELECT 'two columns', k, x, CAST(NULL AS STRING), z, n FROM a FULL JOIN c USING (k, n);
 INSERT INTO results SELECT 'by condition', k, x, y, z, c.n FROM a FULL JOIN b USING (k) LEFT JOIN c ON a.n = c.n;
+INSERT INTO results SELECT 'both', k, x, y, a.k, COALESCE(a.k, 0) * 100 + k FROM a FULL JOIN b USING (k);
+INSERT INTO results SELECT 'most of each', k, MAX(x), NULL, SUM(a.k), CASE WHEN MAX(a.k) = k THEN 1 WHEN MAX(a.k) IS NULL THEN 0 END FROM a FULL JOIN b USING (k) GROUP BY k;
+INSERT INTO results SELECT 'natural', k, x, y, NULL, n FROM (SELECT k, x, n FROM a) AS p NATURAL RIGHT JOIN b WHERE k IN (SELECT k FROM c) AND p.n IS NOT NULL;

@@ -15,7 +15,7 @@ use datafusion_expr::{Expr, ExpressionPlacement, LogicalPlan, Projection};
 use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::rules::Rule;
-use crate::walk::{Walk, WalkPlan};
+use crate::walk::Walk;
 
 /// The rules that move accesses.
 const MOVING: [&str; 2] = ["extract_leaf_expressions", "push_down_leaf_projections"];
@@ -50,7 +50,7 @@ impl OptimizerRule for NamesApart {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        plan.walk_up_with_subqueries(&mut |node| match node {
+        plan.walk_up(&mut |node| match node {
             LogicalPlan::Projection(projection) => apart(projection, &self.names),
             other => Ok(Transformed::no(other)),
         })
@@ -60,7 +60,7 @@ impl OptimizerRule for NamesApart {
 /// Whether a node of the plan, or of its subqueries, is like that.
 fn has(plan: &LogicalPlan, is: impl Fn(&LogicalPlan) -> bool) -> Result<bool> {
     let mut found = false;
-    plan.see_with_subqueries(&mut |node| {
+    plan.see(&mut |node| {
         found |= is(node);
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;

@@ -11,7 +11,7 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Projection, Un
 
 use crate::exact::{nearest, operator_of};
 use crate::rewrite::{is_comparison, rewrite_node};
-use crate::walk::WalkPlan;
+use crate::walk::Walk;
 
 /// Functions whose arguments are converted to one type.
 const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
@@ -19,7 +19,7 @@ const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "null
 /// Converts each DECIMAL that meets floating point to DOUBLE in a comparison, in arithmetic, `BETWEEN`, `IN`, `CASE`, or a function
 /// whose arguments have one type. Runs before the library's type coercion.
 pub(crate) fn approximate_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = plan.walk_up_with_subqueries(&mut |plan| match plan {
+    let plan = plan.walk_up(&mut |plan| match plan {
         LogicalPlan::Union(union) => approximate_union(union),
         plan => rewrite_node(plan, &approximate),
     })?;

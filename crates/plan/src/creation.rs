@@ -7,7 +7,6 @@ use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::DFSchema;
-use datafusion_expr::{Expr, LogicalPlan};
 use datafusion_sql::sqlparser::ast::Ident;
 
 use crate::catalog::{Catalog, Relation};
@@ -15,10 +14,9 @@ use crate::hints::with_options;
 use crate::insert::{InsertedRows, plan_rows};
 use crate::like::merged;
 use crate::lower::Output;
-use crate::place::{at, planning_error};
+use crate::place::at;
 use crate::statement::{AlterTable, ColumnDefinition, ColumnKind, CreateTable};
 use crate::table::Table;
-use crate::walk::Walk;
 use crate::{PlanOptions, TableResolver};
 
 /// Declares a table and returns a text for the user.
@@ -116,12 +114,7 @@ pub(crate) fn create_as(
         return Ok(None);
     }
     let rows = InsertedRows::of(query, &create.name, catalog)?;
-    let is_subquery = |expr: &Expr| Ok(matches!(expr, Expr::ScalarSubquery(_)));
-    let has_subquery =
-        |node: &LogicalPlan| Ok(node.expressions().iter().any(|of| of.has(&is_subquery).unwrap_or(true)));
-    // Without a row, such a subquery is NULL.
-    let may_be_null = rows.plan.has(&has_subquery).map_err(planning_error)?;
-    let columns = add_columns(&mut create, rows.plan.schema(), may_be_null)?;
+    let columns = add_columns(&mut create, rows.plan.schema())?;
     let name = create.name.clone();
     create_table(create, catalog, resolver, options)?;
     plan_rows(&name, &columns, rows, catalog).map(Some)
@@ -129,7 +122,7 @@ pub(crate) fn create_as(
 
 /// Adds the columns of a query to those of the declaration, and returns their names. As in Flink, columns that the query does not have come first;
 /// one that it has takes the query's place, with the declared type.
-fn add_columns(create: &mut CreateTable, rows: &DFSchema, may_be_null: bool) -> Result<Vec<Ident>> {
+fn add_columns(create: &mut CreateTable, rows: &DFSchema) -> Result<Vec<Ident>> {
     let (mut columns, mut of_query) = (Vec::new(), Vec::new());
     for field in rows.fields() {
         let name = Ident { span: create.name.span, ..Ident::with_quote('`', field.name()) };
@@ -154,7 +147,7 @@ fn add_columns(create: &mut CreateTable, rows: &DFSchema, may_be_null: bool) -> 
                 .at(at(create.name.span.start))
                 .remedy(format!("convert it: CAST({} AS STRING)", name.value))
             })?;
-            let kind = ColumnKind::Physical { data_type, nullable: may_be_null || field.is_nullable() };
+            let kind = ColumnKind::Physical { data_type, nullable: field.is_nullable() };
             of_query.push(ColumnDefinition { name: name.clone(), kind });
         }
         columns.push(name);

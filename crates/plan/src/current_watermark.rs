@@ -96,7 +96,7 @@ fn calls(node: &LogicalPlan) -> bool {
 
 /// Checks the arguments of all calls, and omits them.
 pub(crate) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let settled = plan.walk_up_with_subqueries(&mut |node| {
+    let settled = plan.walk_up(&mut |node| {
         if !calls(&node) {
             return Ok(Transformed::no(node));
         }

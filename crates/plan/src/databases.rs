@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_model::{Error, Result, nearest};
+use datafusion_sql::sqlparser::ast::{Ident, ObjectName};
 
 /// Flink's names of the catalog and the database that a session begins with.
 const DEFAULT_CATALOG: &str = "default_catalog";
@@ -20,6 +21,11 @@ pub(crate) struct Path {
 }
 
 impl Path {
+    /// The catalog and the database.
+    pub(crate) fn database(&self) -> [&str; 2] {
+        [&self.catalog, &self.database]
+    }
+
     /// What plans call the table: one of the default database by its own name, others also by their database.
     pub(crate) fn label(&self) -> String {
         let Path { catalog, database, table } = self;
@@ -58,6 +64,13 @@ pub(crate) fn parts_of(name: &str) -> Vec<String> {
     }
     parts.push(part);
     parts
+}
+
+/// The name of a table or view as one word.
+pub(crate) fn plain(name: &ObjectName) -> Option<Ident> {
+    let parts: Vec<&Ident> = name.0.iter().map(|part| part.as_ident()).collect::<Option<_>>()?;
+    let first = parts.first().filter(|_| parts.len() <= 3)?;
+    Some(Ident { value: joined(parts.iter().map(|part| part.value.as_str())), ..(*first).clone() })
 }
 
 /// What statements have declared, and where they are.

@@ -15,7 +15,6 @@ use crate::hints::{TimesToLive, times_to_live};
 use crate::lower::{Output, side_tables};
 use crate::place::{at, counted, planning_error};
 use crate::query::Planner;
-use crate::spelling::name_columns;
 use crate::sql_function::called_functions;
 use crate::statement::Insert;
 use crate::table::Table;
@@ -28,9 +27,8 @@ pub(crate) struct InsertedRows {
 
 impl InsertedRows {
     /// `into`: the table that is written.
-    pub(crate) fn of(mut query: Box<Query>, into: &Ident, catalog: &Catalog) -> Result<InsertedRows> {
+    pub(crate) fn of(query: Box<Query>, into: &Ident, catalog: &Catalog) -> Result<InsertedRows> {
         let times_to_live = times_to_live(&query).map_err(|error| error.at(at(into.span.start)))?;
-        name_columns(&mut query);
         Ok(InsertedRows { plan: Planner::new(catalog).query(query)?, times_to_live })
     }
 }

@@ -1,25 +1,27 @@
 //! SQL in, [`anabranch_dataflow::Plan`] out.
 //!
-//! The only crate that knows SQL and DataFusion's planner. A script passes these steps:
+//! The only crate that knows SQL and DataFusion's plans. A script passes these steps:
 //!
 //! 1. [`split_statements`] divides the text. `statement` parses each piece with DataFusion's parser in our own dialect,
 //!    and CREATE TABLE by hand, because Flink's grammar has watermarks, computed columns and other types.
 //! 2. `catalog` keeps tables, views, functions and options. A table is a small logical plan: its columns over a scan. A
 //!    function (`sql_function`) is an expression over its parameters.
-//! 3. `query` resolves names and optimizes, with window table functions as our own logical node.
-//! 4. `lower` converts optimized logical plans to stages.
+//! 3. `bind` resolves names and makes logical plans of queries; `apply` makes joins of subqueries. Window table functions
+//!    are our own logical node.
+//! 4. `query` coerces types and optimizes.
+//! 5. `lower` converts optimized logical plans to stages.
 //!
 //! Every error names the line and the column in the user's file, and what to write instead.
 
 mod accesses;
+mod apply;
 mod approximate;
-mod cast_keys;
+mod bind;
 mod catalog;
 mod changes;
 mod compared_rows;
 mod compared_times;
 mod copies;
-mod correlated;
 mod creation;
 mod current_watermark;
 mod databases;
@@ -29,34 +31,25 @@ mod event_time;
 mod exact;
 mod function_changes;
 mod functions;
-mod group_window;
 mod hints;
 mod in_statement;
+mod inner_orders;
 mod insert;
 mod intervals;
-mod lateral;
 mod like;
 mod logical_text;
 mod lookup_options;
 mod lower;
 mod maps;
 mod metadata;
-mod named_windows;
-mod naming;
-mod nesting;
 mod place;
 mod processing_time;
 mod push_down;
-mod qualified;
-mod quantified;
 mod query;
 mod rewrite;
-mod row_fields;
 mod rules;
 mod script;
-mod set_operations;
 mod settings;
-mod shared_columns;
 mod show;
 mod simplify;
 mod spelling;
@@ -64,17 +57,13 @@ mod sql_function;
 mod stamps;
 mod statement;
 mod steps;
-mod subqueries;
 mod table;
 mod temporal_join;
 mod text;
-mod top;
-mod tuples;
 mod type_of;
 mod types;
 mod unnest;
 mod unsupported;
-mod values;
 mod varying;
 mod versions;
 mod walk;

@@ -441,7 +441,6 @@ fn unsupported(plan: &LogicalPlan) -> Error {
             .remedy("write it in FROM: CROSS JOIN UNNEST(array) AS u (x)"),
         LogicalPlan::RecursiveQuery(_) => Error::user("WITH RECURSIVE is not supported"),
         LogicalPlan::Distinct(_) => Error::user("DISTINCT ON is not supported yet"),
-        LogicalPlan::Subquery(_) => Error::user("this subquery is not supported yet").remedy("write it as a join"),
         other => Error::user(format!("{} is not supported", other.display())),
     }
 }

@@ -29,6 +29,12 @@ pub(crate) fn or_at(error: Error, line: u64, column: u64) -> Error {
     if error.to_string().starts_with("line ") { error } else { error.at(place(line, column)) }
 }
 
+/// [`or_at`] for an error of planning.
+pub(crate) fn or_start(error: DataFusionError, start: Location) -> DataFusionError {
+    let error = planning_error(error);
+    through(if start.line == 0 { error } else { or_at(error, start.line, start.column) })
+}
+
 /// An error of the parser: its message ends with the place.
 pub(crate) fn syntax_error(error: &ParserError) -> Error {
     let message = match error {
@@ -237,11 +243,6 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
         let candidates: Vec<&str> = candidates.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         return Error::user(lower_first(what)).remedy(format!("it can be called as {}", candidates.join(" or ")));
     }
-    if let Some(hint) = hint.filter(|hint| hint.contains("must appear in GROUP BY")) {
-        let column = hint.split('\'').nth(1).unwrap_or(hint);
-        return Error::user(format!("column '{column}' is neither in GROUP BY nor in an aggregate"))
-            .remedy("add it to GROUP BY, or aggregate it, for example MAX(...)");
-    }
     let hint = hint.map(tidy);
     let hint = hint.as_deref();
     if let Some(error) = operation_refused(&message).or_else(|| operation_refused(hint?)) {
@@ -286,7 +287,12 @@ fn name_comes_twice(name: &str) -> Error {
 
 fn schema_error(error: &SchemaError) -> Error {
     match error {
-        SchemaError::FieldNotFound { field, valid_fields } => column_not_found(field, valid_fields),
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            // Names that no statement gave begin with a dollar sign.
+            let known: Vec<&str> =
+                valid_fields.iter().map(Column::name).filter(|name| !name.starts_with('$')).collect();
+            column_not_found(&field.flat_name(), field.name(), &known)
+        }
         SchemaError::AmbiguousReference { field } => {
             Error::user(format!("column '{}' is in more than one table", field.name()))
                 .remedy(format!("write it with its table: t.{}", field.name()))
@@ -301,24 +307,19 @@ fn schema_error(error: &SchemaError) -> Error {
     }
 }
 
-fn column_not_found(field: &Column, valid: &[Column]) -> Error {
-    let error = Error::user(format!("there is no column '{}'", field.flat_name()));
-    if valid.is_empty() {
+/// The error of a column that is not there. `written`: the whole name; `last`: its last part; `known`: the columns that there are.
+pub(crate) fn column_not_found(written: &str, last: &str, known: &[&str]) -> Error {
+    let error = Error::user(format!("there is no column '{written}'"));
+    if known.is_empty() {
         return error.remedy("a constant expression is needed here");
     }
-    // Names that no statement gave begin with a dollar sign.
-    let names = valid.iter().map(Column::name).filter(|name| !name.starts_with('$'));
-    let names: Vec<String> = names.map(str::to_owned).collect();
-    let shown = |names: &[String]| {
-        let mut list = names.iter().take(20).cloned().collect::<Vec<_>>().join(", ");
-        if names.len() > 20 {
-            list.push_str(", ...");
-        }
-        list
-    };
-    match nearest(field.name(), names.iter().map(String::as_str)) {
-        Some(near) => error.remedy(format!("did you mean {near}? The columns are: {}", shown(&names))),
-        None => error.remedy(format!("the columns are: {}", shown(&names))),
+    let mut shown = known.iter().take(20).copied().collect::<Vec<_>>().join(", ");
+    if known.len() > 20 {
+        shown.push_str(", ...");
+    }
+    match nearest(last, known.iter().copied()) {
+        Some(near) => error.remedy(format!("did you mean {near}? The columns are: {shown}")),
+        None => error.remedy(format!("the columns are: {shown}")),
     }
 }
 

@@ -1,59 +1,40 @@
 //! Converts queries to optimized logical plans: our catalog and functions behind DataFusion's planner and optimizer.
 
-use std::borrow::Cow;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use anabranch_dataflow::Lookups;
 use anabranch_functions::FunctionDoc;
 use anabranch_model::{Error, Result, nearest};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::{DFSchema, DataFusionError, TableReference};
-use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
-use datafusion_expr::{
-    AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
-};
+use datafusion_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
+use datafusion_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
 use datafusion_optimizer::analyzer::Analyzer;
 use datafusion_optimizer::{Optimizer, OptimizerContext, OptimizerRule};
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
-use datafusion_sql::sqlparser::ast::{self, Query, VisitMut};
+use datafusion_sql::sqlparser::ast::{self, Query};
 
 use crate::accesses;
 use crate::approximate::approximate_decimals;
-use crate::cast_keys;
+use crate::bind::Binder;
 use crate::catalog::{Catalog, Relation};
 use crate::compared_rows::compare_fields;
 use crate::compared_times::read_texts;
-use crate::correlated;
 use crate::current_watermark;
 use crate::exact::settle_constants;
-use crate::group_window;
+use crate::inner_orders::without_inner_orders;
 use crate::intervals::without_days;
-use crate::lateral;
 use crate::maps::compare_maps;
-use crate::named_windows;
-use crate::naming::{name_fields, name_values};
-use crate::nesting;
 use crate::place::{planning_error, through, unknown_column, unknown_function};
-use crate::quantified;
-use crate::row_fields;
 use crate::rules::rules;
-use crate::set_operations;
-use crate::settings::RuntimeMode;
-use crate::shared_columns;
 use crate::simplify::Simplify;
 use crate::spelling;
 use crate::sql_function::expand_calls;
-use crate::subqueries::join_subqueries;
-use crate::top::{number_first_rows, without_inner_orders};
-use crate::tuples;
 use crate::types::FlinkTypes;
 use crate::unsupported;
-use crate::values::unify;
 use crate::varying;
-use crate::walk::{Walk, change_expressions};
-use crate::window_table::WindowTablePlanner;
+use crate::walk::Walk;
 use crate::zones::{settle_times, settle_windows};
 
 /// Computes common subexpressions first, even those that can only be computed for rows that pass an aggregate's FILTER.
@@ -68,27 +49,6 @@ fn filters_aggregates(plan: &LogicalPlan) -> bool {
         _ => Ok(false),
     });
     found.unwrap_or(true)
-}
-
-/// Numbers with an exponent are DOUBLE; those with only a point are DECIMAL.
-fn approximate_exponents(tree: &mut impl VisitMut) {
-    let _: ControlFlow<()> = change_expressions(tree, &mut |expr| {
-        if let ast::Expr::Value(value) = expr
-            && let ast::Value::Number(number, _) = &value.value
-            && number.contains(['e', 'E'])
-        {
-            let text = ast::Expr::value(ast::Value::SingleQuotedString(number.clone()));
-            let data_type = ast::DataType::Double(ast::ExactNumberInfo::None);
-            *expr = ast::Expr::Cast {
-                kind: ast::CastKind::Cast,
-                expr: Box::new(text),
-                data_type,
-                array: false,
-                format: None,
-            };
-        }
-        ControlFlow::Continue(())
-    });
 }
 
 /// Whether functions over rows are the same once constants are computed. The library would make one of them a column that nothing computes.
@@ -117,7 +77,6 @@ pub(crate) struct Planner<'a> {
     /// The time zone of the session. `None`: UTC.
     zone: Option<&'a str>,
     options: Arc<ConfigOptions>,
-    relation_planners: Vec<Arc<dyn RelationPlanner>>,
 }
 
 impl<'a> Planner<'a> {
@@ -131,7 +90,7 @@ impl<'a> Planner<'a> {
         options.sql_parser.enable_ident_normalization = false;
         options.sql_parser.collect_spans = true;
         options.sql_parser.parse_float_as_decimal = true;
-        Planner { catalog, zone, options: Arc::new(options), relation_planners: vec![Arc::new(WindowTablePlanner)] }
+        Planner { catalog, zone, options: Arc::new(options) }
     }
 
     /// The time zone of the session. `None`: UTC.
@@ -145,32 +104,33 @@ impl<'a> Planner<'a> {
     }
 
     /// The plan of a query that others are to use, in their time zones.
-    pub(crate) fn view(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
+    pub(crate) fn view(&self, query: Box<Query>) -> Result<LogicalPlan> {
         unsupported::check(&query)?;
-        row_fields::expand(&mut query, &|query| Ok(self.view(Box::new(query))?.schema().as_ref().clone()))?;
-        quantified::rewrite(&mut query)?;
-        lateral::rewrite(&mut query);
-        named_windows::rewrite(&mut query)?;
-        set_operations::rewrite(&mut query)?;
-        shared_columns::rewrite(&mut query)?;
-        tuples::rewrite(&mut query)?;
-        name_fields(&mut query);
-        group_window::rewrite(&mut query)?;
-        cast_keys::rewrite(&mut query, &self.catalog.aggregate_names());
-        name_values(&mut query);
-        nesting::nest(&mut query);
-        spelling::rewrite(&mut *query)?;
-        approximate_exponents(&mut *query);
-        unify(&mut query, &|value| {
-            let schema = DFSchema::empty();
-            let expr = self.sql_to_rel().sql_to_expr(value.clone(), &schema, &mut PlannerContext::new()).ok()?;
-            let data_type = expr.get_type(&schema).ok()?;
-            Some((expr, data_type))
-        })?;
-        let plan =
-            self.sql_to_rel().sql_statement_to_plan(ast::Statement::Query(query)).map_err(|e| self.explain(e))?;
-        let plan = current_watermark::settle(plan);
-        plan.and_then(|plan| number_first_rows(plan, &self.catalog.functions)).map_err(planning_error)
+        Binder::new(self).bind(*query).and_then(current_watermark::settle).map_err(planning_error)
+    }
+
+    pub(crate) fn catalog(&self) -> &Catalog {
+        self.catalog
+    }
+
+    /// The plan of a table or a view.
+    pub(crate) fn relation(&self, name: &str) -> Result<&LogicalPlan> {
+        match self.catalog.get(name)? {
+            Relation::Table(declared) => {
+                // Whether it may be only asked is known when the query is lowered.
+                if declared.table.traits.lookups != Lookups::ByKey {
+                    declared.table.check_readable()?;
+                }
+                Ok(&declared.plan)
+            }
+            Relation::View(view) => Ok(&view.plan),
+        }
+    }
+
+    /// An expression whose names are those of `schema`, and whose calls have their plain forms.
+    pub(crate) fn written(&self, expr: ast::Expr, schema: &DFSchema) -> datafusion_common::Result<Expr> {
+        let expr = self.sql_to_rel().sql_to_expr(expr, schema, &mut PlannerContext::new());
+        expr.map_err(|error| through(self.explain(error)))
     }
 
     /// An expression over the columns of `schema`.
@@ -193,7 +153,7 @@ impl<'a> Planner<'a> {
         explain: impl Fn(DataFusionError) -> Error,
     ) -> Result<Expr> {
         spelling::rewrite(&mut expr)?;
-        approximate_exponents(&mut expr);
+        spelling::approximate_exponents(&mut expr);
         self.sql_to_rel().sql_to_expr(expr, schema, &mut PlannerContext::new()).map_err(explain)
     }
 
@@ -218,14 +178,11 @@ impl<'a> Planner<'a> {
         plan: LogicalPlan,
         observe: &mut dyn FnMut(&LogicalPlan, &str),
     ) -> Result<LogicalPlan> {
-        let streaming = self.catalog.settings.runtime_mode == RuntimeMode::Streaming;
         let plan = expand_calls(plan)
             .and_then(|plan| settle_times(plan, self.zone))
             .and_then(without_days)
             .and_then(settle_constants)
             .and_then(varying::check)
-            .and_then(correlated::check)
-            .and_then(|plan| join_subqueries(plan, &self.catalog.functions, streaming))
             .and_then(without_inner_orders)
             .and_then(varying::settle);
         let plan = plan.map_err(planning_error)?;
@@ -262,26 +219,12 @@ impl<'a> Planner<'a> {
 }
 
 impl ContextProvider for Planner<'_> {
-    fn get_table_source(&self, name: TableReference) -> datafusion_common::Result<Arc<dyn TableSource>> {
-        let name = name.to_string();
-        match self.catalog.get(&name).map_err(through)? {
-            Relation::Table(declared) => {
-                // Whether it may be only asked is known when the query is lowered.
-                if declared.table.traits.lookups != Lookups::ByKey {
-                    declared.table.check_readable().map_err(through)?;
-                }
-                Ok(Arc::new(Inlined { plan: declared.plan.clone() }))
-            }
-            Relation::View(view) => Ok(Arc::new(Inlined { plan: view.plan.clone() })),
-        }
+    fn get_table_source(&self, _name: TableReference) -> datafusion_common::Result<Arc<dyn TableSource>> {
+        Err(through(Error::user("a query is not allowed in this expression").remedy("give the value as a column")))
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
         self.catalog.functions.planners()
-    }
-
-    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
-        &self.relation_planners
     }
 
     fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
@@ -328,20 +271,5 @@ impl ContextProvider for Planner<'_> {
 
     fn udwf_names(&self) -> Vec<String> {
         Vec::new()
-    }
-}
-
-/// The plan that replaces a table or view.
-struct Inlined {
-    plan: LogicalPlan,
-}
-
-impl TableSource for Inlined {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(self.plan.schema().inner())
-    }
-
-    fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
-        Some(Cow::Borrowed(&self.plan))
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn rewrite_expressions_everywhere(
     plan: LogicalPlan,
     rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {
-    plan.walk_up_with_subqueries(&mut |plan| rewrite_node(plan, &rewrite)).map(|plan| plan.data)
+    plan.walk_up(&mut |plan| rewrite_node(plan, &rewrite)).map(|plan| plan.data)
 }
 
 /// Rewrites the expressions of one node, whose inputs are as they are to be.

@@ -21,7 +21,6 @@ use crate::place::{at, counted, planning_error};
 use crate::query::Planner;
 use crate::settings::Settings;
 use crate::show::{declaration, show};
-use crate::spelling::name_columns;
 use crate::sql_function::{SqlFunction, called_functions};
 use crate::statement::{CreateFunction, Insert, Place, PlaceStatement, Statement, parse};
 use crate::text::StatementText;
@@ -208,12 +207,11 @@ fn perform_place(statement: &PlaceStatement, catalog: &mut Catalog) -> Result<St
     }
 }
 
-fn plan_view(mut query: Box<Query>, columns: Vec<Ident>, catalog: &Catalog) -> Result<LogicalPlan> {
+fn plan_view(query: Box<Query>, columns: Vec<Ident>, catalog: &Catalog) -> Result<LogicalPlan> {
     if !times_to_live(&query)?.is_empty() {
         return Err(Error::user("STATE_TTL is in a view")
             .remedy("write the hint in INSERT INTO ... SELECT, by the name of the view"));
     }
-    name_columns(&mut query);
     let plan = Planner::new(catalog).view(query)?;
     let names: Vec<String> = columns.into_iter().map(|c| c.value).collect();
     if names.is_empty() { Ok(plan) } else { renamed(plan, &names) }
@@ -290,10 +288,9 @@ struct Collected {
     limit: Option<usize>,
 }
 
-fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected> {
+fn collect(query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected> {
     let planner = Planner::new(catalog);
     let times_to_live = times_to_live(&query)?;
-    name_columns(&mut query);
     let mut plan = planner.query(query)?;
     let (mut skip, mut limit) = (0, None);
     if let LogicalPlan::Limit(top) = &plan {

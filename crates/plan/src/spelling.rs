@@ -9,14 +9,13 @@ mod overlaps;
 mod similar;
 mod varying;
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Spanned, Value, VisitMut,
+    BinaryOperator, CaseWhen, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, Spanned, Value, VisitMut,
 };
 
 pub(crate) use self::forms::plain_function;
@@ -39,59 +38,19 @@ pub(crate) fn rewrite(tree: &mut impl VisitMut) -> Result<()> {
     }
 }
 
-/// Gives each unnamed column of a SELECT the user's text as its name, and makes repeated names unique: users may write
-/// `SELECT a, a` and `SELECT CAST(t AS DATE), CAST(t AS TIME)`, but the planner refuses them.
-pub(crate) fn name_columns(query: &mut Query) {
-    let mut body = query.body.as_mut();
-    while let SetExpr::SetOperation { left, .. } = body {
-        body = left;
-    }
-    let SetExpr::Select(select) = body else { return };
-    for item in &mut select.projection {
-        unwrap_name(item);
-        if let SelectItem::UnnamedExpr(expr) = item
-            && !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+/// Numbers with an exponent are DOUBLE; those with only a point are DECIMAL.
+pub(crate) fn approximate_exponents(tree: &mut impl VisitMut) {
+    let _: ControlFlow<()> = change_expressions(tree, &mut |expr| {
+        if let Expr::Value(value) = expr
+            && let Value::Number(number, _) = &value.value
+            && number.contains(['e', 'E'])
         {
-            let alias = Ident::new(expr.to_string());
-            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            let text = Expr::value(Value::SingleQuotedString(number.clone()));
+            let data_type = DataType::Double(ExactNumberInfo::None);
+            *expr = Expr::Cast { kind: CastKind::Cast, expr: Box::new(text), data_type, array: false, format: None };
         }
-    }
-    number_columns(select);
-}
-
-/// A column in parentheses keeps its name.
-fn unwrap_name(item: &mut SelectItem) {
-    let SelectItem::UnnamedExpr(expr) = item else { return };
-    let mut inner = &*expr;
-    while let Expr::Nested(next) = inner {
-        inner = next;
-    }
-    if matches!(inner, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
-        *expr = inner.clone();
-    }
-}
-
-/// Numbers columns of a SELECT whose name was there before, as Flink does: `k`, `k0`. The planner refuses them.
-pub(crate) fn number_columns(select: &mut Select) {
-    let mut seen: BTreeSet<String> = BTreeSet::new();
-    for item in &mut select.projection {
-        unwrap_name(item);
-        let name = match &*item {
-            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(|last| last.value.clone()),
-            SelectItem::UnnamedExpr(Expr::Identifier(name)) | SelectItem::ExprWithAlias { alias: name, .. } => {
-                Some(name.value.clone())
-            }
-            SelectItem::UnnamedExpr(expr) => Some(expr.to_string()),
-            _ => None,
-        };
-        let Some(name) = name.filter(|name| !seen.insert(name.clone())) else { continue };
-        let numbered = (0..).map(|number| format!("{name}{number}")).find(|name| !seen.contains(name));
-        let alias = Ident::with_quote('`', numbered.unwrap_or(name));
-        seen.insert(alias.value.clone());
-        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = &*item {
-            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-        }
-    }
+        ControlFlow::Continue(())
+    });
 }
 
 /// Whether calls of a function are refused by name. The name is in capitals.

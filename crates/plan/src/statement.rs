@@ -18,10 +18,10 @@ pub(crate) use self::create_function::CreateFunction;
 pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, Like, Merging, WatermarkDefinition};
 pub(crate) use self::databases::{Place, PlaceStatement};
 pub(crate) use self::show::{Pattern, Show};
+use crate::databases::plain;
 use crate::dialect::{AnabranchDialect, NO_PARAMETERS};
 use crate::hints::{DeclareWith, misplaced, name_tables_with_options};
 use crate::place::{at, syntax_error};
-use crate::qualified::{name_tables, plain};
 use crate::text::{StatementText, tokenize};
 
 /// A statement.
@@ -162,9 +162,7 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
 }
 
 fn query(parser: &mut Parser) -> Result<Box<Query>> {
-    let mut query = limits::flatten(parsed(parser.parse_query())?)?;
-    name_tables(&mut query)?;
-    Ok(query)
+    limits::flatten(parsed(parser.parse_query())?)
 }
 
 /// An expression of a table's declaration.

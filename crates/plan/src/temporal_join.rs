@@ -8,21 +8,18 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use anabranch_dataflow::{LookupCache, Lookups, sql_name};
-use anabranch_model::{Error, Result};
+use anabranch_model::Error;
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion_common::{DFSchemaRef, JoinType, internal_err};
+use datafusion_common::{DFSchemaRef, JoinType, Result, internal_err};
 use datafusion_expr::logical_plan::builder::build_join_schema;
-use datafusion_expr::planner::RelationPlannerContext;
 use datafusion_expr::{Expr, ExprSchemable, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
-use datafusion_sql::sqlparser::ast::{
-    self as ast, Join, JoinConstraint, JoinOperator, Spanned, TableFactor, TableVersion, TableWithJoins,
-};
+use datafusion_sql::sqlparser::ast::{self as ast, Join, JoinConstraint, JoinOperator, TableFactor, TableVersion};
 
+use crate::bind::{Binder, Env, Names, Rows};
 use crate::event_time::{EventTime, event_time_of};
 use crate::lower::version_key;
 use crate::maps::shown;
-use crate::nesting::is_version;
-use crate::place::{at, planning_error};
+use crate::place::through;
 use crate::processing_time::is_call;
 use crate::table::{Table, is_bounded};
 use crate::window_assign::EVENT_TIME;
@@ -58,7 +55,7 @@ impl TemporalJoin {
         (condition, times): (Expr, Option<VersionTimes>),
         key: Vec<Expr>,
         outer: bool,
-    ) -> datafusion_common::Result<Self> {
+    ) -> Result<Self> {
         let kind = if outer { JoinType::Left } else { JoinType::Inner };
         let schema = Arc::new(build_join_schema(left.schema(), right.schema(), &kind)?);
         Ok(TemporalJoin { left, right, condition, times, key, outer, schema })
@@ -75,22 +72,6 @@ impl TemporalJoin {
     }
 }
 
-/// Plans a table `FOR SYSTEM_TIME AS OF` with those before it. `None`: it is something else.
-pub(crate) fn plan_temporal_join(
-    relation: &TableFactor,
-    context: &mut dyn RelationPlannerContext,
-) -> Result<Option<LogicalPlan>> {
-    let TableFactor::NestedJoin { table_with_joins, alias: None } = relation else { return Ok(None) };
-    match table_with_joins.joins.as_slice() {
-        [join] if is_version(&join.relation) => {
-            let place = at(join.relation.span().start);
-            let or_here = |error: Error| if error.to_string().starts_with("line ") { error } else { error.at(place) };
-            joined(table_with_joins, join, context).map(Some).map_err(or_here)
-        }
-        _ => Ok(None),
-    }
-}
-
 /// The columns of a plan that are event times.
 fn event_times(plan: &LogicalPlan) -> Vec<Expr> {
     let columns = plan.schema().iter().filter(|(_, field)| field.metadata().contains_key(EVENT_TIME));
@@ -98,7 +79,7 @@ fn event_times(plan: &LogicalPlan) -> Vec<Expr> {
 }
 
 /// Whether rows without a match stay, and the condition.
-fn kind_and_condition(operator: &JoinOperator) -> Result<(bool, &ast::Expr)> {
+fn kind_and_condition(operator: &JoinOperator) -> anabranch_model::Result<(bool, &ast::Expr)> {
     use JoinConstraint::On;
     match operator {
         JoinOperator::Inner(On(condition)) | JoinOperator::Join(On(condition)) => Ok((false, condition)),
@@ -110,22 +91,8 @@ fn kind_and_condition(operator: &JoinOperator) -> Result<(bool, &ast::Expr)> {
     }
 }
 
-/// The join with a table that is asked when a row comes.
-fn lookup(
-    left: LogicalPlan,
-    right: LogicalPlan,
-    operator: &JoinOperator,
-    context: &mut dyn RelationPlannerContext,
-) -> Result<LogicalPlan> {
-    let (outer, condition) = kind_and_condition(operator)?;
-    let schema = left.schema().join(right.schema()).map_err(planning_error)?;
-    let condition = context.sql_to_expr(condition.clone(), &schema).map_err(planning_error)?;
-    let node = TemporalJoin::new([left.into(), right.into()], (condition, None), Vec::new(), outer);
-    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node.map_err(planning_error)?) }))
-}
-
 /// The table that a plan reads and does nothing with but to filter and to compute, if rows can be asked from it.
-pub(crate) fn asked_table(plan: &LogicalPlan) -> Result<Option<&Table>> {
+pub(crate) fn asked_table(plan: &LogicalPlan) -> Option<&Table> {
     match plan {
         LogicalPlan::Projection(projection) => asked_table(&projection.input),
         LogicalPlan::SubqueryAlias(alias) => asked_table(&alias.input),
@@ -133,13 +100,13 @@ pub(crate) fn asked_table(plan: &LogicalPlan) -> Result<Option<&Table>> {
         LogicalPlan::TableScan(scan) => {
             // A scan of anything but a declared table asks nobody.
             let table = scan.source.downcast_ref::<Table>();
-            Ok(table.filter(|table| match table.traits.lookups {
+            table.filter(|table| match table.traits.lookups {
                 Lookups::None => false,
                 Lookups::Whole => matches!(table.options.lookup.cache, LookupCache::Full { .. }),
                 Lookups::ByKey => true,
-            }))
+            })
         }
-        _ => Ok(None),
+        _ => None,
     }
 }
 
@@ -154,74 +121,91 @@ fn is_processing_time(time: &Expr, plan: &LogicalPlan) -> bool {
     }
 }
 
-fn joined(tables: &TableWithJoins, join: &Join, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
-    let mut relation = join.relation.clone();
-    let TableFactor::Table { name, version, .. } = &mut relation else {
-        return Err(Error::internal("only tables have versions"));
+/// Rows with those of a table `FOR SYSTEM_TIME AS OF` a time.
+pub(crate) fn plan_temporal_join(rows: Rows, mut join: Join, binder: &Binder<'_>, env: &Env<'_>) -> Result<Rows> {
+    let TableFactor::Table { name, version, .. } = &mut join.relation else {
+        return Err(through(Error::internal("only tables have versions")));
     };
     let (name, Some(TableVersion::ForSystemTimeAsOf(time))) = (name.to_string(), version.take()) else {
-        return Err(Error::internal("a table without a version"));
+        return Err(through(Error::internal("a table without a version")));
     };
-    let right = context.plan(relation.clone()).map_err(planning_error)?;
-    let mut times = event_times(&right);
-    let left = context.plan(tables.relation.clone()).map_err(planning_error)?;
-    let of_row = context.sql_to_expr(time, left.schema()).map_err(planning_error)?;
-    let asked = asked_table(&right)?;
-    if asked.is_some() && is_processing_time(&of_row, &left) {
-        return lookup(left, right, &join.join_operator, context);
+    let right = binder.relation(join.relation.clone(), env)?;
+    let times = event_times(&right.plan);
+    let of_left = env.scope(rows.items.clone());
+    let time = binder.plain(time, &Names::of(&of_left), env, "the time of FOR SYSTEM_TIME AS OF")?;
+    let asked = asked_table(&right.plan);
+    let is_asked = asked.is_some() && is_processing_time(&time, &rows.plan);
+    if !is_asked {
+        if asked.is_some_and(|table| !table.traits.readable) {
+            let error = format!("'{name}' is asked when a row comes, and '{}' is no processing time", shown(&time));
+            return Err(through(
+                Error::user(error)
+                    .remedy("declare a column proctime AS PROCTIME() in the other table, and name it after AS OF"),
+            ));
+        }
+        if times.is_empty() && is_bounded(&right.plan) {
+            return binder.join_with(rows, right, &join, env);
+        }
     }
-    if asked.is_some_and(|table| !table.traits.readable) {
-        let error = format!("'{name}' is asked when a row comes, and '{}' is no processing time", shown(&of_row));
-        return Err(Error::user(error)
-            .remedy("declare a column proctime AS PROCTIME() in the other table, and name it after AS OF"));
-    }
-    if times.is_empty() && is_bounded(&right) {
-        let join = Join { relation, ..join.clone() };
-        let table_with_joins = Box::new(TableWithJoins { relation: tables.relation.clone(), joins: vec![join] });
-        return context.plan(TableFactor::NestedJoin { table_with_joins, alias: None }).map_err(planning_error);
-    }
-    let (outer, condition) = kind_and_condition(&join.join_operator)?;
-    let schema = left.schema().join(right.schema()).map_err(planning_error)?;
-    let condition = context.sql_to_expr(condition.clone(), &schema).map_err(planning_error)?;
-    let time = of_row;
-    let has_time = event_times(&left).contains(&time);
+    let (outer, condition) = kind_and_condition(&join.join_operator).map_err(through)?;
+    let left = rows.plan;
+    let items = binder.both_items(rows.items, right.items)?;
+    let scope = env.scope(items.clone());
+    let condition =
+        binder.plain(condition.clone(), &Names::of(&scope), env, "the condition of FOR SYSTEM_TIME AS OF")?;
+    let node = match is_asked {
+        true => TemporalJoin::new([left.into(), right.plan.into()], (condition, None), Vec::new(), outer)?,
+        false => {
+            let (times, key) = versions(&name, time, &left, &right.plan, times)?;
+            TemporalJoin::new([left.into(), right.plan.into()], (condition, Some(times)), key, outer)?
+        }
+    };
+    let mut rows = Rows { plan: LogicalPlan::Extension(Extension { node: Arc::new(node) }), items };
+    rows.pad();
+    Ok(rows)
+}
+
+/// The times by which versions of a table are found, and the columns that identify a row of it.
+fn versions(
+    name: &str,
+    time: Expr,
+    left: &LogicalPlan,
+    right: &LogicalPlan,
+    mut times: Vec<Expr>,
+) -> Result<(VersionTimes, Vec<Expr>)> {
+    let has_time = event_times(left).contains(&time);
     let valid_from = match (times.pop(), times.as_slice()) {
         (Some(column), []) => column,
         (None, _) => {
-            return Err(Error::user(format!(
-                "FOR SYSTEM_TIME AS OF needs versions of rows, and '{name}' has no event time"
-            ))
-            .remedy("declare WATERMARK FOR the time from which on a row is valid; or join with a table that ends"));
+            let error = format!("FOR SYSTEM_TIME AS OF needs versions of rows, and '{name}' has no event time");
+            return Err(through(Error::user(error).remedy(
+                "declare WATERMARK FOR the time from which on a row is valid; or join with a table that ends",
+            )));
         }
         (Some(_), _) => {
-            return Err(Error::user(format!("'{name}' has several event times: which says when a row is valid?"))
-                .remedy("select one of them in a view"));
+            let error = format!("'{name}' has several event times: which says when a row is valid?");
+            return Err(through(Error::user(error).remedy("select one of them in a view")));
         }
     };
     if !has_time {
-        return Err(Error::user(format!("'{}' is no event-time column", shown(&time)))
-            .remedy("name the column of the other table for which its WATERMARK is declared"));
+        let error = Error::user(format!("'{}' is no event-time column", shown(&time)));
+        return Err(through(error.remedy("name the column of the other table for which its WATERMARK is declared")));
     }
-    for (plan, time) in [(&left, &time), (&right, &valid_from)] {
-        let data_type = time.get_type(plan.schema()).map_err(planning_error)?;
+    for (plan, time) in [(left, &time), (right, &valid_from)] {
+        let data_type = time.get_type(plan.schema())?;
         if !matches!(data_type, DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _)) {
-            return Err(Error::user(format!(
-                "event time '{}' is {}, and versions are found by milliseconds",
-                shown(time),
-                sql_name(&data_type)
-            ))
-            .remedy("declare it as TIMESTAMP(3) or TIMESTAMP_LTZ(3)"));
+            let (time, data_type) = (shown(time), sql_name(&data_type));
+            let error = format!("event time '{time}' is {data_type}, and versions are found by milliseconds");
+            return Err(through(Error::user(error).remedy("declare it as TIMESTAMP(3) or TIMESTAMP_LTZ(3)")));
         }
     }
-    let key = version_key(&right).ok_or_else(|| {
-        Error::user(format!("the columns that identify a row of '{name}' are not selected"))
-            .remedy("select them in the view: the primary key, or the columns of PARTITION BY")
+    let key = version_key(right).ok_or_else(|| {
+        let error = Error::user(format!("the columns that identify a row of '{name}' are not selected"));
+        through(error.remedy("select them in the view: the primary key, or the columns of PARTITION BY"))
     })?;
-    let key = key.unwrap_or_default().into_iter().map(|column| right.schema().qualified_field(column).into());
-    let key = key.collect();
-    let exprs = (condition, Some(VersionTimes { time, valid_from }));
-    let node = TemporalJoin::new([left.into(), right.into()], exprs, key, outer);
-    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node.map_err(planning_error)?) }))
+    let columns = right.schema();
+    let key = key.unwrap_or_default().into_iter().map(|column| columns.qualified_field(column).into()).collect();
+    Ok((VersionTimes { time, valid_from }, key))
 }
 
 impl PartialEq for TemporalJoin {
@@ -271,7 +255,7 @@ impl UserDefinedLogicalNodeCore for TemporalJoin {
         write!(f, "TemporalJoin: {}", self.text())
     }
 
-    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> datafusion_common::Result<Self> {
+    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
         let mut exprs = exprs.into_iter();
         let (Some(condition), Ok(inputs)) = (exprs.next(), <[LogicalPlan; 2]>::try_from(inputs)) else {
             return internal_err!("TemporalJoin has a condition and two inputs");

@@ -10,11 +10,11 @@ use anabranch_dataflow::{ORDINALITY, sql_name};
 use anabranch_model::Error;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion_common::{DFSchema, DFSchemaRef, DataFusionError, Result, TableReference, internal_err};
-use datafusion_expr::planner::RelationPlannerContext;
-use datafusion_expr::{EmptyRelation, Expr, ExprSchemable, Extension, Filter, LogicalPlan, UserDefinedLogicalNodeCore};
-use datafusion_sql::sqlparser::ast::{self, Join, JoinConstraint, JoinOperator, Spanned, TableFactor};
+use datafusion_expr::{Expr, ExprSchemable, Extension, Filter, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion_sql::sqlparser::ast::{Join, JoinConstraint, JoinOperator, Spanned, TableFactor};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
+use crate::bind::{Binder, Env, Names, Rows, Scope, TableName, UNNAMED, is_true};
 use crate::place::{at, through};
 
 /// Name of the column of elements that have no names.
@@ -74,34 +74,12 @@ pub(crate) fn is_unnest(relation: &TableFactor) -> bool {
     matches!(relation, TableFactor::UNNEST { with_offset: false, .. })
 }
 
-/// Plans `UNNEST(value)`, and such a one with the tables before it. `None`: it is neither.
-pub(crate) fn plan_unnest(
-    relation: &TableFactor,
-    context: &mut dyn RelationPlannerContext,
-) -> Result<Option<LogicalPlan>> {
-    match relation {
-        TableFactor::UNNEST { with_offset: false, .. } => {
-            let schema = Arc::new(DFSchema::empty());
-            let input = LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: true, schema });
-            over(input, relation, false, context).map(Some)
-        }
-        TableFactor::NestedJoin { table_with_joins, alias: None } => match table_with_joins.joins.as_slice() {
-            [join] if is_unnest(&join.relation) => {
-                let input = context.plan(table_with_joins.relation.clone())?;
-                joined(input, join, context).map(Some)
-            }
-            _ => Ok(None),
-        },
-        _ => Ok(None),
-    }
-}
-
 fn refused(what: impl Into<String>, place: Location, remedy: &str) -> DataFusionError {
     through(Error::user(what.into()).at(at(place)).remedy(remedy))
 }
 
-/// Each row of the input with the elements of its value.
-fn joined(input: LogicalPlan, join: &Join, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+/// Each row with the elements of its value.
+pub(crate) fn plan_unnest(rows: Rows, join: &Join, binder: &Binder<'_>, env: &Env<'_>) -> Result<Rows> {
     use JoinConstraint::{None as Always, On};
     let place = join.relation.span().start;
     let (outer, condition) = match &join.join_operator {
@@ -116,26 +94,21 @@ fn joined(input: LogicalPlan, join: &Join, context: &mut dyn RelationPlannerCont
             ));
         }
     };
-    let is_true =
-        |condition: &ast::Expr| matches!(condition, ast::Expr::Value(v) if v.value == ast::Value::Boolean(true));
     let condition = condition.filter(|condition| !is_true(condition));
     if outer && condition.is_some() {
         let what = "LEFT JOIN UNNEST(...) takes no condition";
         return Err(refused(what, place, "write ON TRUE, and conditions of the elements in WHERE"));
     }
-    let rows = over(input, &join.relation, outer, context)?;
+    let rows = over(rows, &join.relation, outer, binder, env)?;
     let Some(condition) = condition else { return Ok(rows) };
-    let condition = context.sql_to_expr(condition.clone(), rows.schema())?;
-    Ok(LogicalPlan::Filter(Filter::try_new(condition, Arc::new(rows))?))
+    let scope = env.scope(rows.items);
+    let condition = binder.plain(condition.clone(), &Names::of(&scope), env, "the condition of UNNEST")?;
+    let plan = LogicalPlan::Filter(Filter::try_new(condition, Arc::new(rows.plan))?);
+    Ok(Rows { plan, items: scope.items })
 }
 
 /// The node over these rows.
-fn over(
-    input: LogicalPlan,
-    unnest: &TableFactor,
-    outer: bool,
-    context: &mut dyn RelationPlannerContext,
-) -> Result<LogicalPlan> {
+fn over(rows: Rows, unnest: &TableFactor, outer: bool, binder: &Binder<'_>, env: &Env<'_>) -> Result<Rows> {
     let place = unnest.span().start;
     let TableFactor::UNNEST { alias, array_exprs, with_ordinality: ordinality, .. } = unnest else {
         return internal_err!("this is no UNNEST");
@@ -144,11 +117,9 @@ fn over(
         let what = "UNNEST of several values is not supported";
         return Err(refused(what, place, "write an UNNEST for each of them"));
     };
-    let value = context.sql_to_expr(value.clone(), input.schema())?;
-    if value.contains_outer() {
-        let what = "UNNEST of a column of the outer query is not supported";
-        return Err(refused(what, place, "join with UNNEST in the outer query, or use ARRAY_CONTAINS"));
-    }
+    let Rows { plan: input, items } = rows;
+    let scope = env.scope(items);
+    let value = binder.plain(value.clone(), &Names::of(&scope), env, "UNNEST")?;
     let data_type = value.get_type(input.schema())?;
     let Some(element) = element_fields(&data_type) else {
         let what = format!("UNNEST takes an array or a map, and this is {}", sql_name(&data_type));
@@ -163,16 +134,21 @@ fn over(
     }
     // Elements without names of their own have that of the table.
     if let (Some(alias), [], Some(field)) = (alias, names, fields.first_mut().filter(|field| field.name() == ELEMENT)) {
-        *field = Arc::new(field.as_ref().clone().with_name(context.normalize_ident(alias.name.clone())));
+        *field = Arc::new(field.as_ref().clone().with_name(&alias.name.value));
     }
     for (field, name) in fields.iter_mut().zip(names) {
-        *field = Arc::new(field.as_ref().clone().with_name(context.normalize_ident(name.name.clone())));
+        *field = Arc::new(field.as_ref().clone().with_name(&name.name.value));
     }
-    let qualifier = alias.as_ref().map(|alias| TableReference::bare(context.normalize_ident(alias.name.clone())));
+    let table = alias.as_ref().map(|alias| TableName::alias(&alias.name.value));
+    let qualifier = binder.bare(table.as_ref().map_or(UNNAMED, |table| &table.own));
     let nullable = |field: FieldRef| if outer { Arc::new(field.as_ref().clone().with_nullable(true)) } else { field };
-    let added = fields.into_iter().map(|field| (qualifier.clone(), nullable(field))).collect();
+    let added = fields.into_iter().map(|field| (Some(qualifier.clone()), nullable(field))).collect();
     let node = Unnest::new(value, *ordinality, outer, input, added)?;
-    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+    let inputs = node.input.schema().fields().len();
+    let plan = LogicalPlan::Extension(Extension { node: Arc::new(node) });
+    let added = Scope::items_of(&plan, table.as_ref()).into_iter().skip(inputs);
+    let items = scope.items.into_iter().chain(added).collect();
+    Ok(Rows { plan, items })
 }
 
 impl PartialEq for Unnest {

@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion_common::{Column, DFSchema, DataFusionError, JoinType, Result, ScalarValue};
 use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
+use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{BinaryExpr, Case, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 
 use crate::place::{planning_error, through};
@@ -28,23 +28,18 @@ pub(crate) fn varies(expr: &Expr) -> bool {
     found.unwrap_or(true)
 }
 
-/// Whether some expression of a plan may have another value each time, or is one that a source gives its rows. Subqueries do not count.
+/// Whether some expression of a plan may have another value each time, or is one that a source gives its rows.
 pub(crate) fn is_volatile(plan: &LogicalPlan) -> bool {
     plan.has(&|node| Ok(node.expressions().iter().any(Expr::is_volatile))).unwrap_or(true)
 }
 
 /// Refuses expressions that would be evaluated more than once for a row, or for a row and its group.
 pub(crate) fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.see_with_subqueries(&mut |node| {
+    plan.see(&mut |node| {
         if let LogicalPlan::Aggregate(aggregate) = node
             && aggregate.group_expr.iter().any(varies)
         {
             return Err(refused("a key of GROUP BY"));
-        }
-        if let LogicalPlan::Filter(filter) = node
-            && split_conjunction(&filter.predicate).into_iter().any(|part| varies(part) && part.contains_outer())
-        {
-            return Err(refused("a condition of this subquery"));
         }
         let exprs: Vec<Expr> = node.expressions().into_iter().filter(varies).collect();
         if exprs.is_empty() {
@@ -101,7 +96,6 @@ fn copied<'e>(expr: &'e Expr, schema: &DFSchema) -> Option<(&'e Expr, String)> {
     match expr {
         Expr::Case(case) => Some((copied_of_case(case, schema)?, "the operand of CASE".into())),
         Expr::Between(between) => Some((&between.expr, "the operand of BETWEEN".into())),
-        Expr::InSubquery(list) => Some((&list.expr, "the value before IN".into())),
         Expr::ScalarFunction(call) => match (call.func.name(), call.args.as_slice()) {
             ("coalesce" | "nvl", [first, rest @ ..]) => {
                 let others = rest.iter().rev().skip(1);
@@ -135,7 +129,7 @@ pub(crate) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
     if !is_volatile(&plan) {
         return Ok(plan);
     }
-    let settled = plan.walk_up_with_subqueries(&mut |node| match node {
+    let settled = plan.walk_up(&mut |node| match node {
         LogicalPlan::Filter(filter) if filter.predicate.is_volatile() => {
             let stays = match varies(&filter.predicate) {
                 true => is_of_one_table(&filter.input),

@@ -50,32 +50,18 @@ pub(crate) trait Walk: TreeNode {
 impl Walk for Expr {}
 impl Walk for LogicalPlan {}
 
-/// Plans with the expressions and subqueries of their nodes.
+/// Plans with the expressions of their nodes.
 pub(crate) trait WalkPlan {
-    /// Changes every node, those below and those of subqueries first.
-    fn walk_up_with_subqueries(self, change: Change<'_, LogicalPlan>) -> Result<Transformed<LogicalPlan>>;
-
     /// Changes the expressions of this node.
     fn walk_expressions(self, change: Change<'_, Expr>) -> Result<Transformed<LogicalPlan>>;
-
-    /// Sees every node, this one first, also those of subqueries.
-    fn see_with_subqueries(&self, see: See<'_, LogicalPlan>) -> Result<TreeNodeRecursion>;
 
     /// Sees the expressions of this node.
     fn see_expressions(&self, see: See<'_, Expr>) -> Result<TreeNodeRecursion>;
 }
 
 impl WalkPlan for LogicalPlan {
-    fn walk_up_with_subqueries(self, change: Change<'_, LogicalPlan>) -> Result<Transformed<LogicalPlan>> {
-        self.transform_up_with_subqueries(change)
-    }
-
     fn walk_expressions(self, change: Change<'_, Expr>) -> Result<Transformed<LogicalPlan>> {
         self.map_expressions(change)
-    }
-
-    fn see_with_subqueries(&self, see: See<'_, LogicalPlan>) -> Result<TreeNodeRecursion> {
-        self.apply_with_subqueries(see)
     }
 
     fn see_expressions(&self, see: See<'_, Expr>) -> Result<TreeNodeRecursion> {
@@ -96,22 +82,9 @@ pub(crate) fn change_expressions<B>(
     change_syntax(tree, &mut Expressions(change))
 }
 
-/// Changes the name of every table of a syntax tree.
-pub(crate) fn change_relations<B>(
-    tree: &mut impl VisitMut,
-    change: &mut dyn FnMut(&mut ObjectName) -> ControlFlow<B>,
-) -> ControlFlow<B> {
-    change_syntax(tree, &mut Relations(change))
-}
-
 /// Lets a visitor see a syntax tree.
 pub(crate) fn see_syntax<B>(tree: &impl Visit, visitor: &mut dyn Visitor<Break = B>) -> ControlFlow<B> {
     tree.visit(&mut Seeing(visitor))
-}
-
-/// Sees every expression of a syntax tree, before its operands.
-pub(crate) fn see_written<B>(tree: &impl Visit, see: &mut dyn FnMut(&Written) -> ControlFlow<B>) -> ControlFlow<B> {
-    see_syntax(tree, &mut SeenExpressions(see))
 }
 
 struct Expressions<'a, B>(&'a mut dyn FnMut(&mut Written) -> ControlFlow<B>);
@@ -120,26 +93,6 @@ impl<B> VisitorMut for Expressions<'_, B> {
     type Break = B;
 
     fn post_visit_expr(&mut self, expr: &mut Written) -> ControlFlow<B> {
-        (self.0)(expr)
-    }
-}
-
-struct Relations<'a, B>(&'a mut dyn FnMut(&mut ObjectName) -> ControlFlow<B>);
-
-impl<B> VisitorMut for Relations<'_, B> {
-    type Break = B;
-
-    fn post_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<B> {
-        (self.0)(name)
-    }
-}
-
-struct SeenExpressions<'a, B>(&'a mut dyn FnMut(&Written) -> ControlFlow<B>);
-
-impl<B> Visitor for SeenExpressions<'_, B> {
-    type Break = B;
-
-    fn pre_visit_expr(&mut self, expr: &Written) -> ControlFlow<B> {
         (self.0)(expr)
     }
 }

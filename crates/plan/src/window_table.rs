@@ -4,66 +4,40 @@
 use std::sync::Arc;
 
 use anabranch_dataflow::{Window, sql_name};
-use anabranch_model::{Error, Result};
+use anabranch_model::Error;
 use arrow::datatypes::DataType;
-use datafusion_common::{ExprSchema, ScalarValue};
-use datafusion_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
+use datafusion_common::{ExprSchema as _, Result, ScalarValue};
 use datafusion_expr::{Expr, Extension, LogicalPlan};
 use datafusion_sql::sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Spanned, TableAlias,
     TableFactor,
 };
 
+use crate::bind::{Binder, Env, Names, Rows, Scope};
 use crate::dialect::parts_of_partitioned;
 use crate::event_time::{EventTime, event_time_of};
-use crate::group_window::GROUP_WINDOW;
-use crate::place::{at, planning_error, through};
-use crate::qualified::of_session;
-use crate::set_operations;
-use crate::temporal_join::plan_temporal_join;
-use crate::unnest::plan_unnest;
-use crate::window_assign::{EVENT_TIME, GROUP_WINDOW_COLUMNS, WINDOW_COLUMNS, WindowAssign};
+use crate::place::{at, through};
+use crate::window_assign::{EVENT_TIME, WINDOW_COLUMNS, WindowAssign};
 
 /// Writing more windows than this for one row would take too long.
 const WINDOWS_PER_ROW_MAX: i64 = 100_000;
 
-/// Plans window table functions; see the module.
-#[derive(Debug)]
-pub(crate) struct WindowTablePlanner;
-
-impl RelationPlanner for WindowTablePlanner {
-    fn plan_relation(
-        &self,
-        relation: TableFactor,
-        context: &mut dyn RelationPlannerContext,
-    ) -> datafusion_common::Result<RelationPlanning> {
-        check_qualifiers(&relation).map_err(|error| through(error.at(at(relation.span().start))))?;
-        let other = match (plan_unnest(&relation, context)?, set_operations::plan(&relation, context)?) {
-            (None, None) => plan_temporal_join(&relation, context).map_err(through)?,
-            (unnested, counted) => unnested.or(counted),
-        };
-        if let Some(plan) = other {
-            return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))));
-        }
-        let (name, args, alias) = match &relation {
-            TableFactor::TableFunction { expr: ast::Expr::Function(function), alias } => match &function.args {
-                FunctionArguments::List(list) => (&function.name, list.args.as_slice(), alias),
-                _ => return Ok(RelationPlanning::Original(Box::new(relation))),
-            },
-            TableFactor::Table { name, alias, args: Some(args), .. } => (name, args.args.as_slice(), alias),
-            _ => return Ok(RelationPlanning::Original(Box::new(relation))),
-        };
-        let place = at(relation.span().start);
-        let plan = plan_call(name, args, context).map_err(|error| {
-            let placed = error.to_string().starts_with("line ");
-            through(if placed { error } else { error.at(place) })
-        })?;
-        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias.clone()))))
-    }
+/// A window that rows are assigned to.
+pub(crate) struct Call {
+    /// The function's name in capitals.
+    pub(crate) function: String,
+    /// What the columns of the window are called.
+    pub(crate) names: [&'static str; 3],
+    /// The column with the time.
+    pub(crate) time: ast::Expr,
+    /// Lengths, by the parameters' names.
+    pub(crate) lengths: Vec<(&'static str, ast::Expr)>,
+    /// What divides the rows: each value has sessions of its own.
+    pub(crate) partition: Vec<Expr>,
 }
 
 /// Refuses what the planner would silently ignore: samples, and versions of tables at no row's time.
-fn check_qualifiers(relation: &TableFactor) -> Result<()> {
+pub(crate) fn check_qualifiers(relation: &TableFactor) -> anabranch_model::Result<()> {
     let (TableFactor::Table { sample, .. } | TableFactor::Derived { sample, .. }) = relation else { return Ok(()) };
     if sample.is_some() {
         return Err(Error::user("TABLESAMPLE is not supported").remedy("use WHERE RANDOM() < 0.1"));
@@ -76,68 +50,99 @@ fn check_qualifiers(relation: &TableFactor) -> Result<()> {
         .remedy("join it: FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency"))
 }
 
-fn plan_call(name: &ObjectName, args: &[FunctionArg], context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
-    let function = name.to_string().to_uppercase();
-    let (function, names) = match function.strip_prefix(GROUP_WINDOW) {
-        Some(function) => (function.to_owned(), GROUP_WINDOW_COLUMNS),
-        None => (function, WINDOW_COLUMNS),
-    };
-    let parameters: &[&str] = match function.as_str() {
+/// The parameters of a window table function.
+pub(crate) fn parameters_of(function: &str) -> Option<&'static [&'static str]> {
+    Some(match function {
         "TUMBLE" => &["DATA", "TIMECOL", "SIZE", "OFFSET"],
         "HOP" => &["DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"],
         "CUMULATE" => &["DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"],
         "SESSION" => &["DATA", "TIMECOL", "GAP"],
-        _ => {
-            return Err(Error::user(format!("unknown table function {name}"))
-                .remedy("the table functions are TUMBLE, HOP, CUMULATE and SESSION"));
-        }
+        _ => return None,
+    })
+}
+
+/// The rows of a table function.
+pub(crate) fn plan_table_function(
+    name: &ObjectName,
+    args: &[FunctionArg],
+    binder: &Binder<'_>,
+    env: &Env<'_>,
+) -> Result<Rows> {
+    let function = name.to_string().to_uppercase();
+    let Some(parameters) = parameters_of(&function) else {
+        let error = Error::user(format!("unknown table function {name}"));
+        return Err(through(error.remedy("the table functions are TUMBLE, HOP, CUMULATE and SESSION")));
     };
-    let mut bound = bind(&function, parameters, args)?;
-    let mut take = |parameter: &str| bound.iter().position(|(p, _)| *p == parameter).map(|i| bound.swap_remove(i).1);
-    let missing =
-        |parameter: &str| Error::user(format!("{function} needs the argument {parameter}")).remedy(usage(&function));
-    let data = take("DATA").ok_or_else(|| missing("DATA"))?;
-    let column = take("TIMECOL").ok_or_else(|| missing("TIMECOL"))?;
+    let mut lengths = bind(&function, parameters, args).map_err(through)?;
+    let mut take = |parameter: &str| {
+        let place = lengths.iter().position(|(p, _)| *p == parameter);
+        place.map(|place| lengths.swap_remove(place).1).ok_or_else(|| through(missing(&function, parameter)))
+    };
+    let (data, time) = (take("DATA")?, take("TIMECOL")?);
+    let (data, keys) = parts_of_partitioned(data);
+    if function != "SESSION" && !keys.is_empty() {
+        return Err(through(
+            Error::user(format!("{function} does not take PARTITION BY"))
+                .remedy("omit it: rows are divided by the columns of GROUP BY"),
+        ));
+    }
+    let rows = binder.relation(table_factor(data, &function).map_err(through)?, env)?;
+    let scope = Scope::new(rows.items.clone(), None);
+    let key = |key: ast::Expr| binder.plain(key, &Names::of(&scope), env, "PARTITION BY");
+    let partition = keys.into_iter().map(key).collect::<Result<Vec<_>>>()?;
+    let time = descriptor(&time, &function).map_err(through)?;
+    plan_window(Call { function, names: WINDOW_COLUMNS, time, lengths, partition }, rows, binder, env)
+}
+
+fn missing(function: &str, parameter: &str) -> Error {
+    Error::user(format!("{function} needs the argument {parameter}")).remedy(usage(function))
+}
+
+/// Rows with the columns of their windows.
+pub(crate) fn plan_window(call: Call, rows: Rows, binder: &Binder<'_>, env: &Env<'_>) -> Result<Rows> {
+    let Call { function, names, time, mut lengths, partition } = call;
+    let mut take = |parameter: &str| {
+        let place = lengths.iter().position(|(p, _)| *p == parameter);
+        place.map(|place| lengths.swap_remove(place).1)
+    };
+    let needs = |parameter: &str| through(missing(&function, parameter));
     let gap = take("GAP");
     if gap.is_none() && function == "SESSION" {
-        return Err(missing("GAP"));
+        return Err(needs("GAP"));
     }
-    let size = take("SIZE").or_else(|| gap.clone()).ok_or_else(|| missing("SIZE"))?;
+    let size = take("SIZE").or_else(|| gap.clone()).ok_or_else(|| needs("SIZE"))?;
     let slide = take("SLIDE").map(|slide| ("slide", slide)).or_else(|| Some(("step", take("STEP")?)));
     let offset = take("OFFSET");
-
-    let (data, keys) = parts_of_partitioned(data);
-    if gap.is_none() && !keys.is_empty() {
-        return Err(Error::user(format!("{function} does not take PARTITION BY"))
-            .remedy("omit it: rows are divided by the columns of GROUP BY"));
-    }
-    let input = context.plan(table_factor(data, &function)?).map_err(planning_error)?;
-    let size_ms = positive(&function, if gap.is_some() { "gap" } else { "size" }, interval_ms(size, context)?)?;
-    let offset_ms = offset.map_or(Ok(0), |offset| interval_ms(offset, context))?;
+    let ms = |interval: ast::Expr| interval_ms(interval, binder, env);
+    let size_ms = positive(&function, if gap.is_some() { "gap" } else { "size" }, ms(size)?).map_err(through)?;
+    let offset_ms = offset.map_or(Ok(0), ms)?;
     let window = match slide {
         None if gap.is_some() => Window::Session { gap_ms: size_ms },
         None => Window::Tumble { size_ms, offset_ms },
         Some((word, slide)) => {
-            let slide_ms = positive(&function, word, interval_ms(slide, context)?)?;
+            let slide_ms = positive(&function, word, ms(slide)?).map_err(through)?;
             // Windows of GROUP BY may have any size.
             if names == WINDOW_COLUMNS {
-                check_divides(&function, word, slide_ms, size_ms)?;
+                check_divides(&function, word, slide_ms, size_ms).map_err(through)?;
             }
-            check_windows(&function, word, slide_ms, size_ms)?;
+            check_windows(&function, word, slide_ms, size_ms).map_err(through)?;
             match word {
                 "slide" => Window::Hop { size_ms, slide_ms, offset_ms },
                 _ => Window::Cumulate { step_ms: slide_ms, max_ms: size_ms, offset_ms },
             }
         }
     };
-    let (time, by_clock) = event_time(&column, &function, &input, context)?;
-    let partition = keys.into_iter().map(|key| context.sql_to_expr(key, input.schema()).map_err(planning_error));
-    let partition = partition.collect::<Result<Vec<_>>>()?;
-    let node = WindowAssign::new((window, names), time, partition, by_clock, input).map_err(planning_error)?;
-    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+    let Rows { plan, items } = rows;
+    let (time, by_clock) = event_time(&time, &function, &plan, &items, binder, env)?;
+    let node = WindowAssign::new((window, names), time, partition, by_clock, plan)?;
+    let plan = LogicalPlan::Extension(Extension { node: Arc::new(node) });
+    let added = Scope::items_of(&plan, None);
+    let inputs = added.len() - names.len();
+    let items = items.into_iter().chain(added.into_iter().skip(inputs)).collect();
+    Ok(Rows { plan, items })
 }
 
-fn check_divides(function: &str, word: &str, slide_ms: i64, size_ms: i64) -> Result<()> {
+fn check_divides(function: &str, word: &str, slide_ms: i64, size_ms: i64) -> anabranch_model::Result<()> {
     if size_ms % slide_ms != 0 {
         return Err(Error::user(format!(
             "the size of {function} ({size_ms} ms) is not a multiple of its {word} ({slide_ms} ms)"
@@ -147,7 +152,7 @@ fn check_divides(function: &str, word: &str, slide_ms: i64, size_ms: i64) -> Res
     Ok(())
 }
 
-fn check_windows(function: &str, word: &str, slide_ms: i64, size_ms: i64) -> Result<()> {
+fn check_windows(function: &str, word: &str, slide_ms: i64, size_ms: i64) -> anabranch_model::Result<()> {
     let windows = size_ms / slide_ms;
     if windows > WINDOWS_PER_ROW_MAX {
         return Err(Error::user(format!("with this {word} and size of {function} a row is in {windows} windows"))
@@ -166,8 +171,12 @@ fn usage(function: &str) -> String {
 }
 
 /// Matches arguments with parameters, by position or by name.
-fn bind<'a>(function: &str, parameters: &[&'a str], args: &[FunctionArg]) -> Result<Vec<(&'a str, ast::Expr)>> {
-    let mut bound: Vec<(&str, ast::Expr)> = Vec::new();
+fn bind(
+    function: &str,
+    parameters: &'static [&'static str],
+    args: &[FunctionArg],
+) -> anabranch_model::Result<Vec<(&'static str, ast::Expr)>> {
+    let mut bound: Vec<(&'static str, ast::Expr)> = Vec::new();
     for (position, arg) in args.iter().enumerate() {
         let (parameter, value) = match arg {
             FunctionArg::Unnamed(value) => (parameters.get(position).copied(), value),
@@ -188,7 +197,7 @@ fn bind<'a>(function: &str, parameters: &[&'a str], args: &[FunctionArg]) -> Res
     Ok(bound)
 }
 
-fn table_factor(data: ast::Expr, function: &str) -> Result<TableFactor> {
+fn table_factor(data: ast::Expr, function: &str) -> anabranch_model::Result<TableFactor> {
     let named = |idents: Vec<Ident>| TableFactor::Table {
         name: ObjectName(idents.into_iter().map(ObjectNamePart::Identifier).collect()),
         alias: None::<TableAlias>,
@@ -203,7 +212,7 @@ fn table_factor(data: ast::Expr, function: &str) -> Result<TableFactor> {
     };
     match data {
         ast::Expr::Identifier(ident) => Ok(named(vec![ident])),
-        ast::Expr::CompoundIdentifier(idents) => Ok(named(of_session(idents))),
+        ast::Expr::CompoundIdentifier(idents) => Ok(named(idents)),
         ast::Expr::Subquery(subquery) => {
             Ok(TableFactor::Derived { lateral: false, subquery, alias: None, sample: None })
         }
@@ -211,74 +220,79 @@ fn table_factor(data: ast::Expr, function: &str) -> Result<TableFactor> {
     }
 }
 
-/// The column that `DESCRIPTOR(ts)` names, which must be an event-time attribute or a processing time. Returns whether it is the latter.
+/// The column that `DESCRIPTOR(ts)` names.
+fn descriptor(descriptor: &ast::Expr, function: &str) -> anabranch_model::Result<ast::Expr> {
+    if let ast::Expr::Function(call) = descriptor
+        && let FunctionArguments::List(list) = &call.args
+        && call.name.to_string().eq_ignore_ascii_case("DESCRIPTOR")
+        && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(column))] = list.args.as_slice()
+        && matches!(column, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_))
+    {
+        return Ok(column.clone());
+    }
+    Err(no_column(function, descriptor))
+}
+
+fn no_column(function: &str, what: &ast::Expr) -> Error {
+    Error::user(format!("{function} needs DESCRIPTOR(column), not {what}")).remedy(usage(function))
+}
+
+/// The column of the time, which must be an event time or a processing time. Returns whether it is the latter.
 fn event_time(
-    descriptor: &ast::Expr,
+    column: &ast::Expr,
     function: &str,
     input: &LogicalPlan,
-    context: &mut dyn RelationPlannerContext,
+    items: &[crate::bind::Item],
+    binder: &Binder<'_>,
+    env: &Env<'_>,
 ) -> Result<(Expr, bool)> {
-    let not_a_column =
-        |what: &str| Error::user(format!("{function} needs DESCRIPTOR(column), not {what}")).remedy(usage(function));
-    let ast::Expr::Function(call) = descriptor else { return Err(not_a_column(&descriptor.to_string())) };
-    let column = match &call.args {
-        FunctionArguments::List(list) if call.name.to_string().eq_ignore_ascii_case("DESCRIPTOR") => {
-            match list.args.as_slice() {
-                [
-                    FunctionArg::Unnamed(FunctionArgExpr::Expr(
-                        column @ (ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_)),
-                    )),
-                ] => column.clone(),
-                _ => return Err(not_a_column(&descriptor.to_string())),
-            }
-        }
-        _ => return Err(not_a_column(&descriptor.to_string())),
-    };
     let place = at(column.span().start);
     let shown = column.to_string();
-    let time = context.sql_to_expr(column, input.schema()).map_err(planning_error)?;
-    let Expr::Column(column) = &time else { return Err(not_a_column(&shown)) };
-    let field = input.schema().field_from_column(column).map_err(|e| planning_error(e).at(place.clone()))?;
+    let scope = Scope::new(items.to_vec(), None);
+    let time = binder.plain(column.clone(), &Names::of(&scope), env, "DESCRIPTOR")?;
+    let Expr::Column(of) = &time else { return Err(through(no_column(function, column))) };
+    let field = input.schema().field_from_column(of)?;
     #[expect(clippy::disallowed_methods, reason = "one column")]
-    let index = input.schema().index_of_column(column).map_err(planning_error)?;
+    let index = input.schema().index_of_column(of)?;
     let kind = event_time_of(input, index);
     if kind.is_some_and(EventTime::by_clock) {
         return Ok((time, true));
     }
     if !field.metadata().contains_key(EVENT_TIME) || !matches!(field.data_type(), DataType::Timestamp(..)) {
-        return Err(Error::user(format!(
+        let error = Error::user(format!(
             "{function} needs an event-time column, but '{shown}' ({}) has no watermark",
             sql_name(field.data_type())
-        ))
-        .at(place)
-        .remedy(format!(
+        ));
+        return Err(through(error.at(place).remedy(format!(
             "declare it in CREATE TABLE: WATERMARK FOR {shown} AS {shown} - INTERVAL '5' SECOND (the column must be a \
              TIMESTAMP or TIMESTAMP_LTZ); after a first window, use window_time"
-        )));
+        ))));
     }
     if kind.is_none() {
-        return Err(Error::user(format!("'{shown}' is no event-time column any more")).at(place).remedy(
+        let error = Error::user(format!("'{shown}' is no event-time column any more")).at(place);
+        return Err(through(error.remedy(
             "after a join only the event time of the stream's side is one, and after an aggregation only \
-                 window_time, which must be in GROUP BY",
-        ));
+             window_time, which must be in GROUP BY",
+        )));
     }
     Ok((time, false))
 }
 
-fn positive(function: &str, what: &str, ms: i64) -> Result<i64> {
+fn positive(function: &str, what: &str, ms: i64) -> anabranch_model::Result<i64> {
     if ms > 0 { Ok(ms) } else { Err(Error::user(format!("the {what} of {function} must be positive"))) }
 }
 
 /// Length of `INTERVAL '10' SECOND` in milliseconds.
-fn interval_ms(interval: ast::Expr, context: &mut dyn RelationPlannerContext) -> Result<i64> {
+fn interval_ms(interval: ast::Expr, binder: &Binder<'_>, env: &Env<'_>) -> Result<i64> {
     let place = at(interval.span().start);
     let shown = interval.to_string();
-    let schema = datafusion_common::DFSchema::empty();
-    let expr = context.sql_to_expr(interval, &schema).map_err(planning_error)?;
+    let expr = binder.constant(interval, env)?;
     literal_interval_ms(&expr).ok_or_else(|| {
-        Error::user(format!("{shown} is not an interval of a fixed number of milliseconds"))
-            .at(place)
-            .remedy("write it like INTERVAL '10' SECOND, in days or smaller units")
+        through(
+            Error::user(format!("{shown} is not an interval of a fixed number of milliseconds"))
+                .at(place)
+                .remedy("write it like INTERVAL '10' SECOND, in days or smaller units"),
+        )
     })
 }
 

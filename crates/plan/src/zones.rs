@@ -14,7 +14,7 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{Expr, ExprSchemable, Extension, LogicalPlan, cast, try_cast};
 
 use crate::rewrite::rewrite_expressions_everywhere;
-use crate::walk::WalkPlan;
+use crate::walk::Walk;
 use crate::window_assign::WindowAssign;
 
 /// Functions that read an instant as a local time.
@@ -118,7 +118,7 @@ pub(crate) fn settle_windows(plan: LogicalPlan, zone: Option<&str>) -> Planned<L
         };
         Ok(Transformed::yes(LogicalPlan::Extension(Extension { node })))
     };
-    Ok(plan.walk_up_with_subqueries(&mut settle)?.data)
+    Ok(plan.walk_up(&mut settle)?.data)
 }
 
 /// Makes conversions between instants and other types name the zone, and calls of functions that depend on it. Types are known, and each

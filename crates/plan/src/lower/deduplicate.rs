@@ -15,8 +15,8 @@ use super::over_checks::check_precision;
 use super::rank::{row_number, unique_keys};
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
-use crate::top::NUMBER;
-use crate::walk::WalkPlan;
+use crate::bind::NUMBER;
+use crate::walk::Walk;
 use crate::window_assign::WindowAssign;
 
 /// Short name of the stages of such rows.
@@ -69,7 +69,7 @@ fn waits_for_clock(plan: &LogicalPlan) -> bool {
         _ => false,
     };
     let mut waits = false;
-    let visited = plan.see_with_subqueries(&mut |node| {
+    let visited = plan.see(&mut |node| {
         waits |= of_node(node);
         Ok(if waits { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });

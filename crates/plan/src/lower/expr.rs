@@ -91,9 +91,6 @@ pub(super) fn convert(expr: &Logical, schema: &ColumnIndex, column: &dyn Fn(usiz
             let args = call.args.iter().map(sub).collect::<Result<Vec<_>>>()?;
             function_call(call, args, expr.get_type(schema).map_err(planning_error)?, schema)?
         }
-        Logical::ScalarSubquery(_) | Logical::InSubquery(_) | Logical::Exists(_) | Logical::SetComparison(_) => {
-            return Err(Error::user("this subquery is not supported yet").remedy("write it as a join"));
-        }
         other => return Err(unsupported(other)),
     })
 }

@@ -17,7 +17,7 @@ use crate::temporal_join::{TemporalJoin, asked_table};
 impl Lowering<'_> {
     pub(super) fn lookup_join(&mut self, join: &TemporalJoin, needed: &Needed) -> Result<Stream> {
         let (left, right) = (join.left.as_ref(), join.right.as_ref());
-        let table = asked_table(right)?.ok_or_else(|| Error::internal("a lookup of something that is no table"))?;
+        let table = asked_table(right).ok_or_else(|| Error::internal("a lookup of something that is no table"))?;
         let here = |error: Error| error.at(format!("table {}", table.name));
         let indexes = [ColumnIndex::of(left.schema()), ColumnIndex::of(right.schema())];
         let (pairs, rest) = equal_columns(join, &indexes).map_err(|_| here(no_keys(table)))?;

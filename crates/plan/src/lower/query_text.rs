@@ -5,14 +5,14 @@ use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::LogicalPlan;
 
 use crate::place::planning_error;
-use crate::walk::WalkPlan;
+use crate::walk::Walk;
 
 /// Words of a query that differ where queries differ. The text of a plan names the first rows of VALUES alone: the others
 /// follow it.
 pub(super) fn query_text(plan: &LogicalPlan) -> Result<String> {
     const NAMED: usize = 5;
     let mut text = plan.display_indent().to_string();
-    plan.see_with_subqueries(&mut |node| {
+    plan.see(&mut |node| {
         if let LogicalPlan::Values(values) = node {
             for row in values.values.iter().skip(NAMED) {
                 let cells: Vec<String> = row.iter().map(ToString::to_string).collect();

@@ -10,7 +10,6 @@ use datafusion_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator};
 
 use super::{filtered, over, replaced};
 use crate::varying::varies;
-use crate::walk::Walk;
 
 /// The sides of a join on which a condition above it may be asked: those that are not padded with NULL.
 fn unpadded(kind: JoinType) -> [bool; 2] {
@@ -47,7 +46,7 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Logic
             Some(side) => moved.push_side(condition, side),
             None => {
                 moved.add_alternatives(&condition, &sides, open);
-                match join.join_type == JoinType::Inner && is_of_rows(&condition) {
+                match join.join_type == JoinType::Inner && !varies(&condition) {
                     true => moved.push_on(condition),
                     false => moved.kept.push(condition),
                 }
@@ -75,22 +74,6 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Logic
     join.left = over(left, join.left);
     join.right = over(right, join.right);
     Ok(Transformed::new_transformed(filtered(kept, LogicalPlan::Join(join)), changed))
-}
-
-/// Whether a condition can be asked of pairs of rows.
-fn is_of_rows(condition: &Expr) -> bool {
-    let is_other = |expr: &Expr| {
-        Ok(matches!(
-            expr,
-            Expr::Exists(_)
-                | Expr::InSubquery(_)
-                | Expr::SetComparison(_)
-                | Expr::ScalarSubquery(_)
-                | Expr::OuterReferenceColumn(..)
-                | Expr::Unnest(_)
-        ))
-    };
-    !varies(condition) && !condition.has(&is_other).unwrap_or(true)
 }
 
 /// The columns of both sides.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Result, ScalarValue};
-use datafusion_expr::expr::{Between, Exists, InList, InSubquery, Like};
+use datafusion_expr::expr::{Between, InList, Like};
 use datafusion_expr::utils::{split_binary_owned, split_conjunction};
 use datafusion_expr::{BinaryExpr, Expr, Operator, binary_expr, lit};
 
@@ -108,8 +108,6 @@ pub(super) fn negate(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
         Expr::InList(list) => Expr::InList(InList { negated: !list.negated, ..list }),
         Expr::Between(between) => Expr::Between(Between { negated: !between.negated, ..between }),
         Expr::Like(like) => Expr::Like(Like { negated: !like.negated, ..like }),
-        Expr::InSubquery(list) => Expr::InSubquery(InSubquery { negated: !list.negated, ..list }),
-        Expr::Exists(rows) => Expr::Exists(Exists { negated: !rows.negated, ..rows }),
         expr => return Ok(Transformed::no(Expr::Not(Box::new(expr)))),
     };
     Ok(Transformed::yes(negated))

@@ -24,7 +24,7 @@ const DEPTH_MAX: usize = 150;
 /// The declared functions that a plan calls before it is expanded.
 pub(crate) fn called_functions(plan: &LogicalPlan) -> Result<BTreeSet<CalledFunction>> {
     let mut found = BTreeSet::new();
-    plan.see_with_subqueries(&mut |node| {
+    plan.see(&mut |node| {
         node.see_expressions(&mut |expr| {
             expr.see(&mut |expr| {
                 if let Expr::ScalarFunction(call) = expr
@@ -46,7 +46,7 @@ pub(crate) fn expand_calls(plan: LogicalPlan) -> Result<LogicalPlan> {
         return Ok(plan);
     }
     let mut nodes_left = NODES_MAX;
-    let expanded = plan.walk_up_with_subqueries(&mut |plan| {
+    let expanded = plan.walk_up(&mut |plan| {
         let names = NamePreserver::new(&plan);
         let plan = plan.walk_expressions(&mut |expr| {
             let name = names.save(&expr);

@@ -70,7 +70,7 @@ fn errors_are_as_recorded() {
     for path in files("tests/errors") {
         let text = fs::read_to_string(&path).expect("read");
         let actual = match plan(&text, 2) {
-            Ok(_) => panic!("{} was planned without an error", path.display()),
+            Ok(_) => "planned without an error\n".to_owned(),
             Err(error) => format!("{error}\n"),
         };
         compare(&path.with_extension("err"), &actual, &mut failures);

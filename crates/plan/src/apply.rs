@@ -1,0 +1,198 @@
+//! A dependent join: each row of a query with the rows that a subquery has for it. The subquery's plan reads
+//! columns of the query around it. The plan that comes out does not.
+//!
+//! There are two ways, after Neumann and Kemper, "Unnesting Arbitrary Queries" (BTW 2015):
+//!
+//! * [`lift`] moves the conditions that read columns of the query around to the top of the subquery. There
+//!   they are conditions of an ordinary join. Most subqueries can be joined so, and nothing is read twice.
+//! * [`domain`] gives the subquery the distinct values of the columns that it reads, and computes its rows
+//!   for each of them. The query around it is read twice.
+//!
+//! A column is identified by its qualifier and its name: each relation of a statement has its own qualifier.
+//! A column of a query further out is a constant here. The dependent join of that query removes it.
+
+mod domain;
+mod domain_join;
+mod exprs;
+mod joined;
+mod lift;
+mod lift_group;
+mod lift_join;
+mod numbered;
+mod repeated;
+mod source;
+
+use std::collections::BTreeSet;
+
+use anabranch_model::Error;
+use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion_common::{Column, DataFusionError, JoinType, Result, internal_err};
+use datafusion_expr::{Expr, LogicalPlan};
+
+use self::exprs::columns_in;
+use self::lift::Lifted;
+use crate::functions::Functions;
+use crate::place::{at_span, through};
+use crate::walk::{Walk, WalkPlan};
+
+/// Names for relations that no statement names.
+pub(crate) trait Fresh {
+    /// A qualifier that no relation of the statement has, made from `base`.
+    fn fresh(&self, base: &str) -> String;
+}
+
+/// Joins each row of `left` with the rows that `right` has for it. `kind`: inner, left, semi or anti.
+///
+/// `on`: conditions over the columns of both sides, all of which a match fulfills.
+///
+/// The result has the columns of `left`. An inner and a left join add those of `right`.
+pub(crate) fn apply(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    kind: JoinType,
+    on: Vec<Expr>,
+    functions: &Functions,
+    names: &dyn Fresh,
+) -> Result<LogicalPlan> {
+    if !matches!(kind, JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti) {
+        return internal_err!("{kind} is no dependent join");
+    }
+    let around = Around::new(left, right, functions, names)?;
+    let interest = match kind {
+        JoinType::LeftSemi | JoinType::LeftAnti if on.is_empty() => Interest::Existence,
+        JoinType::LeftSemi | JoinType::LeftAnti => Interest::Values,
+        _ => Interest::Rows,
+    };
+    if let Some(lifted) = around.lift(&around.subquery, interest)?
+        && let Some(joined) = around.join_lifted(lifted, kind, &on)?
+    {
+        return Ok(joined);
+    }
+    let rows = around.domain(&around.subquery, interest)?;
+    let mut joined = Lifted::of(rows.plan);
+    joined.conditions = around.same_values(&rows.domain)?;
+    joined.conditions.extend(on);
+    let joined = around.join_lifted(joined, kind, &[])?;
+    joined.map_or_else(|| internal_err!("the rows of all values can be joined"), Ok)
+}
+
+/// What of the rows of a plan matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Interest {
+    /// All rows, as often as they occur.
+    Rows,
+    /// Which rows occur, but not how often.
+    Values,
+    /// Whether there is a row.
+    Existence,
+}
+
+impl Interest {
+    /// What of the rows of its inputs matters to a node whose rows are those of some of them.
+    fn of_some(self) -> Self {
+        self.min(Interest::Values)
+    }
+}
+
+/// A subquery and the query around it.
+struct Around<'a> {
+    /// The query around.
+    plan: LogicalPlan,
+    columns: BTreeSet<Column>,
+    subquery: LogicalPlan,
+    /// The columns that the subquery reads, once each.
+    read: Vec<Column>,
+    functions: &'a Functions,
+    names: &'a dyn Fresh,
+}
+
+impl<'a> Around<'a> {
+    fn new(plan: LogicalPlan, subquery: LogicalPlan, functions: &'a Functions, names: &'a dyn Fresh) -> Result<Self> {
+        let columns = plan.schema().columns().into_iter().collect();
+        let mut around = Around { plan, columns, subquery, read: Vec::new(), functions, names };
+        let mut read = Vec::new();
+        around.subquery.see(&mut |node| {
+            node.see_expressions(&mut |expr| {
+                expr.see(&mut |expr| {
+                    if let Some(column) = around.column(expr)
+                        && !read.contains(column)
+                    {
+                        read.push(column.clone());
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+        })?;
+        around.read = read;
+        Ok(around)
+    }
+
+    /// The column of the query around that an expression is.
+    fn column<'e>(&self, expr: &'e Expr) -> Option<&'e Column> {
+        match expr {
+            Expr::OuterReferenceColumn(_, column) if self.columns.contains(column) => Some(column),
+            _ => None,
+        }
+    }
+
+    /// Whether an expression reads columns of the query around.
+    fn is_read_by(&self, expr: &Expr) -> Result<bool> {
+        expr.has(&|expr| Ok(self.column(expr).is_some()))
+    }
+
+    /// Whether one of several expressions does.
+    fn is_read_by_any(&self, exprs: &[Expr]) -> Result<bool> {
+        exprs.iter().try_fold(false, |reads, expr| Ok(reads || self.is_read_by(expr)?))
+    }
+
+    /// Whether the rows of a plan depend on a row of the query around.
+    fn decides(&self, plan: &LogicalPlan) -> Result<bool> {
+        plan.has(&|node| {
+            let mut reads = false;
+            node.see_expressions(&mut |expr| {
+                reads |= self.is_read_by(expr)?;
+                Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })?;
+            Ok(reads)
+        })
+    }
+
+    /// The expression with these columns in the place of those that it reads of the query around.
+    fn with(&self, expr: Expr, column_of: &dyn Fn(&Column) -> Column) -> Result<Expr> {
+        let changed = expr.walk_up(&mut |expr| {
+            Ok(match self.column(&expr) {
+                Some(column) => Transformed::yes(Expr::Column(column_of(column))),
+                None => Transformed::no(expr),
+            })
+        })?;
+        Ok(changed.data)
+    }
+
+    /// The expression over the columns of both sides of a join.
+    fn joined(&self, expr: Expr) -> Result<Expr> {
+        self.with(expr, &Column::clone)
+    }
+
+    /// A column that no statement names. Its name is unique without a qualifier, which a union leaves out.
+    fn fresh(&self, base: &str) -> Column {
+        Column::new_unqualified(self.names.fresh(base))
+    }
+
+    /// The refusal of a subquery that cannot be joined.
+    fn unsupported(&self) -> DataFusionError {
+        self.refused("this subquery reads columns of the query around it in a place that is not supported")
+    }
+
+    fn refused(&self, why: &str) -> DataFusionError {
+        let error = Error::user(why).remedy("join the tables in the query around it");
+        through(at_span(error, self.read.iter().find_map(|column| column.spans.first())))
+    }
+}
+
+/// The columns of a plan that conditions and values read.
+fn needed<'e>(exprs: impl Iterator<Item = &'e Expr>) -> BTreeSet<Column> {
+    exprs.flat_map(columns_in).collect()
+}
+
+#[cfg(test)]
+mod tests;

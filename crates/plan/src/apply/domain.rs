@@ -1,0 +1,254 @@
+//! The rows of a subquery for all values that it reads of the query around it.
+//!
+//! The domain is the distinct values of the columns that it reads. The plan of the subquery gets copies of it
+//! where its rows begin to depend on these columns. Every node above keeps the rows of each value apart.
+
+use std::sync::Arc;
+
+use datafusion_common::{Column, Result, TableReference};
+use datafusion_expr::expr::GroupingSet;
+use datafusion_expr::{
+    Aggregate, Distinct, Expr, Extension, Filter, JoinType, Limit, LogicalPlan, LogicalPlanBuilder, Union, Window,
+};
+
+use super::exprs::{named, projected, resolved};
+use super::joined::with_marker;
+use super::lift::{Lifted, is_by_row, with_number_last};
+use super::lift_group::{of_input, partitioned, united, without_rows};
+use super::numbered::{Bounds, has_one_row, numbered};
+use super::repeated::is_repeatable;
+use super::source::source_of;
+use super::{Around, Interest};
+use crate::copies::Copies;
+use crate::window_assign::WindowAssign;
+
+/// Qualifier of the domain.
+const DOMAIN: &str = "$domain";
+
+/// The rows of a subquery for all values of the domain: its columns, and those of the domain.
+pub(super) struct Rows {
+    pub(super) plan: LogicalPlan,
+    /// In the order of [`Around::read`].
+    pub(super) domain: Vec<Column>,
+}
+
+impl Around<'_> {
+    pub(super) fn domain(&self, plan: &LogicalPlan, interest: Interest) -> Result<Rows> {
+        if let Some(lifted) = self.lift(plan, interest)?
+            && lifted.empty.is_none()
+        {
+            return self.domain_of_lifted(plan, lifted);
+        }
+        match plan {
+            LogicalPlan::Filter(filter) => {
+                let mut rows = self.domain(&filter.input, interest.of_some())?;
+                let predicate = self.of_domain(filter.predicate.clone(), &rows.domain)?;
+                rows.plan = LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(rows.plan))?);
+                Ok(rows)
+            }
+            LogicalPlan::Projection(projection) => {
+                self.domain_of_columns(&projection.expr, &projection.schema.columns(), &projection.input, interest)
+            }
+            LogicalPlan::SubqueryAlias(alias) => {
+                let columns = alias.input.schema().columns();
+                let exprs: Vec<Expr> = columns.into_iter().map(Expr::Column).collect();
+                self.domain_of_columns(&exprs, &alias.schema.columns(), &alias.input, interest)
+            }
+            LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.domain(&sort.input, interest),
+            LogicalPlan::Limit(limit) => self.domain_of_limit(limit, interest),
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                let mut rows = self.domain(input, interest.max(Interest::Values))?;
+                rows.plan = LogicalPlan::Distinct(Distinct::All(Arc::new(rows.plan)));
+                Ok(rows)
+            }
+            LogicalPlan::Join(join) => self.domain_of_join(join, interest),
+            LogicalPlan::Aggregate(aggregate) => self.domain_of_aggregate(aggregate),
+            LogicalPlan::Window(window) => self.domain_of_window(window),
+            LogicalPlan::Union(union) => self.domain_of_union(union, interest),
+            LogicalPlan::Extension(extension) => self.domain_of_extension(extension, interest),
+            _ => Err(self.unsupported()),
+        }
+    }
+
+    /// A copy of the domain, under a qualifier of its own.
+    pub(super) fn copy(&self) -> Result<Rows> {
+        let read = self.read.iter().cloned().collect();
+        let source = source_of(&self.plan, &read)?;
+        if !is_repeatable(&source, &read)? {
+            let why = "this subquery reads columns that have another value at each evaluation, and are evaluated twice";
+            return Err(self.refused(why));
+        }
+        let qualifier = TableReference::bare(self.names.fresh(DOMAIN));
+        let name = |column: &Column| format!("${}", column.flat_name());
+        let values = self.read.iter().map(|column| Expr::Column(column.clone()).alias(name(column)));
+        let values = LogicalPlanBuilder::from(projected(source, values.collect())?);
+        let domain = self.read.iter().map(|column| Column::new(Some(qualifier.clone()), name(column))).collect();
+        Ok(Rows { plan: values.distinct()?.alias(qualifier)?.build()?, domain })
+    }
+
+    /// Columns for values of the domain, of which the names are their own without a qualifier.
+    pub(super) fn domain_columns(&self) -> Vec<Column> {
+        let domain = self.names.fresh(DOMAIN);
+        let name = |column: &Column| Column::new_unqualified(format!("{domain}.{}", column.flat_name()));
+        self.read.iter().map(name).collect()
+    }
+
+    /// The expression over columns of the domain.
+    pub(super) fn of_domain(&self, expr: Expr, domain: &[Column]) -> Result<Expr> {
+        self.with(expr, &|column| {
+            let found = self.read.iter().zip(domain).find(|(read, _)| *read == column);
+            found.map_or_else(|| column.clone(), |(_, of_domain)| of_domain.clone())
+        })
+    }
+
+    pub(super) fn all_of_domain(&self, exprs: Vec<Expr>, domain: &[Column]) -> Result<Vec<Expr>> {
+        exprs.into_iter().map(|expr| self.of_domain(expr, domain)).collect()
+    }
+
+    /// Conditions that two copies have the same values.
+    pub(super) fn same_of_domain(&self, left: &[Column], right: &[Column]) -> Result<Vec<Expr>> {
+        self.all_of_domain(self.same_values(right)?, left)
+    }
+
+    /// Joins the domain with rows whose conditions read it.
+    fn domain_of_lifted(&self, plan: &LogicalPlan, lifted: Lifted) -> Result<Rows> {
+        let Rows { plan: copy, domain } = self.copy()?;
+        let conditions = self.all_of_domain(lifted.conditions, &domain)?;
+        let joined = LogicalPlanBuilder::from(copy).join_on(lifted.plan, JoinType::Inner, conditions)?.build()?;
+        let mut exprs = Vec::new();
+        for column in plan.schema().columns() {
+            let deferred = lifted.deferred.iter().find(|(of, _)| *of == column);
+            let expr = deferred.map_or_else(|| Expr::Column(column.clone()), |(_, expr)| expr.clone());
+            exprs.push(named(self.of_domain(expr, &domain)?, &column));
+        }
+        exprs.extend(domain.iter().cloned().map(Expr::Column));
+        let is_same = exprs.len() == joined.schema().fields().len() && lifted.deferred.is_empty();
+        let plan = if is_same { joined } else { projected(joined, exprs)? };
+        Ok(Rows { plan, domain })
+    }
+
+    fn domain_of_columns(
+        &self,
+        exprs: &[Expr],
+        columns: &[Column],
+        input: &LogicalPlan,
+        interest: Interest,
+    ) -> Result<Rows> {
+        let Rows { plan, domain } = self.domain(input, interest)?;
+        let mut own = Vec::with_capacity(exprs.len() + domain.len());
+        for (expr, column) in exprs.iter().zip(columns) {
+            let expr = resolved(expr.clone(), input.schema())?;
+            own.push(named(self.of_domain(expr, &domain)?, column));
+        }
+        own.extend(domain.iter().cloned().map(Expr::Column));
+        Ok(Rows { plan: projected(plan, own)?, domain })
+    }
+
+    fn domain_of_limit(&self, limit: &Limit, interest: Interest) -> Result<Rows> {
+        let Some(bounds) = Bounds::of(limit)? else { return Err(self.unsupported()) };
+        if bounds.let_pass(interest == Interest::Existence || has_one_row(&limit.input)) {
+            return self.domain(&limit.input, interest);
+        }
+        self.domain(&numbered(&limit.input, bounds, self.functions)?, interest)
+    }
+
+    fn domain_of_aggregate(&self, aggregate: &Aggregate) -> Result<Rows> {
+        let grouped = self.grouped(aggregate)?;
+        if aggregate.group_expr.is_empty() { self.with_all_of_domain(aggregate, grouped) } else { Ok(grouped) }
+    }
+
+    /// An aggregate with the columns of the domain as further keys.
+    pub(super) fn grouped(&self, aggregate: &Aggregate) -> Result<Rows> {
+        for set in &aggregate.group_expr {
+            let Expr::GroupingSet(sets) = set else { continue };
+            // A set without keys has a row even if there are no rows.
+            let is_filled = matches!(sets, GroupingSet::GroupingSets(sets) if sets.iter().all(|set| !set.is_empty()));
+            if !is_filled || self.is_read_by(set)? {
+                return Err(self.unsupported());
+            }
+        }
+        let Rows { plan, domain } = self.domain(&aggregate.input, of_input(aggregate))?;
+        let columns = aggregate.schema.columns();
+        let of_domain = |exprs: &[Expr], columns: &[Column]| {
+            let exprs = exprs.iter().zip(columns).map(|(expr, column)| {
+                let is_set = matches!(expr, Expr::GroupingSet(_));
+                let expr = self.of_domain(expr.clone(), &domain)?;
+                Ok(if is_set { expr } else { named(expr, column) })
+            });
+            exprs.collect::<Result<Vec<_>>>()
+        };
+        let mut group = of_domain(&aggregate.group_expr, &columns)?;
+        group.extend(domain.iter().cloned().map(Expr::Column));
+        let first_call = columns.len().saturating_sub(aggregate.aggr_expr.len());
+        let calls = of_domain(&aggregate.aggr_expr, &columns[first_call..])?;
+        let plan = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(plan), group, calls)?);
+        Ok(Rows { plan, domain })
+    }
+
+    /// All values of the domain with the row of an aggregate without keys, which each of them has.
+    fn with_all_of_domain(&self, aggregate: &Aggregate, grouped: Rows) -> Result<Rows> {
+        let Some(defaults) = without_rows(aggregate)? else { return Err(self.unsupported()) };
+        let Rows { plan: copy, domain } = self.copy()?;
+        let (mut marker, mut exprs) = (None, Vec::new());
+        for (column, default) in defaults {
+            let value = Expr::Column(column.clone());
+            let value = self.or_default(value, default, grouped.plan.schema(), &mut marker)?;
+            exprs.push(named(value, &column));
+        }
+        exprs.extend(domain.iter().cloned().map(Expr::Column));
+        let conditions = self.same_of_domain(&domain, &grouped.domain)?;
+        let grouped = with_marker(grouped.plan, marker)?;
+        let joined = LogicalPlanBuilder::from(copy).join_on(grouped, JoinType::Left, conditions)?.build()?;
+        Ok(Rows { plan: projected(joined, exprs)?, domain })
+    }
+
+    fn domain_of_window(&self, window: &Window) -> Result<Rows> {
+        let Rows { plan, domain } = self.domain(&window.input, Interest::Rows)?;
+        let calls = self.all_of_domain(window.window_expr.clone(), &domain)?;
+        let keys: Vec<Expr> = domain.iter().cloned().map(Expr::Column).collect();
+        Ok(Rows { plan: partitioned(window, calls, plan, &keys)?, domain })
+    }
+
+    fn domain_of_union(&self, union: &Union, interest: Interest) -> Result<Rows> {
+        let domain = self.domain_columns();
+        let mut inputs = Vec::with_capacity(union.inputs.len());
+        for input in &union.inputs {
+            let rows = self.domain(input, interest)?;
+            let mut exprs: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+            exprs.extend(rows.domain.into_iter().zip(&domain).map(|(of, name)| named(Expr::Column(of), name)));
+            inputs.push(projected(rows.plan, exprs)?);
+        }
+        let columns = union.schema.columns().into_iter().chain(domain.iter().cloned());
+        Ok(Rows { plan: united(inputs, columns.collect())?, domain })
+    }
+
+    fn domain_of_extension(&self, extension: &Extension, interest: Interest) -> Result<Rows> {
+        let node = &extension.node;
+        let is_assign = node.as_any().is::<WindowAssign>();
+        let inputs = node.inputs();
+        let Some((first, others)) = inputs.split_first().filter(|_| is_assign || is_by_row(extension)) else {
+            return Err(self.unsupported());
+        };
+        for other in others {
+            if self.decides(other)? {
+                return Err(self.unsupported());
+            }
+        }
+        let Rows { plan, domain } = self.domain(first, interest.of_some())?;
+        let mut exprs = self.all_of_domain(node.expressions(), &domain)?;
+        if !is_by_row(extension) {
+            exprs.extend(domain.iter().cloned().map(Expr::Column));
+        }
+        let plan = match node.as_any().is::<Copies>() {
+            true => match with_number_last(&plan, &first.schema().columns())? {
+                Some(plan) => plan,
+                None => return Err(self.unsupported()),
+            },
+            false => plan,
+        };
+        let mut inputs = vec![plan];
+        inputs.extend(others.iter().map(|other| (*other).clone()));
+        let node = node.with_exprs_and_inputs(exprs, inputs)?;
+        Ok(Rows { plan: LogicalPlan::Extension(Extension { node }), domain })
+    }
+}

@@ -1,0 +1,85 @@
+//! Joins of a subquery's rows for all values that it reads of the query around it.
+
+use datafusion_common::{Column, JoinType, Result};
+use datafusion_expr::expr::Case;
+use datafusion_expr::utils::conjunction;
+use datafusion_expr::{Expr, Join, LogicalPlan};
+
+use super::domain::Rows;
+use super::exprs::{binary, named, projected};
+use super::lift_join::{operator, rejoined};
+use super::{Around, Interest};
+
+/// A side of a join, and the columns of the domain that it has.
+struct Side {
+    plan: LogicalPlan,
+    domain: Option<Vec<Column>>,
+}
+
+impl Around<'_> {
+    /// A side whose rows stay without a match must have the domain: which of them do depends on its values.
+    pub(super) fn domain_of_join(&self, join: &Join, interest: Interest) -> Result<Rows> {
+        use JoinType::{Full, Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
+        let (mut on_left, mut on_right) = (self.decides(&join.left)?, self.decides(&join.right)?);
+        match join.join_type {
+            Inner => on_left |= !on_right,
+            Left | LeftSemi | LeftAnti => on_left = true,
+            Right | RightSemi | RightAnti => on_right = true,
+            Full => (on_left, on_right) = (true, true),
+            _ => return Err(self.unsupported()),
+        }
+        if join.null_aware {
+            return Err(self.unsupported());
+        }
+        let chooses = matches!(join.join_type, LeftSemi | LeftAnti | RightSemi | RightAnti);
+        let is_right = matches!(join.join_type, Right | RightSemi | RightAnti);
+        let side = |plan: &LogicalPlan, has: bool, is_listed: bool| -> Result<Side> {
+            if !has {
+                return Ok(Side { plan: plan.clone(), domain: None });
+            }
+            let Rows { plan, domain } =
+                self.domain(plan, if is_listed { Interest::Values } else { interest.of_some() })?;
+            Ok(Side { plan, domain: Some(domain) })
+        };
+        let left = side(&join.left, on_left, chooses && is_right)?;
+        let right = side(&join.right, on_right, chooses && !is_right)?;
+        let (kept, other) = if is_right { (&right.domain, &left.domain) } else { (&left.domain, &right.domain) };
+        let Some(domain) = kept.clone().or_else(|| other.clone()) else { return Err(self.unsupported()) };
+        let (mut on, mut filters) = (Vec::new(), Vec::new());
+        for (of_left, of_right) in &join.on {
+            if self.is_read_by(of_left)? || self.is_read_by(of_right)? {
+                let condition = binary(of_left.clone(), operator(join), of_right.clone());
+                filters.push(self.of_domain(condition, &domain)?);
+            } else {
+                on.push((of_left.clone(), of_right.clone()));
+            }
+        }
+        if let Some(filter) = &join.filter {
+            filters.push(self.of_domain(filter.clone(), &domain)?);
+        }
+        let both = left.domain.zip(right.domain);
+        if let Some((of_left, of_right)) = &both {
+            filters.extend(self.same_of_domain(of_left, of_right)?);
+        }
+        let plan = rejoined(join, [left.plan, right.plan], (on, conjunction(filters)), join.join_type)?;
+        let Some((of_left, of_right)) = both.filter(|_| !chooses) else { return Ok(Rows { plan, domain }) };
+        // One copy of the domain stays. In rows without a match, the other one is NULL.
+        let (domain, values) = match join.join_type {
+            Full => {
+                let values = of_left.into_iter().zip(of_right).map(|(left, right)| either(left, right));
+                (self.domain_columns(), values.collect())
+            }
+            _ => (domain.clone(), domain.into_iter().map(Expr::Column).collect::<Vec<_>>()),
+        };
+        let mut exprs: Vec<Expr> = join.schema.columns().into_iter().map(Expr::Column).collect();
+        exprs.extend(values.into_iter().zip(&domain).map(|(value, column)| named(value, column)));
+        Ok(Rows { plan: projected(plan, exprs)?, domain })
+    }
+}
+
+/// The first column that is not NULL.
+fn either(left: Column, right: Column) -> Expr {
+    let left = Expr::Column(left);
+    let when = vec![(Box::new(left.clone().is_not_null()), Box::new(left))];
+    Expr::Case(Case::new(None, when, Some(Box::new(Expr::Column(right)))))
+}

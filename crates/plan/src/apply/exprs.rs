@@ -1,0 +1,184 @@
+//! Expressions of a subquery: what they read, and what replaces it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{Column, DFSchema, Result};
+use datafusion_expr::expr::Alias;
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Projection};
+
+use super::Around;
+use crate::exact::meaning;
+use crate::walk::Walk;
+
+/// A condition that a value of the query around is that of an expression of the subquery.
+pub(super) struct Key {
+    pub(super) outer: Expr,
+    pub(super) op: Operator,
+    pub(super) inner: Expr,
+}
+
+impl Key {
+    /// The condition for a column that has the expression's value.
+    pub(super) fn of(&self, column: &Column) -> Expr {
+        binary(self.outer.clone(), self.op, Expr::Column(column.clone()))
+    }
+}
+
+pub(super) fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+}
+
+/// A condition that two values are the same one. `nullable`: NULL is one of them.
+pub(super) fn same(left: Expr, right: Expr, nullable: bool) -> Expr {
+    binary(left, if nullable { Operator::IsNotDistinctFrom } else { Operator::Eq }, right)
+}
+
+/// The expression with values in the place of columns.
+pub(super) fn substitute(expr: Expr, values: &[(Column, Expr)]) -> Result<Expr> {
+    if values.is_empty() {
+        return Ok(expr);
+    }
+    let changed = expr.walk_up(&mut |expr| {
+        let value = match &expr {
+            Expr::Column(column) => values.iter().find(|(of, _)| of == column),
+            _ => None,
+        };
+        Ok(match value {
+            Some((_, value)) => Transformed::yes(value.clone()),
+            None => Transformed::no(expr),
+        })
+    })?;
+    Ok(changed.data)
+}
+
+/// Whether an expression reads one of these columns.
+pub(super) fn uses(expr: &Expr, columns: &[(Column, Expr)]) -> bool {
+    columns_in(expr).iter().any(|column| columns.iter().any(|(of, _)| of == column))
+}
+
+pub(super) fn columns_in(expr: &Expr) -> BTreeSet<Column> {
+    expr.column_refs().into_iter().cloned().collect()
+}
+
+/// The expression without the names that it is given.
+pub(super) fn plain(expr: Expr) -> Expr {
+    match expr {
+        Expr::Alias(Alias { expr, metadata, .. }) if metadata.as_ref().is_none_or(|metadata| metadata.is_empty()) => {
+            plain(*expr)
+        }
+        expr => expr,
+    }
+}
+
+/// The expression whose value a column has, below any name.
+pub(super) fn below_names(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => below_names(&alias.expr),
+        expr => expr,
+    }
+}
+
+/// The expression as this column.
+pub(super) fn named(expr: Expr, column: &Column) -> Expr {
+    let (relation, name) = expr.qualified_name();
+    if relation == column.relation && name == column.name {
+        return expr;
+    }
+    plain(expr).alias_qualified(column.relation.clone(), column.name.clone())
+}
+
+/// These columns of a plan.
+pub(super) fn projected(plan: LogicalPlan, exprs: Vec<Expr>) -> Result<LogicalPlan> {
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?))
+}
+
+/// The expression with the whole names of columns of `schema`. A union by name leaves qualifiers out.
+pub(super) fn resolved(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    let changed = expr.walk_up(&mut |expr| match &expr {
+        Expr::Column(column) if column.relation.is_none() => {
+            let (relation, field) = schema.qualified_field_with_unqualified_name(&column.name)?;
+            Ok(match relation {
+                Some(relation) => Transformed::yes(Expr::Column(Column::new(Some(relation.clone()), field.name()))),
+                None => Transformed::no(expr),
+            })
+        }
+        _ => Ok(Transformed::no(expr)),
+    })?;
+    Ok(changed.data)
+}
+
+/// Whether two columns cannot be in one schema.
+pub(super) fn clash(left: &Column, right: &Column) -> bool {
+    left.name == right.name && (left.relation.is_none() || right.relation.is_none() || left.relation == right.relation)
+}
+
+/// Whether an expression is certainly NULL.
+pub(super) fn is_null(expr: &Expr) -> bool {
+    use Operator::{Divide, Eq, Gt, GtEq, Lt, LtEq, Minus, Modulo, Multiply, NotEq, Plus};
+    match expr {
+        Expr::Literal(value, _) => value.is_null(),
+        Expr::Alias(alias) => is_null(&alias.expr),
+        Expr::Cast(cast) => is_null(&cast.expr),
+        Expr::TryCast(cast) => is_null(&cast.expr),
+        Expr::Negative(inner) | Expr::Not(inner) => is_null(inner),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let of_values =
+                matches!(op, Plus | Minus | Multiply | Divide | Modulo | Eq | NotEq | Lt | LtEq | Gt | GtEq);
+            of_values && (is_null(left) || is_null(right))
+        }
+        // The first of its rows, which is NULL if there is none.
+        Expr::ScalarFunction(call) if call.func.name() == "$single" => call.args.first().is_some_and(is_null),
+        Expr::ScalarFunction(call) => meaning(&call.func).is_some() && call.args.iter().any(is_null),
+        _ => false,
+    }
+}
+
+/// Whether equality of values of these types, as one type, is the equality of each.
+fn compare_exactly(left: &DataType, right: &DataType) -> bool {
+    let is_exact = |of: &DataType| of.is_integer() || matches!(of, DataType::Decimal128(..));
+    left == right
+        || is_exact(left) && is_exact(right)
+        || left.is_string() && right.is_string()
+        || left.is_floating() && right.is_floating()
+}
+
+impl Around<'_> {
+    /// The conditions as keys, and those that read nothing of the subquery. `None`: one of them is neither.
+    pub(super) fn keys(&self, conditions: &[Expr], schema: &DFSchema) -> Result<Option<(Vec<Key>, Vec<Expr>)>> {
+        let (mut keys, mut of_outer) = (Vec::new(), Vec::new());
+        for condition in conditions {
+            if !condition.any_column_refs() {
+                of_outer.push(condition.clone());
+                continue;
+            }
+            match self.key(condition, schema)? {
+                Some(key) => keys.push(key),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some((keys, of_outer)))
+    }
+
+    /// The rows for which such a condition holds are all rows with one value of its inner side.
+    fn key(&self, condition: &Expr, schema: &DFSchema) -> Result<Option<Key>> {
+        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = below_names(condition) else { return Ok(None) };
+        if !matches!(op, Operator::Eq | Operator::IsNotDistinctFrom) {
+            return Ok(None);
+        }
+        let (outer, inner) = if !left.any_column_refs() && !self.is_read_by(right)? {
+            (left, right)
+        } else if !right.any_column_refs() && !self.is_read_by(left)? {
+            (right, left)
+        } else {
+            return Ok(None);
+        };
+        let (Ok(of_outer), Ok(of_inner)) = (outer.get_type(schema), inner.get_type(schema)) else { return Ok(None) };
+        if inner.is_volatile() || !compare_exactly(&of_outer, &of_inner) {
+            return Ok(None);
+        }
+        Ok(Some(Key { outer: outer.as_ref().clone(), op: *op, inner: inner.as_ref().clone() }))
+    }
+}

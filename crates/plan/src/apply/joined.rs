@@ -1,0 +1,241 @@
+//! Joins a query with the rows of a subquery whose plan no longer reads its columns.
+
+use std::sync::Arc;
+
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{Column, DFSchema, ExprSchema, JoinType, Result, ScalarValue, internal_err};
+use datafusion_expr::expr::Case;
+use datafusion_expr::utils::conjunction;
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+
+use super::Around;
+use super::exprs::{is_null, named, projected, same, substitute};
+use super::lift::{Lifted, Meanings};
+use crate::varying::varies;
+use crate::walk::Walk;
+
+/// Name of the column that is not NULL where a row has a match.
+const FOUND: &str = "$found";
+
+impl Around<'_> {
+    /// Joins the query around with the rows of a subquery. `None`: these conditions cannot be joined so.
+    pub(super) fn join_lifted(&self, lifted: Lifted, kind: JoinType, on: &[Expr]) -> Result<Option<LogicalPlan>> {
+        if lifted.empty.is_some() && kind == JoinType::Left && !on.is_empty() {
+            return Ok(None);
+        }
+        let columns = self.subquery.schema().columns();
+        let kept: &[Column] = if matches!(kind, JoinType::Inner | JoinType::Left) { &columns } else { &[] };
+        let own: Vec<Column> = self.columns.iter().cloned().collect();
+        let (lifted, renamed) = self.apart(lifted, &own, kept)?;
+        let mut values = Vec::with_capacity(columns.len());
+        for column in columns {
+            let found = lifted.deferred.iter().chain(&renamed).find(|(of, _)| *of == column);
+            let value = found.map_or_else(|| Expr::Column(column.clone()), |(_, value)| value.clone());
+            values.push((column, value));
+        }
+        let joined = if self.decides(&self.subquery)?
+            && let Some(row) = constant_row(&lifted.plan)?
+        {
+            self.with_row(lifted.conditions, values, &row, kind, on)?
+        } else if let Some(empty) = lifted.empty {
+            self.with_one_row(lifted.plan, lifted.conditions, (values, &empty), kind, on)?
+        } else {
+            self.with_rows(lifted.plan, lifted.conditions, values, kind, on)?
+        };
+        Ok(Some(joined))
+    }
+
+    /// The subquery has one row, whose columns are constants.
+    fn with_row(
+        &self,
+        conditions: Vec<Expr>,
+        mut values: Meanings,
+        row: &[(Column, Expr)],
+        kind: JoinType,
+        on: &[Expr],
+    ) -> Result<LogicalPlan> {
+        let mut matches = Vec::new();
+        for (_, value) in &mut values {
+            *value = self.joined(substitute(std::mem::take(value), row)?)?;
+        }
+        for condition in conditions {
+            matches.push(self.joined(substitute(condition, row)?)?);
+        }
+        for condition in on {
+            matches.push(substitute(condition.clone(), &values)?);
+        }
+        let matches = conjunction(matches);
+        if kind != JoinType::Left {
+            return self.chosen(self.plan.clone(), matches, kind, values);
+        }
+        if let Some(matches) = matches {
+            for (_, value) in &mut values {
+                *value = only_if(matches.clone(), std::mem::take(value));
+            }
+        }
+        self.with_values(self.plan.clone(), values)
+    }
+
+    /// The subquery has one row for each row around. Where none is joined, it is `empty`.
+    fn with_one_row(
+        &self,
+        plan: LogicalPlan,
+        conditions: Vec<Expr>,
+        (mut values, empty): (Meanings, &Meanings),
+        kind: JoinType,
+        on: &[Expr],
+    ) -> Result<LogicalPlan> {
+        if on.is_empty() && matches!(kind, JoinType::LeftSemi | JoinType::LeftAnti) {
+            return self.chosen(self.plan.clone(), None, kind, Vec::new());
+        }
+        let mut marker = None;
+        for (column, value) in &mut values {
+            let default = empty.iter().find(|(of, _)| of == column).map(|(_, default)| default.clone());
+            let Some(default) = default else { return internal_err!("{column} has a value without rows") };
+            *value = self.or_default(std::mem::take(value), default, plan.schema(), &mut marker)?;
+        }
+        let rows = with_marker(plan, marker)?;
+        let rows = self.join(rows, JoinType::Left, conditions)?;
+        let matches = on.iter().map(|condition| substitute(condition.clone(), &values));
+        let matches = conjunction(matches.collect::<Result<Vec<_>>>()?);
+        self.chosen(rows, matches, kind, values)
+    }
+
+    /// The subquery has any number of rows.
+    fn with_rows(
+        &self,
+        plan: LogicalPlan,
+        mut conditions: Vec<Expr>,
+        mut values: Meanings,
+        kind: JoinType,
+        on: &[Expr],
+    ) -> Result<LogicalPlan> {
+        for condition in on {
+            conditions.push(substitute(condition.clone(), &values)?);
+        }
+        if kind == JoinType::LeftSemi || kind == JoinType::LeftAnti {
+            return self.join(plan, kind, conditions);
+        }
+        let mut marker = None;
+        for (column, value) in &mut values {
+            let taken = std::mem::take(value);
+            *value = match kind {
+                JoinType::Left => {
+                    let default =
+                        Expr::Literal(ScalarValue::try_from(self.subquery.schema().data_type(column)?)?, None);
+                    self.or_default(taken, default, plan.schema(), &mut marker)?
+                }
+                _ => self.joined(taken)?,
+            };
+        }
+        let joined = self.join(with_marker(plan, marker)?, kind, conditions)?;
+        self.with_values(joined, values)
+    }
+
+    /// Joins the query around with a plan.
+    fn join(&self, plan: LogicalPlan, kind: JoinType, conditions: Vec<Expr>) -> Result<LogicalPlan> {
+        let conditions = conditions.into_iter().map(|condition| self.joined(condition));
+        let conditions = conjunction(conditions.collect::<Result<Vec<_>>>()?).unwrap_or_else(|| lit(true));
+        LogicalPlanBuilder::from(self.plan.clone()).join_on(plan, kind, [conditions])?.build()
+    }
+
+    /// The rows for which the conditions are true, or are not for [`JoinType::LeftAnti`].
+    fn chosen(
+        &self,
+        rows: LogicalPlan,
+        matches: Option<Expr>,
+        kind: JoinType,
+        values: Meanings,
+    ) -> Result<LogicalPlan> {
+        let condition = match (kind, matches) {
+            (JoinType::LeftAnti, None) => Some(lit(false)),
+            (JoinType::LeftAnti, Some(matches)) => Some(Expr::IsNotTrue(Box::new(matches))),
+            (_, matches) => matches,
+        };
+        let builder = LogicalPlanBuilder::from(rows);
+        let rows = condition.into_iter().try_fold(builder, LogicalPlanBuilder::filter)?.build()?;
+        let is_wide = matches!(kind, JoinType::Inner | JoinType::Left);
+        self.with_values(rows, if is_wide { values } else { Vec::new() })
+    }
+
+    /// The columns of the query around, and these.
+    fn with_values(&self, rows: LogicalPlan, values: Meanings) -> Result<LogicalPlan> {
+        let own = self.plan.schema().columns().into_iter().map(Expr::Column);
+        let exprs: Vec<Expr> = own.chain(values.into_iter().map(|(column, value)| named(value, &column))).collect();
+        let is_same = exprs.iter().eq(rows.schema().columns().into_iter().map(Expr::Column).collect::<Vec<_>>().iter());
+        if is_same { Ok(rows) } else { projected(rows, exprs) }
+    }
+
+    /// A value over the columns of both sides that is `default` where a row has no match.
+    pub(super) fn or_default(
+        &self,
+        value: Expr,
+        default: Expr,
+        right: &DFSchema,
+        marker: &mut Option<Column>,
+    ) -> Result<Expr> {
+        let (value, default) = (self.joined(value)?, self.joined(default)?);
+        let padded = value.clone().walk_up(&mut |expr| match &expr {
+            Expr::Column(column) if !self.columns.contains(column) => {
+                let padding = ScalarValue::try_from(right.data_type(column)?)?;
+                Ok(Transformed::yes(Expr::Literal(padding, None)))
+            }
+            _ => Ok(Transformed::no(expr)),
+        })?;
+        if padded.data == default || is_null(&padded.data) && is_null(&default) {
+            return Ok(value);
+        }
+        let there = Expr::Column(marker.get_or_insert_with(|| self.fresh(FOUND)).clone());
+        if is_null(&default) {
+            return Ok(only_if(there.is_not_null(), value));
+        }
+        let when = vec![(Box::new(there.is_null()), Box::new(default))];
+        Ok(Expr::Case(Case::new(None, when, Some(Box::new(value)))))
+    }
+
+    /// Conditions that the columns that the subquery reads have the values of these columns.
+    pub(super) fn same_values(&self, domain: &[Column]) -> Result<Vec<Expr>> {
+        let schema = self.plan.schema();
+        let pairs = self.read.iter().zip(domain).map(|(read, of_domain)| {
+            let field = schema.field_from_column(read)?;
+            let outer = Expr::OuterReferenceColumn(Arc::clone(field), read.clone());
+            Ok(same(outer, Expr::Column(of_domain.clone()), field.is_nullable()))
+        });
+        pairs.collect()
+    }
+}
+
+/// A plan with the column that is not NULL where a row has a match.
+pub(super) fn with_marker(plan: LogicalPlan, marker: Option<Column>) -> Result<LogicalPlan> {
+    let Some(marker) = marker else { return Ok(plan) };
+    let mut exprs: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+    exprs.push(named(lit(true), &marker));
+    projected(plan, exprs)
+}
+
+/// The value where the condition is true, and NULL elsewhere.
+fn only_if(condition: Expr, value: Expr) -> Expr {
+    Expr::Case(Case::new(None, vec![(Box::new(condition), Box::new(value))], None))
+}
+
+/// The columns of a plan that has one row, and reads no table.
+fn constant_row(plan: &LogicalPlan) -> Result<Option<Meanings>> {
+    match plan {
+        LogicalPlan::EmptyRelation(empty) if empty.produce_one_row && empty.schema.fields().is_empty() => {
+            Ok(Some(Vec::new()))
+        }
+        LogicalPlan::Values(values) => match values.values.as_slice() {
+            [row] => Ok(Some(values.schema.columns().into_iter().zip(row.iter().cloned()).collect())),
+            _ => Ok(None),
+        },
+        LogicalPlan::Projection(projection) => {
+            let Some(row) = constant_row(&projection.input)? else { return Ok(None) };
+            let exprs = projection.schema.columns().into_iter().zip(projection.expr.iter().cloned());
+            let exprs = exprs.map(|(column, expr)| Ok((column, substitute(expr.unalias(), &row)?)));
+            let exprs = exprs.collect::<Result<Vec<_>>>()?;
+            // They may be copied.
+            Ok((!exprs.iter().any(|(_, expr)| varies(expr))).then_some(exprs))
+        }
+        _ => Ok(None),
+    }
+}

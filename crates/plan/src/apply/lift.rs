@@ -1,0 +1,333 @@
+//! Moves the conditions of a subquery that read columns of the query around it to the top of its plan.
+//!
+//! The plan of the subquery is then the same for all rows around. For each of them, the subquery has those
+//! rows of the plan for which the conditions hold. Every step keeps that true: for NULL, for duplicates, for
+//! inputs without rows. Where a step cannot, [`super::domain`] is used.
+
+use std::sync::Arc;
+
+use datafusion_common::{Column, Result};
+use datafusion_expr::expr::Case;
+use datafusion_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion_expr::{Distinct, Expr, Extension, Filter, Limit, LogicalPlan, LogicalPlanBuilder, Values, lit};
+
+use super::exprs::{below_names, clash, named, plain, projected, resolved, substitute, uses};
+use super::numbered::{Bounds, has_one_row, numbered};
+use super::{Around, Interest, needed};
+use crate::copies::Copies;
+use crate::temporal_join::TemporalJoin;
+use crate::unnest::Unnest;
+use crate::varying::varies;
+use crate::window_assign::WindowAssign;
+
+/// Name of a column that only conditions read.
+const KEY: &str = "$match";
+/// Name of the number of a row of constants.
+const ROW: &str = "$row";
+
+/// Columns, and the expressions that stand for them.
+pub(super) type Meanings = Vec<(Column, Expr)>;
+
+/// A subquery whose plan is the same for all rows around.
+pub(super) struct Lifted {
+    /// It has the columns of the subquery, except those that are `deferred`, and others that conditions need.
+    pub(super) plan: LogicalPlan,
+    /// Which of its rows are those for a row around. They read columns of both.
+    pub(super) conditions: Vec<Expr>,
+    /// Columns of the subquery that read columns around.
+    pub(super) deferred: Meanings,
+    /// The subquery has one row for each row around. Where the plan has none for it, it is this one.
+    pub(super) empty: Option<Meanings>,
+}
+
+impl Lifted {
+    pub(super) fn of(plan: LogicalPlan) -> Self {
+        Lifted { plan, conditions: Vec::new(), deferred: Vec::new(), empty: None }
+    }
+
+    /// Puts values in the place of columns that conditions and deferred columns read.
+    fn substitute(&mut self, values: &[(Column, Expr)]) -> Result<()> {
+        let deferred = self.deferred.iter_mut().map(|(_, expr)| expr);
+        for expr in self.conditions.iter_mut().chain(deferred) {
+            *expr = substitute(std::mem::take(expr), values)?;
+        }
+        Ok(())
+    }
+}
+
+impl Around<'_> {
+    /// `None`: the conditions cannot be moved.
+    pub(super) fn lift(&self, plan: &LogicalPlan, interest: Interest) -> Result<Option<Lifted>> {
+        if !self.decides(plan)? {
+            return Ok(Some(Lifted::of(plan.clone())));
+        }
+        match plan {
+            LogicalPlan::Filter(filter) => self.lift_filter(filter, interest),
+            LogicalPlan::Projection(projection) => {
+                self.lift_columns(&projection.expr, &projection.schema.columns(), &projection.input, interest)
+            }
+            LogicalPlan::SubqueryAlias(alias) => {
+                let columns = alias.input.schema().columns();
+                let exprs: Vec<Expr> = columns.into_iter().map(Expr::Column).collect();
+                self.lift_columns(&exprs, &alias.schema.columns(), &alias.input, interest)
+            }
+            // The rows come in no order.
+            LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.lift(&sort.input, interest),
+            LogicalPlan::Limit(limit) => self.lift_limit(limit, interest),
+            LogicalPlan::Distinct(Distinct::All(input)) => self.lift_distinct(input, interest),
+            LogicalPlan::Values(values) => self.lift_values(values),
+            LogicalPlan::Join(join) => self.lift_join(join, interest),
+            LogicalPlan::Aggregate(aggregate) => self.lift_aggregate(aggregate),
+            LogicalPlan::Window(window) => self.lift_window(window),
+            LogicalPlan::Union(union) => self.lift_union(union, interest),
+            LogicalPlan::Extension(extension) => self.lift_extension(extension, interest),
+            _ => Ok(None),
+        }
+    }
+
+    /// A column for what only conditions read.
+    pub(super) fn key_column(&self) -> Column {
+        self.fresh(KEY)
+    }
+
+    fn lift_filter(&self, filter: &Filter, interest: Interest) -> Result<Option<Lifted>> {
+        let Some(mut below) = self.lift(&filter.input, interest.of_some())? else { return Ok(None) };
+        if below.empty.is_some() {
+            return Ok(None);
+        }
+        let mut kept = Vec::new();
+        for part in split_conjunction_owned(filter.predicate.clone()) {
+            let part = substitute(part, &below.deferred)?;
+            if !self.is_read_by(&part)? {
+                kept.push(part);
+            } else if varies(&part) {
+                return Ok(None);
+            } else {
+                below.conditions.push(part);
+            }
+        }
+        if let Some(kept) = conjunction(kept) {
+            below.plan = LogicalPlan::Filter(Filter::try_new(kept, Arc::new(below.plan))?);
+        }
+        Ok(Some(below))
+    }
+
+    /// These expressions over a plan, as columns.
+    fn lift_columns(
+        &self,
+        exprs: &[Expr],
+        columns: &[Column],
+        input: &LogicalPlan,
+        interest: Interest,
+    ) -> Result<Option<Lifted>> {
+        let Some(mut below) = self.lift(input, interest)? else { return Ok(None) };
+        let (mut kept, mut deferred, mut empty) = (Vec::new(), Vec::new(), Vec::new());
+        let schema = input.schema();
+        for (expr, column) in exprs.iter().zip(columns) {
+            let expr = resolved(expr.clone(), schema)?;
+            if let Some(defaults) = &below.empty {
+                empty.push((column.clone(), substitute(plain(expr.clone()), defaults)?));
+            }
+            let is_deferred = self.is_read_by(&expr)? || uses(&expr, &below.deferred);
+            // What is moved may be copied.
+            if varies(&expr) && (is_deferred || below.empty.is_some()) {
+                return Ok(None);
+            }
+            if is_deferred {
+                deferred.push((column.clone(), substitute(plain(expr), &below.deferred)?));
+            } else {
+                kept.push((named(expr, column), column.clone()));
+            }
+        }
+        below.deferred = deferred;
+        self.add_needed(&mut below, &mut kept, columns)?;
+        if kept.is_empty() {
+            let column = self.key_column();
+            kept.push((named(lit(true), &column), column));
+        }
+        below.plan = projected(below.plan, kept.into_iter().map(|(expr, _)| expr).collect())?;
+        below.empty = below.empty.map(|_| empty);
+        Ok(Some(below))
+    }
+
+    /// Adds columns that are still read to those of a projection. `columns`: those that it promises.
+    fn add_needed(&self, below: &mut Lifted, kept: &mut Vec<(Expr, Column)>, columns: &[Column]) -> Result<()> {
+        let mut renamed = Vec::new();
+        for column in needed(below.conditions.iter().chain(below.deferred.iter().map(|(_, expr)| expr))) {
+            let expr = Expr::Column(column.clone());
+            let there = kept.iter().find(|(of, _)| *below_names(of) == expr).map(|(_, name)| name.clone());
+            let name = match there {
+                Some(name) => name,
+                None => {
+                    let name = self.column_beside(&column, columns);
+                    kept.push((named(expr, &name), name.clone()));
+                    name
+                }
+            };
+            if name != column {
+                renamed.push((column, Expr::Column(name)));
+            }
+        }
+        below.substitute(&renamed)
+    }
+
+    /// What a column is called beside others, which must keep their names.
+    pub(super) fn column_beside(&self, column: &Column, others: &[Column]) -> Column {
+        let keeps = !others.iter().any(|other| clash(column, other));
+        if keeps { column.clone() } else { self.key_column() }
+    }
+
+    /// Renames columns that cannot be in one schema with `others`, except `kept`. Returns the new names.
+    pub(super) fn apart(&self, mut lifted: Lifted, others: &[Column], kept: &[Column]) -> Result<(Lifted, Meanings)> {
+        let (mut exprs, mut renamed) = (Vec::new(), Vec::new());
+        for column in lifted.plan.schema().columns() {
+            let expr = Expr::Column(column.clone());
+            if kept.contains(&column) || !others.iter().any(|other| clash(&column, other)) {
+                exprs.push(expr);
+                continue;
+            }
+            let name = self.key_column();
+            exprs.push(named(expr, &name));
+            renamed.push((column, Expr::Column(name)));
+        }
+        if !renamed.is_empty() {
+            lifted.plan = projected(lifted.plan, exprs)?;
+            lifted.substitute(&renamed)?;
+        }
+        Ok((lifted, renamed))
+    }
+
+    fn lift_limit(&self, limit: &Limit, interest: Interest) -> Result<Option<Lifted>> {
+        let Some(bounds) = Bounds::of(limit)? else { return Ok(None) };
+        if bounds.let_pass(interest == Interest::Existence || has_one_row(&limit.input)) {
+            return self.lift(&limit.input, interest);
+        }
+        self.lift(&numbered(&limit.input, bounds, self.functions)?, interest)
+    }
+
+    fn lift_distinct(&self, input: &LogicalPlan, interest: Interest) -> Result<Option<Lifted>> {
+        let Some(mut below) = self.lift(input, interest.max(Interest::Values))? else { return Ok(None) };
+        if interest >= Interest::Values || below.empty.is_some() {
+            return Ok(Some(below));
+        }
+        let Some((keys, mut conditions)) = self.keys(&below.conditions, below.plan.schema())? else { return Ok(None) };
+        let is_deferred = |column: &Column| below.deferred.iter().any(|(of, _)| of == column);
+        let columns: Vec<Column> = input.schema().columns().into_iter().filter(|of| !is_deferred(of)).collect();
+        // Otherwise rows that differ here could be the same once deferred columns are computed.
+        let of_columns = needed(below.deferred.iter().map(|(_, expr)| expr)).iter().all(|of| columns.contains(of));
+        if !of_columns {
+            return Ok(None);
+        }
+        let mut kept: Vec<(Expr, Column)> =
+            columns.iter().map(|column| (Expr::Column(column.clone()), column.clone())).collect();
+        for key in keys {
+            let there = kept.iter().find(|(expr, _)| *below_names(expr) == key.inner).map(|(_, name)| name.clone());
+            let name = match (there, &key.inner) {
+                (Some(name), _) => name,
+                (None, Expr::Column(column)) => self.column_beside(column, &input.schema().columns()),
+                (None, _) => self.key_column(),
+            };
+            conditions.push(key.of(&name));
+            if !kept.iter().any(|(_, of)| *of == name) {
+                kept.push((named(key.inner, &name), name));
+            }
+        }
+        if kept.is_empty() {
+            let column = self.key_column();
+            kept.push((named(lit(true), &column), column));
+        }
+        let rows = projected(below.plan, kept.into_iter().map(|(expr, _)| expr).collect())?;
+        below.plan = LogicalPlan::Distinct(Distinct::All(Arc::new(rows)));
+        below.conditions = conditions;
+        Ok(Some(below))
+    }
+
+    /// Rows of constants with numbers. A column that reads columns around is chosen by the number.
+    fn lift_values(&self, values: &Values) -> Result<Option<Lifted>> {
+        let columns = values.schema.columns();
+        let (mut kept, mut deferred) = (Vec::new(), Vec::new());
+        for place in 0..columns.len() {
+            let exprs: Vec<Expr> = values.values.iter().filter_map(|row| row.get(place)).cloned().collect();
+            if !self.is_read_by_any(&exprs)? {
+                kept.push(place);
+            } else if exprs.iter().any(varies) {
+                return Ok(None);
+            } else {
+                deferred.push((place, exprs));
+            }
+        }
+        let mut rows = Vec::with_capacity(values.values.len());
+        for (number, row) in (0_i32..).zip(&values.values) {
+            let own = kept.iter().filter_map(|place| row.get(*place)).cloned();
+            rows.push(own.chain([lit(number)]).collect());
+        }
+        let rows = LogicalPlanBuilder::values(rows)?.build()?;
+        let number = self.fresh(ROW);
+        let names = kept.iter().filter_map(|place| columns.get(*place)).chain([&number]);
+        let exprs = rows.schema().columns().into_iter().zip(names);
+        let exprs: Vec<Expr> = exprs.map(|(column, name)| named(Expr::Column(column), name)).collect();
+        let mut lifted = Lifted::of(projected(rows, exprs)?);
+        for (place, mut exprs) in deferred {
+            let Some(column) = columns.get(place) else { continue };
+            let expr = match (exprs.len(), exprs.pop()) {
+                (1, Some(only)) => only,
+                (_, last) => {
+                    let whens = (0_i32..).zip(exprs).map(|(row, expr)| (Box::new(lit(row)), Box::new(expr)));
+                    let number = Box::new(Expr::Column(number.clone()));
+                    Expr::Case(Case::new(Some(number), whens.collect(), last.map(Box::new)))
+                }
+            };
+            lifted.deferred.push((column.clone(), expr));
+        }
+        Ok(Some(lifted))
+    }
+
+    /// Nodes that make rows of each row of their first input, whatever the others are.
+    fn lift_extension(&self, extension: &Extension, interest: Interest) -> Result<Option<Lifted>> {
+        let node = &extension.node;
+        let inputs = node.inputs();
+        let Some((first, others)) = inputs.split_first() else { return Ok(None) };
+        let exprs = node.expressions();
+        if !is_by_row(extension) || self.is_read_by_any(&exprs)? {
+            return Ok(None);
+        }
+        for other in others {
+            if self.decides(other)? {
+                return Ok(None);
+            }
+        }
+        let Some(below) = self.lift(first, interest.of_some())? else { return Ok(None) };
+        if below.empty.is_some() || exprs.iter().any(|expr| uses(expr, &below.deferred)) {
+            return Ok(None);
+        }
+        let own = first.schema().columns();
+        let added: Vec<Column> = node.schema().columns().into_iter().filter(|column| !own.contains(column)).collect();
+        let (mut below, _) = self.apart(below, &added, &own)?;
+        if node.as_any().is::<Copies>() {
+            let Some(rows) = with_number_last(&below.plan, &own)? else { return Ok(None) };
+            below.plan = rows;
+        }
+        let mut inputs = vec![below.plan];
+        inputs.extend(others.iter().map(|other| (*other).clone()));
+        below.plan = LogicalPlan::Extension(Extension { node: node.with_exprs_and_inputs(exprs, inputs)? });
+        Ok(Some(below))
+    }
+}
+
+/// Whether the rows that come of a row do not depend on other rows of the first input.
+pub(super) fn is_by_row(extension: &Extension) -> bool {
+    let node = extension.node.as_any();
+    let is_session = |assign: &WindowAssign| matches!(assign.window, anabranch_dataflow::Window::Session { .. });
+    match node.downcast_ref::<WindowAssign>() {
+        Some(assign) => !is_session(assign),
+        None => node.is::<Unnest>() || node.is::<Copies>() || node.is::<TemporalJoin>(),
+    }
+}
+
+/// A plan with the last one of `columns` behind all others. `None`: it does not have it.
+pub(super) fn with_number_last(plan: &LogicalPlan, columns: &[Column]) -> Result<Option<LogicalPlan>> {
+    let all = plan.schema().columns();
+    let Some(number) = columns.last().filter(|number| all.contains(number)) else { return Ok(None) };
+    let exprs = all.iter().filter(|column| *column != number).chain([number]).cloned().map(Expr::Column);
+    projected(plan.clone(), exprs.collect()).map(Some)
+}

@@ -1,0 +1,118 @@
+//! Moves conditions out of joins.
+
+use std::sync::Arc;
+
+use datafusion_common::{Column, JoinType, NullEquality, Result};
+use datafusion_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion_expr::{Expr, Join, LogicalPlan, Operator};
+
+use super::exprs::{binary, substitute, uses};
+use super::lift::{Lifted, Meanings};
+use super::{Around, Interest};
+use crate::varying::varies;
+
+/// How the keys of a join are compared.
+pub(super) fn operator(join: &Join) -> Operator {
+    match join.null_equality {
+        NullEquality::NullEqualsNull => Operator::IsNotDistinctFrom,
+        NullEquality::NullEqualsNothing => Operator::Eq,
+    }
+}
+
+/// The conditions of a join.
+pub(super) fn conditions_of(join: &Join) -> impl Iterator<Item = &Expr> {
+    join.on.iter().flat_map(|(left, right)| [left, right]).chain(&join.filter)
+}
+
+/// A join with other inputs and conditions.
+pub(super) fn rejoined(
+    join: &Join,
+    inputs: [LogicalPlan; 2],
+    (on, filter): (Vec<(Expr, Expr)>, Option<Expr>),
+    kind: JoinType,
+) -> Result<LogicalPlan> {
+    let [left, right] = inputs.map(Arc::new);
+    let (constraint, nulls) = (join.join_constraint, join.null_equality);
+    Ok(LogicalPlan::Join(Join::try_new(left, right, on, filter, kind, constraint, nulls, join.null_aware)?))
+}
+
+impl Around<'_> {
+    pub(super) fn lift_join(&self, join: &Join, interest: Interest) -> Result<Option<Lifted>> {
+        use JoinType::{Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
+        match join.join_type {
+            Inner => self.lift_both(join, interest),
+            LeftSemi | Left | LeftAnti => match self.lift_side(join, interest, [&join.left, &join.right])? {
+                // Where duplicates do not matter, a match is as good as several.
+                None if interest >= Interest::Values && join.join_type == LeftSemi && !join.null_aware => {
+                    self.lift_both(join, interest)
+                }
+                lifted => Ok(lifted),
+            },
+            Right | RightSemi | RightAnti => self.lift_side(join, interest, [&join.right, &join.left]),
+            _ => Ok(None),
+        }
+    }
+
+    /// A join whose rows are those of one side, chosen or extended. Only that side depends on rows around.
+    fn lift_side(&self, join: &Join, interest: Interest, [side, other]: [&LogicalPlan; 2]) -> Result<Option<Lifted>> {
+        if self.decides(other)? {
+            return Ok(None);
+        }
+        for condition in conditions_of(join) {
+            if self.is_read_by(condition)? {
+                return Ok(None);
+            }
+        }
+        let Some(below) = self.lift(side, interest.of_some())? else { return Ok(None) };
+        if below.empty.is_some() || conditions_of(join).any(|condition| uses(condition, &below.deferred)) {
+            return Ok(None);
+        }
+        let (mut below, _) = self.apart(below, &other.schema().columns(), &side.schema().columns())?;
+        let inputs = match join.join_type {
+            JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => [other.clone(), below.plan],
+            _ => [below.plan, other.clone()],
+        };
+        below.plan = rejoined(join, inputs, (join.on.clone(), join.filter.clone()), join.join_type)?;
+        Ok(Some(below))
+    }
+
+    /// An inner join, or one that only chooses rows where it does not matter how often they occur.
+    fn lift_both(&self, join: &Join, interest: Interest) -> Result<Option<Lifted>> {
+        let interest = interest.of_some();
+        let Some(left) = self.lift(&join.left, interest)? else { return Ok(None) };
+        let Some(right) = self.lift(&join.right, interest)? else { return Ok(None) };
+        if left.empty.is_some() || right.empty.is_some() {
+            return Ok(None);
+        }
+        let own = join.left.schema().columns();
+        let others: Vec<Column> = match join.join_type {
+            JoinType::Inner => join.right.schema().columns(),
+            _ => Vec::new(),
+        };
+        let (right, renamed) = self.apart(right, &left.plan.schema().columns(), &others)?;
+        let (mut left, _) = self.apart(left, &right.plan.schema().columns(), &own)?;
+        let values: Meanings = left.deferred.iter().chain(&right.deferred).chain(&renamed).cloned().collect();
+        let (mut on, mut filters, mut moved) = (Vec::new(), Vec::new(), Vec::new());
+        for (of_left, of_right) in &join.on {
+            let pair = (substitute(of_left.clone(), &values)?, substitute(of_right.clone(), &values)?);
+            if self.is_read_by(&pair.0)? || self.is_read_by(&pair.1)? {
+                moved.push(binary(pair.0, operator(join), pair.1));
+            } else {
+                on.push(pair);
+            }
+        }
+        for part in join.filter.clone().into_iter().flat_map(split_conjunction_owned) {
+            let part = substitute(part, &values)?;
+            if self.is_read_by(&part)? { moved.push(part) } else { filters.push(part) }
+        }
+        if moved.iter().any(varies) {
+            return Ok(None);
+        }
+        left.conditions.extend(right.conditions.into_iter().chain(moved));
+        left.plan = rejoined(join, [left.plan, right.plan], (on, conjunction(filters)), JoinType::Inner)?;
+        if join.join_type == JoinType::Inner {
+            left.deferred.extend(right.deferred);
+        }
+        Ok(Some(left))
+    }
+}

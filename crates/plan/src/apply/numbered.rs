@@ -1,0 +1,83 @@
+//! The first rows of a subquery for each row around it: rows are numbered, and the number is a condition.
+
+use datafusion_common::{Column, Result};
+use datafusion_expr::expr::{WindowFunction, WindowFunctionParams};
+use datafusion_expr::{
+    Distinct, Expr, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, SkipType, WindowFrame, WindowFunctionDefinition,
+    lit,
+};
+
+use crate::bind::NUMBER;
+use crate::functions::Functions;
+
+/// How many rows are left out, and how many come then.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    skip: usize,
+    fetch: Option<usize>,
+}
+
+impl Bounds {
+    /// `None`: they are not constants.
+    pub(super) fn of(limit: &Limit) -> Result<Option<Self>> {
+        Ok(match (limit.get_skip_type()?, limit.get_fetch_type()?) {
+            (SkipType::Literal(skip), FetchType::Literal(fetch)) => Some(Bounds { skip, fetch }),
+            _ => None,
+        })
+    }
+
+    /// Whether the rows can stay as they are. `is_one`: only whether there is a row matters.
+    pub(super) fn let_pass(self, is_one: bool) -> bool {
+        self.skip == 0 && self.fetch.is_none_or(|fetch| is_one && fetch > 0)
+    }
+}
+
+/// The rows of `input` within the bounds, chosen by their numbers.
+pub(super) fn numbered(input: &LogicalPlan, bounds: Bounds, functions: &Functions) -> Result<LogicalPlan> {
+    let all = || input.schema().columns().into_iter().map(Expr::Column).collect();
+    let (columns, rows, order) = match input {
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => (all(), sort.input.as_ref(), sort.expr.clone()),
+        // It leaves out columns that only the order needs.
+        LogicalPlan::Projection(projection) => match projection.input.as_ref() {
+            LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
+                (projection.expr.clone(), sort.input.as_ref(), sort.expr.clone())
+            }
+            _ => (all(), input, Vec::new()),
+        },
+        _ => (all(), input, Vec::new()),
+    };
+    let params = WindowFunctionParams {
+        args: Vec::new(),
+        partition_by: Vec::new(),
+        order_by: order,
+        window_frame: WindowFrame::new(Some(true)),
+        filter: None,
+        null_treatment: None,
+        distinct: false,
+    };
+    let fun = WindowFunctionDefinition::WindowUDF(functions.row_number());
+    let number = Expr::from(WindowFunction { fun, params }).alias(NUMBER);
+    let mut rows = LogicalPlanBuilder::from(rows.clone()).window([number])?;
+    let place = || Expr::Column(Column::from_name(NUMBER));
+    let bound = |rows: usize| lit(i64::try_from(rows).unwrap_or(i64::MAX));
+    if let Some(fetch) = bounds.fetch {
+        rows = rows.filter(place().lt_eq(bound(bounds.skip.saturating_add(fetch))))?;
+    }
+    if bounds.skip > 0 {
+        rows = rows.filter(place().gt(bound(bounds.skip)))?;
+    }
+    rows.project(columns)?.build()
+}
+
+/// Whether a plan has one row at most, because it is that of an aggregate.
+pub(super) fn has_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Projection(projection) => has_one_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => has_one_row(&alias.input),
+        LogicalPlan::Filter(filter) => has_one_row(&filter.input),
+        LogicalPlan::Sort(sort) => has_one_row(&sort.input),
+        LogicalPlan::Distinct(Distinct::All(input)) => has_one_row(input),
+        _ => false,
+    }
+}

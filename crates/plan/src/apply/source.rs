@@ -1,0 +1,52 @@
+//! The part of a query that has the values of some columns. The domain of a subquery is taken from it, so that
+//! the values of other subqueries, which were joined before, are not computed twice.
+
+use std::collections::BTreeSet;
+
+use datafusion_common::{Column, JoinType, Result};
+use datafusion_expr::utils::{conjunction, split_conjunction};
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+
+use super::exprs::columns_in;
+
+/// A plan with these columns of another plan, and at least the values that they have there.
+pub(super) fn source_of(plan: &LogicalPlan, columns: &BTreeSet<Column>) -> Result<LogicalPlan> {
+    match plan {
+        LogicalPlan::Join(join) => {
+            let (left, right) = match join.join_type {
+                JoinType::Inner => (true, true),
+                JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti => (true, false),
+                JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => (false, true),
+                _ => (false, false),
+            };
+            match (left && has(&join.left, columns), right && has(&join.right, columns)) {
+                (true, _) => source_of(&join.left, columns),
+                (_, true) => source_of(&join.right, columns),
+                _ => Ok(plan.clone()),
+            }
+        }
+        LogicalPlan::Projection(projection) if has(&projection.input, columns) => {
+            let is_kept = |expr: &Expr| expr.try_as_col().is_some_and(|column| columns.contains(column));
+            match projection.expr.iter().filter(|expr| is_kept(expr)).count() == columns.len() {
+                true => source_of(&projection.input, columns),
+                false => Ok(plan.clone()),
+            }
+        }
+        LogicalPlan::Filter(filter) => {
+            let source = source_of(&filter.input, columns)?;
+            if source.schema() == filter.input.schema() {
+                return Ok(plan.clone());
+            }
+            // What the other columns decide is left out.
+            let parts = split_conjunction(&filter.predicate).into_iter();
+            let own = parts.filter(|part| columns_in(part).iter().all(|column| source.schema().has_column(column)));
+            let own = conjunction(own.cloned());
+            own.into_iter().try_fold(LogicalPlanBuilder::from(source), LogicalPlanBuilder::filter)?.build()
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+fn has(plan: &LogicalPlan, columns: &BTreeSet<Column>) -> bool {
+    columns.iter().all(|column| plan.schema().has_column(column))
+}

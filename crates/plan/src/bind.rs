@@ -1,0 +1,172 @@
+//! From the parser's tree to a logical plan. Names exist here only: every relation of a statement gets a qualifier that no other one has, so a
+//! column is its qualifier and its name, wherever it goes. Subqueries are joins afterwards: see [`crate::apply`].
+//!
+//! `scope` says what names mean, `expr` converts expressions, `from`, `select`, `group`, `order` and `set` a query's clauses, `subquery` what is in
+//! expressions.
+
+mod expr;
+mod from;
+mod group;
+mod group_window;
+mod lists;
+mod order;
+mod results;
+mod scope;
+mod select;
+mod set;
+mod subquery;
+mod values;
+mod windows;
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+
+use anabranch_model::Error;
+use datafusion_common::Result;
+use datafusion_expr::LogicalPlan;
+use datafusion_sql::sqlparser::ast::{Query, Spanned, With};
+
+pub(crate) use self::expr::Names;
+pub(crate) use self::from::{Rows, UNNAMED, is_true};
+pub(crate) use self::order::NUMBER;
+pub(crate) use self::scope::{Item, Scope, TableName};
+use crate::apply::Fresh;
+use crate::functions::Functions;
+use crate::hints::{misplaced, without_options};
+use crate::place::{at, through};
+use crate::query::Planner;
+use crate::settings::RuntimeMode;
+
+/// Binds one statement.
+pub(crate) struct Binder<'a> {
+    planner: &'a Planner<'a>,
+    /// The qualifiers so far.
+    qualifiers: RefCell<HashSet<String>>,
+}
+
+/// What is around a part of a query.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Env<'e> {
+    /// The columns of the query around it.
+    outer: Option<&'e Scope<'e>>,
+    named: Option<&'e Named<'e>>,
+}
+
+/// A query that WITH names, and those before it.
+struct Named<'e> {
+    name: String,
+    plan: LogicalPlan,
+    before: Option<&'e Named<'e>>,
+}
+
+impl<'e> Env<'e> {
+    /// The columns of a part of a query, within those of the queries around it.
+    pub(crate) fn scope(&self, items: Vec<Item>) -> Scope<'e> {
+        Scope::new(items, self.outer)
+    }
+
+    /// What is around a subquery of a query with these columns.
+    fn within<'s>(&self, scope: &'s Scope<'s>) -> Env<'s>
+    where
+        'e: 's,
+    {
+        Env { outer: Some(scope), named: self.named }
+    }
+
+    /// The query of this name.
+    fn named(&self, name: &str) -> Option<&'e LogicalPlan> {
+        let mut next = self.named;
+        while let Some(named) = next {
+            if named.name == name {
+                return Some(&named.plan);
+            }
+            next = named.before;
+        }
+        None
+    }
+}
+
+impl<'a> Binder<'a> {
+    pub(crate) fn new(planner: &'a Planner<'a>) -> Self {
+        Binder { planner, qualifiers: RefCell::default() }
+    }
+
+    /// The plan of a query. Its columns have different names.
+    pub(crate) fn bind(&self, query: Query) -> Result<LogicalPlan> {
+        self.query(query, &Env::default())
+    }
+
+    fn functions(&self) -> &Functions {
+        &self.planner.catalog().functions
+    }
+
+    /// Whether results over tables that end are updated too.
+    fn streaming(&self) -> bool {
+        self.planner.catalog().settings.runtime_mode == RuntimeMode::Streaming
+    }
+
+    fn query(&self, query: Query, env: &Env<'_>) -> Result<LogicalPlan> {
+        let Query { with, .. } = &query;
+        match with {
+            None => self.ordered(query, env),
+            Some(With { recursive: true, .. }) => {
+                let error = Error::user("WITH RECURSIVE is not supported").at(at(query.span().start));
+                Err(through(error.remedy("join the table with itself, once for each step")))
+            }
+            Some(_) => {
+                let mut query = query;
+                let tables = query.with.take().map(|with| with.cte_tables).unwrap_or_default();
+                let mut tables: Vec<_> = tables.into_iter().rev().collect();
+                self.with(&mut tables, query, env, &mut HashSet::new())
+            }
+        }
+    }
+
+    /// Binds the queries that WITH names, the first one last, and then the query itself.
+    fn with(
+        &self,
+        tables: &mut Vec<datafusion_sql::sqlparser::ast::Cte>,
+        query: Query,
+        env: &Env<'_>,
+        seen: &mut HashSet<String>,
+    ) -> Result<LogicalPlan> {
+        let Some(table) = tables.pop() else { return self.ordered(query, env) };
+        let name = table.alias.name.value.clone();
+        let start = table.alias.name.span.start;
+        if !seen.insert(name.clone()) {
+            let error = Error::user(format!("WITH names two queries '{name}'")).at(at(start));
+            return Err(through(error.remedy("give each a name of its own")));
+        }
+        let plan = self.query(*table.query, env)?;
+        let names: Vec<_> = table.alias.columns.iter().map(|column| column.name.clone()).collect();
+        let plan = if names.is_empty() { plan } else { self.renamed(plan, &names, start)? };
+        let named = Named { name, plan, before: env.named };
+        self.with(tables, query, &Env { outer: env.outer, named: Some(&named) }, seen)
+    }
+
+    /// Refuses a hint with options that follows the name of a query of WITH.
+    fn check_hint(
+        &self,
+        name: &str,
+        env: &Env<'_>,
+        start: datafusion_sql::sqlparser::tokenizer::Location,
+    ) -> Result<()> {
+        match without_options(name).is_some_and(|base| env.named(base).is_some()) {
+            true => Err(through(misplaced(start))),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Fresh for Binder<'_> {
+    fn fresh(&self, base: &str) -> String {
+        let mut qualifiers = self.qualifiers.borrow_mut();
+        let mut name = base.to_owned();
+        let mut number = 1;
+        while !qualifiers.insert(name.clone()) {
+            number += 1;
+            name = format!("{base}_{number}");
+        }
+        name
+    }
+}

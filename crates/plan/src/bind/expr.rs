@@ -1,0 +1,349 @@
+//! Expressions: each name in the parser's tree is replaced by the identity of its column, and each subquery by the column that its value
+//! becomes. The library then converts the tree: it knows calls, casts and operators, and has no names left to guess.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use anabranch_model::Error;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{Column, DFSchema, Result, TableReference};
+use datafusion_expr::{Expr, ExprSchemable};
+use datafusion_sql::sqlparser::ast::{
+    self as ast, AccessExpr, Function, FunctionArguments, Ident, NamedWindowDefinition, Query, Spanned, VisitorMut,
+    WindowType,
+};
+
+use super::scope::{Found, Item, Scope};
+use super::subquery::{Form, Pending};
+use super::windows::whole_window;
+use super::{Binder, Env};
+use crate::place::through;
+use crate::spelling;
+use crate::walk::{Walk, change_syntax};
+
+/// What the names of an expression may mean.
+pub(crate) struct Names<'n> {
+    pub(crate) scope: &'n Scope<'n>,
+    /// What SELECT calls its results.
+    pub(crate) results: &'n [(String, Expr)],
+    /// Whether results go before the columns of tables.
+    pub(crate) results_first: bool,
+    /// The values of subqueries in them.
+    pub(crate) values: &'n [(Column, FieldRef)],
+    /// The windows that the SELECT declares.
+    pub(crate) windows: &'n [NamedWindowDefinition],
+}
+
+impl<'n> Names<'n> {
+    pub(crate) fn of(scope: &'n Scope<'n>) -> Self {
+        Names { scope, results: &[], results_first: false, values: &[], windows: &[] }
+    }
+
+    fn result(&self, name: &[Ident]) -> Option<&Expr> {
+        let [name] = name else { return None };
+        self.results.iter().find(|(result, _)| *result == name.value).map(|(_, expr)| expr)
+    }
+}
+
+/// What the names of an expression mean: columns with the qualifiers that the tree has now, and what takes their place.
+#[derive(Default)]
+struct Resolved {
+    fields: Vec<(Option<TableReference>, FieldRef)>,
+    known: HashMap<Column, usize>,
+    meanings: HashMap<Column, Expr>,
+}
+
+impl Resolved {
+    fn add(&mut self, column: &Column, field: &FieldRef, meaning: Option<Expr>) {
+        if self.known.contains_key(column) {
+            return;
+        }
+        self.known.insert(column.clone(), self.fields.len());
+        let field = if field.name() == &column.name { Arc::clone(field) } else { renamed(field, &column.name) };
+        self.fields.push((column.relation.clone(), field));
+        if let Some(meaning) = meaning {
+            self.meanings.insert(column.clone(), meaning);
+        }
+    }
+}
+
+fn renamed(field: &Field, name: &str) -> FieldRef {
+    Arc::new(field.clone().with_name(name))
+}
+
+/// Qualifier of names that stand for an expression, or for a column without a table.
+const MEANING: &str = "$";
+
+/// Replaces names and subqueries.
+struct Rewriting<'r, 'b> {
+    binder: &'r Binder<'b>,
+    names: &'r Names<'r>,
+    env: &'r Env<'r>,
+    resolved: Resolved,
+    pending: &'r mut Vec<Pending>,
+}
+
+impl VisitorMut for Rewriting<'_, '_> {
+    type Break = datafusion_common::DataFusionError;
+
+    /// Subqueries are taken out before what is in them is visited.
+    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Self::Break> {
+        let done = match expr {
+            ast::Expr::CompoundFieldAccess { .. } => {
+                join_names(expr);
+                Ok(())
+            }
+            ast::Expr::Function(call) => self.window(call),
+            _ => match Form::of(expr) {
+                Some((form, query)) => self.subquery(expr, form, query),
+                None => Ok(()),
+            },
+        };
+        done.map_or_else(ControlFlow::Break, ControlFlow::Continue)
+    }
+}
+
+impl Rewriting<'_, '_> {
+    fn window(&self, call: &mut Function) -> Result<()> {
+        if let Some(window) = &call.over {
+            call.over = Some(WindowType::WindowSpec(whole_window(window, self.names.windows).map_err(through)?));
+        }
+        Ok(())
+    }
+
+    fn subquery(&mut self, expr: &mut ast::Expr, form: Form<ast::Expr>, query: Box<Query>) -> Result<()> {
+        let span = expr.span();
+        let bound = form.map(&mut |left| self.binder.operand(left, self.names, self.env, self.pending))?;
+        let pending = self.binder.subquery(bound, *query, self.names.scope, self.env, span.start)?;
+        let column = &pending.column;
+        let parts = [column.relation.as_ref().map_or(MEANING, TableReference::table), column.name.as_str()];
+        *expr = ast::Expr::CompoundIdentifier(parts.iter().map(|part| Ident::with_span(span, *part)).collect());
+        self.resolved.add(&pending.column, &pending.field, None);
+        self.pending.push(pending);
+        Ok(())
+    }
+
+    /// Puts the identity of a column in the place of its name.
+    fn name(&mut self, expr: &mut ast::Expr) -> Result<()> {
+        let parts = match expr {
+            ast::Expr::Identifier(name) => vec![name.clone()],
+            ast::Expr::CompoundIdentifier(parts) if !self.is_resolved(parts) => std::mem::take(parts),
+            _ => return Ok(()),
+        };
+        let names = self.names;
+        if names.results_first
+            && let Some(result) = names.result(&parts)
+        {
+            return self.result(expr, &parts, result);
+        }
+        let found = match names.scope.own(&parts)? {
+            Some(found) => Some(found),
+            None => match names.result(&parts) {
+                Some(result) => return self.result(expr, &parts, result),
+                None => names.scope.find(&parts)?,
+            },
+        };
+        let Some(Found { item, parts: used, outer }) = found else {
+            return Err(through(names.scope.unknown(&parts)));
+        };
+        let meaning = match (outer, &item.value) {
+            (false, value) => value.clone(),
+            (true, None) => Some(Expr::OuterReferenceColumn(Arc::clone(&item.field), item.column.clone())),
+            (true, Some(value)) => Some(of_outer(value.clone(), names.scope)?),
+        };
+        let column = self.identity(&item, meaning);
+        let span = expr_span(&parts);
+        let qualifier = column.relation.as_ref().map_or(MEANING, TableReference::table);
+        let identity = [qualifier, column.name.as_str()].map(|part| Ident { span, ..Ident::with_quote('`', part) });
+        *expr = ast::Expr::CompoundIdentifier(identity.into_iter().chain(parts.into_iter().skip(used)).collect());
+        Ok(())
+    }
+
+    /// The column as the tree names it.
+    fn identity(&mut self, item: &Item, meaning: Option<Expr>) -> Column {
+        // What several tables share is called otherwise than the columns of these tables, and a column without a table has the
+        // qualifier of this module.
+        let qualifier = item.column.relation.as_ref();
+        let column = match (qualifier, &item.value) {
+            (Some(_), None) => item.column.clone(),
+            (None, None) => Column::new(Some(MEANING), &item.column.name),
+            (_, Some(_)) => Column::new(Some(MEANING), format!("shared {}", item.column.flat_name())),
+        };
+        let meaning = meaning.or_else(|| qualifier.is_none().then(|| Expr::Column(item.column.clone())));
+        self.resolved.add(&column, &item.field, meaning);
+        column
+    }
+
+    fn result(&mut self, expr: &mut ast::Expr, parts: &[Ident], result: &Expr) -> Result<()> {
+        let (data_type, nullable) = type_of(result, self.names)?;
+        let column = Column::new(Some(MEANING), format!("result {}", self.resolved.fields.len()));
+        let field = Arc::new(Field::new(&column.name, data_type, nullable));
+        self.resolved.add(&column, &field, Some(result.clone()));
+        let span = expr_span(parts);
+        let identity = [MEANING, column.name.as_str()].map(|part| Ident { span, ..Ident::with_quote('`', part) });
+        *expr = ast::Expr::CompoundIdentifier(identity.into());
+        Ok(())
+    }
+
+    /// Whether a name is that of a subquery's value.
+    fn is_resolved(&self, parts: &[Ident]) -> bool {
+        let [qualifier, name] = parts else { return false };
+        let column = Column::new(Some(qualifier.value.as_str()), &name.value);
+        self.pending.iter().any(|pending| pending.column == column)
+    }
+}
+
+/// Names are replaced after all calls have their plain forms: what remains is a column.
+struct Naming<'r, 's, 'b>(&'r mut Rewriting<'s, 'b>);
+
+impl VisitorMut for Naming<'_, '_, '_> {
+    type Break = datafusion_common::DataFusionError;
+
+    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Self::Break> {
+        self.0.name(expr).map_or_else(ControlFlow::Break, ControlFlow::Continue)
+    }
+}
+
+fn expr_span(parts: &[Ident]) -> datafusion_sql::sqlparser::tokenizer::Span {
+    parts
+        .iter()
+        .map(|part| part.span)
+        .reduce(|all, next| all.union(&next))
+        .unwrap_or_else(datafusion_sql::sqlparser::tokenizer::Span::empty)
+}
+
+/// The names before the first bracket of `t.rows[1].field` are one name.
+fn join_names(expr: &mut ast::Expr) {
+    let ast::Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
+    let mut name = match root.as_ref() {
+        ast::Expr::Identifier(first) => vec![first.clone()],
+        ast::Expr::CompoundIdentifier(parts) => parts.clone(),
+        _ => return,
+    };
+    let is_name = |access: &AccessExpr| matches!(access, AccessExpr::Dot(ast::Expr::Identifier(_)));
+    let names = access_chain.iter().take_while(|access| is_name(access)).count();
+    for access in access_chain.drain(..names) {
+        if let AccessExpr::Dot(ast::Expr::Identifier(part)) = access {
+            name.push(part);
+        }
+    }
+    **root = if name.len() > 1 { ast::Expr::CompoundIdentifier(name) } else { ast::Expr::Identifier(name.remove(0)) };
+}
+
+/// An expression over the columns of a query around this one.
+fn of_outer(value: Expr, scope: &Scope<'_>) -> Result<Expr> {
+    let changed = value.walk_up(&mut |expr| match expr {
+        Expr::Column(column) => {
+            let field = scope.field_of(&column);
+            Ok(match field {
+                Some(field) => Transformed::yes(Expr::OuterReferenceColumn(field, column)),
+                None => Transformed::no(Expr::Column(column)),
+            })
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(changed.data)
+}
+
+impl Binder<'_> {
+    /// An expression over the columns of a scope. Its subqueries become columns, which are `pending`.
+    pub(crate) fn expr(
+        &self,
+        mut expr: ast::Expr,
+        names: &Names<'_>,
+        env: &Env<'_>,
+        pending: &mut Vec<Pending>,
+    ) -> Result<Expr> {
+        let mut rewriting = Rewriting { binder: self, names, env, resolved: Resolved::default(), pending };
+        if let ControlFlow::Break(error) = change_syntax(&mut expr, &mut rewriting) {
+            return Err(error);
+        }
+        spelling::rewrite(&mut expr).map_err(through)?;
+        spelling::approximate_exponents(&mut expr);
+        if let ControlFlow::Break(error) = change_syntax(&mut expr, &mut Naming(&mut rewriting)) {
+            return Err(error);
+        }
+        let Resolved { fields, meanings, .. } = rewriting.resolved;
+        let schema = DFSchema::new_with_metadata(fields, HashMap::new())?;
+        let expr = self.planner.written(expr, &schema)?;
+        if meanings.is_empty() {
+            return Ok(expr);
+        }
+        let meant = expr.walk_up(&mut |expr| match &expr {
+            Expr::Column(column) => Ok(match meanings.get(column) {
+                Some(meaning) => Transformed::yes(with_spans(meaning.clone(), column)),
+                None => Transformed::no(expr),
+            }),
+            _ => Ok(Transformed::no(expr)),
+        })?;
+        Ok(meant.data)
+    }
+
+    /// [`Binder::expr`] where a subquery is no value.
+    pub(crate) fn plain(&self, expr: ast::Expr, names: &Names<'_>, env: &Env<'_>, what: &str) -> Result<Expr> {
+        let start = expr.span().start;
+        let mut pending = Vec::new();
+        let expr = self.expr(expr, names, env, &mut pending)?;
+        match pending.is_empty() {
+            true => Ok(expr),
+            false => Err(through(
+                Error::user(format!("{what} contains a subquery"))
+                    .at(crate::place::at(start))
+                    .remedy("compute its value in a query of FROM"),
+            )),
+        }
+    }
+
+    /// An expression without columns.
+    pub(crate) fn constant(&self, expr: ast::Expr, env: &Env<'_>) -> Result<Expr> {
+        self.plain(expr, &Names::of(&Scope::default()), env, "a constant")
+    }
+
+    /// The left sides of `IN`: a tuple has several.
+    fn operand(
+        &self,
+        left: ast::Expr,
+        names: &Names<'_>,
+        env: &Env<'_>,
+        pending: &mut Vec<Pending>,
+    ) -> Result<Vec<Expr>> {
+        match left {
+            ast::Expr::Tuple(parts) => parts.into_iter().map(|part| self.expr(part, names, env, pending)).collect(),
+            ast::Expr::Nested(inner) if matches!(*inner, ast::Expr::Tuple(_)) => {
+                self.operand(*inner, names, env, pending)
+            }
+            left => Ok(vec![self.expr(left, names, env, pending)?]),
+        }
+    }
+}
+
+/// The type of an expression, and whether it can be NULL.
+fn type_of(expr: &Expr, names: &Names<'_>) -> Result<(DataType, bool)> {
+    let mut resolved = Resolved::default();
+    for column in expr.column_refs() {
+        let of_value = names.values.iter().find(|(of, _)| of == column).map(|(_, field)| Arc::clone(field));
+        if let Some(field) = of_value.or_else(|| names.scope.field_of(column)) {
+            resolved.add(column, &field, None);
+        }
+    }
+    let schema = DFSchema::new_with_metadata(resolved.fields, HashMap::new())?;
+    Ok((expr.get_type(&schema)?, expr.nullable(&schema)?))
+}
+
+/// A column has the place where this expression names it.
+fn with_spans(mut meaning: Expr, column: &Column) -> Expr {
+    if let Expr::Column(own) | Expr::OuterReferenceColumn(_, own) = &mut meaning {
+        own.spans = column.spans.clone();
+    }
+    meaning
+}
+
+/// Whether a call has arguments in parentheses.
+pub(super) fn plain_arguments(call: &Function) -> Option<&[ast::FunctionArg]> {
+    match &call.args {
+        FunctionArguments::List(list) => Some(&list.args),
+        _ => None,
+    }
+}

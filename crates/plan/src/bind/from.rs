@@ -1,0 +1,470 @@
+//! FROM: tables, queries, joins, and what depends on the tables before it.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anabranch_model::Error;
+use arrow::datatypes::FieldRef;
+use datafusion_common::{Column, JoinType, Result, internal_err, not_impl_err};
+use datafusion_expr::{EmptyRelation, Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion_sql::sqlparser::ast::{
+    self as ast, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Spanned, TableAlias, TableFactor, TableVersion,
+    TableWithJoins,
+};
+use datafusion_sql::sqlparser::tokenizer::Location;
+
+use super::select::conjuncts;
+use super::{Binder, Env, Item, Names, Scope, TableName};
+use crate::apply::Fresh;
+use crate::databases::joined;
+use crate::hints::without_options;
+use crate::place::{at, or_start, through};
+use crate::temporal_join::plan_temporal_join;
+use crate::unnest::{is_unnest, plan_unnest};
+use crate::window_table::{check_qualifiers, plan_table_function};
+
+/// Rows, and the columns that a query can name.
+pub(crate) struct Rows {
+    pub(crate) plan: LogicalPlan,
+    pub(crate) items: Vec<Item>,
+}
+
+impl Rows {
+    /// Columns of a side that may have no match can be NULL.
+    pub(crate) fn pad(&mut self) {
+        let schema = self.plan.schema();
+        let fields = schema.iter().map(|(qualifier, field)| (Column::new(qualifier.cloned(), field.name()), field));
+        let fields: HashMap<Column, &FieldRef> = fields.collect();
+        for item in &mut self.items {
+            if let Some(field) = fields.get(&item.column) {
+                item.field = FieldRef::clone(field);
+            }
+        }
+    }
+}
+
+/// Qualifier of a relation without a name.
+pub(crate) const UNNAMED: &str = "$rows";
+
+/// How two relations are joined.
+struct How<'j> {
+    kind: JoinType,
+    constraint: &'j JoinConstraint,
+}
+
+fn how(join: &Join) -> Result<How<'_>> {
+    use JoinOperator as Of;
+    let (kind, constraint) = match &join.join_operator {
+        Of::Join(constraint) | Of::Inner(constraint) | Of::CrossJoin(constraint) => (JoinType::Inner, constraint),
+        Of::Left(constraint) | Of::LeftOuter(constraint) => (JoinType::Left, constraint),
+        Of::Right(constraint) | Of::RightOuter(constraint) => (JoinType::Right, constraint),
+        Of::FullOuter(constraint) => (JoinType::Full, constraint),
+        Of::LeftSemi(constraint) | Of::Semi(constraint) => (JoinType::LeftSemi, constraint),
+        Of::LeftAnti(constraint) | Of::Anti(constraint) => (JoinType::LeftAnti, constraint),
+        Of::RightSemi(constraint) => (JoinType::RightSemi, constraint),
+        Of::RightAnti(constraint) => (JoinType::RightAnti, constraint),
+        other => return not_impl_err!("Unsupported JOIN operator {other:?}"),
+    };
+    Ok(How { kind, constraint })
+}
+
+/// Whether a table is `FOR SYSTEM_TIME AS OF` a time.
+pub(crate) fn is_version(relation: &TableFactor) -> bool {
+    matches!(relation, TableFactor::Table { version: Some(TableVersion::ForSystemTimeAsOf(_)), .. })
+}
+
+fn is_lateral(relation: &TableFactor) -> bool {
+    matches!(relation, TableFactor::Derived { lateral: true, .. })
+}
+
+/// Whether a relation may name columns of the tables before it.
+fn depends(relation: &TableFactor) -> bool {
+    is_unnest(relation) || is_version(relation) || is_lateral(relation)
+}
+
+impl Binder<'_> {
+    /// All tables of FROM.
+    pub(super) fn from(&self, tables: Vec<TableWithJoins>, env: &Env<'_>) -> Result<Rows> {
+        let mut all: Option<Rows> = None;
+        for table in tables {
+            all = Some(self.tables(table, all, env)?);
+        }
+        let none = || {
+            let schema = Arc::new(datafusion_common::DFSchema::empty());
+            let plan = LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: true, schema });
+            Rows { plan, items: Vec::new() }
+        };
+        Ok(all.unwrap_or_else(none))
+    }
+
+    /// Tables with their joins, behind those that a comma separates from them.
+    fn tables(&self, table: TableWithJoins, before: Option<Rows>, env: &Env<'_>) -> Result<Rows> {
+        let TableWithJoins { relation, joins } = table;
+        let Some(before) = before else {
+            let first = self.relation(relation, env)?;
+            return self.joins(first, joins, env);
+        };
+        let comma =
+            |relation| Join { relation, global: false, join_operator: JoinOperator::CrossJoin(JoinConstraint::None) };
+        // What depends on the tables before is joined with all of them.
+        let keeps_right = |join: &Join| how(join).is_ok_and(|how| matches!(how.kind, JoinType::Right | JoinType::Full));
+        let depends = depends(&relation) || joins.iter().any(|join| depends(&join.relation));
+        if depends && !joins.iter().any(keeps_right) {
+            let first = self.join(before, comma(relation), env)?;
+            return self.joins(first, joins, env);
+        }
+        let first = self.relation(relation, env)?;
+        let own = self.joins(first, joins, env)?;
+        let plan = LogicalPlanBuilder::from(before.plan).cross_join(own.plan)?.build()?;
+        self.both(plan, before.items, own.items)
+    }
+
+    fn joins(&self, mut rows: Rows, joins: Vec<Join>, env: &Env<'_>) -> Result<Rows> {
+        for join in joins {
+            rows = self.join(rows, join, env)?;
+        }
+        Ok(rows)
+    }
+
+    /// The columns of two relations of one FROM, which have different names.
+    pub(crate) fn both_items(&self, left: Vec<Item>, right: Vec<Item>) -> Result<Vec<Item>> {
+        let of_left = Scope::new(left, None);
+        let of_right = Scope::new(right, None);
+        let tables = of_left.tables();
+        if let Some(twice) = of_right.tables().iter().find(|table| tables.contains(table)) {
+            let name = &twice.own;
+            let error = Error::user(format!("two tables of one FROM are called '{name}'"));
+            return Err(through(error.remedy(format!("give one another name: FROM {name} AS a, {name} AS b"))));
+        }
+        Ok(of_left.items.into_iter().chain(of_right.items).collect())
+    }
+
+    fn both(&self, plan: LogicalPlan, left: Vec<Item>, right: Vec<Item>) -> Result<Rows> {
+        Ok(Rows { plan, items: self.both_items(left, right)? })
+    }
+
+    pub(crate) fn join(&self, left: Rows, join: Join, env: &Env<'_>) -> Result<Rows> {
+        if is_version(&join.relation) {
+            let start = join.relation.span().start;
+            return plan_temporal_join(left, join, self, env).map_err(|error| or_start(error, start));
+        }
+        if is_unnest(&join.relation) {
+            return plan_unnest(left, &join, self, env);
+        }
+        if is_lateral(&join.relation) {
+            return self.lateral(left, &join, env);
+        }
+        let right = self.relation(join.relation.clone(), env)?;
+        self.join_with(left, right, &join, env)
+    }
+
+    /// Two relations, joined as is written between them.
+    pub(crate) fn join_with(&self, left: Rows, right: Rows, join: &Join, env: &Env<'_>) -> Result<Rows> {
+        let How { kind, constraint } = how(join)?;
+        let start = join.relation.span().start;
+        match constraint {
+            JoinConstraint::On(condition) => self.join_on(left, right, kind, condition.clone(), env),
+            JoinConstraint::None => {
+                let plan = LogicalPlanBuilder::from(left.plan);
+                let plan = match kind {
+                    JoinType::Inner => plan.cross_join(right.plan)?.build()?,
+                    kind => plan.join_on(right.plan, kind, [])?.build()?,
+                };
+                self.joined(plan, kind, left.items, right.items)
+            }
+            JoinConstraint::Using(columns) => {
+                let names = columns.iter().map(one_name).collect::<Result<Vec<_>>>()?;
+                self.join_using(left, right, kind, names, start)
+            }
+            JoinConstraint::Natural => {
+                let visible = |items: &[Item], name: &str| items.iter().any(|item| !item.hidden && item.name == name);
+                let common = left.items.iter().filter(|item| !item.hidden && visible(&right.items, &item.name));
+                let names: Vec<Ident> = common.map(|item| Ident::with_quote('`', item.name.clone())).collect();
+                if names.is_empty() {
+                    let plan = LogicalPlanBuilder::from(left.plan).join_on(right.plan, kind, [])?.build()?;
+                    return self.joined(plan, kind, left.items, right.items);
+                }
+                self.join_using(left, right, kind, names, start)
+            }
+        }
+    }
+
+    /// The columns of a join that does not only choose rows of one side.
+    fn joined(&self, plan: LogicalPlan, kind: JoinType, left: Vec<Item>, right: Vec<Item>) -> Result<Rows> {
+        match kind {
+            JoinType::LeftSemi | JoinType::LeftAnti => Ok(Rows { plan, items: left }),
+            JoinType::RightSemi | JoinType::RightAnti => Ok(Rows { plan, items: right }),
+            JoinType::Inner => self.both(plan, left, right),
+            _ => {
+                let mut rows = self.both(plan, left, right)?;
+                rows.pad();
+                Ok(rows)
+            }
+        }
+    }
+
+    fn join_on(&self, left: Rows, right: Rows, kind: JoinType, on: ast::Expr, env: &Env<'_>) -> Result<Rows> {
+        let all = left.items.iter().chain(&right.items).cloned().collect();
+        let scope = Scope::new(all, env.outer);
+        let names = Names::of(&scope);
+        let (mut conditions, mut asked) = (Vec::new(), Vec::new());
+        let (mut left_plan, mut right_plan) = (left.plan, right.plan);
+        for condition in conjuncts(on) {
+            let mut pending = Vec::new();
+            let start = condition.span().start;
+            let shown = condition.clone();
+            let mut expr = self.expr(condition, &names, env, &mut pending)?;
+            if pending.is_empty() {
+                conditions.push(expr);
+            } else if kind == JoinType::Inner {
+                asked.push(shown);
+            } else {
+                // The value is known of each row of the side whose columns the subquery reads.
+                let of_side = |plan: &LogicalPlan| pending.iter().any(|pending| pending.reads(plan));
+                match (of_side(&left_plan), of_side(&right_plan)) {
+                    (true, true) => {
+                        let error = Error::user("a subquery in ON reads columns of both sides of an outer join");
+                        return Err(through(error.at(at(start)).remedy("compute its value in a query of FROM")));
+                    }
+                    (_, true) => right_plan = self.join_values(right_plan, pending, &mut [&mut expr])?,
+                    _ => left_plan = self.join_values(left_plan, pending, &mut [&mut expr])?,
+                }
+                conditions.push(expr);
+            }
+        }
+        let plan = LogicalPlanBuilder::from(left_plan).join_on(right_plan, kind, conditions)?.build()?;
+        let mut rows = self.joined(plan, kind, left.items, right.items)?;
+        if !asked.is_empty() {
+            let asked = asked.into_iter().map(|part| self.condition(part, &names, env)).collect::<Result<_>>()?;
+            rows.plan = self.filtered(rows.plan, asked)?;
+        }
+        Ok(rows)
+    }
+
+    /// `USING`: the columns that both sides share come first, and have the value of the side that has one.
+    fn join_using(&self, left: Rows, right: Rows, kind: JoinType, shared: Vec<Ident>, start: Location) -> Result<Rows> {
+        let (left_scope, right_scope) = (Scope::new(left.items, None), Scope::new(right.items, None));
+        let (mut merged, mut conditions, mut used) = (Vec::new(), Vec::new(), Vec::new());
+        for name in shared {
+            let of_side = |scope: &Scope<'_>| -> Result<Item> {
+                let found = scope.own(std::slice::from_ref(&name))?;
+                let place = if name.span.start.line == 0 { start } else { name.span.start };
+                let missing = || through(scope.unknown(std::slice::from_ref(&name)).at(at(place)));
+                found.map(|found| found.item).ok_or_else(missing)
+            };
+            let (of_left, of_right) = (of_side(&left_scope)?, of_side(&right_scope)?);
+            conditions.push(of_left.expr().eq(of_right.expr()));
+            let (item, value) = match kind {
+                JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => (&of_right, of_right.value.clone()),
+                JoinType::Full => (&of_left, Some(self.coalesce(vec![of_left.expr(), of_right.expr()])?)),
+                _ => (&of_left, of_left.value.clone()),
+            };
+            merged.push(Item { table: None, value, ..item.clone() });
+            used.push(name.value);
+        }
+        let hide = |item: Item| {
+            let hidden = item.hidden || used.contains(&item.name);
+            // What several tables shared already is known by its new meaning only.
+            (!hidden || item.table.is_some()).then_some(Item { hidden, ..item })
+        };
+        let plan = LogicalPlanBuilder::from(left.plan).join_on(right.plan, kind, conditions)?.build()?;
+        let [left, right] =
+            [left_scope.items, right_scope.items].map(|items| items.into_iter().filter_map(hide).collect());
+        let mut rows = self.joined(plan, kind, left, right)?;
+        rows.items.splice(0..0, merged);
+        Ok(rows)
+    }
+
+    /// A query that names columns of the tables before it.
+    fn lateral(&self, left: Rows, join: &Join, env: &Env<'_>) -> Result<Rows> {
+        let How { kind, constraint } = how(join)?;
+        let start = join.relation.span().start;
+        if !matches!(kind, JoinType::Inner | JoinType::Left) {
+            let error = Error::user("LATERAL cannot be joined in this way").at(at(start));
+            return Err(through(error.remedy("use CROSS JOIN LATERAL, or LEFT JOIN LATERAL (...) ON TRUE")));
+        }
+        let around = Scope::new(left.items.clone(), env.outer);
+        let right = self.relation(join.relation.clone(), &env.within(&around))?;
+        let all = left.items.iter().chain(&right.items).cloned().collect();
+        let scope = Scope::new(all, env.outer);
+        let on = match constraint {
+            JoinConstraint::None => Vec::new(),
+            JoinConstraint::On(condition) if is_true(condition) => Vec::new(),
+            JoinConstraint::On(condition) => {
+                let bound = |on| self.plain(on, &Names::of(&scope), env, "the condition of LATERAL");
+                conjuncts(condition.clone()).into_iter().map(bound).collect::<Result<_>>()?
+            }
+            _ => {
+                let error = Error::user("LATERAL takes a condition with ON").at(at(start));
+                return Err(through(error.remedy("write LEFT JOIN LATERAL (...) ON TRUE")));
+            }
+        };
+        let plan = self.apply(left.plan, right.plan, kind, on)?;
+        self.joined(plan, kind, left.items, right.items)
+    }
+
+    /// One relation.
+    pub(crate) fn relation(&self, relation: TableFactor, env: &Env<'_>) -> Result<Rows> {
+        let start = relation.span().start;
+        check_qualifiers(&relation).map_err(|error| through(error.at(at(start))))?;
+        match relation {
+            TableFactor::Table { name, alias, args: Some(args), .. } => {
+                let rows = plan_table_function(&name, &args.args, self, env).map_err(|error| or_start(error, start))?;
+                self.with_alias(rows, alias, start)
+            }
+            TableFactor::Table { name, alias, .. } => self.table(&name, alias.as_ref(), env),
+            TableFactor::Derived { subquery, alias, .. } => {
+                let plan = self.query(*subquery, env)?;
+                let items = Scope::items_of(&plan, None);
+                match alias {
+                    Some(_) => self.with_alias(Rows { plan, items }, alias, start),
+                    None => {
+                        let plan = LogicalPlanBuilder::from(plan).alias(self.fresh(UNNAMED))?.build()?;
+                        Ok(Rows { items: Scope::items_of(&plan, None), plan })
+                    }
+                }
+            }
+            TableFactor::TableFunction { expr: ast::Expr::Function(call), alias } => {
+                let Some(args) = super::expr::plain_arguments(&call) else {
+                    return not_impl_err!("Unsupported ast node {call} in create_relation");
+                };
+                let rows = plan_table_function(&call.name, args, self, env).map_err(|error| or_start(error, start))?;
+                self.with_alias(rows, alias, start)
+            }
+            TableFactor::NestedJoin { table_with_joins, alias } => {
+                let rows = self.tables(*table_with_joins, None, env)?;
+                self.with_alias(rows, alias, start)
+            }
+            relation if is_unnest(&relation) => {
+                let one = self.from(Vec::new(), env)?;
+                let join_operator = JoinOperator::CrossJoin(JoinConstraint::None);
+                plan_unnest(one, &Join { relation, global: false, join_operator }, self, env)
+            }
+            other => not_impl_err!("Unsupported ast node {other:?} in create_relation"),
+        }
+    }
+
+    /// A table, a view, or a query of WITH.
+    fn table(&self, name: &ObjectName, alias: Option<&TableAlias>, env: &Env<'_>) -> Result<Rows> {
+        let start = name.span().start;
+        let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
+        let Some((own, before)) = parts.split_last().filter(|_| parts.len() == name.0.len()) else {
+            return Err(through(Error::user(format!("{name} is no name of a table")).at(at(start))));
+        };
+        let named = if before.is_empty() { env.named(&own.value) } else { None };
+        if before.is_empty() {
+            self.check_hint(&own.value, env, start)?;
+        }
+        let called = without_options(&own.value).unwrap_or(&own.value);
+        let (plan, database) = match named {
+            Some(plan) => (plan.clone(), Vec::new()),
+            None => {
+                let name = joined(parts.iter().map(|part| part.value.as_str()));
+                let found = self.planner.relation(&name).map_err(|error| through(error.at(at(start))))?;
+                let path = self.planner.catalog().databases.path(&name).map_err(through)?;
+                (found.clone(), path.database().map(str::to_owned).into())
+            }
+        };
+        let table = match alias {
+            Some(alias) => TableName::alias(&alias.name.value),
+            None => Rc::new(TableName { own: called.to_owned(), before: database }),
+        };
+        self.called(plan, &table, alias, start)
+    }
+
+    /// A relation under the name that its alias gives.
+    pub(crate) fn with_alias(&self, rows: Rows, alias: Option<TableAlias>, start: Location) -> Result<Rows> {
+        let Some(alias) = alias else { return Ok(rows) };
+        let table = TableName::alias(&alias.name.value);
+        let shown = || rows.items.iter().filter(|item| !item.hidden);
+        let names: Vec<&str> = shown().map(|item| item.name.as_str()).collect();
+        let columns = shown().map(Item::expr).zip(distinct_names(&names)).map(|(expr, name)| named(expr, &name));
+        let columns: Vec<Expr> = columns.collect();
+        let is_same =
+            columns.iter().eq(rows.plan.schema().columns().into_iter().map(Expr::Column).collect::<Vec<_>>().iter());
+        let plan = match is_same {
+            true => rows.plan,
+            false => LogicalPlanBuilder::from(rows.plan).project(columns)?.build()?,
+        };
+        self.called(plan, &table, Some(&alias), start)
+    }
+
+    fn called(
+        &self,
+        plan: LogicalPlan,
+        table: &Rc<TableName>,
+        alias: Option<&TableAlias>,
+        start: Location,
+    ) -> Result<Rows> {
+        let names: Vec<Ident> =
+            alias.iter().flat_map(|alias| &alias.columns).map(|column| column.name.clone()).collect();
+        let plan = if names.is_empty() { plan } else { self.renamed(plan, &names, start)? };
+        let plan = LogicalPlanBuilder::from(plan).alias(self.bare(&table.own))?.build()?;
+        Ok(Rows { items: Scope::items_of(&plan, Some(table)), plan })
+    }
+
+    fn coalesce(&self, values: Vec<Expr>) -> Result<Expr> {
+        match self.functions().scalar("coalesce") {
+            Some(function) => Ok(function.call(values)),
+            None => internal_err!("there is no function COALESCE"),
+        }
+    }
+
+    /// A fresh qualifier.
+    pub(crate) fn bare(&self, base: &str) -> datafusion_common::TableReference {
+        datafusion_common::TableReference::bare(self.fresh(base))
+    }
+
+    /// A plan whose columns have these names.
+    pub(super) fn renamed(&self, plan: LogicalPlan, names: &[Ident], start: Location) -> Result<LogicalPlan> {
+        let width = plan.schema().fields().len();
+        if width != names.len() {
+            let error = Error::user(format!("names for {} columns, and there are {width}", names.len()));
+            return Err(through(error.at(at(start)).remedy("name each of them, or none")));
+        }
+        let columns = plan.schema().columns().into_iter().map(Expr::Column);
+        let columns: Vec<Expr> = columns.zip(names).map(|(column, name)| column.alias(&name.value)).collect();
+        LogicalPlanBuilder::from(plan).project(columns)?.build()
+    }
+}
+
+/// An expression under a name. A column of this name has it already.
+pub(crate) fn named(expr: Expr, name: &str) -> Expr {
+    match &expr {
+        Expr::Column(column) if column.name == name => expr,
+        _ => expr.unalias().alias(name),
+    }
+}
+
+fn one_name(name: &ObjectName) -> Result<Ident> {
+    match name.0.as_slice() {
+        [part] => part.as_ident().cloned().ok_or_else(|| through(Error::user("USING names columns"))),
+        _ => {
+            let error = Error::user(format!("USING names columns without their tables, not {name}"));
+            Err(through(error.at(at(name.span().start))))
+        }
+    }
+}
+
+pub(crate) fn is_true(condition: &ast::Expr) -> bool {
+    matches!(condition, ast::Expr::Value(value) if value.value == ast::Value::Boolean(true))
+}
+
+/// The same names, with numbers where one was there before, as in Flink: `k`, `k0`, `k1`.
+pub(crate) fn distinct_names(names: &[&str]) -> Vec<String> {
+    let all: std::collections::HashSet<&str> = names.iter().copied().collect();
+    let mut seen = std::collections::HashSet::with_capacity(names.len());
+    let mut distinct = Vec::with_capacity(names.len());
+    for name in names {
+        let mut unique = (*name).to_owned();
+        let mut number = 0;
+        while seen.contains(&unique) || unique != *name && all.contains(unique.as_str()) {
+            unique = format!("{name}{number}");
+            number += 1;
+        }
+        seen.insert(unique.clone());
+        distinct.push(unique);
+    }
+    distinct
+}

@@ -1,0 +1,134 @@
+//! Windows as keys of GROUP BY, as older scripts write them: `GROUP BY k, TUMBLE(ts, INTERVAL '1' MINUTE)` with `TUMBLE_START(ts,
+//! INTERVAL '1' MINUTE)` in SELECT. What FROM and WHERE give gets the columns of these windows.
+
+use std::ops::ControlFlow;
+
+use anabranch_model::{Error, Result};
+use datafusion_sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, SelectItem, Spanned,
+};
+
+use super::expr::Names;
+use super::from::Rows;
+use super::{Binder, Env, Scope};
+use crate::place::at;
+use crate::walk::change_expressions;
+use crate::window_assign::{GROUP_WINDOW_COLUMNS, WINDOW_COLUMNS};
+use crate::window_table::{Call, parameters_of, plan_window};
+
+/// The columns that auxiliary functions name, and GROUP BY in place of the window: places of [`GROUP_WINDOW_COLUMNS`].
+const AUXILIARY: [(&str, usize); 4] = [("_START", 0), ("_END", 1), ("_ROWTIME", 2), ("_PROCTIME", 2)];
+
+/// A call `TUMBLE(ts, size)` as a key: the function's name and its arguments.
+#[derive(Clone)]
+pub(super) struct GroupWindow {
+    name: String,
+    args: Vec<Expr>,
+}
+
+impl GroupWindow {
+    /// Takes the window out of the keys, and puts its columns in its place.
+    pub(super) fn take(keys: &mut Vec<Expr>) -> Result<Option<GroupWindow>> {
+        let windows = keys.iter().enumerate().filter_map(|(place, key)| Some((place, group_window(key)?)));
+        let windows: Vec<(usize, GroupWindow)> = windows.collect();
+        let (place, window) = match windows.as_slice() {
+            [] => return Ok(None),
+            [(place, window)] => (*place, window.clone()),
+            [_, (second, _), ..] => {
+                return Err(Error::user("GROUP BY has two windows")
+                    .at(at(keys[*second].span().start))
+                    .remedy("group by one window, and its results by another"));
+            }
+        };
+        keys.splice(place..=place, GROUP_WINDOW_COLUMNS.map(|column| Expr::Identifier(Ident::new(column))));
+        Ok(Some(window))
+    }
+
+    /// Replaces auxiliary functions of this window in what is selected.
+    pub(super) fn name_item(&self, item: &mut SelectItem) {
+        if let SelectItem::UnnamedExpr(expr) = item
+            && let Some(column) = auxiliary(expr, self)
+        {
+            let alias = Ident::with_span(expr.span(), WINDOW_COLUMNS[column]);
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            name_columns(expr, self);
+        }
+    }
+}
+
+impl Binder<'_> {
+    /// Rows with the columns of a window of GROUP BY.
+    pub(super) fn group_window(
+        &self,
+        rows: Rows,
+        window: GroupWindow,
+        keys: &[Expr],
+        env: &Env<'_>,
+    ) -> datafusion_common::Result<Rows> {
+        let GroupWindow { name, args } = window;
+        let scope = Scope::new(rows.items.clone(), env.outer);
+        let names = Names::of(&scope);
+        let partition = match name.as_str() {
+            "SESSION" => keys.iter().filter(|key| !is_window_column(key)).cloned().collect(),
+            _ => Vec::new(),
+        };
+        let partition: Vec<_> = partition
+            .into_iter()
+            .map(|key| self.plain(key, &names, env, "a key of SESSION"))
+            .collect::<Result<_, _>>()?;
+        let mut args = args.into_iter();
+        let Some(time) = args.next() else { return Ok(rows) };
+        // The rows and their time are no parameters here.
+        let parameters = parameters_of(&name).unwrap_or_default().iter().skip(2).copied();
+        let lengths = parameters.zip(args).collect();
+        let call = Call { function: name, names: GROUP_WINDOW_COLUMNS, time, lengths, partition };
+        plan_window(call, rows, self, env)
+    }
+}
+
+fn is_window_column(key: &Expr) -> bool {
+    matches!(key, Expr::Identifier(name) if GROUP_WINDOW_COLUMNS.contains(&name.value.as_str()))
+}
+
+/// Replaces auxiliary functions of this window by its columns.
+pub(super) fn name_columns(expr: &mut Expr, window: &GroupWindow) {
+    let _ = change_expressions(expr, &mut |expr| {
+        if let Some(column) = auxiliary(expr, window) {
+            *expr = Expr::Identifier(Ident::with_span(expr.span(), GROUP_WINDOW_COLUMNS[column]));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+/// The column of windows that an auxiliary function of this window names.
+fn auxiliary(expr: &Expr, window: &GroupWindow) -> Option<usize> {
+    let Expr::Function(function) = expr else { return None };
+    let (name, args) = call(function)?;
+    let suffix = name.strip_prefix(window.name.as_str()).filter(|_| args == window.args)?;
+    AUXILIARY.iter().find(|(auxiliary, _)| *auxiliary == suffix).map(|(_, column)| *column)
+}
+
+/// A key that is a window: with a time, and the lengths.
+fn group_window(key: &Expr) -> Option<GroupWindow> {
+    let Expr::Function(function) = key else { return None };
+    let (name, args) = call(function)?;
+    let lengths = match name.as_str() {
+        "TUMBLE" | "SESSION" => 1,
+        "HOP" => 2,
+        _ => return None,
+    };
+    let is_time = matches!(args.first(), Some(Expr::Identifier(_) | Expr::CompoundIdentifier(_)));
+    (is_time && args.len() == lengths + 1).then_some(GroupWindow { name, args })
+}
+
+/// The name of a function in capitals, and plain arguments.
+fn call(function: &Function) -> Option<(String, Vec<Expr>)> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let plain = |arg: &FunctionArg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    };
+    Some((function.name.to_string().to_uppercase(), list.args.iter().map(plain).collect::<Option<_>>()?))
+}

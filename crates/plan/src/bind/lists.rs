@@ -1,0 +1,115 @@
+//! `IN` and `NOT IN`: with NULL on either side it may not be known whether a value is in a list.
+
+use datafusion_common::{Column, JoinType, Result, ScalarValue, internal_err};
+use datafusion_expr::utils::disjunction;
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit, when};
+
+use super::Binder;
+use super::subquery::{
+    IS_NULL, LISTED, ROWS, THERE, VALUE, columns_of, is_positive, outer_of, reads_outer, what_is_known,
+};
+use crate::apply::Fresh as _;
+
+impl Binder<'_> {
+    /// The rows whose values are not in a list. With NULL among them nothing is known not to be in it, unless it is empty.
+    pub(super) fn without_listed(&self, plan: LogicalPlan, left: Vec<Expr>, rows: LogicalPlan) -> Result<LogicalPlan> {
+        let rows = self.listed(rows)?;
+        let own = columns_of(&rows);
+        let mut may_be_null = false;
+        for (left, own) in left.iter().zip(&own) {
+            may_be_null |= self.nullable(left, &plan)? || self.nullable(own, &rows)?;
+        }
+        if left.len() > 1 {
+            let on = left.into_iter().zip(own).map(|(left, own)| {
+                let equal = own.clone().eq(left.clone());
+                if may_be_null { equal.or(own.is_null()).or(left.is_null()) } else { equal }
+            });
+            return self.apply(plan, rows, JoinType::LeftAnti, on.collect());
+        }
+        let (Some(left), Some(own)) = (left.into_iter().next(), own.into_iter().next()) else {
+            return internal_err!("IN has a left side");
+        };
+        let others = self.apply(plan, rows.clone(), JoinType::LeftAnti, vec![own.clone().eq(left.clone())])?;
+        if !may_be_null {
+            return Ok(others);
+        }
+        // Of a list that is the same for all rows, two rows at most are needed here.
+        let correlated = reads_outer(&rows);
+        let nulls = LogicalPlanBuilder::from(rows).project([own.is_null().alias(IS_NULL)])?;
+        let nulls = if correlated { nulls } else { nulls.distinct()? };
+        let nulls = nulls.alias(self.fresh(VALUE))?.build()?;
+        let is_null = columns_of(&nulls).swap_remove(0);
+        self.apply(others, nulls, JoinType::LeftAnti, vec![is_null.or(left.is_null())])
+    }
+
+    /// The rows of a list under a name of their own.
+    pub(super) fn listed(&self, rows: LogicalPlan) -> Result<LogicalPlan> {
+        let columns = columns_of(&rows).into_iter().enumerate();
+        let columns: Vec<Expr> = columns.map(|(place, column)| column.alias(format!("{LISTED}_{place}"))).collect();
+        LogicalPlanBuilder::from(rows).project(columns)?.alias(self.fresh(VALUE))?.build()
+    }
+
+    /// Whether a value is in a list that is the same for all rows: NULL if that is not known, because one of them is NULL.
+    pub(super) fn in_list(&self, plan: LogicalPlan, value: Expr, list: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
+        let listed = columns_of(&list).swap_remove(0);
+        let nullable = self.nullable(&value, &plan)? || self.nullable(&listed, &list)?;
+        let name = self.fresh(VALUE);
+        let rows = self.aggregated(list.clone(), vec![listed.clone()], Vec::new())?;
+        let rows = LogicalPlanBuilder::from(rows).project([listed.clone().alias(LISTED), lit(true).alias(THERE)])?;
+        let of_list = |column: &str| Expr::Column(Column::new(Some(name.as_str()), column));
+        let rows = rows.alias(name.as_str())?.build()?;
+        let matches = vec![value.clone().eq(of_list(LISTED))];
+        let joined = self.apply(plan, rows, JoinType::Left, matches)?;
+        let there = of_list(THERE).is_not_null();
+        if !nullable {
+            return Ok((joined, there));
+        }
+        let [all, known] = ROWS;
+        let counts = vec![(all, "count", lit(1_i64)), (known, "count", listed)];
+        let counts = self.aggregated(list, Vec::new(), counts)?;
+        let [all, known] = [all, known].map(|name| Expr::Column(Column::new_unqualified(name)));
+        let counts = what_is_known(counts, vec![(THERE, is_positive(all.clone())), (IS_NULL, known.lt(all))])?;
+        let (joined, any) = self.join_row(joined, counts)?;
+        let has_null = match &any {
+            Expr::Column(any) => Expr::Column(Column::new(any.relation.clone(), IS_NULL)),
+            _ => return internal_err!("what is known of a list is a column"),
+        };
+        let unknown = any.is_true().and(value.is_null().or(has_null));
+        let unknown = when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
+        Ok((joined, when(there, lit(true)).otherwise(unknown)?))
+    }
+
+    /// [`Binder::in_list`] of a list that is another one for each row.
+    pub(super) fn in_list_of_row(
+        &self,
+        plan: LogicalPlan,
+        value: Expr,
+        list: LogicalPlan,
+    ) -> Result<(LogicalPlan, Expr)> {
+        let list = self.listed(list)?;
+        let listed = columns_of(&list).swap_remove(0);
+        let (of_list, of_value) = (self.nullable(&listed, &list)?, self.nullable(&value, &plan)?);
+        let is = outer_of(listed.clone().eq(value.clone()), &list, &plan)?;
+        let equal = LogicalPlanBuilder::from(list.clone()).filter(is)?.build()?;
+        let (mut plan, there) = self.there(plan, equal)?;
+        let mut unknown = Vec::new();
+        if of_value {
+            let some;
+            (plan, some) = self.there(plan, list.clone())?;
+            unknown.push(value.is_null().and(some));
+        }
+        if of_list {
+            let nulls = LogicalPlanBuilder::from(list).filter(listed.is_null())?.build()?;
+            let some;
+            (plan, some) = self.there(plan, nulls)?;
+            unknown.push(some);
+        }
+        let value = match disjunction(unknown) {
+            Some(unknown) => {
+                when(there, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?
+            }
+            None => there,
+        };
+        Ok((plan, value))
+    }
+}

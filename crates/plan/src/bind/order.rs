@@ -1,0 +1,185 @@
+//! A query with its order and its bounds.
+
+use anabranch_model::Error;
+use arrow::datatypes::DataType;
+use datafusion_common::{Column, Result, ScalarValue, not_impl_err};
+use datafusion_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
+use datafusion_expr::{
+    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, WindowFrame, WindowFunctionDefinition, lit,
+};
+use datafusion_sql::sqlparser::ast::{
+    self as ast, Fetch, LimitClause, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, SetExpr, Spanned,
+};
+
+use super::expr::Names;
+use super::{Binder, Env, Scope};
+use crate::place::{at, through};
+
+/// Name of the column with the number of a row.
+pub(crate) const NUMBER: &str = "$number";
+
+/// `LIMIT` and `OFFSET`.
+#[derive(Default)]
+pub(super) struct Bounds {
+    skip: Option<ast::Expr>,
+    fetch: Option<ast::Expr>,
+}
+
+/// The first rows of an order: how many are left out, and how many come then.
+#[derive(Clone, Copy)]
+pub(super) struct First {
+    skip: usize,
+    fetch: usize,
+}
+
+impl Bounds {
+    fn of(limit: Option<LimitClause>, fetch: Option<Fetch>) -> Result<Bounds> {
+        let bounds = match limit {
+            None => Bounds::default(),
+            Some(LimitClause::LimitOffset { limit, offset, limit_by }) => {
+                if let Some(by) = limit_by.first() {
+                    let error = Error::user("LIMIT BY is not supported").at(at(by.span().start));
+                    return Err(through(
+                        error.remedy("number the rows: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts)"),
+                    ));
+                }
+                Bounds { skip: offset.map(|offset| offset.value), fetch: limit }
+            }
+            Some(LimitClause::OffsetCommaLimit { offset, limit }) => Bounds { skip: Some(offset), fetch: Some(limit) },
+        };
+        let Some(fetch) = fetch else { return Ok(bounds) };
+        if bounds.fetch.is_some() {
+            return Err(through(Error::user("LIMIT and FETCH are in one query").remedy("omit one of them")));
+        }
+        if fetch.with_ties || fetch.percent || fetch.quantity.is_none() {
+            let error = Error::user(format!("{fetch} is not supported"));
+            return Err(through(error.remedy("write FETCH FIRST 3 ROWS ONLY")));
+        }
+        Ok(Bounds { fetch: fetch.quantity, ..bounds })
+    }
+}
+
+impl Binder<'_> {
+    /// A query without WITH.
+    pub(super) fn ordered(&self, query: Query, env: &Env<'_>) -> Result<LogicalPlan> {
+        let Query { body, order_by, limit_clause, fetch, pipe_operators, .. } = query;
+        if let Some(operator) = pipe_operators.first() {
+            return not_impl_err!("|> {operator}");
+        }
+        let bounds = Bounds::of(limit_clause, fetch)?;
+        let constant = |bound: &Option<ast::Expr>| bound.clone().map(|bound| self.constant(bound, env)).transpose();
+        let (skip, fetch) = (constant(&bounds.skip)?, constant(&bounds.fetch)?);
+        let first = first_of(skip.as_ref(), fetch.as_ref());
+        let order = order_by.map(|order| keys_of(order, &body)).transpose()?.unwrap_or_default();
+        let is_first = first.filter(|_| !order.is_empty());
+        let plan = match *body {
+            SetExpr::Select(select) => self.select(*select, Some((order, is_first)), env)?,
+            body => {
+                let plan = self.body(body, env)?;
+                let items = Scope::items_of(&plan, None);
+                let scope = Scope::new(items, None);
+                let names = Names::of(&scope);
+                let mut keys = Vec::new();
+                for key in order {
+                    let place = position(&key.expr, scope.items.len())?;
+                    let expr = match place {
+                        Some(place) => scope.items[place].expr(),
+                        None => self.plain(key.expr.clone(), &names, env, "ORDER BY")?,
+                    };
+                    keys.push(sort(expr, &key)?);
+                }
+                self.sorted(plan, keys, is_first)?
+            }
+        };
+        match (is_first, &skip, &fetch) {
+            (Some(_), ..) | (None, None, None) => Ok(plan),
+            _ => LogicalPlanBuilder::from(plan).limit_by_expr(skip, fetch)?.build(),
+        }
+    }
+
+    /// The rows of a plan in an order, or the first ones of it: these come in no order.
+    pub(super) fn sorted(&self, plan: LogicalPlan, keys: Vec<Sort>, first: Option<First>) -> Result<LogicalPlan> {
+        if keys.is_empty() {
+            return Ok(plan);
+        }
+        let Some(First { skip, fetch }) = first else { return LogicalPlanBuilder::from(plan).sort(keys)?.build() };
+        let columns: Vec<Expr> = plan.schema().iter().map(Expr::from).collect();
+        let params = WindowFunctionParams {
+            args: Vec::new(),
+            partition_by: Vec::new(),
+            order_by: keys,
+            window_frame: WindowFrame::new(Some(true)),
+            filter: None,
+            null_treatment: None,
+            distinct: false,
+        };
+        let fun = WindowFunctionDefinition::WindowUDF(self.functions().row_number());
+        let number = Expr::from(WindowFunction { fun, params }).alias(NUMBER);
+        let bound = |rows: usize| lit(i64::try_from(rows).unwrap_or(i64::MAX));
+        let place = || Expr::Column(Column::from_name(NUMBER));
+        let mut condition = place().lt_eq(bound(skip.saturating_add(fetch)));
+        if skip > 0 {
+            condition = condition.and(place().gt(bound(skip)));
+        }
+        LogicalPlanBuilder::from(plan).window([number])?.filter(condition)?.project(columns)?.build()
+    }
+}
+
+/// The keys of an order. `ALL`: the columns that are selected.
+fn keys_of(order: OrderBy, body: &SetExpr) -> Result<Vec<OrderByExpr>> {
+    if order.interpolate.is_some() {
+        return not_impl_err!("ORDER BY INTERPOLATE");
+    }
+    match order.kind {
+        OrderByKind::Expressions(keys) => Ok(keys),
+        OrderByKind::All(options) => {
+            let SetExpr::Select(select) = body else { return Ok(Vec::new()) };
+            let key = |place: usize| OrderByExpr {
+                expr: ast::Expr::value(ast::Value::Number(place.to_string(), false)),
+                options,
+                with_fill: None,
+            };
+            Ok((1..=select.projection.len()).map(key).collect())
+        }
+    }
+}
+
+/// The place of a column that a key gives as a number.
+pub(super) fn position(key: &ast::Expr, columns: usize) -> Result<Option<usize>> {
+    let ast::Expr::Value(value) = key else { return Ok(None) };
+    let ast::Value::Number(number, _) = &value.value else { return Ok(None) };
+    match number.parse::<usize>() {
+        Ok(place) if (1..=columns).contains(&place) => Ok(Some(place - 1)),
+        Ok(_) => {
+            let error = Error::user(format!("there is no column {number}: the query gives {columns}"));
+            Err(through(error.at(at(value.span.start)).remedy("count the columns from 1, or name one")))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// A key of an order. NULL is the least value, as in Flink.
+pub(super) fn sort(expr: Expr, key: &OrderByExpr) -> Result<Sort> {
+    if let Some(fill) = &key.with_fill {
+        return not_impl_err!("ORDER BY {fill}");
+    }
+    let OrderByOptions { asc, nulls_first, .. } = key.options;
+    let asc = asc.unwrap_or(true);
+    Ok(Sort::new(expr, asc, nulls_first.unwrap_or(asc)))
+}
+
+/// Bounds that are constants.
+fn first_of(skip: Option<&Expr>, fetch: Option<&Expr>) -> Option<First> {
+    let number = |expr: &Expr| {
+        let value = match expr.get_type(&datafusion_common::DFSchema::empty()).ok()? {
+            DataType::Int64 => expr.as_literal()?.clone(),
+            _ => return None,
+        };
+        match value {
+            ScalarValue::Int64(Some(rows)) => usize::try_from(rows).ok(),
+            _ => None,
+        }
+    };
+    let skip = skip.map_or(Some(0), number)?;
+    Some(First { skip, fetch: number(fetch?)? })
+}

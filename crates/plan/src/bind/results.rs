@@ -1,0 +1,154 @@
+//! What SELECT gives: its columns, and those that `*` stands for.
+
+use anabranch_model::Error;
+use datafusion_common::Result;
+use datafusion_expr::Expr;
+use datafusion_sql::sqlparser::ast::{
+    self as ast, ExcludeSelectItem, Ident, SelectItem, SelectItemQualifiedWildcardKind, Spanned,
+    WildcardAdditionalOptions,
+};
+
+use super::expr::Names;
+use super::from::distinct_names;
+use super::subquery::Pending;
+use super::{Binder, Env, Item};
+use crate::place::{at, through};
+use crate::window_assign::GROUP_WINDOW_COLUMNS;
+
+/// What a SELECT gives: a name and an expression.
+pub(super) type Results = Vec<(String, Expr)>;
+
+impl Binder<'_> {
+    /// What is selected, with different names.
+    pub(super) fn results(
+        &self,
+        projection: Vec<SelectItem>,
+        names: &Names<'_>,
+        env: &Env<'_>,
+        pending: &mut Vec<Pending>,
+        has_tables: bool,
+    ) -> Result<Results> {
+        let mut results: Results = Vec::with_capacity(projection.len());
+        for item in projection {
+            match item {
+                SelectItem::UnnamedExpr(expr) => {
+                    let name = name_of(&expr);
+                    results.push((name, self.expr(expr, names, env, pending)?));
+                }
+                SelectItem::ExprWithAlias { expr, alias } => {
+                    results.push((alias.value, self.expr(expr, names, env, pending)?));
+                }
+                SelectItem::ExprWithAliases { expr, .. } => {
+                    let error = Error::user("an expression has several names").at(at(expr.span().start));
+                    return Err(through(error.remedy("give it one: AS name")));
+                }
+                SelectItem::Wildcard(options) => {
+                    if !has_tables {
+                        return Err(through(Error::user("SELECT * with no tables specified is not valid")));
+                    }
+                    let is_shown = |item: &&Item| !item.hidden && !GROUP_WINDOW_COLUMNS.contains(&item.name.as_str());
+                    let all = names.scope.items.iter().filter(is_shown);
+                    let all = all.map(|item| (item.name.clone(), item.expr())).collect();
+                    results.extend(self.all(all, options, names, env, pending)?);
+                }
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+                    let parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
+                    let of_table = names.scope.of_table(&parts);
+                    let all = match of_table.is_empty() {
+                        false => of_table.into_iter().map(|item| (item.name.clone(), item.expr())).collect(),
+                        true => self.fields(&parts, names, env)?,
+                    };
+                    results.extend(self.all(all, options, names, env, pending)?);
+                }
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(expr), _) => {
+                    let error = Error::user("all fields of an expression cannot be selected").at(at(expr.span().start));
+                    return Err(through(
+                        error.remedy("select it in a query of FROM first, and its fields by its name: r.*"),
+                    ));
+                }
+            }
+        }
+        let given: Vec<&str> = results.iter().map(|(name, _)| name.as_str()).collect();
+        let distinct = distinct_names(&given);
+        Ok(distinct.into_iter().zip(results).map(|(name, (_, expr))| (name, expr)).collect())
+    }
+
+    /// All fields of a row.
+    fn fields(&self, parts: &[Ident], names: &Names<'_>, env: &Env<'_>) -> Result<Results> {
+        let Some(fields) = names.scope.fields(parts)? else {
+            return Err(through(names.scope.no_table(parts)));
+        };
+        let field = |name: String| {
+            let path = parts.iter().cloned().chain([Ident::with_quote('`', name.clone())]).collect();
+            let expr = self.plain(ast::Expr::CompoundIdentifier(path), names, env, "a field")?;
+            Ok((name, expr))
+        };
+        fields.into_iter().map(field).collect()
+    }
+
+    /// `*` with what follows it.
+    fn all(
+        &self,
+        all: Results,
+        options: WildcardAdditionalOptions,
+        names: &Names<'_>,
+        env: &Env<'_>,
+        pending: &mut Vec<Pending>,
+    ) -> Result<Results> {
+        let WildcardAdditionalOptions {
+            opt_exclude, opt_except, opt_replace, opt_rename, opt_ilike, opt_alias, ..
+        } = options;
+        if opt_rename.is_some() || opt_ilike.is_some() || opt_alias.is_some() {
+            let error = Error::user("* takes EXCEPT, EXCLUDE and REPLACE here");
+            return Err(through(error.remedy("select the columns by their names")));
+        }
+        let mut excluded: Vec<Ident> = Vec::new();
+        match opt_exclude {
+            Some(ExcludeSelectItem::Single(name)) => excluded.extend(last_part(&name)),
+            Some(ExcludeSelectItem::Multiple(columns)) => excluded.extend(columns.iter().filter_map(last_part)),
+            None => {}
+        }
+        if let Some(except) = opt_except {
+            excluded.push(except.first_element);
+            excluded.extend(except.additional_elements);
+        }
+        for name in &excluded {
+            if !all.iter().any(|(column, _)| *column == name.value) {
+                return Err(through(names.scope.unknown(std::slice::from_ref(name))));
+            }
+        }
+        let is_left = |(name, _): &(String, Expr)| !excluded.iter().any(|of| of.value == *name);
+        let mut all: Results = all.into_iter().filter(is_left).collect();
+        for item in opt_replace.into_iter().flat_map(|replace| replace.items) {
+            let Some(place) = all.iter().position(|(name, _)| *name == item.column_name.value) else {
+                return Err(through(names.scope.unknown(std::slice::from_ref(&item.column_name))));
+            };
+            all[place].1 = self.expr(item.expr, names, env, pending)?;
+        }
+        if all.is_empty() {
+            return Err(through(Error::user("no column is selected").remedy("leave one of them")));
+        }
+        Ok(all)
+    }
+}
+
+fn last_part(name: &ast::ObjectName) -> Option<Ident> {
+    name.0.last().and_then(|part| part.as_ident().cloned())
+}
+
+/// The name of a column without an alias: that of the column or the field, or what is written.
+fn name_of(expr: &ast::Expr) -> String {
+    match expr {
+        ast::Expr::Nested(inner) if is_name(inner) => name_of(inner),
+        ast::Expr::Identifier(name) => name.value.clone(),
+        ast::Expr::CompoundIdentifier(parts) => parts.last().map(|last| last.value.clone()).unwrap_or_default(),
+        other => other.to_string(),
+    }
+}
+
+fn is_name(expr: &ast::Expr) -> bool {
+    match expr {
+        ast::Expr::Nested(inner) => is_name(inner),
+        other => matches!(other, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_)),
+    }
+}

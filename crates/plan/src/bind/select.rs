@@ -1,0 +1,381 @@
+//! SELECT: what is selected, of which rows.
+
+use std::collections::HashSet;
+
+use anabranch_model::Error;
+use datafusion_common::{Column, Result};
+use datafusion_expr::utils::{conjunction, find_aggregate_exprs, find_window_exprs};
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
+use datafusion_sql::sqlparser::ast::{self as ast, BinaryOperator, Distinct, GroupByExpr, OrderByExpr, Select};
+use datafusion_sql::sqlparser::tokenizer::Location;
+
+use super::expr::Names;
+use super::from::{Rows, named};
+use super::group::{Grouped, check_grouped, rebased, unique_calls};
+use super::group_window::{GroupWindow, name_columns};
+use super::order::{First, position, sort};
+use super::results::Results;
+use super::subquery::{Form, Pending};
+use super::windows::check_windows;
+use super::{Binder, Env, Scope};
+use crate::place::{at, through};
+
+/// The parts of a condition that AND joins.
+pub(super) fn conjuncts(condition: ast::Expr) -> Vec<ast::Expr> {
+    let (mut open, mut found) = (vec![condition], Vec::new());
+    while let Some(next) = open.pop() {
+        match next {
+            ast::Expr::BinaryOp { left, op: BinaryOperator::And, right } => open.extend([*right, *left]),
+            ast::Expr::Nested(inner) => open.push(*inner),
+            ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, expr } => found.push(negated(*expr)),
+            other => found.push(other),
+        }
+    }
+    found
+}
+
+/// `NOT EXISTS` and `NOT IN` for a `NOT` before them.
+fn negated(expr: ast::Expr) -> ast::Expr {
+    match expr {
+        ast::Expr::Nested(inner) if matches!(*inner, ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. }) => {
+            negated(*inner)
+        }
+        ast::Expr::Exists { subquery, negated } => ast::Expr::Exists { subquery, negated: !negated },
+        ast::Expr::InSubquery { expr, subquery, negated } => {
+            ast::Expr::InSubquery { expr, subquery, negated: !negated }
+        }
+        expr => ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(expr) },
+    }
+}
+
+/// A condition that has been bound.
+pub(super) enum Condition {
+    /// An expression, with the subqueries that it takes values of.
+    Expr { expr: Expr, values: Vec<Pending> },
+    /// A subquery for which rows are chosen, with those that it is compared with.
+    Choose { subquery: Box<Pending>, values: Vec<Pending> },
+}
+
+impl Condition {
+    /// The expressions over the rows that it is a condition of.
+    fn exprs(&mut self) -> Vec<&mut Expr> {
+        let (mut exprs, values) = match self {
+            Condition::Expr { expr, values } => (vec![expr], values),
+            Condition::Choose { subquery, values } => (subquery.operands(), values),
+        };
+        exprs.extend(values.iter_mut().flat_map(Pending::operands));
+        exprs
+    }
+
+    /// The subqueries that it takes values of.
+    fn values(&mut self) -> &mut Vec<Pending> {
+        match self {
+            Condition::Expr { values, .. } | Condition::Choose { values, .. } => values,
+        }
+    }
+
+    fn pending(&self) -> impl Iterator<Item = &Pending> {
+        let (own, values) = match self {
+            Condition::Expr { values, .. } => (None, values),
+            Condition::Choose { subquery, values } => (Some(subquery.as_ref()), values),
+        };
+        own.into_iter().chain(values)
+    }
+}
+
+/// What a SELECT gives, and what says which rows and in which order.
+#[derive(Default)]
+struct Selected {
+    results: Results,
+    having: Vec<Condition>,
+    qualify: Vec<Condition>,
+    sorts: Vec<SortExpr>,
+    /// The subqueries of which the results have values.
+    pending: Vec<Pending>,
+}
+
+impl Selected {
+    /// The expressions that are computed of groups.
+    fn exprs(&mut self) -> Vec<&mut Expr> {
+        let of_results = self.results.iter_mut().map(|(_, expr)| expr);
+        let of_sorts = self.sorts.iter_mut().map(|sort| &mut sort.expr);
+        let conditions = self.having.iter_mut().chain(&mut self.qualify);
+        of_results.chain(of_sorts).chain(conditions.flat_map(Condition::exprs)).collect()
+    }
+
+    /// The calls of aggregates or of functions over rows in them, once each.
+    fn calls(&mut self, find: fn(&[Expr]) -> Vec<Expr>) -> Vec<Expr> {
+        let mut exprs: Vec<Expr> = self.exprs().into_iter().map(|expr| expr.clone()).collect();
+        exprs.extend(self.pending.iter_mut().flat_map(Pending::operands).map(|expr| expr.clone()));
+        let mut seen = HashSet::new();
+        find(&exprs).into_iter().filter(|call| seen.insert(call.clone())).collect()
+    }
+
+    /// Takes out the subqueries whose values expressions read.
+    fn read_by<'e>(&mut self, exprs: impl Iterator<Item = &'e Expr>) -> Vec<Pending> {
+        let mut read: HashSet<Column> = exprs.flat_map(Expr::column_refs).cloned().collect();
+        // One that another one is compared with is before that one.
+        for of in self.pending.iter_mut().rev() {
+            if read.contains(&of.column) {
+                let operands: Vec<Column> = of.operands().iter().flat_map(|expr| expr.column_refs()).cloned().collect();
+                read.extend(operands);
+            }
+        }
+        let of_conditions = self.having.iter_mut().chain(&mut self.qualify).map(Condition::values);
+        let mut before = Vec::new();
+        for pending in std::iter::once(&mut self.pending).chain(of_conditions) {
+            before.extend(pending.extract_if(.., |of| read.contains(&of.column)));
+        }
+        before
+    }
+}
+
+impl Binder<'_> {
+    /// `order`: the keys, and how many rows are wanted of them.
+    pub(super) fn select(
+        &self,
+        select: Select,
+        order: Option<(Vec<OrderByExpr>, Option<First>)>,
+        env: &Env<'_>,
+    ) -> Result<LogicalPlan> {
+        refuse(&select)?;
+        check_windows(&select.named_window).map_err(through)?;
+        let Select { distinct, mut projection, from, selection, mut group_by, mut having, qualify, .. } = select;
+        let has_tables = !from.is_empty();
+        let Rows { mut plan, items } = self.from(from, env)?;
+        let mut scope = env.scope(items);
+        if let Some(condition) = selection {
+            let conditions = self.bound(Some(condition), &Names::of(&scope), env)?;
+            check_no_aggregate(&conditions)?;
+            plan = self.filtered(plan, conditions)?;
+        }
+        if let GroupByExpr::Expressions(keys, _) = &mut group_by
+            && let Some(window) = GroupWindow::take(keys).map_err(through)?
+        {
+            projection.iter_mut().for_each(|item| window.name_item(item));
+            having.iter_mut().for_each(|having| name_columns(having, &window));
+            let rows = self.group_window(Rows { plan, items: scope.items }, window, keys, env)?;
+            plan = rows.plan;
+            scope = env.scope(rows.items);
+        }
+        let mut selected = Selected::default();
+        let names = Names { windows: &select.named_window, ..Names::of(&scope) };
+        let results = self.results(projection, &names, env, &mut selected.pending, has_tables)?;
+        let values: Vec<_> = selected.pending.iter().map(Pending::value).collect();
+        let after = Names { results: &results, values: &values, ..names };
+        let keys = self.keys(&group_by, &after, env)?;
+        selected.having = self.bound(having, &after, env)?;
+        selected.qualify = self.bound(qualify, &after, env)?;
+        let (order, first) = order.unwrap_or_default();
+        let by = Names { results_first: true, ..after };
+        for key in &order {
+            let expr = match position(&key.expr, results.len())? {
+                Some(place) => results[place].1.clone(),
+                None => self.plain(key.expr.clone(), &by, env, "ORDER BY")?,
+            };
+            selected.sorts.push(sort(expr, key)?);
+        }
+        selected.results = results;
+        let calls = selected.calls(|exprs| find_aggregate_exprs(exprs));
+        if keys.is_some() || !calls.is_empty() || !selected.having.is_empty() {
+            plan = self.grouped(plan, keys.unwrap_or_default(), calls, &mut selected, &scope)?;
+        }
+        let plan = self.over_rows(plan, &mut selected)?;
+        let is_distinct = matches!(distinct, Some(Distinct::Distinct));
+        self.projected(plan, selected.results, is_distinct, selected.sorts, first)
+    }
+
+    /// The groups of rows for which HAVING holds. What is selected is over them afterwards.
+    fn grouped(
+        &self,
+        mut plan: LogicalPlan,
+        mut keys: Vec<Expr>,
+        mut calls: Vec<Expr>,
+        selected: &mut Selected,
+        scope: &Scope<'_>,
+    ) -> Result<LogicalPlan> {
+        if keys.is_empty() && calls.is_empty() {
+            // One group of all rows.
+            calls.push(self.count()?);
+        }
+        let before = selected.read_by(calls.iter().chain(&keys));
+        let mut exprs = selected.exprs();
+        exprs.extend(keys.iter_mut().chain(&mut calls));
+        plan = self.join_values(plan, before, &mut exprs)?;
+        let groups = Grouped::of(plan, keys, calls)?;
+        let mut pending = std::mem::take(&mut selected.pending);
+        for expr in selected.exprs().into_iter().chain(pending.iter_mut().flat_map(Pending::operands)) {
+            *expr = rebased(std::mem::take(expr), &groups.columns)?;
+            check_grouped(expr, &groups.plan, scope)?;
+        }
+        let conditions = selected.having.iter().chain(&selected.qualify);
+        for outer in conditions.flat_map(Condition::pending).chain(&pending).flat_map(Pending::outer) {
+            check_grouped(&outer, &groups.plan, scope)?;
+        }
+        selected.pending = pending;
+        plan = groups.plan;
+        let having: Vec<Expr> =
+            selected.having.iter_mut().flat_map(Condition::exprs).map(|expr| expr.clone()).collect();
+        let before = selected.read_by(having.iter());
+        plan = self.join_values(plan, before, &mut selected.exprs())?;
+        let having = std::mem::take(&mut selected.having);
+        self.filtered(plan, having)
+    }
+
+    /// Rows with the values of subqueries and of functions over rows, of which QUALIFY may be a condition.
+    fn over_rows(&self, mut plan: LogicalPlan, selected: &mut Selected) -> Result<LogicalPlan> {
+        let pending = std::mem::take(&mut selected.pending);
+        plan = self.join_values(plan, pending, &mut selected.exprs())?;
+        let calls = selected.calls(|exprs| find_window_exprs(exprs));
+        if calls.is_empty() && !selected.qualify.is_empty() {
+            let error = Error::user("QUALIFY is a condition of functions over rows, and the query has none");
+            return Err(through(error.remedy("write the condition after WHERE or HAVING")));
+        }
+        if !calls.is_empty() {
+            let (calls, columns) = unique_calls(calls, &HashSet::new());
+            plan = LogicalPlanBuilder::window_plan(plan, calls)?;
+            for expr in selected.exprs() {
+                *expr = rebased(std::mem::take(expr), &columns)?;
+            }
+        }
+        self.filtered(plan, std::mem::take(&mut selected.qualify))
+    }
+
+    /// The results, in the order that is asked for.
+    fn projected(
+        &self,
+        plan: LogicalPlan,
+        results: Results,
+        distinct: bool,
+        mut sorts: Vec<SortExpr>,
+        first: Option<First>,
+    ) -> Result<LogicalPlan> {
+        let exprs: Vec<Expr> = results.into_iter().map(|(name, expr)| named(expr, &name)).collect();
+        let output = |expr: &Expr| match expr {
+            Expr::Column(column) => Expr::Column(column.clone()),
+            Expr::Alias(alias) => Expr::Column(Column::new_unqualified(&alias.name)),
+            other => other.clone(),
+        };
+        let columns: Vec<(Expr, Expr)> = exprs.iter().map(|expr| (expr.clone().unalias(), output(expr))).collect();
+        let given: HashSet<Column> = columns.iter().filter_map(|(_, column)| column.try_as_col().cloned()).collect();
+        let mut hidden = Vec::new();
+        for sort in &mut sorts {
+            let over = rebased(sort.expr.clone().unalias(), &columns)?;
+            if over.column_refs().into_iter().all(|column| given.contains(column)) {
+                sort.expr = over;
+                continue;
+            }
+            if distinct {
+                let error = Error::user("ORDER BY of SELECT DISTINCT names what is not selected");
+                return Err(through(error.remedy("select it too, or omit DISTINCT")));
+            }
+            let expr = std::mem::take(&mut sort.expr);
+            let is_free = |column: &Column| given.iter().all(|output| output.name != column.name);
+            let expr = match expr {
+                Expr::Column(column) if is_free(&column) => Expr::Column(column),
+                expr => expr.alias(format!("$order_{}", hidden.len())),
+            };
+            sort.expr = output(&expr);
+            if !hidden.contains(&expr) {
+                hidden.push(expr);
+            }
+        }
+        let shown: Vec<Expr> = columns.into_iter().map(|(_, column)| column).collect();
+        let has_hidden = !hidden.is_empty();
+        let rows = LogicalPlanBuilder::from(plan).project(exprs.into_iter().chain(hidden).collect::<Vec<_>>())?;
+        let rows = if distinct { rows.distinct()? } else { rows };
+        let plan = self.sorted(rows.build()?, sorts, first)?;
+        if has_hidden { LogicalPlanBuilder::from(plan).project(shown)?.build() } else { Ok(plan) }
+    }
+
+    /// Conditions over the columns of a scope.
+    pub(super) fn bound(
+        &self,
+        condition: Option<ast::Expr>,
+        names: &Names<'_>,
+        env: &Env<'_>,
+    ) -> Result<Vec<Condition>> {
+        let parts = condition.into_iter().flat_map(conjuncts);
+        parts.map(|part| self.condition(part, names, env)).collect()
+    }
+
+    pub(super) fn condition(&self, part: ast::Expr, names: &Names<'_>, env: &Env<'_>) -> Result<Condition> {
+        let mut values = Vec::new();
+        let is_choice = matches!(
+            part,
+            ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } | ast::Expr::AnyOp { .. } | ast::Expr::AllOp { .. }
+        );
+        let expr = self.expr(part, names, env, &mut values)?;
+        // As a whole it is the value of the last subquery.
+        let is_last = |last: &Pending| is_choice && expr.try_as_col() == Some(&last.column);
+        match values.pop_if(|last| is_last(last) && !matches!(last.form, Form::Value)) {
+            Some(subquery) => Ok(Condition::Choose { subquery: Box::new(subquery), values }),
+            None => Ok(Condition::Expr { expr, values }),
+        }
+    }
+
+    /// The rows for which conditions hold.
+    pub(super) fn filtered(&self, mut plan: LogicalPlan, conditions: Vec<Condition>) -> Result<LogicalPlan> {
+        let (mut plain, mut rest) = (Vec::new(), Vec::new());
+        for condition in conditions {
+            match condition {
+                Condition::Expr { expr, values } if values.is_empty() => plain.push(expr),
+                other => rest.push(other),
+            }
+        }
+        let plain = conjunction(plain);
+        if let Some(condition) = &plain {
+            plan = LogicalPlanBuilder::from(plan).filter(condition.clone())?.build()?;
+        }
+        let chooses = rest.iter().any(|condition| matches!(condition, Condition::Choose { .. }));
+        for condition in rest {
+            match condition {
+                Condition::Expr { mut expr, values } => {
+                    plan = self.join_values(plan, values, &mut [&mut expr])?;
+                    plan = LogicalPlanBuilder::from(plan).filter(expr)?.build()?;
+                }
+                Condition::Choose { mut subquery, values } => {
+                    plan = self.join_values(plan, values, &mut subquery.operands())?;
+                    plan = self.choose(plan, *subquery)?;
+                }
+            }
+        }
+        // What holds for the rows that are chosen holds for the keys by which they are.
+        match plain.filter(|condition| chooses && !condition.is_volatile()) {
+            Some(condition) => LogicalPlanBuilder::from(plan).filter(condition)?.build(),
+            None => Ok(plan),
+        }
+    }
+}
+
+fn check_no_aggregate(conditions: &[Condition]) -> Result<()> {
+    let exprs = conditions.iter().filter_map(|condition| match condition {
+        Condition::Expr { expr, .. } => Some(expr),
+        Condition::Choose { .. } => None,
+    });
+    match find_aggregate_exprs(exprs).is_empty() {
+        true => Ok(()),
+        false => Err(through(Error::user("an aggregate is in WHERE").remedy("write the condition after HAVING"))),
+    }
+}
+
+/// Refuses clauses of other databases.
+fn refuse(select: &Select) -> Result<()> {
+    let clauses = [
+        (!select.cluster_by.is_empty(), "CLUSTER BY"),
+        (!select.distribute_by.is_empty(), "DISTRIBUTE BY"),
+        (!select.lateral_views.is_empty(), "LATERAL VIEW"),
+        (select.top.is_some(), "TOP"),
+        (!select.sort_by.is_empty(), "SORT BY"),
+        (select.into.is_some(), "SELECT INTO"),
+        (select.prewhere.is_some(), "PREWHERE"),
+        (select.value_table_mode.is_some(), "SELECT AS"),
+    ];
+    match clauses.into_iter().find(|(is_there, _)| *is_there) {
+        Some((_, clause)) => {
+            let start: Location = select.select_token.0.span.start;
+            Err(through(Error::user(format!("{clause} is not supported")).at(at(start))))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,479 @@
+//! Subqueries: as conditions they choose rows, anywhere else they are values. Both become joins by [`apply`].
+
+use std::sync::Arc;
+
+use anabranch_model::Error;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{Column, ExprSchema as _, JoinType, Result, ScalarValue, internal_err};
+use datafusion_expr::utils::{conjunction, disjunction};
+use datafusion_expr::{
+    BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit, when,
+};
+use datafusion_sql::sqlparser::ast::{self as ast, BinaryOperator, Query, Spanned};
+use datafusion_sql::sqlparser::tokenizer::Location;
+
+use super::scope::Scope;
+use super::{Binder, Env};
+use crate::apply::{Fresh as _, apply};
+use crate::place::{at, through};
+use crate::table::is_bounded;
+use crate::walk::Walk;
+
+/// Names of what is known of the rows of a subquery.
+pub(super) const THERE: &str = "$there";
+pub(super) const ROWS: [&str; 2] = ["$rows", "$values"];
+pub(super) const LISTED: &str = "$listed";
+pub(super) const IS_NULL: &str = "$is_null";
+/// Qualifier of the values of subqueries.
+pub(super) const VALUE: &str = "$value";
+
+/// What a subquery is used for. `L`: what it is compared with.
+pub(super) enum Form<L> {
+    /// The value of its one row.
+    Value,
+    Exists {
+        negated: bool,
+    },
+    In {
+        left: L,
+        negated: bool,
+    },
+    /// `left op ANY (...)`, or `ALL`.
+    Compared {
+        left: L,
+        op: BinaryOperator,
+        all: bool,
+    },
+}
+
+/// A subquery that has been bound, and is not joined yet.
+pub(crate) struct Pending {
+    /// The column that stands for its value in expressions.
+    pub(super) column: Column,
+    pub(super) field: FieldRef,
+    pub(super) form: Form<Vec<Expr>>,
+    /// Its rows; columns of the query around it are outer references.
+    pub(super) rows: LogicalPlan,
+    start: Location,
+}
+
+impl Pending {
+    /// What it is compared with.
+    pub(super) fn operands(&mut self) -> Vec<&mut Expr> {
+        match &mut self.form {
+            Form::In { left, .. } | Form::Compared { left, .. } => left.iter_mut().collect(),
+            Form::Value | Form::Exists { .. } => Vec::new(),
+        }
+    }
+
+    /// The column that stands for its value.
+    pub(super) fn value(&self) -> (Column, FieldRef) {
+        (self.column.clone(), Arc::clone(&self.field))
+    }
+
+    /// The columns of the queries around that it reads.
+    pub(super) fn outer(&self) -> Vec<Expr> {
+        self.rows.all_out_ref_exprs()
+    }
+
+    /// Whether it reads columns of a plan.
+    pub(super) fn reads(&self, plan: &LogicalPlan) -> bool {
+        let operands = match &self.form {
+            Form::In { left, .. } | Form::Compared { left, .. } => left.as_slice(),
+            Form::Value | Form::Exists { .. } => &[],
+        };
+        let outer = self.outer();
+        let of_outer = outer.iter().filter_map(|expr| match expr {
+            Expr::OuterReferenceColumn(_, column) => Some(column),
+            _ => None,
+        });
+        let mut columns = operands.iter().flat_map(Expr::column_refs).chain(of_outer);
+        columns.any(|column| plan.schema().has_column(column))
+    }
+}
+
+impl Form<ast::Expr> {
+    /// Takes the form and the query out of an expression, if it is a subquery.
+    pub(super) fn of(expr: &mut ast::Expr) -> Option<(Self, Box<Query>)> {
+        let is_one = match expr {
+            ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => true,
+            ast::Expr::AnyOp { right, .. } | ast::Expr::AllOp { right, .. } => {
+                matches!(right.as_ref(), ast::Expr::Subquery(_))
+            }
+            _ => false,
+        };
+        if !is_one {
+            return None;
+        }
+        let taken = std::mem::replace(expr, ast::Expr::value(ast::Value::Null));
+        let of_query = |right: ast::Expr| match right {
+            ast::Expr::Subquery(query) => Some(query),
+            _ => None,
+        };
+        Some(match taken {
+            ast::Expr::Subquery(query) => (Form::Value, query),
+            ast::Expr::Exists { subquery, negated } => (Form::Exists { negated }, subquery),
+            ast::Expr::InSubquery { expr: left, subquery, negated } => (Form::In { left: *left, negated }, subquery),
+            ast::Expr::AnyOp { left, compare_op: op, right, .. } => {
+                (Form::Compared { left: *left, op, all: false }, of_query(*right)?)
+            }
+            ast::Expr::AllOp { left, compare_op: op, right } => {
+                (Form::Compared { left: *left, op, all: true }, of_query(*right)?)
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl<L> Form<L> {
+    pub(super) fn map<M>(self, change: &mut dyn FnMut(L) -> Result<M>) -> Result<Form<M>> {
+        Ok(match self {
+            Form::Value => Form::Value,
+            Form::Exists { negated } => Form::Exists { negated },
+            Form::In { left, negated } => Form::In { left: change(left)?, negated },
+            Form::Compared { left, op, all } => Form::Compared { left: change(left)?, op, all },
+        })
+    }
+}
+
+impl Form<Vec<Expr>> {
+    /// The same one with `= ANY` as `IN`, and `<> ALL` as `NOT IN`.
+    fn plain(self) -> Self {
+        match self {
+            Form::Compared { left, op: BinaryOperator::Eq, all: false } => Form::In { left, negated: false },
+            Form::Compared { left, op: BinaryOperator::NotEq, all: true } => Form::In { left, negated: true },
+            other => other,
+        }
+    }
+}
+
+/// What is compared of a row of a subquery, for which rows that is true, and for which it is not known.
+struct Asked {
+    is: Expr,
+    /// `None`: it is always known.
+    unknown: Option<Expr>,
+}
+
+fn operator(op: &BinaryOperator, all: bool, start: Location) -> Result<Operator> {
+    Ok(match op {
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::NotEq => Operator::NotEq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        BinaryOperator::GtEq => Operator::GtEq,
+        other => {
+            let error = Error::user(format!("{other} does not compare with {}", if all { "ALL" } else { "ANY" }));
+            return Err(through(error.at(at(start)).remedy("use one of =, <>, <, <=, > and >=")));
+        }
+    })
+}
+
+fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+}
+
+/// The columns of a plan.
+pub(super) fn columns_of(plan: &LogicalPlan) -> Vec<Expr> {
+    plan.schema().columns().into_iter().map(Expr::Column).collect()
+}
+
+/// Whether a plan reads columns of a query around it.
+pub(super) fn reads_outer(plan: &LogicalPlan) -> bool {
+    !plan.all_out_ref_exprs().is_empty()
+}
+
+impl Binder<'_> {
+    /// Binds a subquery within a scope.
+    pub(super) fn subquery(
+        &self,
+        form: Form<Vec<Expr>>,
+        query: Query,
+        scope: &Scope<'_>,
+        env: &Env<'_>,
+        start: Location,
+    ) -> Result<Pending> {
+        let form = form.plain();
+        let place = query.span().start;
+        let rows = self.query(query, &env.within(scope))?;
+        let width = rows.schema().fields().len();
+        let wanted = match &form {
+            Form::Exists { .. } => width,
+            Form::Value => 1,
+            Form::In { left, .. } | Form::Compared { left, .. } => left.len(),
+        };
+        if width != wanted {
+            let what = format!("this subquery gives {width} columns, and {wanted} is compared");
+            let what = match &form {
+                Form::Value => format!("this subquery gives {width} columns, and stands for one value"),
+                _ if wanted > 1 => format!("this subquery gives {width} columns, and {wanted} are compared"),
+                _ => what,
+            };
+            return Err(through(Error::user(what).at(at(place)).remedy("select as many columns as are compared")));
+        }
+        let data_type = match form {
+            Form::Value => rows.schema().field(0).data_type().clone(),
+            _ => DataType::Boolean,
+        };
+        let column = Column::new(Some(self.fresh(VALUE)), "value");
+        let field = Arc::new(Field::new("value", data_type, true));
+        Ok(Pending { column, field, form, rows, start })
+    }
+
+    /// Joins each row of a plan with the values of subqueries, and puts these into the expressions.
+    pub(super) fn join_values(
+        &self,
+        mut plan: LogicalPlan,
+        pending: Vec<Pending>,
+        exprs: &mut [&mut Expr],
+    ) -> Result<LogicalPlan> {
+        let mut known: Vec<(Column, Expr)> = Vec::new();
+        for Pending { column, form, rows, start, .. } in pending {
+            let form = form.map(&mut |left| left.into_iter().map(|expr| replaced(expr, &known)).collect())?;
+            let value;
+            (plan, value) = self.value(plan, form, rows, start)?;
+            known.push((column, value));
+        }
+        for expr in exprs {
+            **expr = replaced(std::mem::take(expr), &known)?;
+        }
+        Ok(plan)
+    }
+
+    /// The rows of a plan for which a subquery holds as a condition.
+    pub(super) fn choose(&self, plan: LogicalPlan, pending: Pending) -> Result<LogicalPlan> {
+        let Pending { form, rows, start, .. } = pending;
+        let semi = |negated: bool| if negated { JoinType::LeftAnti } else { JoinType::LeftSemi };
+        match form {
+            Form::Value => internal_err!("a value is no condition"),
+            Form::Exists { negated } => self.apply(plan, rows, semi(negated), Vec::new()),
+            Form::In { left, negated: false } => {
+                let rows = self.listed(rows)?;
+                let on = left.into_iter().zip(columns_of(&rows)).map(|(left, own)| left.eq(own)).collect();
+                self.apply(plan, rows, JoinType::LeftSemi, on)
+            }
+            Form::In { left, negated: true } => self.without_listed(plan, left, rows),
+            Form::Compared { left, op, all } => {
+                let op = operator(&op, all, start)?;
+                let rows = self.listed(rows)?;
+                let [own] = <[Expr; 1]>::try_from(columns_of(&rows))
+                    .map_err(|_| through(Error::internal("a comparison has one column")))?;
+                let Some(left) = left.into_iter().next() else { return internal_err!("a comparison has a left side") };
+                // Some row is like that if the least or the greatest is.
+                let extreme = match (op, all) {
+                    (Operator::Lt | Operator::LtEq, false) => Some("max"),
+                    (Operator::Gt | Operator::GtEq, false) => Some("min"),
+                    _ => None,
+                };
+                if let Some(extreme) = extreme.filter(|_| !reads_outer(&rows)) {
+                    let best = self.aggregated(rows, Vec::new(), vec![(LISTED, extreme, own)])?;
+                    let (plan, value) = self.value(plan, Form::Value, best, start)?;
+                    return LogicalPlanBuilder::from(plan).filter(binary(left, op, value))?.build();
+                }
+                let is = binary(left, op, own);
+                let condition = if all { Expr::IsNotTrue(Box::new(is)) } else { is };
+                self.apply(plan, rows, semi(all), vec![condition])
+            }
+        }
+    }
+
+    pub(super) fn nullable(&self, expr: &Expr, plan: &LogicalPlan) -> Result<bool> {
+        expr.nullable(plan.schema())
+    }
+
+    /// Joins each row of a plan with the value of a subquery.
+    fn value(
+        &self,
+        plan: LogicalPlan,
+        form: Form<Vec<Expr>>,
+        rows: LogicalPlan,
+        start: Location,
+    ) -> Result<(LogicalPlan, Expr)> {
+        match form {
+            Form::Value => {
+                let row = if gives_one_row_at_most(&rows) { rows } else { self.single(rows)? };
+                self.join_row(plan, row)
+            }
+            Form::Exists { negated } => {
+                let (plan, there) = self.there(plan, rows)?;
+                Ok((plan, if negated { !there } else { there }))
+            }
+            Form::In { left, negated } => {
+                let correlated = reads_outer(&rows);
+                let (plan, there) = match <[Expr; 1]>::try_from(left) {
+                    Ok([left]) if !correlated => self.in_list(plan, left, rows)?,
+                    Ok([left]) => self.in_list_of_row(plan, left, rows)?,
+                    Err(left) => {
+                        let rows = self.listed(rows)?;
+                        let asked = self.is_listed(&plan, &rows, &left)?;
+                        self.three_valued(plan, rows, asked)?
+                    }
+                };
+                Ok((plan, if negated { !there } else { there }))
+            }
+            Form::Compared { left, op, all } => {
+                let op = operator(&op, all, start)?;
+                let rows = self.listed(rows)?;
+                let Some((left, own)) = left.into_iter().zip(columns_of(&rows)).next() else {
+                    return internal_err!("a comparison has a left side");
+                };
+                let is = binary(left, op, own);
+                // All are like that unless one is not.
+                let is = if all { Expr::Not(Box::new(is)) } else { is };
+                let asked = Asked { unknown: Some(is.clone().is_null()), is };
+                let (plan, there) = self.three_valued(plan, rows, asked)?;
+                Ok((plan, if all { !there } else { there }))
+            }
+        }
+    }
+
+    fn is_listed(&self, plan: &LogicalPlan, rows: &LogicalPlan, left: &[Expr]) -> Result<Asked> {
+        let (mut equal, mut may_be, mut is_known) = (Vec::new(), Vec::new(), true);
+        for (left, own) in left.iter().zip(columns_of(rows)) {
+            is_known &= !self.nullable(left, plan)? && !self.nullable(&own, rows)?;
+            equal.push(own.clone().eq(left.clone()));
+            may_be.extend(disjunction([own.clone().eq(left.clone()), own.is_null(), left.clone().is_null()]));
+        }
+        let is = conjunction(equal).unwrap_or_else(|| lit(true));
+        Ok(Asked { is, unknown: conjunction(may_be).filter(|_| !is_known) })
+    }
+
+    /// TRUE if something holds for a row of the subquery, NULL if it may hold for one, else FALSE.
+    fn three_valued(&self, plan: LogicalPlan, rows: LogicalPlan, asked: Asked) -> Result<(LogicalPlan, Expr)> {
+        let is = outer_of(asked.is, &rows, &plan)?;
+        let some = LogicalPlanBuilder::from(rows.clone()).filter(is)?.build()?;
+        let (plan, there) = self.there(plan, some)?;
+        let Some(unknown) = asked.unknown else { return Ok((plan, there)) };
+        let unknown = outer_of(unknown, &rows, &plan)?;
+        let some = LogicalPlanBuilder::from(rows).filter(unknown)?.build()?;
+        let (plan, unknown) = self.there(plan, some)?;
+        let value = when(there, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
+        Ok((plan, value))
+    }
+
+    /// Whether a subquery has rows.
+    pub(super) fn there(&self, plan: LogicalPlan, rows: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
+        if reads_outer(&rows) {
+            let there = LogicalPlanBuilder::from(rows).project([lit(true).alias(THERE)])?.distinct()?.build()?;
+            let (plan, there) = self.join_row(plan, there)?;
+            return Ok((plan, there.is_true()));
+        }
+        let number = self.aggregated(rows, Vec::new(), vec![(ROWS[0], "count", lit(1_i64))])?;
+        let rows = Expr::Column(Column::new_unqualified(ROWS[0]));
+        let (plan, there) = self.join_row(plan, what_is_known(number, vec![(THERE, is_positive(rows))])?)?;
+        Ok((plan, there.is_true()))
+    }
+
+    /// Aggregates of rows: names, functions and arguments.
+    pub(super) fn aggregated(
+        &self,
+        rows: LogicalPlan,
+        keys: Vec<Expr>,
+        calls: Vec<(&str, &str, Expr)>,
+    ) -> Result<LogicalPlan> {
+        let call = |(name, function, argument): (&str, &str, Expr)| match self.functions().aggregate(function) {
+            Some(function) => Ok(function.call(vec![argument]).alias(name)),
+            None => internal_err!("there is no aggregate {function}"),
+        };
+        let calls = calls.into_iter().map(call).collect::<Result<Vec<_>>>()?;
+        LogicalPlanBuilder::from(rows).aggregate(keys, calls)?.build()
+    }
+
+    /// The one row of a subquery that may give several: the job fails if it does.
+    fn single(&self, rows: LogicalPlan) -> Result<LogicalPlan> {
+        let value = columns_of(&rows).swap_remove(0);
+        let name = rows.schema().field(0).name().clone();
+        let [number, first] = ROWS;
+        let row =
+            self.aggregated(rows, Vec::new(), vec![(first, "first_value", value), (number, "count", lit(1_i64))])?;
+        let Some(single) = self.functions().scalar("$single") else {
+            return internal_err!("there is no function $single");
+        };
+        let column = |name: &str| Expr::Column(Column::new_unqualified(name));
+        let single = single.call(vec![column(first), column(number)]).alias(name);
+        LogicalPlanBuilder::from(row).project([single])?.build()
+    }
+
+    /// Joins each row with the first column of a plan that gives one row at most.
+    pub(super) fn join_row(&self, plan: LogicalPlan, row: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
+        let name = self.fresh(VALUE);
+        let column = Column::new(Some(name.as_str()), row.schema().field(0).name());
+        // Without a row the value is NULL. An updating aggregate of no rows has none.
+        let is_there = !reads_outer(&row) && is_bounded(&row) && !self.streaming() && gives_a_row(&row);
+        let kind = if is_there { JoinType::Inner } else { JoinType::Left };
+        let row = LogicalPlanBuilder::from(row).alias(name)?.build()?;
+        Ok((self.apply(plan, row, kind, Vec::new())?, Expr::Column(column)))
+    }
+
+    /// See [`apply`].
+    pub(super) fn apply(
+        &self,
+        left: LogicalPlan,
+        right: LogicalPlan,
+        kind: JoinType,
+        on: Vec<Expr>,
+    ) -> Result<LogicalPlan> {
+        apply(left, right, kind, on, self.functions(), self)
+    }
+}
+
+/// Columns of `left` that an expression reads, as those of the query around `rows`.
+pub(super) fn outer_of(expr: Expr, rows: &LogicalPlan, left: &LogicalPlan) -> Result<Expr> {
+    let changed = expr.walk_up(&mut |expr| match expr {
+        Expr::Column(column) if !rows.schema().has_column(&column) => {
+            let field = Arc::clone(left.schema().field_from_column(&column)?);
+            Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(changed.data)
+}
+
+/// An expression with what is known in the place of columns.
+pub(super) fn replaced(expr: Expr, known: &[(Column, Expr)]) -> Result<Expr> {
+    if known.is_empty() {
+        return Ok(expr);
+    }
+    let changed = expr.walk_up(&mut |expr| match &expr {
+        Expr::Column(column) => Ok(match known.iter().find(|(of, _)| of == column) {
+            Some((_, value)) => Transformed::yes(value.clone()),
+            None => Transformed::no(expr),
+        }),
+        _ => Ok(Transformed::no(expr)),
+    })?;
+    Ok(changed.data)
+}
+
+/// What is read of the one row of a plan. While that stays the same nothing changes, however often the row does.
+pub(super) fn what_is_known(row: LogicalPlan, columns: Vec<(&str, Expr)>) -> Result<LogicalPlan> {
+    let columns: Vec<Expr> = columns.into_iter().map(|(name, expr)| expr.alias(name)).collect();
+    LogicalPlanBuilder::from(row).project(columns)?.distinct()?.build()
+}
+
+/// Whether a number of rows, of which there is none without rows, is above 0.
+pub(super) fn is_positive(rows: Expr) -> Expr {
+    rows.clone().is_not_null().and(rows.gt(lit(0_i64)))
+}
+
+fn gives_one_row_at_most(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Filter(filter) => gives_one_row_at_most(&filter.input),
+        LogicalPlan::Projection(projection) => gives_one_row_at_most(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => gives_one_row_at_most(&alias.input),
+        plan => gives_a_row(plan),
+    }
+}
+
+/// Whether a plan with one row at most has it always, where tables end.
+fn gives_a_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Projection(projection) => gives_a_row(&projection.input),
+        LogicalPlan::Distinct(Distinct::All(input)) => gives_a_row(input),
+        LogicalPlan::SubqueryAlias(alias) => gives_a_row(&alias.input),
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        LogicalPlan::Values(values) => values.values.len() == 1,
+        _ => false,
+    }
+}

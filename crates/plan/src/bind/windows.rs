@@ -1,0 +1,64 @@
+//! Windows with names: `OVER w` and `OVER (w ORDER BY ts)` with `WINDOW w AS (PARTITION BY k)`.
+
+use anabranch_model::{Error, Result};
+use datafusion_sql::sqlparser::ast::{Ident, NamedWindowDefinition, NamedWindowExpr, WindowSpec, WindowType};
+
+use crate::place::at;
+
+/// A window with what the names in it stand for.
+pub(super) fn whole_window(window: &WindowType, named: &[NamedWindowDefinition]) -> Result<WindowSpec> {
+    match window {
+        WindowType::NamedWindow(name) => of_name(name, named, 0),
+        WindowType::WindowSpec(spec) => whole(spec, named, 0),
+    }
+}
+
+/// Refuses two windows of one name, and windows that nothing declares.
+pub(super) fn check_windows(named: &[NamedWindowDefinition]) -> Result<()> {
+    for (place, NamedWindowDefinition(name, _)) in named.iter().enumerate() {
+        if named[..place].iter().any(|former| former.0.value == name.value) {
+            let error = Error::user(format!("two windows have the name '{name}'")).at(at(name.span.start));
+            return Err(error.remedy("give each window a name of its own"));
+        }
+        of_name(name, named, 0)?;
+    }
+    Ok(())
+}
+
+/// What a name stands for; `depth` names were followed so far.
+fn of_name(name: &Ident, named: &[NamedWindowDefinition], depth: usize) -> Result<WindowSpec> {
+    let refused = |message: String, remedy: &str| Err(Error::user(message).at(at(name.span.start)).remedy(remedy));
+    let Some(NamedWindowDefinition(_, window)) = named.iter().find(|window| window.0.value == name.value) else {
+        return refused(
+            format!("no window has the name '{name}'"),
+            "declare it after the conditions: WINDOW w AS (PARTITION BY a ORDER BY ts)",
+        );
+    };
+    if depth > named.len() {
+        return refused(format!("the window '{name}' is declared by itself"), "declare one of the windows in full");
+    }
+    match window {
+        NamedWindowExpr::NamedWindow(other) => of_name(other, named, depth + 1),
+        NamedWindowExpr::WindowSpec(spec) => whole(spec, named, depth + 1),
+    }
+}
+
+fn whole(spec: &WindowSpec, named: &[NamedWindowDefinition], depth: usize) -> Result<WindowSpec> {
+    let Some(name) = &spec.window_name else { return Ok(spec.clone()) };
+    let base = of_name(name, named, depth)?;
+    let twice = [
+        (!spec.partition_by.is_empty(), "has PARTITION BY"),
+        (!spec.order_by.is_empty() && !base.order_by.is_empty(), "has ORDER BY, and so has what it adds to"),
+        (base.window_frame.is_some(), "adds to one that has ROWS or RANGE"),
+    ];
+    if let Some((_, what)) = twice.iter().find(|(applies, _)| *applies) {
+        let error = Error::user(format!("a window that begins with the name '{name}' {what}")).at(at(name.span.start));
+        return Err(error.remedy("write this window in full: OVER (PARTITION BY a ORDER BY ts ROWS ...)"));
+    }
+    Ok(WindowSpec {
+        window_name: None,
+        partition_by: base.partition_by,
+        order_by: if spec.order_by.is_empty() { base.order_by } else { spec.order_by.clone() },
+        window_frame: spec.window_frame.clone(),
+    })
+}
