@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 from oracle_data import Kind, fill, load
 from oracle_hunt import check
-from oracle_run import BATCH, WAYS, answers, database, differences, printed, run
+from oracle_run import BATCH, WAYS, FailedError, answers, database, differences, printed, run
 from oracle_sql import script
+from oracle_subqueries import FEW, compare_cases
+from oracle_subqueries import compare as compare_subqueries
+from oracle_subquery_cases import REFUSED_AT_MOST
+from oracle_subquery_cases import TABLES as CASE_TABLES
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 #: Each seed runs in two of the ways, and one that is given in all.
@@ -137,3 +141,31 @@ def test_queries_by_chance(seed: int, tmp_path: Path) -> None:
     ways = WAYS if len(SEEDS) == 1 else WAYS[2 * (seed % 2) :][:2]
     wrong = check(seed, tmp_path, ways)
     assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("way", [WAYS[0], WAYS[3]], ids=["batch", "streaming"])
+def test_cases_of_subqueries(way: list[str], tmp_path: Path) -> None:
+    found = compare_cases(tmp_path, way)
+    assert not found.refused
+    assert not found.wrong, "\n\n".join(found.wrong)
+
+
+@pytest.mark.parametrize(("kind", "sql"), REFUSED_AT_MOST)
+def test_query_without_an_internal_error(kind: str, sql: str, tmp_path: Path) -> None:
+    file = tmp_path / "script.sql"
+    file.write_text(f"{CASE_TABLES}CREATE TABLE result (c {kind}) WITH ('connector' = 'print');\nINSERT INTO result {sql};\n")
+    try:
+        run(file, *WAYS[0])
+    except FailedError as error:
+        assert "internal error" not in str(error)  # noqa: PT017
+
+
+#: Scripts of subqueries by chance, whose plans are not too large for a debug build. Each runs in one pair of ways.
+SUBQUERIES = SEEDS if len(SEEDS) == 1 else [17, 20, 25, 26]
+
+
+@pytest.mark.parametrize("seed", SUBQUERIES)
+def test_subqueries_by_chance(seed: int, tmp_path: Path) -> None:
+    print(f"seed {seed}")
+    found = compare_subqueries(seed, tmp_path, FEW if len(SEEDS) == 1 else FEW[2 * (seed % 2) :][:2])
+    assert not found.wrong, "\n\n".join(found.wrong)
