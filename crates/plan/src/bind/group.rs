@@ -103,12 +103,17 @@ pub(super) fn check_grouped(expr: &Expr, grouped: &LogicalPlan, scope: &Scope<'_
     if let Expr::OuterReferenceColumn(_, column) = expr {
         columns.push(column);
     }
-    let is_lost = |column: &&Column| {
-        !grouped.schema().has_column(column) && scope.items.iter().any(|item| item.column == **column)
-    };
     columns.sort();
-    let Some(column) = columns.into_iter().find(is_lost) else { return Ok(()) };
-    let error = Error::user(format!("column '{}' is neither in GROUP BY nor in an aggregate", column.flat_name()));
+    let lost = columns.into_iter().filter(|column| !grouped.schema().has_column(column));
+    let item_of = |column: &Column| scope.items.iter().find(|item| item.column == *column);
+    let Some((column, item)) = lost.filter_map(|column| Some((column, item_of(column)?))).next() else {
+        return Ok(());
+    };
+    let name = match &item.table {
+        Some(table) => format!("{}.{}", table.own, item.name),
+        None => item.name.clone(),
+    };
+    let error = Error::user(format!("column '{name}' is neither in GROUP BY nor in an aggregate"));
     let error = error.remedy("add it to GROUP BY, or aggregate it, for example MAX(...)");
     Err(through(at_span(error, column.spans.first())))
 }
