@@ -31,6 +31,7 @@ use datafusion_expr::{Expr, LogicalPlan};
 
 use self::exprs::columns_in;
 use self::lift::Lifted;
+pub(crate) use self::numbered::{Bounds, NUMBER, first_rows, has_one_row};
 use crate::functions::Functions;
 use crate::place::{at_span, through};
 use crate::walk::{Walk, WalkPlan};

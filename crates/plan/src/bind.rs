@@ -1,8 +1,9 @@
-//! From the parser's tree to a logical plan. Names exist here only: every relation of a statement gets a qualifier that no other one has, so a
-//! column is its qualifier and its name, wherever it goes. Subqueries are joins afterwards: see [`crate::apply`].
+//! From the parser's tree to a logical plan. Names exist here only: every relation of a statement gets a qualifier
+//! that no other one has, so a column is its qualifier and its name, wherever it goes. Subqueries are joins
+//! afterwards: see [`crate::apply`].
 //!
-//! `scope` says what names mean, `expr` converts expressions, `from`, `select`, `group`, `order` and `set` a query's clauses, `subquery` what is in
-//! expressions.
+//! `scope` says what names mean, `expr` converts expressions. `from`, `select`, `results`, `group`, `order` and `set`
+//! bind a query's clauses, `subquery` and `lists` what is in expressions.
 
 mod expr;
 mod from;
@@ -28,7 +29,6 @@ use datafusion_sql::sqlparser::ast::{Query, Spanned, With};
 
 pub(crate) use self::expr::Names;
 pub(crate) use self::from::{Rows, UNNAMED, is_true};
-pub(crate) use self::order::NUMBER;
 pub(crate) use self::scope::{Item, Scope, TableName};
 use crate::apply::Fresh;
 use crate::functions::Functions;

@@ -1,20 +1,23 @@
 //! The first rows of a subquery for each row around it: rows are numbered, and the number is a condition.
 
 use datafusion_common::{Column, Result};
-use datafusion_expr::expr::{WindowFunction, WindowFunctionParams};
+use datafusion_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
 use datafusion_expr::{
     Distinct, Expr, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, SkipType, WindowFrame, WindowFunctionDefinition,
     lit,
 };
 
-use crate::bind::NUMBER;
 use crate::functions::Functions;
+
+/// Name of the column with the number of a row.
+pub(crate) const NUMBER: &str = "$number";
 
 /// How many rows are left out, and how many come then.
 #[derive(Clone, Copy)]
-pub(super) struct Bounds {
-    skip: usize,
-    fetch: Option<usize>,
+pub(crate) struct Bounds {
+    pub(crate) skip: usize,
+    /// `None`: all.
+    pub(crate) fetch: Option<usize>,
 }
 
 impl Bounds {
@@ -46,6 +49,16 @@ pub(super) fn numbered(input: &LogicalPlan, bounds: Bounds, functions: &Function
         },
         _ => (all(), input, Vec::new()),
     };
+    first_rows(rows.clone(), order, bounds, functions)?.project(columns)?.build()
+}
+
+/// The first rows of an order, chosen by their numbers, which are a column behind the others.
+pub(crate) fn first_rows(
+    rows: LogicalPlan,
+    order: Vec<Sort>,
+    bounds: Bounds,
+    functions: &Functions,
+) -> Result<LogicalPlanBuilder> {
     let params = WindowFunctionParams {
         args: Vec::new(),
         partition_by: Vec::new(),
@@ -57,7 +70,7 @@ pub(super) fn numbered(input: &LogicalPlan, bounds: Bounds, functions: &Function
     };
     let fun = WindowFunctionDefinition::WindowUDF(functions.row_number());
     let number = Expr::from(WindowFunction { fun, params }).alias(NUMBER);
-    let mut rows = LogicalPlanBuilder::from(rows.clone()).window([number])?;
+    let mut rows = LogicalPlanBuilder::from(rows).window([number])?;
     let place = || Expr::Column(Column::from_name(NUMBER));
     let bound = |rows: usize| lit(i64::try_from(rows).unwrap_or(i64::MAX));
     if let Some(fetch) = bounds.fetch {
@@ -66,11 +79,11 @@ pub(super) fn numbered(input: &LogicalPlan, bounds: Bounds, functions: &Function
     if bounds.skip > 0 {
         rows = rows.filter(place().gt(bound(bounds.skip)))?;
     }
-    rows.project(columns)?.build()
+    Ok(rows)
 }
 
-/// Whether a plan has one row at most, because it is that of an aggregate.
-pub(super) fn has_one_row(plan: &LogicalPlan) -> bool {
+/// Whether a plan has one row at most, whatever its tables have.
+pub(crate) fn has_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
         LogicalPlan::Projection(projection) => has_one_row(&projection.input),
@@ -78,6 +91,8 @@ pub(super) fn has_one_row(plan: &LogicalPlan) -> bool {
         LogicalPlan::Filter(filter) => has_one_row(&filter.input),
         LogicalPlan::Sort(sort) => has_one_row(&sort.input),
         LogicalPlan::Distinct(Distinct::All(input)) => has_one_row(input),
+        LogicalPlan::EmptyRelation(_) => true,
+        LogicalPlan::Values(values) => values.values.len() == 1,
         _ => false,
     }
 }

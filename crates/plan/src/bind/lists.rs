@@ -11,7 +11,7 @@ use super::subquery::{
 use crate::apply::Fresh as _;
 
 impl Binder<'_> {
-    /// The rows whose values are not in a list. With NULL among them nothing is known not to be in it, unless it is empty.
+    /// The rows whose values are not in a list. With NULL in it, nothing is known not to be in it.
     pub(super) fn without_listed(&self, plan: LogicalPlan, left: Vec<Expr>, rows: LogicalPlan) -> Result<LogicalPlan> {
         let rows = self.listed(rows)?;
         let own = columns_of(&rows);
@@ -49,7 +49,7 @@ impl Binder<'_> {
         LogicalPlanBuilder::from(rows).project(columns)?.alias(self.fresh(VALUE))?.build()
     }
 
-    /// Whether a value is in a list that is the same for all rows: NULL if that is not known, because one of them is NULL.
+    /// Whether a value is in a list that is the same for all rows. NULL: one of them is, so it is not known.
     pub(super) fn in_list(&self, plan: LogicalPlan, value: Expr, list: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
         let listed = columns_of(&list).swap_remove(0);
         let nullable = self.nullable(&value, &plan)? || self.nullable(&listed, &list)?;

@@ -2,40 +2,29 @@
 
 use anabranch_model::Error;
 use arrow::datatypes::DataType;
-use datafusion_common::{Column, Result, ScalarValue, not_impl_err};
-use datafusion_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
-use datafusion_expr::{
-    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, WindowFrame, WindowFunctionDefinition, lit,
-};
+use datafusion_common::{Result, ScalarValue, not_impl_err};
+use datafusion_expr::expr::Sort;
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{
     self as ast, Fetch, LimitClause, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, SetExpr, Spanned,
 };
 
 use super::expr::Names;
 use super::{Binder, Env, Scope};
+use crate::apply::{Bounds, first_rows};
 use crate::place::{at, through};
 
-/// Name of the column with the number of a row.
-pub(crate) const NUMBER: &str = "$number";
-
-/// `LIMIT` and `OFFSET`.
+/// `LIMIT` and `OFFSET`, as they are written.
 #[derive(Default)]
-pub(super) struct Bounds {
+struct Written {
     skip: Option<ast::Expr>,
     fetch: Option<ast::Expr>,
 }
 
-/// The first rows of an order: how many are left out, and how many come then.
-#[derive(Clone, Copy)]
-pub(super) struct First {
-    skip: usize,
-    fetch: usize,
-}
-
-impl Bounds {
-    fn of(limit: Option<LimitClause>, fetch: Option<Fetch>) -> Result<Bounds> {
+impl Written {
+    fn of(limit: Option<LimitClause>, fetch: Option<Fetch>) -> Result<Written> {
         let bounds = match limit {
-            None => Bounds::default(),
+            None => Written::default(),
             Some(LimitClause::LimitOffset { limit, offset, limit_by }) => {
                 if let Some(by) = limit_by.first() {
                     let error = Error::user("LIMIT BY is not supported").at(at(by.span().start));
@@ -43,9 +32,9 @@ impl Bounds {
                         error.remedy("number the rows: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts)"),
                     ));
                 }
-                Bounds { skip: offset.map(|offset| offset.value), fetch: limit }
+                Written { skip: offset.map(|offset| offset.value), fetch: limit }
             }
-            Some(LimitClause::OffsetCommaLimit { offset, limit }) => Bounds { skip: Some(offset), fetch: Some(limit) },
+            Some(LimitClause::OffsetCommaLimit { offset, limit }) => Written { skip: Some(offset), fetch: Some(limit) },
         };
         let Some(fetch) = fetch else { return Ok(bounds) };
         if bounds.fetch.is_some() {
@@ -55,7 +44,7 @@ impl Bounds {
             let error = Error::user(format!("{fetch} is not supported"));
             return Err(through(error.remedy("write FETCH FIRST 3 ROWS ONLY")));
         }
-        Ok(Bounds { fetch: fetch.quantity, ..bounds })
+        Ok(Written { fetch: fetch.quantity, ..bounds })
     }
 }
 
@@ -66,9 +55,9 @@ impl Binder<'_> {
         if let Some(operator) = pipe_operators.first() {
             return not_impl_err!("|> {operator}");
         }
-        let bounds = Bounds::of(limit_clause, fetch)?;
+        let written = Written::of(limit_clause, fetch)?;
         let constant = |bound: &Option<ast::Expr>| bound.clone().map(|bound| self.constant(bound, env)).transpose();
-        let (skip, fetch) = (constant(&bounds.skip)?, constant(&bounds.fetch)?);
+        let (skip, fetch) = (constant(&written.skip)?, constant(&written.fetch)?);
         let first = first_of(skip.as_ref(), fetch.as_ref());
         let order = order_by.map(|order| keys_of(order, &body)).transpose()?.unwrap_or_default();
         let is_first = first.filter(|_| !order.is_empty());
@@ -98,30 +87,13 @@ impl Binder<'_> {
     }
 
     /// The rows of a plan in an order, or the first ones of it: these come in no order.
-    pub(super) fn sorted(&self, plan: LogicalPlan, keys: Vec<Sort>, first: Option<First>) -> Result<LogicalPlan> {
+    pub(super) fn sorted(&self, plan: LogicalPlan, keys: Vec<Sort>, first: Option<Bounds>) -> Result<LogicalPlan> {
         if keys.is_empty() {
             return Ok(plan);
         }
-        let Some(First { skip, fetch }) = first else { return LogicalPlanBuilder::from(plan).sort(keys)?.build() };
+        let Some(bounds) = first else { return LogicalPlanBuilder::from(plan).sort(keys)?.build() };
         let columns: Vec<Expr> = plan.schema().iter().map(Expr::from).collect();
-        let params = WindowFunctionParams {
-            args: Vec::new(),
-            partition_by: Vec::new(),
-            order_by: keys,
-            window_frame: WindowFrame::new(Some(true)),
-            filter: None,
-            null_treatment: None,
-            distinct: false,
-        };
-        let fun = WindowFunctionDefinition::WindowUDF(self.functions().row_number());
-        let number = Expr::from(WindowFunction { fun, params }).alias(NUMBER);
-        let bound = |rows: usize| lit(i64::try_from(rows).unwrap_or(i64::MAX));
-        let place = || Expr::Column(Column::from_name(NUMBER));
-        let mut condition = place().lt_eq(bound(skip.saturating_add(fetch)));
-        if skip > 0 {
-            condition = condition.and(place().gt(bound(skip)));
-        }
-        LogicalPlanBuilder::from(plan).window([number])?.filter(condition)?.project(columns)?.build()
+        first_rows(plan, keys, bounds, self.functions())?.project(columns)?.build()
     }
 }
 
@@ -169,7 +141,7 @@ pub(super) fn sort(expr: Expr, key: &OrderByExpr) -> Result<Sort> {
 }
 
 /// Bounds that are constants.
-fn first_of(skip: Option<&Expr>, fetch: Option<&Expr>) -> Option<First> {
+fn first_of(skip: Option<&Expr>, fetch: Option<&Expr>) -> Option<Bounds> {
     let number = |expr: &Expr| {
         let value = match expr.get_type(&datafusion_common::DFSchema::empty()).ok()? {
             DataType::Int64 => expr.as_literal()?.clone(),
@@ -181,5 +153,5 @@ fn first_of(skip: Option<&Expr>, fetch: Option<&Expr>) -> Option<First> {
         }
     };
     let skip = skip.map_or(Some(0), number)?;
-    Some(First { skip, fetch: number(fetch?)? })
+    Some(Bounds { skip, fetch: Some(number(fetch?)?) })
 }

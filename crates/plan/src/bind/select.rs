@@ -13,11 +13,12 @@ use super::expr::Names;
 use super::from::{Rows, named};
 use super::group::{Grouped, check_grouped, rebased, unique_calls};
 use super::group_window::{GroupWindow, name_columns};
-use super::order::{First, position, sort};
+use super::order::{position, sort};
 use super::results::Results;
 use super::subquery::{Form, Pending};
 use super::windows::check_windows;
 use super::{Binder, Env, Scope};
+use crate::apply::Bounds;
 use crate::place::{at, through};
 
 /// The parts of a condition that AND joins.
@@ -135,7 +136,7 @@ impl Binder<'_> {
     pub(super) fn select(
         &self,
         select: Select,
-        order: Option<(Vec<OrderByExpr>, Option<First>)>,
+        order: Option<(Vec<OrderByExpr>, Option<Bounds>)>,
         env: &Env<'_>,
     ) -> Result<LogicalPlan> {
         refuse(&select)?;
@@ -248,7 +249,7 @@ impl Binder<'_> {
         results: Results,
         distinct: bool,
         mut sorts: Vec<SortExpr>,
-        first: Option<First>,
+        first: Option<Bounds>,
     ) -> Result<LogicalPlan> {
         let exprs: Vec<Expr> = results.into_iter().map(|(name, expr)| named(expr, &name)).collect();
         let output = |expr: &Expr| match expr {

@@ -15,7 +15,7 @@ use datafusion_sql::sqlparser::tokenizer::Location;
 
 use super::scope::Scope;
 use super::{Binder, Env};
-use crate::apply::{Fresh as _, apply};
+use crate::apply::{Fresh as _, apply, has_one_row};
 use crate::place::{at, through};
 use crate::table::is_bounded;
 use crate::walk::Walk;
@@ -292,7 +292,7 @@ impl Binder<'_> {
     ) -> Result<(LogicalPlan, Expr)> {
         match form {
             Form::Value => {
-                let row = if gives_one_row_at_most(&rows) { rows } else { self.single(rows)? };
+                let row = if has_one_row(&rows) { rows } else { self.single(rows)? };
                 self.join_row(plan, row)
             }
             Form::Exists { negated } => {
@@ -454,15 +454,6 @@ pub(super) fn what_is_known(row: LogicalPlan, columns: Vec<(&str, Expr)>) -> Res
 /// Whether a number of rows, of which there is none without rows, is above 0.
 pub(super) fn is_positive(rows: Expr) -> Expr {
     rows.clone().is_not_null().and(rows.gt(lit(0_i64)))
-}
-
-fn gives_one_row_at_most(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Filter(filter) => gives_one_row_at_most(&filter.input),
-        LogicalPlan::Projection(projection) => gives_one_row_at_most(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => gives_one_row_at_most(&alias.input),
-        plan => gives_a_row(plan),
-    }
 }
 
 /// Whether a plan with one row at most has it always, where tables end.

@@ -1,4 +1,4 @@
-//! `VALUES`: the values of a column are made to have one type, as Flink does, where the library would make text of a number.
+//! `VALUES`: the values of a column get one type, as in Flink. The library would make text of a number.
 
 use anabranch_dataflow::{DECIMAL_DIGITS_MAX, as_decimal, fraction_digits, sql_name};
 use anabranch_model::Error;

@@ -15,7 +15,7 @@ use super::over_checks::check_precision;
 use super::rank::{row_number, unique_keys};
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
-use crate::bind::NUMBER;
+use crate::apply::NUMBER;
 use crate::walk::Walk;
 use crate::window_assign::WindowAssign;
 
