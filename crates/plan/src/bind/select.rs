@@ -105,11 +105,13 @@ impl Selected {
     }
 
     /// The calls of aggregates or of functions over rows in them, once each.
-    fn calls(&mut self, find: fn(&[Expr]) -> Vec<Expr>) -> Vec<Expr> {
-        let mut exprs: Vec<Expr> = self.exprs().into_iter().map(|expr| expr.clone()).collect();
-        exprs.extend(self.pending.iter_mut().flat_map(Pending::operands).map(|expr| expr.clone()));
+    fn calls(&mut self, find: fn(Vec<&Expr>) -> Vec<Expr>) -> Vec<Expr> {
+        let mut pending = std::mem::take(&mut self.pending);
+        let exprs = self.exprs().into_iter().chain(pending.iter_mut().flat_map(Pending::operands));
+        let found = find(exprs.map(|expr| &*expr).collect());
+        self.pending = pending;
         let mut seen = HashSet::new();
-        find(&exprs).into_iter().filter(|call| seen.insert(call.clone())).collect()
+        found.into_iter().filter(|call| seen.insert(call.clone())).collect()
     }
 
     /// Takes out the subqueries whose values expressions read.
