@@ -92,7 +92,7 @@ lint: need-build need-python ## format, clippy, ruff and mypy without warnings, 
 	cd python && $(PYTHON)/bin/ruff format --check --quiet && $(PYTHON)/bin/ruff check --quiet && $(PYTHON)/bin/mypy
 
 oracle: release need-python ## compare queries by chance with DuckDB, and before and after each rule of the optimizer, from SEED on, until one fails or Ctrl-C
-	ANABRANCH_FIRST_SEED=$(SEED) ANABRANCH_SEEDS=20000 cargo test --locked --package anabranch-plan --lib -- rules:: --ignored --nocapture
+	ANABRANCH_FIRST_SEED=$(SEED) ANABRANCH_SEEDS=20000 cargo test --locked --package anabranch-plan --lib -- passes:: --ignored --nocapture
 	cd python && ANABRANCH_PROGRAM=$(ANABRANCH) PYTHONPATH=src $(PYTHON)/bin/python tests/oracle_hunt.py $(SEED)
 
 bench: release ## measure against hand-written limits and peers; writes bench/RESULTS.md

@@ -10,7 +10,7 @@ use crate::sql_name::sql_name;
 
 /// An expression with one value per row. Types are resolved: operands of a binary operator have equal types (or types
 /// that the operator combines, such as timestamp and interval), and every cast is explicit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Expr {
     /// Input column by index.
     Column(usize),
@@ -87,7 +87,7 @@ pub enum Expr {
 
 /// A constant: its type, and its value as text in Arrow's cast format (`None` is null). A time that Arrow does not read,
 /// outside of the years 0 to 9999, is the number that stands for it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Literal {
     /// Type.
     pub data_type: DataType,

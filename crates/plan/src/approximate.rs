@@ -10,7 +10,7 @@ use datafusion_common::{DFSchema, Result, ScalarValue, internal_datafusion_err};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Projection, Union, binary_expr, cast};
 
 use crate::exact::{nearest, operator_of};
-use crate::rewrite::{is_comparison, rewrite_node};
+use crate::rewrite::{Scope, is_comparison};
 use crate::walk::Walk;
 
 /// Functions whose arguments are converted to one type.
@@ -18,16 +18,12 @@ const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "null
 
 /// Converts each DECIMAL that meets floating point to DOUBLE in a comparison, in arithmetic, `BETWEEN`, `IN`, `CASE`, or a function
 /// whose arguments have one type. Runs before the library's type coercion.
-pub(crate) fn approximate_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = plan.walk_up(&mut |plan| match plan {
-        LogicalPlan::Union(union) => approximate_union(union),
-        plan => rewrite_node(plan, &approximate),
-    })?;
-    Ok(plan.data)
+pub(crate) fn approximate_decimals(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
+    expr.walk_up(&mut |expr| approximate(expr, scope.columns()))
 }
 
 /// Converts the DECIMAL columns of inputs where another one has floating point. The inputs of a union within are its own.
-fn approximate_union(union: Union) -> Result<Transformed<LogicalPlan>> {
+pub(crate) fn approximate_union(union: Union) -> Result<Transformed<LogicalPlan>> {
     let within = |input: &Arc<LogicalPlan>| match input.as_ref() {
         LogicalPlan::Union(union) => union.inputs.clone(),
         _ => vec![Arc::clone(input)],

@@ -4,13 +4,14 @@
 use datafusion_common::Result;
 use datafusion_common::tree_node::Transformed;
 use datafusion_expr::utils::{conjunction, disjunction};
-use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, lit};
+use datafusion_expr::{BinaryExpr, Expr, Operator, lit};
 
-use crate::rewrite::rewrite_expressions_everywhere;
+use crate::rewrite::Scope;
+use crate::walk::Walk;
 
 /// Replaces the comparisons of rows that are written with their fields. Runs before types are coerced, so that the fields get their types.
-pub(crate) fn compare_fields(plan: LogicalPlan) -> Result<LogicalPlan> {
-    rewrite_expressions_everywhere(plan, |expr, _| {
+pub(crate) fn compare_fields(expr: Expr, _: &Scope) -> Result<Transformed<Expr>> {
+    expr.walk_up(&mut |expr| {
         let compared = match &expr {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => equal(left, right),
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::NotEq, right }) => equal(left, right).map(negated),

@@ -5,13 +5,15 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, cast};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, cast};
 
-use crate::rewrite::{is_comparison, rewrite_expressions_everywhere};
+use crate::rewrite::{Scope, is_comparison};
+use crate::walk::Walk;
 
 /// Reads constant texts that are compared with times in the times' type, as Flink does: further digits are left out.
-pub(crate) fn read_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
-    rewrite_expressions_everywhere(plan, |expr, schema| {
+pub(crate) fn read_texts(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
+    let schema = scope.columns();
+    expr.walk_up(&mut |expr| {
         let found = match expr {
             Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) if is_comparison(op) => {
                 let was_read = read_beside(&right, &mut left, schema) | read_beside(&left, &mut right, schema);

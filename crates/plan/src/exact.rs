@@ -16,15 +16,16 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, BinaryExpr, Coercion, ColumnarValue, Expr, ExprSchemable, LogicalPlan,
-    Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, TypeSignatureClass, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, BinaryExpr, Coercion, ColumnarValue, Expr, ExprSchemable, Operator,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, TypeSignatureClass, Volatility,
     binary_expr, lit,
 };
 use datafusion_sql::sqlparser::ast;
 
 use crate::place::through;
-use crate::rewrite::rewrite_expressions_everywhere;
+use crate::rewrite::Scope;
 use crate::spelling::similar_regex;
+use crate::walk::Walk;
 
 /// Plans arithmetic with DECIMAL.
 #[derive(Debug)]
@@ -162,14 +163,14 @@ impl ScalarUDFImpl for Typed {
 
 /// Applies our meaning to conversions to and from text and to arithmetic of constants, before the optimizer computes
 /// constants.
-pub(crate) fn settle_constants(plan: LogicalPlan) -> Result<LogicalPlan> {
-    rewrite_expressions_everywhere(plan, settle)
+pub(crate) fn settle_constants(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
+    expr.walk_up(&mut |expr| settle(expr, scope))
 }
 
-fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn settle(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     let (inner, field, safe) = match expr {
-        Expr::Cast(cast) if is_own_cast(&cast.expr, cast.field.data_type(), schema) => (cast.expr, cast.field, false),
-        Expr::TryCast(cast) if is_own_cast(&cast.expr, cast.field.data_type(), schema) => (cast.expr, cast.field, true),
+        Expr::Cast(cast) if is_own_cast(&cast.expr, cast.field.data_type(), scope) => (cast.expr, cast.field, false),
+        Expr::TryCast(cast) if is_own_cast(&cast.expr, cast.field.data_type(), scope) => (cast.expr, cast.field, true),
         Expr::Cast(ref cast) if cast.field.data_type().is_floating() => {
             let Expr::Literal(value, _) = &*cast.expr else { return Ok(Transformed::no(expr)) };
             let number = nearest(value).map_or_else(|| value.clone(), |number| ScalarValue::Float64(Some(number)));
@@ -212,7 +213,7 @@ fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     {
         return Ok(Transformed::yes(Expr::Literal(result, None)));
     }
-    let from = inner.get_type(schema)?;
+    let from = scope.type_of(&inner)?;
     if !have_same_fields(&from, field.data_type()) {
         return plan_err!(
             "{} cannot be {}: rows are converted field by field, by their places",
@@ -283,8 +284,8 @@ fn whole(value: &ScalarValue) -> Option<i64> {
 }
 
 /// Whether the library makes the conversion otherwise, and would compute it for constants.
-fn is_own_cast(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|from| converts_otherwise(&from, to))
+fn is_own_cast(expr: &Expr, to: &DataType, scope: &Scope) -> bool {
+    scope.type_of(expr).is_ok_and(|from| converts_otherwise(&from, to))
 }
 
 fn converts_otherwise(from: &DataType, to: &DataType) -> bool {

@@ -74,12 +74,12 @@ pub(crate) fn plan_rows(name: &Ident, columns: &[Ident], rows: InsertedRows, cat
     let plan = shape(query, table, &targets).map_err(here)?;
     let sink = table.sink();
     let functions = called_functions(&plan).map_err(planning_error)?;
+    let bound = plan.clone();
     let plan = planner.optimize(plan)?;
     let side_tables = side_tables(&plan, catalog)?;
     let (updates, parallelism) = (table.traits.updates, table.options.sink_parallelism);
-    let options = catalog.settings.table.clone();
-    let deduplicates = true;
-    Ok(Output { plan, sink, updates, deduplicates, parallelism, side_tables, functions, times_to_live, table: options })
+    let (table, deduplicates) = (catalog.settings.table.clone(), true);
+    Ok(Output { bound, plan, sink, updates, deduplicates, parallelism, side_tables, functions, times_to_live, table })
 }
 
 /// The columns and the rows with those that have one value, which PARTITION names.

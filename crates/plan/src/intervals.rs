@@ -4,15 +4,16 @@
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Result, ScalarValue};
-use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_expr::Expr;
 
-use crate::rewrite::rewrite_expressions_everywhere;
+use crate::rewrite::Scope;
+use crate::walk::Walk;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
 /// Gives each constant interval its one form.
-pub(crate) fn without_days(plan: LogicalPlan) -> Result<LogicalPlan> {
-    rewrite_expressions_everywhere(plan, |expr, _| match expr {
+pub(crate) fn without_days(expr: Expr, _: &Scope) -> Result<Transformed<Expr>> {
+    expr.walk_up(&mut |expr| match expr {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), metadata) => {
             let whole = in_nanoseconds(interval);
             let literal = Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(whole)), metadata);

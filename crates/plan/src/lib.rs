@@ -13,7 +13,6 @@
 //!
 //! Every error names the line and the column in the user's file, and what to write instead.
 
-mod accesses;
 mod apply;
 mod approximate;
 mod bind;
@@ -33,7 +32,6 @@ mod function_changes;
 mod functions;
 mod hints;
 mod in_statement;
-mod inner_orders;
 mod insert;
 mod intervals;
 mod like;
@@ -42,16 +40,14 @@ mod lookup_options;
 mod lower;
 mod maps;
 mod metadata;
+mod passes;
 mod place;
 mod processing_time;
-mod push_down;
 mod query;
 mod rewrite;
-mod rules;
 mod script;
 mod settings;
 mod show;
-mod simplify;
 mod spelling;
 mod sql_function;
 mod stamps;

@@ -25,6 +25,7 @@ mod latest_of_keys;
 mod limit;
 mod literal;
 mod lookup_join;
+mod materialize;
 mod narrow;
 mod over;
 mod over_checks;
@@ -33,6 +34,7 @@ mod rank;
 mod row_fields;
 mod scan;
 mod session_rows;
+mod share;
 mod shared_sources;
 mod side_tables;
 mod sink;
@@ -86,6 +88,8 @@ use crate::window_assign::{EVENT_TIME, WindowAssign};
 
 /// A query with the destination of its rows.
 pub(crate) struct Output {
+    /// As the query is written: before all passes.
+    pub(crate) bound: LogicalPlan,
     /// Optimized, with the sink's columns.
     pub(crate) plan: LogicalPlan,
     pub(crate) sink: SinkSpec,
@@ -109,6 +113,34 @@ const AGGREGATE: &str = "aggregate";
 
 /// Indexes of the columns of a plan that are needed above it.
 type Needed = BTreeSet<usize>;
+
+/// What is wanted of the rows of a plan.
+#[derive(Clone, Default)]
+struct Want {
+    /// The columns that are needed. Others have no value.
+    columns: Needed,
+    /// So many rows of each partition of a numbering.
+    limit: Option<u64>,
+    /// Of a numbering that selects the latest row of each key: all rows, as versions.
+    versions: bool,
+    /// A table is asked by key.
+    asked: bool,
+    /// Rows of sessions may come whose bounds are not known yet.
+    sessions: bool,
+    /// Columns that do not matter in a row that is taken back: a table keeps the latest row of each key.
+    may_vary: Needed,
+}
+
+impl Want {
+    fn columns(columns: Needed) -> Self {
+        Want { columns, ..Want::default() }
+    }
+
+    /// What is wanted of the input of a node that passes its rows on, of which these columns are needed.
+    fn of_input(&self, columns: Needed) -> Self {
+        Want { columns, may_vary: Needed::new(), ..self.clone() }
+    }
+}
 
 /// Lowers the queries of one job. Every stage that the option `stage-parallelism` names must be there.
 pub(crate) fn lower_job(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) -> Result<Plan> {
@@ -149,12 +181,6 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
             own,
             table: TableOptions::of(&output.table, &catalog.settings, &output.times_to_live)?,
             mode: catalog.settings.runtime_mode,
-            limit: None,
-            takes_versions: false,
-            asks: false,
-            keeps_sessions: false,
-            may_vary: Needed::new(),
-            varies: None,
             reads,
             by_clock: None,
             lowered,
@@ -224,18 +250,6 @@ struct Lowering<'a> {
     own: &'a BTreeMap<String, u32>,
     table: TableOptions<'a>,
     mode: RuntimeMode,
-    /// How many rows of each partition the rank needs that is lowered next.
-    limit: Option<u64>,
-    /// What is lowered next selects the latest row of each key, and all rows are wanted, as versions.
-    takes_versions: bool,
-    /// What is lowered next is a table that is asked by key.
-    asks: bool,
-    /// What is lowered next may have rows of sessions whose bounds are not known yet.
-    keeps_sessions: bool,
-    /// Columns of what is lowered next that do not matter in a row that is taken back: a table keeps the latest row of each key.
-    may_vary: Needed,
-    /// What does in one of these columns.
-    varies: Option<String>,
     reads: Reads,
     /// Windows above follow processing time.
     by_clock: Option<bool>,
@@ -243,39 +257,48 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    /// Lowers a plan. Columns of the result that are not `needed` may have no value.
+    /// Lowers a plan of which some columns are needed.
     fn plan(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
-        self.keeps_sessions &= assign::passes_sessions(plan);
-        if !matches!(plan, LogicalPlan::Projection(_)) {
-            self.may_vary.clear();
-        }
+        self.wanted(plan, &Want::columns(needed.clone()))
+    }
+
+    /// Lowers a plan.
+    fn wanted(&mut self, plan: &LogicalPlan, want: &Want) -> Result<Stream> {
+        let mut stream = self.node(plan, want)?;
+        let columns = stream.columns.iter_mut().enumerate();
+        columns.filter(|(index, _)| !want.columns.contains(index)).for_each(|(_, column)| column.value = None);
+        Ok(stream)
+    }
+
+    fn node(&mut self, plan: &LogicalPlan, want: &Want) -> Result<Stream> {
+        let needed = &want.columns;
         match plan {
-            LogicalPlan::Projection(projection) => self.project(&projection.expr, &projection.input, plan, needed),
+            LogicalPlan::Projection(projection) => self.project(&projection.expr, &projection.input, plan, want),
             LogicalPlan::Filter(filter) => match rank::bounded_number(filter) {
-                Some((1, rest)) if self.takes_versions => self.versions(filter, rest.as_ref(), needed),
+                Some((1, rest)) if want.versions => self.versions(filter, rest.as_ref(), want),
                 Some((limit, rest)) => {
-                    self.limit = Some(limit);
+                    let want = Want { limit: Some(limit), ..want.of_input(needed.clone()) };
                     match rest {
-                        Some(rest) => self.filter(&rest, &filter.input, needed),
-                        None => self.plan(&filter.input, needed),
+                        Some(rest) => self.filter(&rest, &filter.input, &want),
+                        None => self.wanted(&filter.input, &want),
                     }
                 }
-                None => self.filter(&filter.predicate, &filter.input, needed),
+                None => self.filter(&filter.predicate, &filter.input, want),
             },
             LogicalPlan::Window(window) => {
                 over_checks::check_calls(window)?;
-                if self.takes_versions {
+                if want.versions {
                     return self.unnumbered(window, needed);
                 }
-                match row_number(window).zip(self.limit.take()) {
+                match row_number(window).zip(want.limit) {
                     Some((call, limit)) => self.rank(window, call, limit, needed),
                     None => self.over(window, needed),
                 }
             }
             LogicalPlan::Sort(sort) => self.sort(sort, needed),
             LogicalPlan::Limit(limit) => self.limit(limit, needed),
-            LogicalPlan::SubqueryAlias(alias) => self.plan(&alias.input, needed),
-            LogicalPlan::TableScan(scan) => self.scan(scan, needed),
+            LogicalPlan::SubqueryAlias(alias) => self.wanted(&alias.input, &want.of_input(needed.clone())),
+            LogicalPlan::TableScan(scan) => self.scan(scan, want),
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate, needed),
             LogicalPlan::Join(join) => self.join(join, needed),
             LogicalPlan::Union(union) => self.union(union, needed),
@@ -284,7 +307,7 @@ impl Lowering<'_> {
             LogicalPlan::Extension(extension) => {
                 let node = extension.node.as_any();
                 if let Some(assign) = node.downcast_ref::<WindowAssign>() {
-                    self.assign(assign, needed)
+                    self.assign(assign, want)
                 } else if let Some(unnest) = node.downcast_ref::<Unnest>() {
                     self.unnest(unnest, needed)
                 } else if let Some(join) = node.downcast_ref::<TemporalJoin>() {
@@ -299,11 +322,11 @@ impl Lowering<'_> {
         }
     }
 
-    fn project(&mut self, exprs: &[Expr], input: &LogicalPlan, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+    fn project(&mut self, exprs: &[Expr], input: &LogicalPlan, plan: &LogicalPlan, want: &Want) -> Result<Stream> {
+        let needed = &want.columns;
         let used: Vec<&Expr> = exprs.iter().enumerate().filter(|(i, _)| needed.contains(i)).map(|(_, e)| e).collect();
         let below = ColumnIndex::of(input.schema());
-        let may_vary = std::mem::take(&mut self.may_vary);
-        let mut stream = self.plan(input, &columns_of(used.iter().copied(), &below)?)?;
+        let mut stream = self.wanted(input, &want.of_input(columns_of(used.iter().copied(), &below)?))?;
         // Before any column is used: settling a window moves the columns.
         let computed = used.iter().copied().filter(|e| stream.plain_column(e, &below).is_none());
         let computed: Vec<&Expr> = computed.collect();
@@ -322,9 +345,9 @@ impl Lowering<'_> {
                         column.value = stream.columns[source].value.clone();
                         column.window = stream.columns[source].window;
                     }
-                    None if may_vary.contains(&index) => {
+                    None if want.may_vary.contains(&index) => {
                         column.value = Some(stream.varying_expr(expr, &below)?);
-                        self.varies = what_varies(expr)?.or(self.varies.take());
+                        stream.varies = what_varies(expr)?.or(stream.varies.take());
                     }
                     None => column.value = Some(stream.expr(expr, &below)?),
                 }
@@ -343,12 +366,13 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
-    fn filter(&mut self, predicate: &Expr, input: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+    fn filter(&mut self, predicate: &Expr, input: &LogicalPlan, want: &Want) -> Result<Stream> {
+        let needed = &want.columns;
         let index = ColumnIndex::of(input.schema());
         let mut below = columns_of([predicate], &index)?;
         let own = below.clone();
         below.extend(needed);
-        let mut stream = self.plan(input, &below)?;
+        let mut stream = self.wanted(input, &Want { sessions: false, ..want.of_input(below) })?;
         // A costly column that the predicate reads and that is needed above is computed once, unless something may fail
         // on a row that the predicate drops.
         if own.intersection(needed).any(|index| stream.columns[*index].is_costly()) && !stream.may_fail() {

@@ -6,12 +6,13 @@ use anabranch_dataflow::sql_name;
 use anabranch_model::Error;
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::expr::{Case, ScalarFunction};
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, lit, not, when};
+use datafusion_expr::{BinaryExpr, Expr, Operator, ScalarUDF, lit, not, when};
 
 use crate::place::through;
-use crate::rewrite::{is_comparison, rewrite_expressions};
+use crate::rewrite::{Scope, is_comparison};
+use crate::walk::Walk;
 
 /// Whether values of this type are maps, or have some.
 pub(crate) fn has_map(data_type: &DataType) -> bool {
@@ -39,12 +40,14 @@ pub(crate) fn shown(expr: &Expr) -> String {
 }
 
 /// Converts comparisons of maps to calls of a function. Runs before the library's type coercion.
-pub(crate) fn compare_maps(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let Some(equal) = anabranch_functions::scalar_functions().get("map_equal") else { return Ok(plan) };
-    rewrite_expressions(plan, |expr, schema| compare(expr, schema, equal))
+pub(crate) fn compare_maps(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
+    let Some(equal) = anabranch_functions::scalar_functions().get("map_equal") else {
+        return Ok(Transformed::no(expr));
+    };
+    expr.walk_up(&mut |expr| compare(expr, scope, equal))
 }
 
-fn compare(expr: Expr, schema: &DFSchema, equal: &Arc<ScalarUDF>) -> Result<Transformed<Expr>> {
+fn compare(expr: Expr, scope: &Scope, equal: &Arc<ScalarUDF>) -> Result<Transformed<Expr>> {
     let operand = match &expr {
         Expr::BinaryExpr(binary) if is_comparison(binary.op) => &binary.left,
         Expr::Between(between) => &between.expr,
@@ -56,7 +59,7 @@ fn compare(expr: Expr, schema: &DFSchema, equal: &Arc<ScalarUDF>) -> Result<Tran
         },
         _ => return Ok(Transformed::no(expr)),
     };
-    let data_type = operand.get_type(schema)?;
+    let data_type = scope.type_of(operand)?;
     if !has_map(&data_type) {
         return Ok(Transformed::no(expr));
     }

@@ -10,66 +10,18 @@ use datafusion_common::config::ConfigOptions;
 use datafusion_common::{DFSchema, DataFusionError, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
 use datafusion_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
-use datafusion_optimizer::analyzer::Analyzer;
-use datafusion_optimizer::{Optimizer, OptimizerContext, OptimizerRule};
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use datafusion_sql::sqlparser::ast::{self, Query};
 
-use crate::accesses;
-use crate::approximate::approximate_decimals;
 use crate::bind::Binder;
 use crate::catalog::{Catalog, Relation};
-use crate::compared_rows::compare_fields;
-use crate::compared_times::read_texts;
 use crate::current_watermark;
-use crate::exact::settle_constants;
-use crate::inner_orders::without_inner_orders;
-use crate::intervals::without_days;
-use crate::maps::compare_maps;
+use crate::passes::{self, ANALYSIS, Pass, REWRITES, Session};
 use crate::place::{planning_error, through, unknown_column, unknown_function};
-use crate::rules::rules;
-use crate::simplify::Simplify;
 use crate::spelling;
-use crate::sql_function::expand_calls;
 use crate::types::FlinkTypes;
 use crate::unsupported;
-use crate::varying;
-use crate::walk::Walk;
-use crate::zones::{settle_times, settle_windows};
-
-/// Computes common subexpressions first, even those that can only be computed for rows that pass an aggregate's FILTER.
-const SHARING_RULE: &str = "common_sub_expression_eliminate";
-
-fn filters_aggregates(plan: &LogicalPlan) -> bool {
-    let filters = |expr: &Expr| matches!(expr, Expr::AggregateFunction(call) if call.params.filter.is_some());
-    let found = plan.has(&|node| match node {
-        LogicalPlan::Aggregate(aggregate) => {
-            Ok(aggregate.aggr_expr.iter().any(|expr| expr.has(&|e| Ok(filters(e))).unwrap_or(true)))
-        }
-        _ => Ok(false),
-    });
-    found.unwrap_or(true)
-}
-
-/// Whether functions over rows are the same once constants are computed. The library would make one of them a column that nothing computes.
-fn repeats_calls(plan: &LogicalPlan, context: &OptimizerContext) -> Result<bool> {
-    if !plan.has(&|node| Ok(matches!(node, LogicalPlan::Window(_)))).map_err(planning_error)? {
-        return Ok(false);
-    }
-    let folded = Optimizer::with_rules(vec![Arc::new(Simplify)])
-        .optimize(plan.clone(), context, |_, _| {})
-        .map_err(planning_error)?;
-    let repeats = folded.has(&|node| {
-        let mut calls: Vec<Expr> = Vec::new();
-        let mut next = node;
-        while let LogicalPlan::Window(window) = next {
-            calls.extend(window.window_expr.iter().map(|call| call.clone().unalias()));
-            next = window.input.as_ref();
-        }
-        Ok(calls.iter().enumerate().any(|(place, call)| calls[..place].contains(call)))
-    });
-    repeats.map_err(planning_error)
-}
+use crate::zones::settle_windows;
 
 /// Plans queries against a catalog.
 pub(crate) struct Planner<'a> {
@@ -157,44 +109,35 @@ impl<'a> Planner<'a> {
         self.sql_to_rel().sql_to_expr(expr, schema, &mut PlannerContext::new()).map_err(explain)
     }
 
-    /// Coerces types.
+    /// A plan whose types are known.
     pub(crate) fn analyze(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        let plan = compare_fields(plan)
-            .and_then(approximate_decimals)
-            .and_then(compare_maps)
-            .and_then(read_texts)
-            .map_err(planning_error)?;
-        Analyzer::new().execute_and_check(plan, &self.options, |_, _| {}).map_err(planning_error)
+        self.run(&ANALYSIS, plan, &mut |_, _| {})
     }
 
-    /// Coerces types, replaces calls of declared functions, and pushes filters and projections down.
+    /// A plan as it is lowered: all passes.
     pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        self.optimize_observed(self.analyze(plan)?, &mut |_, _| {})
+        self.optimize_observed(plan, &mut |_, _| {})
     }
 
-    /// Optimizes a plan with coerced types. `observe` gets the plan after each step, and the name of the step.
+    /// The same. `observe` gets the plan after each pass.
     pub(crate) fn optimize_observed(
         &self,
         plan: LogicalPlan,
-        observe: &mut dyn FnMut(&LogicalPlan, &str),
+        observe: &mut dyn FnMut(&LogicalPlan, &Pass),
     ) -> Result<LogicalPlan> {
-        let plan = expand_calls(plan)
-            .and_then(|plan| settle_times(plan, self.zone))
-            .and_then(without_days)
-            .and_then(settle_constants)
-            .and_then(varying::check)
-            .and_then(without_inner_orders)
-            .and_then(varying::settle);
-        let plan = plan.map_err(planning_error)?;
-        observe(&plan, "settle");
-        let mut rules = rules();
-        let context = OptimizerContext::new_with_config_options(Arc::clone(&self.options));
-        if filters_aggregates(&plan) || repeats_calls(&plan, &context)? {
-            rules.retain(|rule| rule.name() != SHARING_RULE);
-        }
-        let rules = accesses::rules(&plan, rules).map_err(planning_error)?;
-        let observe = |plan: &LogicalPlan, rule: &dyn OptimizerRule| observe(plan, rule.name());
-        Optimizer::with_rules(rules).optimize(plan, &context, observe).map_err(planning_error)
+        let plan = self.run(&ANALYSIS, plan, observe)?;
+        self.run(&REWRITES, plan, observe)
+    }
+
+    /// A plan after these passes.
+    pub(crate) fn run(
+        &self,
+        passes: &[Pass],
+        plan: LogicalPlan,
+        observe: &mut dyn FnMut(&LogicalPlan, &Pass),
+    ) -> Result<LogicalPlan> {
+        let session = Session { zone: self.zone, options: &self.options };
+        passes::run(passes, plan, &session, observe).map_err(planning_error)
     }
 
     fn explain(&self, error: DataFusionError) -> Error {

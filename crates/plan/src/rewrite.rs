@@ -1,44 +1,102 @@
 //! Rewriting the expressions of a whole logical plan, with the columns that each may use.
 
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{DFSchema, Result};
+use datafusion_common::{DFSchema, DFSchemaRef, Result};
 use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::{Expr, LogicalPlan, Operator};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
 
 use crate::walk::{Walk, WalkPlan};
 
-/// Rewrites every expression of the plan, operands first. `rewrite` receives the columns of the node's inputs. Results
-/// keep their names; their types may change.
-pub(crate) fn rewrite_expressions(
-    plan: LogicalPlan,
-    rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
-) -> Result<LogicalPlan> {
-    plan.walk_up(&mut |plan| rewrite_node(plan, &rewrite)).map(|plan| plan.data)
+/// Changes one expression of a node.
+pub(crate) type Rewrite<'a> = &'a dyn Fn(Expr, &Scope) -> Result<Transformed<Expr>>;
+
+/// The columns that the expressions of a node may use.
+pub(crate) struct Scope {
+    inputs: Vec<DFSchemaRef>,
+    all: OnceCell<DFSchemaRef>,
 }
 
-/// [`rewrite_expressions`], also of the plans of subqueries.
-pub(crate) fn rewrite_expressions_everywhere(
-    plan: LogicalPlan,
-    rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
-) -> Result<LogicalPlan> {
-    plan.walk_up(&mut |plan| rewrite_node(plan, &rewrite)).map(|plan| plan.data)
+impl Scope {
+    pub(crate) fn of(plan: &LogicalPlan) -> Self {
+        let inputs = plan.inputs().into_iter().map(|input| Arc::clone(input.schema())).collect();
+        Scope { inputs, all: OnceCell::new() }
+    }
+
+    pub(crate) fn of_columns(columns: &DFSchemaRef) -> Self {
+        Scope { inputs: vec![Arc::clone(columns)], all: OnceCell::new() }
+    }
+
+    pub(crate) fn columns(&self) -> &DFSchemaRef {
+        self.all.get_or_init(|| match self.inputs.as_slice() {
+            [one] => Arc::clone(one),
+            inputs => {
+                let mut all = DFSchema::empty();
+                inputs.iter().for_each(|input| all.merge(input));
+                Arc::new(all)
+            }
+        })
+    }
+
+    pub(crate) fn is_of_type(&self, expr: &Expr, data_type: &DataType) -> bool {
+        self.type_of(expr).is_ok_and(|of| of == *data_type)
+    }
+
+    pub(crate) fn type_of(&self, expr: &Expr) -> Result<DataType> {
+        expr.get_type(self.columns().as_ref())
+    }
 }
 
-/// Rewrites the expressions of one node, whose inputs are as they are to be.
-pub(crate) fn rewrite_node(
+/// Changes the nodes of a plan, those below first. Nodes above a change get their types anew.
+pub(crate) fn rewrite_nodes(
     plan: LogicalPlan,
-    rewrite: &impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+    rewrite: &dyn Fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
 ) -> Result<Transformed<LogicalPlan>> {
-    let schemas = plan.inputs().into_iter().map(|input| input.schema().as_ref().clone());
-    let schema = schemas.reduce(|all, schema| all.join(&schema).unwrap_or(all)).unwrap_or_else(DFSchema::empty);
-    let names = NamePreserver::new(&plan);
-    let plan = plan.walk_expressions(&mut |expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.walk_up(&mut |expr| rewrite(expr, &schema))?;
-        Ok(rewritten.update_data(|expr| name.restore(expr)))
-    })?;
+    let below = plan.walk_children(&mut |child| rewrite_nodes(child, rewrite))?;
+    let node = below.transform_data(rewrite)?;
     // What reads its columns may ask for their types.
-    plan.map_data(LogicalPlan::recompute_schema)
+    if node.transformed { node.map_data(LogicalPlan::recompute_schema) } else { Ok(node) }
+}
+
+/// Changes every expression of a plan by each of these in turn. Results keep their names; their types may change.
+pub(crate) fn rewrite_expressions(plan: LogicalPlan, rewrites: &[Rewrite<'_>]) -> Result<LogicalPlan> {
+    rewrite_nodes(plan, &|node| rewrite_node(node, rewrites)).map(|plan| plan.data)
+}
+
+/// Changes the expressions of one node, whose inputs are as they are to be. Its types are those of before.
+pub(crate) fn rewrite_node(node: LogicalPlan, rewrites: &[Rewrite<'_>]) -> Result<Transformed<LogicalPlan>> {
+    if matches!(node, LogicalPlan::TableScan(_)) {
+        return Ok(Transformed::no(node));
+    }
+    let scope = Scope::of(&node);
+    let names = NamePreserver::new(&node);
+    let mut rewrite = |expr: Expr| {
+        if is_column(&expr) {
+            return Ok(Transformed::no(expr));
+        }
+        let name = names.save(&expr);
+        let mut all = Transformed::no(expr);
+        for rewrite in rewrites {
+            all = all.transform_data(|expr| rewrite(expr, &scope))?;
+        }
+        Ok(all.update_data(|expr| name.restore(expr)))
+    };
+    node.walk_expressions(&mut |expr| match expr {
+        // Each key of the sets has a name of its own.
+        Expr::GroupingSet(_) => expr.walk_children(&mut rewrite),
+        expr => rewrite(expr),
+    })
+}
+
+fn is_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(_) => true,
+        Expr::Alias(alias) => is_column(&alias.expr),
+        _ => false,
+    }
 }
 
 /// Whether an operator compares values.

@@ -183,7 +183,9 @@ pub(crate) fn perform(
         }
         Statement::Place(statement) => perform_place(&statement, catalog).map(Outcome::Done),
         Statement::Show(what) => show(&what, catalog, resolver).map(Outcome::Report),
-        Statement::Explain(inner) => explain(*inner, text, catalog, options).map(Outcome::Report),
+        Statement::Explain { explained, verbose } => {
+            explain(*explained, verbose, text, catalog, options).map(Outcome::Report)
+        }
         Statement::Insert(_) | Statement::Query(_) => Err(Error::internal("a job where none is expected")),
     }
 }
@@ -317,6 +319,7 @@ fn collect(query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected
     let plan = LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build);
     let plan = plan.map_err(planning_error)?;
     let functions = called_functions(&plan).map_err(planning_error)?;
+    let bound = plan.clone();
     let plan = planner.optimize(plan)?;
     let fields: Vec<Field> = plan
         .schema()
@@ -333,12 +336,19 @@ fn collect(query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected
     let updates = Updates::Written;
     let table = catalog.settings.table.clone();
     let deduplicates = false;
+    let parallelism = None;
     let output =
-        Output { plan, sink, updates, deduplicates, parallelism: None, side_tables, functions, times_to_live, table };
+        Output { bound, plan, sink, updates, deduplicates, parallelism, side_tables, functions, times_to_live, table };
     Ok(Collected { output, skip, limit })
 }
 
-fn explain(statement: Statement, text: &StatementText, catalog: &Catalog, options: &PlanOptions) -> Result<String> {
+fn explain(
+    statement: Statement,
+    verbose: bool,
+    text: &StatementText,
+    catalog: &Catalog,
+    options: &PlanOptions,
+) -> Result<String> {
     let outputs = match statement {
         Statement::Query(query) => vec![collect(query, catalog, "result")?.output],
         Statement::Insert(inserts) => plan_inserts(inserts, catalog, text)?,
@@ -346,9 +356,32 @@ fn explain(statement: Statement, text: &StatementText, catalog: &Catalog, option
     };
     let plan = lower(&outputs, catalog, options)?.with_equal_stages_once();
     let logical = outputs.iter().map(logical_text).collect::<Vec<_>>().join("\n");
+    let passes = match verbose {
+        true => outputs.iter().map(|output| passes_text(output, catalog)).collect::<Result<String>>()?,
+        false => String::new(),
+    };
     let state = plan.state_report();
     let state = if state.is_empty() { state } else { format!("\nState\n{}", indented(&state)) };
-    Ok(format!("Logical plan\n{}\nStages\n{}{state}", indented(&logical), indented(&plan.to_string())))
+    Ok(format!("{passes}Logical plan\n{}\nStages\n{}{state}", indented(&logical), indented(&plan.to_string())))
+}
+
+/// The plan as the query is written, and after each pass that changes it.
+fn passes_text(output: &Output, catalog: &Catalog) -> Result<String> {
+    let shown = |plan: &LogicalPlan| with_plain_constants(&plan.display_indent().to_string());
+    let mut last = shown(&output.bound);
+    let mut text = format!("As written\n{}\n", indented(&last));
+    let mut unchanged = Vec::new();
+    Planner::new(catalog).optimize_observed(output.bound.clone(), &mut |plan, pass| {
+        let plan = shown(plan);
+        if plan == last {
+            unchanged.push(pass.name);
+            return;
+        }
+        let _ = writeln!(text, "Pass {}: {}\n  ({})\n{}", pass.name, pass.does, pass.place, indented(&plan));
+        last = plan;
+    })?;
+    let _ = writeln!(text, "Passes without a change: {}\n", unchanged.join(", "));
+    Ok(text)
 }
 
 fn indented(text: &str) -> String {

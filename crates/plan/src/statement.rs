@@ -55,7 +55,11 @@ pub(crate) enum Statement {
     Show(Show),
     Place(PlaceStatement),
     AddJar,
-    Explain(Box<Statement>),
+    Explain {
+        explained: Box<Statement>,
+        /// With the logical plan after each pass.
+        verbose: bool,
+    },
     Query(Box<Query>),
 }
 
@@ -64,7 +68,9 @@ impl Statement {
     fn has_query(&self) -> bool {
         match self {
             Statement::CreateTable(create) => create.query.is_some(),
-            Statement::CreateView { .. } | Statement::Insert(_) | Statement::Query(_) | Statement::Explain(_) => true,
+            Statement::CreateView { .. } | Statement::Insert(_) | Statement::Query(_) | Statement::Explain { .. } => {
+                true
+            }
             _ => false,
         }
     }
@@ -395,24 +401,30 @@ fn word_or_string(parser: &mut Parser) -> Result<String> {
 fn explain(parser: &mut Parser, text: &str) -> Result<Statement> {
     parser.next_token();
     let plan = parser.peek_nth_token_ref(1).token.to_string().eq_ignore_ascii_case("FOR");
-    if plan {
+    let verbose = if plan {
         parser.next_token();
         parser.next_token();
+        false
     } else {
-        details(parser)?;
-    }
+        details(parser)?
+    };
     let inner = match parser.peek_keyword(Keyword::STATEMENT) {
         true => statement_set(parser)?,
         false => statement(parser, text)?,
     };
     match inner {
-        inner @ (Statement::Query(_) | Statement::Insert(_)) => Ok(Statement::Explain(Box::new(inner))),
+        inner @ (Statement::Query(_) | Statement::Insert(_)) => {
+            Ok(Statement::Explain { explained: Box::new(inner), verbose })
+        }
         _ => Err(Error::user("only SELECT and INSERT INTO can be explained")),
     }
 }
 
-/// `ESTIMATED_COST, CHANGELOG_MODE, ...` after `EXPLAIN`: the plan says what it says without them.
-fn details(parser: &mut Parser) -> Result<()> {
+/// What follows `EXPLAIN`: whether it is `VERBOSE`. The plan says the same with Flink's `ESTIMATED_COST, CHANGELOG_MODE, ...` as without.
+fn details(parser: &mut Parser) -> Result<bool> {
+    if parser.parse_keyword(Keyword::VERBOSE) {
+        return Ok(true);
+    }
     loop {
         let token = parser.peek_token();
         match token.token.to_string().to_uppercase().as_str() {
@@ -421,10 +433,10 @@ fn details(parser: &mut Parser) -> Result<()> {
                 let error = Error::user(format!("EXPLAIN {detail} is not supported")).at(at(token.span.start));
                 return Err(error.remedy("write EXPLAIN without it: the plan is a text"));
             }
-            _ => return Ok(()),
+            _ => return Ok(false),
         }
         if !parser.consume_token(&Token::Comma) {
-            return Ok(());
+            return Ok(false);
         }
     }
 }

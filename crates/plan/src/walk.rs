@@ -26,6 +26,11 @@ pub(crate) trait Walk: TreeNode {
         self.transform_up(change)
     }
 
+    /// Changes every node, those above first.
+    fn walk_down(self, change: Change<'_, Self>) -> Result<Transformed<Self>> {
+        self.transform_down(change)
+    }
+
     /// Changes the nodes directly below.
     fn walk_children(self, change: Change<'_, Self>) -> Result<Transformed<Self>> {
         self.map_children(change)

@@ -13,7 +13,7 @@ use datafusion_common::{DFSchema, Result as Planned, ScalarValue, plan_err};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{Expr, ExprSchemable, Extension, LogicalPlan, cast, try_cast};
 
-use crate::rewrite::rewrite_expressions_everywhere;
+use crate::rewrite::Scope;
 use crate::walk::Walk;
 use crate::window_assign::WindowAssign;
 
@@ -123,9 +123,9 @@ pub(crate) fn settle_windows(plan: LogicalPlan, zone: Option<&str>) -> Planned<L
 
 /// Makes conversions between instants and other types name the zone, and calls of functions that depend on it. Types are known, and each
 /// conversion is a cast.
-pub(crate) fn settle_times(plan: LogicalPlan, zone: Option<&str>) -> Planned<LogicalPlan> {
-    let Some(zone) = zone else { return Ok(plan) };
-    rewrite_expressions_everywhere(plan, |expr, schema| settle(expr, schema, zone))
+pub(crate) fn settle_times(expr: Expr, scope: &Scope, zone: Option<&str>) -> Planned<Transformed<Expr>> {
+    let Some(zone) = zone else { return Ok(Transformed::no(expr)) };
+    expr.walk_up(&mut |expr| settle(expr, scope.columns(), zone))
 }
 
 fn settle(expr: Expr, schema: &DFSchema, zone: &str) -> Planned<Transformed<Expr>> {

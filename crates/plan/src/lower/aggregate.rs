@@ -13,10 +13,12 @@ use datafusion_expr::{Aggregate, Expr as Logical, ExprSchemable};
 
 use super::AGGREGATE;
 use super::column_index::ColumnIndex;
+use super::emission::Emission;
+use super::share::Read;
 use super::states::{is_mergeable, pane_start, state_fields};
 use super::stream::{LogicalColumn, Stream, minus_ms};
 use super::windowed::{WindowColumn, Windowed};
-use super::{Lowering, Needed, columns_of};
+use super::{Lowering, Needed, Want, columns_of};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::settings::RuntimeMode;
@@ -39,6 +41,30 @@ pub(super) struct Grouping<'a> {
     windowed: Option<Windowed>,
 }
 
+impl Grouping<'_> {
+    /// Adds the key of its emission, and computes once what its expressions share.
+    fn share_with(&mut self, emission: Option<&Emission>, stream: &mut Stream) {
+        self.keys.extend(emission.map(|emission| emission.key.clone()));
+        stream.share_of(self.reads());
+    }
+
+    /// Its expressions over the rows.
+    fn reads(&mut self) -> Vec<Read<'_>> {
+        let mut reads: Vec<Read> = Vec::new();
+        reads.extend(self.keys.iter_mut().map(|key| Read { expr: &mut key.expr, always: true }));
+        for of in &mut self.aggregates {
+            let always = of.filter.is_none();
+            reads.extend(of.args.iter_mut().map(|expr| Read { expr, always }));
+            reads.extend(of.filter.iter_mut().map(|expr| Read { expr, always: true }));
+        }
+        if let Some(windowed) = &mut self.windowed {
+            reads.push(Read { expr: &mut windowed.time, always: true });
+            reads.extend(windowed.partition.iter_mut().map(|key| Read { expr: &mut key.expr, always: true }));
+        }
+        reads
+    }
+}
+
 impl Lowering<'_> {
     pub(super) fn aggregate(&mut self, aggregate: &Aggregate, needed: &Needed) -> Result<Stream> {
         let is_expanded = matches!(aggregate.group_expr.as_slice(), [Logical::GroupingSet(_)]);
@@ -47,8 +73,9 @@ impl Lowering<'_> {
         let read = aggregate.aggr_expr.iter().enumerate().filter(|(i, _)| needed.contains(&(groups + i)));
         let wanted: Vec<&Logical> = keys.into_iter().chain(read.map(|(_, e)| e)).collect();
         let below = ColumnIndex::of(aggregate.input.schema());
-        self.keeps_sessions = !is_expanded;
-        let mut stream = self.plan(&aggregate.input, &columns_of(wanted.iter().copied(), &below)?)?;
+        let columns = columns_of(wanted.iter().copied(), &below)?;
+        let want = Want { sessions: !is_expanded, ..Want::columns(columns) };
+        let mut stream = self.wanted(&aggregate.input, &want)?;
         if aggregate.group_expr.is_empty() {
             // Of no rows there is one result, which an updated one does not have.
             stream = self.rows_in_batch(stream)?;
@@ -72,8 +99,8 @@ impl Lowering<'_> {
         settle_starts(aggregate, &below, &mut stream)?;
         let emission = self.emission(aggregate, &below, &mut stream)?;
         let mut grouping = grouping(aggregate, needed, &below, &mut stream)?;
+        grouping.share_with(emission.as_ref(), &mut stream);
         if let Some(emission) = emission {
-            grouping.keys.push(emission.key.clone());
             let mut next = self.group_aggregate(aggregate, needed, stream, grouping, Some(emission.spec))?;
             next.follow(emission);
             return Ok(next);

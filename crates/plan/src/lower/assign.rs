@@ -9,23 +9,14 @@ use super::join_times::plain_time;
 use super::stream::Stream;
 use super::stream_join::late_times;
 use super::windowed::Windowed;
-use super::{Lowering, Needed, columns_of};
+use super::{Lowering, Needed, Want, columns_of};
 use crate::maps::shown;
 use crate::place::planning_error;
 use crate::window_assign::WindowAssign;
 
-/// Whether rows of sessions whose bounds are not known yet may pass through this node of a plan, or come from it.
-pub(super) fn passes_sessions(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => true,
-        LogicalPlan::Extension(extension) => extension.node.as_any().is::<WindowAssign>(),
-        _ => false,
-    }
-}
-
 impl Lowering<'_> {
-    pub(super) fn assign(&mut self, assign: &WindowAssign, needed: &Needed) -> Result<Stream> {
-        let keeps_sessions = std::mem::take(&mut self.keeps_sessions);
+    pub(super) fn assign(&mut self, assign: &WindowAssign, want: &Want) -> Result<Stream> {
+        let needed = &want.columns;
         let inputs = assign.input.schema().fields().len();
         let index = ColumnIndex::of(assign.input.schema());
         let mut below = columns_of(std::iter::once(&assign.time).chain(&assign.partition), &index)?;
@@ -58,7 +49,7 @@ impl Lowering<'_> {
             partition.push(NamedExpr { name, expr: stream.expr(key, &index)?, data_type, nullable: true });
         }
         stream.set_window(Windowed::lazily(assign.window, time, time_type, partition, assign.zone.as_deref()), assign);
-        match stream.open_sessions().is_some() && !keeps_sessions {
+        match stream.open_sessions().is_some() && !want.sessions {
             true => self.session_rows(stream),
             false => Ok(stream),
         }

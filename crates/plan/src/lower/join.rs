@@ -13,7 +13,7 @@ use super::column_index::ColumnIndex;
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream};
 use super::windowed::Windowed;
-use super::{Lowering, Needed, columns_of};
+use super::{Lowering, Needed, Want, columns_of};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::settings::RuntimeMode;
@@ -63,7 +63,7 @@ impl Lowering<'_> {
                 };
             }
         }
-        let build = self.build_side(sides.build, &build_needed)?;
+        let build = self.build_side(sides.build, &Want::columns(build_needed))?;
         // It is read to its end: of rows that are taken back, those that are left count.
         let build = self.final_rows(build)?;
         let probe = self.plan(sides.probe, &probe_needed)?;
@@ -75,8 +75,8 @@ impl Lowering<'_> {
     }
 
     /// Lowers the static side to rows of its needed columns.
-    pub(super) fn build_side(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
-        let mut build = self.plan(plan, needed)?;
+    pub(super) fn build_side(&mut self, plan: &LogicalPlan, want: &Want) -> Result<Stream> {
+        let mut build = self.wanted(plan, want)?;
         if build.waits {
             build.settle_window()?;
         }

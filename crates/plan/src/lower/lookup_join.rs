@@ -10,7 +10,7 @@ use super::column_index::ColumnIndex;
 use super::join::{Sides, fuse};
 use super::stream::Stream;
 use super::temporal_join::equal_columns;
-use super::{Lowering, Needed, columns_of, same_values};
+use super::{Lowering, Needed, Want, columns_of, same_values};
 use crate::table::Table;
 use crate::temporal_join::{TemporalJoin, asked_table};
 
@@ -85,9 +85,7 @@ impl Lowering<'_> {
     /// The rows of the table as they are answered.
     fn answers(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
         let (reads, by_clock) = (std::mem::take(&mut self.reads), self.by_clock.take());
-        self.asks = true;
-        let build = self.build_side(plan, needed);
-        self.asks = false;
+        let build = self.build_side(plan, &Want { asked: true, ..Want::columns(needed.clone()) });
         (self.reads, self.by_clock) = (reads, by_clock);
         build
     }

@@ -11,7 +11,7 @@ use datafusion_expr::{Expr as LogicalExpr, LogicalPlan, Projection, TableScan};
 use super::column_index::ColumnIndex;
 use super::expr::{convert, unknown};
 use super::stream::{LogicalColumn, Stream};
-use super::{Lowering, Needed};
+use super::{Lowering, Needed, Want};
 use crate::place::planning_error;
 use crate::processing_time::is_read_by;
 use crate::settings::RuntimeMode;
@@ -21,8 +21,9 @@ use crate::varying::varies;
 use crate::walk::Walk;
 
 impl Lowering<'_> {
-    pub(super) fn scan(&mut self, scan: &TableScan, needed: &Needed) -> Result<Stream> {
-        let table = plain_scan(scan, self.asks)?;
+    pub(super) fn scan(&mut self, scan: &TableScan, want: &Want) -> Result<Stream> {
+        let needed = &want.columns;
+        let table = plain_scan(scan, want.asked)?;
         // From index in the scan to index in the record.
         let declared_index = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
         let planned = table.watermark.as_ref().map(|of| of.in_zone(self.table.zone, self.catalog)).transpose()?;

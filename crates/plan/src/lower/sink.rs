@@ -5,21 +5,21 @@ use anabranch_model::{Error, Result};
 
 use super::query_text::query_text;
 use super::stream::Stream;
-use super::{Lowering, Output};
+use super::{Lowering, Output, Want};
 use crate::settings::RuntimeMode;
 
 impl Lowering<'_> {
     /// Lowers a query with the table that takes its rows.
     pub(super) fn output(&mut self, output: &Output) -> Result<()> {
         let fields = output.plan.schema().fields();
-        self.varies = None;
+        let mut want = Want::columns((0..fields.len()).collect());
         if matches!(output.updates, Updates::Upserted | Updates::Shown) && self.mode != RuntimeMode::Batch {
             // A row without a value that must be there may be dropped.
             let stays = |column: &usize| output.sink.schema.field(*column).is_nullable() || !self.table.drop_nulls;
-            self.may_vary =
+            want.may_vary =
                 (0..fields.len()).filter(|column| !output.sink.key.contains(column)).filter(stays).collect();
         }
-        let mut stream = self.plan(&output.plan, &(0..fields.len()).collect())?;
+        let mut stream = self.wanted(&output.plan, &want)?;
         stream.shape_for_sink(&output.sink.schema)?;
         if self.mode == RuntimeMode::Batch && !stream.bounded {
             return Err(
@@ -31,7 +31,7 @@ impl Lowering<'_> {
             && output.deduplicates
             && let Some(weight) = stream.weight_of_conflicts(key)
         {
-            if let Some(varies) = &self.varies {
+            if let Some(varies) = &stream.varies {
                 return Err(Error::user(format!("{varies} would have another value when a row is taken back"))
                     .remedy("declare as the primary key of the table what identifies the rows of the query"));
             }

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::{
-    BinaryOp, ExchangeKind, Expr, Literal, NamedExpr, NotNullSpec, OperatorSpec, Port, SinkSpec, SourceSpec, Stage,
-    WindowAssignSpec,
+    BinaryOp, ExchangeKind, Expr, Literal, NamedExpr, OperatorSpec, Port, SourceSpec, Stage, WindowAssignSpec,
 };
 use anabranch_model::{Error, Result, StageId};
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
@@ -15,6 +14,7 @@ use datafusion_expr as logical;
 use super::column_index::ColumnIndex;
 use super::expr::{convert, unknown};
 use super::join_times::Times;
+use super::share::is_field;
 use super::windowed::{WindowColumn, Windowed};
 use crate::place::planning_error;
 use crate::stamps::{Stamp, with_placeholders};
@@ -58,6 +58,8 @@ pub(super) struct Stream {
     pub(super) waits: bool,
     /// The time zone in which the bounds of windows, among `times`, are local times.
     pub(super) zone: Option<String>,
+    /// What has another value when a row is taken back, in columns where that does not matter.
+    pub(super) varies: Option<String>,
 }
 
 /// A column of the logical plan.
@@ -108,11 +110,12 @@ fn is_filter(operator: &mut OperatorSpec) -> bool {
     matches!(operator, OperatorSpec::Filter { .. })
 }
 
-/// Columns, constants and casts that only reinterpret are free.
+/// Columns, fields of them, constants and casts that only reinterpret are free.
 fn is_costly(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_) | Expr::Literal(_) => false,
         Expr::Cast { expr, to: DataType::Timestamp(..), .. } => is_costly(expr),
+        expr if is_field(expr) => false,
         _ => true,
     }
 }
@@ -140,6 +143,7 @@ impl Stream {
             times: Times::new(),
             waits: false,
             zone: None,
+            varies: None,
         }
     }
 
@@ -165,6 +169,7 @@ impl Stream {
             times: self.times.clone(),
             waits: self.waits,
             zone: self.zone.clone(),
+            varies: None,
         }
     }
 
@@ -370,85 +375,6 @@ impl Stream {
         self.window = Some(Windowed { assigned: true, ..windowed.settled(window_time) });
         Ok(())
     }
-
-    /// Computes the logical columns that have values, and the event time of windows, so that each is one physical
-    /// column, in order.
-    pub(super) fn materialize(&mut self) {
-        self.materialize_as(false);
-    }
-
-    /// [`Stream::materialize`]; `exactly`: with the names and nullability of the logical columns.
-    pub(super) fn materialize_as(&mut self, exactly: bool) {
-        let mut exprs: Vec<NamedExpr> = Vec::new();
-        for column in &mut self.columns {
-            if let Some(value) = column.value.take() {
-                column.value = Some(Expr::Column(exprs.len()));
-                exprs.push(column.named(&value));
-            }
-        }
-        if let Some(windowed) = &mut self.window {
-            let position = exprs.iter().position(|e| e.expr == windowed.time).unwrap_or(exprs.len());
-            if position == exprs.len() {
-                exprs.push(NamedExpr {
-                    name: "$event_time".to_string(),
-                    expr: windowed.time.clone(),
-                    data_type: windowed.time_type.clone(),
-                    nullable: true,
-                });
-            }
-            windowed.time = Expr::Column(position);
-            for key in &mut windowed.partition {
-                let position = exprs.iter().position(|e| e.expr == key.expr).unwrap_or(exprs.len());
-                if position == exprs.len() {
-                    exprs.push(key.clone());
-                }
-                key.expr = Expr::Column(position);
-            }
-        }
-        exprs.extend(self.carried_weight(exprs.len()));
-        for (stamp, column) in &mut self.stamps {
-            let field = stamp.field();
-            let (name, data_type) = (field.name().clone(), field.data_type().clone());
-            let expr = Expr::Column(std::mem::replace(column, exprs.len()));
-            exprs.push(NamedExpr { name, expr, data_type, nullable: field.is_nullable() });
-        }
-        self.project(exprs, exactly);
-    }
-
-    /// Adds a projection, unless it would change nothing; with `exactly`, names and nullability count as changes.
-    pub(super) fn project(&mut self, exprs: Vec<NamedExpr>, exactly: bool) {
-        let same = exprs.len() == self.physical.len()
-            && exprs.iter().zip(&self.physical).enumerate().all(|(i, (e, field))| {
-                let alike = e.name == *field.name() && e.nullable == field.is_nullable();
-                e.expr == Expr::Column(i) && (!exactly || alike)
-            });
-        if same {
-            return;
-        }
-        self.physical = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
-        self.operators.push(OperatorSpec::Project { columns: exprs });
-    }
-
-    /// Computes exactly the columns of a sink.
-    pub(super) fn shape_for_sink(&mut self, schema: &SchemaRef) -> Result<()> {
-        // Even if no window column is among them: a row appears once for each of its windows.
-        self.settle_window()?;
-        let mut exprs = Vec::with_capacity(self.columns.len());
-        for (column, field) in self.columns.iter().zip(schema.fields()) {
-            let value = column
-                .value
-                .as_ref()
-                .ok_or_else(|| Error::internal(format!("output column {} has no value", column.name)))?;
-            exprs.push(NamedExpr { name: field.name().clone(), ..column.named(value) });
-        }
-        (self.window, self.stamps) = (None, Vec::new());
-        exprs.extend(self.carried_weight(exprs.len()));
-        self.project(exprs, true);
-        for (index, column) in self.columns.iter_mut().enumerate() {
-            column.value = Some(Expr::Column(index));
-        }
-        Ok(())
-    }
 }
 
 /// Adds the columns that an expression reads for every row. Columns read only in a branch of CASE, after AND or OR, as
@@ -471,19 +397,6 @@ fn certain_columns(expr: &logical::Expr, schema: &ColumnIndex, found: &mut BTree
         })
     });
     walked.map(|_| ()).map_err(crate::place::planning_error)
-}
-
-impl Stream {
-    /// Enforces NOT NULL of the sink's columns on rows that have exactly these columns.
-    pub(super) fn require_values(&mut self, sink: &SinkSpec, drop_rows: bool) {
-        let fields = self.physical.iter().zip(sink.schema.fields()).enumerate();
-        let required = fields.filter(|(_, (given, wanted))| given.is_nullable() && !wanted.is_nullable());
-        let columns: Vec<usize> = required.map(|(index, _)| index).collect();
-        if !columns.is_empty() {
-            let table = sink.table.clone();
-            self.operators.push(OperatorSpec::NotNull(NotNullSpec { table, columns, drop_rows }));
-        }
-    }
 }
 
 /// `time - ms`, for a window that starts before the aggregate's.

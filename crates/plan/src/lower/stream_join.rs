@@ -18,7 +18,7 @@ use super::rank::key_name;
 use super::stream::{LogicalColumn, Stream};
 use super::window_join::{WindowedSide, joined_windows};
 use super::windowed::{WindowColumn, Windowed};
-use super::{Lowering, Needed, columns_of, same_values};
+use super::{Lowering, Needed, Want, columns_of, same_values};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::varying::check_repeatable;
@@ -89,8 +89,9 @@ impl Lowering<'_> {
                 None => wanted[1].insert(indexes[1].place(column)?),
             };
         }
-        let left_side = self.side_of_join(left, &left_keys, &wanted[0])?;
-        let right_side = self.side_of_join(right, &right_keys, &wanted[1])?;
+        let [of_left, of_right] = wanted.map(Want::columns);
+        let left_side = self.side_of_join(left, &left_keys, &of_left)?;
+        let right_side = self.side_of_join(right, &right_keys, &of_right)?;
         let filter = condition(join.filter.as_ref(), (left, &left_side), (right, &right_side))?;
         let spec = |side: &Side| StreamSideSpec {
             schema: Schema::new(side.fields.clone()).into(),
@@ -131,11 +132,11 @@ impl Lowering<'_> {
     }
 
     /// Lowers one side of a join.
-    pub(super) fn side_of_join(&mut self, plan: &LogicalPlan, keys: &[&Logical], wanted: &Needed) -> Result<Side> {
+    pub(super) fn side_of_join(&mut self, plan: &LogicalPlan, keys: &[&Logical], want: &Want) -> Result<Side> {
         let index = ColumnIndex::of(plan.schema());
         let mut needed = columns_of(keys.iter().copied(), &index)?;
-        needed.extend(wanted);
-        let mut stream = self.plan(plan, &needed)?;
+        needed.extend(&want.columns);
+        let mut stream = self.wanted(plan, &want.of_input(needed))?;
         stream.settle_window()?;
         stream.stamps = Vec::new();
         let windowed = stream.window.take();
@@ -149,7 +150,7 @@ impl Lowering<'_> {
             exprs.push(NamedExpr { name, expr: stream.expr(key, &index)?, data_type, nullable: true });
         }
         let mut places = BTreeMap::new();
-        for column in wanted {
+        for column in &want.columns {
             let logical = &stream.columns[*column];
             let value = logical.value.as_ref().ok_or_else(|| Error::internal("a column of a join was not needed"))?;
             if has_map(&logical.data_type) {

@@ -13,7 +13,7 @@ use super::join_times::{Times, plain_time};
 use super::rank::{bounded_number, row_number};
 use super::stream::{LogicalColumn, Stream};
 use super::stream_join::Side;
-use super::{Lowering, Needed, columns_of, same_values};
+use super::{Lowering, Needed, Want, columns_of, same_values};
 use crate::maps::shown;
 use crate::settings::RuntimeMode;
 use crate::table::Table;
@@ -45,11 +45,10 @@ impl Lowering<'_> {
         // Also in batch mode, rows come as event time goes on.
         let by_clock = self.by_clock;
         self.by_clock = by_clock.or((self.mode == RuntimeMode::Batch).then_some(false));
-        let left_side = self.side_of_join(left, &left_keys, &wanted[0])?;
-        self.takes_versions = takes_latest(right, plain_time(valid_from, &indexes[1]));
-        let are_versions = self.takes_versions;
-        let right_side = self.side_of_join(right, &right_keys, &wanted[1])?;
-        self.takes_versions = false;
+        let [of_left, of_right] = wanted.map(Want::columns);
+        let left_side = self.side_of_join(left, &left_keys, &of_left)?;
+        let are_versions = takes_latest(right, plain_time(valid_from, &indexes[1]));
+        let right_side = self.side_of_join(right, &right_keys, &Want { versions: are_versions, ..of_right })?;
         self.by_clock = by_clock;
         if right_side.stream.weight.is_some() && !are_versions {
             return Err(no_versions());
@@ -91,11 +90,11 @@ impl Lowering<'_> {
 
     /// Lowers the choice of the latest row of each key as all of its rows. One that does not satisfy the rest of the condition says that there
     /// is no row any more: it has the weight -1.
-    pub(super) fn versions(&mut self, filter: &Filter, rest: Option<&Logical>, needed: &Needed) -> Result<Stream> {
+    pub(super) fn versions(&mut self, filter: &Filter, rest: Option<&Logical>, want: &Want) -> Result<Stream> {
         let index = ColumnIndex::of(filter.input.schema());
         let mut below = columns_of(rest, &index)?;
-        below.extend(needed);
-        let mut stream = self.plan(&filter.input, &below)?;
+        below.extend(&want.columns);
+        let mut stream = self.wanted(&filter.input, &want.of_input(below))?;
         let Some(rest) = rest else { return Ok(stream) };
         let one = |text: &str| Expr::Literal(Literal { data_type: DataType::Int64, text: Some(text.to_owned()) });
         let weight = Expr::Case {
@@ -109,8 +108,6 @@ impl Lowering<'_> {
 
     /// Lowers a numbering of rows of which all are versions: each was the first when it came.
     pub(super) fn unnumbered(&mut self, window: &Window, needed: &Needed) -> Result<Stream> {
-        self.takes_versions = false;
-        self.limit = None;
         let inputs = window.input.schema().fields().len();
         let below = needed.iter().copied().filter(|column| *column < inputs).collect();
         let mut stream = self.plan(&window.input, &below)?;

@@ -43,8 +43,15 @@ const STATEMENTS: &[&str] = &[
     "DRAIN WORKER",
     "ABORT CHANGE OF JOB",
 ];
-const EXPLAINED: &[&str] =
-    &["SELECT", "INSERT INTO", "EXECUTE STATEMENT SET BEGIN", "PLAN FOR", "ALTER JOB", "CREATE OR REPLACE FUNCTION"];
+const EXPLAINED: &[&str] = &[
+    "SELECT",
+    "INSERT INTO",
+    "EXECUTE STATEMENT SET BEGIN",
+    "PLAN FOR",
+    "VERBOSE",
+    "ALTER JOB",
+    "CREATE OR REPLACE FUNCTION",
+];
 const SHOWN: &[&str] = &[
     "TABLES",
     "VIEWS",
@@ -128,7 +135,11 @@ pub(super) fn place(words: &[Word]) -> Place {
     match (upper.as_str(), words.len()) {
         ("EXPLAIN", 1) => Place::Keywords(EXPLAINED),
         ("EXPLAIN", _) => {
-            let skipped = if is(1, "PLAN") { 3 } else { 1 };
+            let skipped = match is(1, "PLAN") {
+                true => 3,
+                false if is(1, "VERBOSE") => 2,
+                false => 1,
+            };
             place(&words[skipped.min(words.len())..])
         }
         ("SHOW", 1) => Place::Keywords(SHOWN),

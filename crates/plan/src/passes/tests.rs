@@ -1,4 +1,4 @@
-//! No rule of the optimizer changes an answer: queries by chance give the rows after each rule that they give before the first one, by an
+//! No pass changes an answer: queries by chance give the rows after each pass that they give before the first one, by an
 //! execution that is as naive as possible and knows nothing of the library.
 //!
 //! A seed decides the query. `ANABRANCH_SEED=n` runs one seed and shows its query; `make oracle` runs new seeds.
@@ -18,6 +18,7 @@ use datafusion_sql::sqlparser::parser::Parser;
 use self::queries::{DECLARED, Writer, tables};
 use self::relations::{Rows, key, rows};
 use self::values::Without;
+use super::{Pass, REWRITES};
 use crate::dialect::AnabranchDialect;
 use crate::place::planning_error;
 use crate::query::Planner;
@@ -57,7 +58,7 @@ fn sorted(rows: &Rows) -> Vec<Vec<String>> {
     rows
 }
 
-/// Compares the rows before all rules with those after each.
+/// Compares the rows before all passes with those after each.
 fn check(text: &str, catalog: &Catalog) -> std::result::Result<Checked, String> {
     let skipped = |why: &dyn std::fmt::Display| Ok(Checked::Skipped(why.to_string()));
     let parsed =
@@ -68,7 +69,10 @@ fn check(text: &str, catalog: &Catalog) -> std::result::Result<Checked, String> 
         Ok(plan) => plan,
         Err(error) => return skipped(&error),
     };
-    compare(plan, text, |plan, observe| planner.optimize_observed(plan, observe))
+    compare(plan, text, |plan, observe| {
+        let mut observe = |plan: &LogicalPlan, pass: &Pass| observe(plan, pass.name);
+        planner.run(&REWRITES, plan, &mut observe)
+    })
 }
 
 /// Gets the plan after each step, and the name of the step.
@@ -120,7 +124,7 @@ fn check_operators(text: &str, catalog: &Catalog) -> std::result::Result<usize, 
     let planner = Planner::new(catalog);
     let plan = parsed.map_err(|error| format!("{error}: {text}"))?;
     let Ok(plan) = planner.query(plan).and_then(|plan| planner.analyze(plan)) else { return Ok(0) };
-    let Ok(optimized) = planner.optimize_observed(plan.clone(), &mut |_, _| {}) else { return Ok(0) };
+    let Ok(optimized) = planner.run(&REWRITES, plan.clone(), &mut |_, _| {}) else { return Ok(0) };
     let mut compared = 0;
     for row in &tables()["t"] {
         let one = relations::Tables::from([("t", vec![row.clone()])]);

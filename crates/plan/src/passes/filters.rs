@@ -1,14 +1,17 @@
-//! Moves conditions towards the tables, in the place of the library's rule, which changes answers: of `k = 'q' AND 'q' = k` it makes FALSE, of
-//! `k >= 'p' AND 'p' < k` the former, and it asks a condition without columns of the rows before an aggregate, which has a row for none.
+//! Moves conditions towards the tables. The library's rule of this kind changes answers: of `k = 'q' AND 'q' = k` it
+//! makes FALSE, of `k >= 'p' AND 'p' < k` the former, and it asks a condition without columns of the rows before an
+//! aggregate, which has a row for none.
 //!
 //! A condition moves below a node only where each row that the node gives for a row is kept or dropped with it:
 //!
 //! * a projection, unless it computes a value that varies or a field of a row (those are computed once);
 //! * an aggregate or numbering of rows by keys, if it reads keys only, and one at least; not if the key is a floating-point number;
-//! * a union, a sort without a bound, DISTINCT, with the same exception;
-//! * a join, on the side whose columns it reads, unless that side is padded with NULL. A condition of `ON` moves to a side that is not kept whole.
+//! * a union, a sort without a bound;
+//! * a join, on the side whose columns it reads, unless that side is padded with NULL. A condition of `ON` moves to a
+//!   side that is not kept whole, and becomes a key if it compares both sides.
 //!
-//! Of columns that an inner join takes for equal, a condition of one holds for the other, so that both sides are filtered.
+//! Of columns that an inner join takes for equal, a condition of one holds for the other, so that both sides are
+//! filtered. A join whose padded rows a condition drops does not pad them.
 
 mod joins;
 
@@ -19,34 +22,20 @@ use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, DFSchema, ExprSchema, Result};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{
-    Aggregate, Distinct, Expr, ExpressionPlacement, Extension, Filter, LogicalPlan, Projection, SubqueryAlias, Union,
-    Unnest, Window,
+    Aggregate, Expr, ExpressionPlacement, Extension, Filter, LogicalPlan, Projection, SubqueryAlias, Union, Unnest,
+    Window,
 };
-use datafusion_optimizer::optimizer::ApplyOrder;
-use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::walk::Walk;
 
-/// The rule. See the module.
-#[derive(Debug)]
-pub(crate) struct PushDown;
-
-impl OptimizerRule for PushDown {
-    fn name(&self) -> &'static str {
-        "push_down"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
-    }
-
-    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        match plan {
-            LogicalPlan::Filter(filter) => below(filter),
-            LogicalPlan::Join(join) => joins::push(join, Vec::new()),
-            plan => Ok(Transformed::no(plan)),
-        }
-    }
+/// Moves all conditions of a plan.
+pub(super) fn push_down(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let pushed = plan.walk_down(&mut |node| match node {
+        LogicalPlan::Filter(filter) => below(filter),
+        LogicalPlan::Join(join) => joins::push(join, Vec::new()),
+        node => Ok(Transformed::no(node)),
+    });
+    pushed.map(|plan| plan.data)
 }
 
 /// Conditions that move below a node, and those that stay above.
@@ -68,7 +57,6 @@ fn below(filter: Filter) -> Result<Transformed<LogicalPlan>> {
             let LogicalPlan::Filter(both) = both else { return Ok(Transformed::yes(both)) };
             below(both).map(|plan| Transformed::yes(plan.data))
         }
-        LogicalPlan::Distinct(Distinct::All(input)) => Ok(below_distinct(conditions, input)),
         LogicalPlan::Sort(mut sort) => {
             sort.input = over(conditions, sort.input);
             Ok(Transformed::yes(LogicalPlan::Sort(sort)))
@@ -98,7 +86,7 @@ fn over(conditions: Vec<Expr>, input: Arc<LogicalPlan>) -> Arc<LogicalPlan> {
 }
 
 /// A condition over other expressions in the places of columns.
-fn replaced(condition: Expr, columns: &BTreeMap<Column, Expr>) -> Result<Expr> {
+pub(super) fn replaced(condition: Expr, columns: &BTreeMap<Column, Expr>) -> Result<Expr> {
     let replaced = condition.walk_up(&mut |expr| match &expr {
         Expr::Column(column) => Ok(match columns.get(column) {
             Some(other) => Transformed::yes(other.clone()),
@@ -164,15 +152,6 @@ fn below_union(conditions: &[Expr], union: Union) -> Result<Transformed<LogicalP
 /// Whether equal values of a column are the same: 0.0 and -0.0 are equal, but a condition tells them apart.
 fn is_exact(schema: &DFSchema, column: &Column) -> bool {
     schema.field_from_column(column).is_ok_and(|field| !field.data_type().is_floating())
-}
-
-fn below_distinct(conditions: Vec<Expr>, input: Arc<LogicalPlan>) -> Transformed<LogicalPlan> {
-    let (pushed, kept): Divided = conditions
-        .into_iter()
-        .partition(|condition| condition.column_refs().into_iter().all(|column| is_exact(input.schema(), column)));
-    let moved = !pushed.is_empty();
-    let distinct = LogicalPlan::Distinct(Distinct::All(over(pushed, input)));
-    Transformed::new_transformed(filtered(kept, distinct), moved)
 }
 
 fn below_aggregate(conditions: Vec<Expr>, mut aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {

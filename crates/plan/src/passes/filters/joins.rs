@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, DFSchema, ExprSchema, JoinType, Result};
-use datafusion_expr::utils::{conjunction, disjunction, split_binary_owned, split_conjunction_owned};
-use datafusion_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator};
+use datafusion_common::{Column, DFSchema, ExprSchema, JoinType, NullEquality, Result, ScalarValue};
+use datafusion_expr::utils::{can_hash, conjunction, disjunction, split_binary_owned, split_conjunction_owned};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, Operator};
 
 use super::{filtered, over, replaced};
+use crate::passes::fold::simplify;
+use crate::rewrite::Scope;
 use crate::varying::varies;
 
 /// The sides of a join on which a condition above it may be asked: those that are not padded with NULL.
@@ -37,6 +39,8 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Logic
     if above.is_empty() && of_on.is_empty() {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
     }
+    let padded = join.join_type;
+    let mut join = without_padding(join, &above)?;
     let sides = Sides([join.left.schema().as_ref(), join.right.schema().as_ref()]);
     let (open, allowed) = (unpadded(join.join_type), unkept(join.join_type));
     let mut moved = Moved::default();
@@ -62,6 +66,11 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Logic
             }
         }
     }
+    let keys = take_keys(&mut moved.on, &join, &sides)?;
+    let found_keys = !keys.pairs.is_empty();
+    join.on.extend(keys.pairs);
+    join.null_equality = keys.nulls;
+    let sides = Sides([join.left.schema().as_ref(), join.right.schema().as_ref()]);
     for condition in inferred(&join, &sides, &moved.of_matches)? {
         if let Some(side) = sides.only(&condition).filter(|side| allowed[*side]) {
             moved.sides[side].push(condition);
@@ -69,11 +78,83 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Logic
     }
     let Moved { sides: [left, right], on, kept, .. } = moved;
     // What is not said to have changed is lost below a node of ours.
-    let changed = !left.is_empty() || !right.is_empty() || kept.len() < count_above;
+    let changed =
+        found_keys || join.join_type != padded || !left.is_empty() || !right.is_empty() || kept.len() < count_above;
     join.filter = conjunction(on);
     join.left = over(left, join.left);
     join.right = over(right, join.right);
     Ok(Transformed::new_transformed(filtered(kept, LogicalPlan::Join(join)), changed))
+}
+
+/// An outer join does not pad rows that the conditions above it drop.
+fn without_padding(join: Join, above: &[Expr]) -> Result<Join> {
+    let drops = |side: &LogicalPlan| -> Result<bool> {
+        let nulls = side.schema().iter().map(|(qualifier, field)| {
+            let null = ScalarValue::try_new_null(field.data_type())?;
+            Ok((Column::from((qualifier, field)), Expr::Literal(null, None)))
+        });
+        let nulls = nulls.collect::<Result<BTreeMap<Column, Expr>>>()?;
+        let scope = Scope::of_columns(&join.schema);
+        for condition in above.iter().filter(|condition| !condition.is_volatile()) {
+            if !condition.column_refs().into_iter().any(|column| nulls.contains_key(column)) {
+                continue;
+            }
+            let of_padded = simplify(replaced(condition.clone(), &nulls)?, &scope)?.data;
+            let truth = of_padded.as_literal();
+            if truth.is_some_and(|truth| truth.is_null() || *truth == ScalarValue::Boolean(Some(false))) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    let kind = match join.join_type {
+        JoinType::Left if drops(&join.right)? => JoinType::Inner,
+        JoinType::Right if drops(&join.left)? => JoinType::Inner,
+        JoinType::Full => match (drops(&join.left)?, drops(&join.right)?) {
+            (true, true) => JoinType::Inner,
+            (true, false) => JoinType::Left,
+            (false, true) => JoinType::Right,
+            (false, false) => JoinType::Full,
+        },
+        _ => return Ok(join),
+    };
+    let Join { left, right, on, filter, join_constraint, null_equality, null_aware, .. } = join;
+    Join::try_new(left, right, on, filter, kind, join_constraint, null_equality, null_aware)
+}
+
+/// Keys of a join.
+struct Keys {
+    pairs: Vec<(Expr, Expr)>,
+    /// Whether NULL is equal to NULL.
+    nulls: NullEquality,
+}
+
+/// Takes the conditions that compare a value of one side with one of the other out of `on`. `IS NOT DISTINCT FROM` gives
+/// keys where nothing else does, since a join has keys of one kind.
+fn take_keys(on: &mut Vec<Expr>, join: &Join, sides: &Sides) -> Result<Keys> {
+    let (kinds, of_join) = match join.on.is_empty() {
+        true => ([Operator::Eq, Operator::IsNotDistinctFrom].as_slice(), NullEquality::NullEqualsNothing),
+        false if join.null_equality == NullEquality::NullEqualsNull => ([].as_slice(), join.null_equality),
+        false => ([Operator::Eq].as_slice(), join.null_equality),
+    };
+    for kind in kinds {
+        let (mut pairs, mut others) = (Vec::new(), Vec::new());
+        for condition in std::mem::take(on) {
+            match sides.key(&condition, *kind)? {
+                Some(pair) => pairs.push(pair),
+                None => others.push(condition),
+            }
+        }
+        *on = others;
+        if !pairs.is_empty() {
+            let nulls = match kind {
+                Operator::Eq => NullEquality::NullEqualsNothing,
+                _ => NullEquality::NullEqualsNull,
+            };
+            return Ok(Keys { pairs, nulls });
+        }
+    }
+    Ok(Keys { pairs: Vec::new(), nulls: of_join })
 }
 
 /// The columns of both sides.
@@ -86,14 +167,30 @@ impl Sides<'_> {
 
     /// The side whose columns alone a condition reads.
     fn only(&self, condition: &Expr) -> Option<usize> {
-        let read = condition.column_refs();
+        self.reads_only(condition).filter(|_| !varies(condition))
+    }
+
+    fn reads_only(&self, expr: &Expr) -> Option<usize> {
+        let read = expr.column_refs();
         let side = self.side_of(read.iter().next()?)?;
-        (read.iter().all(|column| self.has(side, column)) && !varies(condition)).then_some(side)
+        read.iter().all(|column| self.has(side, column)).then_some(side)
     }
 
     fn type_of(&self, column: &Column) -> Option<&DataType> {
         let field = self.0[self.side_of(column)?].field_from_column(column);
         field.ok().map(|field| field.data_type())
+    }
+
+    /// The values of both sides that a condition compares by this operator, the left one first.
+    fn key(&self, condition: &Expr, by: Operator) -> Result<Option<(Expr, Expr)>> {
+        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return Ok(None) };
+        let pair = match (self.reads_only(left), self.reads_only(right)) {
+            (Some(0), Some(1)) => (left, right),
+            (Some(1), Some(0)) => (right, left),
+            _ => return Ok(None),
+        };
+        let is_hashed = can_hash(&pair.0.get_type(self.0[0])?) && can_hash(&pair.1.get_type(self.0[1])?);
+        Ok((*op == by && is_hashed).then(|| (pair.0.as_ref().clone(), pair.1.as_ref().clone())))
     }
 
     fn side_of(&self, column: &Column) -> Option<usize> {

@@ -69,11 +69,13 @@ const COMPARES: [&str; 6] = ["=", "<>", "<", "<=", ">", ">="];
 pub(super) struct Writer {
     pub(super) chance: Chance,
     scope: Vec<String>,
+    /// Conditions of WHERE that compare tables of FROM.
+    compared: Vec<String>,
 }
 
 impl Writer {
     pub(super) fn new(seed: u64) -> Self {
-        Writer { chance: Chance::new(seed), scope: Vec::new() }
+        Writer { chance: Chance::new(seed), scope: Vec::new(), compared: Vec::new() }
     }
 
     fn column(&mut self, name: &str) -> String {
@@ -171,7 +173,8 @@ impl Writer {
         let name = format!("x{}", self.scope.len());
         let first = match self.chance.below(4) {
             0 => {
-                let mut inner = Writer { chance: Chance::new(self.chance.0), scope: vec![table.to_owned()] };
+                let mut inner = Writer::new(self.chance.0);
+                inner.scope.push(table.to_owned());
                 let text = format!(
                     "(SELECT {} AS k, {} AS d, n, {} AS i, s, f, {} AS b FROM {table} WHERE {})",
                     inner.text(),
@@ -188,6 +191,13 @@ impl Writer {
         };
         self.scope.push(name.clone());
         let mut text = format!("{first} {name}");
+        // `a, b, c`, of which `a` and `b` have no key.
+        if joins == 2 && self.chance.below(2) == 0 {
+            let (second, third) = (format!("x{}", self.scope.len()), format!("x{}", self.scope.len() + 1));
+            self.compared = vec![format!("{name}.k = {third}.k"), format!("{third}.i = {second}.i")];
+            self.scope.extend([second.clone(), third.clone()]);
+            return format!("{text}, t {second}, u {third}");
+        }
         for _ in 0..joins {
             let table = self.chance.of(&["t", "u"]);
             let kind = self.chance.of(&["JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]);
@@ -209,6 +219,13 @@ impl Writer {
         format!("SELECT {}, {}, {} FROM t WHERE {}", self.number(2), self.truth(3), self.truth(2), self.truth(2))
     }
 
+    /// The condition of WHERE.
+    fn condition(&mut self) -> String {
+        let mut all = std::mem::take(&mut self.compared);
+        all.push(self.truth(2));
+        all.join(" AND ")
+    }
+
     /// A whole query.
     pub(super) fn query(&mut self) -> String {
         let joins = [0, 0, 1, 1, 2][self.chance.below(5)];
@@ -223,14 +240,14 @@ impl Writer {
                 format!(
                     "SELECT {key}, COUNT(*), SUM({of}) FILTER (WHERE {filter}), MIN({of}), COUNT(DISTINCT {of}) FROM {from} \
                      WHERE {} GROUP BY {key} HAVING {having}",
-                    self.truth(2)
+                    self.condition()
                 )
             }
             1 => format!(
                 "SELECT DISTINCT {}, {} FROM {from} WHERE {} AND {}",
                 self.number(1),
                 self.truth(2),
-                self.truth(2),
+                self.condition(),
                 self.truth(2)
             ),
             _ => format!(
@@ -238,7 +255,7 @@ impl Writer {
                 self.number(2),
                 self.truth(3),
                 self.column("k"),
-                self.truth(2),
+                self.condition(),
                 self.truth(3)
             ),
         }

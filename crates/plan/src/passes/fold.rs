@@ -1,5 +1,6 @@
-//! Simplifies expressions, in the place of the library's rule of this kind, which changes answers: it takes `CAST(d AS DECIMAL(20,2)) = 1.23` for
-//! `d = 1.23`, merges lists of one column although NULL may be in them, and compares constants where values compare otherwise.
+//! Computes what is constant and simplifies expressions. The library's rule of this kind changes answers: it takes
+//! `CAST(d AS DECIMAL(20,2)) = 1.23` for `d = 1.23`, merges lists of one column although NULL may be in them, and
+//! compares constants where values compare otherwise.
 //!
 //! Each step here is an equation of three-valued logic. It holds for NULL, for NaN, and within every expression, not only for conditions.
 //!
@@ -13,21 +14,16 @@ mod casts;
 mod constants;
 mod logic;
 
-use std::cell::OnceCell;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{DFSchema, DFSchemaRef, Result, ScalarValue};
+use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::expr::{Between, InList, ScalarFunction};
-use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion_expr::{BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, lit};
-use datafusion_optimizer::optimizer::ApplyOrder;
-use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
+use datafusion_expr::{BinaryExpr, Case, Expr, Operator, lit};
 
-use crate::rewrite::is_comparison;
-use crate::walk::{Walk, WalkPlan};
+use crate::rewrite::{Scope, is_comparison};
+use crate::walk::Walk;
 
 /// Functions that the library computes only in other forms.
 const IN_OTHER_FORMS: [&str; 10] = [
@@ -42,85 +38,6 @@ const IN_OTHER_FORMS: [&str; 10] = [
     "try_cast_to_type",
     "typeof",
 ];
-
-/// The rule. See the module.
-#[derive(Debug)]
-pub(crate) struct Simplify;
-
-impl OptimizerRule for Simplify {
-    fn name(&self) -> &'static str {
-        "simplify"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        simplify_node(plan)
-    }
-}
-
-/// Simplifies the expressions of one node.
-fn simplify_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    if matches!(plan, LogicalPlan::TableScan(_)) {
-        return Ok(Transformed::no(plan));
-    }
-    let scope = Scope::of(&plan);
-    let names = NamePreserver::new(&plan);
-    let mut named = |expr: Expr| {
-        if is_plain(&expr) {
-            return Ok(Transformed::no(expr));
-        }
-        let name = names.save(&expr);
-        Ok(simplify(expr, &scope)?.update_data(|expr| name.restore(expr)))
-    };
-    plan.walk_expressions(&mut |expr| match expr {
-        // Each key of the sets has a name of its own.
-        Expr::GroupingSet(_) => expr.walk_children(&mut named),
-        expr => named(expr),
-    })
-}
-
-fn is_plain(expr: &Expr) -> bool {
-    match expr {
-        Expr::Column(_) | Expr::Literal(..) => true,
-        Expr::Alias(alias) => is_plain(&alias.expr),
-        _ => false,
-    }
-}
-
-/// The columns that the expressions of a node may use.
-pub(crate) struct Scope {
-    inputs: Vec<DFSchemaRef>,
-    all: OnceCell<DFSchemaRef>,
-}
-
-impl Scope {
-    fn of(plan: &LogicalPlan) -> Self {
-        let inputs = plan.inputs().into_iter().map(|input| Arc::clone(input.schema())).collect();
-        Scope { inputs, all: OnceCell::new() }
-    }
-
-    fn columns(&self) -> &DFSchemaRef {
-        self.all.get_or_init(|| match self.inputs.as_slice() {
-            [one] => Arc::clone(one),
-            inputs => {
-                let mut all = DFSchema::empty();
-                inputs.iter().for_each(|input| all.merge(input));
-                Arc::new(all)
-            }
-        })
-    }
-
-    fn is_of_type(&self, expr: &Expr, data_type: &DataType) -> bool {
-        self.type_of(expr).is_ok_and(|of| of == *data_type)
-    }
-
-    fn type_of(&self, expr: &Expr) -> Result<DataType> {
-        expr.get_type(self.columns().as_ref())
-    }
-}
 
 /// An expression with the same value, in as few steps as are known here.
 pub(crate) fn simplify(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {

@@ -1,0 +1,119 @@
+//! Projections of the open end of a chain: columns that were expressions become columns of the rows.
+
+use anabranch_dataflow::{Expr, NamedExpr, NotNullSpec, OperatorSpec, SinkSpec};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{Field, SchemaRef};
+
+use super::share::{Read, share};
+use super::stream::Stream;
+
+impl Stream {
+    /// Computes the logical columns that have values, and the event time of windows, so that each is one physical
+    /// column, in order.
+    pub(super) fn materialize(&mut self) {
+        self.materialize_as(false);
+    }
+
+    /// [`Stream::materialize`]; `exactly`: with the names and nullability of the logical columns.
+    pub(super) fn materialize_as(&mut self, exactly: bool) {
+        let mut exprs: Vec<NamedExpr> = Vec::new();
+        for column in &mut self.columns {
+            if let Some(value) = column.value.take() {
+                column.value = Some(Expr::Column(exprs.len()));
+                exprs.push(column.named(&value));
+            }
+        }
+        if let Some(windowed) = &mut self.window {
+            let position = exprs.iter().position(|e| e.expr == windowed.time).unwrap_or(exprs.len());
+            if position == exprs.len() {
+                exprs.push(NamedExpr {
+                    name: "$event_time".to_string(),
+                    expr: windowed.time.clone(),
+                    data_type: windowed.time_type.clone(),
+                    nullable: true,
+                });
+            }
+            windowed.time = Expr::Column(position);
+            for key in &mut windowed.partition {
+                let position = exprs.iter().position(|e| e.expr == key.expr).unwrap_or(exprs.len());
+                if position == exprs.len() {
+                    exprs.push(key.clone());
+                }
+                key.expr = Expr::Column(position);
+            }
+        }
+        exprs.extend(self.carried_weight(exprs.len()));
+        for (stamp, column) in &mut self.stamps {
+            let field = stamp.field();
+            let (name, data_type) = (field.name().clone(), field.data_type().clone());
+            let expr = Expr::Column(std::mem::replace(column, exprs.len()));
+            exprs.push(NamedExpr { name, expr, data_type, nullable: field.is_nullable() });
+        }
+        self.project(exprs, exactly);
+    }
+
+    /// Adds a projection, unless it would change nothing; with `exactly`, names and nullability count as changes.
+    pub(super) fn project(&mut self, exprs: Vec<NamedExpr>, exactly: bool) {
+        let same = exprs.len() == self.physical.len()
+            && exprs.iter().zip(&self.physical).enumerate().all(|(i, (e, field))| {
+                let alike = e.name == *field.name() && e.nullable == field.is_nullable();
+                e.expr == Expr::Column(i) && (!exactly || alike)
+            });
+        if same {
+            return;
+        }
+        let mut exprs = exprs;
+        let mut reads: Vec<Read> = exprs.iter_mut().map(|named| Read { expr: &mut named.expr, always: true }).collect();
+        let shared = share(&mut reads, &self.physical);
+        self.operators.extend(shared.into_iter().map(|columns| OperatorSpec::Project { columns }));
+        self.physical = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
+        self.operators.push(OperatorSpec::Project { columns: exprs });
+    }
+
+    /// Computes once what several of these expressions contain. They read the rows afterwards; the logical columns do not.
+    pub(super) fn share_of(&mut self, reads: Vec<Read<'_>>) {
+        let mut weight = self.weight.map(Expr::Column);
+        let weights = weight.iter_mut().map(|expr| Read { expr, always: true });
+        let mut reads: Vec<Read> = reads.into_iter().chain(weights).collect();
+        let shared = share(&mut reads, &self.physical);
+        let Some(last) = shared.last() else { return };
+        self.physical = last.iter().map(|of| Field::new(&of.name, of.data_type.clone(), of.nullable)).collect();
+        self.operators.extend(shared.into_iter().map(|columns| OperatorSpec::Project { columns }));
+        if let Some(Expr::Column(place)) = weight {
+            self.weight = Some(place);
+        }
+        self.stamps.clear();
+    }
+
+    /// Computes exactly the columns of a sink.
+    pub(super) fn shape_for_sink(&mut self, schema: &SchemaRef) -> Result<()> {
+        // Even if no window column is among them: a row appears once for each of its windows.
+        self.settle_window()?;
+        let mut exprs = Vec::with_capacity(self.columns.len());
+        for (column, field) in self.columns.iter().zip(schema.fields()) {
+            let value = column
+                .value
+                .as_ref()
+                .ok_or_else(|| Error::internal(format!("output column {} has no value", column.name)))?;
+            exprs.push(NamedExpr { name: field.name().clone(), ..column.named(value) });
+        }
+        (self.window, self.stamps) = (None, Vec::new());
+        exprs.extend(self.carried_weight(exprs.len()));
+        self.project(exprs, true);
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            column.value = Some(Expr::Column(index));
+        }
+        Ok(())
+    }
+
+    /// Enforces NOT NULL of the sink's columns on rows that have exactly these columns.
+    pub(super) fn require_values(&mut self, sink: &SinkSpec, drop_rows: bool) {
+        let fields = self.physical.iter().zip(sink.schema.fields()).enumerate();
+        let required = fields.filter(|(_, (given, wanted))| given.is_nullable() && !wanted.is_nullable());
+        let columns: Vec<usize> = required.map(|(index, _)| index).collect();
+        if !columns.is_empty() {
+            let table = sink.table.clone();
+            self.operators.push(OperatorSpec::NotNull(NotNullSpec { table, columns, drop_rows }));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Expressions that several others contain are computed once, by a projection before what reads them.
+
+use std::collections::HashMap;
+
+use anabranch_dataflow::{BinaryOp, Expr, NamedExpr};
+use arrow::datatypes::{DataType, Field};
+
+/// An expression over the columns of some rows.
+pub(super) struct Read<'e> {
+    pub(super) expr: &'e mut Expr,
+    /// Whether it is evaluated for each row. An aggregate with FILTER reads only some rows.
+    pub(super) always: bool,
+}
+
+/// What is computed before `reads`, which read the columns of the last of these projections afterwards. None: nothing
+/// costly is in `reads` more than once.
+pub(super) fn share(reads: &mut [Read<'_>], columns: &[Field]) -> Vec<Vec<NamedExpr>> {
+    let Some(mut computed) = Sharing::of(reads, columns).and_then(|sharing| sharing.apart(reads)) else {
+        return Vec::new();
+    };
+    // What is shared may share something itself.
+    let mut again: Vec<Read> =
+        computed.iter_mut().map(|column| Read { expr: &mut column.expr, always: true }).collect();
+    let mut all = share(&mut again, columns);
+    all.push(computed);
+    all
+}
+
+/// How often an expression is read.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    times: usize,
+    /// Whether it is evaluated for each row.
+    always: bool,
+}
+
+struct Sharing<'c> {
+    columns: &'c [Field],
+    counts: HashMap<Expr, Count>,
+}
+
+impl<'c> Sharing<'c> {
+    /// `None`: nothing costly is read more than once.
+    fn of(reads: &[Read<'_>], columns: &'c [Field]) -> Option<Self> {
+        let mut sharing = Sharing { columns, counts: HashMap::new() };
+        reads.iter().for_each(|read| sharing.count(read.expr, read.always));
+        let Sharing { columns, mut counts } = sharing;
+        let type_of = |column: usize| columns.get(column).map(|field| field.data_type().clone());
+        counts.retain(|expr, count| {
+            count.times > 1 && (count.always || !expr.may_fail(&type_of)) && expr.data_type(&type_of).is_some()
+        });
+        (!counts.is_empty()).then_some(Sharing { columns, counts })
+    }
+
+    fn count(&mut self, expr: &Expr, always: bool) {
+        if self.is_worth_it(expr) {
+            let count = self.counts.entry(expr.clone()).or_default();
+            count.times += 1;
+            count.always |= always;
+        }
+        match expr {
+            Expr::Case { operand, branches, otherwise } => {
+                operand.iter().for_each(|operand| self.count(operand, always));
+                for (place, (when, then)) in branches.iter().enumerate() {
+                    self.count(when, always && place == 0);
+                    self.count(then, false);
+                }
+                otherwise.iter().for_each(|otherwise| self.count(otherwise, false));
+            }
+            Expr::Binary { op: BinaryOp::And | BinaryOp::Or, left, right } => {
+                self.count(left, always);
+                self.count(right, false);
+            }
+            // A function may skip an argument.
+            Expr::Call { args, .. } => args.iter().for_each(|arg| self.count(arg, false)),
+            expr => expr.children().into_iter().for_each(|child| self.count(child, always)),
+        }
+    }
+
+    /// Whether an expression costs more than to keep its values in a column.
+    fn is_worth_it(&self, expr: &Expr) -> bool {
+        let is_number = |data_type: &DataType| data_type.is_numeric() || data_type.is_temporal();
+        let type_of = |column: usize| self.columns.get(column).map(|field| field.data_type().clone());
+        let costs = match expr {
+            Expr::Call { .. } => !is_field(expr),
+            Expr::Like { .. } | Expr::Case { .. } => true,
+            Expr::InList { list, .. } => list.len() > 2,
+            Expr::Cast { expr, to, .. } => !is_number(to) || !expr.data_type(&type_of).as_ref().is_some_and(is_number),
+            _ => false,
+        };
+        costs && !expr.varies() && reads_column(expr)
+    }
+
+    /// Replaces what is shared in `reads`. The projection has that, and all else that `reads` read.
+    fn apart(&self, reads: &mut [Read<'_>]) -> Option<Vec<NamedExpr>> {
+        let mut apart = Apart { sharing: self, columns: Vec::new(), places: HashMap::new() };
+        for read in reads {
+            *read.expr = apart.over(read.expr)?;
+        }
+        Some(apart.columns)
+    }
+}
+
+/// A projection with what is shared.
+struct Apart<'s, 'c> {
+    sharing: &'s Sharing<'c>,
+    columns: Vec<NamedExpr>,
+    places: HashMap<Expr, usize>,
+}
+
+impl Apart<'_, '_> {
+    /// The expression over the projection's columns.
+    fn over(&mut self, expr: &Expr) -> Option<Expr> {
+        match expr {
+            Expr::Column(column) => {
+                let field = self.sharing.columns.get(*column)?;
+                let (name, data_type, nullable) = (field.name(), field.data_type(), field.is_nullable());
+                Some(self.column(expr, name, data_type.clone(), nullable))
+            }
+            // The source may give the field instead of the row.
+            expr if is_field(expr) || self.sharing.counts.contains_key(expr) => {
+                let columns = self.sharing.columns;
+                let type_of = |column: usize| columns.get(column).map(|field| field.data_type().clone());
+                Some(self.column(expr, "$shared", expr.data_type(&type_of)?, true))
+            }
+            expr => {
+                let mut over = expr.clone();
+                for child in over.children_mut() {
+                    *child = self.over(child)?;
+                }
+                Some(over)
+            }
+        }
+    }
+
+    fn column(&mut self, expr: &Expr, name: &str, data_type: DataType, nullable: bool) -> Expr {
+        let next = self.columns.len();
+        let place = *self.places.entry(expr.clone()).or_insert(next);
+        if place == next {
+            self.columns.push(NamedExpr { name: name.to_owned(), expr: expr.clone(), data_type, nullable });
+        }
+        Expr::Column(place)
+    }
+}
+
+/// Whether an expression is a field of a column.
+pub(super) fn is_field(expr: &Expr) -> bool {
+    let Expr::Call { function, args, .. } = expr else { return false };
+    function == "get_field" && matches!(args.as_slice(), [Expr::Column(_), Expr::Literal(_)])
+}
+
+fn reads_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Column(_)) || expr.children().into_iter().any(reads_column)
+}

@@ -1,0 +1,216 @@
+//! What becomes of a query's plan between the binder and lowering: a table of passes. Each runs once, in this order, and
+//! gives a plan with the same rows. `EXPLAIN VERBOSE` shows the plan after each pass that changed it.
+//!
+//! `tests` compares the rows of queries by chance before and after each pass.
+
+mod connect;
+mod empty;
+mod filters;
+mod fold;
+mod merge;
+mod orders;
+mod prune;
+
+use std::sync::Arc;
+
+use datafusion_common::Result;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::Transformed;
+use datafusion_expr::{Aggregate, Distinct, Expr, LogicalPlan};
+use datafusion_optimizer::AnalyzerRule;
+use datafusion_optimizer::analyzer::resolve_grouping_function::ResolveGroupingFunction;
+use datafusion_optimizer::analyzer::type_coercion::TypeCoercion;
+
+use crate::approximate::{approximate_decimals, approximate_union};
+use crate::compared_rows::compare_fields;
+use crate::compared_times::read_texts;
+use crate::exact::settle_constants;
+use crate::intervals::without_days;
+use crate::maps::compare_maps;
+use crate::rewrite::{rewrite_expressions, rewrite_node, rewrite_nodes};
+use crate::sql_function::expand_calls;
+use crate::varying;
+use crate::walk::Walk;
+use crate::zones::settle_times;
+
+/// A change of a whole plan.
+pub(crate) struct Pass {
+    pub(crate) name: &'static str,
+    /// What it does.
+    pub(crate) does: &'static str,
+    /// Why it has this place among the others.
+    pub(crate) place: &'static str,
+    run: fn(LogicalPlan, &Session) -> Result<LogicalPlan>,
+}
+
+/// What passes know besides the plan.
+pub(crate) struct Session<'a> {
+    /// The time zone. `None`: UTC.
+    pub(crate) zone: Option<&'a str>,
+    pub(crate) options: &'a ConfigOptions,
+}
+
+/// The passes after which types are known.
+pub(crate) const ANALYSIS: [Pass; 2] = [
+    Pass {
+        name: "compare",
+        does: "writes comparisons of rows, maps, times and DECIMALs as SQL means them",
+        place: "first: types that are coerced would hide what is compared",
+        run: |plan, _| compare(plan),
+    },
+    Pass {
+        name: "coerce",
+        does: "gives the operands of each operator and function their types",
+        place: "before all that asks for a type",
+        run: coerce,
+    },
+];
+
+/// The passes after these.
+pub(crate) const REWRITES: [Pass; 12] = [
+    Pass {
+        name: "expand",
+        does: "puts the bodies of declared functions in the place of their calls",
+        place: "arguments have the types of parameters by now, and bodies take part in all that follows",
+        run: |plan, _| expand_calls(plan),
+    },
+    Pass {
+        name: "settle",
+        does: "names the time zone where a value depends on it, and converts constants exactly",
+        place: "before constants are computed by the library's functions",
+        run: settle,
+    },
+    Pass {
+        name: "vary",
+        does: "computes what has another value each time in one place",
+        place: "before conditions move and expressions are copied",
+        run: |plan, _| varying::check(plan).and_then(varying::settle),
+    },
+    Pass {
+        name: "orders",
+        does: "removes ORDER BY where nothing keeps the order",
+        place: "before conditions move, which a sort would be between",
+        run: |plan, _| orders::without_inner_orders(plan),
+    },
+    Pass {
+        name: "distinct",
+        does: "groups by all columns for DISTINCT",
+        place: "before conditions move, so that they move below one kind of grouping",
+        run: |plan, _| distinct(plan),
+    },
+    Pass {
+        name: "merge",
+        does: "makes one projection, or one union, of two",
+        place: "before constants are computed, which columns hide",
+        run: |plan, _| merge::merge(plan),
+    },
+    Pass {
+        name: "fold",
+        does: "computes constants and simplifies expressions",
+        place: "before conditions move: what is simplified divides into more conditions",
+        run: |plan, _| rewrite_expressions(plan, &[&fold::simplify]),
+    },
+    Pass {
+        name: "connect",
+        does: "orders the tables of inner joins so that each is compared with one before it",
+        place: "before conditions move to the joins",
+        run: |plan, _| connect::connect(plan),
+    },
+    Pass {
+        name: "filters",
+        does: "moves conditions towards the tables, and finds the keys of joins",
+        place: "after all that makes and divides conditions",
+        run: |plan, _| filters::push_down(plan),
+    },
+    Pass {
+        name: "fold again",
+        does: "simplifies conditions over the expressions that columns stood for",
+        place: "conditions have moved below projections",
+        run: |plan, _| rewrite_expressions(plan, &[&fold::simplify]),
+    },
+    Pass {
+        name: "empty",
+        does: "removes conditions that always hold, and what has no rows",
+        place: "conditions are simple by now",
+        run: |plan, _| empty::without_rows(plan),
+    },
+    Pass {
+        name: "prune",
+        does: "leaves out columns that nothing reads, and reads fields in the place of rows",
+        place: "last: what is read is known",
+        run: |plan, _| prune::prune(plan),
+    },
+];
+
+/// Runs passes. `observe` gets the plan after each, and the pass.
+pub(crate) fn run(
+    passes: &[Pass],
+    plan: LogicalPlan,
+    session: &Session,
+    observe: &mut dyn FnMut(&LogicalPlan, &Pass),
+) -> Result<LogicalPlan> {
+    passes.iter().try_fold(plan, |plan, pass| {
+        let plan = (pass.run)(plan, session)?;
+        observe(&plan, pass);
+        Ok(plan)
+    })
+}
+
+fn compare(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let compared = rewrite_nodes(plan, &|node| match node {
+        LogicalPlan::Union(union) => approximate_union(union),
+        node => rewrite_node(node, &[&compare_fields, &approximate_decimals, &compare_maps, &read_texts]),
+    });
+    compared.map(|plan| plan.data)
+}
+
+fn coerce(plan: LogicalPlan, session: &Session) -> Result<LogicalPlan> {
+    let plan = ResolveGroupingFunction::new().analyze(plan, session.options)?;
+    TypeCoercion::new().analyze(plan, session.options)
+}
+
+fn settle(plan: LogicalPlan, session: &Session) -> Result<LogicalPlan> {
+    rewrite_expressions(
+        plan,
+        &[&|expr, scope| settle_times(expr, scope, session.zone), &without_days, &settle_constants],
+    )
+}
+
+fn distinct(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let grouped = plan.walk_up(&mut |node| match node {
+        LogicalPlan::Distinct(Distinct::All(input)) if identity(&input).is_some() => {
+            Ok(Transformed::yes(Arc::unwrap_or_clone(input)))
+        }
+        LogicalPlan::Distinct(Distinct::All(input)) => {
+            let columns = input.schema().columns().into_iter().map(Expr::Column).collect();
+            Aggregate::try_new(input, columns, Vec::new()).map(|plan| Transformed::yes(LogicalPlan::Aggregate(plan)))
+        }
+        node => Ok(Transformed::no(node)),
+    });
+    grouped.map(|plan| plan.data)
+}
+
+/// Columns that no two rows of a plan share, such as the keys of GROUP BY.
+fn identity(plan: &LogicalPlan) -> Option<Vec<usize>> {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => {
+            let has_sets = aggregate.group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_)));
+            (!has_sets).then(|| (0..aggregate.group_expr.len()).collect())
+        }
+        LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => {
+            identity(plan.inputs().first()?)
+        }
+        LogicalPlan::Projection(projection) => {
+            let columns = projection.input.schema().columns();
+            let kept = |key: usize| {
+                let is_key = |expr: &Expr| expr.clone().unalias_nested().data.try_as_col() == columns.get(key);
+                projection.expr.iter().position(is_key)
+            };
+            identity(&projection.input)?.into_iter().map(kept).collect()
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! The order of inner joins. `FROM a, b, c WHERE a.x = c.x AND c.y = b.y` would pair all rows of `a` and `b`: here `c`
+//! comes before `b`. Joins that have a key as they are written stay as they are.
+
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{Column, JoinType, NullEquality, Result};
+use datafusion_expr::utils::{conjunction, split_conjunction};
+use datafusion_expr::{BinaryExpr, Expr, Join, LogicalPlan, LogicalPlanBuilder, Operator};
+
+use crate::walk::Walk;
+
+/// Orders the inner joins of a plan.
+pub(super) fn connect(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let connected = plan.walk_down(&mut |node| {
+        let mut joins = Joins::default();
+        match &node {
+            LogicalPlan::Filter(_) | LogicalPlan::Join(_) => joins.add(&node),
+            _ => return Ok(Transformed::no(node)),
+        }
+        if joins.tables.len() < 3 || joins.conditions.iter().any(Expr::is_volatile) || joins.has_keys() {
+            return Ok(Transformed::no(node));
+        }
+        Ok(match joins.ordered()? {
+            Some(plan) => Transformed::yes(plan),
+            None => Transformed::no(node),
+        })
+    });
+    connected.map(|plan| plan.data)
+}
+
+/// Inner joins over each other.
+#[derive(Default)]
+struct Joins<'a> {
+    tables: Vec<&'a LogicalPlan>,
+    joins: Vec<&'a Join>,
+    conditions: Vec<Expr>,
+}
+
+impl<'a> Joins<'a> {
+    fn add(&mut self, plan: &'a LogicalPlan) {
+        match plan {
+            LogicalPlan::Filter(filter) if is_inner(&filter.input) => {
+                self.conditions.extend(split_conjunction(&filter.predicate).into_iter().cloned());
+                self.add(&filter.input);
+            }
+            LogicalPlan::Join(join) if is_inner(plan) => {
+                self.joins.push(join);
+                self.conditions.extend(join.on.iter().map(|(left, right)| left.clone().eq(right.clone())));
+                let of_on = join.filter.iter().flat_map(split_conjunction);
+                self.conditions.extend(of_on.cloned());
+                self.add(&join.left);
+                self.add(&join.right);
+            }
+            table => self.tables.push(table),
+        }
+    }
+
+    /// Whether a condition compares a value of one part with one of another.
+    fn compares(&self, one: &[&LogicalPlan], other: &LogicalPlan) -> bool {
+        let of_one = |column: &Column| one.iter().any(|plan| plan.schema().has_column(column));
+        let of_other = |column: &Column| other.schema().has_column(column);
+        let all = |expr: &Expr, is: &dyn Fn(&Column) -> bool| {
+            let read = expr.column_refs();
+            !read.is_empty() && read.into_iter().all(is)
+        };
+        self.conditions.iter().any(|condition| match condition {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+                all(left, &of_one) && all(right, &of_other) || all(right, &of_one) && all(left, &of_other)
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether each join has a key as it is written.
+    fn has_keys(&self) -> bool {
+        self.joins.iter().all(|join| self.compares(&[&join.left], &join.right))
+    }
+
+    /// The joins in an order in which each has a key, as far as there is one; the conditions are above them.
+    fn ordered(&self) -> Result<Option<LogicalPlan>> {
+        let mut left = self.tables.clone();
+        let mut order = vec![left.remove(0)];
+        while !left.is_empty() {
+            let next = left.iter().position(|table| self.compares(&order, table)).unwrap_or_default();
+            order.push(left.remove(next));
+        }
+        let is_same = order.iter().zip(&self.tables).all(|(one, other)| std::ptr::eq(*one, *other));
+        let mut tables = order.into_iter().cloned();
+        let (Some(first), false) = (tables.next(), is_same) else { return Ok(None) };
+        let mut plan = LogicalPlanBuilder::from(first);
+        for table in tables {
+            plan = plan.cross_join(table)?;
+        }
+        if let Some(conditions) = conjunction(self.conditions.iter().cloned()) {
+            plan = plan.filter(conditions)?;
+        }
+        let columns = self.tables.iter().flat_map(|table| table.schema().columns()).map(Expr::Column);
+        plan.project(columns)?.build().map(Some)
+    }
+}
+
+fn is_inner(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Join(join) if join.join_type == JoinType::Inner
+        && (join.on.is_empty() || join.null_equality == NullEquality::NullEqualsNothing))
+}

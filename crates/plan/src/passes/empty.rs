@@ -1,0 +1,71 @@
+//! Conditions that always hold, and parts of a plan without rows.
+
+use std::sync::Arc;
+
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{DFSchema, DFSchemaRef, JoinType, Result, ScalarValue};
+use datafusion_expr::{EmptyRelation, Expr, LogicalPlan, Projection, Union};
+
+use crate::walk::Walk;
+
+/// Removes both.
+pub(super) fn without_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let removed = plan.walk_up(&mut |node| {
+        let nothing = |node: LogicalPlan| Ok(Transformed::yes(nothing(Arc::clone(node.schema()))));
+        match node {
+            LogicalPlan::Filter(filter) => match filter.predicate.as_literal() {
+                Some(ScalarValue::Boolean(Some(true))) => Ok(Transformed::yes(Arc::unwrap_or_clone(filter.input))),
+                Some(ScalarValue::Boolean(_)) => nothing(LogicalPlan::Filter(filter)),
+                _ if is_empty(&filter.input) => nothing(LogicalPlan::Filter(filter)),
+                _ => Ok(Transformed::no(LogicalPlan::Filter(filter))),
+            },
+            LogicalPlan::Join(mut join) if join.filter.as_ref().is_some_and(is_true) => {
+                join.filter = None;
+                Ok(Transformed::yes(LogicalPlan::Join(join)))
+            }
+            LogicalPlan::Union(union) if union.inputs.iter().any(|input| is_empty(input)) => {
+                let Union { inputs, schema } = union;
+                let inputs: Vec<_> = inputs.into_iter().filter(|input| !is_empty(input)).collect();
+                match inputs.len() {
+                    0 => nothing(LogicalPlan::Union(Union { inputs, schema })),
+                    1 => named(inputs, &schema).map(Transformed::yes),
+                    _ => Ok(Transformed::yes(LogicalPlan::Union(Union { inputs, schema }))),
+                }
+            }
+            LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+                match is_empty(&join.left) || is_empty(&join.right) {
+                    true => nothing(LogicalPlan::Join(join)),
+                    false => Ok(Transformed::no(LogicalPlan::Join(join))),
+                }
+            }
+            LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Sort(_)
+                if node.inputs().into_iter().all(is_empty) =>
+            {
+                nothing(node)
+            }
+            node => Ok(Transformed::no(node)),
+        }
+    });
+    removed.map(|plan| plan.data)
+}
+
+fn is_true(expr: &Expr) -> bool {
+    expr.as_literal() == Some(&ScalarValue::Boolean(Some(true)))
+}
+
+/// The only input that is left of a union, with the columns of the union.
+fn named(inputs: Vec<Arc<LogicalPlan>>, schema: &DFSchema) -> Result<LogicalPlan> {
+    let plan = inputs.into_iter().next().unwrap_or_default();
+    let columns = schema.iter().zip(plan.schema().columns());
+    let columns = columns
+        .map(|((qualifier, field), column)| Expr::Column(column).alias_qualified(qualifier.cloned(), field.name()));
+    Ok(LogicalPlan::Projection(Projection::try_new(columns.collect(), plan)?))
+}
+
+fn is_empty(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, .. }))
+}
+
+fn nothing(schema: DFSchemaRef) -> LogicalPlan {
+    LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema })
+}

@@ -1,0 +1,158 @@
+//! What is read of the columns of a plan.
+
+use std::collections::BTreeMap;
+
+use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion_common::{Column, DFSchema, Result};
+use datafusion_expr::Expr;
+
+use crate::passes::filters::replaced;
+use crate::walk::Walk;
+
+/// How a column is read.
+#[derive(Clone)]
+pub(super) enum Use {
+    Whole,
+    /// Only by these fields of its row.
+    Fields(Vec<Expr>),
+}
+
+/// The columns that are read, each with how.
+#[derive(Clone, Default)]
+pub(super) struct Uses(BTreeMap<Column, Use>);
+
+impl Uses {
+    pub(super) fn all(schema: &DFSchema) -> Self {
+        Uses(schema.columns().into_iter().map(|column| (column, Use::Whole)).collect())
+    }
+
+    pub(super) fn of(&self, column: &Column) -> Option<&Use> {
+        self.0.get(column)
+    }
+
+    pub(super) fn wants(&self, column: &Column) -> bool {
+        self.0.contains_key(column)
+    }
+
+    pub(super) fn read_whole(&mut self, column: &Column) {
+        self.0.insert(column.clone(), Use::Whole);
+    }
+
+    /// Reads a field of the row `column`, which is `source` below.
+    pub(super) fn read_field(&mut self, access: &Expr, column: &Column, source: &Column) -> Result<()> {
+        self.add_field(over(access, column, source)?, source);
+        Ok(())
+    }
+
+    fn add_field(&mut self, access: Expr, column: &Column) {
+        let of = self.0.entry(column.clone()).or_insert_with(|| Use::Fields(Vec::new()));
+        if let Use::Fields(accesses) = of
+            && !accesses.contains(&access)
+        {
+            accesses.push(access);
+        }
+    }
+
+    /// Reads what an expression does.
+    pub(super) fn read(&mut self, expr: &Expr) {
+        // The walk of an expression that is only read does not fail.
+        let _ = expr.see(&mut |expr| {
+            if let Some(column) = accessed(expr) {
+                self.add_field(expr.clone(), column);
+                return Ok(TreeNodeRecursion::Jump);
+            }
+            if let Expr::Column(column) = expr {
+                self.read_whole(column);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+    }
+
+    /// Those of some columns.
+    pub(super) fn within(&self, schema: &DFSchema) -> Uses {
+        let of_schema = schema.columns().into_iter();
+        Uses(of_schema.filter_map(|column| self.0.get(&column).cloned().map(|of| (column, of))).collect())
+    }
+}
+
+/// The row of which an expression is a field, or a field of a field.
+fn accessed(expr: &Expr) -> Option<&Column> {
+    let Expr::ScalarFunction(call) = expr else { return None };
+    let [row, path @ ..] = call.args.as_slice() else { return None };
+    let is_access = call.name() == "get_field" && path.iter().all(|name| name.as_literal().is_some());
+    match row {
+        _ if !is_access => None,
+        Expr::Column(column) => Some(column),
+        row => accessed(row),
+    }
+}
+
+fn path(access: &Expr) -> Vec<String> {
+    let Expr::ScalarFunction(call) = access else { return Vec::new() };
+    let names = call.args.iter().skip(1).filter_map(Expr::as_literal).map(ToString::to_string);
+    let inner = call.args.first().map(path).unwrap_or_default();
+    inner.into_iter().chain(names).collect()
+}
+
+/// The column for a field of a row.
+pub(super) fn field_column(access: &Expr, row: &Column) -> Column {
+    Column::new(row.relation.clone(), format!("{}.{}", row.name, path(access).join(".")))
+}
+
+fn over(access: &Expr, column: &Column, source: &Column) -> Result<Expr> {
+    replaced(access.clone(), &BTreeMap::from([(column.clone(), Expr::Column(source.clone()))]))
+}
+
+/// The columns in which fields of rows are, by the accesses that they replace.
+#[derive(Default)]
+pub(super) struct Fields(Vec<(Expr, Column)>);
+
+impl Fields {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn insert(&mut self, access: Expr, column: Column) {
+        self.0.push((access, column));
+    }
+
+    pub(super) fn extend(&mut self, others: Fields) {
+        self.0.extend(others.0);
+    }
+
+    pub(super) fn columns(&self) -> impl Iterator<Item = Column> {
+        self.0.iter().map(|(_, column)| column.clone())
+    }
+
+    pub(super) fn renamed(self, name_of: impl Fn(&Column) -> Column) -> Fields {
+        Fields(self.0.into_iter().map(|(access, column)| (access, name_of(&column))).collect())
+    }
+
+    fn get(&self, access: &Expr) -> Option<&Column> {
+        self.0.iter().find(|(of, _)| of == access).map(|(_, column)| column)
+    }
+
+    /// The columns for these fields of the row `column`, which is `source` below. `None`: the row is there itself.
+    pub(super) fn of(&self, accesses: &[Expr], column: &Column, source: &Column) -> Result<Option<Fields>> {
+        let mut found = Fields::default();
+        for access in accesses {
+            let Some(field) = self.get(&over(access, column, source)?) else { return Ok(None) };
+            found.insert(access.clone(), field.clone());
+        }
+        Ok(Some(found))
+    }
+
+    /// An expression that reads the columns in the place of the fields.
+    pub(super) fn put_into(&self, expr: Expr) -> Result<Expr> {
+        if self.is_empty() {
+            return Ok(expr);
+        }
+        let put = expr.walk_down(&mut |expr| {
+            Ok(match self.get(&expr) {
+                Some(column) => Transformed::new(Expr::Column(column.clone()), true, TreeNodeRecursion::Jump),
+                None => Transformed::no(expr),
+            })
+        });
+        put.map(|expr| expr.data)
+    }
+}
