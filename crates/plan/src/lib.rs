@@ -76,7 +76,7 @@ use arrow::datatypes::SchemaRef;
 pub use anabranch_functions::{FunctionDoc, catalog as function_catalog, describe as describe_function};
 pub use catalog::Catalog;
 pub use function_changes::FunctionChanges;
-pub use script::{COLLECT, Outcome, QueryPlan, execute};
+pub use script::{COLLECT, LogicalPlans, Outcome, QueryPlan, execute};
 pub use settings::{autoscale_options, autoscale_settings, share_setting, stage_setting};
 pub use sql_function::CalledFunction;
 pub use steps::{JobStep, Planned, QueryStep, Step, Steps, plan_script, plan_steps};

@@ -143,7 +143,7 @@ impl Want {
 }
 
 /// Lowers the queries of one job. Every stage that the option `stage-parallelism` names must be there.
-pub(crate) fn lower_job(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) -> Result<Plan> {
+pub(crate) fn lower_job(outputs: &[&Output], catalog: &Catalog, options: &PlanOptions) -> Result<Plan> {
     let (plan, labels) = lower_labelled(outputs, catalog, options)?;
     let Some(unknown) = plan.options.stage_parallelism.keys().find(|label| !labels.contains_key(*label)) else {
         return Ok(plan);
@@ -158,11 +158,11 @@ pub(crate) fn lower_job(outputs: &[Output], catalog: &Catalog, options: &PlanOpt
 
 /// Lowers queries.
 pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) -> Result<Plan> {
-    lower_labelled(outputs, catalog, options).map(|(plan, _)| plan)
+    lower_labelled(&outputs.iter().collect::<Vec<_>>(), catalog, options).map(|(plan, _)| plan)
 }
 
 /// Lowers queries. Also returns the labels of stages that may have a number of tasks of their own, with that number.
-fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) -> Result<(Plan, Labels)> {
+fn lower_labelled(outputs: &[&Output], catalog: &Catalog, options: &PlanOptions) -> Result<(Plan, Labels)> {
     let parallelism = options.parallelism.or(catalog.settings.parallelism).unwrap_or(options.default_parallelism);
     let parallelism = parallelism.max(1);
     let key_groups = catalog.settings.key_groups(options.key_groups);

@@ -1,7 +1,7 @@
 //! Single statements: how each changes the catalog, and the resulting job.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec, Updates};
@@ -68,18 +68,12 @@ pub enum Outcome {
     Query(Box<QueryPlan>),
 }
 
-/// Stack of the planning thread: the library's passes recurse as deep as the longest chain of conditions. Only the used
-/// part takes memory.
+/// Stack of planning: it recurses as deep as the longest chain of conditions. Only the used part takes memory.
 const STACK_BYTES: usize = 512 << 20;
 
-/// Runs planning on a thread with a large stack.
-pub(crate) fn on_large_stack<T: Send>(plan: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("planner".into()).stack_size(STACK_BYTES);
-        let thread = thread.spawn_scoped(scope, plan);
-        let thread = thread.map_err(|e| Error::outside(format!("cannot start the thread that plans: {e}")))?;
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+/// Runs planning on a large stack.
+pub(crate) fn on_large_stack<T>(plan: impl FnOnce() -> Result<T>) -> Result<T> {
+    stacker::grow(STACK_BYTES, plan)
 }
 
 /// Plans one statement. The rows of a bare SELECT go to a sink of connector [`COLLECT`] and table `collect_as`.
@@ -258,13 +252,13 @@ fn renamed(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build).map_err(planning_error)
 }
 
-/// Plans a bare SELECT. Also returns its optimized logical plan as a text.
+/// Plans a bare SELECT. Also returns its logical plan.
 pub(crate) fn plan_query(
     query: Box<Query>,
     catalog: &Catalog,
     options: &PlanOptions,
     collect_as: &str,
-) -> Result<(QueryPlan, String)> {
+) -> Result<(QueryPlan, LogicalPlans)> {
     let collected = collect(query, catalog, collect_as)?;
     let mut plan = lower(std::slice::from_ref(&collected.output), catalog, options)?;
     plan.options.checkpoints = None;
@@ -277,7 +271,7 @@ pub(crate) fn plan_query(
         return Err(Error::user("LIMIT and OFFSET of results that are updated are not supported yet")
             .remedy("bound ROW_NUMBER() OVER (ORDER BY ...), or omit them and stop with Ctrl-C"));
     }
-    let logical = indented(&output.plan.display_indent().to_string());
+    let logical = LogicalPlans(vec![(None, output.plan.clone())]);
     let schema = schema.unwrap_or(output.sink.schema);
     let zone = catalog.settings.table.zone.clone();
     Ok((QueryPlan { plan, schema, skip, limit, zone, updating }, logical))
@@ -355,7 +349,7 @@ fn explain(
         _ => return Err(Error::internal("only queries and inserts can be explained")),
     };
     let plan = lower(&outputs, catalog, options)?.with_equal_stages_once();
-    let logical = outputs.iter().map(logical_text).collect::<Vec<_>>().join("\n");
+    let logical = LogicalPlans::of(&outputs).to_string();
     let passes = match verbose {
         true => outputs.iter().map(|output| passes_text(output, catalog)).collect::<Result<String>>()?,
         false => String::new(),
@@ -391,7 +385,27 @@ fn indented(text: &str) -> String {
     })
 }
 
-pub(crate) fn logical_text(output: &Output) -> String {
-    let plan = with_plain_constants(&output.plan.display_indent().to_string());
-    format!("insert into {}\n{}", output.sink.table, indented(&plan))
+/// Logical plans as `explain` shows them, each with the table that takes its rows; a SELECT has none.
+#[derive(Clone, Debug, Default)]
+pub struct LogicalPlans(Vec<(Option<String>, LogicalPlan)>);
+
+impl LogicalPlans {
+    pub(crate) fn of<'o>(outputs: impl IntoIterator<Item = &'o Output>) -> Self {
+        LogicalPlans(outputs.into_iter().map(|output| (Some(output.sink.table.clone()), output.plan.clone())).collect())
+    }
+}
+
+impl fmt::Display for LogicalPlans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (table, plan)) in self.0.iter().enumerate() {
+            if place > 0 {
+                writeln!(f)?;
+            }
+            if let Some(table) = table {
+                writeln!(f, "insert into {table}")?;
+            }
+            f.write_str(&indented(&with_plain_constants(&plan.display_indent().to_string())))?;
+        }
+        Ok(())
+    }
 }

@@ -13,7 +13,7 @@ use crate::in_statement::in_statement;
 use crate::insert::plan_insert;
 use crate::lower::{Output, lower, lower_job};
 use crate::place::or_at;
-use crate::script::{Outcome, QueryPlan, logical_text, on_large_stack, perform, plan_query};
+use crate::script::{LogicalPlans, Outcome, QueryPlan, on_large_stack, perform, plan_query};
 use crate::sql_function::CalledFunction;
 use crate::statement::{Statement, parse};
 use crate::text::{StatementText, split_statements};
@@ -45,7 +45,7 @@ pub struct JobStep {
     /// The job.
     pub plan: Plan,
     /// Its optimized logical plans, for `explain`.
-    pub logical: String,
+    pub logical: LogicalPlans,
     /// For each INSERT in order, the declared functions that it calls, also by views, tables and other functions.
     pub functions: Vec<BTreeSet<CalledFunction>>,
 }
@@ -56,7 +56,7 @@ pub struct QueryStep {
     /// The job and its rows.
     pub query: QueryPlan,
     /// Its optimized logical plan, for `explain`.
-    pub logical: String,
+    pub logical: LogicalPlans,
     /// Its line and its column in the file.
     pub place: (u64, u64),
 }
@@ -67,7 +67,7 @@ pub struct Planned {
     /// One job with all INSERTs of the script; `None` if it has none.
     pub plan: Option<Plan>,
     /// The optimized logical plans of the job, for `explain`.
-    pub logical: String,
+    pub logical: LogicalPlans,
     /// The output of EXPLAIN, DESCRIBE, SHOW TABLES and SET without arguments, in order.
     pub reports: Vec<String>,
     /// What the user should know of statements that have no output, such as options without effect.
@@ -103,8 +103,14 @@ pub(crate) fn plan_statements(
     resolver: &dyn TableResolver,
     options: &PlanOptions,
 ) -> Result<Steps> {
-    let mut script =
-        Script { resolver, options, declared: BTreeSet::new(), inserts: None, steps: Vec::new(), notes: Vec::new() };
+    let mut script = Script {
+        resolver,
+        options,
+        declared: BTreeSet::new(),
+        inserts: Vec::new(),
+        steps: Vec::new(),
+        notes: Vec::new(),
+    };
     for statement in split_statements(text)? {
         let place = (statement.line, statement.column);
         script.statement(&statement, catalog).map_err(|error| in_statement(error, &statement, place))?;
@@ -121,8 +127,8 @@ struct Script<'a> {
     options: &'a PlanOptions,
     /// The tables that it has declared.
     declared: BTreeSet<String>,
-    /// The INSERTs since the last SELECT, with the place of the first one.
-    inserts: Option<(Vec<Output>, (u64, u64))>,
+    /// The INSERTs since the last SELECT.
+    inserts: Vec<Inserted>,
     steps: Vec<Step>,
     notes: Vec<String>,
 }
@@ -138,14 +144,14 @@ impl Script<'_> {
                     let start = insert.start;
                     let here = |error| in_statement(error, statement, (start.line, start.column));
                     let output = plan_insert(insert, catalog).map_err(here)?;
-                    self.insert(output, start, place, catalog)?;
+                    self.inserts.push(Inserted { output, start, statement: statement.clone() });
                 }
             }
             Statement::CreateTable(create) if create.query.is_some() => {
                 let start = create.start;
                 self.declared.extend(catalog.databases.path(&create.name.value).map(|path| path.label()));
                 if let Some(output) = create_as(*create, catalog, resolver, options)? {
-                    self.insert(output, start, place, catalog)?;
+                    self.inserts.push(Inserted { output, start, statement: statement.clone() });
                 }
             }
             Statement::Query(query) => {
@@ -171,24 +177,43 @@ impl Script<'_> {
         Ok(())
     }
 
-    /// An INSERT of the next job, which the statement at `place` begins if it is the first one.
-    fn insert(&mut self, output: Output, start: Location, place: (u64, u64), catalog: &Catalog) -> Result<()> {
-        // Lowered here once, so that errors of lowering name this statement.
-        let lowered = lower(std::slice::from_ref(&output), catalog, self.options);
-        lowered.map_err(|error| or_at(error, start.line, start.column))?;
-        self.inserts.get_or_insert_with(|| (Vec::new(), place)).0.push(output);
-        Ok(())
-    }
-
     /// The INSERTs so far are a job. What follows runs after it.
     fn end_job(&mut self, catalog: &Catalog) -> Result<()> {
-        let Some((outputs, (line, column))) = self.inserts.take() else { return Ok(()) };
-        let logical = outputs.iter().map(logical_text).collect::<Vec<_>>().join("\n");
-        let plan = lower_job(&outputs, catalog, self.options).map_err(|error| or_at(error, line, column))?;
-        let functions = outputs.into_iter().map(|output| output.functions).collect();
+        let inserts = std::mem::take(&mut self.inserts);
+        let Some(first) = inserts.first() else { return Ok(()) };
+        let (line, column) = (first.statement.line, first.statement.column);
+        let of_statement = |inserted: &Inserted| {
+            let lowered = lower(std::slice::from_ref(&inserted.output), catalog, self.options);
+            lowered.err().map(|error| inserted.error(error))
+        };
+        let outputs: Vec<&Output> = inserts.iter().map(|inserted| &inserted.output).collect();
+        let plan = lower_job(&outputs, catalog, self.options);
+        // An error of one of several statements names it.
+        let plan = plan.map_err(|error| match inserts.iter().find_map(of_statement) {
+            Some(error) => error,
+            None => or_at(error, line, column),
+        })?;
+        let logical = LogicalPlans::of(outputs);
+        let functions = inserts.into_iter().map(|inserted| inserted.output.functions).collect();
         self.notes.extend(catalog.settings.no_checkpoints().map(str::to_owned));
         self.steps.push(Step::Job(Box::new(JobStep { plan, logical, functions })));
         Ok(())
+    }
+}
+
+/// An INSERT of the next job.
+struct Inserted {
+    output: Output,
+    start: Location,
+    /// That it is part of.
+    statement: StatementText,
+}
+
+impl Inserted {
+    /// Its error, with its place.
+    fn error(&self, error: Error) -> Error {
+        let start = (self.start.line, self.start.column);
+        in_statement(error, &self.statement, start)
     }
 }
 
@@ -197,7 +222,7 @@ impl Steps {
     fn into_job(self) -> Result<Planned> {
         let mut planned = Planned {
             plan: None,
-            logical: String::new(),
+            logical: LogicalPlans::default(),
             reports: Vec::new(),
             notes: self.notes,
             functions: Vec::new(),

@@ -204,7 +204,7 @@ INSERT INTO r SELECT twice(n) FROM t; -- net(x)";
     assert_eq!(changed, expected);
     let planned = plan(&changed).expect("a plan");
     assert_eq!(new.used_by(&planned), ["half", "net"]);
-    assert!(planned.logical.contains("1000"), "{}", planned.logical);
+    assert!(planned.logical.to_string().contains("1000"), "{}", planned.logical);
     assert_eq!(new.used_by(&plan(script).expect("a plan")), ["net"]);
     let unused =
         plan("CREATE FUNCTION net(x BIGINT) RETURNS BIGINT RETURN x; INSERT INTO r SELECT n FROM t").expect("one");
