@@ -251,11 +251,26 @@ pub(crate) fn checkpoints(scale: Scale) -> Result<Vec<Section>> {
 }
 
 /// From SQL text to a running job.
-pub(crate) fn startup(scale: Scale) -> Result<Section> {
+fn startup(scale: Scale) -> Result<Section> {
     Ok(Section {
         title: "Start of a job".into(),
         note: "A query of one filter and one projection over memory, in a process that runs already.".into(),
         table: Table::Latencies(engine::startup(PARALLELISM, scale.rounds / 100 + 1)?.into()),
+    })
+}
+
+/// [`startup`] and [`planning`].
+pub(crate) fn starts(scale: Scale, add: &mut dyn FnMut(Section) -> Result<()>) -> Result<()> {
+    add(startup(scale)?)?;
+    add(planning(scale)?)
+}
+
+/// From SQL text to a plan, of queries that are not small.
+fn planning(scale: Scale) -> Result<Section> {
+    Ok(Section {
+        title: "SQL text to plan".into(),
+        note: "Whole files: their tables and views are declared each time. Nothing runs.".into(),
+        table: Table::Latencies(engine::planning(scale.rounds / 1_000 + 1)?),
     })
 }
 

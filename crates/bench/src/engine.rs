@@ -39,7 +39,7 @@ pub(crate) use network::{exchange, parts as network_parts};
 pub(crate) use recovery::{program, recovery};
 pub(crate) use resident::resident_bytes;
 pub(crate) use shapes::shapes;
-pub(crate) use startup::startup;
+pub(crate) use startup::{planning, startup};
 pub(crate) use worker_tables::KeysTable;
 pub(crate) use workers::{WorkerArguments, count_at, latency_at, rate_at, worker};
 

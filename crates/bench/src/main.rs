@@ -187,7 +187,7 @@ fn sections(command: &Command, scale: Scale, add: &mut dyn FnMut(Section) -> Res
         add(comparison::state::many_values(scale)?)?;
     }
     if wanted(Command::Startup) {
-        add(comparison::startup(scale)?)?;
+        comparison::starts(scale, add)?;
     }
     Ok(())
 }
