@@ -228,7 +228,7 @@ impl Engine {
     }
 
     pub(crate) fn plan_options(&self, settings: &Settings) -> PlanOptions {
-        let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+        let cores = cores();
         let mut options =
             PlanOptions { parallelism: settings.parallelism, default_parallelism: cores, ..PlanOptions::default() };
         for TableOption { table, name, value } in &settings.table_options {
@@ -236,6 +236,14 @@ impl Engine {
         }
         options
     }
+}
+
+/// The processors of this process, as they were when it was first asked. The system reads several files for that.
+pub(crate) fn cores() -> u32 {
+    static CORES: std::sync::LazyLock<u32> = std::sync::LazyLock::new(|| {
+        std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1))
+    });
+    *CORES
 }
 
 /// Refuses a plan whose number of tasks is to follow the load, in a process that does not change its job by itself.

@@ -239,8 +239,7 @@ impl Shared {
             return Err(Refusal::Conflict(Error::outside("the coordinator ends").remedy("send the job again later")));
         }
         let slots = Some(self.cluster.members().slots()).filter(|slots| *slots > 0);
-        let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
-        let mut record = Record::new(order, slots.unwrap_or_else(cores), self.engine.clock().wall_ms());
+        let mut record = Record::new(order, slots.unwrap_or_else(crate::engine::cores), self.engine.clock().wall_ms());
         record.follow(known.map(|job| job.record()).as_ref());
         let running = self.prepare(&record).map_err(Refusal::Wrong)?;
         self.check_place(&record.order.name, &running)?;
