@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anabranch_model::Error;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, DFSchema, Result, TableReference};
+use datafusion_common::{Column, DFSchema, Result, Span, Spans, TableReference};
 use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_sql::sqlparser::ast::{
     self as ast, AccessExpr, Function, FunctionArguments, Ident, NamedWindowDefinition, Query, Spanned, VisitorMut,
@@ -67,6 +67,18 @@ impl Resolved {
         if let Some(meaning) = meaning {
             self.meanings.insert(column.clone(), meaning);
         }
+    }
+
+    /// The only column so far, if an expression in which names are replaced is that and no field of it.
+    fn column(&self, expr: &ast::Expr) -> Option<Expr> {
+        let ast::Expr::CompoundIdentifier(parts) = expr else { return None };
+        let ([_, name], Some(column)) = (parts.as_slice(), self.known.keys().next()) else { return None };
+        let mut named = column.clone();
+        named.spans = Spans(Span::try_from_sqlparser_span(name.span).into_iter().collect());
+        Some(match self.meanings.get(column) {
+            Some(meaning) => with_spans(meaning.clone(), &named),
+            None => Expr::Column(named),
+        })
     }
 }
 
@@ -258,6 +270,13 @@ impl Binder<'_> {
         pending: &mut Vec<Pending>,
     ) -> Result<Expr> {
         let mut rewriting = Rewriting { binder: self, names, env, resolved: Resolved::default(), pending };
+        if matches!(expr, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_)) {
+            let mut name = expr.clone();
+            rewriting.name(&mut name)?;
+            if let Some(column) = std::mem::take(&mut rewriting.resolved).column(&name) {
+                return Ok(column);
+            }
+        }
         if let ControlFlow::Break(error) = change_syntax(&mut expr, &mut rewriting) {
             return Err(error);
         }
