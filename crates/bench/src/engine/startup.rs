@@ -58,7 +58,7 @@ fn shapes() -> Vec<(String, String, bool)> {
         );
         shapes.push((format!("{columns} columns"), text, true));
     }
-    for expressions in [300, 3_000] {
+    for expressions in [200, 2_000] {
         let declared: Vec<String> = (0..expressions).map(|column| format!("c{column} BIGINT")).collect();
         let computed: Vec<String> =
             (0..expressions).map(|number| format!("CASE WHEN n > {number} THEN n * {number} ELSE n + 1 END")).collect();
