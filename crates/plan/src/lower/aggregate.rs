@@ -305,7 +305,9 @@ fn grouping<'a>(
         stream.settle_window()?;
     }
     // Expressions first: one over a window column settles the window, which moves the columns.
-    for expr in aggregate.group_expr.iter().chain(&aggregate.aggr_expr) {
+    let is_read = |place: &usize| *place < aggregate.group_expr.len() || needed.contains(place);
+    let exprs = aggregate.group_expr.iter().chain(&aggregate.aggr_expr).enumerate();
+    for (_, expr) in exprs.filter(|(place, _)| is_read(place)) {
         if window_column(stream, expr).is_none() && !matches!(strip(expr), Logical::AggregateFunction(_)) {
             stream.expr(expr, below)?;
         }

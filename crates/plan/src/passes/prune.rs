@@ -93,14 +93,16 @@ fn with_fields(plan: LogicalPlan, uses: &Uses) -> Result<Pruned> {
             Some(Use::Fields(accesses)) => accesses.as_slice(),
             _ => &[],
         };
-        let columns: Vec<Column> = accesses.iter().map(|access| uses::field_column(access, &column)).collect();
-        if columns.is_empty() || columns.iter().any(|column| schema.has_column(column)) {
+        if accesses.is_empty() {
             exprs.push(Expr::Column(column));
             continue;
         }
-        for (access, column) in accesses.iter().zip(columns) {
-            exprs.push(access.clone().alias_qualified(column.relation.clone(), column.name.as_str()));
-            fields.insert(access.clone(), column);
+        for access in accesses {
+            let name = uses::field_column(access, &column, &|name| {
+                schema.has_column(name) || fields.columns().any(|other| other == *name)
+            });
+            exprs.push(access.clone().alias_qualified(name.relation.clone(), name.name.as_str()));
+            fields.insert(access.clone(), name);
         }
     }
     if fields.is_empty() {
@@ -145,8 +147,14 @@ fn projected(projection: Projection, uses: &Uses) -> Result<Pruned> {
         };
         match found {
             Some(found) => {
-                exprs.extend(found.columns().map(Expr::Column));
-                fields.extend(found);
+                for (access, source) in found.into_pairs() {
+                    let name = uses::field_column(&access, column, &|name| {
+                        columns.contains(name) || fields.columns().any(|other| other == *name)
+                    });
+                    let value = Expr::Column(source);
+                    exprs.push(value.alias_qualified(name.relation.clone(), name.name.as_str()));
+                    fields.insert(access, name);
+                }
             }
             None => {
                 let name = names.save(expr);

@@ -94,9 +94,13 @@ fn path(access: &Expr) -> Vec<String> {
     inner.into_iter().chain(names).collect()
 }
 
-/// The column for a field of a row.
-pub(super) fn field_column(access: &Expr, row: &Column) -> Column {
-    Column::new(row.relation.clone(), format!("{}.{}", row.name, path(access).join(".")))
+/// The column for a field of a row: `r.f`, or another name if that is taken.
+pub(super) fn field_column(access: &Expr, row: &Column, is_taken: &dyn Fn(&Column) -> bool) -> Column {
+    let mut column = Column::new(row.relation.clone(), format!("{}.{}", row.name, path(access).join(".")));
+    while is_taken(&column) {
+        column.name.push('\'');
+    }
+    column
 }
 
 fn over(access: &Expr, column: &Column, source: &Column) -> Result<Expr> {
@@ -122,6 +126,10 @@ impl Fields {
 
     pub(super) fn columns(&self) -> impl Iterator<Item = Column> {
         self.0.iter().map(|(_, column)| column.clone())
+    }
+
+    pub(super) fn into_pairs(self) -> Vec<(Expr, Column)> {
+        self.0
     }
 
     pub(super) fn renamed(self, name_of: impl Fn(&Column) -> Column) -> Fields {
