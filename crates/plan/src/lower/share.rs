@@ -152,3 +152,63 @@ pub(super) fn is_field(expr: &Expr) -> bool {
 fn reads_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Column(_)) || expr.children().into_iter().any(reads_column)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(function: &str, args: Vec<Expr>, fails: bool) -> Expr {
+        Expr::Call { function: function.into(), args, returns: DataType::Utf8View, fails, varies: false }
+    }
+
+    fn shared(exprs: &[Expr]) -> (Vec<Vec<String>>, Vec<String>) {
+        let columns = [Field::new("a", DataType::Utf8View, true), Field::new("b", DataType::Utf8View, true)];
+        let mut exprs = exprs.to_vec();
+        let mut reads: Vec<Read> = exprs.iter_mut().map(|expr| Read { expr, always: true }).collect();
+        let shown = |of: Vec<NamedExpr>| of.iter().map(|of| of.expr.to_string()).collect();
+        let before = share(&mut reads, &columns).into_iter().map(shown).collect();
+        (before, exprs.iter().map(Expr::to_string).collect())
+    }
+
+    #[test]
+    fn what_two_expressions_contain_is_computed_once() {
+        let f = call("f", vec![Expr::Column(1)], true);
+        let two = [Expr::IsNull(Box::new(f.clone())), f.clone(), Expr::Column(0)];
+        let (before, after) = shared(&two);
+        assert_eq!(before, [["f(#1)", "#0"]]);
+        assert_eq!(after, ["#0 IS NULL", "#0", "#1"]);
+        assert_eq!(shared(&[f.clone(), Expr::Column(0)]).0, Vec::<Vec<String>>::new());
+    }
+
+    #[test]
+    fn what_is_shared_may_share_something_itself() {
+        let g = call("g", vec![Expr::Column(0)], false);
+        let f = call("f", vec![g.clone(), g.clone()], false);
+        let (before, after) = shared(&[f.clone(), f]);
+        assert_eq!(before, [vec!["g(#0)"], vec!["f(#0, #0)"]]);
+        assert_eq!(after, ["#0", "#0"]);
+    }
+
+    #[test]
+    fn what_may_fail_is_computed_early_only_if_each_row_needs_it() {
+        let fails = call("f", vec![Expr::Column(0)], true);
+        let case = |when: Expr| Expr::Case {
+            operand: None,
+            branches: vec![(when, fails.clone())],
+            otherwise: Some(Box::new(fails.clone())),
+        };
+        let guarded = case(Expr::IsNull(Box::new(Expr::Column(0))));
+        assert_eq!(shared(&[guarded]).0, Vec::<Vec<String>>::new());
+        let asked = case(Expr::IsNull(Box::new(fails.clone())));
+        assert_eq!(shared(&[asked]).0, [["f(#0)"]]);
+    }
+
+    #[test]
+    fn what_varies_is_not_shared() {
+        let Expr::Call { function, args, returns, fails, .. } = call("random", vec![Expr::Column(0)], false) else {
+            unreachable!("a call")
+        };
+        let random = Expr::Call { function, args, returns, fails, varies: true };
+        assert_eq!(shared(&[random.clone(), random]).0, Vec::<Vec<String>>::new());
+    }
+}

@@ -214,7 +214,7 @@ fn renamed(alias: SubqueryAlias, uses: &Uses) -> Result<Pruned> {
 fn aggregated(aggregate: Aggregate, uses: &Uses) -> Result<LogicalPlan> {
     let columns = aggregate.schema.columns();
     let keys = columns.len() - aggregate.aggr_expr.len();
-    let names = NamePreserver::new(&LogicalPlan::Aggregate(aggregate.clone()));
+    let names = NamePreserver::new_for_projection();
     let Aggregate { input, group_expr, aggr_expr, schema, .. } = aggregate;
     let count = aggr_expr.len();
     // Without keys, a call says that there is one row.

@@ -4,6 +4,7 @@
 //! A seed decides the query. `ANABRANCH_SEED=n` runs one seed and shows its query; `make oracle` runs new seeds.
 
 mod operators;
+mod plans;
 mod queries;
 mod relations;
 mod values;
