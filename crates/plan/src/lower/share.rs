@@ -177,13 +177,13 @@ mod tests {
         let (before, after) = shared(&two);
         assert_eq!(before, [["f(#1)", "#0"]]);
         assert_eq!(after, ["#0 IS NULL", "#0", "#1"]);
-        assert_eq!(shared(&[f.clone(), Expr::Column(0)]).0, Vec::<Vec<String>>::new());
+        assert_eq!(shared(&[f, Expr::Column(0)]).0, Vec::<Vec<String>>::new());
     }
 
     #[test]
     fn what_is_shared_may_share_something_itself() {
         let g = call("g", vec![Expr::Column(0)], false);
-        let f = call("f", vec![g.clone(), g.clone()], false);
+        let f = call("f", vec![g.clone(), g], false);
         let (before, after) = shared(&[f.clone(), f]);
         assert_eq!(before, [vec!["g(#0)"], vec!["f(#0, #0)"]]);
         assert_eq!(after, ["#0", "#0"]);

@@ -38,15 +38,25 @@ pub(super) fn without_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
                     false => Ok(Transformed::no(LogicalPlan::Join(join))),
                 }
             }
-            LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Sort(_)
-                if node.inputs().into_iter().all(is_empty) =>
-            {
-                nothing(node)
-            }
+            node if gives_for_rows(&node) && node.inputs().into_iter().all(is_empty) => nothing(node),
             node => Ok(Transformed::no(node)),
         }
     });
     removed.map(|plan| plan.data)
+}
+
+/// Whether a node has rows only for rows of its input. An aggregate without keys has one for none.
+fn gives_for_rows(plan: &LogicalPlan) -> bool {
+    use LogicalPlan::{Projection, Sort, SubqueryAlias, Window};
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => {
+            let is_set = |key: &Expr| matches!(key, Expr::GroupingSet(_));
+            !aggregate.group_expr.is_empty() && !aggregate.group_expr.iter().any(is_set)
+        }
+        // One input: windows, elements of arrays, copies of rows.
+        LogicalPlan::Extension(extension) => extension.node.inputs().len() == 1,
+        plan => matches!(plan, Projection(_) | Sort(_) | SubqueryAlias(_) | Window(_)),
+    }
 }
 
 fn is_true(expr: &Expr) -> bool {

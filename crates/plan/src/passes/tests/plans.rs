@@ -108,6 +108,11 @@ fn what_has_no_rows_goes() {
     assert!(!plan.contains("Union") && !plan.contains("Filter") && plan.contains("TableScan: u"), "{plan}");
     let plan = after("empty", "SELECT a.k FROM t a JOIN (SELECT * FROM u WHERE FALSE) b ON a.k = b.k");
     assert!(plan.contains("EmptyRelation") && !plan.contains("Join"), "{plan}");
+    let plan = after(
+        "empty",
+        "SELECT k, COUNT(*), MIN(r) FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY n) AS r FROM t WHERE 1 = 0) GROUP BY k",
+    );
+    assert!(plan.starts_with("EmptyRelation"), "{plan}");
     // Of no rows there is one result.
     let plan = after("empty", "SELECT COUNT(*) FROM t WHERE FALSE");
     assert!(plan.contains("Aggregate") && plan.contains("EmptyRelation"), "{plan}");
