@@ -203,7 +203,9 @@ fn a_function_of_a_running_job_is_replaced() {
     let listed: Vec<_> = listed["changes"].as_array().expect("changes").iter().collect();
     assert_eq!((&listed[0]["request"], &listed[0]["outcome"]), (&json!("function more"), &json!("settled")));
     assert_eq!((&listed[2]["request"], &listed[2]["outcome"]), (&json!("function more"), &json!("undone")));
-    assert_eq!(job.restarts(), [""; 0], "nothing has failed");
+    // The tasks of the version that was undone have failed, and those of the one before follow them.
+    let others = job.restarts().into_iter().filter(|why| !why.contains("division by zero"));
+    assert_eq!(others.collect::<Vec<_>>(), [""; 0], "nothing else has failed");
 }
 
 /// Rows of 26 keys whose key groups are not evenly divided, most of all those of one.
