@@ -1,13 +1,14 @@
 //! `INSERT INTO`: converts a query's columns to the columns of a table.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use anabranch_dataflow::sql_name;
 use anabranch_functions::map_parts;
 use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::ScalarValue;
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
+use datafusion_expr::{Expr, LogicalPlan, Projection, cast};
 use datafusion_sql::sqlparser::ast::{Ident, Query, Value};
 
 use crate::catalog::Catalog;
@@ -128,7 +129,7 @@ fn with_partition(
         exprs.push(Expr::Literal(literal, None).alias(format!("PARTITION ({})", key.value)));
         columns.push(key);
     }
-    let plan = LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build);
+    let plan = Projection::try_new(exprs, Arc::new(plan)).map(LogicalPlan::Projection);
     Ok((columns, plan.map_err(planning_error)?))
 }
 
@@ -194,7 +195,7 @@ fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<Logical
         let value = if from == *field.data_type() { column } else { cast(column, field.data_type().clone()) };
         exprs.push(value.alias(field.name()));
     }
-    LogicalPlanBuilder::from(query).project(exprs).and_then(LogicalPlanBuilder::build).map_err(planning_error)
+    Projection::try_new(exprs, Arc::new(query)).map(LogicalPlan::Projection).map_err(planning_error)
 }
 
 /// Conversions that need no CAST: within numbers, within times, within strings and within bytes. A conversion that

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec, Updates};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion_expr::{Expr, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType};
+use datafusion_expr::{Expr, FetchType, LogicalPlan, LogicalPlanBuilder, Projection, SkipType};
 use datafusion_sql::sqlparser::ast::{Ident, Query};
 
 use crate::catalog::{Catalog, Relation, View};
@@ -310,7 +310,7 @@ fn collect(query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected
         exprs.push(Expr::from((qualifier, field)).alias(&unique));
         names.insert(unique);
     }
-    let plan = LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build);
+    let plan = Projection::try_new(exprs, Arc::new(plan)).map(LogicalPlan::Projection);
     let plan = plan.map_err(planning_error)?;
     let functions = called_functions(&plan).map_err(planning_error)?;
     let bound = plan.clone();
