@@ -30,6 +30,7 @@ use datafusion_common::{Column, DataFusionError, JoinType, Result, internal_err}
 use datafusion_expr::{Expr, LogicalPlan};
 
 use self::exprs::columns_in;
+pub(crate) use self::exprs::substitute;
 use self::lift::Lifted;
 pub(crate) use self::numbered::{Bounds, NUMBER, first_rows, has_one_row};
 use crate::functions::Functions;

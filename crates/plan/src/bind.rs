@@ -1,9 +1,9 @@
-//! From the parser's tree to a logical plan. Names exist here only: every relation of a statement gets a qualifier
-//! that no other one has, so a column is its qualifier and its name, wherever it goes. Subqueries are joins
-//! afterwards: see [`crate::apply`].
+//! From the parser's tree to a logical plan. Names exist here only: every relation of a statement gets a
+//! qualifier that no other one has, so a column is its qualifier and its name, wherever it goes. Subqueries
+//! are joins afterwards: see [`crate::apply`].
 //!
-//! `scope` says what names mean, `expr` converts expressions. `from`, `select`, `results`, `group`, `order` and `set`
-//! bind a query's clauses, `subquery` and `lists` what is in expressions.
+//! `scope` says what names mean, `expr` converts expressions. `from`, `select`, `results`, `group`, `order`
+//! and `set` bind a query's clauses, `subquery` and `lists` what is in expressions.
 
 mod expr;
 mod from;

@@ -1,5 +1,6 @@
-//! What becomes of a query's plan between the binder and lowering: a table of passes. Each runs once, in this order, and
-//! gives a plan with the same rows. `EXPLAIN VERBOSE` shows the plan after each pass that changed it.
+//! What becomes of a query's plan between the binder and lowering: a table of passes. Each runs once, in this
+//! order, and gives a plan with the same rows. `EXPLAIN VERBOSE` shows the plan after each pass that changed
+//! it.
 //!
 //! `tests` compares the rows of queries by chance before and after each pass.
 
@@ -27,7 +28,7 @@ use crate::compared_times::read_texts;
 use crate::exact::settle_constants;
 use crate::intervals::without_days;
 use crate::maps::compare_maps;
-use crate::rewrite::{rewrite_expressions, rewrite_node, rewrite_nodes};
+use crate::rewrite::{plain_column, rewrite_expressions, rewrite_node, rewrite_nodes};
 use crate::sql_function::expand_calls;
 use crate::varying;
 use crate::walk::Walk;
@@ -203,7 +204,7 @@ fn identity(plan: &LogicalPlan) -> Option<Vec<usize>> {
         LogicalPlan::Projection(projection) => {
             let columns = projection.input.schema().columns();
             let kept = |key: usize| {
-                let is_key = |expr: &Expr| expr.clone().unalias_nested().data.try_as_col() == columns.get(key);
+                let is_key = |expr: &Expr| plain_column(expr) == columns.get(key);
                 projection.expr.iter().position(is_key)
             };
             identity(&projection.input)?.into_iter().map(kept).collect()

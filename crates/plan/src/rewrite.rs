@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{DFSchema, DFSchemaRef, Result};
+use datafusion_common::{Column, DFSchema, DFSchemaRef, Result};
 use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 
 use crate::walk::{Walk, WalkPlan};
 
@@ -61,7 +61,8 @@ pub(crate) fn rewrite_nodes(
     if node.transformed { node.map_data(LogicalPlan::recompute_schema) } else { Ok(node) }
 }
 
-/// Changes every expression of a plan by each of these in turn. Results keep their names; their types may change.
+/// Changes every expression of a plan by each of these in turn. Results keep their names; their types may
+/// change.
 pub(crate) fn rewrite_expressions(plan: LogicalPlan, rewrites: &[Rewrite<'_>]) -> Result<LogicalPlan> {
     rewrite_nodes(plan, &|node| rewrite_node(node, rewrites)).map(|plan| plan.data)
 }
@@ -74,7 +75,7 @@ pub(crate) fn rewrite_node(node: LogicalPlan, rewrites: &[Rewrite<'_>]) -> Resul
     let scope = Scope::of(&node);
     let names = NamePreserver::new(&node);
     let mut rewrite = |expr: Expr| {
-        if is_column(&expr) {
+        if plain_column(&expr).is_some() {
             return Ok(Transformed::no(expr));
         }
         let name = names.save(&expr);
@@ -91,12 +92,34 @@ pub(crate) fn rewrite_node(node: LogicalPlan, rewrites: &[Rewrite<'_>]) -> Resul
     })
 }
 
-fn is_column(expr: &Expr) -> bool {
+/// The column that an expression is, perhaps by another name.
+pub(crate) fn plain_column(expr: &Expr) -> Option<&Column> {
     match expr {
-        Expr::Column(_) => true,
-        Expr::Alias(alias) => is_column(&alias.expr),
-        _ => false,
+        Expr::Column(column) => Some(column),
+        Expr::Alias(alias) => plain_column(&alias.expr),
+        _ => None,
     }
+}
+
+/// An expression with values in the place of columns.
+pub(crate) fn with_values(expr: Expr, value_of: &dyn Fn(&Column) -> Option<Expr>) -> Result<Expr> {
+    let changed = expr.walk_up(&mut |expr| {
+        Ok(match expr.try_as_col().and_then(value_of) {
+            Some(value) => Transformed::yes(value),
+            None => Transformed::no(expr),
+        })
+    });
+    changed.map(|expr| expr.data)
+}
+
+/// Whether a condition compares a value of one part of a join with one of the other by `=`.
+pub(crate) fn is_key(condition: &Expr, one: &dyn Fn(&Column) -> bool, other: &dyn Fn(&Column) -> bool) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else { return false };
+    let reads = |expr: &Expr, is_of: &dyn Fn(&Column) -> bool| {
+        let columns = expr.column_refs();
+        !columns.is_empty() && columns.into_iter().all(is_of)
+    };
+    reads(left, one) && reads(right, other) || reads(left, other) && reads(right, one)
 }
 
 /// Whether an operator compares values.

@@ -68,7 +68,8 @@ pub enum Outcome {
     Query(Box<QueryPlan>),
 }
 
-/// Stack of planning: it recurses as deep as the longest chain of conditions. Only the used part takes memory.
+/// Stack of planning: it recurses as deep as the longest chain of conditions. Only the used part takes
+/// memory.
 const STACK_BYTES: usize = 512 << 20;
 
 /// Runs planning on a large stack.

@@ -420,7 +420,8 @@ fn explain(parser: &mut Parser, text: &str) -> Result<Statement> {
     }
 }
 
-/// What follows `EXPLAIN`: whether it is `VERBOSE`. The plan says the same with Flink's `ESTIMATED_COST, CHANGELOG_MODE, ...` as without.
+/// What follows `EXPLAIN`: whether it is `VERBOSE`. The plan says the same with Flink's `ESTIMATED_COST,
+/// CHANGELOG_MODE, ...` as without.
 fn details(parser: &mut Parser) -> Result<bool> {
     if parser.parse_keyword(Keyword::VERBOSE) {
         return Ok(true);

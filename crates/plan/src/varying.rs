@@ -10,9 +10,10 @@ use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion_common::{Column, DFSchema, DataFusionError, JoinType, Result, ScalarValue};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion_expr::{BinaryExpr, Case, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, lit};
+use datafusion_expr::{Case, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, lit};
 
 use crate::place::{planning_error, through};
+use crate::rewrite::is_key;
 use crate::walk::{Walk, WalkPlan};
 use crate::{current_watermark, processing_time};
 
@@ -162,8 +163,9 @@ fn filtered(input: LogicalPlanBuilder, varying: Vec<Expr>, others: Vec<Expr>) ->
 /// A join whose condition varies. What is equal on both sides is computed on each side; the rest is asked of the pairs.
 fn joined(mut join: Join) -> Result<LogicalPlan> {
     let parts = join.filter.take().map(split_conjunction_owned).unwrap_or_default();
+    let [of_left, of_right] = [&join.left, &join.right].map(|side| |column: &Column| side.schema().has_column(column));
     let (varying, others): (Vec<Expr>, Vec<Expr>) =
-        parts.into_iter().partition(|part| varies(part) && !is_key(part, &join));
+        parts.into_iter().partition(|part| varies(part) && !is_key(part, &of_left, &of_right));
     join.filter = conjunction(others);
     match join.join_type {
         _ if varying.is_empty() => Ok(LogicalPlan::Join(join)),
@@ -173,16 +175,6 @@ fn joined(mut join: Join) -> Result<LogicalPlan> {
             Err(through(error.remedy("give the rows of one side the value first: SELECT *, RAND() AS r FROM t")))
         }
     }
-}
-
-/// Whether a condition compares a value of one side with one of the other side.
-fn is_key(condition: &Expr, join: &Join) -> bool {
-    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else { return false };
-    let reads = |expr: &Expr, side: &LogicalPlan| {
-        let columns = expr.column_refs();
-        !columns.is_empty() && columns.iter().all(|column| side.schema().has_column(column))
-    };
-    reads(left, &join.left) && reads(right, &join.right) || reads(left, &join.right) && reads(right, &join.left)
 }
 
 /// Whether rows are those of one table, each on its own: then it makes no difference where a filter is.

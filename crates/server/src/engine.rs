@@ -238,7 +238,8 @@ impl Engine {
     }
 }
 
-/// The processors of this process, as they were when it was first asked. The system reads several files for that.
+/// The processors of this process, as they were when it was first asked. The system reads several files for
+/// that.
 pub(crate) fn cores() -> u32 {
     static CORES: std::sync::LazyLock<u32> = std::sync::LazyLock::new(|| {
         std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1))

@@ -11,6 +11,7 @@ use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Pr
 
 use super::Around;
 use crate::exact::meaning;
+use crate::rewrite::with_values;
 use crate::walk::Walk;
 
 /// A condition that a value of the query around is that of an expression of the subquery.
@@ -37,21 +38,11 @@ pub(super) fn same(left: Expr, right: Expr, nullable: bool) -> Expr {
 }
 
 /// The expression with values in the place of columns.
-pub(super) fn substitute(expr: Expr, values: &[(Column, Expr)]) -> Result<Expr> {
+pub(crate) fn substitute(expr: Expr, values: &[(Column, Expr)]) -> Result<Expr> {
     if values.is_empty() {
         return Ok(expr);
     }
-    let changed = expr.walk_up(&mut |expr| {
-        let value = match &expr {
-            Expr::Column(column) => values.iter().find(|(of, _)| of == column),
-            _ => None,
-        };
-        Ok(match value {
-            Some((_, value)) => Transformed::yes(value.clone()),
-            None => Transformed::no(expr),
-        })
-    })?;
-    Ok(changed.data)
+    with_values(expr, &|column| values.iter().find(|(of, _)| of == column).map(|(_, value)| value.clone()))
 }
 
 /// Whether an expression reads one of these columns.

@@ -1,6 +1,6 @@
-//! Expressions: each name in the parser's tree is replaced by the identity of its column, and each subquery by the
-//! column that its value becomes. The library then converts the tree: it knows calls, casts and operators, and has no
-//! names left to guess.
+//! Expressions: each name in the parser's tree is replaced by the identity of its column, and each subquery
+//! by the column that its value becomes. The library then converts the tree: it knows calls, casts and
+//! operators, and has no names left to guess.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -176,8 +176,8 @@ impl Rewriting<'_, '_> {
 
     /// The column as the tree names it.
     fn identity(&mut self, item: &Item, meaning: Option<Expr>) -> Column {
-        // What several tables share is called otherwise than their own columns. A column without a table has the
-        // qualifier of this module.
+        // What several tables share is called otherwise than their own columns. A column without a table has
+        // the qualifier of this module.
         let qualifier = item.column.relation.as_ref();
         let column = match (qualifier, &item.value) {
             (Some(_), None) => item.column.clone(),

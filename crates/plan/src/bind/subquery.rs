@@ -15,7 +15,7 @@ use datafusion_sql::sqlparser::tokenizer::Location;
 
 use super::scope::Scope;
 use super::{Binder, Env};
-use crate::apply::{Fresh as _, apply, has_one_row};
+use crate::apply::{Fresh as _, apply, has_one_row, substitute};
 use crate::place::{at, through};
 use crate::table::is_bounded;
 use crate::walk::Walk;
@@ -230,13 +230,13 @@ impl Binder<'_> {
     ) -> Result<LogicalPlan> {
         let mut known: Vec<(Column, Expr)> = Vec::new();
         for Pending { column, form, rows, start, .. } in pending {
-            let form = form.map(&mut |left| left.into_iter().map(|expr| replaced(expr, &known)).collect())?;
+            let form = form.map(&mut |left| left.into_iter().map(|expr| substitute(expr, &known)).collect())?;
             let value;
             (plan, value) = self.value(plan, form, rows, start)?;
             known.push((column, value));
         }
         for expr in exprs {
-            **expr = replaced(std::mem::take(expr), &known)?;
+            **expr = substitute(std::mem::take(expr), &known)?;
         }
         Ok(plan)
     }
@@ -426,21 +426,6 @@ pub(super) fn outer_of(expr: Expr, rows: &LogicalPlan, left: &LogicalPlan) -> Re
             Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
         }
         other => Ok(Transformed::no(other)),
-    })?;
-    Ok(changed.data)
-}
-
-/// An expression with what is known in the place of columns.
-pub(super) fn replaced(expr: Expr, known: &[(Column, Expr)]) -> Result<Expr> {
-    if known.is_empty() {
-        return Ok(expr);
-    }
-    let changed = expr.walk_up(&mut |expr| match &expr {
-        Expr::Column(column) => Ok(match known.iter().find(|(of, _)| of == column) {
-            Some((_, value)) => Transformed::yes(value.clone()),
-            None => Transformed::no(expr),
-        }),
-        _ => Ok(Transformed::no(expr)),
     })?;
     Ok(changed.data)
 }

@@ -8,8 +8,8 @@ use super::share::{Read, share};
 use super::stream::Stream;
 
 impl Stream {
-    /// Computes the logical columns that have values, and the event time of windows, so that each is one physical
-    /// column, in order.
+    /// Computes the logical columns that have values, and the event time of windows, so that each is one
+    /// physical column, in order.
     pub(super) fn materialize(&mut self) {
         self.materialize_as(false);
     }
@@ -52,7 +52,8 @@ impl Stream {
         self.project(exprs, exactly);
     }
 
-    /// Adds a projection, unless it would change nothing; with `exactly`, names and nullability count as changes.
+    /// Adds a projection, unless it would change nothing; with `exactly`, names and nullability count as
+    /// changes.
     pub(super) fn project(&mut self, exprs: Vec<NamedExpr>, exactly: bool) {
         let same = exprs.len() == self.physical.len()
             && exprs.iter().zip(&self.physical).enumerate().all(|(i, (e, field))| {
@@ -70,7 +71,8 @@ impl Stream {
         self.operators.push(OperatorSpec::Project { columns: exprs });
     }
 
-    /// Computes once what several of these expressions contain. They read the rows afterwards; the logical columns do not.
+    /// Computes once what several of these expressions contain. They read the rows afterwards; the logical
+    /// columns do not.
     pub(super) fn share_of(&mut self, reads: Vec<Read<'_>>) {
         let mut weight = self.weight.map(Expr::Column);
         let weights = weight.iter_mut().map(|expr| Read { expr, always: true });

@@ -12,8 +12,8 @@ pub(super) struct Read<'e> {
     pub(super) always: bool,
 }
 
-/// What is computed before `reads`, which read the columns of the last of these projections afterwards. None: nothing
-/// costly is in `reads` more than once.
+/// What is computed before `reads`, which read the columns of the last of these projections afterwards. None:
+/// nothing costly is in `reads` more than once.
 pub(super) fn share(reads: &mut [Read<'_>], columns: &[Field]) -> Vec<Vec<NamedExpr>> {
     let Some(mut computed) = Sharing::of(reads, columns).and_then(|sharing| sharing.apart(reads)) else {
         return Vec::new();

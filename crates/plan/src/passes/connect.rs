@@ -1,11 +1,12 @@
-//! The order of inner joins. `FROM a, b, c WHERE a.x = c.x AND c.y = b.y` would pair all rows of `a` and `b`: here `c`
-//! comes before `b`. Joins that have a key as they are written stay as they are.
+//! The order of inner joins. `FROM a, b, c WHERE a.x = c.x AND c.y = b.y` would pair all rows of `a` and `b`:
+//! here `c` comes before `b`. Joins that have a key as they are written stay as they are.
 
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, JoinType, NullEquality, Result};
 use datafusion_expr::utils::{conjunction, split_conjunction};
-use datafusion_expr::{BinaryExpr, Expr, Join, LogicalPlan, LogicalPlanBuilder, Operator};
+use datafusion_expr::{Expr, Join, LogicalPlan, LogicalPlanBuilder};
 
+use crate::rewrite::is_key;
 use crate::walk::Walk;
 
 /// Orders the inner joins of a plan.
@@ -58,16 +59,7 @@ impl<'a> Joins<'a> {
     fn compares(&self, one: &[&LogicalPlan], other: &LogicalPlan) -> bool {
         let of_one = |column: &Column| one.iter().any(|plan| plan.schema().has_column(column));
         let of_other = |column: &Column| other.schema().has_column(column);
-        let all = |expr: &Expr, is: &dyn Fn(&Column) -> bool| {
-            let read = expr.column_refs();
-            !read.is_empty() && read.into_iter().all(is)
-        };
-        self.conditions.iter().any(|condition| match condition {
-            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
-                all(left, &of_one) && all(right, &of_other) || all(right, &of_one) && all(left, &of_other)
-            }
-            _ => false,
-        })
+        self.conditions.iter().any(|condition| is_key(condition, &of_one, &of_other))
     }
 
     /// Whether each join has a key as it is written.

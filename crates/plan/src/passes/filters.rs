@@ -1,17 +1,17 @@
-//! Moves conditions towards the tables. The library's rule of this kind changes answers: of `k = 'q' AND 'q' = k` it
-//! makes FALSE, of `k >= 'p' AND 'p' < k` the former, and it asks a condition without columns of the rows before an
-//! aggregate, which has a row for none.
+//! Moves conditions towards the tables. The library's rule of this kind changes answers: of `k = 'q' AND 'q'
+//! = k` it makes FALSE, of `k >= 'p' AND 'p' < k` the former, and it asks a condition without columns of the
+//! rows before an aggregate, which has a row for none.
 //!
 //! A condition moves below a node only where each row that the node gives for a row is kept or dropped with it:
 //!
 //! * a projection, unless it computes a value that varies or a field of a row (those are computed once);
 //! * an aggregate or numbering of rows by keys, if it reads keys only, and one at least; not if the key is a floating-point number;
 //! * a union, a sort without a bound;
-//! * a join, on the side whose columns it reads, unless that side is padded with NULL. A condition of `ON` moves to a
-//!   side that is not kept whole, and becomes a key if it compares both sides.
+//! * a join, on the side whose columns it reads, unless that side is padded with NULL. A condition of `ON`
+//!   moves to a side that is not kept whole, and becomes a key if it compares both sides.
 //!
-//! Of columns that an inner join takes for equal, a condition of one holds for the other, so that both sides are
-//! filtered. A join whose padded rows a condition drops does not pad them.
+//! Of columns that an inner join takes for equal, a condition of one holds for the other, so that both sides
+//! are filtered. A join whose padded rows a condition drops does not pad them.
 
 mod joins;
 
@@ -26,6 +26,7 @@ use datafusion_expr::{
     Window,
 };
 
+use crate::rewrite::with_values;
 use crate::walk::Walk;
 
 /// Moves all conditions of a plan.
@@ -87,14 +88,7 @@ fn over(conditions: Vec<Expr>, input: Arc<LogicalPlan>) -> Arc<LogicalPlan> {
 
 /// A condition over other expressions in the places of columns.
 pub(super) fn replaced(condition: Expr, columns: &BTreeMap<Column, Expr>) -> Result<Expr> {
-    let replaced = condition.walk_up(&mut |expr| match &expr {
-        Expr::Column(column) => Ok(match columns.get(column) {
-            Some(other) => Transformed::yes(other.clone()),
-            None => Transformed::no(expr),
-        }),
-        _ => Ok(Transformed::no(expr)),
-    });
-    replaced.map(|condition| condition.data)
+    with_values(condition, &|column| columns.get(column).cloned())
 }
 
 fn all_replaced(conditions: Vec<Expr>, columns: &BTreeMap<Column, Expr>) -> Result<Vec<Expr>> {

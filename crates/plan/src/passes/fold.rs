@@ -1,6 +1,6 @@
-//! Computes what is constant and simplifies expressions. The library's rule of this kind changes answers: it takes
-//! `CAST(d AS DECIMAL(20,2)) = 1.23` for `d = 1.23`, merges lists of one column although NULL may be in them, and
-//! compares constants where values compare otherwise.
+//! Computes what is constant and simplifies expressions. The library's rule of this kind changes answers: it
+//! takes `CAST(d AS DECIMAL(20,2)) = 1.23` for `d = 1.23`, merges lists of one column although NULL may be in
+//! them, and compares constants where values compare otherwise.
 //!
 //! Each step here is an equation of three-valued logic. It holds for NULL, for NaN, and within every expression, not only for conditions.
 //!

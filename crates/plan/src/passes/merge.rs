@@ -1,4 +1,5 @@
-//! Two projections over each other become one, unless an expression would be computed twice. So do two unions.
+//! Two projections over each other become one, unless an expression would be computed twice. So do two
+//! unions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Leaves out what nothing reads: columns of tables, values of projections, aggregates, functions over rows. A row of a
-//! table of which only fields are read becomes its fields at the table, so that nothing above it moves the row.
+//! Leaves out what nothing reads: columns of tables, values of projections, aggregates, functions over rows.
+//! A row of a table of which only fields are read becomes its fields at the table, so that nothing above it
+//! moves the row.
 
 mod uses;
 
@@ -13,6 +14,7 @@ use datafusion_expr::{
 };
 
 use self::uses::{Fields, Use, Uses};
+use crate::rewrite::plain_column;
 use crate::walk::{Walk, WalkPlan};
 
 /// Prunes a plan, all of whose columns are wanted.
@@ -130,7 +132,7 @@ fn projected(projection: Projection, uses: &Uses) -> Result<Pruned> {
         .filter_map(|(column, expr)| uses.of(column).map(|of| (column, expr, of)))
         .collect();
     for (column, expr, of) in &kept {
-        match (of, plain(expr)) {
+        match (of, plain_column(expr)) {
             (Use::Fields(accesses), Some(source)) => {
                 accesses.iter().try_for_each(|access| below.read_field(access, column, source))?;
             }
@@ -141,7 +143,7 @@ fn projected(projection: Projection, uses: &Uses) -> Result<Pruned> {
     let names = NamePreserver::new_for_projection();
     let (mut exprs, mut fields) = (Vec::with_capacity(kept.len()), Fields::default());
     for (column, expr, of) in &kept {
-        let found = match (of, plain(expr)) {
+        let found = match (of, plain_column(expr)) {
             (Use::Fields(accesses), Some(source)) => input.fields.of(accesses, column, source)?,
             _ => None,
         };
@@ -169,15 +171,6 @@ fn projected(projection: Projection, uses: &Uses) -> Result<Pruned> {
         false => Projection::try_new(exprs, input_plan)?,
     };
     Ok(Pruned { plan: LogicalPlan::Projection(plan), fields })
-}
-
-/// The column that an expression is.
-fn plain(expr: &Expr) -> Option<&Column> {
-    match expr {
-        Expr::Column(column) => Some(column),
-        Expr::Alias(alias) => plain(&alias.expr),
-        _ => None,
-    }
 }
 
 fn renamed(alias: SubqueryAlias, uses: &Uses) -> Result<Pruned> {

@@ -1,5 +1,5 @@
-//! No pass changes an answer: queries by chance give the rows after each pass that they give before the first one, by an
-//! execution that is as naive as possible and knows nothing of the library.
+//! No pass changes an answer: queries by chance give the rows after each pass that they give before the first
+//! one, by an execution that is as naive as possible and knows nothing of the library.
 //!
 //! A seed decides the query. `ANABRANCH_SEED=n` runs one seed and shows its query; `make oracle` runs new seeds.
 

@@ -129,8 +129,8 @@ struct Keys {
     nulls: NullEquality,
 }
 
-/// Takes the conditions that compare a value of one side with one of the other out of `on`. `IS NOT DISTINCT FROM` gives
-/// keys where nothing else does, since a join has keys of one kind.
+/// Takes the conditions that compare a value of one side with one of the other out of `on`. `IS NOT DISTINCT
+/// FROM` gives keys where nothing else does, since a join has keys of one kind.
 fn take_keys(on: &mut Vec<Expr>, join: &Join, sides: &Sides) -> Result<Keys> {
     let (kinds, of_join) = match join.on.is_empty() {
         true => ([Operator::Eq, Operator::IsNotDistinctFrom].as_slice(), NullEquality::NullEqualsNothing),

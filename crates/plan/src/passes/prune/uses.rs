@@ -140,7 +140,8 @@ impl Fields {
         self.0.iter().find(|(of, _)| of == access).map(|(_, column)| column)
     }
 
-    /// The columns for these fields of the row `column`, which is `source` below. `None`: the row is there itself.
+    /// The columns for these fields of the row `column`, which is `source` below. `None`: the row is there
+    /// itself.
     pub(super) fn of(&self, accesses: &[Expr], column: &Column, source: &Column) -> Result<Option<Fields>> {
         let mut found = Fields::default();
         for access in accesses {
