@@ -152,7 +152,7 @@ def render(args: argparse.Namespace, measured: list[tuple[str, dict[str, Got]]])
     lines = [
         "### Several engines at once",
         "",
-        f"A box of {args.cores:g} cores; each cycle is held {args.held:g} s, {args.repetitions} times. Medians, with ranges in brackets.",
+        f"A box of {args.box}; each cycle is held {args.held:g} s, {args.repetitions} times. Medians, with ranges in brackets.",
         "Latency: the mean, of Anabranch the median since its start. Ratios are to the plain cycle of the same repetition;",
         "above 1 is better.",
         "",
@@ -181,11 +181,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--held", type=float, default=60, help="seconds of a cycle")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--cores", type=float, default=1.0, help="the box")
+    parser.add_argument("--pinned", action="store_true", help="the box is one core of the machine instead of a quota")
     parser.add_argument("--warm", type=float, default=20, help="seconds to warm up")
     parser.add_argument("--drain", type=float, default=120, help="most seconds between two cycles")
     parser.add_argument("--osched-command", help="a program in the place of `anabranch osched run`")
     parser.add_argument("--markdown", type=Path, help="the file to which the section is added")
     args = parser.parse_args()
+    args.box = "one core of the machine" if args.pinned else f"{args.cores:g} cores"
     args.osched = shlex.split(args.osched_command) if args.osched_command else [args.program, "osched", "run", "--quiet"]
     return args
 
@@ -198,7 +200,7 @@ def main() -> None:
     period = min((policy.period_ms for policy in policies), default=1000)
     tenants: list[Tenant | OwnTenant] = []
     measured: list[tuple[str, dict[str, Got]]] = []
-    with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as temporary, Box(args.cores) as box:
+    with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as temporary, Box(args.cores, args.pinned) as box:
         folder = Path(temporary)
         box.open()
         try:

@@ -24,6 +24,14 @@ pub(super) struct Unit {
     threads: Vec<ThreadId>,
 }
 
+impl Unit {
+    /// What the kernel's default value of a group is multiplied with: a group competes with single threads in its cgroup, those that no driver
+    /// names among them. With one thread's value, ten threads of a query would get as much as one such thread.
+    pub(super) fn threads(&self) -> f64 {
+        self.threads.len().max(1) as f64
+    }
+}
+
 /// The groups of the schedule, or one for each thread if it has none.
 pub(super) fn units(schedule: &Schedule) -> Vec<Unit> {
     if schedule.groups.is_empty() {

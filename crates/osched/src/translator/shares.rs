@@ -23,8 +23,8 @@ impl Shares {
     pub(super) fn plan_of(&self, units: &[Unit], scale: Scale, state: &State) -> Vec<Write> {
         let priorities: Vec<f64> = units.iter().map(|unit| unit.priority).collect();
         let factors = super::spread::spread(&priorities, self.factors, scale);
-        let value = |factor: f64| (DEFAULT * factor).round().clamp(RANGE.0, RANGE.1) as u64;
-        plan(units, &self.mark, state, &|index, _| GroupValue::Shares(value(factors[index])))
+        let value = |at: usize| (DEFAULT * factors[at] * units[at].threads()).round().clamp(RANGE.0, RANGE.1) as u64;
+        plan(units, &self.mark, state, &|index, _| GroupValue::Shares(value(index)))
     }
 }
 
@@ -36,7 +36,7 @@ impl Translator for Shares {
     fn describe(&self) -> String {
         let (worst, best) = self.factors;
         format!(
-            "cpu.shares {:.0} to {:.0} for each group, within the cgroup of its threads",
+            "cpu.shares {:.0} to {:.0} for each thread of a group, within the cgroup of its threads",
             DEFAULT * worst,
             DEFAULT * best
         )

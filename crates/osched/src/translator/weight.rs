@@ -25,8 +25,8 @@ impl Weight {
     pub(super) fn plan_of(&self, units: &[Unit], scale: Scale, state: &State) -> Vec<Write> {
         let priorities: Vec<f64> = units.iter().map(|unit| unit.priority).collect();
         let factors = super::spread::spread(&priorities, self.factors, scale);
-        let value = |factor: f64| (DEFAULT * factor).round().clamp(RANGE.0, RANGE.1) as u64;
-        plan(units, &self.mark, state, &|index, _| GroupValue::Weight(value(factors[index])))
+        let value = |at: usize| (DEFAULT * factors[at] * units[at].threads()).round().clamp(RANGE.0, RANGE.1) as u64;
+        plan(units, &self.mark, state, &|index, _| GroupValue::Weight(value(index)))
     }
 }
 
@@ -38,7 +38,7 @@ impl Translator for Weight {
     fn describe(&self) -> String {
         let (worst, best) = self.factors;
         format!(
-            "cpu.weight {:.0} to {:.0} for each group, within the cgroup of its threads",
+            "cpu.weight {:.0} to {:.0} for each thread of a group, within the cgroup of its threads",
             DEFAULT * worst,
             DEFAULT * best
         )
