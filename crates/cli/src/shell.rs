@@ -11,7 +11,6 @@ mod order;
 pub(crate) mod query;
 mod steps;
 mod typing;
-mod words;
 
 use std::io::{IsTerminal, Read, stdin};
 

@@ -2,6 +2,7 @@
 
 mod autoscale;
 pub mod cluster;
+mod completion;
 pub mod control;
 mod engine;
 pub mod formula;
@@ -13,6 +14,7 @@ pub mod process;
 mod report;
 mod savepoint;
 mod session;
+mod words;
 
 pub use anabranch_dataflow::{AutoscaleOptions, Plan};
 pub use anabranch_model::{Error, ErrorKind, EventTime, LatencySummary, Result, TaskMetrics};
@@ -28,9 +30,11 @@ pub use anabranch_runtime::{
 };
 pub use anabranch_state::Access;
 pub use autoscale::rehearse;
+pub use completion::complete;
 pub use engine::{Engine, Settings, TableOption};
 pub use functions::{FunctionOutcome, FunctionRefusal, FunctionUse};
 pub use job::Job;
 pub use report::render;
 pub use savepoint::SavepointRequest;
 pub use session::{Executed, Query, Reply, Session, Vocabulary};
+pub use words::{Word, words};

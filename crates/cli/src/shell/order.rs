@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_model::{Error, Result};
-use anabranch_server::StatementText;
-
-use super::words::{Word, words};
+use anabranch_server::{StatementText, Word, words};
 
 /// What a statement requests.
 #[derive(Clone, Debug, PartialEq, Eq)]

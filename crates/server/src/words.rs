@@ -1,31 +1,36 @@
-//! The words of a statement, for what the shell itself understands: statements about jobs, and completion.
+//! The words of a statement, for completion and for statements about jobs, which only the shell understands.
 
 use std::ops::Range;
 
 /// A part of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Word {
+pub struct Word {
     /// Without quotes.
-    pub(super) text: String,
+    pub text: String,
     /// The quotes around it.
-    pub(super) quote: Option<char>,
+    pub quote: Option<char>,
     /// The closing quote is missing.
-    pub(super) is_open: bool,
+    pub is_open: bool,
     /// Bytes of the statement.
-    pub(super) place: Range<usize>,
+    pub place: Range<usize>,
 }
 
 impl Word {
-    pub(super) fn is(&self, keyword: &str) -> bool {
+    /// Whether it is this keyword.
+    #[must_use]
+    pub fn is(&self, keyword: &str) -> bool {
         !self.is_quoted() && self.text.eq_ignore_ascii_case(keyword)
     }
 
-    pub(super) fn is_quoted(&self) -> bool {
+    /// Whether it stands in quotes.
+    #[must_use]
+    pub fn is_quoted(&self) -> bool {
         self.quote.is_some()
     }
 
     /// Whether it is the name of something, a keyword or a number, and no sign.
-    pub(super) fn is_name(&self) -> bool {
+    #[must_use]
+    pub fn is_name(&self) -> bool {
         match self.quote {
             Some(quote) => quote != '\'',
             None => self.text.chars().next().is_some_and(is_of_word),
@@ -34,7 +39,8 @@ impl Word {
 }
 
 /// The words, quoted texts and signs of a statement without its comments.
-pub(super) fn words(text: &str) -> Vec<Word> {
+#[must_use]
+pub fn words(text: &str) -> Vec<Word> {
     let mut words = Vec::new();
     let mut at = 0;
     while let Some(first) = text[at..].chars().next() {

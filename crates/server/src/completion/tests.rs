@@ -110,16 +110,3 @@ fn settings_and_jobs_are_named() {
     assert_eq!(of("ALTER JOB ads RES"), ["RESCALE"]);
     assert_eq!(of("ALTER JOB ads AS INSERT INTO pe"), ["people"]);
 }
-
-#[test]
-fn commands_of_the_shell_are_completed() {
-    assert_eq!(of("\\d ord"), ["orders"]);
-    assert_eq!(of("\\df up"), ["upper"]);
-    assert_eq!(at("\\fo"), (0, vec!["\\format".to_owned()]));
-    assert_eq!(of("SELECT 1\n\\format c"), ["csv"]);
-}
-
-#[test]
-fn a_space_of_several_bytes_ends_a_word() {
-    assert_eq!(at("\\d\u{a0}or"), (4, vec!["orders".to_owned()]));
-}

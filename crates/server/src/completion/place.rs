@@ -1,6 +1,6 @@
 //! What may stand at a place of a statement.
 
-use super::super::words::Word;
+use crate::words::Word;
 
 /// What may stand there.
 #[derive(Clone, Debug, PartialEq, Eq)]
