@@ -4,6 +4,7 @@ mod overview;
 mod rows;
 
 use anabranch_model::{Clock, Error, Result, SystemClock};
+use anabranch_server::{StateRows, read_state};
 use anabranch_state::{Access, Contents, Manifest, Store};
 
 use crate::arguments::{self, Format};
@@ -55,8 +56,8 @@ pub(crate) fn state(arguments: &arguments::State) -> Result<(), Failure> {
     };
     let manifest = &contents.newest()?.manifest;
     check_operator(manifest, operator).map_err(wrong)?;
-    let wanted = rows::Wanted { operator, keys: &arguments.keys, limit: arguments.limit };
-    let mut found = rows::read(&store, manifest, &wanted);
+    let wanted = StateRows { operator, keys: &arguments.keys, limit: arguments.limit };
+    let mut found = read_state(&store, manifest, &wanted);
     for _ in 1..LOOKS {
         if found.is_ok() {
             break;
@@ -65,7 +66,7 @@ pub(crate) fn state(arguments: &arguments::State) -> Result<(), Failure> {
         if newer.newest()?.manifest == *manifest {
             break;
         }
-        found = rows::read(&store, &newer.newest()?.manifest, &wanted);
+        found = read_state(&store, &newer.newest()?.manifest, &wanted);
     }
     let found = found.map_err(wrong)?;
     rows::write(&found, arguments.format, &mut output)?;

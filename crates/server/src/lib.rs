@@ -14,6 +14,7 @@ pub mod process;
 mod report;
 mod savepoint;
 mod session;
+mod state_rows;
 mod words;
 
 pub use anabranch_dataflow::{AutoscaleOptions, Plan};
@@ -37,4 +38,5 @@ pub use job::Job;
 pub use report::render;
 pub use savepoint::SavepointRequest;
 pub use session::{Executed, Query, Reply, Session, Vocabulary};
+pub use state_rows::{FoundRows, StateRows, read_state, watermark_ms};
 pub use words::{Word, words};

@@ -1,6 +1,7 @@
 //! An overview of a place: its checkpoints, and the contents of the newest one.
 
 use anabranch_model::{Error, Result};
+use anabranch_server::watermark_ms;
 use anabranch_state::{Contents, Manifest, SourceState, Stored};
 use serde_json::{Value, json};
 
@@ -87,12 +88,6 @@ fn kind_and_number(line: &str) -> Option<(&str, u32)> {
 
 fn sources(manifest: &Manifest, number: u32) -> impl Iterator<Item = &SourceState> {
     manifest.tasks.iter().filter_map(|task| task.source.as_ref()).filter(move |source| source.number == number)
-}
-
-/// Event time that all tasks of an operator have reached, if any has.
-pub(super) fn watermark_ms(manifest: &Manifest, number: u32) -> Option<i64> {
-    let operators = manifest.tasks.iter().flat_map(|task| &task.operators).filter(|op| op.number == number);
-    operators.map(|operator| operator.watermark_ms).min().filter(|ms| *ms != i64::MIN && *ms != i64::MAX)
 }
 
 /// For programs.
