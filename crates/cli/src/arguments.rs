@@ -13,12 +13,14 @@ pub(crate) use self::demo::{DEMO_SQL, Demo};
 use self::log::REPORTS;
 pub(crate) use self::log::{Events, Log, LogFormat, Otlp};
 pub(crate) use self::osched::{Osched, OschedCommand, OschedRun};
+pub(crate) use self::serve::Serve;
 
 mod changes;
 mod cluster;
 mod demo;
 mod log;
 mod osched;
+mod serve;
 
 /// What somebody needs who sees the list of commands for the first time.
 const BEGIN: &str = "Begin with anabranch demo, then anabranch sql. docs/first-hour.md goes on from there.";
@@ -49,6 +51,8 @@ pub(crate) enum Command {
     State(State),
     /// Copy the state of a running job to a separate place, from which other jobs can start
     Savepoint(Savepoint),
+    /// Take jobs and run them in this process, with a page for browsers, until it is stopped
+    Serve(Serve),
     /// Run tasks for a coordinator in another process, until that ends
     Worker(Worker),
     /// Take jobs and run them at workers, until it is stopped
@@ -61,6 +65,8 @@ pub(crate) enum Command {
     Jobs(Jobs),
     /// Show a job: its stages, tasks, workers, checkpoints and failures
     Show(Job),
+    /// Say why a job gives no results, or where it waits, and what to do
+    Why(Job),
     /// Stop a job at the end of an epoch, and wait until it has stopped
     Stop(End),
     /// End a job at once, as a crash would, and wait for that
@@ -163,9 +169,15 @@ pub(crate) struct Http {
     /// reach needs a token and TLS
     #[arg(long, help_heading = HTTP, value_name = "HOST:PORT")]
     pub(crate) listen: Option<String>,
+    /// Serve the page for browsers, and the API, at a free port of this machine: the same as --listen 127.0.0.1:0
+    #[arg(long, help_heading = HTTP, conflicts_with = "listen")]
+    pub(crate) page: bool,
     /// File with the token that every request needs: at least 16 characters
     #[arg(long, help_heading = HTTP, value_name = "FILE", requires = "listen")]
     pub(crate) token_file: Option<PathBuf>,
+    /// File with a token with which requests may read and change nothing
+    #[arg(long, help_heading = HTTP, value_name = "FILE", requires = "token_file")]
+    pub(crate) read_token_file: Option<PathBuf>,
     /// File with the certificate for TLS, in PEM
     #[arg(long, help_heading = HTTP, value_name = "FILE", requires = "listen")]
     pub(crate) tls_cert: Option<PathBuf>,

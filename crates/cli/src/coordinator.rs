@@ -36,6 +36,7 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
         address: arguments.http.clone(),
         token: Some(token.clone()),
         token_file: None,
+        read_token_file: arguments.read_token_file.clone(),
         tls_cert: arguments.tls_cert.clone(),
         tls_key: arguments.tls_key.clone(),
     };
@@ -50,7 +51,7 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
     let advertise =
         arguments.advertise.as_deref().map(|text| address("--advertise", text)).transpose().map_err(wrong)?;
     let authority = arguments.tls_ca.as_deref().map(|path| file("--tls-ca", path)).transpose().map_err(wrong)?;
-    let options = CoordinatorOptions { store, listen, advertise, security, authority };
+    let options = CoordinatorOptions { store, listen, advertise, security, authority, demo: None };
     let coordinator = Coordinator::start(Engine::default(), options, listener).map_err(wrong)?;
     exporter.iter().for_each(|exporter| exporter.watch(coordinator.jobs()));
     let mut progress = Console::error();

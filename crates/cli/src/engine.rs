@@ -54,6 +54,10 @@ impl Watched for Job {
         Job::metrics(self)
     }
 
+    fn why(&self) -> Option<String> {
+        Some(Job::why(self).text).filter(|text| !text.is_empty())
+    }
+
     fn stop(&self) {
         Job::stop(self);
     }

@@ -26,6 +26,7 @@ mod records;
 mod results;
 mod run;
 mod savepoint;
+mod serve;
 mod shell;
 mod show;
 mod signals;
@@ -37,6 +38,7 @@ mod terminal;
 mod top;
 mod view;
 mod watch;
+mod why;
 mod worker;
 
 use std::io::Write;
@@ -56,12 +58,14 @@ fn main() -> ExitCode {
         Command::Sql(sql) => shell::run(&sql),
         Command::State(arguments) => state::state(&arguments),
         Command::Savepoint(arguments) => savepoint::savepoint(&arguments),
+        Command::Serve(arguments) => serve::serve(&arguments),
         Command::Worker(arguments) => worker::worker(&arguments),
         Command::Coordinator(arguments) => coordinator::coordinator(&arguments),
         Command::Certificate(arguments) => certificate::certificate(&arguments),
         Command::Submit(arguments) => submit::submit(&arguments),
         Command::Jobs(arguments) => jobs::jobs(&arguments),
         Command::Show(arguments) => show::show(&arguments),
+        Command::Why(arguments) => why::why(&arguments),
         Command::Stop(arguments) => ending::end(&arguments, ending::Request::Stop),
         Command::Cancel(arguments) => ending::end(&arguments, ending::Request::Cancel),
         Command::Remove(arguments) => ending::remove(&arguments),

@@ -179,7 +179,8 @@ impl Runner<'_> {
         let listener = self.listener.take();
         if let Some(listener) = listener.as_ref().filter(|_| self.arguments.is_for_people()) {
             // Even with --quiet: the system may have chosen the port.
-            self.progress.line(&format!("listening at {}", listener.url()))?;
+            let what = if self.arguments.http.page { "the page is at" } else { "listening at" };
+            self.progress.line(&format!("{what} {}", listener.url()))?;
         }
         Ok(listener)
     }
@@ -227,8 +228,9 @@ fn counted(all: usize, jobs: usize) -> String {
 }
 
 fn listen(http: &Http) -> Result<Option<Listener>, Failure> {
-    let Http { listen, token_file, tls_cert, tls_key } = http.clone();
-    let listen = listen.map(|address| Listen { address, token: None, token_file, tls_cert, tls_key });
+    let Http { listen, page, token_file, read_token_file, tls_cert, tls_key } = http.clone();
+    let listen = listen.or_else(|| page.then(|| "127.0.0.1:0".to_owned()));
+    let listen = listen.map(|address| Listen { address, token: None, token_file, read_token_file, tls_cert, tls_key });
     listen.map(|listen| Listener::bind(&listen)).transpose().map_err(|error| Failure::planning(&error, ""))
 }
 

@@ -36,6 +36,7 @@ pub(crate) fn top(arguments: &Job) -> Result<(), Failure> {
         tasks: RefCell::default(),
         ended: RefCell::default(),
         notices: RefCell::default(),
+        why: RefCell::default(),
         failure: RefCell::default(),
     };
     let watch = Watch {
@@ -94,6 +95,7 @@ struct Polled<'a> {
     tasks: RefCell<Read<Vec<TaskMetrics>>>,
     ended: RefCell<Read<bool>>,
     notices: RefCell<Read<Vec<Notice>>>,
+    why: RefCell<Read<Option<String>>>,
     /// Why the view ends.
     failure: RefCell<Option<Error>>,
 }
@@ -129,6 +131,11 @@ impl Polled<'_> {
         Ok(items(&document["notices"]).map(notice).collect())
     }
 
+    fn read_why(&self) -> Result<Option<String>, NoAnswer> {
+        let document = self.client.get(&format!("{}/why", self.path))?;
+        Ok(Some(string(&document["text"])).filter(|text| !text.is_empty()))
+    }
+
     fn read_ended(&self) -> Result<bool, NoAnswer> {
         let job = self.client.get(&self.path)?;
         Ok(is_over(&string(&job["state"])))
@@ -138,6 +145,10 @@ impl Polled<'_> {
 impl Watched for Polled<'_> {
     fn metrics(&self) -> Vec<TaskMetrics> {
         self.refresh(&self.tasks, || self.read_tasks())
+    }
+
+    fn why(&self) -> Option<String> {
+        self.refresh(&self.why, || self.read_why())
     }
 
     fn stop(&self) {

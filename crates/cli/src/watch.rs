@@ -30,6 +30,8 @@ pub(crate) trait Watched {
     fn stop(&self);
     /// Whether it has ended, with or without a failure.
     fn is_finished(&self) -> bool;
+    /// Why it gives no results, or where it waits.
+    fn why(&self) -> Option<String>;
     /// Its notices with a number above `number`.
     fn notices(&self, number: u64) -> Vec<Notice>;
 }
@@ -174,7 +176,8 @@ impl Watch<'_> {
     }
 
     fn reading(&self) -> Reading {
-        Reading { at: self.clock.now(), wall_ms: self.clock.wall_ms(), tasks: self.job.metrics() }
+        let (tasks, why) = (self.job.metrics(), self.job.why());
+        Reading { at: self.clock.now(), wall_ms: self.clock.wall_ms(), tasks, why }
     }
 }
 

@@ -81,6 +81,7 @@ fn host_name() -> String {
     }
 }
 
-fn cores() -> u32 {
+/// Cores of this machine.
+pub(crate) fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1))
 }

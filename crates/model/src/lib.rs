@@ -34,5 +34,5 @@ pub use nearest::{by_likeness, nearest};
 pub use notices::{Notice, Notices};
 pub use rng::Rng;
 pub use secrets::{Secrets, Shown, is_secret};
-pub use stall::{HELD_BACK_AFTER, HeldBack, PartitionProgress, SourceProgress, explain_stall, held_back};
+pub use stall::{HELD_BACK_AFTER, HeldBack, Moment, PartitionProgress, SourceProgress, Span, held_back};
 pub use time::EventTime;

@@ -69,6 +69,11 @@ impl fmt::Debug for Shown<'_> {
     }
 }
 
+/// What stands for the secret of this number.
+fn mark_of(number: usize) -> String {
+    format!("***secret {}***", number + 1)
+}
+
 /// The secrets in a text of SQL: values of options that hold some, and parts of other options' values.
 #[derive(Default)]
 pub struct Secrets(Vec<String>);
@@ -105,7 +110,30 @@ impl Secrets {
         }
         // A secret may contain another one.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.dedup();
         Secrets(secrets)
+    }
+
+    /// The text with a mark in the place of each secret, which [`Secrets::unmarked`] replaces by the secret: for a text that is shown,
+    /// edited, and sent back.
+    #[must_use]
+    pub fn marked(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (number, secret) in self.0.iter().enumerate() {
+            let mark = mark_of(number);
+            match secret.len() < LONG_BYTES {
+                true => text = text.replace(&format!("'{secret}'"), &format!("'{mark}'")),
+                false => text = text.replace(secret.as_str(), &mark),
+            }
+        }
+        text
+    }
+
+    /// The text with the secrets in the places of their marks.
+    #[must_use]
+    pub fn unmarked(&self, text: &str) -> String {
+        let secrets = self.0.iter().enumerate();
+        secrets.fold(text.to_owned(), |text, (number, secret)| text.replace(&mark_of(number), secret))
     }
 
     /// The text with an asterisk for each character of a secret, so that columns stay where they are.

@@ -1,13 +1,12 @@
-//! Why nothing comes out: what holds event time back, or leaves the rows out. Pure functions of a reading of all tasks.
+//! The partition that holds event time back: a pure function of a reading of all tasks.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EventTime, Nanos, StageId, TaskMetrics};
+use crate::{EventTime, Nanos, TaskMetrics};
 
 /// A partition that stands still for this time while others advance causes a notice. One that is behind others by less event time, and
 /// advances, holds nothing back.
@@ -59,8 +58,11 @@ impl fmt::Display for HeldBack {
         let HeldBack { table, partition, watermark, foremost, stalled, silent } = self;
         write!(f, "partition '{partition}' of table {table} holds event time back: ")?;
         let precise = watermark.0.div_euclid(1000) == foremost.0.div_euclid(1000);
-        let others = Moment(*foremost, precise);
-        let own = Moment(*watermark, precise);
+        let shown = |time: &EventTime| match precise {
+            true => format!("{:#}", Moment(*time)),
+            false => Moment(*time).to_string(),
+        };
+        let (others, own) = (shown(foremost), shown(watermark));
         match silent {
             None => write!(f, "it has had no row in {}, while other partitions have reached {others}", Span(*stalled))?,
             Some(silent) if *silent >= HELD_BACK_AFTER => {
@@ -107,112 +109,13 @@ pub fn held_back(tasks: &[TaskMetrics]) -> Option<HeldBack> {
     (is_far_behind || stands_alone).then_some(held)
 }
 
-/// Why a job has no results, or why its results have stopped; `None` if there is nothing to explain.
-#[must_use]
-pub fn explain_stall(tasks: &[TaskMetrics]) -> Option<String> {
-    let results: u64 = tasks.iter().filter(|task| task.is_sink).map(|task| task.rows_out).sum();
-    let held_back = held_back(tasks);
-    if results > 0 {
-        let standing = held_back.filter(|of| of.stalled >= HELD_BACK_AFTER);
-        return standing.map(|of| of.to_string());
-    }
-    nothing_read(tasks)
-        .or_else(|| dropped(tasks))
-        .or_else(|| filtered(tasks))
-        .or_else(|| held_back.map(|of| of.to_string()))
-        .or_else(|| behind(tasks))
-        .or_else(|| waiting(tasks))
-}
-
-/// Sums over the tasks of each stage: rows in, rows out.
-fn stages(tasks: &[TaskMetrics]) -> BTreeMap<StageId, (&TaskMetrics, u64, u64)> {
-    let mut stages = BTreeMap::new();
-    for task in tasks {
-        let (_, rows_in, rows_out) = stages.entry(task.task.stage).or_insert((task, 0, 0));
-        *rows_in += task.rows_in;
-        *rows_out += task.rows_out;
-    }
-    stages
-}
-
-fn nothing_read(tasks: &[TaskMetrics]) -> Option<String> {
-    let (source, ..) = stages(tasks).into_values().find(|(task, rows_in, _)| task.is_source && *rows_in == 0)?;
-    let name = &source.stage_name;
-    Some(format!("no row has been read by '{name}': check that its table has records, and where reading begins"))
-}
-
-fn dropped(tasks: &[TaskMetrics]) -> Option<String> {
-    let sum = |of: fn(&TaskMetrics) -> u64| tasks.iter().map(of).sum::<u64>();
-    let read = sum(|task| if task.is_source { task.rows_in } else { 0 });
-    let (late, untimed) = (sum(|task| task.late_rows), sum(|task| task.rows_without_event_time));
-    if read == 0 {
-        return None;
-    }
-    if untimed * 2 >= read {
-        return Some(format!(
-            "{untimed} of {read} rows have NULL as event time and belong to no window: check the column of WATERMARK FOR"
-        ));
-    }
-    (late * 2 >= read).then(|| {
-        format!("{late} of {read} rows were late and count in no result: allow for more disorder in WATERMARK FOR, or check event times")
-    })
-}
-
-/// A stage without windows emits everything at the end of each epoch.
-fn filtered(tasks: &[TaskMetrics]) -> Option<String> {
-    let drops = |(task, rows_in, rows_out): &(&TaskMetrics, u64, u64)| {
-        *rows_in > 0 && *rows_out == 0 && task.epoch > 1 && !task.keeps_windows
-    };
-    let (stage, rows_in, _) = stages(tasks).into_values().find(drops)?;
-    let name = &stage.stage_name;
-    Some(format!(
-        "'{name}' has taken {rows_in} rows and passed none on: so far no row meets the query's conditions and joins"
-    ))
-}
-
-/// A batch that waits for so long in the input of a stage is not only on its way.
-const BEHIND_AFTER: Duration = Duration::from_secs(1);
-
-/// A stage that has more to do than it has done.
-fn behind(tasks: &[TaskMetrics]) -> Option<String> {
-    let sources = tasks.iter().filter(|task| task.progress.is_some()).map(|task| task.watermark).min()?;
-    let slow = tasks.iter().filter(|task| !task.is_source && task.queue_bytes > 0 && task.watermark < sources);
-    let slowest = slow.max_by_key(|task| task.oldest_queued_ns)?;
-    if Duration::from_nanos(slowest.oldest_queued_ns) < BEHIND_AFTER {
-        return None;
-    }
-    let (name, batches) = (&slowest.stage_name, slowest.queue_batches);
-    let batches = if batches == 1 { "1 batch waits".to_owned() } else { format!("{batches} batches wait") };
-    Some(format!("'{name}' holds event time back: {batches} in its input; see how busy the stages are"))
-}
-
-fn waiting(tasks: &[TaskMetrics]) -> Option<String> {
-    let running = || tasks.iter().filter(|task| task.watermark != EventTime::MAX && task.progress.is_some());
-    let partitions = || running().filter_map(|task| task.progress.as_ref()).flat_map(|p| &p.partitions);
-    let first = running().next()?;
-    let Some(last) = partitions().map(|partition| partition.watermark).max() else {
-        return Some("the tables have no open partition".into());
-    };
-    if last == EventTime::MIN {
-        return Some("no event time has come: final results come when all tables have been read, and results of windows when rows with \
-                     an event time have come".into());
-    }
-    let silent = partitions().filter_map(|partition| partition.rows_at).max().map(|rows| then_to(first.at, rows));
-    let silent = silent.filter(|silent| *silent >= HELD_BACK_AFTER);
-    let silent = silent.map_or_else(String::new, |silent| format!("; no row has come for {}", Span(silent)));
-    Some(format!(
-        "event time has reached {}{silent}: a window's results come when rows have come that are beyond its end by more than \
-         the bound of WATERMARK FOR",
-        Moment(last, false)
-    ))
-}
-
 fn then_to(now: Nanos, then: Nanos) -> Duration {
     Duration::from_nanos(now.since(then))
 }
 
 /// A duration for people.
-struct Span(Duration);
+#[derive(Clone, Copy, Debug)]
+pub struct Span(pub Duration);
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -224,8 +127,9 @@ impl fmt::Display for Span {
     }
 }
 
-/// An event time for people, in UTC; with milliseconds if that is asked for.
-struct Moment(EventTime, bool);
+/// An event time for people, in UTC; with milliseconds in the alternate form `{:#}`.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment(pub EventTime);
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -239,7 +143,7 @@ impl fmt::Display for Moment {
         let seconds = ms.rem_euclid(86_400_000) / 1000;
         let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
         write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")?;
-        if self.1 { write!(f, ".{:03}", ms.rem_euclid(1000)) } else { Ok(()) }
+        if f.alternate() { write!(f, ".{:03}", ms.rem_euclid(1000)) } else { Ok(()) }
     }
 }
 
@@ -258,7 +162,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LatencySummary, TaskId};
+    use crate::{LatencySummary, StageId, TaskId};
 
     const SECOND: u64 = 1_000_000_000;
     const NOW: Nanos = Nanos(100 * SECOND);
@@ -315,7 +219,7 @@ mod tests {
     }
 
     fn explain(first: TaskMetrics) -> String {
-        explain_stall(&[first, task(1, 0), task(2, 0)]).expect("there is something to explain")
+        held_back(&[first, task(1, 0), task(2, 0)]).expect("it is held back").to_string()
     }
 
     #[test]
@@ -345,78 +249,29 @@ mod tests {
         assert_eq!(held_back(&[TaskMetrics { watermark: EventTime::MAX, ..slow }, other]), None);
     }
 
-    /// One partition is always the slowest. While all advance side by side, or none does, the open window is why nothing comes.
+    /// One partition is always the slowest.
     #[test]
     fn the_slowest_of_partitions_side_by_side_holds_nothing_back() {
-        for (ahead_s, own_s) in [(99, 99), (99, 92), (40, 39), (40, 40)] {
-            let partitions = vec![
+        let of = |ahead_s, own_s| {
+            source(vec![
                 partition("ads/0", 1_700_000_000_900, ahead_s, Some(ahead_s)),
                 partition("ads/1", 1_700_000_000_100, own_s, Some(own_s)),
-            ];
-            let text = explain(source(partitions));
-            assert!(text.starts_with("event time has reached 2023-11-14 22:13:20"), "{ahead_s} {own_s}: {text}");
+            ])
+        };
+        for (ahead_s, own_s) in [(99, 99), (99, 92), (40, 39), (40, 40)] {
+            assert_eq!(held_back(&[of(ahead_s, own_s)]), None, "{ahead_s} {own_s}");
         }
-        let partitions = vec![
-            partition("ads/0", 1_700_000_000_900, 99, Some(99)),
-            partition("ads/1", 1_700_000_000_100, 50, Some(50)),
-        ];
-        let text = explain(source(partitions));
+        let text = explain(of(99, 50));
         assert!(text.contains("stands at 2023-11-14 22:13:20.100, while other partitions"), "{text}");
     }
 
     #[test]
-    fn a_job_with_results_is_explained_only_when_it_stands_still() {
-        let results = TaskMetrics { rows_out: 5, ..task(2, 0) };
-        let of = |advanced_s| {
-            let partitions =
-                vec![partition("ads/0", 9, 99, Some(99)), partition("ads/1", 5, advanced_s, Some(advanced_s))];
-            explain_stall(&[source(partitions), results.clone()])
-        };
-        assert_eq!(of(95), None);
-        assert!(of(80).expect("it stands still").contains("no row for 20 s"));
-    }
-
-    #[test]
-    fn rows_that_never_come_or_are_all_dropped_are_told() {
-        let none = TaskMetrics { rows_in: 0, rows_out: 0, ..task(0, 0) };
-        assert!(explain(none).starts_with("no row has been read by 'source ads'"));
-        let untimed = TaskMetrics { rows_without_event_time: 90, ..task(0, 0) };
-        assert!(explain(untimed).starts_with("90 of 100 rows have NULL as event time"));
-        let late = TaskMetrics { late_rows: 60, ..task(0, 0) };
-        assert!(explain(late).starts_with("60 of 100 rows were late and count in no result"));
-        let filtered = TaskMetrics { rows_out: 0, ..task(0, 0) };
-        assert!(explain(filtered).contains("has taken 100 rows and passed none on"));
-    }
-
-    #[test]
-    fn a_slow_stage_or_an_open_window_is_told() {
-        let one = || source(vec![partition("ads/0", 5000, 80, Some(80))]);
-        let slow = |oldest_queued_ns| {
-            let watermark = EventTime(-1);
-            let slow = TaskMetrics { queue_bytes: 9, queue_batches: 3, oldest_queued_ns, watermark, ..task(1, 0) };
-            explain_stall(&[one(), slow, task(2, 0)]).expect("a reason")
-        };
-        let text = slow(2 * SECOND);
-        assert!(text.starts_with("'aggregate' holds event time back: 3 batches wait"), "{text}");
-        let text = slow(SECOND / 100);
-        assert!(text.starts_with("event time has reached"), "batches that are on their way are no reason: {text}");
-        let text = explain(one());
-        assert!(text.starts_with("event time has reached 1970-01-01 00:00:05; no row has come for 20 s"), "{text}");
-        let text = explain(source(vec![partition("a", i64::MIN, 0, None)]));
-        assert!(
-            text.starts_with("no event time has come: final results come when all tables have been read"),
-            "{text}"
-        );
-        assert_eq!(explain(source(Vec::new())), "the tables have no open partition");
-    }
-
-    #[test]
     fn moments_are_dates_within_the_calendar() {
-        let shown = |ms| Moment(EventTime(ms), false).to_string();
+        let shown = |ms| Moment(EventTime(ms)).to_string();
         assert_eq!(shown(951_782_400_000), "2000-02-29 00:00:00");
         assert_eq!(shown(-62_135_596_800_000), "0001-01-01 00:00:00");
         assert_eq!(shown(253_402_300_799_000), "9999-12-31 23:59:59");
-        assert_eq!(Moment(EventTime(-1), true).to_string(), "1969-12-31 23:59:59.999");
+        assert_eq!(format!("{:#}", Moment(EventTime(-1))), "1969-12-31 23:59:59.999");
         assert_eq!(shown(i64::MIN), "-inf");
         assert_eq!(shown(1 << 60), format!("{} ms", 1_i64 << 60));
     }

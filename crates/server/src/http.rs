@@ -9,8 +9,10 @@
 mod answers;
 mod autoscale;
 mod balance;
+mod body;
 mod client;
 mod connection;
+mod difference;
 mod documents;
 mod drain;
 mod embedded;
@@ -18,13 +20,21 @@ mod exposition;
 mod functions;
 mod histories;
 mod jobs;
+mod live;
 mod metrics;
 mod orders;
+mod page;
+mod past;
+mod query;
 mod rates;
 mod reconfigure;
 mod removal;
 mod routes;
+mod samples;
+mod savepoints;
 mod security;
+mod sql;
+mod state;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -48,6 +58,7 @@ pub use histories::ChangeHistories;
 pub use jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
 pub(crate) use metrics::{Family, Kind, Sample, families};
 pub use orders::{JobOrder, new_submission};
+pub(crate) use rates::{History, Rate, Rates};
 pub use reconfigure::{MoveOrder, ReconfigureOrder};
 pub use security::Listen;
 use security::{Protection, bind};
@@ -105,8 +116,8 @@ impl Listener {
 
     /// Serves jobs and workers until the server is dropped.
     pub fn serve(self, jobs: Arc<dyn Jobs>) -> Result<Server> {
-        let Listener { socket, protection: Protection { token, tls }, limits, runtime, .. } = self;
-        let api = Arc::new(Api::new(jobs, token, limits.body));
+        let Listener { socket, protection: Protection { tokens, tls }, limits, runtime, .. } = self;
+        let api = Arc::new(Api::new(jobs, tokens, limits.body));
         let (closing, closes) = watch::channel(false);
         let served = Arc::clone(&api);
         let run = move || runtime.block_on(connection::serve(socket, served, tls, limits, closes));

@@ -1,14 +1,17 @@
 //! A running job as its user sees it, across restarts of its tasks.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch_model::{Notices, Result, TaskMetrics};
 use anabranch_runtime::{Committed, Coordination, JobHandle, Reconfigure, Reconfigured, Status, Summary};
 
 use crate::cluster::LocalWorkers;
-use crate::http::{ChangeHistories, Embedded, EmbeddedJob, Jobs, Listener, Running, Script, Server};
+use crate::http::{
+    ChangeHistories, Embedded, EmbeddedJob, History, Jobs, Listener, Running, Script, ServedJob as _, Server,
+};
+use crate::why::{Look, Why, why};
 
 /// A job.
 pub struct Job {
@@ -17,11 +20,13 @@ pub struct Job {
     running: Arc<Running>,
     /// They end after the job.
     workers: Option<LocalWorkers>,
+    /// What was read for [`Job::why`] before.
+    history: Mutex<History>,
 }
 
 impl Job {
     pub(crate) fn new(job: anabranch_runtime::Job, running: Running, workers: Option<LocalWorkers>) -> Job {
-        Job { handle: job.handle(), job, running: Arc::new(running), workers }
+        Job { handle: job.handle(), job, running: Arc::new(running), workers, history: Mutex::default() }
     }
 
     /// Serves the job over HTTP until the server is dropped.
@@ -45,10 +50,24 @@ impl Job {
         Arc::new(self.embedded(SocketAddr::from(([127, 0, 0, 1], 0)), None))
     }
 
-    fn embedded(&self, address: SocketAddr, script: Option<Script>) -> Embedded {
+    /// Why the job gives no results, or where it waits. Shares of time are those since it was asked before.
+    #[must_use]
+    pub fn why(&self) -> Why {
+        let served = self.embedded_job();
+        let (reading, notices, plan) = (served.reading(), served.notices(), served.plan());
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let rates = history.rates(&reading);
+        history.push(&reading);
+        why(&Look { plan: &plan, reading: &reading, rates: &rates, notices: &notices })
+    }
+
+    fn embedded_job(&self) -> EmbeddedJob {
         let members = self.workers.as_ref().and_then(LocalWorkers::members);
-        let (running, handle) = (Arc::clone(&self.running), self.handle.clone());
-        let job = Arc::new(EmbeddedJob { running, handle, members });
+        EmbeddedJob { running: Arc::clone(&self.running), handle: self.handle.clone(), members }
+    }
+
+    fn embedded(&self, address: SocketAddr, script: Option<Script>) -> Embedded {
+        let job = Arc::new(self.embedded_job());
         Embedded { job, address, script: script.map(Mutex::new), histories: ChangeHistories::default() }
     }
 
@@ -61,6 +80,11 @@ impl Job {
     /// Stops the job at the end of an epoch: what was read is processed, open windows stay open.
     pub fn stop(&self) {
         self.handle.stop();
+    }
+
+    /// Ends the job at once, as a crash would.
+    pub fn cancel(&self) {
+        self.handle.cancel_by_request();
     }
 
     /// Takes a checkpoint now, whatever the interval, and waits until it is committed.

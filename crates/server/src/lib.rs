@@ -15,6 +15,7 @@ mod report;
 mod savepoint;
 mod session;
 mod state_rows;
+mod why;
 mod words;
 
 pub use anabranch_dataflow::{AutoscaleOptions, Plan};
@@ -39,4 +40,5 @@ pub use report::render;
 pub use savepoint::SavepointRequest;
 pub use session::{Executed, Query, Reply, Session, Vocabulary};
 pub use state_rows::{FoundRows, StateRows, read_state, watermark_ms};
+pub use why::{Link, Next, Remedy, Verdict, Why};
 pub use words::{Word, words};

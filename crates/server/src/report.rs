@@ -27,7 +27,7 @@ pub fn render(error: &Error, sql: &str) -> String {
 }
 
 /// The place `line L, column C` in a message.
-fn position(message: &str) -> Option<(usize, usize)> {
+pub(crate) fn position(message: &str) -> Option<(usize, usize)> {
     message.match_indices("line ").find_map(|(at, word)| {
         let (line, rest) = number(&message[at + word.len()..])?;
         let (column, _) = number(rest.strip_prefix(", column ")?)?;

@@ -27,6 +27,9 @@ pub(crate) struct Coordinator {
     /// File with the token of workers and commands; else the environment has it (ANABRANCH_TOKEN)
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// File with a token with which requests may read and change nothing
+    #[arg(long, value_name = "FILE")]
+    pub(crate) read_token_file: Option<PathBuf>,
     /// File with the coordinator's certificate, in PEM: with it, workers and commands connect over TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,

@@ -38,6 +38,7 @@ impl Demo {
         run.tables.options.push(rate);
         run.duration = self.duration;
         run.plain = self.plain;
+        run.http.page = true;
         run
     }
 }

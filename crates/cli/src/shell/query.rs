@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use anabranch_model::{Clock, Error, Nanos, Result, SystemClock, explain_stall};
+use anabranch_model::{Clock, Error, Nanos, Result, SystemClock};
 use anabranch_server::{Job, Query};
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray, UInt64Array};
 use arrow::compute::take_record_batch;
@@ -190,7 +190,7 @@ impl Running<'_> {
 
     /// Why no results come.
     pub(super) fn why(&self) -> Option<String> {
-        explain_stall(&self.job.metrics())
+        Some(self.job.why().text).filter(|text| !text.is_empty())
     }
 }
 

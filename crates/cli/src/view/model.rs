@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use anabranch_model::{EventTime, LatencySummary, LookupReading, Nanos, StageId, TaskId, TaskMetrics, explain_stall};
+use anabranch_model::{EventTime, LatencySummary, LookupReading, Nanos, StageId, TaskId, TaskMetrics};
 
 /// All metrics of a job at one moment.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub(crate) struct Reading {
     pub(crate) wall_ms: i64,
     /// The tasks.
     pub(crate) tasks: Vec<TaskMetrics>,
+    /// Why there are no results, or where the job waits.
+    pub(crate) why: Option<String>,
 }
 
 /// A job as the live view, the lines and the summary show it.
@@ -44,7 +46,7 @@ pub(crate) struct JobView {
     pub(crate) malformed: u64,
     /// Calls to tables outside.
     pub(crate) lookups: LookupReading,
-    /// Why there are no results, if there are none; see [`explain_stall`].
+    /// Why there are no results, if there are none, or where it waits.
     pub(crate) stall: Option<String>,
     /// The last epoch that every sink has ended.
     pub(crate) epoch: u64,
@@ -159,7 +161,7 @@ pub(crate) fn view(now: &Reading, before: Option<&Reading>) -> JobView {
     view.lag_ms = lag_ms(now.wall_ms, sinks().map(|t| t.watermark).min());
     view.row_latency = slowest(sinks().map(|t| &t.latency));
     view.result_latency = slowest(sinks().map(|t| &t.result_latency));
-    view.stall = explain_stall(&now.tasks);
+    view.stall.clone_from(&now.why);
     view.epoch = sinks().map(|t| t.epoch).min().unwrap_or(0);
     view.stages = stages.into_values().collect();
     view
@@ -257,7 +259,7 @@ pub(crate) mod tests {
     }
 
     fn reading(at_ms: u64, tasks: Vec<TaskMetrics>) -> Reading {
-        Reading { at: Nanos(at_ms * 1_000_000), wall_ms: 1_000_000, tasks }
+        Reading { at: Nanos(at_ms * 1_000_000), wall_ms: 1_000_000, tasks, why: None }
     }
 
     #[test]

@@ -51,6 +51,10 @@ impl Watched for Fake {
         vec![TaskMetrics { rows_in: self.looks.get() * 30, ..task(0, 0) }]
     }
 
+    fn why(&self) -> Option<String> {
+        None
+    }
+
     fn stop(&self) {
         self.stops.set(self.stops.get() + 1);
         self.ends_at.set(self.looks.get() + 3);

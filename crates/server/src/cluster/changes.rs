@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use super::coordinator::{Shared, leads_no_more};
 use super::record::{Next, Record, State};
 use super::submitted::Submitted;
-use crate::http::{ReconfigureOrder, Refusal, ServedJob as _};
+use crate::http::{JobOrder, ReconfigureOrder, Refusal, ServedJob as _};
 
 /// Pause before another attempt to write a record.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -73,6 +73,13 @@ pub(super) fn not_running(name: &str) -> Refusal {
 }
 
 impl Shared {
+    /// What a job runs.
+    pub(super) fn script(&self, name: &str) -> Result<JobOrder, Refusal> {
+        let job = self.jobs().get(name).cloned();
+        let job = job.ok_or_else(|| Refusal::Unknown(Error::user(format!("there is no job '{name}'"))))?;
+        Ok(job.record().order)
+    }
+
     /// Changes a running job. Waits until that is settled.
     pub(super) fn change(&self, name: &str, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal> {
         let job = self.jobs().get(name).cloned();

@@ -52,6 +52,8 @@ pub struct CoordinatorOptions {
     pub security: Security,
     /// What the certificate of another coordinator is checked with, as PEM. `None`: its own certificate.
     pub authority: Option<Vec<u8>>,
+    /// The job that clients may start by a request for the demonstration.
+    pub demo: Option<JobOrder>,
 }
 
 /// A running coordinator: it leads, or stands by.
@@ -72,12 +74,13 @@ pub(super) struct Shared {
     pub(super) closing: Latch,
     pub(super) histories: ChangeHistories,
     pub(super) scaling: ScalingRecords,
+    pub(super) demo: Option<JobOrder>,
 }
 
 impl Coordinator {
     /// Listens for workers, serves the API, and resumes the jobs that were running.
     pub fn start(engine: Engine, options: CoordinatorOptions, listener: Listener) -> Result<Coordinator> {
-        let CoordinatorOptions { store, listen, advertise, security, authority } = options;
+        let CoordinatorOptions { store, listen, advertise, security, authority, demo } = options;
         let of_peers = of_peers(&security, authority);
         let place = |error: Error| error.at(format!("option --store {store}"));
         // No task runs in this process, so other workers need not reach it.
@@ -92,7 +95,8 @@ impl Coordinator {
         let role = Role::new(records.leaders(), (address, listener.url()), of_peers);
         let (jobs, taking, closing) = (Mutex::default(), Mutex::default(), Latch::default());
         let (histories, scaling) = (ChangeHistories::default(), ScalingRecords::default());
-        let shared = Arc::new(Shared { engine, cluster, records, role, jobs, taking, closing, histories, scaling });
+        let shared =
+            Arc::new(Shared { engine, cluster, records, role, jobs, taking, closing, histories, scaling, demo });
         // What keeps it from leading or standing by at all is an error of this start.
         shared.decide().map_err(place)?;
         let server = listener.serve(Arc::new(Served(Arc::clone(&shared))))?;

@@ -9,7 +9,7 @@ use super::coordinator::Shared;
 use crate::http::{
     ChangeHistories, FunctionOrder, JobOrder, Jobs, ReconfigureOrder, Refusal, ScalingRecords, ServedJob, Worker,
 };
-use crate::{FunctionRefusal, FunctionUse};
+use crate::{Engine, FunctionRefusal, FunctionUse};
 
 /// Its jobs and workers.
 pub(super) struct Served(pub(super) Arc<Shared>);
@@ -45,6 +45,18 @@ impl Jobs for Served {
 
     fn histories(&self) -> &ChangeHistories {
         &self.0.histories
+    }
+
+    fn script(&self, job: &str) -> Result<JobOrder, Refusal> {
+        self.0.script(job)
+    }
+
+    fn engine(&self) -> Option<Engine> {
+        Some(self.0.engine.clone())
+    }
+
+    fn demo(&self) -> Option<JobOrder> {
+        self.0.demo.clone()
     }
 
     fn scaling(&self) -> Option<&ScalingRecords> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, Notice, Result, StageId};
 use anabranch_runtime::{Coordination, JobHandle, Status};
-use anabranch_state::Savepoint;
+use anabranch_state::{Savepoint, Store};
 
 use super::changes::Decided;
 use super::members::Members;
@@ -300,6 +300,10 @@ impl ServedJob for Submitted {
 
     fn notices(&self) -> Vec<Notice> {
         self.live().map(|live| live.notices()).unwrap_or_default()
+    }
+
+    fn store(&self) -> Option<Store> {
+        self.running().store.clone()
     }
 
     fn stop(&self) {

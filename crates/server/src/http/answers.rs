@@ -1,35 +1,45 @@
 //! Requests and their answers.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_model::{Error, ErrorKind, Latch, Result};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
+use hyper::header::{
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue, ORIGIN,
+    REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde::Serialize;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::autoscale::{ScalingRecords, autoscale, observations};
+use super::body::Body;
 use super::documents::{
     CheckpointsDocument, CounterList, ErrorDocument, JobDocument, JobList, NoticeList, PlanDocument, Readiness,
-    Requested, SavepointDocument, TaskList, WorkerList,
+    Requested, ScriptDocument, ServerDocument, TaskList, WorkerList,
 };
 use super::drain::{drain, undrain};
 use super::exposition;
 use super::functions::functions;
 use super::jobs::{Jobs, Reading, Refusal, ServedJob};
-use super::orders::{JobOrder, OrderErrorDocument, SavepointOrder, Submitted};
-use super::rates::{History, Rates};
+use super::orders::{JobOrder, OrderErrorDocument, Submitted};
+use super::past::history;
+use super::query::Parameters;
+use super::rates::Rates;
 use super::reconfigure::{changes, reconfigure};
 use super::removal::remove;
 use super::routes::{Found, Target, find};
-use super::security::Token;
+use super::samples::Samples;
+use super::savepoints::savepoint;
+use super::security::{Access, Tokens};
+use super::state::state;
+use super::{live, page, sql};
 
 /// The description of the API for programs.
 const DESCRIPTION: &str = include_str!("openapi.json");
@@ -38,15 +48,19 @@ const BODY_MAX: usize = 64 << 10;
 /// Largest order of a job, in bytes.
 const ORDER_MAX: usize = 4 << 20;
 
-pub(super) type Answer = Response<Full<Bytes>>;
+pub(super) type Answer = Response<Body>;
 
 /// What the server serves, and what it keeps between requests.
 pub(super) struct Api {
     pub(super) jobs: Arc<dyn Jobs>,
-    token: Option<Token>,
-    histories: Mutex<BTreeMap<String, History>>,
+    tokens: Tokens,
+    samples: Mutex<Samples>,
+    /// The number of the newest sample, for those who wait for the next one.
+    pub(super) ticks: watch::Sender<u64>,
+    /// Streams of samples that are open.
+    pub(super) streams: AtomicUsize,
     /// Closes when the savepoint that was begun last has ended.
-    savepoint: Mutex<Option<Receiver<()>>>,
+    pub(super) savepoint: Mutex<Option<Receiver<()>>>,
     /// Held while a worker is drained.
     pub(super) draining: Mutex<()>,
     pub(super) is_closing: Latch,
@@ -55,17 +69,22 @@ pub(super) struct Api {
 }
 
 impl Api {
-    pub(super) fn new(jobs: Arc<dyn Jobs>, token: Option<Token>, body_wait: Duration) -> Api {
-        let (histories, savepoint, draining) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Api { jobs, token, histories, savepoint, draining, is_closing: Latch::default(), body_wait }
+    pub(super) fn new(jobs: Arc<dyn Jobs>, tokens: Tokens, body_wait: Duration) -> Api {
+        let (samples, savepoint, draining) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (ticks, streams) = (watch::Sender::default(), AtomicUsize::default());
+        let is_closing = Latch::default();
+        Api { jobs, tokens, samples, ticks, streams, savepoint, draining, is_closing, body_wait }
     }
 
-    /// Takes a sample of each job, for rates.
+    /// Takes a sample of each job.
     pub(super) fn sample(&self) {
-        let mut histories = self.histories();
-        for (name, reading) in self.readings() {
-            histories.entry(name).or_default().push(&reading);
-        }
+        let jobs = self.jobs.jobs();
+        let number = {
+            let mut samples = self.samples();
+            samples.take(&jobs);
+            samples.number()
+        };
+        self.ticks.send_replace(number);
     }
 
     /// The server ends: gives up the savepoint that is being taken, if there is one. Returns a channel that closes when it has
@@ -83,20 +102,20 @@ impl Api {
         }
     }
 
-    fn histories(&self) -> MutexGuard<'_, BTreeMap<String, History>> {
-        self.histories.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn samples(&self) -> MutexGuard<'_, Samples> {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn readings(&self) -> Vec<(String, Reading)> {
+    pub(super) fn readings(&self) -> Vec<(String, Reading)> {
         self.jobs.jobs().iter().map(|job| (job.name().to_owned(), job.reading())).collect()
     }
 
     fn rates(&self, job: &str, reading: &Reading) -> Rates {
-        self.histories().get(job).map(|history| history.rates(reading)).unwrap_or_default()
+        self.samples().history(job).map(|history| history.rates(reading)).unwrap_or_default()
     }
 
     /// The job of this name; else an answer with those that exist.
-    fn job(&self, name: &str) -> Result<Arc<dyn ServedJob>, Box<Answer>> {
+    pub(super) fn job(&self, name: &str) -> Result<Arc<dyn ServedJob>, Box<Answer>> {
         let jobs = self.jobs.jobs();
         let names: Vec<String> = jobs.iter().map(|job| format!("'{}'", job.name())).collect();
         jobs.into_iter().find(|job| job.name() == name).ok_or_else(|| {
@@ -114,8 +133,8 @@ impl Api {
         self.guard(request.method(), request.headers()).is_ok()
     }
 
-    /// Refuses a request that may not be answered.
-    fn guard(&self, method: &Method, headers: &HeaderMap) -> Result<(), Box<Answer>> {
+    /// What a request may do; refuses one that may not be answered.
+    fn guard(&self, method: &Method, headers: &HeaderMap) -> Result<Access, Box<Answer>> {
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let host = text(HOST);
         // A browser sends a page's requests to other sites too, and names the page's site.
@@ -125,23 +144,37 @@ impl Api {
             let error = Error::user("a page of another site must not change anything here");
             return Err(Box::new(refusal(StatusCode::FORBIDDEN, &error.remedy("send the request without a browser"))));
         }
-        match &self.token {
-            // A name could be made to mean this machine by the owner of any site that a browser visits.
-            None if host.is_some_and(|host| !is_of_this_machine(host)) => {
-                let error = Error::user("without a token, the host must be an address or localhost");
-                let remedy = "use http://127.0.0.1:PORT, or start with --token-file";
-                Err(Box::new(refusal(StatusCode::FORBIDDEN, &error.remedy(remedy))))
-            }
-            Some(token) if !token.is_in(headers.get(AUTHORIZATION).map(HeaderValue::as_bytes)) => {
+        if self.tokens.are_needed() {
+            let Some(access) = self.tokens.access(headers.get(AUTHORIZATION).map(HeaderValue::as_bytes)) else {
                 let error = Error::user("the request needs the token of this process");
                 let remedy = "send the header 'Authorization: Bearer TOKEN', with the content of --token-file";
                 let mut answer = refusal(StatusCode::UNAUTHORIZED, &error.remedy(remedy));
                 answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-                Err(Box::new(answer))
-            }
-            _ => Ok(()),
+                return Err(Box::new(answer));
+            };
+            return match access {
+                Access::Reads if *method != Method::GET && *method != Method::HEAD => {
+                    let error = Error::user("this token only reads, and the request may change something");
+                    let remedy = "use the token of --token-file, not that of --read-token-file";
+                    Err(Box::new(refusal(StatusCode::FORBIDDEN, &error.remedy(remedy))))
+                }
+                access => Ok(access),
+            };
         }
+        is_named_safely(host).map(|()| Access::Changes)
     }
+}
+
+/// Refuses a name that the owner of any site that a browser visits could make to mean this machine.
+fn is_named_safely(host: Option<&str>) -> Result<(), Box<Answer>> {
+    if host.is_none_or(is_of_this_machine) {
+        return Ok(());
+    }
+    let error = Error::user("without a token, the host must be an address or localhost");
+    Err(Box::new(refusal(
+        StatusCode::FORBIDDEN,
+        &error.remedy("use http://127.0.0.1:PORT, or start with --token-file"),
+    )))
 }
 
 fn is_of_this_machine(host: &str) -> bool {
@@ -152,18 +185,38 @@ fn is_of_this_machine(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
+/// What a browser may do with an answer: run the page's own scripts, and send requests to where it came from.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 /// Answers a request.
 pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer {
+    let mut answer = answered(api, request).await;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    answer
+}
+
+async fn answered(api: Arc<Api>, request: Request<Incoming>) -> Answer {
     let (head, body) = request.into_parts();
     let found = find(&head.method, head.uri.path());
     if found == Found::Target(Target::Health, String::new()) {
         return json(StatusCode::OK, &serde_json::json!({ "healthy": true }));
     }
-    if let Err(answer) = api.guard(&head.method, &head.headers) {
-        // A probe has no token. It learns whether this process is ready, and no names of jobs.
-        let is_probe = found == Found::Target(Target::Readiness, String::new());
-        return if is_probe { readiness(&api, Readiness::without_jobs) } else { *answer };
+    if let Found::Target(target @ (Target::Page | Target::PageFile), name) = &found {
+        return page_of(&api, *target, name, &head.headers).unwrap_or_else(|answer| *answer);
     }
+    let access = match api.guard(&head.method, &head.headers) {
+        Ok(access) => access,
+        // A probe has no token. It learns whether this process is ready, and no names of jobs.
+        Err(_) if found == Found::Target(Target::Readiness, String::new()) => {
+            return readiness(&api, Readiness::without_jobs);
+        }
+        Err(answer) => return *answer,
+    };
     let (target, name) = match found {
         Found::Target(target, name) => (target, name),
         Found::OtherMethod(methods) => {
@@ -180,17 +233,39 @@ pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer
             return refusal(StatusCode::NOT_FOUND, &error.remedy("GET /api/v1/openapi.json describes all paths"));
         }
     };
-    let limit =
-        if matches!(target, Target::Submit | Target::Reconfigure | Target::Functions) { ORDER_MAX } else { BODY_MAX };
+    let has_text = matches!(
+        target,
+        Target::Submit | Target::Reconfigure | Target::Functions | Target::Check | Target::Complete | Target::Preview
+    );
+    let limit = if has_text { ORDER_MAX } else { BODY_MAX };
     let body = match read(body, limit, api.body_wait).await {
         Ok(body) => body,
         Err(answer) => return *answer,
     };
-    let is_of_process = matches!(target, Target::Readiness | Target::Metrics | Target::Description);
+    let is_of_process = matches!(target, Target::Readiness | Target::Metrics | Target::Description | Target::Server);
+    let parameters = Parameters::of(head.uri.query());
     if let Some(url) = api.jobs.elsewhere().filter(|_| !is_of_process) {
         let error = Error::outside("this coordinator stands by: another one has the jobs");
         return refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy(format!("send the request to {url}")));
     }
+    carry_out(api, (target, name, parameters), access, body).await
+}
+
+/// The page has no data, so it needs no token.
+fn page_of(api: &Api, target: Target, name: &str, headers: &HeaderMap) -> Result<Answer, Box<Answer>> {
+    if !api.tokens.are_needed() {
+        is_named_safely(headers.get(HOST).and_then(|value| value.to_str().ok()))?;
+    }
+    Ok(if target == Target::Page { page::index() } else { page::file(name) })
+}
+
+/// Answers a request that may be answered.
+async fn carry_out(
+    api: Arc<Api>,
+    (target, name, parameters): (Target, String, Parameters),
+    access: Access,
+    body: Bytes,
+) -> Answer {
     match target {
         Target::Submit => submit(api, &body).await,
         Target::Drain => drain(api, name).await,
@@ -203,7 +278,13 @@ pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer
                 Err(answer) => *answer,
             }
         }
-        _ => show(&api, target, &name).unwrap_or_else(|answer| *answer),
+        Target::Check => sql::check(api, body).await,
+        Target::Complete => sql::complete(api, body).await,
+        Target::Preview => sql::preview(api, &body),
+        Target::Demo => demo(api).await,
+        Target::State => state(api, name, parameters).await,
+        Target::Server => json(StatusCode::OK, &ServerDocument::of(&api, access)),
+        _ => show(&api, target, &name, &parameters).unwrap_or_else(|answer| *answer),
     }
 }
 
@@ -214,7 +295,7 @@ fn readiness(api: &Api, shown: impl FnOnce(Readiness) -> Readiness) -> Answer {
 }
 
 /// Answers a request that changes nothing.
-fn show(api: &Api, target: Target, name: &str) -> Result<Answer, Box<Answer>> {
+fn show(api: &Arc<Api>, target: Target, name: &str, parameters: &Parameters) -> Result<Answer, Box<Answer>> {
     let of_all = match target {
         Target::Readiness => Some(readiness(api, |readiness| readiness)),
         Target::Metrics => {
@@ -223,6 +304,7 @@ fn show(api: &Api, target: Target, name: &str) -> Result<Answer, Box<Answer>> {
         Target::Description => {
             Some(answer(StatusCode::OK, "application/json", Bytes::from_static(DESCRIPTION.as_bytes())))
         }
+        Target::Live => Some(live::all(api, parameters)?),
         Target::Jobs => Some(json(StatusCode::OK, &JobList::of(&api.readings()))),
         Target::Workers => Some(json(StatusCode::OK, &WorkerList::of(api.jobs.workers(), &api.readings()))),
         _ => None,
@@ -235,7 +317,9 @@ fn show(api: &Api, target: Target, name: &str) -> Result<Answer, Box<Answer>> {
     Ok(match target {
         Target::Plan => json(StatusCode::OK, &PlanDocument::from(job.plan().as_ref())),
         Target::Tasks => json(StatusCode::OK, &TaskList::of(&reading, &api.rates(name, &reading))),
-        Target::Checkpoints => json(StatusCode::OK, &CheckpointsDocument::from(&reading)),
+        Target::Checkpoints => {
+            json(StatusCode::OK, &CheckpointsDocument::of(&reading, api.samples().checkpoints(name)))
+        }
         Target::Counters => json(StatusCode::OK, &CounterList::from(&reading)),
         Target::Changes => changes(api, name, reading.status.changing),
         Target::Autoscale | Target::Observations => {
@@ -247,8 +331,33 @@ fn show(api: &Api, target: Target, name: &str) -> Result<Answer, Box<Answer>> {
             }
         }
         Target::Notices => json(StatusCode::OK, &NoticeList::of(job.notices(), &reading)),
-        _ => json(StatusCode::OK, &JobDocument::of(job.as_ref(), &reading, &api.rates(name, &reading))),
+        Target::JobLive => live::of_job(api, name, parameters)?,
+        Target::Why => json(StatusCode::OK, &api.samples().why(job.as_ref())),
+        Target::History => history(api, name, parameters)?,
+        Target::Script => script(api, job.as_ref())?,
+        _ => {
+            let why = api.samples().why(job.as_ref());
+            json(StatusCode::OK, &JobDocument::of(job.as_ref(), &reading, &api.rates(name, &reading), &why))
+        }
     })
+}
+
+/// The text that a job runs.
+fn script(api: &Api, job: &dyn ServedJob) -> Result<Answer, Box<Answer>> {
+    let of_refusal = |why: Refusal| Box::new(refusal(status_of(why.error()), why.error()));
+    let order = api.jobs.script(job.name()).map_err(of_refusal)?;
+    Ok(json(StatusCode::OK, &ScriptDocument::of(order, job.plan().version.0)))
+}
+
+/// Starts the job of the demonstration.
+async fn demo(api: Arc<Api>) -> Answer {
+    match api.jobs.demo() {
+        Some(order) => take(api, order).await,
+        None => {
+            let error = Error::user("this process has no demonstration");
+            refusal(StatusCode::CONFLICT, &error.remedy("start one: anabranch demo, or anabranch serve"))
+        }
+    }
 }
 
 /// Why a job that is over cannot be changed.
@@ -304,6 +413,10 @@ async fn submit(api: Arc<Api>, body: &Bytes) -> Answer {
             return json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(&error.remedy(remedy), ""));
         }
     };
+    take(api, order).await
+}
+
+async fn take(api: Arc<Api>, order: JobOrder) -> Answer {
     let (name, sql) = (order.name.clone(), order.sql.clone());
     let (answer, answered) = oneshot::channel();
     // The client may have left.
@@ -324,48 +437,6 @@ async fn submit(api: Arc<Api>, body: &Bytes) -> Answer {
 pub(super) fn no_thread(error: &std::io::Error) -> Answer {
     let error = Error::outside(format!("cannot start a thread: {error}"));
     refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("raise the limit of threads (ulimit -u)"))
-}
-
-/// Takes a savepoint on a separate thread, one at a time.
-async fn savepoint(api: Arc<Api>, job: Arc<dyn ServedJob>, body: &Bytes) -> Answer {
-    let order: SavepointOrder = match serde_json::from_slice(body) {
-        Ok(SavepointOrder { place }) if !place.trim().is_empty() => SavepointOrder { place },
-        wrong => {
-            let why = wrong.err().map_or_else(|| "the place is empty".to_owned(), |error| error.to_string());
-            let error = Error::user(format!("the body is not a request for a savepoint: {why}"));
-            let remedy =
-                "send {\"place\": \"DIRECTORY\"}, an empty or new directory, or such a place in an object store";
-            return refusal(StatusCode::BAD_REQUEST, &error.remedy(remedy));
-        }
-    };
-    if let Some(error) = job.refuses_savepoint() {
-        return refusal(StatusCode::CONFLICT, &error);
-    }
-    let ((answer, answered), (ends, ended)) = (oneshot::channel(), channel());
-    {
-        let mut last = api.savepoint.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_ref().is_some_and(|last| last.try_recv() == Err(TryRecvError::Empty)) {
-            let error = Error::user("another savepoint is being taken").remedy("wait until it is done");
-            return refusal(StatusCode::CONFLICT, &error);
-        }
-        *last = Some(ended);
-    }
-    let (closing, place) = (Arc::clone(&api), order.place.clone());
-    let run = move || {
-        let taken = job.savepoint(&order.place, &|| closing.is_closing.is_set());
-        // The next one may begin when the client has this answer.
-        drop::<std::sync::mpsc::Sender<()>>(ends);
-        // The client may have left.
-        let _ = answer.send(taken);
-    };
-    if let Err(error) = std::thread::Builder::new().name("savepoint".into()).spawn(run) {
-        return no_thread(&error);
-    }
-    match answered.await {
-        Ok(Ok(savepoint)) => json(StatusCode::CREATED, &SavepointDocument::of(&savepoint, &place)),
-        Ok(Err(error)) => refusal(status_of(&error), &error),
-        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &Error::internal("the savepoint ended by a panic")),
-    }
 }
 
 pub(super) fn status_of(error: &Error) -> StatusCode {
@@ -410,7 +481,7 @@ pub(super) fn json(status: StatusCode, document: &impl Serialize) -> Answer {
 }
 
 fn answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
-    let mut answer = Response::new(Full::new(body));
+    let mut answer = Response::new(body.into());
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -50,7 +50,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let [unknown, handshake, body, headers, client] = [5, 10, 10, 20, 30].map(Duration::from_secs);
-        Limits { connections: 64, unknown, handshake, headers, body, client }
+        Limits { connections: 256, unknown, handshake, headers, body, client }
     }
 }
 
@@ -131,10 +131,9 @@ where
     let service = service_fn(|request| {
         let (api, turn) = (Arc::clone(&api), Arc::clone(&turn));
         async move {
-            turn.is_ours(api.knows(&request));
-            let response = respond(api, request).await;
-            turn.is_the_clients();
-            Ok::<_, Infallible>(response)
+            let ours = Ours::begin(turn, api.knows(&request));
+            // While events are sent it is the server's turn.
+            Ok::<_, Infallible>(respond(api, request).await.map(|body| body.keeping(ours)))
         }
     });
     let mut builder = http1::Builder::new();
@@ -171,6 +170,22 @@ struct State {
     /// Since when it is the client's turn.
     since: Option<Instant>,
     is_known: bool,
+}
+
+/// The server's turn: it works on an answer, or sends events.
+struct Ours(Arc<Turn>);
+
+impl Ours {
+    fn begin(turn: Arc<Turn>, is_known: bool) -> Ours {
+        turn.is_ours(is_known);
+        Ours(turn)
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.0.is_the_clients();
+    }
 }
 
 impl Default for Turn {

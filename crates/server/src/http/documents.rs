@@ -2,13 +2,21 @@
 
 mod plan;
 
-use anabranch_model::{Error, EventTime, LatencySummary, LookupReading, Notice, TaskMetrics};
+use anabranch_model::{
+    Clock as _, Error, EventTime, LatencySummary, LookupReading, Notice, Secrets, SystemClock, TaskMetrics, is_secret,
+};
 use anabranch_state::Savepoint;
 use serde::Serialize;
 
 pub(super) use self::plan::PlanDocument;
+use super::answers::Api;
 use super::jobs::{Placed, Reading, ServedJob};
+use super::orders::JobOrder;
 use super::rates::{Rates, Shares};
+use super::samples::CheckpointMark;
+use super::security::Access;
+use crate::TableOption;
+use crate::why::Why;
 
 /// An error.
 #[derive(Debug, Serialize)]
@@ -152,6 +160,7 @@ pub(super) struct CheckpointsDocument {
     last: Option<CheckpointDocument>,
     restarts: u64,
     failures: Vec<String>,
+    history: Vec<CheckpointMark>,
 }
 
 /// A checkpoint.
@@ -214,6 +223,27 @@ pub(super) struct CounterList {
     tasks: Vec<TaskMetrics>,
 }
 
+/// The process that answers.
+#[derive(Debug, Serialize)]
+pub(super) struct ServerDocument {
+    version: &'static str,
+    page: &'static str,
+    now_ms: i64,
+    reads_only: bool,
+    takes_jobs: bool,
+    demo: bool,
+}
+
+/// The text that a job runs.
+#[derive(Debug, Serialize)]
+pub(super) struct ScriptDocument {
+    /// Of the plan that runs.
+    version: u32,
+    sql: String,
+    settings: std::collections::BTreeMap<String, String>,
+    options: Vec<TableOption>,
+}
+
 /// A savepoint that was taken.
 #[derive(Debug, Serialize)]
 pub(super) struct SavepointDocument {
@@ -266,6 +296,15 @@ impl WorkerList {
     }
 }
 
+impl WorkerList {
+    /// As an object of the names.
+    pub(super) fn by_name(self) -> serde_json::Value {
+        let workers = self.workers.into_iter();
+        let named = workers.map(|worker| (worker.name.clone(), serde_json::json!(worker)));
+        serde_json::Value::Object(named.collect())
+    }
+}
+
 impl JobList {
     pub(super) fn of(jobs: &[(String, Reading)]) -> Self {
         JobList { jobs: jobs.iter().map(|(name, reading)| JobSummary::of(name, reading)).collect() }
@@ -281,14 +320,13 @@ impl JobSummary {
 }
 
 impl JobDocument {
-    pub(super) fn of(job: &dyn ServedJob, reading: &Reading, rates: &Rates) -> Self {
+    pub(super) fn of(job: &dyn ServedJob, reading: &Reading, rates: &Rates, why: &Why) -> Self {
         let plan = job.plan();
         let tasks: Vec<_> = reading.tasks.iter().map(|task| &task.metrics).collect();
         let sum = |of: fn(&anabranch_model::TaskMetrics) -> u64| tasks.iter().map(|task| of(task)).sum();
         let sources = || tasks.iter().filter(|task| task.is_source);
         let sinks = || tasks.iter().filter(|task| task.is_sink);
         let watermark_ms = sinks().map(|task| task.watermark).min().and_then(known_ms);
-        let all: Vec<_> = tasks.iter().map(|task| (*task).clone()).collect();
         JobDocument {
             summary: JobSummary::of(job.name(), reading),
             plan_version: plan.version.0,
@@ -309,7 +347,7 @@ impl JobDocument {
             malformed_rows: sum(|task| task.malformed_rows),
             rows_without_event_time: sum(|task| task.rows_without_event_time),
             rows_with_null: sum(|task| task.rows_with_null),
-            no_results_because: anabranch_model::explain_stall(&all),
+            no_results_because: (!why.text.is_empty()).then(|| why.text.clone()),
             group_epochs: reading.coordination.group_epochs,
             coordination_share: reading.coordination.overhead,
         }
@@ -382,8 +420,8 @@ impl From<&LatencySummary> for LatencyDocument {
     }
 }
 
-impl From<&Reading> for CheckpointsDocument {
-    fn from(reading: &Reading) -> Self {
+impl CheckpointsDocument {
+    pub(super) fn of(reading: &Reading, history: Vec<CheckpointMark>) -> Self {
         let status = &reading.status;
         let last = status.last_checkpoint.map(|last| CheckpointDocument {
             incarnation: last.committed.incarnation.0,
@@ -399,6 +437,7 @@ impl From<&Reading> for CheckpointsDocument {
             last,
             restarts: status.restarts,
             failures: reading.failures.clone(),
+            history,
         }
     }
 }
@@ -410,6 +449,30 @@ impl NoticeList {
             NoticeDocument { number, at_ms: reading.wall_ms_of(at), times, text }
         };
         NoticeList { notices: notices.into_iter().map(document).collect() }
+    }
+}
+
+impl ServerDocument {
+    pub(super) fn of(api: &Api, access: Access) -> Self {
+        ServerDocument {
+            version: env!("CARGO_PKG_VERSION"),
+            page: super::page::BUILD,
+            now_ms: SystemClock::new().wall_ms(),
+            reads_only: access == Access::Reads,
+            takes_jobs: access == Access::Changes && api.jobs.takes_jobs(),
+            demo: access == Access::Changes && api.jobs.demo().is_some(),
+        }
+    }
+}
+
+impl ScriptDocument {
+    /// Without the secrets of the text.
+    pub(super) fn of(order: JobOrder, version: u32) -> Self {
+        let JobOrder { sql, settings, mut options, .. } = order;
+        for option in options.iter_mut().filter(|option| is_secret(&option.name)) {
+            option.value = "***".to_owned();
+        }
+        ScriptDocument { version, sql: Secrets::of_sql(&sql).marked(&sql), settings, options }
     }
 }
 

@@ -98,20 +98,34 @@ impl Jobs for Embedded {
     }
 
     fn reconfigure(&self, _job: &str, order: &ReconfigureOrder) -> std::result::Result<Reconfigured, Refusal> {
-        let script = self.script()?;
+        let script = Embedded::script(self)?;
         // One change at a time. What waits here is a thread of its own.
         let mut script = script.lock().unwrap_or_else(PoisonError::into_inner);
         self.change(&mut script, order)
     }
 
     fn replace_functions(&self, order: &FunctionOrder) -> std::result::Result<Vec<FunctionUse>, FunctionRefusal> {
-        let script = self.script()?;
+        let script = Embedded::script(self)?;
         let script = RefCell::new(script.lock().unwrap_or_else(PoisonError::into_inner));
         replace(order, &[Held { embedded: self, script }], &self.histories)
     }
 
     fn histories(&self) -> &ChangeHistories {
         &self.histories
+    }
+
+    fn script(&self, _job: &str) -> std::result::Result<JobOrder, Refusal> {
+        let Script { sql, settings, .. } =
+            Embedded::script(self)?.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let name = self.job.name().to_owned();
+        let mut set: BTreeMap<String, String> = settings.set.into_iter().collect();
+        set.extend(settings.parallelism.map(|tasks| ("parallelism".to_owned(), tasks.to_string())));
+        Ok(JobOrder { name, sql, settings: set, options: settings.table_options, submission: None })
+    }
+
+    fn engine(&self) -> Option<Engine> {
+        let script = self.script.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(script.engine.clone())
     }
 
     fn remove(&self, _job: &str, _discards_state: bool) -> std::result::Result<(), Refusal> {
@@ -245,6 +259,10 @@ impl ServedJob for EmbeddedJob {
 
     fn notices(&self) -> Vec<Notice> {
         self.handle.notices().after(0)
+    }
+
+    fn store(&self) -> Option<Store> {
+        self.running.store.clone()
     }
 
     fn stop(&self) {

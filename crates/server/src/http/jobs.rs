@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, ErrorKind, Nanos, Notice, Result, StageId, TaskMetrics};
 use anabranch_runtime::{Coordination, Reconfigured, Status};
-use anabranch_state::Savepoint;
+use anabranch_state::{Savepoint, Store};
 
 use super::autoscale::ScalingRecords;
 use super::documents::Worker;
@@ -15,6 +15,7 @@ use super::functions::FunctionOrder;
 use super::histories::ChangeHistories;
 use super::orders::JobOrder;
 use super::reconfigure::ReconfigureOrder;
+use crate::Engine;
 use crate::functions::{FunctionRefusal, FunctionUse};
 
 /// The jobs and the workers that a process knows.
@@ -41,6 +42,14 @@ pub trait Jobs: Send + Sync {
     fn histories(&self) -> &ChangeHistories;
     /// The decisions on the numbers of tasks of its jobs; `None` if these do not follow the load.
     fn scaling(&self) -> Option<&ScalingRecords> {
+        None
+    }
+    /// What a job runs: its text and settings.
+    fn script(&self, job: &str) -> Result<JobOrder, Refusal>;
+    /// What plans statements here.
+    fn engine(&self) -> Option<Engine>;
+    /// The job of the demonstration, if this process is to start it by request.
+    fn demo(&self) -> Option<JobOrder> {
         None
     }
     /// Removes a job that is over from the list, and with it its checkpoints, unless the job has a place of its own for them. The state
@@ -106,6 +115,8 @@ pub trait ServedJob: Send + Sync {
     fn key_groups(&self) -> BTreeMap<StageId, Vec<u64>>;
     /// Notices for its user that are kept, oldest first.
     fn notices(&self) -> Vec<Notice>;
+    /// The place of its checkpoints, if it takes any.
+    fn store(&self) -> Option<Store>;
     /// Stops it at the end of an epoch.
     fn stop(&self);
     /// Ends it at once, as a crash would.
@@ -156,7 +167,7 @@ impl Reading {
     }
 
     /// The state for users.
-    pub(super) fn state(&self) -> &'static str {
+    pub(crate) fn state(&self) -> &'static str {
         use anabranch_protocol::coordinator::Phase;
         let Status { phase, stopping, ended, failure, waits_for, cancelled, .. } = &self.status;
         match phase {

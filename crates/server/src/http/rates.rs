@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use anabranch_model::{Nanos, TaskId, TaskMetrics};
+use anabranch_model::{LookupReading, Nanos, TaskId, TaskMetrics};
 
 use super::jobs::Reading;
 
@@ -24,6 +24,8 @@ struct Counted {
     busy_ns: u64,
     idle_ns: u64,
     backpressured_ns: u64,
+    cpu_ns: u64,
+    lookups: LookupReading,
 }
 
 #[derive(Clone, Debug)]
@@ -34,37 +36,46 @@ struct Sample {
 
 /// The samples of one job.
 #[derive(Clone, Debug, Default)]
-pub(super) struct History(VecDeque<Sample>);
+pub(crate) struct History(VecDeque<Sample>);
 
 /// What changed at each task, and in which time.
 #[derive(Debug, Default)]
-pub(super) struct Rates(BTreeMap<TaskId, Rate>);
+pub(crate) struct Rates(BTreeMap<TaskId, Rate>);
 
 /// Rates of one task.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Rate {
+pub(crate) struct Rate {
     /// Rows per second.
-    pub(super) rows_in: f64,
+    pub(crate) rows_in: f64,
     /// Bytes per second.
-    pub(super) bytes_in: f64,
+    pub(crate) bytes_in: f64,
     /// Rows per second.
-    pub(super) rows_out: f64,
+    pub(crate) rows_out: f64,
     /// Where the time went; `None` if no time has passed.
-    pub(super) shares: Option<Shares>,
+    pub(crate) shares: Option<Shares>,
+    /// Processor time per second, in seconds.
+    pub(crate) cpu: f64,
+    /// Calls to a table outside per second, those of them that failed, and the milliseconds that they took.
+    pub(crate) calls: f64,
+    pub(crate) failed_calls: f64,
+    pub(crate) call_ms: f64,
 }
 
 /// Parts of the time that passed, each from 0 to 1.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Shares {
-    pub(super) busy: f64,
-    pub(super) idle: f64,
-    pub(super) backpressured: f64,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shares {
+    pub(crate) busy: f64,
+    pub(crate) idle: f64,
+    pub(crate) backpressured: f64,
 }
 
 impl From<&TaskMetrics> for Counted {
     fn from(task: &TaskMetrics) -> Self {
-        let TaskMetrics { at, rows_in, bytes_in, rows_out, busy_ns, idle_ns, backpressured_ns, .. } = *task;
-        Counted { at, rows_in, bytes_in, rows_out, busy_ns, idle_ns, backpressured_ns }
+        let TaskMetrics {
+            at, rows_in, bytes_in, rows_out, busy_ns, idle_ns, backpressured_ns, cpu_ns, lookups, ..
+        } = *task;
+        let lookups = lookups.unwrap_or_default();
+        Counted { at, rows_in, bytes_in, rows_out, busy_ns, idle_ns, backpressured_ns, cpu_ns, lookups }
     }
 }
 
@@ -77,7 +88,7 @@ impl Sample {
 
 impl History {
     /// Keeps a sample, and forgets those that are no longer needed.
-    pub(super) fn push(&mut self, reading: &Reading) {
+    pub(crate) fn push(&mut self, reading: &Reading) {
         // One sample at or beyond the span stays: the other end of the rate.
         while self.0.get(1).is_some_and(|second| second.at.plus(SPAN) <= reading.at) {
             self.0.pop_front();
@@ -86,7 +97,7 @@ impl History {
     }
 
     /// Rates since the oldest sample within the span.
-    pub(super) fn rates(&self, reading: &Reading) -> Rates {
+    pub(crate) fn rates(&self, reading: &Reading) -> Rates {
         let now = Sample::of(reading);
         let within = |sample: &&Sample| sample.at.plus(SPAN) >= now.at;
         let Some(before) = self.0.iter().find(within).or(self.0.back()) else { return Rates::default() };
@@ -123,12 +134,16 @@ fn rate(now: Counted, before: Counted, elapsed_ns: u64) -> Rate {
         bytes_in: per_second(now.bytes_in, before.bytes_in),
         rows_out: per_second(now.rows_out, before.rows_out),
         shares: Some(Shares { busy, idle, backpressured }),
+        cpu: per_second(now.cpu_ns, before.cpu_ns) / 1e9,
+        calls: per_second(now.lookups.calls, before.lookups.calls),
+        failed_calls: per_second(now.lookups.failures, before.lookups.failures),
+        call_ms: per_second(now.lookups.call_ns, before.lookups.call_ns) / 1e6,
     }
 }
 
 impl Rates {
     /// Those of a task; zero if it is new.
-    pub(super) fn of(&self, task: &TaskMetrics) -> Rate {
+    pub(crate) fn of(&self, task: &TaskMetrics) -> Rate {
         self.0.get(&task.task).cloned().unwrap_or_default()
     }
 }
@@ -159,7 +174,7 @@ mod tests {
             ..before
         };
         let shares = Some(Shares { busy: 0.5, idle: 0.0, backpressured: 0.25 });
-        let expected = Rate { rows_in: 200.0, bytes_in: 1000.0, rows_out: 25.0, shares };
+        let expected = Rate { rows_in: 200.0, bytes_in: 1000.0, rows_out: 25.0, shares, ..Rate::default() };
         assert_eq!(rate(now, before, 2 * second), expected);
         // A wait of eight seconds has just ended.
         let after_wait = rate(Counted { idle_ns: 8 * second, ..before }, before, 2 * second);

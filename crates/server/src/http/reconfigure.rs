@@ -53,6 +53,9 @@ pub struct ReconfigureOrder {
     pub allow_late: bool,
     /// Only says what would become of each part.
     pub dry_run: bool,
+    /// Refused if the plan that runs has another version: somebody else has changed the job since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub if_version: Option<u32>,
 }
 
 /// A task goes to another worker.
@@ -112,6 +115,20 @@ impl ReconfigureOrder {
         }
     }
 
+    /// Refuses a change of another version than the present one.
+    fn check_version(&self, present: &Plan) -> Result<(), Refusal> {
+        match self.if_version {
+            Some(version) if version != present.version.0 => {
+                let error = Error::user(format!(
+                    "the job runs version {} of its plan, and the change is for version {version}: somebody else has changed it",
+                    present.version.0
+                ));
+                Err(Refusal::Conflict(error.remedy("read the job's text again, and make the change in it")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether it says nothing but that key groups are to follow the load.
     fn only_balances(&self) -> bool {
         let nothing_to_plan = self.sql.is_none() && self.settings.is_empty() && self.options.is_empty();
@@ -125,6 +142,7 @@ impl ReconfigureOrder {
 
     /// The job's order from then on.
     pub(crate) fn applied(&self, present: &JobOrder, plan: &Plan) -> Result<JobOrder, Refusal> {
+        self.check_version(plan)?;
         let mut order = present.clone();
         order.sql = self.sql.clone().unwrap_or(order.sql);
         for (name, value) in &self.settings {
@@ -142,6 +160,7 @@ impl ReconfigureOrder {
 
     /// The settings of an embedded job from then on.
     pub(crate) fn applied_to(&self, present: &Settings, plan: &Plan) -> Result<Settings, Refusal> {
+        self.check_version(plan)?;
         let mut settings = present.clone();
         settings.set.retain(|(name, _)| !self.settings.contains_key(name));
         let given = self.settings.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
@@ -267,6 +286,12 @@ pub(super) async fn reconfigure(api: Arc<Api>, name: String, body: Bytes) -> Ans
     };
     on_thread(api, "change", move |api| {
         let mut order = order;
+        if let Some(sql) = &order.sql
+            && let Ok(present) = api.jobs.script(&name)
+        {
+            // A text that was shown without its secrets.
+            order.sql = Some(Secrets::of_sql(&present.sql).unmarked(sql));
+        }
         let balance = match order.balance.clone().map(|balance| measured(api, &name, &balance, &mut order)).transpose()
         {
             Ok(balance) => balance,

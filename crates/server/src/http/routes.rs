@@ -30,6 +30,19 @@ pub(super) enum Target {
     Functions,
     Autoscale,
     Observations,
+    Page,
+    PageFile,
+    Server,
+    Live,
+    JobLive,
+    Why,
+    History,
+    Script,
+    State,
+    Check,
+    Complete,
+    Preview,
+    Demo,
 }
 
 /// A route. A segment `{name}` of its path takes any value.
@@ -47,11 +60,24 @@ const fn post(path: &'static str, target: Target) -> Route {
     Route { method: Method::POST, path, target }
 }
 
-pub(super) static ROUTES: [Route; 25] = [
+pub(super) static ROUTES: [Route; 38] = [
     get("/healthz", Target::Health),
     get("/readyz", Target::Readiness),
     get("/metrics", Target::Metrics),
     get("/api/v1/openapi.json", Target::Description),
+    get("/", Target::Page),
+    get("/page/{name}", Target::PageFile),
+    get("/api/v1/server", Target::Server),
+    get("/api/v1/live", Target::Live),
+    get("/api/v1/jobs/{name}/live", Target::JobLive),
+    get("/api/v1/jobs/{name}/why", Target::Why),
+    get("/api/v1/jobs/{name}/history", Target::History),
+    get("/api/v1/jobs/{name}/sql", Target::Script),
+    get("/api/v1/jobs/{name}/state", Target::State),
+    post("/api/v1/sql/check", Target::Check),
+    post("/api/v1/sql/complete", Target::Complete),
+    post("/api/v1/sql/preview", Target::Preview),
+    post("/api/v1/demo", Target::Demo),
     get("/api/v1/jobs", Target::Jobs),
     get("/api/v1/jobs/{name}", Target::Job),
     get("/api/v1/jobs/{name}/plan", Target::Plan),
@@ -115,7 +141,7 @@ fn name_in(route: &str, path: &str) -> Option<String> {
 }
 
 /// A segment without percent-encoding; `None` if it is not valid.
-fn decoded(segment: &str) -> Option<String> {
+pub(super) fn decoded(segment: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::new(), segment.as_bytes());
     while let Some((first, others)) = rest.split_first() {
         rest = others;
@@ -156,7 +182,8 @@ mod tests {
         assert_eq!(found(Method::POST, "/api/v1/jobs/ads"), Found::OtherMethod(vec!["GET".into()]));
         assert_eq!(found(Method::GET, "/api/v1/jobs/ads/stop"), Found::OtherMethod(vec!["POST".into()]));
         assert_eq!(found(Method::GET, "/api/v1/jobs"), Found::Target(Target::Jobs, String::new()));
-        for path in ["/", "/api/v1/jobs/", "/api/v1/jobs/a/b", "/api/v1/jobs/%", "/api/v1/jobs/%+1", "/api/v1/jobs/%ff"]
+        for path in
+            ["/x", "/api/v1/jobs/", "/api/v1/jobs/a/b", "/api/v1/jobs/%", "/api/v1/jobs/%+1", "/api/v1/jobs/%ff"]
         {
             assert_eq!(found(Method::GET, path), Found::Nothing, "{path}");
         }

@@ -22,6 +22,8 @@ pub struct Listen {
     pub token: Option<String>,
     /// File with the token that every request needs.
     pub token_file: Option<PathBuf>,
+    /// File with a token with which requests may read and change nothing.
+    pub read_token_file: Option<PathBuf>,
     /// File with the certificate in PEM, with those that sign it.
     pub tls_cert: Option<PathBuf>,
     /// File with the private key of the certificate in PEM.
@@ -33,9 +35,9 @@ pub(super) struct Token(String);
 
 impl Token {
     /// Reads a token. White space around it is not part of it.
-    fn read(path: &Path) -> Result<Token> {
-        let token = String::from_utf8(read("--token-file", path)?).unwrap_or_default();
-        Token::new(&token).map_err(|error| error.at(option("--token-file", path)))
+    fn read(name: &str, path: &Path) -> Result<Token> {
+        let token = String::from_utf8(read(name, path)?).unwrap_or_default();
+        Token::new(&token).map_err(|error| error.at(option(name, path)))
     }
 
     fn new(token: &str) -> Result<Token> {
@@ -58,9 +60,42 @@ impl Token {
     }
 }
 
+/// What a request may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Everything.
+    Changes,
+    /// Look at everything.
+    Reads,
+}
+
+/// The tokens that requests may have.
+#[derive(Default)]
+pub(super) struct Tokens {
+    changes: Option<Token>,
+    reads: Option<Token>,
+}
+
+impl Tokens {
+    /// Whether a request needs one.
+    pub(super) fn are_needed(&self) -> bool {
+        self.changes.is_some()
+    }
+
+    /// What the token of the header `Authorization` allows.
+    pub(super) fn access(&self, authorization: Option<&[u8]>) -> Option<Access> {
+        let has = |token: &Option<Token>| token.as_ref().is_some_and(|token| token.is_in(authorization));
+        match (has(&self.changes), has(&self.reads)) {
+            (true, _) => Some(Access::Changes),
+            (false, true) => Some(Access::Reads),
+            (false, false) => None,
+        }
+    }
+}
+
 /// What protects a listener.
 pub(super) struct Protection {
-    pub(super) token: Option<Token>,
+    pub(super) tokens: Tokens,
     pub(super) tls: Option<Arc<ServerConfig>>,
 }
 
@@ -72,10 +107,16 @@ pub(super) fn bind(listen: &Listen, option: &str) -> Result<(TcpListener, Socket
         error.remedy("give HOST:PORT, such as 127.0.0.1:8080; port 0 takes any free one")
     })?;
     let token = match (&listen.token_file, &listen.token) {
-        (Some(path), _) => Some(Token::read(path)?),
+        (Some(path), _) => Some(Token::read("--token-file", path)?),
         (None, Some(token)) => Some(Token::new(token)?),
         (None, None) => None,
     };
+    let reads = listen.read_token_file.as_deref().map(|path| Token::read("--read-token-file", path)).transpose()?;
+    if let (Some(path), None) = (&listen.read_token_file, &token) {
+        let error = Error::user("a token that only reads needs one that may change something");
+        let error = error.at(format!("option --read-token-file {}", path.display()));
+        return Err(error.remedy("add --token-file FILE, or leave out --read-token-file"));
+    }
     let tls = match (&listen.tls_cert, &listen.tls_key) {
         (Some(certificate), Some(key)) => Some(tls(certificate, key)?),
         (None, None) => None,
@@ -103,7 +144,7 @@ pub(super) fn bind(listen: &Listen, option: &str) -> Result<(TcpListener, Socket
     let listener = TcpListener::bind(&addresses[..]).map_err(|error| failed(&error))?;
     listener.set_nonblocking(true).map_err(|error| failed(&error))?;
     let address = listener.local_addr().map_err(|error| failed(&error))?;
-    Ok((listener, address, Protection { token, tls }))
+    Ok((listener, address, Protection { tokens: Tokens { changes: token, reads }, tls }))
 }
 
 fn tls(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>> {

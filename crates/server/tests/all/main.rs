@@ -36,3 +36,4 @@ mod stop;
 mod support;
 mod takeover;
 mod updating;
+mod why;

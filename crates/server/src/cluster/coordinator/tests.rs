@@ -29,6 +29,7 @@ fn start(store: &std::path::Path) -> Coordinator {
         advertise: None,
         security: security(),
         authority: None,
+        demo: None,
     };
     let listener = Listener::bind(&Listen { address: "127.0.0.1:0".into(), ..Listen::default() });
     Coordinator::start(Engine::default(), options, listener.expect("a free port")).expect("a coordinator")

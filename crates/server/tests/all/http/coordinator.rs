@@ -23,6 +23,7 @@ fn start(store: &Path) -> (Coordinator, SocketAddr) {
         listen: "127.0.0.1:0".parse().expect("an address"),
         advertise: None,
         authority: None,
+        demo: None,
         security: Security::Plain { token: b"0123456789abcdef".to_vec() },
     };
     (Coordinator::start(Engine::default(), options, listener).expect("a coordinator"), address)
@@ -44,6 +45,22 @@ fn in_state(address: SocketAddr, job: &str, state: &str) -> Value {
         let _ = pause.recv_timeout(slice);
     }
     panic!("{job} is not {state}: {:?}", get(address, job));
+}
+
+#[test]
+fn a_job_that_waits_for_slots_says_so() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (coordinator, address) = start(folder.path());
+    let sql = events(None).replace("SET 'job-name' = 'ads and more';", "");
+    assert_eq!(submit(address, "ads", &sql).status, 201);
+    in_state(address, ADS, "waiting");
+    let why = get(address, &format!("{ADS}/why"));
+    let description = Description(get(address, "/api/v1/openapi.json").json());
+    let wrong = description.check(("/api/v1/jobs/{name}/why", "get", 200), &why.json(), &mut BTreeSet::new());
+    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(why.json()["verdict"], json!("waiting"));
+    assert!(why.json()["text"].as_str().is_some_and(|text| text.starts_with("the job waits for workers")), "{why:?}");
+    coordinator.close(LIMIT);
 }
 
 #[test]

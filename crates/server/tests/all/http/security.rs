@@ -44,7 +44,7 @@ impl Files {
     /// Options with these files; an empty name stands for none.
     fn listen(&self, address: &str, [token, certificate, key]: [&str; 3]) -> Listen {
         let [token_file, tls_cert, tls_key] = [token, certificate, key].map(|name| self.path(name));
-        Listen { address: address.into(), token: None, token_file, tls_cert, tls_key }
+        Listen { address: address.into(), token_file, tls_cert, tls_key, ..Listen::default() }
     }
 }
 

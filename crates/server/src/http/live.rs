@@ -1,0 +1,156 @@
+//! Streams of samples: first a document as a whole, then what has changed, once a second, as server-sent events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::answers::{Answer, Api, refusal};
+use super::body::{Body, Events, Left, event};
+use super::difference::difference;
+use super::documents::WorkerList;
+use super::query::Parameters;
+
+/// A comment is sent if there is no event for so long, so that both sides notice a broken connection.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// Streams at the same time; others get 503.
+const STREAMS_MAX: usize = 128;
+
+/// What a stream shows.
+enum Shown {
+    Jobs,
+    Job { name: String, stage: Option<u32> },
+}
+
+/// Answers a request for the stream of all jobs.
+pub(super) fn all(api: &Arc<Api>, parameters: &Parameters) -> Result<Answer, Box<Answer>> {
+    let from = parameters.number("from")?;
+    stream(api, Shown::Jobs, from)
+}
+
+/// Answers a request for the stream of one job.
+pub(super) fn of_job(api: &Arc<Api>, name: &str, parameters: &Parameters) -> Result<Answer, Box<Answer>> {
+    api.job(name)?;
+    let (from, stage) = (parameters.number("from")?, parameters.number("stage")?);
+    stream(api, Shown::Job { name: name.to_owned(), stage }, from)
+}
+
+fn stream(api: &Arc<Api>, shown: Shown, from: Option<u64>) -> Result<Answer, Box<Answer>> {
+    let Some(place) = Place::take(api) else {
+        let error = anabranch_model::Error::outside(format!("there are {STREAMS_MAX} streams already"));
+        return Err(Box::new(refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("close other pages"))));
+    };
+    let (events, body) = Body::events();
+    let api = Arc::clone(api);
+    tokio::spawn(async move {
+        // The client leaves some time: nothing else ends a stream but the end of the server or of the job.
+        let _ = send(&api, &shown, from, &events).await;
+        drop(place);
+    });
+    Ok(of_events(body))
+}
+
+/// The place of a stream among those that are allowed.
+struct Place(Arc<Api>);
+
+impl Place {
+    fn take(api: &Arc<Api>) -> Option<Place> {
+        let taken = api.streams.fetch_update(
+            std::sync::atomic::Ordering::Relaxed,
+            std::sync::atomic::Ordering::Relaxed,
+            |streams| (streams < STREAMS_MAX).then_some(streams + 1),
+        );
+        taken.is_ok().then(|| Place(Arc::clone(api)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// An answer whose body are events.
+pub(super) fn of_events(body: Body) -> Answer {
+    let mut answer = Answer::new(body);
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
+
+async fn send(api: &Arc<Api>, shown: &Shown, from: Option<u64>, events: &Events) -> Result<(), Left> {
+    let mut ticks = api.ticks.subscribe();
+    let mut last: Option<Arc<Value>> = None;
+    // After a break the client has an earlier document, if that one is still known.
+    if let (Some(from), Shown::Job { name, stage: None }) = (from, shown) {
+        last = api.samples().numbered(name, from).map(Arc::new);
+    }
+    loop {
+        ticks.mark_unchanged();
+        let document = document(api, shown);
+        if document.is_none() && !exists(api, shown) {
+            return events.send(event(None, "end", &json!({ "reason": "the job was removed" }).to_string())).await;
+        }
+        // A new job has its first sample within a second.
+        let Some(now) = document else {
+            next(&mut ticks, events).await?;
+            continue;
+        };
+        let number = now["number"].as_u64().unwrap_or_default();
+        let change = match &last {
+            None => Some(("whole", now.as_ref().clone())),
+            Some(last) if Arc::ptr_eq(last, &now) => None,
+            Some(last) => difference(last, &now).map(|patch| ("difference", patch)),
+        };
+        if let Some((kind, data)) = change {
+            events.send(event(Some(number), kind, &data.to_string())).await?;
+            last = Some(now);
+        }
+        next(&mut ticks, events).await?;
+    }
+}
+
+/// Waits for the next sample.
+async fn next(ticks: &mut watch::Receiver<u64>, events: &Events) -> Result<(), Left> {
+    loop {
+        tokio::select! {
+            ticked = timeout(SILENCE_MAX, ticks.changed()) => match ticked {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(_)) => return Err(Left),
+                Err(_) => events.send(":\n\n").await?,
+            },
+            () = events.left() => return Err(Left),
+        }
+    }
+}
+
+fn exists(api: &Api, shown: &Shown) -> bool {
+    match shown {
+        Shown::Jobs => true,
+        Shown::Job { name, .. } => api.job(name).is_ok(),
+    }
+}
+
+fn document(api: &Arc<Api>, shown: &Shown) -> Option<Arc<Value>> {
+    let mut samples = api.samples();
+    match shown {
+        Shown::Jobs => {
+            let (number, jobs) = (samples.number(), samples.overview());
+            drop(samples);
+            let workers = WorkerList::of(api.jobs.workers(), &api.readings()).by_name();
+            let now_ms = anabranch_model::Clock::wall_ms(&anabranch_model::SystemClock::new());
+            Some(Arc::new(json!({ "number": number, "at_ms": now_ms, "jobs": jobs, "workers": workers })))
+        }
+        Shown::Job { name, stage: None } => samples.document(name),
+        Shown::Job { name, stage: Some(stage) } => {
+            let whole = samples.document(name)?;
+            let mut with_tasks = whole.as_ref().clone();
+            with_tasks["tasks"] = samples.tasks(name, *stage)?;
+            Some(Arc::new(with_tasks))
+        }
+    }
+}

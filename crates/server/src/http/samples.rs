@@ -1,0 +1,156 @@
+//! What the server remembers of its jobs: a sample of each one every second, for five minutes by seconds, an hour by ten seconds, and a
+//! day by minutes. A sample has its stages in sums, and the tasks of the last minutes. All samples of a process take a bounded number of
+//! bytes: if there are many stages or tasks, the past is shorter.
+
+mod frame;
+mod marks;
+mod ring;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_model::Notice;
+use serde_json::{Map, Value, json};
+
+use super::jobs::{Reading, ServedJob};
+use super::rates::History;
+use crate::why::{Look, Why, why};
+pub(super) use frame::Frame;
+pub(super) use marks::CheckpointMark;
+use marks::{Checkpoints, Marks};
+use ring::Rings;
+
+/// Bytes of all samples of a process.
+const BYTES_MAX: usize = 16 << 20;
+
+/// The jobs of a process over time.
+#[derive(Default)]
+pub(super) struct Samples {
+    /// Number of the newest sample.
+    number: u64,
+    jobs: BTreeMap<String, Kept>,
+}
+
+/// One job over time.
+#[derive(Default)]
+struct Kept {
+    history: History,
+    rings: Rings,
+    marks: Marks,
+    checkpoints: Checkpoints,
+    /// The newest sample as a document, made when somebody asks for it.
+    document: Option<(u64, Arc<Value>)>,
+}
+
+impl Samples {
+    /// Takes a sample of each job.
+    pub(super) fn take(&mut self, jobs: &[Arc<dyn ServedJob>]) {
+        self.number += 1;
+        let bytes = BYTES_MAX / jobs.len().max(1);
+        self.jobs.retain(|name, _| jobs.iter().any(|job| job.name() == name));
+        for job in jobs {
+            let (reading, notices) = (job.reading(), job.notices());
+            let kept = self.jobs.entry(job.name().to_owned()).or_default();
+            kept.history.push(&reading);
+            let why = kept.why(job.as_ref(), &reading, &notices);
+            let frame = Frame::of(self.number, &job.plan(), &reading, &kept.history.rates(&reading), why);
+            kept.marks.note(kept.rings.newest(), &frame, &reading, &notices);
+            kept.checkpoints.note(kept.rings.newest(), &frame);
+            kept.rings.push(frame, bytes);
+        }
+    }
+
+    /// The number of the newest sample.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The rates of a job.
+    pub(super) fn history(&self, job: &str) -> Option<&History> {
+        self.jobs.get(job).map(|kept| &kept.history)
+    }
+
+    /// Why a job gives no results now.
+    pub(super) fn why(&self, job: &dyn ServedJob) -> Why {
+        let (reading, notices) = (job.reading(), job.notices());
+        match self.jobs.get(job.name()) {
+            Some(kept) => {
+                let mut why = kept.why(job, &reading, &notices);
+                if let Some(newest) = kept.rings.newest() {
+                    why.since_ms = newest.since_of(&why, reading.wall_ms);
+                }
+                why
+            }
+            None => Kept::default().why(job, &reading, &notices),
+        }
+    }
+
+    /// The newest sample of a job as a document.
+    pub(super) fn document(&mut self, job: &str) -> Option<Arc<Value>> {
+        let kept = self.jobs.get_mut(job)?;
+        let newest = kept.rings.newest()?;
+        match &kept.document {
+            Some((number, document)) if *number == newest.number => Some(Arc::clone(document)),
+            _ => {
+                let document = Arc::new(newest.document());
+                kept.document = Some((newest.number, Arc::clone(&document)));
+                Some(document)
+            }
+        }
+    }
+
+    /// The tasks of a stage of the newest sample.
+    pub(super) fn tasks(&self, job: &str, stage: u32) -> Option<Value> {
+        Some(self.jobs.get(job)?.rings.newest()?.tasks_of(stage))
+    }
+
+    /// An earlier sample of a job by its number, if it is still kept by seconds.
+    pub(super) fn numbered(&self, job: &str, number: u64) -> Option<Value> {
+        Some(self.jobs.get(job)?.rings.numbered(number)?.document())
+    }
+
+    /// A job as it was at a moment, with the tasks of a stage.
+    pub(super) fn at(&self, job: &str, at_ms: i64, stage: Option<u32>) -> Option<Value> {
+        let frame = self.jobs.get(job)?.rings.at(at_ms)?;
+        let mut document = frame.document();
+        document["seconds"] = json!(frame.seconds);
+        if let Some(stage) = stage {
+            document["tasks"] = frame.tasks_of(stage);
+        }
+        Some(document)
+    }
+
+    /// A job's samples and marks in a span of time, with the numbers of one stage if that is asked for.
+    pub(super) fn between(&self, job: &str, (from_ms, to_ms): (i64, i64), stage: Option<u32>) -> Value {
+        let Some(kept) = self.jobs.get(job) else { return json!({ "frames": [], "marks": [] }) };
+        let point = |frame: &Frame| stage.map_or_else(|| frame.point(), |stage| frame.point_of(stage));
+        let frames: Vec<Value> = kept.rings.between(from_ms, to_ms).map(point).collect();
+        json!({ "frames": frames, "marks": kept.marks.between(from_ms, to_ms) })
+    }
+
+    /// The newest checkpoints of a job.
+    pub(super) fn checkpoints(&self, job: &str) -> Vec<CheckpointMark> {
+        self.jobs.get(job).map(|kept| kept.checkpoints.all()).unwrap_or_default()
+    }
+
+    /// All jobs in few words each.
+    pub(super) fn overview(&self) -> Value {
+        let overview = |(name, kept): (&String, &Kept)| Some((name.clone(), kept.rings.newest()?.overview()));
+        Value::Object(self.jobs.iter().filter_map(overview).collect::<Map<_, _>>())
+    }
+}
+
+impl Kept {
+    fn why(&self, job: &dyn ServedJob, reading: &Reading, notices: &[Notice]) -> Why {
+        let (plan, rates) = (job.plan(), self.history.rates(reading));
+        let mut why = why(&Look { plan: &plan, reading, rates: &rates, notices });
+        why.since_ms = match self.rings.newest() {
+            Some(newest) => newest.since_of(&why, reading.wall_ms),
+            None => Some(reading.wall_ms),
+        };
+        why
+    }
+}

@@ -1,0 +1,354 @@
+//! One sample of a job, as small as it may be.
+
+mod documents;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_dataflow::Plan;
+use anabranch_model::{EventTime, LatencySummary, TaskMetrics};
+
+use super::super::jobs::Reading;
+use super::super::rates::{Rate, Rates};
+use crate::why::Why;
+
+/// A job at one moment, or over some seconds.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Frame {
+    pub(super) number: u64,
+    /// When, in milliseconds since 1970.
+    pub(super) at_ms: i64,
+    /// How many seconds it stands for.
+    pub(super) seconds: u8,
+    pub(super) job: JobFrame,
+    names: Arc<[String]>,
+    workers: Arc<[String]>,
+    stages: Box<[StageFrame]>,
+    pub(super) tasks: Box<[TaskFrame]>,
+    why: Arc<Why>,
+}
+
+/// The job in numbers.
+#[derive(Clone, Debug)]
+pub(super) struct JobFrame {
+    pub(super) state: &'static str,
+    ready: bool,
+    waits_for: Option<Arc<str>>,
+    failure: Option<Arc<str>>,
+    changing: Option<Arc<str>>,
+    started_at_ms: i64,
+    pub(super) plan_version: u32,
+    incarnation: u64,
+    pub(super) restarts: u64,
+    epoch: u64,
+    watermark: EventTime,
+    rows_read: u64,
+    rows_written: u64,
+    rows_read_per_second: f32,
+    bytes_read_per_second: f32,
+    rows_written_per_second: f32,
+    late_rows: u64,
+    malformed_rows: u64,
+    rows_without_event_time: u64,
+    rows_with_null: u64,
+    /// `None` before the first result.
+    result_p50_ms: Option<f32>,
+    result_p99_ms: Option<f32>,
+    group_epochs: u64,
+    coordination_share: Option<f32>,
+    completed: u64,
+    pub(super) abandoned: u64,
+    pub(super) checkpoint: Option<CheckpointFrame>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CheckpointFrame {
+    pub(super) epoch: u64,
+    pub(super) at_ms: i64,
+    pub(super) took_ms: f32,
+    pub(super) bytes: u64,
+}
+
+/// A stage: sums and means over its tasks.
+#[derive(Clone, Copy, Debug)]
+struct StageFrame {
+    rows_in: u64,
+    rows_out: u64,
+    watermark: EventTime,
+    epoch: u64,
+    late_rows: u64,
+    malformed_rows: u64,
+    tasks: u32,
+    rows_in_per_second: f32,
+    rows_out_per_second: f32,
+    queue_rows: u32,
+    oldest_queued_ms: u32,
+    p99_ms: f32,
+    cpu: f32,
+    busy: u8,
+    idle: u8,
+    backpressured: u8,
+    busiest: u8,
+    queue: u8,
+}
+
+/// A task.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TaskFrame {
+    stage: u32,
+    task: u32,
+    worker: u32,
+    thread: u32,
+    rows_in_per_second: f32,
+    rows_out_per_second: f32,
+    queue_rows: u32,
+    oldest_queued_ms: u32,
+    watermark: EventTime,
+    late_rows: u64,
+    epoch: u64,
+    p99_ms: f32,
+    cpu: f32,
+    busy: u8,
+    idle: u8,
+    backpressured: u8,
+    queue: u8,
+}
+
+/// A share of 1 in percent.
+fn percent(share: f64) -> u8 {
+    (share.clamp(0.0, 2.5) * 100.0).round() as u8
+}
+
+fn small(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn p99_ms(latency: &LatencySummary) -> f32 {
+    latency.p99_us as f32 / 1e3
+}
+
+impl Frame {
+    pub(super) fn of(number: u64, plan: &Plan, reading: &Reading, rates: &Rates, why: Why) -> Frame {
+        let mut workers: Vec<String> = reading.tasks.iter().map(|placed| placed.worker.clone()).collect();
+        workers.sort();
+        workers.dedup();
+        let tasks: Vec<(&TaskMetrics, Rate)> =
+            reading.tasks.iter().map(|placed| (&placed.metrics, rates.of(&placed.metrics))).collect();
+        let mut stages: BTreeMap<u32, StageFrame> = BTreeMap::new();
+        for (task, rate) in &tasks {
+            stages.entry(task.task.stage.0).or_insert_with(StageFrame::none).add(task, rate);
+        }
+        let count = plan.stages.len();
+        let stage = |at: usize| stages.remove(&(at as u32)).unwrap_or_else(StageFrame::none).known();
+        let stages: Box<[StageFrame]> = (0..count).map(stage).collect();
+        let worker = |name: &String| small(workers.binary_search(name).unwrap_or_default() as u64);
+        let own = reading.tasks.iter().zip(&tasks);
+        let task_frames = own.map(|(placed, (task, rate))| TaskFrame::of(task, rate, worker(&placed.worker))).collect();
+        Frame {
+            number,
+            at_ms: reading.wall_ms,
+            seconds: 1,
+            job: JobFrame::of(plan, reading, &tasks),
+            names: plan.stages.iter().map(|stage| stage.name.clone()).collect(),
+            workers: workers.into(),
+            stages,
+            tasks: task_frames,
+            why: Arc::new(why),
+        }
+    }
+
+    /// Takes what does not change from the sample before.
+    pub(super) fn share_with(&mut self, before: &Frame) {
+        let share = |own: &mut Arc<[String]>, other: &Arc<[String]>| {
+            if *own == *other {
+                *own = Arc::clone(other);
+            }
+        };
+        share(&mut self.names, &before.names);
+        share(&mut self.workers, &before.workers);
+        // Two clocks that are read one after the other differ by a millisecond now and then.
+        if let (Some(own), Some(other)) = (&mut self.job.checkpoint, &before.job.checkpoint)
+            && own.epoch == other.epoch
+        {
+            own.at_ms = other.at_ms;
+        }
+    }
+
+    /// Bytes that it takes, without what it shares with others.
+    pub(super) fn bytes(&self) -> usize {
+        // The answer to why is some sentences.
+        size_of::<Frame>() + size_of_val(&*self.stages) + size_of_val(&*self.tasks) + self.why_bytes()
+    }
+
+    fn why_bytes(&self) -> usize {
+        let links: usize = self.why.chain.iter().map(|link| link.text.len() + link.name.len() + 64).sum();
+        size_of::<Why>() + self.why.text.len() + links + self.why.remedies.len() * 512
+    }
+
+    /// This one and others before it, as one: rates are means, shares and waits are the largest, counters the last.
+    pub(super) fn together(frames: &[&Frame], seconds: u8) -> Option<Frame> {
+        let mut all = (*frames.last()?).clone();
+        (all.seconds, all.tasks) = (seconds, Box::default());
+        let mean = |of: &dyn Fn(&Frame) -> f32| frames.iter().map(|frame| of(frame)).sum::<f32>() / frames.len() as f32;
+        all.job.rows_read_per_second = mean(&|frame| frame.job.rows_read_per_second);
+        all.job.bytes_read_per_second = mean(&|frame| frame.job.bytes_read_per_second);
+        all.job.rows_written_per_second = mean(&|frame| frame.job.rows_written_per_second);
+        for (at, stage) in all.stages.iter_mut().enumerate() {
+            let others = || frames.iter().filter_map(|frame| frame.stages.get(at));
+            stage.rows_in_per_second = mean(&|frame| frame.stages.get(at).map_or(0.0, |of| of.rows_in_per_second));
+            stage.rows_out_per_second = mean(&|frame| frame.stages.get(at).map_or(0.0, |of| of.rows_out_per_second));
+            let largest = |of: fn(&StageFrame) -> u8| others().map(of).max().unwrap_or_default();
+            stage.busiest = largest(|of| of.busiest);
+            stage.queue = largest(|of| of.queue);
+            stage.backpressured = largest(|of| of.backpressured);
+            stage.oldest_queued_ms = others().map(|of| of.oldest_queued_ms).max().unwrap_or_default();
+        }
+        // What was wrong for a while must be seen.
+        if all.why.text.is_empty()
+            && let Some(wrong) = frames.iter().rev().find(|frame| !frame.why.text.is_empty())
+        {
+            all.why = Arc::clone(&wrong.why);
+        }
+        Some(all)
+    }
+
+    /// Since when the verdict is this one.
+    pub(super) fn since_of(&self, why: &Why, now_ms: i64) -> Option<i64> {
+        let is_same = self.why.verdict == why.verdict && self.why.stage == why.stage;
+        if is_same { self.why.since_ms } else { Some(now_ms) }
+    }
+}
+
+impl JobFrame {
+    fn of(plan: &Plan, reading: &Reading, tasks: &[(&TaskMetrics, Rate)]) -> JobFrame {
+        let status = &reading.status;
+        let sources = || tasks.iter().filter(|(task, _)| task.is_source);
+        let sinks = || tasks.iter().filter(|(task, _)| task.is_sink);
+        let sum = |of: fn(&TaskMetrics) -> u64| tasks.iter().map(|(task, _)| of(task)).sum();
+        let slowest = |of: fn(&LatencySummary) -> u64| {
+            let known = sinks().filter(|(task, _)| task.result_latency.rows > 0);
+            known.map(|(task, _)| of(&task.result_latency)).max().map(|us| us as f32 / 1e3)
+        };
+        let shared = |text: &Option<String>| text.as_deref().map(Arc::from);
+        JobFrame {
+            state: reading.state(),
+            ready: reading.is_ready(),
+            waits_for: shared(&status.waits_for),
+            failure: shared(&status.failure),
+            changing: status.changing.map(|changing| changing.to_string().into()),
+            started_at_ms: reading.started_ms,
+            plan_version: plan.version.0,
+            incarnation: status.incarnation.0,
+            restarts: status.restarts,
+            epoch: sinks().map(|(task, _)| task.epoch).min().unwrap_or_default(),
+            watermark: sinks().map(|(task, _)| task.watermark).min().unwrap_or(EventTime::MIN),
+            rows_read: sources().map(|(task, _)| task.rows_in).sum(),
+            rows_written: sinks().map(|(task, _)| task.rows_out).sum(),
+            rows_read_per_second: sources().map(|(_, rate)| rate.rows_in as f32).sum(),
+            bytes_read_per_second: sources().map(|(_, rate)| rate.bytes_in as f32).sum(),
+            rows_written_per_second: sinks().map(|(_, rate)| rate.rows_out as f32).sum(),
+            late_rows: sum(|task| task.late_rows),
+            malformed_rows: sum(|task| task.malformed_rows),
+            rows_without_event_time: sum(|task| task.rows_without_event_time),
+            rows_with_null: sum(|task| task.rows_with_null),
+            result_p50_ms: slowest(|latency| latency.p50_us),
+            result_p99_ms: slowest(|latency| latency.p99_us),
+            group_epochs: reading.coordination.group_epochs,
+            coordination_share: reading.coordination.overhead.map(|share| share as f32),
+            completed: status.checkpoints_completed,
+            abandoned: status.checkpoints_abandoned,
+            checkpoint: status.last_checkpoint.map(|last| CheckpointFrame {
+                epoch: last.committed.epoch.0,
+                at_ms: reading.wall_ms_of(last.at),
+                took_ms: last.took.as_secs_f32() * 1e3,
+                bytes: last.bytes,
+            }),
+        }
+    }
+}
+
+impl StageFrame {
+    fn none() -> StageFrame {
+        StageFrame {
+            rows_in: 0,
+            rows_out: 0,
+            watermark: EventTime::MAX,
+            epoch: u64::MAX,
+            late_rows: 0,
+            malformed_rows: 0,
+            tasks: 0,
+            rows_in_per_second: 0.0,
+            rows_out_per_second: 0.0,
+            queue_rows: 0,
+            oldest_queued_ms: 0,
+            p99_ms: 0.0,
+            cpu: 0.0,
+            busy: 0,
+            idle: 0,
+            backpressured: 0,
+            busiest: 0,
+            queue: 0,
+        }
+    }
+
+    /// A further task.
+    fn add(&mut self, task: &TaskMetrics, rate: &Rate) {
+        self.tasks += 1;
+        self.rows_in += task.rows_in;
+        self.rows_out += task.rows_out;
+        self.watermark = self.watermark.min(task.watermark);
+        self.epoch = self.epoch.min(task.epoch);
+        self.late_rows += task.late_rows;
+        self.malformed_rows += task.malformed_rows;
+        self.rows_in_per_second += rate.rows_in as f32;
+        self.rows_out_per_second += rate.rows_out as f32;
+        self.queue_rows = self.queue_rows.saturating_add(small(task.queue_rows));
+        self.oldest_queued_ms = self.oldest_queued_ms.max(small(task.oldest_queued_ns / 1_000_000));
+        self.p99_ms = self.p99_ms.max(p99_ms(&task.latency));
+        self.cpu += rate.cpu as f32;
+        self.queue = self.queue.max(percent(task.queue_share));
+        let Some(shares) = rate.shares else { return };
+        // A running mean of each share.
+        let part = |mean: u8, share: f64| {
+            let before = f64::from(mean) * f64::from(self.tasks - 1);
+            ((before + share.clamp(0.0, 1.0) * 100.0) / f64::from(self.tasks)).round() as u8
+        };
+        (self.busy, self.idle) = (part(self.busy, shares.busy), part(self.idle, shares.idle));
+        self.backpressured = part(self.backpressured, shares.backpressured);
+        self.busiest = self.busiest.max(percent(shares.busy));
+    }
+
+    /// A stage without tasks has reached nothing.
+    fn known(self) -> StageFrame {
+        match self.tasks {
+            0 => StageFrame { watermark: EventTime::MIN, epoch: 0, ..self },
+            _ => self,
+        }
+    }
+}
+
+impl TaskFrame {
+    fn of(task: &TaskMetrics, rate: &Rate, worker: u32) -> TaskFrame {
+        let share =
+            |of: fn(&super::super::rates::Shares) -> f64| rate.shares.as_ref().map_or(0, |shares| percent(of(shares)));
+        TaskFrame {
+            stage: task.task.stage.0,
+            task: task.task.index,
+            worker,
+            thread: task.thread.unwrap_or_default(),
+            rows_in_per_second: rate.rows_in as f32,
+            rows_out_per_second: rate.rows_out as f32,
+            queue_rows: small(task.queue_rows),
+            oldest_queued_ms: small(task.oldest_queued_ns / 1_000_000),
+            watermark: task.watermark,
+            late_rows: task.late_rows,
+            epoch: task.epoch,
+            p99_ms: p99_ms(&task.latency),
+            cpu: rate.cpu as f32,
+            busy: share(|shares| shares.busy),
+            idle: share(|shares| shares.idle),
+            backpressured: share(|shares| shares.backpressured),
+            queue: percent(task.queue_share),
+        }
+    }
+}

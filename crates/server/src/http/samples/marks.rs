@@ -1,0 +1,128 @@
+//! What happened to a job, and when: restarts, changes, checkpoints that failed, notices.
+
+use std::collections::VecDeque;
+
+use anabranch_model::Notice;
+use serde::Serialize;
+
+use super::super::jobs::Reading;
+use super::frame::Frame;
+
+/// Marks of a job that are kept.
+const KEPT: usize = 500;
+
+/// Something that happened at a moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Mark {
+    at_ms: i64,
+    kind: &'static str,
+    text: String,
+}
+
+/// Checkpoints of a job that are kept.
+const CHECKPOINTS_KEPT: usize = 100;
+
+/// A checkpoint, as it was observed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(in crate::http) struct CheckpointMark {
+    at_ms: i64,
+    outcome: &'static str,
+    epoch: Option<u64>,
+    took_ms: Option<f64>,
+    bytes: Option<u64>,
+}
+
+/// The newest checkpoints of a job, oldest first. One that follows within a second of another may be missing.
+#[derive(Default)]
+pub(super) struct Checkpoints(VecDeque<CheckpointMark>);
+
+impl Checkpoints {
+    /// Compares a sample with the one before it.
+    pub(super) fn note(&mut self, before: Option<&Frame>, now: &Frame) {
+        let abandoned = before.is_some_and(|before| before.job.abandoned < now.job.abandoned);
+        if abandoned {
+            self.push(CheckpointMark {
+                at_ms: now.at_ms,
+                outcome: "abandoned",
+                epoch: None,
+                took_ms: None,
+                bytes: None,
+            });
+        }
+        let last = before.and_then(|before| before.job.checkpoint);
+        if let Some(new) = now.job.checkpoint.filter(|new| last.is_none_or(|last| last.at_ms != new.at_ms)) {
+            let (took_ms, bytes) = (Some(f64::from(new.took_ms)), Some(new.bytes));
+            self.push(CheckpointMark {
+                at_ms: new.at_ms,
+                outcome: "completed",
+                epoch: Some(new.epoch),
+                took_ms,
+                bytes,
+            });
+        }
+    }
+
+    fn push(&mut self, mark: CheckpointMark) {
+        if self.0.len() == CHECKPOINTS_KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back(mark);
+    }
+
+    pub(super) fn all(&self) -> Vec<CheckpointMark> {
+        self.0.iter().cloned().collect()
+    }
+}
+
+/// The marks of a job, oldest first.
+#[derive(Default)]
+pub(super) struct Marks {
+    marks: VecDeque<Mark>,
+    /// The last notice that has a mark.
+    noticed: u64,
+}
+
+impl Marks {
+    /// Compares a sample with the one before it.
+    pub(super) fn note(&mut self, before: Option<&Frame>, now: &Frame, reading: &Reading, notices: &[Notice]) {
+        let mut mark = |kind, text: String| self.push(Mark { at_ms: now.at_ms, kind, text });
+        match before.map(|before| &before.job) {
+            None => mark("state", format!("the job is {}", now.job.state)),
+            Some(before) => {
+                if before.state != now.job.state {
+                    mark("state", format!("the job was {}, and is {}", before.state, now.job.state));
+                }
+                if before.restarts < now.job.restarts {
+                    let why = reading.failures.last().map_or("for an unknown reason", String::as_str);
+                    mark("restart", format!("the tasks were started again: {why}"));
+                }
+                if before.plan_version != now.job.plan_version {
+                    mark("change", format!("version {} of the plan runs", now.job.plan_version));
+                }
+                if before.abandoned < now.job.abandoned {
+                    mark("checkpoint-failed", "a checkpoint was abandoned".to_owned());
+                }
+            }
+        }
+        let last = self.noticed;
+        for notice in notices.iter().filter(|notice| notice.number > last) {
+            self.noticed = notice.number;
+            // A notice that repeats itself has its mark.
+            if notice.times == 1 {
+                self.push(Mark { at_ms: reading.wall_ms_of(notice.at), kind: "notice", text: notice.text.clone() });
+            }
+        }
+    }
+
+    fn push(&mut self, mark: Mark) {
+        if self.marks.len() == KEPT {
+            self.marks.pop_front();
+        }
+        self.marks.push_back(mark);
+    }
+
+    /// Those of a span of time.
+    pub(super) fn between(&self, from_ms: i64, to_ms: i64) -> Vec<&Mark> {
+        self.marks.iter().filter(|mark| (from_ms..=to_ms).contains(&mark.at_ms)).collect()
+    }
+}

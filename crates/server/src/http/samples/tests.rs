@@ -1,0 +1,110 @@
+use anabranch_dataflow::Plan;
+use anabranch_model::{LatencySummary, Nanos, StageId, TaskId, TaskMetrics};
+use anabranch_protocol::coordinator::Phase;
+use anabranch_runtime::{Coordination, Status};
+
+use super::*;
+use crate::http::jobs::Placed;
+use crate::http::rates::Rates;
+use crate::{Engine, Settings};
+
+fn plan() -> Plan {
+    let sql = "CREATE TABLE a (x BIGINT) WITH ('connector' = 'datagen'); CREATE TABLE b (x BIGINT) WITH ('connector' = 'blackhole');
+               INSERT INTO b SELECT x FROM a";
+    let planned = Engine::default().plan(sql, &Settings { parallelism: Some(2), ..Settings::default() });
+    planned.expect("a plan").plan.expect("a job")
+}
+
+/// A reading of this many tasks, so many seconds after the begin.
+fn reading(second: u64, tasks: u32) -> Reading {
+    let at = Nanos(second * 1_000_000_000);
+    let task = |index: u32| Placed {
+        worker: format!("worker {}", index % 3),
+        metrics: TaskMetrics {
+            at,
+            task: TaskId { stage: StageId(0), index },
+            rows_in: second * 10,
+            is_source: true,
+            is_sink: true,
+            is_prepared: true,
+            ..blank()
+        },
+    };
+    Reading {
+        at,
+        wall_ms: 1_000_000 + second as i64 * 1000,
+        started_ms: 1_000_000,
+        status: Status { phase: Phase::Running, ..Status::default() },
+        coordination: Coordination::default(),
+        failures: Vec::new(),
+        checkpoints: None,
+        tasks: (0..tasks).map(task).collect(),
+    }
+}
+
+fn blank() -> TaskMetrics {
+    serde_json::from_value(json!({
+        "at": 0, "task": TaskId { stage: StageId(0), index: 0 }, "stage_name": "a", "is_source": false, "is_sink": false,
+        "keeps_windows": false, "thread": null, "is_prepared": false, "rows_in": 0, "bytes_in": 0, "rows_out": 0, "bytes_out": 0,
+        "busy_ns": 0, "idle_ns": 0, "backpressured_ns": 0, "late_rows": 0, "rows_without_event_time": 0, "rows_with_null": 0,
+        "malformed_rows": 0, "watermark": 0, "epoch": 1, "queue_batches": 0, "queue_bytes": 0, "oldest_queued_ns": 0,
+        "progress": null, "latency": LatencySummary::default(), "result_latency": LatencySummary::default(),
+    }))
+    .expect("a task")
+}
+
+fn well() -> Why {
+    let reading = reading(0, 1);
+    why(&Look { plan: &plan(), reading: &reading, rates: &Rates::default(), notices: &[] })
+}
+
+fn filled(seconds: u64, tasks: u32, bytes: usize) -> Rings {
+    let (plan, mut rings) = (plan(), Rings::default());
+    for second in 0..seconds {
+        rings.push(Frame::of(second, &plan, &reading(second, tasks), &Rates::default(), well()), bytes);
+    }
+    rings
+}
+
+#[test]
+fn the_past_is_coarser_the_older_it_is() {
+    let rings = filled(5000, 2, 16 << 20);
+    let all: Vec<Value> = rings.between(i64::MIN, i64::MAX).map(Frame::point).collect();
+    let count = |seconds: u64| all.iter().filter(|point| point["seconds"] == json!(seconds)).count();
+    assert_eq!(count(1), 300);
+    assert_eq!(count(10), 330, "an hour without the last five minutes");
+    assert!((20..=24).contains(&count(60)), "{}", count(60));
+    let times: Vec<i64> = all.iter().filter_map(|point| point["at_ms"].as_i64()).collect();
+    assert!(times.is_sorted_by(|a, b| a < b), "each moment once");
+    let at = |second: i64| rings.at(1_000_000 + second * 1000).map(|frame| (frame.seconds, frame.at_ms / 1000 - 1000));
+    assert_eq!(at(4990), Some((1, 4990)));
+    assert_eq!(at(4000), Some((10, 4009)));
+    assert_eq!(at(100), Some((60, 119)));
+    assert_eq!(at(-5).map(|(seconds, _)| seconds), Some(60), "the oldest");
+    assert_eq!(at(9999), Some((1, 4999)), "the newest");
+}
+
+#[test]
+fn samples_take_no_more_bytes_than_they_may() {
+    for tasks in [2, 300] {
+        let rings = filled(400, tasks, 1 << 19);
+        assert!(rings.bytes() <= 1 << 19, "{}", rings.bytes());
+        assert!(rings.between(i64::MIN, i64::MAX).count() > 10);
+    }
+}
+
+#[test]
+fn a_stage_is_the_sum_of_its_tasks() {
+    let (plan, mut history) = (plan(), History::default());
+    history.push(&reading(0, 3));
+    let now = reading(2, 3);
+    let document = Frame::of(1, &plan, &now, &history.rates(&now), well()).document();
+    let stage = &document["stages"]["0"];
+    assert_eq!(
+        (&stage["tasks"], &stage["rows_in"], &stage["rows_in_per_second"]),
+        (&json!(3), &json!(60), &json!(30.0))
+    );
+    let tasks = Frame::of(1, &plan, &now, &history.rates(&now), well()).tasks_of(0);
+    assert_eq!((&tasks["2"]["worker"], &tasks["2"]["rows_in_per_second"]), (&json!("worker 2"), &json!(10.0)));
+    assert_eq!(document["job"]["rows_read"], json!(60));
+}

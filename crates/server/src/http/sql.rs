@@ -1,0 +1,208 @@
+//! Statements before they are a job: whether they can run and how, what may be written at a place, and the first rows of a query.
+
+mod preview;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_model::{Error, Secrets};
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::answers::{Answer, Api, json, refusal};
+use super::documents::{ErrorDocument, PlanDocument};
+use super::reconfigure::on_thread;
+use crate::report::position;
+use crate::{Engine, Session, Settings, Step, complete as completed, split_statements};
+
+pub(super) use preview::preview;
+
+/// Statements to check.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CheckOrder {
+    sql: String,
+    #[serde(default)]
+    settings: BTreeMap<String, String>,
+}
+
+/// Whether statements can run.
+#[derive(Debug, Serialize)]
+struct CheckDocument {
+    error: Option<PlacedError>,
+    plan: Option<PlanDocument>,
+    statements: Vec<StatementDocument>,
+}
+
+/// An error and its place in the text, from line and column 1.
+#[derive(Debug, Serialize)]
+struct PlacedError {
+    #[serde(flatten)]
+    error: ErrorDocument,
+    line: Option<usize>,
+    column: Option<usize>,
+}
+
+/// A statement of a text.
+#[derive(Debug, Serialize)]
+struct StatementDocument {
+    line: u64,
+    /// Its first word, in capital letters.
+    kind: String,
+}
+
+/// A text and a place in it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CompleteOrder {
+    sql: String,
+    /// In units of UTF-16, as a browser counts.
+    cursor: usize,
+}
+
+/// What may be written at a place.
+#[derive(Debug, Serialize)]
+struct CompleteDocument {
+    /// Where the word begins that is replaced, in units of UTF-16.
+    from: usize,
+    items: Vec<String>,
+}
+
+pub(super) fn wrong_body(error: &serde_json::Error, form: &str) -> Answer {
+    let error = Error::user(format!("the body is not what this path takes: {error}"));
+    refusal(StatusCode::BAD_REQUEST, &error.remedy(format!("send {form}")))
+}
+
+fn without_engine() -> Answer {
+    let error = Error::user("this process has no statements of its job, and plans none");
+    refusal(StatusCode::CONFLICT, &error.remedy("send it to a coordinator, or to anabranch serve"))
+}
+
+/// Answers whether statements can run, and how.
+pub(super) async fn check(api: Arc<Api>, body: Bytes) -> Answer {
+    let order: CheckOrder = match serde_json::from_slice(&body) {
+        Ok(order) => order,
+        Err(error) => return wrong_body(&error, "{\"sql\": \"STATEMENTS\", \"settings\": {\"OPTION\": \"VALUE\"}}"),
+    };
+    on_thread(api, "check", move |api| match api.jobs.engine() {
+        Some(engine) => json(StatusCode::OK, &checked(&engine, order)),
+        None => without_engine(),
+    })
+    .await
+}
+
+fn checked(engine: &Engine, order: CheckOrder) -> CheckDocument {
+    let statements = split_statements(&order.sql).unwrap_or_default();
+    let kind = |text: &str| text.split_whitespace().next().unwrap_or_default().to_uppercase();
+    let statements = statements.iter().map(|of| StatementDocument { line: of.line, kind: kind(&of.text) }).collect();
+    let settings = Settings { set: order.settings.into_iter().collect(), ..Settings::default() };
+    match engine.plan_steps(&order.sql, &settings) {
+        Ok(steps) => {
+            let plan = |step: &Step| match step {
+                Step::Job(job) => Some(PlanDocument::from(&job.plan)),
+                Step::Query(query) => Some(PlanDocument::from(&query.query.plan)),
+                Step::Report(_) => None,
+            };
+            CheckDocument { error: None, plan: steps.steps.iter().find_map(plan), statements }
+        }
+        Err(error) => {
+            let (line, column) = position(&error.to_string()).unzip();
+            let error = hidden(ErrorDocument::from(&error), &order.sql);
+            CheckDocument { error: Some(PlacedError { error, line, column }), plan: None, statements }
+        }
+    }
+}
+
+/// An error without the secrets of the text.
+pub(super) fn hidden(error: ErrorDocument, sql: &str) -> ErrorDocument {
+    let secrets = Secrets::of_sql(sql);
+    let [place, remedy] = [error.place, error.remedy].map(|text| text.map(|text| secrets.hide(&text)));
+    ErrorDocument { error: secrets.hide(&error.error), place, remedy }
+}
+
+/// Answers what may be written at a place.
+pub(super) async fn complete(api: Arc<Api>, body: Bytes) -> Answer {
+    let order: CompleteOrder = match serde_json::from_slice(&body) {
+        Ok(order) => order,
+        Err(error) => return wrong_body(&error, "{\"sql\": \"TEXT\", \"cursor\": PLACE}"),
+    };
+    on_thread(api, "complete", move |api| match api.jobs.engine() {
+        Some(engine) => {
+            let cursor = byte_of(&order.sql, order.cursor);
+            let vocabulary = declared(engine, &order.sql, cursor).map(|session| session.vocabulary());
+            let (from, items) = completed(&vocabulary.unwrap_or_default(), &order.sql, cursor);
+            let from = order.sql[..from].encode_utf16().count();
+            json(StatusCode::OK, &CompleteDocument { from, items })
+        }
+        None => without_engine(),
+    })
+    .await
+}
+
+/// The byte at which a unit of UTF-16 begins; the end if the text is shorter.
+fn byte_of(text: &str, unit: usize) -> usize {
+    let mut units = 0;
+    for (at, c) in text.char_indices() {
+        if units >= unit {
+            return at;
+        }
+        units += c.len_utf16();
+    }
+    text.len()
+}
+
+/// A session that knows what the other statements of a text declare. Those that cannot be executed declare nothing.
+fn declared(engine: Engine, sql: &str, cursor: usize) -> Option<Session> {
+    let mut session = Session::new(engine, &Settings::default()).ok()?;
+    // The statement at the cursor is not complete: its quotes may be open.
+    let before = &sql[..cursor];
+    let before = before.rfind(';').map_or("", |end| &before[..=end]);
+    let behind = &sql[cursor..];
+    let behind = behind.find(';').map_or("", |end| &behind[end + 1..]);
+    for text in [before, behind] {
+        for statement in split_statements(text).unwrap_or_default() {
+            if is_declaration(&statement.text) {
+                let _ = session.execute_or_plan(&statement);
+            }
+        }
+    }
+    Some(session)
+}
+
+/// Whether a statement only declares something.
+pub(super) fn is_declaration(statement: &str) -> bool {
+    let first = statement.split_whitespace().next().unwrap_or_default();
+    ["CREATE", "SET", "RESET", "USE", "DROP", "ALTER"].iter().any(|word| first.eq_ignore_ascii_case(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_as_browsers_count() {
+        let text = "aä𝄞b";
+        assert_eq!([0, 1, 2, 4, 5, 9].map(|unit| byte_of(text, unit)), [0, 1, 3, 7, 8, 8]);
+    }
+
+    #[test]
+    fn what_other_statements_declare_is_known() {
+        let text =
+            "CREATE TABLE a (x INT) WITH ('connector' = 'datagen'); SELECT  FROM a; CREATE VIEW v AS SELECT x FROM a;";
+        let session = declared(Engine::default(), text, text.find("  FROM").expect("a place") + 1).expect("a session");
+        let names: Vec<String> = session.vocabulary().relations.into_keys().collect();
+        assert_eq!(names, ["a", "v"]);
+    }
+
+    #[test]
+    fn an_error_has_its_place_and_no_secret() {
+        let sql =
+            "SET 'job-name' = 'x';\nCREATE TABLE a (x INT) WITH ('connector' = 'nothing', 'password' = 'longsecret');"
+                .to_owned();
+        let document = checked(&Engine::default(), CheckOrder { sql, settings: BTreeMap::new() });
+        let error = document.error.expect("an error");
+        assert_eq!((error.line, document.statements.len()), (Some(2), 2), "{error:?}");
+        assert!(!format!("{error:?}").contains("longsecret"));
+    }
+}

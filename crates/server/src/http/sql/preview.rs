@@ -1,0 +1,209 @@
+//! The first rows of a query. It runs in this process with one task for each stage, and stops by itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use anabranch_model::{Clock as _, Error, Result, SystemClock};
+use arrow::array::{Array as _, AsArray as _, RecordBatch};
+use arrow::datatypes::{DataType, Int64Type};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::answers::{Answer, Api, no_thread, refusal};
+use super::super::body::{Body, Events, Left, event};
+use super::super::documents::ErrorDocument;
+use super::super::live::of_events;
+use super::{hidden, is_declaration, without_engine, wrong_body};
+use crate::report::position;
+use crate::{Engine, Query, Reply, Session, Settings, split_statements};
+
+/// Previews that run at the same time.
+const PREVIEWS_MAX: usize = 4;
+/// Most rows and seconds of a preview.
+const ROWS_MAX: usize = 10_000;
+const SECONDS_MAX: u64 = 60;
+/// Longest text of a value, in characters.
+const VALUE_MAX: usize = 1000;
+/// How often it is looked whether the client has left.
+const LOOK: Duration = Duration::from_millis(100);
+
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// A query to preview.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PreviewOrder {
+    sql: String,
+    #[serde(default = "rows")]
+    rows: usize,
+    #[serde(default = "seconds")]
+    seconds: u64,
+}
+
+fn rows() -> usize {
+    100
+}
+
+fn seconds() -> u64 {
+    10
+}
+
+/// One of the previews that may run.
+struct Place;
+
+impl Place {
+    fn take() -> Option<Place> {
+        let taken = RUNNING.fetch_update(Relaxed, Relaxed, |running| (running < PREVIEWS_MAX).then_some(running + 1));
+        taken.is_ok().then_some(Place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Answers with the first rows of a query, as they come.
+pub(in crate::http) fn preview(api: Arc<Api>, body: &Bytes) -> Answer {
+    let order: PreviewOrder = match serde_json::from_slice(body) {
+        Ok(order) => order,
+        Err(error) => return wrong_body(&error, "{\"sql\": \"STATEMENTS\", \"rows\": 100, \"seconds\": 10}"),
+    };
+    let Some(engine) = api.jobs.engine() else { return without_engine() };
+    let Some(place) = Place::take() else {
+        let error = Error::outside(format!("{PREVIEWS_MAX} previews run already"));
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("wait until one has ended"));
+    };
+    let (events, body) = Body::events();
+    let run = move || {
+        let _place = place;
+        run(&api, engine, &order, &events);
+    };
+    match std::thread::Builder::new().name("preview".into()).spawn(run) {
+        Ok(_) => of_events(body),
+        Err(error) => no_thread(&error),
+    }
+}
+
+fn run(api: &Api, engine: Engine, order: &PreviewOrder, events: &Events) {
+    let end = match begin(engine, &order.sql) {
+        Ok(query) => shown(api, query, order, events),
+        Err(error) => Ok(failed(&error, &order.sql, 0)),
+    };
+    if let Ok(end) = end {
+        // The client may have left.
+        let _ = events.send_blocking(event(None, "end", &end.to_string()));
+    }
+}
+
+fn failed(error: &Error, sql: &str, rows: usize) -> Value {
+    let (line, column) = position(&error.to_string()).unzip();
+    let ErrorDocument { error, place, remedy } = hidden(ErrorDocument::from(error), sql);
+    json!({ "reason": "error", "rows": rows, "error": error, "place": place, "remedy": remedy, "line": line, "column": column })
+}
+
+/// Starts the query that is the last statement.
+fn begin(engine: Engine, sql: &str) -> Result<Query> {
+    let settings = Settings { parallelism: Some(1), ..Settings::default() };
+    let mut session = Session::new(engine, &settings)?;
+    let mut statements = split_statements(sql)?;
+    let nothing = || Error::user("there is no query to preview").remedy("end the text with a SELECT");
+    let last = statements.pop().ok_or_else(nothing)?;
+    for statement in statements.iter().filter(|statement| is_declaration(&statement.text)) {
+        session.execute_or_plan(statement)?;
+    }
+    let is_query = ["SELECT", "WITH", "VALUES", "TABLE", "("]
+        .iter()
+        .any(|word| last.text.get(..word.len()).is_some_and(|first| first.eq_ignore_ascii_case(word)));
+    if !is_query {
+        let error = Error::user("only a query has a preview").at(format!("line {}, column {}", last.line, last.column));
+        return Err(error.remedy("end the text with a SELECT"));
+    }
+    match session.execute(&last)? {
+        Reply::Query(query) => Ok(query),
+        _ => Err(nothing()),
+    }
+}
+
+/// Sends rows until there are enough of them, the time is over, or the client has left.
+fn shown(api: &Api, query: Query, order: &PreviewOrder, events: &Events) -> Result<Value, Left> {
+    let Query { job, schema, rows, skip, limit, updating, .. } = query;
+    let columns = schema.fields().len() - usize::from(updating);
+    let column = |field: &arrow::datatypes::FieldRef| {
+        let kind = anabranch_dataflow::sql_name(field.data_type());
+        json!({ "name": field.name(), "type": kind, "numeric": field.data_type().is_numeric() })
+    };
+    let names: Vec<Value> = schema.fields().iter().take(columns).map(column).collect();
+    let most = order.rows.clamp(1, ROWS_MAX).min(limit.unwrap_or(usize::MAX));
+    let clock = SystemClock::new();
+    let end = clock.now().plus(Duration::from_secs(order.seconds.clamp(1, SECONDS_MAX)));
+    let (mut sent, mut skipped) = (0, 0);
+    let outcome = (|| {
+        events.send_blocking(event(None, "columns", &Value::Array(names).to_string()))?;
+        loop {
+            let reason = match rows.recv_timeout(LOOK) {
+                Ok(batch) => {
+                    let from = (skip - skipped).min(batch.num_rows());
+                    skipped += from;
+                    let count = (batch.num_rows() - from).min(most - sent);
+                    match texts(&batch.slice(from, count), columns, updating) {
+                        Ok(rows) if count > 0 => {
+                            sent += count;
+                            events.send_blocking(event(None, "rows", &rows.to_string()))?;
+                        }
+                        Ok(_) => {}
+                        Err(error) => return Ok(failed(&error, &order.sql, sent)),
+                    }
+                    (sent >= most).then_some("rows")
+                }
+                Err(RecvTimeoutError::Timeout) if events.has_left() => return Err(Left),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some("done"),
+            };
+            let is_over = end.after(clock.now()).is_zero() || api.is_closing.is_set();
+            if let Some(reason) = reason.or(is_over.then_some("time")) {
+                let text = job.why().text;
+                let why = Some(text).filter(|text| sent == 0 && !text.is_empty());
+                return Ok(json!({ "reason": reason, "rows": sent, "why": why }));
+            }
+        }
+    })();
+    // A job waits for the reader of its rows.
+    drop(rows);
+    job.cancel();
+    match (job.wait(), outcome) {
+        (Err(error), Ok(end)) if end["reason"] == "done" => Ok(failed(&error, &order.sql, sent)),
+        (_, outcome) => outcome,
+    }
+}
+
+/// Rows as texts, each with its weight.
+fn texts(batch: &RecordBatch, columns: usize, updating: bool) -> Result<Value> {
+    let options = FormatOptions::new();
+    let formatters = batch.columns().iter().take(columns).map(|column| Ok(ArrayFormatter::try_new(column, &options)?));
+    let formatters = formatters.collect::<Result<Vec<_>>>()?;
+    let weights = updating.then(|| batch.column(columns).as_primitive::<Int64Type>());
+    let mut rows = Vec::with_capacity(batch.num_rows());
+    for row in 0..batch.num_rows() {
+        let value = |(column, formatter): (usize, &ArrayFormatter<'_>)| {
+            let array = batch.column(column);
+            if array.is_null(row) || matches!(array.data_type(), DataType::Null) {
+                return Value::Null;
+            }
+            let text = formatter.value(row).to_string();
+            match text.char_indices().nth(VALUE_MAX) {
+                Some((end, _)) => Value::String(format!("{}…", &text[..end])),
+                None => Value::String(text),
+            }
+        };
+        let values: Vec<Value> = formatters.iter().enumerate().map(value).collect();
+        rows.push(json!({ "weight": weights.map_or(1, |weights| weights.value(row)), "values": values }));
+    }
+    Ok(Value::Array(rows))
+}

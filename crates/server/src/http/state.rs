@@ -1,0 +1,133 @@
+//! The state of a job, from its newest checkpoint: the job is not disturbed.
+
+use std::sync::Arc;
+
+use anabranch_model::{Error, Result};
+use anabranch_state::{Contents, Manifest, Store};
+use arrow::array::Array as _;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use hyper::StatusCode;
+use serde::Serialize;
+
+use super::answers::{Answer, Api, json, refusal, status_of};
+use super::query::Parameters;
+use super::reconfigure::on_thread;
+use crate::{StateRows, read_state, watermark_ms};
+
+/// Rows of an operator that are given.
+const ROWS_MAX: usize = 200;
+/// Longest text of a value, in characters.
+const VALUE_MAX: usize = 1000;
+/// Attempts, when the job has removed the checkpoint that was being read.
+const ATTEMPTS: usize = 5;
+
+/// The state of a checkpoint.
+#[derive(Debug, Serialize)]
+struct StateDocument {
+    place: String,
+    epoch: u64,
+    completed_at_ms: i64,
+    operators: Vec<OperatorDocument>,
+    rows: Option<RowsDocument>,
+}
+
+/// The state of an operator.
+#[derive(Debug, Serialize)]
+struct OperatorDocument {
+    operator: u32,
+    description: String,
+    rows: u64,
+    bytes: u64,
+    files: usize,
+    watermark_ms: Option<i64>,
+}
+
+/// Rows of an operator's state.
+#[derive(Debug, Serialize)]
+struct RowsDocument {
+    operator: u32,
+    columns: Vec<String>,
+    rows: Vec<Vec<Option<String>>>,
+    notes: Vec<String>,
+}
+
+/// Answers with the state of a job: `operator` asks for rows of one, `column` and `key` for those of a key.
+pub(super) async fn state(api: Arc<Api>, name: String, parameters: Parameters) -> Answer {
+    let store = match api.job(&name) {
+        Ok(job) => job.store(),
+        Err(answer) => return *answer,
+    };
+    let Some(store) = store else {
+        let error = Error::user("the job keeps no checkpoints, so its state cannot be read");
+        let remedy = "set a directory for them: SET 'checkpoint-directory' = '...'";
+        return refusal(StatusCode::CONFLICT, &error.remedy(remedy));
+    };
+    let operator = match parameters.number("operator") {
+        Ok(operator) => operator,
+        Err(answer) => return *answer,
+    };
+    let keys: Vec<(String, String)> = match (parameters.text("column"), parameters.text("key")) {
+        (Some(column), Some(key)) => vec![(column.to_owned(), key.to_owned())],
+        _ => Vec::new(),
+    };
+    on_thread(api, "state", move |_| {
+        let mut read = document(&store, operator, &keys);
+        for _ in 1..ATTEMPTS {
+            if read.is_ok() {
+                break;
+            }
+            read = document(&store, operator, &keys);
+        }
+        match read {
+            Ok(document) => json(StatusCode::OK, &document),
+            Err(error) => refusal(status_of(&error), &error),
+        }
+    })
+    .await
+}
+
+fn document(store: &Store, operator: Option<u32>, keys: &[(String, String)]) -> Result<StateDocument> {
+    let contents = Contents::read(store)?;
+    let newest = contents.newest()?;
+    let manifest = &newest.manifest;
+    let rows = operator.map(|operator| rows(store, manifest, operator, keys)).transpose()?;
+    Ok(StateDocument {
+        place: store.place().to_owned(),
+        epoch: manifest.epoch.0,
+        completed_at_ms: newest.written_ms,
+        operators: manifest.outline.iter().filter_map(|line| of_operator(manifest, line)).collect(),
+        rows,
+    })
+}
+
+fn of_operator(manifest: &Manifest, line: &str) -> Option<OperatorDocument> {
+    let (number, description) = line.strip_prefix("state ")?.split_once(": ")?;
+    let operator = number.parse().ok()?;
+    let files = || manifest.state_files(|number| number == operator);
+    Some(OperatorDocument {
+        operator,
+        description: description.to_owned(),
+        rows: files().map(|file| file.rows).sum(),
+        bytes: files().map(|file| file.blob.bytes).sum(),
+        files: files().count(),
+        watermark_ms: watermark_ms(manifest, operator),
+    })
+}
+
+fn rows(store: &Store, manifest: &Manifest, operator: u32, keys: &[(String, String)]) -> Result<RowsDocument> {
+    let found = read_state(store, manifest, &StateRows { operator, keys, limit: ROWS_MAX })?;
+    let columns = found.schema.iter().flat_map(|schema| schema.fields()).map(|field| field.name().clone()).collect();
+    let (options, mut rows) = (FormatOptions::new(), Vec::new());
+    for batch in &found.batches {
+        let formatters = batch.columns().iter().map(|column| Ok(ArrayFormatter::try_new(column, &options)?));
+        let formatters = formatters.collect::<Result<Vec<_>>>()?;
+        for row in 0..batch.num_rows() {
+            let value = |(column, formatter): (usize, &ArrayFormatter<'_>)| {
+                let is_null = batch.column(column).is_null(row);
+                (!is_null).then(|| formatter.value(row).to_string().chars().take(VALUE_MAX).collect())
+            };
+            rows.push(formatters.iter().enumerate().map(value).collect());
+        }
+    }
+    Ok(RowsDocument { operator, columns, rows, notes: found.notes() })
+}

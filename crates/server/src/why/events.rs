@@ -1,0 +1,237 @@
+//! What happens to the whole job, to its input, and to its output.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{StageId, TaskMetrics};
+
+use super::{Found, Look, Next, Verdict};
+
+/// A checkpoint that is late by so many intervals does not come by itself.
+const INTERVALS_MAX: u32 = 3;
+
+/// The job does not run, or not yet.
+pub(super) fn of_job(look: &Look<'_>) -> Option<Found> {
+    let status = &look.reading.status;
+    let over = |text: &str| Some(Found::new(Verdict::Over, text));
+    match look.reading.state() {
+        "running" => None,
+        "failed" => {
+            let failure = status.failure.as_deref().unwrap_or("for an unknown reason");
+            let found = Found::new(Verdict::Failed, format!("the job has failed: {failure}"));
+            Some(found.advice("mend the cause, and submit the job again: it resumes from its newest checkpoint"))
+        }
+        "ended" => over("the job has read all of its input and has ended"),
+        "stopped" => over("the job is stopped; the next start resumes it"),
+        "cancelled" => over("the job was cancelled; the next start resumes it from its newest checkpoint"),
+        "stopping" => over("the job is stopping"),
+        "waiting" => {
+            let what = status.waits_for.as_deref().unwrap_or("slots");
+            let found = Found::new(Verdict::Waiting, format!("the job waits for workers: {what}"));
+            Some(found.advice("start workers (anabranch worker), or let the job have fewer tasks"))
+        }
+        "changing" => Some(Found::new(Verdict::Starting, "the job goes over to its new version")),
+        state => Some(begins(look, state)),
+    }
+}
+
+fn begins(look: &Look<'_>, state: &str) -> Found {
+    let unprepared = look.tasks().find(|task| !task.is_prepared);
+    let what = match (state, unprepared) {
+        ("restoring", _) => "the job restores its state".to_owned(),
+        (_, Some(task)) => format!("the job begins: '{}' is not ready yet", task.stage_name),
+        _ => "the job begins".to_owned(),
+    };
+    let after = look.reading.failures.last().map_or_else(String::new, |why| format!(", after a failure: {why}"));
+    let found = Found::new(Verdict::Starting, what + &after);
+    match unprepared {
+        Some(task) => found.at(task.task.stage),
+        None => found,
+    }
+}
+
+/// No checkpoint completes, though there should be some.
+pub(super) fn checkpoint_waits(look: &Look<'_>) -> Option<Found> {
+    let options = look.plan.options.checkpoints.as_ref()?;
+    let status = &look.reading.status;
+    let since = status.last_checkpoint.map(|last| look.reading.at.after(last.at));
+    let bound = options.interval * INTERVALS_MAX + std::time::Duration::from_secs(10);
+    let silent = since.filter(|since| *since > bound)?;
+    let behind = look.tasks().min_by_key(|task| task.epoch)?;
+    let foremost = look.tasks().map(|task| task.epoch).max()?;
+    let mut text = format!(
+        "no checkpoint has completed for {} s, though one is due every {} s",
+        silent.as_secs(),
+        options.interval.as_secs_f64()
+    );
+    if behind.epoch < foremost {
+        text += &format!(": '{}' has ended epoch {}, and others {foremost}", behind.stage_name, behind.epoch);
+    }
+    let mut found = Found::new(Verdict::CheckpointWaits, text).at(behind.task.stage);
+    if let Some(notice) = look.notice() {
+        found = found.behind("notice", notice.text.clone());
+    }
+    Some(found.advice("look at what this stage waits for, and at the place of the checkpoints"))
+}
+
+/// Sums over the tasks of each stage: rows in, rows out.
+fn stages<'a>(look: &Look<'a>) -> BTreeMap<StageId, (&'a TaskMetrics, u64, u64)> {
+    let mut stages = BTreeMap::new();
+    for task in look.tasks() {
+        let (_, rows_in, rows_out) = stages.entry(task.task.stage).or_insert((task, 0, 0));
+        *rows_in += task.rows_in;
+        *rows_out += task.rows_out;
+    }
+    stages
+}
+
+/// A source has read nothing since it began.
+pub(super) fn nothing_read(look: &Look<'_>) -> Option<Found> {
+    let (source, ..) = stages(look).into_values().find(|(task, rows_in, _)| task.is_source && *rows_in == 0)?;
+    let stage = source.task.stage;
+    // Records were read, and none became a row.
+    let malformed: u64 = look.tasks_of(stage).map(|task| task.malformed_rows).sum();
+    if malformed > 0 {
+        return Some(undecodable(look, stage, malformed, malformed));
+    }
+    let name = &source.stage_name;
+    let lag = look.tasks_of(stage).map(|task| task.lag_rows).sum::<Option<u64>>();
+    let text = match (lag, look.notice()) {
+        (_, Some(notice)) => format!("no row has been read by '{name}': {}", notice.text),
+        (Some(0), None) => format!(
+            "no row has been read by '{name}': its table has no rows after the place where reading began; check where that is"
+        ),
+        (_, None) => {
+            format!("no row has been read by '{name}': check that its table has records, and where reading begins")
+        }
+    };
+    let table = table_of(look, stage);
+    let found = Found::new(Verdict::NoInput, text).at(stage);
+    Some(found.behind(format!("table {table}"), "gives no rows").advice(format!(
+        "check the options of table {table}: its topic or path, and where reading begins (such as 'scan.startup.mode')"
+    )))
+}
+
+/// Sources have read rows before, and read none any more.
+pub(super) fn no_longer_read(look: &Look<'_>) -> Option<Found> {
+    let idle = |task: &&TaskMetrics| task.is_source && look.rate(task).rows_in == 0.0;
+    let sources = || look.tasks().filter(|task| task.is_source);
+    let source = sources().next()?;
+    if !sources().all(|task| idle(&task)) || sources().any(|task| look.rate(task).shares.is_none()) {
+        return None;
+    }
+    let lag = sources().map(|task| task.lag_rows).sum::<Option<u64>>();
+    let (stage, name) = (source.task.stage, &source.stage_name);
+    let text = match (look.notice(), lag) {
+        (Some(notice), _) => format!("'{name}' reads no rows: {}", notice.text),
+        (None, Some(0)) => format!("'{name}' has read all rows of its table, and no new ones come"),
+        (None, Some(rows)) => format!("'{name}' reads no rows, though {rows} rows wait to be read"),
+        (None, None) => format!("'{name}' reads no rows: none come"),
+    };
+    let table = table_of(look, stage);
+    Some(Found::new(Verdict::NoInput, text).at(stage).behind(format!("table {table}"), "gives no rows"))
+}
+
+fn table_of<'a>(look: &Look<'a>, stage: StageId) -> &'a str {
+    look.stage(stage).and_then(|stage| stage.source.as_ref()).map_or("", |source| source.table.as_str())
+}
+
+fn undecodable(look: &Look<'_>, stage: StageId, malformed: u64, read: u64) -> Found {
+    let text = format!(
+        "{malformed} of {read} records of '{}' cannot be decoded: check the table's format and its columns",
+        look.name(stage)
+    );
+    let table = table_of(look, stage);
+    Found::new(Verdict::Malformed, text)
+        .at(stage)
+        .behind(format!("table {table}"), "has records of another form")
+        .advice(format!("'on-malformed' = 'dead-letter' for table {table} keeps such records in a table of their own"))
+}
+
+/// Most rows are left out before they count.
+pub(super) fn dropped(look: &Look<'_>) -> Option<Found> {
+    let sum = |of: fn(&TaskMetrics) -> u64| look.tasks().map(of).sum::<u64>();
+    let read = sum(|task| if task.is_source { task.rows_in } else { 0 });
+    let most = |of: fn(&TaskMetrics) -> u64| look.tasks().max_by_key(|task| of(task)).map(|task| task.task.stage);
+    let (late, untimed) = (sum(|task| task.late_rows), sum(|task| task.rows_without_event_time));
+    let malformed = sum(|task| task.malformed_rows);
+    if malformed > 0
+        && malformed * 2 >= read
+        && let Some(stage) = most(|task| task.malformed_rows)
+    {
+        return Some(undecodable(look, stage, malformed, read.max(malformed)));
+    }
+    if read == 0 {
+        return None;
+    }
+    if untimed * 2 >= read {
+        let text = format!(
+            "{untimed} of {read} rows have NULL as event time and belong to no window: check the column of WATERMARK FOR"
+        );
+        let found = Found::new(Verdict::WithoutEventTime, text);
+        return most(|task| task.rows_without_event_time).map(|stage| found.at(stage));
+    }
+    if late * 2 < read {
+        return None;
+    }
+    let text = format!(
+        "{late} of {read} rows were late and count in no result: allow for more disorder in WATERMARK FOR, or check event times"
+    );
+    let found = Found::new(Verdict::Late, text);
+    let advice = "give WATERMARK FOR a larger bound: change the text of the job, with --allow-late";
+    most(|task| task.late_rows).map(|stage| found.at(stage).advice(advice))
+}
+
+/// A stage without windows emits everything at the end of each epoch: none of its rows met its conditions.
+pub(super) fn filtered(look: &Look<'_>) -> Option<Found> {
+    let drops = |(task, rows_in, rows_out): &(&TaskMetrics, u64, u64)| {
+        *rows_in > 0 && *rows_out == 0 && task.epoch > 1 && !task.keeps_windows
+    };
+    let (task, rows_in, _) = stages(look).into_values().find(drops)?;
+    let (name, stage) = (&task.stage_name, task.task.stage);
+    let text = format!(
+        "'{name}' has taken {rows_in} rows and passed none on: so far no row meets the query's conditions and joins"
+    );
+    let operators = look.stage(stage).map(|stage| stage.operators.as_slice()).unwrap_or_default();
+    let conditions: Vec<String> = operators
+        .iter()
+        .filter(|operator| matches!(operator, anabranch_dataflow::OperatorSpec::Filter { .. }))
+        .map(ToString::to_string)
+        .collect();
+    let found = Found::new(Verdict::AllDropped, text).at(stage);
+    let found = match conditions.is_empty() {
+        true => found,
+        false => found.behind("condition", conditions.join("; ")),
+    };
+    Some(found.advice("check the conditions of this part of the query: SELECT from its table shows which rows come"))
+}
+
+/// Results were written, and readers of the table see them after the first checkpoint.
+pub(super) fn invisible(look: &Look<'_>) -> Option<Found> {
+    let options = look.plan.options.checkpoints.as_ref()?;
+    if look.reading.status.last_checkpoint.is_some() {
+        return None;
+    }
+    let commits = |stage: &&anabranch_dataflow::Stage| stage.sink.as_ref().is_some_and(commits_with_checkpoints);
+    let stage = look.plan.stages.iter().find(commits)?;
+    let interval = options.interval.as_secs_f64();
+    let text = format!(
+        "'{}' has written results: they can be seen when the first checkpoint is complete; one is taken every {interval} s",
+        stage.name
+    );
+    let at_ms = look.reading.started_ms.saturating_add(i64::try_from(options.interval.as_millis()).unwrap_or(i64::MAX));
+    let mut found = Found::new(Verdict::SinkWaitsForCheckpoint, text).at(stage.id);
+    found.next = Some(Next { at_ms, text: "the first checkpoint".to_owned() });
+    let settings = [("checkpoint-interval".to_owned(), Some("1 s".to_owned()))].into();
+    let order = crate::http::ReconfigureOrder { settings, ..crate::http::ReconfigureOrder::default() };
+    Some(found.change("take a checkpoint every second", order))
+}
+
+/// Whether what is written becomes visible with a checkpoint.
+fn commits_with_checkpoints(sink: &anabranch_dataflow::SinkSpec) -> bool {
+    let option = |name: &str| sink.connector.options.get(name).map(String::as_str);
+    match sink.connector.connector.as_str() {
+        "filesystem" => true,
+        "kafka" | "upsert-kafka" => option("sink.delivery-guarantee") == Some("exactly-once"),
+        _ => false,
+    }
+}

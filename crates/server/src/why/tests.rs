@@ -1,0 +1,248 @@
+//! The answer for readings that are made up. `tests/all/why.rs` has jobs that make them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_model::{EventTime, LatencySummary, Nanos, PartitionProgress, SourceProgress, TaskId};
+use anabranch_protocol::coordinator::Phase;
+use anabranch_runtime::{Coordination, Status};
+
+use super::*;
+use crate::http::{History, Placed};
+use crate::{Engine, Settings};
+
+const SECOND: u64 = 1_000_000_000;
+const NOW: Nanos = Nanos(100 * SECOND);
+
+/// Two stages: the source, and windows that are written.
+fn plan() -> Plan {
+    let sql = "CREATE TABLE ads (id BIGINT, at TIMESTAMP_LTZ(3), WATERMARK FOR at AS at)
+                 WITH ('connector' = 'filesystem', 'path' = '/tmp', 'format' = 'json');
+               CREATE TABLE results (id BIGINT, n BIGINT) WITH ('connector' = 'blackhole');
+               INSERT INTO results SELECT id, COUNT(*) FROM TABLE(TUMBLE(TABLE ads, DESCRIPTOR(at), INTERVAL '10' SECOND))
+                 WHERE id > 5 GROUP BY id, window_start, window_end;";
+    let planned = Engine::default().plan(sql, &Settings { parallelism: Some(2), ..Settings::default() });
+    planned.expect("a plan").plan.expect("a job")
+}
+
+fn task(stage: u32, index: u32) -> TaskMetrics {
+    TaskMetrics {
+        at: NOW,
+        task: TaskId { stage: StageId(stage), index },
+        stage_name: ["source ads", "aggregate"][stage as usize].into(),
+        is_source: stage == 0,
+        is_sink: stage == 1,
+        keeps_windows: stage == 1,
+        thread: None,
+        is_prepared: true,
+        rows_in: 100,
+        bytes_in: 0,
+        rows_out: if stage == 1 { 0 } else { 100 },
+        bytes_out: 0,
+        busy_ns: 0,
+        idle_ns: 0,
+        backpressured_ns: 0,
+        late_rows: 0,
+        rows_without_event_time: 0,
+        rows_with_null: 0,
+        malformed_rows: 0,
+        lag_rows: None,
+        lookups: None,
+        watermark: EventTime(0),
+        epoch: 7,
+        queue_batches: 0,
+        queue_rows: 0,
+        queue_bytes: 0,
+        queue_share: 0.0,
+        oldest_queued_ns: 0,
+        oldest_read_ns: 0,
+        cpu_ns: 0,
+        core_wait_ns: 0,
+        nice: 0,
+        progress: None,
+        latency: LatencySummary::default(),
+        result_latency: LatencySummary::default(),
+    }
+}
+
+fn reading(at: Nanos, tasks: Vec<TaskMetrics>) -> Reading {
+    let placed = |metrics: TaskMetrics| Placed { worker: "local".into(), metrics: TaskMetrics { at, ..metrics } };
+    Reading {
+        at,
+        wall_ms: 1_700_000_000_000,
+        started_ms: 1_700_000_000_000,
+        status: Status { phase: Phase::Running, ..Status::default() },
+        coordination: Coordination::default(),
+        failures: Vec::new(),
+        checkpoints: None,
+        tasks: tasks.into_iter().map(placed).collect(),
+    }
+}
+
+/// The answer, given the tasks some seconds before.
+fn with_before(before: Vec<TaskMetrics>, tasks: Vec<TaskMetrics>) -> Why {
+    let mut history = History::default();
+    history.push(&reading(Nanos(NOW.0 - 2 * SECOND), before));
+    let now = reading(NOW, tasks);
+    why(&Look { plan: &plan(), reading: &now, rates: &history.rates(&now), notices: &[] })
+}
+
+fn of(tasks: Vec<TaskMetrics>) -> Why {
+    with_before(tasks.clone(), tasks)
+}
+
+fn explain(first: TaskMetrics) -> Why {
+    of(vec![first, task(1, 0)])
+}
+
+fn partition(name: &str, ms: i64, advanced_s: u64, rows_s: Option<u64>) -> PartitionProgress {
+    let rows_at = rows_s.map(|at| Nanos(at * SECOND));
+    let (watermark, advanced_at) = (EventTime(ms), Nanos(advanced_s * SECOND));
+    PartitionProgress { name: name.into(), watermark, advanced_at, rows_at, is_idle: false }
+}
+
+fn source(partitions: Vec<PartitionProgress>) -> TaskMetrics {
+    let progress = SourceProgress { table: "ads".into(), partitions };
+    TaskMetrics { progress: Some(Arc::new(progress)), ..task(0, 0) }
+}
+
+#[test]
+fn a_silent_partition_is_the_end_of_the_chain_and_has_a_change_as_its_remedy() {
+    let partitions =
+        vec![partition("ads/0", 1_700_000_000_000, 99, Some(99)), partition("ads/1", 1_600_000_000_000, 40, Some(40))];
+    let why = explain(source(partitions));
+    assert_eq!((why.verdict, why.stage), (Verdict::SilentPartition, Some(0)));
+    assert!(why.text.starts_with("partition 'ads/1' of table ads holds event time back"), "{}", why.text);
+    let names: Vec<&str> = why.chain.iter().map(|link| link.name.as_str()).collect();
+    assert_eq!(names, ["aggregate", "source ads", "partition ads/1"]);
+    assert_eq!(why.chain.iter().map(|link| link.cause).collect::<Vec<_>>(), [false, false, true]);
+    let change = why.remedies[0].change.as_ref().expect("a change");
+    assert_eq!((change.options[0].table.as_str(), change.options[0].name.as_str()), ("ads", "scan.idle-timeout"));
+    assert_eq!(why.next.expect("a window").at_ms, 10_000);
+}
+
+#[test]
+fn partitions_side_by_side_leave_the_window_open() {
+    for (ahead_s, own_s) in [(99, 99), (99, 92), (40, 39), (40, 40)] {
+        let why = explain(source(vec![
+            partition("ads/0", 1_700_000_000_900, ahead_s, Some(ahead_s)),
+            partition("ads/1", 1_700_000_000_100, own_s, Some(own_s)),
+        ]));
+        assert_eq!(why.verdict, Verdict::WindowOpen);
+        assert!(why.text.starts_with("event time has reached 2023-11-14 22:13:20"), "{}", why.text);
+    }
+}
+
+#[test]
+fn a_job_with_results_is_explained_only_when_it_stands_still() {
+    let results = TaskMetrics { rows_out: 5, ..task(1, 0) };
+    let before = TaskMetrics { rows_out: 1, ..task(1, 0) };
+    let of = |advanced_s| {
+        let partitions = vec![partition("ads/0", 9, 99, Some(99)), partition("ads/1", 5, advanced_s, Some(advanced_s))];
+        let earlier = TaskMetrics { rows_in: 50, ..task(0, 0) };
+        with_before(vec![earlier, before.clone()], vec![source(partitions), results.clone()])
+    };
+    assert_eq!((of(95).verdict, of(95).text.as_str()), (Verdict::Well, ""));
+    assert!(of(80).text.contains("no row for 20 s"));
+}
+
+#[test]
+fn rows_that_never_come_or_are_all_dropped_are_told() {
+    let none = explain(TaskMetrics { rows_in: 0, rows_out: 0, ..task(0, 0) });
+    assert_eq!((none.verdict, none.chain.last().map(|link| link.name.as_str())), (Verdict::NoInput, Some("table ads")));
+    assert!(none.text.starts_with("no row has been read by 'source ads'"));
+    let at_end = explain(TaskMetrics { rows_in: 0, rows_out: 0, lag_rows: Some(0), ..task(0, 0) });
+    assert!(at_end.text.contains("no rows after the place where reading began"), "{}", at_end.text);
+    let malformed = explain(TaskMetrics { rows_in: 0, rows_out: 0, malformed_rows: 7, ..task(0, 0) });
+    assert_eq!(malformed.verdict, Verdict::Malformed);
+    let untimed = explain(TaskMetrics { rows_without_event_time: 90, ..task(0, 0) });
+    assert_eq!(untimed.verdict, Verdict::WithoutEventTime);
+    assert!(untimed.text.starts_with("90 of 100 rows have NULL as event time"));
+    let late = explain(TaskMetrics { late_rows: 60, ..task(0, 0) });
+    assert_eq!(late.verdict, Verdict::Late);
+    assert!(late.text.starts_with("60 of 100 rows were late and count in no result"));
+    let filtered = explain(TaskMetrics { rows_out: 0, ..task(0, 0) });
+    assert_eq!(filtered.verdict, Verdict::AllDropped);
+    assert!(filtered.text.contains("has taken 100 rows and passed none on"));
+    assert!(
+        filtered.chain.last().is_some_and(|link| link.name == "condition" && link.text.contains("> 5")),
+        "{filtered:?}"
+    );
+}
+
+#[test]
+fn a_slow_stage_or_an_open_window_is_told() {
+    let one = || source(vec![partition("ads/0", 5000, 80, Some(80))]);
+    let slow = |oldest_queued_ns| {
+        let watermark = EventTime(-1);
+        let slow = TaskMetrics { queue_bytes: 9, queue_batches: 3, oldest_queued_ns, watermark, ..task(1, 0) };
+        of(vec![one(), slow])
+    };
+    let why = slow(2 * SECOND);
+    assert!(why.text.starts_with("'aggregate' holds event time back: 3 batches wait"), "{}", why.text);
+    let why = slow(SECOND / 100);
+    assert!(why.text.starts_with("event time has reached"), "batches on their way are no reason: {}", why.text);
+    let why = explain(one());
+    assert!(
+        why.text.starts_with("event time has reached 1970-01-01 00:00:05; no row has come for 20 s"),
+        "{}",
+        why.text
+    );
+    let why = explain(source(vec![partition("a", i64::MIN, 0, None)]));
+    assert!(why.text.starts_with("no event time has come: final results come when all tables have been read"));
+    assert_eq!(explain(source(Vec::new())).text, "the tables have no open partition");
+}
+
+/// Nanoseconds of two seconds: busy, idle, back-pressured.
+fn spent(task: TaskMetrics, [busy, idle, backpressured]: [u64; 3]) -> TaskMetrics {
+    let ns = |percent: u64| percent * 2 * SECOND / 100;
+    TaskMetrics { busy_ns: ns(busy), idle_ns: ns(idle), backpressured_ns: ns(backpressured), ..task }
+}
+
+#[test]
+fn the_cause_of_back_pressure_is_named_and_not_those_that_wait_for_it() {
+    let tasks = |of: [[u64; 3]; 4]| {
+        let places = [(0, 0), (0, 1), (1, 0), (1, 1)];
+        places.iter().zip(of).map(|((stage, index), shares)| spent(task(*stage, *index), shares)).collect::<Vec<_>>()
+    };
+    let before = || tasks([[0; 3]; 4]);
+    let why = with_before(before(), tasks([[10, 10, 80], [10, 5, 85], [97, 3, 0], [95, 5, 0]]));
+    assert_eq!((why.verdict, why.stage), (Verdict::Busy, Some(1)), "{}", why.text);
+    let change = why.remedies[0].change.as_ref().expect("more tasks");
+    assert_eq!((change.stage, change.parallelism.map(u32::from)), (Some(1), Some(4)));
+    let why = with_before(before(), tasks([[10, 10, 80], [10, 5, 85], [97, 3, 0], [10, 90, 0]]));
+    assert_eq!((why.verdict, why.stage), (Verdict::Skewed, Some(1)), "{}", why.text);
+    assert!(why.remedies[0].change.as_ref().expect("a balance").balance.is_some());
+    // A source that reads more slowly than rows come.
+    let behind = || tasks([[95, 5, 0], [95, 5, 0], [10, 90, 0], [10, 90, 0]]);
+    let lagging: Vec<_> =
+        behind().into_iter().map(|task| TaskMetrics { lag_rows: task.is_source.then_some(5000), ..task }).collect();
+    let why = with_before(before(), lagging);
+    assert_eq!((why.verdict, why.stage), (Verdict::SourceBehind, Some(0)), "{}", why.text);
+    assert!(why.text.contains("10000 rows"), "{}", why.text);
+}
+
+#[test]
+fn a_job_that_does_not_run_says_why() {
+    let of_status = |change: fn(&mut Status)| {
+        let mut reading = reading(NOW, vec![task(0, 0), task(1, 0)]);
+        change(&mut reading.status);
+        let rates = Rates::default();
+        why(&Look { plan: &plan(), reading: &reading, rates: &rates, notices: &[] })
+    };
+    let failed = of_status(|status| (status.ended, status.failure) = (true, Some("disk full".into())));
+    assert_eq!((failed.verdict, failed.text.as_str()), (Verdict::Failed, "the job has failed: disk full"));
+    let waiting = of_status(|status| status.waits_for = Some("2 slots".into()));
+    assert_eq!((waiting.verdict, waiting.text.as_str()), (Verdict::Waiting, "the job waits for workers: 2 slots"));
+    assert_eq!(of_status(|status| status.ended = true).verdict, Verdict::Over);
+    assert_eq!(of_status(|status| status.phase = Phase::Restoring).verdict, Verdict::Starting);
+}
+
+#[test]
+fn each_verdict_has_a_word_of_its_own() {
+    let words: BTreeMap<String, ()> = [Verdict::Well, Verdict::NoInput, Verdict::HeldBackByAlignment]
+        .iter()
+        .map(|verdict| (serde_json::to_string(verdict).expect("a word"), ()))
+        .collect();
+    assert_eq!(words.into_keys().collect::<Vec<_>>(), ["\"held-back-by-alignment\"", "\"no-input\"", "\"well\""]);
+}

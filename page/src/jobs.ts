@@ -1,0 +1,5 @@
+// The live document of all jobs.
+import type { AllJobs } from "./docs";
+import { Live } from "./live";
+
+export const jobs = new Live<AllJobs>();

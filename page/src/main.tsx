@@ -1,0 +1,10 @@
+import { render } from "preact";
+import { takeTokenFromAddress } from "./api";
+import { App } from "./app";
+import { followAddress } from "./route";
+
+// Before anything else reads the address.
+takeTokenFromAddress();
+followAddress();
+const page = document.getElementById("page");
+if (page !== null) render(<App />, page);
