@@ -172,7 +172,7 @@ fn a_service_that_is_away_for_a_while_loses_no_row_and_one_that_stays_away_fails
 #[test]
 fn a_connection_that_the_service_closes_meanwhile_is_no_failure() {
     let service = Service::start(0);
-    service.state.closes_after_ms.store(10, SeqCst);
+    service.state.closes_after_ms.store(30, SeqCst);
     let join = "INSERT INTO named SELECT n.id, u.name FROM numbers AS n LEFT JOIN users FOR SYSTEM_TIME AS OF n.proctime AS u ON n.id = u.id;";
     for path in ["/users", "/users/{id}"] {
         let users = users(&service, path, ", 'lookup.max-retries' = '0'");
