@@ -34,7 +34,9 @@ pub enum Verdict {
     Over,
     /// It has failed.
     Failed,
-    /// A source reads no rows.
+    /// All rows have been read, and none come.
+    Idle,
+    /// A source reads no rows, though there should be some.
     NoInput,
     /// A source has more rows to read than it can read.
     SourceBehind,

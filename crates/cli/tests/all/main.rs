@@ -11,6 +11,7 @@ mod osched;
 mod otlp;
 mod run;
 mod savepoint;
+mod serve;
 mod shell;
 mod workers;
 

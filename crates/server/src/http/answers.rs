@@ -91,6 +91,8 @@ impl Api {
     /// ended.
     pub(super) fn close(&self) -> Option<Receiver<()>> {
         self.is_closing.set();
+        // Streams wait for the next sample, and end now.
+        self.ticks.send_modify(|_| {});
         self.savepoint.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 

@@ -89,7 +89,7 @@ async fn send(api: &Arc<Api>, shown: &Shown, from: Option<u64>, events: &Events)
     if let (Some(from), Shown::Job { name, stage: None }) = (from, shown) {
         last = api.samples().numbered(name, from).map(Arc::new);
     }
-    loop {
+    while !api.is_closing.is_set() {
         ticks.mark_unchanged();
         let document = document(api, shown);
         if document.is_none() && !exists(api, shown) {
@@ -112,6 +112,7 @@ async fn send(api: &Arc<Api>, shown: &Shown, from: Option<u64>, events: &Events)
         }
         next(&mut ticks, events).await?;
     }
+    Ok(())
 }
 
 /// Waits for the next sample.
@@ -139,11 +140,8 @@ fn document(api: &Arc<Api>, shown: &Shown) -> Option<Arc<Value>> {
     let mut samples = api.samples();
     match shown {
         Shown::Jobs => {
-            let (number, jobs) = (samples.number(), samples.overview());
-            drop(samples);
-            let workers = WorkerList::of(api.jobs.workers(), &api.readings()).by_name();
-            let now_ms = anabranch_model::Clock::wall_ms(&anabranch_model::SystemClock::new());
-            Some(Arc::new(json!({ "number": number, "at_ms": now_ms, "jobs": jobs, "workers": workers })))
+            let workers = || WorkerList::of(api.jobs.workers(), &api.readings()).by_name();
+            Some(samples.all(workers))
         }
         Shown::Job { name, stage: None } => samples.document(name),
         Shown::Job { name, stage: Some(stage) } => {

@@ -59,6 +59,8 @@ pub(crate) struct Rate {
     pub(crate) calls: f64,
     pub(crate) failed_calls: f64,
     pub(crate) call_ms: f64,
+    /// Keys per second that no cache answered.
+    pub(crate) misses: f64,
 }
 
 /// Parts of the time that passed, each from 0 to 1.
@@ -138,7 +140,12 @@ fn rate(now: Counted, before: Counted, elapsed_ns: u64) -> Rate {
         calls: per_second(now.lookups.calls, before.lookups.calls),
         failed_calls: per_second(now.lookups.failures, before.lookups.failures),
         call_ms: per_second(now.lookups.call_ns, before.lookups.call_ns) / 1e6,
+        misses: per_second(misses(now), misses(before)),
     }
+}
+
+fn misses(of: Counted) -> u64 {
+    of.lookups.keys.saturating_sub(of.lookups.hits)
 }
 
 impl Rates {

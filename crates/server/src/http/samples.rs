@@ -12,7 +12,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_model::Notice;
+use anabranch_model::{Clock as _, Notice, SystemClock};
 use serde_json::{Map, Value, json};
 
 use super::jobs::{Reading, ServedJob};
@@ -32,6 +32,8 @@ pub(super) struct Samples {
     /// Number of the newest sample.
     number: u64,
     jobs: BTreeMap<String, Kept>,
+    /// All jobs and workers as a document, made when somebody asks for it.
+    all: Option<(u64, Arc<Value>)>,
 }
 
 /// One job over time.
@@ -136,10 +138,19 @@ impl Samples {
         self.jobs.get(job).map(|kept| kept.checkpoints.all()).unwrap_or_default()
     }
 
-    /// All jobs in few words each.
-    pub(super) fn overview(&self) -> Value {
+    /// All jobs in few words each, and the workers.
+    pub(super) fn all(&mut self, workers: impl FnOnce() -> Value) -> Arc<Value> {
+        let number = self.number;
+        if let Some((_, document)) = self.all.as_ref().filter(|(made, _)| *made == number) {
+            return Arc::clone(document);
+        }
         let overview = |(name, kept): (&String, &Kept)| Some((name.clone(), kept.rings.newest()?.overview()));
-        Value::Object(self.jobs.iter().filter_map(overview).collect::<Map<_, _>>())
+        let jobs = Value::Object(self.jobs.iter().filter_map(overview).collect::<Map<_, _>>());
+        let at_ms = SystemClock::new().wall_ms();
+        let document = json!({ "number": number, "at_ms": at_ms, "jobs": jobs, "workers": workers() });
+        let document = Arc::new(document);
+        self.all = Some((number, Arc::clone(&document)));
+        document
     }
 }
 

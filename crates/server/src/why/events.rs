@@ -121,14 +121,15 @@ pub(super) fn no_longer_read(look: &Look<'_>) -> Option<Found> {
     }
     let lag = sources().map(|task| task.lag_rows).sum::<Option<u64>>();
     let (stage, name) = (source.task.stage, &source.stage_name);
-    let text = match (look.notice(), lag) {
-        (Some(notice), _) => format!("'{name}' reads no rows: {}", notice.text),
-        (None, Some(0)) => format!("'{name}' has read all rows of its table, and no new ones come"),
-        (None, Some(rows)) => format!("'{name}' reads no rows, though {rows} rows wait to be read"),
-        (None, None) => format!("'{name}' reads no rows: none come"),
+    let (verdict, text) = match (look.notice(), lag) {
+        (Some(notice), _) => (Verdict::NoInput, format!("'{name}' reads no rows: {}", notice.text)),
+        (None, Some(rows)) if rows > 0 => {
+            (Verdict::NoInput, format!("'{name}' reads no rows, though {rows} rows wait to be read"))
+        }
+        (None, _) => (Verdict::Idle, format!("'{name}' has read all rows of its table, and no new ones come")),
     };
     let table = table_of(look, stage);
-    Some(Found::new(Verdict::NoInput, text).at(stage).behind(format!("table {table}"), "gives no rows"))
+    Some(Found::new(verdict, text).at(stage).behind(format!("table {table}"), "gives no rows"))
 }
 
 fn table_of<'a>(look: &Look<'a>, stage: StageId) -> &'a str {

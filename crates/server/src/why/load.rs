@@ -144,7 +144,9 @@ pub(super) fn lookups(look: &Look<'_>) -> Option<Found> {
         failures += rate.failed_calls;
         ms += rate.call_ms;
         stage = stage.or(Some(task.task.stage));
-        let asked = task.lookups.is_some_and(|of| of.keys > of.hits) && (rate.rows_in > 0.0 || task.queue_rows > 0);
+        // Keys that no cache has, or rows that are not taken since all calls are under way.
+        let stands = task.queue_rows > 0 && rate.rows_in == 0.0;
+        let asked = rate.misses > 0.0 || stands && Duration::from_nanos(task.oldest_queued_ns) >= BEHIND_AFTER;
         let is_young = look.reading.wall_ms - look.reading.started_ms < YOUNG_MS;
         if asked && !is_young && rate.shares.is_some() && rate.calls == 0.0 && rate.rows_out == 0.0 {
             let text = format!(

@@ -67,6 +67,14 @@ fn a_table_without_rows() {
     assert!(why.text.contains("no row has been read by 'source files'"), "{why:?}");
 }
 
+#[test]
+fn a_table_whose_rows_have_all_been_read() {
+    let folder = tempfile::tempdir().expect("folder");
+    fs::write(folder.path().join("a.json"), "{\"x\": 1}\n{\"x\": 2}\n").expect("written");
+    let why = reason(&files(folder.path(), "fail"), Verdict::Idle);
+    assert!(why.text.contains("has read all rows of its table"), "{why:?}");
+}
+
 fn files(folder: &Path, on_malformed: &str) -> String {
     format!(
         "CREATE TABLE files (x BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json',

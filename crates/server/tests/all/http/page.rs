@@ -1,7 +1,7 @@
 //! What the page reads: streams of samples, the past, the reasons, statements before they are a job, and the page itself.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 use anabranch_server::http::{Limits, Listen, Listener, Script, Server};
@@ -119,6 +119,21 @@ fn a_stream_gives_the_same_documents_as_the_past() {
     assert_eq!(past["marks"][0]["kind"], json!("state"));
     assert_eq!(get(address, &format!("{JOB}/history?from=yesterday")).status, 400);
     assert_eq!(get(address, "/api/v1/jobs/other/live").status, 404);
+    job.stop();
+    job.wait().expect("the job was not disturbed");
+}
+
+#[test]
+fn streams_end_with_the_server() {
+    let (job, server, address) = served(&events(None));
+    let mut streams: Vec<Stream> = (0..4).map(|_| Stream::open(address, &format!("{JOB}/live"))).collect();
+    streams.iter_mut().for_each(|stream| assert_eq!(stream.next().0, "whole"));
+    drop(server);
+    for stream in &mut streams {
+        let mut rest = String::new();
+        stream.0.read_to_string(&mut rest).expect("the end");
+        assert!(rest.ends_with("0\r\n\r\n"), "the stream has its end: {rest:?}");
+    }
     job.stop();
     job.wait().expect("the job was not disturbed");
 }
