@@ -25,7 +25,11 @@ impl Weight {
     pub(super) fn plan_of(&self, units: &[Unit], scale: Scale, state: &State) -> Vec<Write> {
         let priorities: Vec<f64> = units.iter().map(|unit| unit.priority).collect();
         let factors = super::spread::spread(&priorities, self.factors, scale);
-        let value = |at: usize| (DEFAULT * factors[at] * units[at].threads()).round().clamp(RANGE.0, RANGE.1) as u64;
+        let values: Vec<f64> =
+            factors.iter().zip(units).map(|(factor, unit)| DEFAULT * factor * unit.threads()).collect();
+        // All by one factor, so that their order stays.
+        let fits = values.iter().fold(RANGE.1, |most, value| most.max(*value)) / RANGE.1;
+        let value = |at: usize| (values[at] / fits).round().clamp(RANGE.0, RANGE.1) as u64;
         plan(units, &self.mark, state, &|index, _| GroupValue::Weight(value(index)))
     }
 }
