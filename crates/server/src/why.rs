@@ -8,6 +8,7 @@ mod times;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anabranch_dataflow::{Plan, Stage};
@@ -19,6 +20,8 @@ use crate::http::{Rate, Rates, Reading, ReconfigureOrder};
 
 /// Notices that are so old explain nothing any more.
 const LATELY: Duration = Duration::from_secs(60);
+/// A job that is younger is still at its first rows and calls.
+const YOUNG_MS: i64 = 3000;
 
 /// How a job is, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -190,10 +193,33 @@ impl<'a> Look<'a> {
         self.tasks().any(|task| task.is_sink && self.rate(task).rows_out > 0.0)
     }
 
-    /// The newest notice, if it is not old.
-    fn notice(&self) -> Option<&'a Notice> {
-        let newest = self.notices.last()?;
-        (self.reading.at.after(newest.at) <= LATELY).then_some(newest)
+    /// The newest notice of the last minute that speaks of a table.
+    fn notice_of(&self, table: &str) -> Option<&'a Notice> {
+        let source = self.plan.stages.iter().filter_map(|stage| stage.source.as_ref()).find(|of| of.table == table)?;
+        let option = |name: &str| source.connector.options.get(name).map(String::as_str);
+        let names = [Some(table), option("topic"), option("path"), option("properties.bootstrap.servers")];
+        let speaks = |notice: &&Notice| names.iter().flatten().any(|name| notice.text.contains(name));
+        let lately = |notice: &&Notice| self.reading.at.after(notice.at) <= LATELY;
+        self.notices.iter().rev().take_while(lately).find(speaks)
+    }
+
+    /// Its tasks have just begun.
+    fn is_young(&self) -> bool {
+        self.reading.wall_ms - self.reading.started_ms < YOUNG_MS
+    }
+
+    /// The stages from which rows come to a stage, and the stage itself.
+    fn before(&self, stage: StageId) -> BTreeSet<StageId> {
+        let mut found = BTreeSet::from([stage]);
+        // Exchanges lead from an earlier stage to a later one.
+        let mut exchanges: Vec<_> = self.plan.exchanges.iter().collect();
+        exchanges.sort_by_key(|exchange| std::cmp::Reverse(exchange.to));
+        for exchange in exchanges {
+            if found.contains(&exchange.to) {
+                found.insert(exchange.from);
+            }
+        }
+        found
     }
 
     fn table_option(&self, table: &str, name: &str, value: &str) -> ReconfigureOrder {
@@ -224,24 +250,26 @@ pub(crate) fn why(look: &Look<'_>) -> Why {
 }
 
 fn without_results(look: &Look<'_>) -> Option<Found> {
-    events::nothing_read(look)
+    events::nothing_read(look, true)
         .or_else(|| events::dropped(look))
         .or_else(|| times::held_back(look))
         .or_else(|| load::bottleneck(look))
         .or_else(|| events::filtered(look))
         .or_else(|| times::aligned(look))
         .or_else(|| load::behind(look))
+        .or_else(|| events::nothing_read(look, false))
         .or_else(|| times::waiting(look))
 }
 
 fn with_results(look: &Look<'_>) -> Option<Found> {
+    let quiet = || !look.gives_results();
     let standing = times::standing(look);
     standing
         .or_else(|| load::bottleneck(look))
         .or_else(|| events::invisible(look))
-        .or_else(|| if look.gives_results() { None } else { events::no_longer_read(look) })
-        .or_else(|| events::dropped(look))
-        .or_else(|| if look.gives_results() { None } else { times::aligned(look) })
+        .or_else(|| if quiet() { events::no_longer_read(look) } else { None })
+        .or_else(|| events::dropped_now(look))
+        .or_else(|| if quiet() { times::aligned(look) } else { None })
 }
 
 fn finished(look: &Look<'_>, found: Found) -> Why {

@@ -26,6 +26,9 @@ struct Counted {
     backpressured_ns: u64,
     cpu_ns: u64,
     lookups: LookupReading,
+    late: u64,
+    malformed: u64,
+    untimed: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -61,6 +64,10 @@ pub(crate) struct Rate {
     pub(crate) call_ms: f64,
     /// Keys per second that no cache answered.
     pub(crate) misses: f64,
+    /// Rows per second that are late, that cannot be decoded, that have no event time.
+    pub(crate) late: f64,
+    pub(crate) malformed: f64,
+    pub(crate) untimed: f64,
 }
 
 /// Parts of the time that passed, each from 0 to 1.
@@ -73,11 +80,20 @@ pub(crate) struct Shares {
 
 impl From<&TaskMetrics> for Counted {
     fn from(task: &TaskMetrics) -> Self {
-        let TaskMetrics {
-            at, rows_in, bytes_in, rows_out, busy_ns, idle_ns, backpressured_ns, cpu_ns, lookups, ..
-        } = *task;
-        let lookups = lookups.unwrap_or_default();
-        Counted { at, rows_in, bytes_in, rows_out, busy_ns, idle_ns, backpressured_ns, cpu_ns, lookups }
+        Counted {
+            at: task.at,
+            rows_in: task.rows_in,
+            bytes_in: task.bytes_in,
+            rows_out: task.rows_out,
+            busy_ns: task.busy_ns,
+            idle_ns: task.idle_ns,
+            backpressured_ns: task.backpressured_ns,
+            cpu_ns: task.cpu_ns,
+            lookups: task.lookups.unwrap_or_default(),
+            late: task.late_rows,
+            malformed: task.malformed_rows,
+            untimed: task.rows_without_event_time,
+        }
     }
 }
 
@@ -141,6 +157,9 @@ fn rate(now: Counted, before: Counted, elapsed_ns: u64) -> Rate {
         failed_calls: per_second(now.lookups.failures, before.lookups.failures),
         call_ms: per_second(now.lookups.call_ns, before.lookups.call_ns) / 1e6,
         misses: per_second(misses(now), misses(before)),
+        late: per_second(now.late, before.late),
+        malformed: per_second(now.malformed, before.malformed),
+        untimed: per_second(now.untimed, before.untimed),
     }
 }
 

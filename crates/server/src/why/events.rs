@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_model::{StageId, TaskMetrics};
+use anabranch_dataflow::{OperatorSpec, Port, SinkSpec, Stage};
+use anabranch_model::{EventTime, StageId, TaskMetrics};
 
 use super::{Found, Look, Next, Verdict};
 
@@ -53,10 +54,12 @@ fn begins(look: &Look<'_>, state: &str) -> Found {
 pub(super) fn checkpoint_waits(look: &Look<'_>) -> Option<Found> {
     let options = look.plan.options.checkpoints.as_ref()?;
     let status = &look.reading.status;
-    let since = status.last_checkpoint.map(|last| look.reading.at.after(last.at));
-    let bound = options.interval * INTERVALS_MAX + std::time::Duration::from_secs(10);
-    let silent = since.filter(|since| *since > bound)?;
-    let behind = look.tasks().min_by_key(|task| task.epoch)?;
+    let last = status.last_checkpoint?;
+    // Those that take long are late without being held up.
+    let bound = options.interval * INTERVALS_MAX + last.took * INTERVALS_MAX + std::time::Duration::from_secs(10);
+    let silent = Some(look.reading.at.after(last.at)).filter(|since| *since > bound)?;
+    let open = |task: &&TaskMetrics| task.watermark != EventTime::MAX || !task.is_source;
+    let behind = look.tasks().filter(open).min_by_key(|task| task.epoch)?;
     let foremost = look.tasks().map(|task| task.epoch).max()?;
     let mut text = format!(
         "no checkpoint has completed for {} s, though one is due every {} s",
@@ -66,10 +69,7 @@ pub(super) fn checkpoint_waits(look: &Look<'_>) -> Option<Found> {
     if behind.epoch < foremost {
         text += &format!(": '{}' has ended epoch {}, and others {foremost}", behind.stage_name, behind.epoch);
     }
-    let mut found = Found::new(Verdict::CheckpointWaits, text).at(behind.task.stage);
-    if let Some(notice) = look.notice() {
-        found = found.behind("notice", notice.text.clone());
-    }
+    let found = Found::new(Verdict::CheckpointWaits, text).at(behind.task.stage);
     Some(found.advice("look at what this stage waits for, and at the place of the checkpoints"))
 }
 
@@ -84,18 +84,21 @@ fn stages<'a>(look: &Look<'a>) -> BTreeMap<StageId, (&'a TaskMetrics, u64, u64)>
     stages
 }
 
-/// A source has read nothing since it began.
-pub(super) fn nothing_read(look: &Look<'_>) -> Option<Found> {
-    let (source, ..) = stages(look).into_values().find(|(task, rows_in, _)| task.is_source && *rows_in == 0)?;
-    let stage = source.task.stage;
-    // Records were read, and none became a row.
-    let malformed: u64 = look.tasks_of(stage).map(|task| task.malformed_rows).sum();
-    if malformed > 0 {
-        return Some(undecodable(look, stage, malformed, malformed));
+/// A source has read nothing since it began. `all`: no source has.
+pub(super) fn nothing_read(look: &Look<'_>, all: bool) -> Option<Found> {
+    let stages = stages(look);
+    let mut sources = stages.into_values().filter(|(task, ..)| task.is_source && task.watermark != EventTime::MAX);
+    let (source, ..) = match all {
+        true => sources.next_if_all(|(_, rows_in, _)| *rows_in == 0),
+        false => sources.find(|(_, rows_in, _)| *rows_in == 0),
+    }?;
+    if look.is_young() {
+        return None;
     }
-    let name = &source.stage_name;
+    let stage = source.task.stage;
+    let (name, table) = (&source.stage_name, table_of(look, stage));
     let lag = look.tasks_of(stage).map(|task| task.lag_rows).sum::<Option<u64>>();
-    let text = match (lag, look.notice()) {
+    let text = match (lag, look.notice_of(table)) {
         (_, Some(notice)) => format!("no row has been read by '{name}': {}", notice.text),
         (Some(0), None) => format!(
             "no row has been read by '{name}': its table has no rows after the place where reading began; check where that is"
@@ -104,30 +107,48 @@ pub(super) fn nothing_read(look: &Look<'_>) -> Option<Found> {
             format!("no row has been read by '{name}': check that its table has records, and where reading begins")
         }
     };
-    let table = table_of(look, stage);
     let found = Found::new(Verdict::NoInput, text).at(stage);
     Some(found.behind(format!("table {table}"), "gives no rows").advice(format!(
         "check the options of table {table}: its topic or path, and where reading begins (such as 'scan.startup.mode')"
     )))
 }
 
+/// The first of some, if all of them are so.
+trait NextIfAll: Iterator + Sized {
+    fn next_if_all(self, is_so: impl Fn(&Self::Item) -> bool) -> Option<Self::Item> {
+        let all: Vec<Self::Item> = self.collect();
+        let are_so = all.iter().all(is_so);
+        all.into_iter().next().filter(|_| are_so)
+    }
+}
+
+impl<I: Iterator> NextIfAll for I {}
+
 /// Sources have read rows before, and read none any more.
 pub(super) fn no_longer_read(look: &Look<'_>) -> Option<Found> {
-    let idle = |task: &&TaskMetrics| task.is_source && look.rate(task).rows_in == 0.0;
-    let sources = || look.tasks().filter(|task| task.is_source);
-    let source = sources().next()?;
-    if !sources().all(|task| idle(&task)) || sources().any(|task| look.rate(task).shares.is_none()) {
+    let sources = || look.tasks().filter(|task| task.is_source && task.watermark != EventTime::MAX);
+    let is_idle = |task: &TaskMetrics| {
+        let rate = look.rate(task);
+        rate.rows_in == 0.0 && rate.shares.is_some()
+    };
+    let first = sources().next()?;
+    if look.is_young() || !sources().all(is_idle) {
         return None;
     }
-    let lag = sources().map(|task| task.lag_rows).sum::<Option<u64>>();
-    let (stage, name) = (source.task.stage, &source.stage_name);
-    let (verdict, text) = match (look.notice(), lag) {
-        (Some(notice), _) => (Verdict::NoInput, format!("'{name}' reads no rows: {}", notice.text)),
-        (None, Some(rows)) if rows > 0 => {
-            (Verdict::NoInput, format!("'{name}' reads no rows, though {rows} rows wait to be read"))
+    let waits = sources().find(|task| task.lag_rows.is_some_and(|rows| rows > 0));
+    let told = sources().find_map(|task| Some((task, look.notice_of(table_of(look, task.task.stage))?)));
+    let (source, verdict, text) = match (told, waits) {
+        (Some((task, notice)), _) => {
+            (task, Verdict::NoInput, format!("'{}' reads no rows: {}", task.stage_name, notice.text))
         }
-        (None, _) => (Verdict::Idle, format!("'{name}' has read all rows of its table, and no new ones come")),
+        (None, Some(task)) => {
+            let rows = task.lag_rows.unwrap_or_default();
+            let text = format!("'{}' reads no rows, though {rows} rows wait to be read", task.stage_name);
+            (task, Verdict::NoInput, text)
+        }
+        (None, None) => (first, Verdict::Idle, format!("no new rows come from '{}'", first.stage_name)),
     };
+    let stage = source.task.stage;
     let table = table_of(look, stage);
     Some(Found::new(verdict, text).at(stage).behind(format!("table {table}"), "gives no rows"))
 }
@@ -182,6 +203,39 @@ pub(super) fn dropped(look: &Look<'_>) -> Option<Found> {
     most(|task| task.late_rows).map(|stage| found.at(stage).advice(advice))
 }
 
+/// Most rows are left out now.
+pub(super) fn dropped_now(look: &Look<'_>) -> Option<Found> {
+    let sums = |stage: StageId| {
+        look.tasks_of(stage).map(|task| look.rate(task)).fold([0.0; 4], |[read, late, malformed, untimed], rate| {
+            [read + rate.rows_in, late + rate.late, malformed + rate.malformed, untimed + rate.untimed]
+        })
+    };
+    for stage in &look.plan.stages {
+        let [read, late, malformed, untimed] = sums(stage.id);
+        let share = |rows: f64| (rows > 0.0 && rows * 2.0 >= read).then(|| (rows / read.max(rows) * 100.0).round());
+        let name = &stage.name;
+        let found = if let Some(percent) = share(malformed) {
+            let text = format!(
+                "{percent} % of the records of '{name}' cannot be decoded: check the table's format and its columns"
+            );
+            Found::new(Verdict::Malformed, text)
+        } else if let Some(percent) = share(untimed) {
+            Found::new(
+                Verdict::WithoutEventTime,
+                format!("{percent} % of the rows of '{name}' have NULL as event time"),
+            )
+        } else if let Some(percent) = share(late) {
+            let text =
+                format!("{percent} % of the rows of '{name}' are late and count in no result: check event times");
+            Found::new(Verdict::Late, text)
+        } else {
+            continue;
+        };
+        return Some(found.at(stage.id));
+    }
+    None
+}
+
 /// A stage without windows emits everything at the end of each epoch: none of its rows met its conditions.
 pub(super) fn filtered(look: &Look<'_>) -> Option<Found> {
     let drops = |(task, rows_in, rows_out): &(&TaskMetrics, u64, u64)| {
@@ -192,12 +246,7 @@ pub(super) fn filtered(look: &Look<'_>) -> Option<Found> {
     let text = format!(
         "'{name}' has taken {rows_in} rows and passed none on: so far no row meets the query's conditions and joins"
     );
-    let operators = look.stage(stage).map(|stage| stage.operators.as_slice()).unwrap_or_default();
-    let conditions: Vec<String> = operators
-        .iter()
-        .filter(|operator| matches!(operator, anabranch_dataflow::OperatorSpec::Filter { .. }))
-        .map(ToString::to_string)
-        .collect();
+    let conditions = look.stage(stage).map(|of| conditions(look, of)).unwrap_or_default();
     let found = Found::new(Verdict::AllDropped, text).at(stage);
     let found = match conditions.is_empty() {
         true => found,
@@ -206,29 +255,83 @@ pub(super) fn filtered(look: &Look<'_>) -> Option<Found> {
     Some(found.advice("check the conditions of this part of the query: SELECT from its table shows which rows come"))
 }
 
+/// The conditions of a stage, with the names of columns as far as they are known.
+fn conditions(look: &Look<'_>, stage: &Stage) -> Vec<String> {
+    let mut names = columns_of(look, stage).unwrap_or_default();
+    let mut found = Vec::new();
+    for operator in &stage.operators {
+        match operator {
+            OperatorSpec::Filter { predicate, keep } => {
+                found.push(named(&predicate.to_string(), &names));
+                if let Some(keep) = keep {
+                    names = keep.iter().filter_map(|column| names.get(*column).cloned()).collect();
+                }
+            }
+            OperatorSpec::Project { columns } => names = columns.iter().map(|column| column.name.clone()).collect(),
+            _ => names.clear(),
+        }
+    }
+    found
+}
+
+/// The names of the columns of the rows that enter a stage's first operator.
+fn columns_of(look: &Look<'_>, stage: &Stage) -> Option<Vec<String>> {
+    if let Some(source) = &stage.source {
+        if !source.columns.is_empty() {
+            return Some(source.columns.iter().map(|column| column.name.clone()).collect());
+        }
+        let decoded = source.decoded().ok()?;
+        return Some(decoded.fields().iter().map(|field| field.name().clone()).collect());
+    }
+    let exchange =
+        look.plan.exchanges.iter().find(|exchange| exchange.to == stage.id && exchange.port == Port::Main)?;
+    let sender = look.stage(exchange.from)?;
+    Some(sender.schema.fields().iter().map(|field| field.name().clone()).collect())
+}
+
+/// A condition with the names of columns in the places of their numbers. One whose name is not known keeps its number.
+fn named(condition: &str, names: &[String]) -> String {
+    let mut parts = condition.split('#');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        let is_text = text.matches('\'').count() % 2 == 1;
+        let column = part[..digits].parse::<usize>().ok().filter(|_| !is_text);
+        let name = column.and_then(|column| names.get(column));
+        match name {
+            Some(name) => text.push_str(name),
+            None => text.push_str(&format!("#{}", &part[..digits])),
+        }
+        text.push_str(&part[digits..]);
+    }
+    text
+}
+
 /// Results were written, and readers of the table see them after the first checkpoint.
 pub(super) fn invisible(look: &Look<'_>) -> Option<Found> {
     let options = look.plan.options.checkpoints.as_ref()?;
     if look.reading.status.last_checkpoint.is_some() {
         return None;
     }
-    let commits = |stage: &&anabranch_dataflow::Stage| stage.sink.as_ref().is_some_and(commits_with_checkpoints);
+    let has_written = |stage: &Stage| look.tasks_of(stage.id).any(|task| task.rows_out > 0);
+    let commits = |stage: &&Stage| stage.sink.as_ref().is_some_and(commits_with_checkpoints) && has_written(stage);
     let stage = look.plan.stages.iter().find(commits)?;
     let interval = options.interval.as_secs_f64();
     let text = format!(
-        "'{}' has written results: they can be seen when the first checkpoint is complete; one is taken every {interval} s",
+        "'{}' has written results: they can be seen when the next checkpoint is complete; one is taken every {interval} s",
         stage.name
     );
-    let at_ms = look.reading.started_ms.saturating_add(i64::try_from(options.interval.as_millis()).unwrap_or(i64::MAX));
+    let due = look.reading.started_ms.saturating_add(i64::try_from(options.interval.as_millis()).unwrap_or(i64::MAX));
+    let at_ms = due.max(look.reading.wall_ms);
     let mut found = Found::new(Verdict::SinkWaitsForCheckpoint, text).at(stage.id);
-    found.next = Some(Next { at_ms, text: "the first checkpoint".to_owned() });
+    found.next = Some(Next { at_ms, text: "the next checkpoint".to_owned() });
     let settings = [("checkpoint-interval".to_owned(), Some("1 s".to_owned()))].into();
     let order = crate::http::ReconfigureOrder { settings, ..crate::http::ReconfigureOrder::default() };
     Some(found.change("take a checkpoint every second", order))
 }
 
 /// Whether what is written becomes visible with a checkpoint.
-fn commits_with_checkpoints(sink: &anabranch_dataflow::SinkSpec) -> bool {
+fn commits_with_checkpoints(sink: &SinkSpec) -> bool {
     let option = |name: &str| sink.connector.options.get(name).map(String::as_str);
     match sink.connector.connector.as_str() {
         "filesystem" => true,

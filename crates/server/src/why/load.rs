@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anabranch_dataflow::{Exchange, ExchangeKind, Stage};
 use anabranch_model::{StageId, TaskMetrics};
 
 use super::{Found, Look, Verdict};
@@ -13,8 +14,6 @@ const BEHIND_AFTER: Duration = Duration::from_secs(1);
 const HELD_UP: f64 = 0.3;
 /// A task that works for this part of its time has no time left to count on.
 const BUSY: f64 = 0.7;
-/// A job that is younger is still at its first calls.
-const YOUNG_MS: i64 = 3000;
 /// A call to a table outside that takes so long is slow.
 const SLOW_CALL_MS: f64 = 500.0;
 
@@ -83,7 +82,11 @@ pub(super) fn bottleneck(look: &Look<'_>) -> Option<Found> {
 fn told(look: &Look<'_>, load: &Load) -> Found {
     let name = look.name(load.stage);
     let others = (load.busy * f64::from(load.tasks) - load.busiest) / f64::from(load.tasks.max(2) - 1);
-    if load.tasks > 1 && load.busiest >= BUSY && others < load.busiest / 2.0 {
+    let is_keyed = |exchange: &Exchange| {
+        exchange.to == load.stage && matches!(&exchange.kind, ExchangeKind::Hash { keys } if !keys.is_empty())
+    };
+    let is_keyed = look.plan.exchanges.iter().any(is_keyed);
+    if is_keyed && load.tasks > 1 && load.busiest >= BUSY && others < load.busiest / 2.0 {
         let text = format!(
             "task {} of '{name}' works {:.0} % of its time, and the others {:.0} %: its keys have more rows than those of others",
             load.busiest_task,
@@ -136,38 +139,41 @@ pub(super) fn behind(look: &Look<'_>) -> Option<Found> {
 
 /// A table outside that answers slowly, or not at all.
 pub(super) fn lookups(look: &Look<'_>) -> Option<Found> {
-    let asks = |task: &&TaskMetrics| task.lookups.is_some_and(|of| of.calls > 0 || of.keys > 0);
-    let (mut calls, mut failures, mut ms, mut stage) = (0.0, 0.0, 0.0, None);
-    for task in look.tasks().filter(asks) {
+    let asks = |stage: &&Stage| look.tasks_of(stage.id).any(|task| task.lookups.is_some());
+    look.plan.stages.iter().filter(asks).find_map(|stage| lookups_of(look, stage))
+}
+
+fn lookups_of(look: &Look<'_>, stage: &Stage) -> Option<Found> {
+    let (mut calls, mut failures, mut ms) = (0.0, 0.0, 0.0);
+    let name = &stage.name;
+    for task in look.tasks_of(stage.id) {
         let rate = look.rate(task);
-        calls += rate.calls;
-        failures += rate.failed_calls;
-        ms += rate.call_ms;
-        stage = stage.or(Some(task.task.stage));
+        let shares = rate.shares?;
+        (calls, failures, ms) = (calls + rate.calls, failures + rate.failed_calls, ms + rate.call_ms);
         // Keys that no cache has, or rows that are not taken since all calls are under way.
         let stands = task.queue_rows > 0 && rate.rows_in == 0.0;
         let asked = rate.misses > 0.0 || stands && Duration::from_nanos(task.oldest_queued_ns) >= BEHIND_AFTER;
-        let is_young = look.reading.wall_ms - look.reading.started_ms < YOUNG_MS;
-        if asked && !is_young && rate.shares.is_some() && rate.calls == 0.0 && rate.rows_out == 0.0 {
-            let text = format!(
-                "the table that '{}' looks up does not answer: rows come, and no call has ended",
-                task.stage_name
-            );
-            let found = Found::new(Verdict::LookupSlow, text).at(task.task.stage);
+        let gives_nothing = rate.calls == 0.0 && rate.rows_out == 0.0 && shares.backpressured < HELD_UP;
+        if asked && gives_nothing && !look.is_young() {
+            let text = format!("the table that '{name}' looks up does not answer: rows come, and no call has ended");
+            let found = Found::new(Verdict::LookupSlow, text).at(stage.id);
             return Some(
                 found.behind("table outside", "does not answer").advice("check that it runs, and its address"),
             );
         }
     }
-    let stage = stage.filter(|_| calls > 0.0)?;
-    let name = look.name(stage);
-    let text = if failures * 2.0 >= calls {
-        format!("the table that '{name}' looks up refuses {:.0} % of the calls", failures / calls * 100.0)
-    } else if ms / calls >= SLOW_CALL_MS {
-        format!("the table that '{name}' looks up takes {:.0} ms for a call", ms / calls)
-    } else {
+    if calls == 0.0 {
         return None;
-    };
-    let found = Found::new(Verdict::LookupSlow, text).at(stage).behind("table outside", "answers slowly");
+    }
+    if failures * 2.0 >= calls {
+        let text = format!("the table that '{name}' looks up refuses {:.0} % of the calls", failures / calls * 100.0);
+        let found = Found::new(Verdict::LookupSlow, text).at(stage.id).behind("table outside", "refuses calls");
+        return Some(found.advice("check its address, and what it says in the job's notices"));
+    }
+    if ms / calls < SLOW_CALL_MS {
+        return None;
+    }
+    let text = format!("the table that '{name}' looks up takes {:.0} ms for a call", ms / calls);
+    let found = Found::new(Verdict::LookupSlow, text).at(stage.id).behind("table outside", "answers slowly");
     Some(found.advice("a cache asks less often: 'lookup.cache' = 'PARTIAL' for the table"))
 }

@@ -1,5 +1,6 @@
 //! What holds event time back, and when windows end.
 
+use anabranch_dataflow::Stage;
 use anabranch_model::{
     EventTime, HELD_BACK_AFTER, HeldBack, Moment, Span, StageId, TaskMetrics, held_back as slowest_partition,
 };
@@ -16,9 +17,14 @@ pub(super) fn standing(look: &Look<'_>) -> Option<Found> {
     slowest(look).filter(|held| held.stalled >= HELD_BACK_AFTER).map(|held| told(look, &held))
 }
 
+/// Partitions are compared with those whose rows meet theirs in a stage that waits for event time.
 fn slowest(look: &Look<'_>) -> Option<HeldBack> {
-    let tasks: Vec<TaskMetrics> = look.tasks().cloned().collect();
-    slowest_partition(&tasks)
+    let waits = |stage: &&Stage| look.tasks_of(stage.id).any(|task| task.keeps_windows);
+    look.plan.stages.iter().filter(waits).find_map(|stage| {
+        let before = look.before(stage.id);
+        let tasks = look.tasks().filter(|task| before.contains(&task.task.stage) && task.progress.is_some());
+        slowest_partition(&tasks.cloned().collect::<Vec<TaskMetrics>>())
+    })
 }
 
 fn told(look: &Look<'_>, held: &HeldBack) -> Found {
@@ -44,7 +50,7 @@ fn told(look: &Look<'_>, held: &HeldBack) -> Found {
 }
 
 fn source_of(look: &Look<'_>, table: &str) -> Option<StageId> {
-    let reads = |stage: &&anabranch_dataflow::Stage| stage.source.as_ref().is_some_and(|source| source.table == table);
+    let reads = |stage: &&Stage| stage.source.as_ref().is_some_and(|source| source.table == table);
     look.plan.stages.iter().find(reads).map(|stage| stage.id)
 }
 
@@ -57,7 +63,8 @@ pub(super) fn aligned(look: &Look<'_>) -> Option<Found> {
         let of_group = |task: &&TaskMetrics| alignment(task.task.stage).is_some_and(|other| other.group == of.group);
         let open = |task: &&TaskMetrics| task.watermark != EventTime::MAX;
         let Some(last) = look.tasks().filter(of_group).filter(open).min_by_key(|task| task.watermark) else { continue };
-        let waits = look.rate(ahead).rows_in == 0.0;
+        let rate = look.rate(ahead);
+        let waits = rate.rows_in == 0.0 && rate.shares.is_some() && ahead.lag_rows != Some(0);
         let drift = own.0.saturating_sub(last.watermark.0);
         if waits && last.watermark != EventTime::MIN && drift >= of.max_drift_ms {
             let text = format!(
@@ -76,7 +83,7 @@ pub(super) fn aligned(look: &Look<'_>) -> Option<Found> {
 
 /// The windows that end first, and when.
 pub(super) fn next_window(look: &Look<'_>) -> Option<(StageId, Next)> {
-    let next = |stage: &anabranch_dataflow::Stage| {
+    let next = |stage: &Stage| {
         let ends = stage.window_ends()?;
         let reached = look.tasks_of(stage.id).map(|task| task.watermark).min()?;
         if matches!(reached, EventTime::MIN | EventTime::MAX) {
@@ -91,6 +98,9 @@ pub(super) fn next_window(look: &Look<'_>) -> Option<(StageId, Next)> {
 
 /// Event time has not come so far that there is a result.
 pub(super) fn waiting(look: &Look<'_>) -> Option<Found> {
+    if !look.tasks().any(|task| task.keeps_windows) {
+        return None;
+    }
     let running = || look.tasks().filter(|task| task.watermark != EventTime::MAX && task.progress.is_some());
     let partitions = || running().filter_map(|task| task.progress.as_ref()).flat_map(|of| &of.partitions);
     let first = running().next()?;

@@ -72,7 +72,7 @@ fn a_table_whose_rows_have_all_been_read() {
     let folder = tempfile::tempdir().expect("folder");
     fs::write(folder.path().join("a.json"), "{\"x\": 1}\n{\"x\": 2}\n").expect("written");
     let why = reason(&files(folder.path(), "fail"), Verdict::Idle);
-    assert!(why.text.contains("has read all rows of its table"), "{why:?}");
+    assert!(why.text.contains("no new rows come from 'source files'"), "{why:?}");
 }
 
 fn files(folder: &Path, on_malformed: &str) -> String {
@@ -97,7 +97,7 @@ fn a_condition_that_no_row_meets() {
     let sql =
         numbers("n", "TO_TIMESTAMP_LTZ(id, 3)", "") + NOWHERE + "INSERT INTO nowhere SELECT id FROM n WHERE id < 0;";
     let why = reason(&sql, Verdict::AllDropped);
-    assert!(last(&why).0 == "condition" && why.chain[why.chain.len() - 1].text.contains("< 0"), "{why:?}");
+    assert!(last(&why).0 == "condition" && why.chain[why.chain.len() - 1].text == "(id < 0)", "{why:?}");
 }
 
 #[test]
