@@ -92,9 +92,9 @@ fn coordinator(engine: &Engine, arguments: &arguments::Serve, listener: Listener
 /// The job of the demonstration. It has no terminal to print to: its results go to files beside the store, or nowhere.
 fn demo(store: &str) -> JobOrder {
     let rate = TableOption { table: "events".into(), name: "rows-per-second".into(), value: DEMO_RATE.into() };
-    let is_directory = !store.contains("://") && !store.contains('\'');
-    let results = match std::path::absolute(store).map(|path| path.join("demo-results")) {
-        Ok(path) if is_directory => {
+    let path = std::path::absolute(store).map(|path| path.join("demo-results"));
+    let results = match path {
+        Ok(path) if !store.contains("://") && !path.display().to_string().contains('\'') => {
             format!("'connector' = 'filesystem', 'format' = 'json', 'path' = '{}'", path.display())
         }
         _ => "'connector' = 'blackhole'".to_owned(),

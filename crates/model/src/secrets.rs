@@ -64,19 +64,24 @@ pub struct Shown<'a>(pub &'a BTreeMap<String, String>);
 
 impl fmt::Debug for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |name: &str, value: &str| if is_secret(name) { "***".to_owned() } else { without_secrets(value) };
-        f.debug_map().entries(self.0.iter().map(|(name, value)| (name, shown(name, value)))).finish()
+        f.debug_map().entries(self.0.iter().map(|(name, value)| (name, shown_value(name, value)))).finish()
     }
 }
 
-/// What stands for the secret of this number.
-fn mark_of(number: usize) -> String {
-    format!("***secret {}***", number + 1)
+/// What stands for a secret begins and ends so, with its number between.
+const MARK: (&str, &str) = ("***secret ", "***");
+
+/// A secret of a text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Secret {
+    text: String,
+    /// The option whose value it is, or is a part of.
+    option: String,
 }
 
 /// The secrets in a text of SQL: values of options that hold some, and parts of other options' values.
 #[derive(Default)]
-pub struct Secrets(Vec<String>);
+pub struct Secrets(Vec<Secret>);
 
 impl Secrets {
     /// Finds secrets. The text need not be well formed: the error to show may be a missing quote.
@@ -84,12 +89,14 @@ impl Secrets {
     pub fn of_sql(sql: &str) -> Secrets {
         let parts: Vec<&str> = sql.split('\'').collect();
         let mut secrets = Vec::new();
+        let of = |option: &str, text: &str| Secret { text: text.to_owned(), option: option.to_owned() };
         for place in (1..parts.len()).filter(|place| parts[place - 1].trim() == "=") {
+            let option = place.checked_sub(2).map_or("", |name| parts[name]);
             // Two quotes within a value stand for one.
             let more = parts[place + 1..].chunks_exact(2).take_while(|more| more[0].is_empty()).map(|more| more[1]);
             let pieces: Vec<&str> = std::iter::once(parts[place]).chain(more).collect();
             for quote in ["''", "'"] {
-                secrets.extend(secrets_within(&pieces.join(quote)).into_iter().map(str::to_owned));
+                secrets.extend(secrets_within(&pieces.join(quote)).into_iter().map(|secret| of(option, secret)));
             }
         }
         for (place, name) in parts.iter().enumerate() {
@@ -100,7 +107,8 @@ impl Secrets {
             }
             let mut value = place + 2;
             while let Some(piece) = parts.get(value) {
-                secrets.extend(piece.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+                let lines = piece.lines().map(str::trim).filter(|line| !line.is_empty());
+                secrets.extend(lines.map(|line| of(name, line)));
                 // Two quotes within a value stand for one.
                 if parts.get(value + 1).is_none_or(|next| !next.is_empty()) {
                     break;
@@ -109,7 +117,7 @@ impl Secrets {
             }
         }
         // A secret may contain another one.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
         Secrets(secrets)
     }
@@ -118,29 +126,71 @@ impl Secrets {
     /// edited, and sent back.
     #[must_use]
     pub fn marked(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for (number, secret) in self.0.iter().enumerate() {
-            let mark = mark_of(number);
-            match secret.len() < LONG_BYTES {
-                true => text = text.replace(&format!("'{secret}'"), &format!("'{mark}'")),
-                false => text = text.replace(secret.as_str(), &mark),
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let begins = |(_, secret): &(usize, &Secret)| {
+                let is_alone = || out.ends_with('\'') && rest[secret.text.len()..].starts_with('\'');
+                rest.starts_with(&secret.text) && (secret.text.len() >= LONG_BYTES || is_alone())
+            };
+            // The longest comes first. Of several options with one secret, that of this place.
+            let mut found = self.0.iter().enumerate().filter(begins).peekable();
+            let longest = found.peek().map(|(_, secret)| secret.text.len());
+            let best = longest.and_then(|longest| {
+                let option = option_before(&out);
+                let longest = found.filter(|(_, secret)| secret.text.len() == longest);
+                longest
+                    .max_by_key(|(number, secret)| (Some(secret.option.as_str()) == option, std::cmp::Reverse(*number)))
+            });
+            match best {
+                Some((number, secret)) => {
+                    out.push_str(&format!("{}{}{}", MARK.0, number + 1, MARK.1));
+                    rest = &rest[secret.text.len()..];
+                }
+                None => {
+                    out.push(first);
+                    rest = &rest[first.len_utf8()..];
+                }
             }
         }
-        text
+        out
     }
 
-    /// The text with the secrets in the places of their marks.
+    /// The text with the secrets in the places of their marks. A mark stands only in the value of an option of the same name.
+    pub fn unmarked(&self, text: &str) -> crate::Result<String> {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, behind)) = rest.split_once(MARK.0) {
+            out.push_str(before);
+            let wrong = |why: &str| {
+                let line = out.lines().count().max(1);
+                let error = crate::Error::user(format!("a mark of a secret {why}")).at(format!("line {line}"));
+                error.remedy("write the secret in its place")
+            };
+            let (number, behind) = behind.split_once(MARK.1).ok_or_else(|| wrong("has no end"))?;
+            let secret = number.parse::<usize>().ok().and_then(|number| self.0.get(number.checked_sub(1)?));
+            let secret = secret.ok_or_else(|| wrong("stands for none of the text that runs"))?;
+            if option_before(&out) != Some(secret.option.as_str()) {
+                return Err(wrong(&format!("of the option '{}' stands at another place", secret.option)));
+            }
+            out.push_str(&secret.text);
+            rest = behind;
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+
+    /// Whether a text has marks of secrets.
     #[must_use]
-    pub fn unmarked(&self, text: &str) -> String {
-        let secrets = self.0.iter().enumerate();
-        secrets.fold(text.to_owned(), |text, (number, secret)| text.replace(&mark_of(number), secret))
+    pub fn has_marks(text: &str) -> bool {
+        text.contains(MARK.0)
     }
 
     /// The text with an asterisk for each character of a secret, so that columns stay where they are.
     #[must_use]
     pub fn hide(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        for secret in &self.0 {
+        for Secret { text: secret, .. } in &self.0 {
             let stars = "*".repeat(secret.chars().count());
             match secret.len() < LONG_BYTES {
                 true => text = text.replace(&format!("'{secret}'"), &format!("'{stars}'")),
@@ -149,6 +199,28 @@ impl Secrets {
         }
         text
     }
+}
+
+/// The option in whose value a text ends: `'name' = 'begin of the value`.
+fn option_before(text: &str) -> Option<&str> {
+    let mut before = text;
+    loop {
+        let (head, _) = before.rsplit_once('\'')?;
+        // Two quotes within a value stand for one.
+        match head.strip_suffix('\'') {
+            Some(shorter) if !shorter.trim_end().ends_with('=') => before = shorter,
+            _ => {
+                let name = head.trim_end().strip_suffix('=')?.trim_end().strip_suffix('\'')?;
+                return name.rsplit_once('\'').map(|(_, name)| name);
+            }
+        }
+    }
+}
+
+/// The value of an option as it may be shown.
+#[must_use]
+pub fn shown_value(option: &str, value: &str) -> String {
+    if is_secret(option) { "***".to_owned() } else { without_secrets(value) }
 }
 
 #[cfg(test)]
@@ -200,5 +272,45 @@ mod tests {
         let secrets = Secrets::of_sql("'sasl.password' = 'hunter2'");
         assert_eq!(secrets.hide("expected ), found: 'hunter2'"), "expected ), found: '*******'");
         assert_eq!(hidden("SELECT password = 'x', a"), "SELECT password = 'x', a");
+    }
+
+    #[test]
+    fn a_text_is_the_same_after_its_secrets_were_marked() {
+        for sql in [
+            "'sasl.password' = 'hunter2', 'a.password' = 'hunter2', 'topic' = 'hunter2'",
+            "'a.password' = 'secret', 'b.password' = 'a longer secret 1'",
+            "'password' = 'a', x = a",
+            "'password' = '1', 'token' = '***'",
+            "'url' = 'jdbc:db://u:pass/word@h/d?password=it''s&x=y', 'topic' = 't'",
+            "'ssl.key.pem' = 'BEGIN\nabcd\n'",
+            "no secret",
+        ] {
+            let secrets = Secrets::of_sql(sql);
+            let marked = secrets.marked(sql);
+            assert!(secrets.0.iter().all(|secret| secret.text.len() < 6 || !marked.contains(&secret.text)), "{marked}");
+            match secrets.unmarked(&marked) {
+                Ok(text) => assert_eq!(text, sql, "{marked}"),
+                // A value that is a secret elsewhere is marked there too, and cannot be sent back.
+                Err(error) => assert!(sql.contains("'topic' = 'hunter2'"), "{error}: {marked}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_mark_is_worth_nothing_at_another_place() {
+        let secrets = Secrets::of_sql("'sasl.password' = 'hunter2', 'url' = 'jdbc:db://u:pass/word@h/d'");
+        for text in [
+            "'format' = '***secret 2***'",
+            "SELECT '***secret 2***'",
+            "-- ***secret 2***",
+            "'sasl.password' = '***secret 1***'",
+            "'sasl.password' = '***secret 7***'",
+            "'sasl.password' = '***secret 2",
+        ] {
+            let error = secrets.unmarked(text).expect_err(text).to_string();
+            assert!(error.contains("write the secret in its place") && !error.contains("hunter2"), "{error}");
+        }
+        let moved = "'url' = 'jdbc:db://u:***secret 1***@other/d', 'sasl.password' = '***secret 2***'";
+        assert!(secrets.unmarked(moved).is_ok_and(|text| text.contains("hunter2")));
     }
 }

@@ -68,7 +68,8 @@ impl Job {
 
     fn embedded(&self, address: SocketAddr, script: Option<Script>) -> Embedded {
         let job = Arc::new(self.embedded_job());
-        Embedded { job, address, script: script.map(Mutex::new), histories: ChangeHistories::default() }
+        let engine = script.as_ref().map(|script| script.engine.clone());
+        Embedded { job, address, script: script.map(Mutex::new), engine, histories: ChangeHistories::default() }
     }
 
     /// Whether the job had ended before it was started this time, according to its checkpoints: then it does nothing.

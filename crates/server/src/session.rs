@@ -136,6 +136,14 @@ impl Session {
         }
     }
 
+    /// Plans a query; `None` if the statement is none.
+    pub fn query_plan(&mut self, statement: &StatementText) -> Result<Option<QueryPlan>> {
+        Ok(match self.plan(statement)? {
+            Outcome::Query(query) => Some(*query),
+            _ => None,
+        })
+    }
+
     fn plan(&mut self, statement: &StatementText) -> Result<Outcome> {
         execute(statement, &mut self.catalog, &self.engine, &self.options, "result")
     }

@@ -6,11 +6,11 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anabranch_model::{Error, ErrorKind, Latch, Result};
+use anabranch_model::{Error, ErrorKind, Latch, Result, Secrets};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue, ORIGIN,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
     REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
@@ -22,7 +22,7 @@ use super::autoscale::{ScalingRecords, autoscale, observations};
 use super::body::Body;
 use super::documents::{
     CheckpointsDocument, CounterList, ErrorDocument, JobDocument, JobList, NoticeList, PlanDocument, Readiness,
-    Requested, ScriptDocument, ServerDocument, TaskList, WorkerList,
+    Requested, ServerDocument, TaskList, WorkerList,
 };
 use super::drain::{drain, undrain};
 use super::exposition;
@@ -32,7 +32,7 @@ use super::orders::{JobOrder, OrderErrorDocument, Submitted};
 use super::past::history;
 use super::query::Parameters;
 use super::rates::Rates;
-use super::reconfigure::{changes, reconfigure};
+use super::reconfigure::{changes, on_thread, reconfigure, script};
 use super::removal::remove;
 use super::routes::{Found, Target, find};
 use super::samples::Samples;
@@ -41,6 +41,8 @@ use super::security::{Access, Tokens};
 use super::state::state;
 use super::{live, page, sql};
 
+/// Where a browser says that a request comes from another site.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The description of the API for programs.
 const DESCRIPTION: &str = include_str!("openapi.json");
 /// Largest body of a request, in bytes.
@@ -57,6 +59,8 @@ pub(super) struct Api {
     samples: Mutex<Samples>,
     /// The number of the newest sample, for those who wait for the next one.
     pub(super) ticks: watch::Sender<u64>,
+    /// Held while the state of a checkpoint is read.
+    pub(super) reading: Arc<Mutex<()>>,
     /// Streams of samples that are open.
     pub(super) streams: AtomicUsize,
     /// Closes when the savepoint that was begun last has ended.
@@ -72,8 +76,8 @@ impl Api {
     pub(super) fn new(jobs: Arc<dyn Jobs>, tokens: Tokens, body_wait: Duration) -> Api {
         let (samples, savepoint, draining) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (ticks, streams) = (watch::Sender::default(), AtomicUsize::default());
-        let is_closing = Latch::default();
-        Api { jobs, tokens, samples, ticks, streams, savepoint, draining, is_closing, body_wait }
+        let (is_closing, reading) = (Latch::default(), Arc::default());
+        Api { jobs, reading, tokens, samples, ticks, streams, savepoint, draining, is_closing, body_wait }
     }
 
     /// Takes a sample of each job.
@@ -140,10 +144,9 @@ impl Api {
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let host = text(HOST);
         // A browser sends a page's requests to other sites too, and names the page's site.
-        if text(ORIGIN).is_some_and(|origin| host != origin.split_once("://").map(|(_, host)| host))
-            && *method != Method::GET
-        {
-            let error = Error::user("a page of another site must not change anything here");
+        let is_foreign = text(ORIGIN).is_some_and(|origin| host != origin.split_once("://").map(|(_, host)| host));
+        if is_foreign || text(FETCH_SITE).is_some_and(|site| site == "cross-site") {
+            let error = Error::user("a page of another site must not use this process");
             return Err(Box::new(refusal(StatusCode::FORBIDDEN, &error.remedy("send the request without a browser"))));
         }
         if self.tokens.are_needed() {
@@ -285,6 +288,7 @@ async fn carry_out(
         Target::Preview => sql::preview(api, &body),
         Target::Demo => demo(api).await,
         Target::State => state(api, name, parameters).await,
+        Target::Script => on_thread(api, "script", move |api| script(api, &name)).await,
         Target::Server => json(StatusCode::OK, &ServerDocument::of(&api, access)),
         _ => show(&api, target, &name, &parameters).unwrap_or_else(|answer| *answer),
     }
@@ -336,19 +340,11 @@ fn show(api: &Arc<Api>, target: Target, name: &str, parameters: &Parameters) -> 
         Target::JobLive => live::of_job(api, name, parameters)?,
         Target::Why => json(StatusCode::OK, &api.samples().why(job.as_ref())),
         Target::History => history(api, name, parameters)?,
-        Target::Script => script(api, job.as_ref())?,
         _ => {
             let why = api.samples().why(job.as_ref());
             json(StatusCode::OK, &JobDocument::of(job.as_ref(), &reading, &api.rates(name, &reading), &why))
         }
     })
-}
-
-/// The text that a job runs.
-fn script(api: &Api, job: &dyn ServedJob) -> Result<Answer, Box<Answer>> {
-    let of_refusal = |why: Refusal| Box::new(refusal(status_of(why.error()), why.error()));
-    let order = api.jobs.script(job.name()).map_err(of_refusal)?;
-    Ok(json(StatusCode::OK, &ScriptDocument::of(order, job.plan().version.0)))
 }
 
 /// Starts the job of the demonstration.
@@ -419,6 +415,11 @@ async fn submit(api: Arc<Api>, body: &Bytes) -> Answer {
 }
 
 async fn take(api: Arc<Api>, order: JobOrder) -> Answer {
+    if Secrets::has_marks(&order.sql) {
+        let error = Error::user("the text has marks in the places of secrets");
+        let error = OrderErrorDocument::of(&error.remedy("write the secrets in their places"), "");
+        return json(StatusCode::BAD_REQUEST, &error);
+    }
     let (name, sql) = (order.name.clone(), order.sql.clone());
     let (answer, answered) = oneshot::channel();
     // The client may have left.

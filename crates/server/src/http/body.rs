@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
@@ -14,11 +15,13 @@ use tokio::time::timeout;
 const EVENTS_MAX: usize = 2;
 /// A client that takes no event for so long is given up.
 const SLOW_MAX: Duration = Duration::from_secs(20);
+/// How often a thread looks whether there is room for an event.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The body of an answer.
 pub(super) enum Body {
     Whole(Full<Bytes>),
-    Events { events: Receiver<Bytes>, _kept: Option<Box<dyn Send>> },
+    Events { events: Receiver<Bytes>, taken: Option<Box<dyn Fn() + Send>> },
 }
 
 /// The sender of events. Dropping it ends the answer.
@@ -31,15 +34,15 @@ pub(super) struct Left;
 impl Body {
     pub(super) fn events() -> (Events, Body) {
         let (sender, receiver) = channel(EVENTS_MAX);
-        (Events(sender), Body::Events { events: receiver, _kept: None })
+        (Events(sender), Body::Events { events: receiver, taken: None })
     }
 }
 
 impl Body {
-    /// Keeps something until the events are over. A body that is there as a whole drops it at once.
-    pub(super) fn keeping(self, kept: impl Send + 'static) -> Body {
+    /// Calls this each time that the client takes an event. A body that is there as a whole drops it at once.
+    pub(super) fn telling(self, taken: impl Fn() + Send + 'static) -> Body {
         match self {
-            Body::Events { events, .. } => Body::Events { events, _kept: Some(Box::new(kept)) },
+            Body::Events { events, .. } => Body::Events { events, taken: Some(Box::new(taken)) },
             whole => whole,
         }
     }
@@ -62,7 +65,16 @@ impl Events {
 
     /// The same for a thread of its own.
     pub(super) fn send_blocking(&self, event: impl Into<Bytes>) -> Result<(), Left> {
-        self.0.blocking_send(event.into()).map_err(|_| Left)
+        let mut event = event.into();
+        for _ in 0..SLOW_MAX.as_millis() / LOOK.as_millis() {
+            match self.0.try_send(event) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Closed(_)) => return Err(Left),
+                Err(TrySendError::Full(same)) => event = same,
+            }
+            anabranch_model::pause(LOOK);
+        }
+        Err(Left)
     }
 
     /// Whether the client has left.
@@ -91,7 +103,13 @@ impl HttpBody for Body {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             Body::Whole(whole) => Pin::new(whole).poll_frame(cx),
-            Body::Events { events, .. } => events.poll_recv(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
+            Body::Events { events, taken } => {
+                let polled = events.poll_recv(cx);
+                if let (Poll::Ready(Some(_)), Some(taken)) = (&polled, taken) {
+                    taken();
+                }
+                polled.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+            }
         }
     }
 

@@ -132,8 +132,8 @@ where
         let (api, turn) = (Arc::clone(&api), Arc::clone(&turn));
         async move {
             let ours = Ours::begin(turn, api.knows(&request));
-            // While events are sent it is the server's turn.
-            Ok::<_, Infallible>(respond(api, request).await.map(|body| body.keeping(ours)))
+            // A client that takes no events is as slow as one that sends no request.
+            Ok::<_, Infallible>(respond(api, request).await.map(|body| body.telling(move || ours.0.is_taken())))
         }
     });
     let mut builder = http1::Builder::new();
@@ -170,6 +170,8 @@ struct State {
     /// Since when it is the client's turn.
     since: Option<Instant>,
     is_known: bool,
+    /// Events are sent: nobody else gets its place.
+    streams: bool,
 }
 
 /// The server's turn: it works on an answer, or sends events.
@@ -190,7 +192,7 @@ impl Drop for Ours {
 
 impl Default for Turn {
     fn default() -> Self {
-        let state = State { since: Some(Instant::now()), is_known: false };
+        let state = State { since: Some(Instant::now()), is_known: false, streams: false };
         Turn { state: Mutex::new(state), gives_way: Notify::new() }
     }
 }
@@ -198,6 +200,12 @@ impl Default for Turn {
 impl Turn {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client has taken an event, and more follow.
+    fn is_taken(&self) {
+        let mut state = self.lock();
+        (state.since, state.streams) = (Some(Instant::now()), true);
     }
 
     /// A request has arrived. `is_known`: it may be answered.
@@ -208,12 +216,13 @@ impl Turn {
     }
 
     fn is_the_clients(&self) {
-        self.lock().since = Some(Instant::now());
+        let mut state = self.lock();
+        (state.since, state.streams) = (Some(Instant::now()), false);
     }
 
     /// When the client must have sent its next request, if it is the client's turn.
     fn ends(&self, limits: Limits) -> Option<Instant> {
-        let State { since, is_known } = *self.lock();
+        let State { since, is_known, .. } = *self.lock();
         since.map(|since| since + if is_known { limits.client } else { limits.unknown.min(limits.client) })
     }
 }
@@ -252,8 +261,8 @@ impl Places {
     fn make_room(&self) {
         let mut taken = self.lock();
         let waits = |(number, turn): (&u64, &Arc<Turn>)| {
-            let State { since, is_known } = *turn.lock();
-            since.map(|since| (is_known, since, *number))
+            let State { since, is_known, streams } = *turn.lock();
+            since.filter(|_| !streams).map(|since| (is_known, since, *number))
         };
         let longest = taken.turns.iter().filter_map(waits).min();
         if let Some(turn) = longest.and_then(|(_, _, number)| taken.turns.remove(&number)) {

@@ -3,7 +3,7 @@
 mod plan;
 
 use anabranch_model::{
-    Clock as _, Error, EventTime, LatencySummary, LookupReading, Notice, Secrets, SystemClock, TaskMetrics, is_secret,
+    Clock as _, Error, EventTime, LatencySummary, LookupReading, Notice, Secrets, SystemClock, TaskMetrics, shown_value,
 };
 use anabranch_state::Savepoint;
 use serde::Serialize;
@@ -468,9 +468,12 @@ impl ServerDocument {
 impl ScriptDocument {
     /// Without the secrets of the text.
     pub(super) fn of(order: JobOrder, version: u32) -> Self {
-        let JobOrder { sql, settings, mut options, .. } = order;
-        for option in options.iter_mut().filter(|option| is_secret(&option.name)) {
-            option.value = "***".to_owned();
+        let JobOrder { sql, mut settings, mut options, .. } = order;
+        for option in &mut options {
+            option.value = shown_value(&option.name, &option.value);
+        }
+        for (name, value) in &mut settings {
+            *value = shown_value(name, value);
         }
         ScriptDocument { version, sql: Secrets::of_sql(&sql).marked(&sql), settings, options }
     }

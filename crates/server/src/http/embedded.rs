@@ -55,6 +55,8 @@ pub(crate) struct Embedded {
     pub(crate) address: SocketAddr,
     /// `None`: the job cannot be changed.
     pub(crate) script: Option<Mutex<Script>>,
+    /// What plans statements, also while the job is being changed.
+    pub(crate) engine: Option<Engine>,
     pub(crate) histories: ChangeHistories,
 }
 
@@ -124,8 +126,7 @@ impl Jobs for Embedded {
     }
 
     fn engine(&self) -> Option<Engine> {
-        let script = self.script.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(script.engine.clone())
+        self.engine.clone()
     }
 
     fn remove(&self, _job: &str, _discards_state: bool) -> std::result::Result<(), Refusal> {

@@ -92,6 +92,10 @@ async fn send(api: &Arc<Api>, shown: &Shown, from: Option<u64>, events: &Events)
     while !api.is_closing.is_set() {
         ticks.mark_unchanged();
         let document = document(api, shown);
+        if api.jobs.elsewhere().is_some() {
+            // Another coordinator has the jobs: the client asks again, and is told where.
+            return Ok(());
+        }
         if document.is_none() && !exists(api, shown) {
             return events.send(event(None, "end", &json!({ "reason": "the job was removed" }).to_string())).await;
         }

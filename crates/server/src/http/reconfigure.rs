@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::answers::{Answer, Api, json, no_thread, refusal, status_of};
 use super::balance::{BalanceDocument, BalanceOrder, OPTION, measure};
+use super::documents::ScriptDocument;
 use super::histories::{ChangeDocument, ChangeRecord, documents, ms_since};
 use super::jobs::Refusal;
 use super::orders::{JobOrder, OrderErrorDocument};
@@ -270,7 +271,7 @@ pub(super) async fn on_thread(api: Arc<Api>, name: &str, run: impl FnOnce(&Api) 
     if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(run) {
         return no_thread(&error);
     }
-    let panicked = || refusal(StatusCode::INTERNAL_SERVER_ERROR, &Error::internal("the change ended by a panic"));
+    let panicked = || refusal(StatusCode::INTERNAL_SERVER_ERROR, &Error::internal("the request ended by a panic"));
     answered.await.unwrap_or_else(|_| panicked())
 }
 
@@ -286,11 +287,8 @@ pub(super) async fn reconfigure(api: Arc<Api>, name: String, body: Bytes) -> Ans
     };
     on_thread(api, "change", move |api| {
         let mut order = order;
-        if let Some(sql) = &order.sql
-            && let Ok(present) = api.jobs.script(&name)
-        {
-            // A text that was shown without its secrets.
-            order.sql = Some(Secrets::of_sql(&present.sql).unmarked(sql));
+        if let Err(why) = with_secrets(api, &name, &mut order) {
+            return refused(&why, order.sql.as_deref().unwrap_or_default());
         }
         let balance = match order.balance.clone().map(|balance| measured(api, &name, &balance, &mut order)).transpose()
         {
@@ -308,6 +306,30 @@ pub(super) async fn reconfigure(api: Arc<Api>, name: String, body: Bytes) -> Ans
         }
     })
     .await
+}
+
+/// Puts the secrets of the present text in the places of their marks.
+fn with_secrets(api: &Api, job: &str, order: &mut ReconfigureOrder) -> Result<(), Refusal> {
+    let Some(sql) = order.sql.as_ref().filter(|sql| Secrets::has_marks(sql)) else { return Ok(()) };
+    if order.if_version.is_none() && !order.dry_run {
+        let error = Error::user("a text with marks of secrets needs the version of the text that they are from");
+        return Err(Refusal::Wrong(error.remedy("send it as if_version, or write the secrets in their places")));
+    }
+    let present = api.jobs.script(job)?;
+    order.sql = Some(Secrets::of_sql(&present.sql).unmarked(sql).map_err(Refusal::Wrong)?);
+    Ok(())
+}
+
+/// The text that a job runs. It waits while the job is being changed.
+pub(super) fn script(api: &Api, name: &str) -> Answer {
+    let job = match api.job(name) {
+        Ok(job) => job,
+        Err(answer) => return *answer,
+    };
+    match api.jobs.script(name) {
+        Ok(order) => json(StatusCode::OK, &ScriptDocument::of(order, job.plan().version.0)),
+        Err(why) => refusal(status_of(why.error()), why.error()),
+    }
 }
 
 /// The order gets the option that follows from the load. Without one it changes nothing.

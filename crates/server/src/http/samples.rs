@@ -9,13 +9,13 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_model::{Clock as _, Notice, SystemClock};
+use anabranch_model::{Clock as _, SystemClock};
 use serde_json::{Map, Value, json};
 
-use super::jobs::{Reading, ServedJob};
+use super::jobs::ServedJob;
 use super::rates::History;
 use crate::why::{Look, Why, why};
 pub(super) use frame::Frame;
@@ -39,6 +39,7 @@ pub(super) struct Samples {
 /// One job over time.
 #[derive(Default)]
 struct Kept {
+    started_ms: i64,
     history: History,
     rings: Rings,
     marks: Marks,
@@ -50,15 +51,23 @@ struct Kept {
 impl Samples {
     /// Takes a sample of each job.
     pub(super) fn take(&mut self, jobs: &[Arc<dyn ServedJob>]) {
-        self.number += 1;
+        // Not the numbers of an earlier process.
+        self.number =
+            if self.number == 0 { SystemClock::new().wall_ms().max(1).unsigned_abs() } else { self.number + 1 };
         let bytes = BYTES_MAX / jobs.len().max(1);
-        self.jobs.retain(|name, _| jobs.iter().any(|job| job.name() == name));
+        let names: BTreeSet<&str> = jobs.iter().map(|job| job.name()).collect();
+        self.jobs.retain(|name, _| names.contains(name.as_str()));
         for job in jobs {
             let (reading, notices) = (job.reading(), job.notices());
             let kept = self.jobs.entry(job.name().to_owned()).or_default();
+            if kept.started_ms != reading.started_ms {
+                // Another job of this name, or a new run of it.
+                *kept = Kept { started_ms: reading.started_ms, ..Kept::default() };
+            }
             kept.history.push(&reading);
-            let why = kept.why(job.as_ref(), &reading, &notices);
-            let frame = Frame::of(self.number, &job.plan(), &reading, &kept.history.rates(&reading), why);
+            let (plan, rates) = (job.plan(), kept.history.rates(&reading));
+            let why = kept.why(&Look { plan: &plan, reading: &reading, rates: &rates, notices: &notices });
+            let frame = Frame::of(self.number, &plan, &reading, &rates, why);
             kept.marks.note(kept.rings.newest(), &frame, &reading, &notices);
             kept.checkpoints.note(kept.rings.newest(), &frame);
             kept.rings.push(frame, bytes);
@@ -77,17 +86,10 @@ impl Samples {
 
     /// Why a job gives no results now.
     pub(super) fn why(&self, job: &dyn ServedJob) -> Why {
-        let (reading, notices) = (job.reading(), job.notices());
-        match self.jobs.get(job.name()) {
-            Some(kept) => {
-                let mut why = kept.why(job, &reading, &notices);
-                if let Some(newest) = kept.rings.newest() {
-                    why.since_ms = newest.since_of(&why, reading.wall_ms);
-                }
-                why
-            }
-            None => Kept::default().why(job, &reading, &notices),
-        }
+        let (reading, notices, plan, none) = (job.reading(), job.notices(), job.plan(), Kept::default());
+        let kept = self.jobs.get(job.name()).unwrap_or(&none);
+        let rates = kept.history.rates(&reading);
+        kept.why(&Look { plan: &plan, reading: &reading, rates: &rates, notices: &notices })
     }
 
     /// The newest sample of a job as a document.
@@ -155,13 +157,10 @@ impl Samples {
 }
 
 impl Kept {
-    fn why(&self, job: &dyn ServedJob, reading: &Reading, notices: &[Notice]) -> Why {
-        let (plan, rates) = (job.plan(), self.history.rates(reading));
-        let mut why = why(&Look { plan: &plan, reading, rates: &rates, notices });
-        why.since_ms = match self.rings.newest() {
-            Some(newest) => newest.since_of(&why, reading.wall_ms),
-            None => Some(reading.wall_ms),
-        };
+    fn why(&self, look: &Look<'_>) -> Why {
+        let mut why = why(look);
+        let now_ms = look.reading.wall_ms;
+        why.since_ms = self.rings.newest().map_or(Some(now_ms), |newest| newest.since_of(&why, now_ms));
         why
     }
 }

@@ -117,6 +117,13 @@ pub(super) fn bind(listen: &Listen, option: &str) -> Result<(TcpListener, Socket
         let error = error.at(format!("option --read-token-file {}", path.display()));
         return Err(error.remedy("add --token-file FILE, or leave out --read-token-file"));
     }
+    if let (Some(own), Some(path)) = (&reads, &listen.read_token_file)
+        && token.as_ref().is_some_and(|token| token.0 == own.0)
+    {
+        let error = Error::user("this token is that of --token-file, which may change something");
+        let error = error.at(format!("option --read-token-file {}", path.display()));
+        return Err(error.remedy("make another one: head -c 32 /dev/urandom | base64 > FILE"));
+    }
     let tls = match (&listen.tls_cert, &listen.tls_key) {
         (Some(certificate), Some(key)) => Some(tls(certificate, key)?),
         (None, None) => None,

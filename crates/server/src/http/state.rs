@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, ErrorKind, Result};
 use anabranch_state::{Contents, Manifest, Store};
 use arrow::array::Array as _;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -70,10 +70,16 @@ pub(super) async fn state(api: Arc<Api>, name: String, parameters: Parameters) -
         (Some(column), Some(key)) => vec![(column.to_owned(), key.to_owned())],
         _ => Vec::new(),
     };
+    let reading = Arc::clone(&api.reading);
     on_thread(api, "state", move |_| {
+        let Ok(_alone) = reading.try_lock() else {
+            let error = Error::outside("the state of another job, or of this one, is being read");
+            return refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("ask again in a second"));
+        };
         let mut read = document(&store, operator, &keys);
         for _ in 1..ATTEMPTS {
-            if read.is_ok() {
+            // The job may have removed the checkpoint meanwhile.
+            if !read.as_ref().is_err_and(|error| error.kind() != ErrorKind::User) {
                 break;
             }
             read = document(&store, operator, &keys);
@@ -88,6 +94,9 @@ pub(super) async fn state(api: Arc<Api>, name: String, parameters: Parameters) -
 
 fn document(store: &Store, operator: Option<u32>, keys: &[(String, String)]) -> Result<StateDocument> {
     let contents = Contents::read(store)?;
+    if contents.checkpoints.is_empty() && contents.damaged.is_empty() {
+        return Err(Error::user("the job has no checkpoint yet").remedy("wait until the first one is complete"));
+    }
     let newest = contents.newest()?;
     let manifest = &newest.manifest;
     let rows = operator.map(|operator| rows(store, manifest, operator, keys)).transpose()?;

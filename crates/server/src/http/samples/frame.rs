@@ -134,12 +134,15 @@ impl Frame {
         workers.dedup();
         let tasks: Vec<(&TaskMetrics, Rate)> =
             reading.tasks.iter().map(|placed| (&placed.metrics, rates.of(&placed.metrics))).collect();
-        let mut stages: BTreeMap<u32, StageFrame> = BTreeMap::new();
+        let mut stages: BTreeMap<u32, (StageFrame, [f64; 3])> = BTreeMap::new();
         for (task, rate) in &tasks {
-            stages.entry(task.task.stage.0).or_insert_with(StageFrame::none).add(task, rate);
+            let (frame, sums) = stages.entry(task.task.stage.0).or_insert_with(|| (StageFrame::none(), [0.0; 3]));
+            frame.add(task, rate, sums);
         }
         let count = plan.stages.len();
-        let stage = |at: usize| stages.remove(&(at as u32)).unwrap_or_else(StageFrame::none).known();
+        let stage = |at: usize| {
+            stages.remove(&(at as u32)).map_or_else(StageFrame::nothing, |(frame, sums)| frame.with_means(sums))
+        };
         let stages: Box<[StageFrame]> = (0..count).map(stage).collect();
         let worker = |name: &String| small(workers.binary_search(name).unwrap_or_default() as u64);
         let own = reading.tasks.iter().zip(&tasks);
@@ -166,6 +169,14 @@ impl Frame {
         };
         share(&mut self.names, &before.names);
         share(&mut self.workers, &before.workers);
+        let text = |own: &mut Option<Arc<str>>, other: &Option<Arc<str>>| {
+            if own == other {
+                own.clone_from(other);
+            }
+        };
+        text(&mut self.job.waits_for, &before.job.waits_for);
+        text(&mut self.job.failure, &before.job.failure);
+        text(&mut self.job.changing, &before.job.changing);
         // Two clocks that are read one after the other differ by a millisecond now and then.
         if let (Some(own), Some(other)) = (&mut self.job.checkpoint, &before.job.checkpoint)
             && own.epoch == other.epoch
@@ -291,8 +302,8 @@ impl StageFrame {
         }
     }
 
-    /// A further task.
-    fn add(&mut self, task: &TaskMetrics, rate: &Rate) {
+    /// A further task. The shares of its time are added to `sums`.
+    fn add(&mut self, task: &TaskMetrics, rate: &Rate, sums: &mut [f64; 3]) {
         self.tasks += 1;
         self.rows_in += task.rows_in;
         self.rows_out += task.rows_out;
@@ -308,22 +319,20 @@ impl StageFrame {
         self.cpu += rate.cpu as f32;
         self.queue = self.queue.max(percent(task.queue_share));
         let Some(shares) = rate.shares else { return };
-        // A running mean of each share.
-        let part = |mean: u8, share: f64| {
-            let before = f64::from(mean) * f64::from(self.tasks - 1);
-            ((before + share.clamp(0.0, 1.0) * 100.0) / f64::from(self.tasks)).round() as u8
-        };
-        (self.busy, self.idle) = (part(self.busy, shares.busy), part(self.idle, shares.idle));
-        self.backpressured = part(self.backpressured, shares.backpressured);
+        sums[0] += shares.busy;
+        sums[1] += shares.idle;
+        sums[2] += shares.backpressured;
         self.busiest = self.busiest.max(percent(shares.busy));
     }
 
     /// A stage without tasks has reached nothing.
-    fn known(self) -> StageFrame {
-        match self.tasks {
-            0 => StageFrame { watermark: EventTime::MIN, epoch: 0, ..self },
-            _ => self,
-        }
+    fn nothing() -> StageFrame {
+        StageFrame { watermark: EventTime::MIN, epoch: 0, ..StageFrame::none() }
+    }
+
+    fn with_means(self, sums: [f64; 3]) -> StageFrame {
+        let [busy, idle, backpressured] = sums.map(|sum| percent(sum / f64::from(self.tasks.max(1))));
+        StageFrame { busy, idle, backpressured, ..self }
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) struct Mark {
     text: String,
 }
 
+/// Longest text of a mark, in characters.
+const TEXT_MAX: usize = 1000;
 /// Checkpoints of a job that are kept.
 const CHECKPOINTS_KEPT: usize = 100;
 
@@ -50,7 +52,7 @@ impl Checkpoints {
             });
         }
         let last = before.and_then(|before| before.job.checkpoint);
-        if let Some(new) = now.job.checkpoint.filter(|new| last.is_none_or(|last| last.at_ms != new.at_ms)) {
+        if let Some(new) = now.job.checkpoint.filter(|new| last.is_none_or(|last| last.epoch != new.epoch)) {
             let (took_ms, bytes) = (Some(f64::from(new.took_ms)), Some(new.bytes));
             self.push(CheckpointMark {
                 at_ms: new.at_ms,
@@ -104,17 +106,23 @@ impl Marks {
                 }
             }
         }
+        // Numbers begin again with the job.
+        if notices.last().is_none_or(|newest| newest.number < self.noticed) {
+            self.noticed = 0;
+        }
         let last = self.noticed;
         for notice in notices.iter().filter(|notice| notice.number > last) {
             self.noticed = notice.number;
             // A notice that repeats itself has its mark.
-            if notice.times == 1 {
-                self.push(Mark { at_ms: reading.wall_ms_of(notice.at), kind: "notice", text: notice.text.clone() });
+            let is_marked = self.marks.iter().rev().find(|mark| mark.kind == "notice");
+            if is_marked.is_none_or(|mark| mark.text != cut(&notice.text)) {
+                self.push(Mark { at_ms: reading.wall_ms_of(notice.at), kind: "notice", text: cut(&notice.text) });
             }
         }
     }
 
-    fn push(&mut self, mark: Mark) {
+    fn push(&mut self, mut mark: Mark) {
+        mark.text = cut(&mark.text);
         if self.marks.len() == KEPT {
             self.marks.pop_front();
         }
@@ -124,5 +132,13 @@ impl Marks {
     /// Those of a span of time.
     pub(super) fn between(&self, from_ms: i64, to_ms: i64) -> Vec<&Mark> {
         self.marks.iter().filter(|mark| (from_ms..=to_ms).contains(&mark.at_ms)).collect()
+    }
+}
+
+/// The begin of a text.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(TEXT_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }

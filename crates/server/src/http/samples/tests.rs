@@ -4,7 +4,7 @@ use anabranch_protocol::coordinator::Phase;
 use anabranch_runtime::{Coordination, Status};
 
 use super::*;
-use crate::http::jobs::Placed;
+use crate::http::jobs::{Placed, Reading};
 use crate::http::rates::Rates;
 use crate::{Engine, Settings};
 

@@ -1,5 +1,6 @@
 //! The first rows of a query. It runs in this process with one task for each stage, and stops by itself.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::RecvTimeoutError;
@@ -20,13 +21,17 @@ use super::super::documents::ErrorDocument;
 use super::super::live::of_events;
 use super::{hidden, is_declaration, without_engine, wrong_body};
 use crate::report::position;
-use crate::{Engine, Query, Reply, Session, Settings, split_statements};
+use crate::{Engine, Query, Session, Settings, split_statements};
 
 /// Previews that run at the same time.
 const PREVIEWS_MAX: usize = 4;
 /// Most rows and seconds of a preview.
 const ROWS_MAX: usize = 10_000;
 const SECONDS_MAX: u64 = 60;
+/// Rows of an event.
+const EVENT_ROWS: usize = 200;
+/// A comment is sent if there are no rows for so long: otherwise the client seems to have left.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Longest text of a value, in characters.
 const VALUE_MAX: usize = 1000;
 /// How often it is looked whether the client has left.
@@ -109,9 +114,11 @@ fn failed(error: &Error, sql: &str, rows: usize) -> Value {
 }
 
 /// Starts the query that is the last statement.
-fn begin(engine: Engine, sql: &str) -> Result<Query> {
+fn begin(mut engine: Engine, sql: &str) -> Result<Query> {
+    // All of it in this process.
+    engine.set_workers(0);
     let settings = Settings { parallelism: Some(1), ..Settings::default() };
-    let mut session = Session::new(engine, &settings)?;
+    let mut session = Session::new(engine.clone(), &settings)?;
     let mut statements = split_statements(sql)?;
     let nothing = || Error::user("there is no query to preview").remedy("end the text with a SELECT");
     let last = statements.pop().ok_or_else(nothing)?;
@@ -125,9 +132,21 @@ fn begin(engine: Engine, sql: &str) -> Result<Query> {
         let error = Error::user("only a query has a preview").at(format!("line {}, column {}", last.line, last.column));
         return Err(error.remedy("end the text with a SELECT"));
     }
-    match session.execute(&last)? {
-        Reply::Query(query) => Ok(query),
-        _ => Err(nothing()),
+    let mut query = session.query_plan(&last)?.ok_or_else(nothing)?;
+    for source in query.plan.stages.iter_mut().filter_map(|stage| stage.source.as_mut()) {
+        without_group(&mut source.connector.options);
+    }
+    engine.query(query)
+}
+
+/// A preview commits no positions to the consumer group of a Kafka table: the group is that of jobs.
+fn without_group(options: &mut BTreeMap<String, String>) {
+    if options.remove("properties.group.id").is_none() {
+        return;
+    }
+    let mode = options.entry("scan.startup.mode".to_owned()).or_insert_with(|| "group-offsets".to_owned());
+    if mode == "group-offsets" {
+        "earliest-offset".clone_into(mode);
     }
 }
 
@@ -143,7 +162,7 @@ fn shown(api: &Api, query: Query, order: &PreviewOrder, events: &Events) -> Resu
     let most = order.rows.clamp(1, ROWS_MAX).min(limit.unwrap_or(usize::MAX));
     let clock = SystemClock::new();
     let end = clock.now().plus(Duration::from_secs(order.seconds.clamp(1, SECONDS_MAX)));
-    let (mut sent, mut skipped) = (0, 0);
+    let (mut sent, mut skipped, mut heard) = (0, 0, clock.now());
     let outcome = (|| {
         events.send_blocking(event(None, "columns", &Value::Array(names).to_string()))?;
         loop {
@@ -152,18 +171,24 @@ fn shown(api: &Api, query: Query, order: &PreviewOrder, events: &Events) -> Resu
                     let from = (skip - skipped).min(batch.num_rows());
                     skipped += from;
                     let count = (batch.num_rows() - from).min(most - sent);
-                    match texts(&batch.slice(from, count), columns, updating) {
-                        Ok(rows) if count > 0 => {
-                            sent += count;
-                            events.send_blocking(event(None, "rows", &rows.to_string()))?;
+                    for begin in (0..count).step_by(EVENT_ROWS) {
+                        let rows = batch.slice(from + begin, EVENT_ROWS.min(count - begin));
+                        match texts(&rows, columns, updating) {
+                            Ok(texts) => events.send_blocking(event(None, "rows", &texts.to_string()))?,
+                            Err(error) => return Ok(failed(&error, &order.sql, sent)),
                         }
-                        Ok(_) => {}
-                        Err(error) => return Ok(failed(&error, &order.sql, sent)),
+                        (sent, heard) = (sent + rows.num_rows(), clock.now());
                     }
                     (sent >= most).then_some("rows")
                 }
                 Err(RecvTimeoutError::Timeout) if events.has_left() => return Err(Left),
-                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Timeout) => {
+                    if clock.now().after(heard) >= SILENCE_MAX {
+                        events.send_blocking(":\n\n")?;
+                        heard = clock.now();
+                    }
+                    None
+                }
                 Err(RecvTimeoutError::Disconnected) => Some("done"),
             };
             let is_over = end.after(clock.now()).is_zero() || api.is_closing.is_set();
@@ -206,4 +231,25 @@ fn texts(batch: &RecordBatch, columns: usize, updating: bool) -> Result<Value> {
         rows.push(json!({ "weight": weights.map_or(1, |weights| weights.value(row)), "values": values }));
     }
     Ok(Value::Array(rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_of_a_topic_is_left_alone() {
+        let of = |options: &[(&str, &str)]| {
+            let mut options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            without_group(&mut options);
+            options.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of(&[("properties.group.id", "g"), ("topic", "t")]),
+            ["scan.startup.mode=earliest-offset", "topic=t"]
+        );
+        let latest = [("properties.group.id", "g"), ("scan.startup.mode", "latest-offset")];
+        assert_eq!(of(&latest), ["scan.startup.mode=latest-offset"]);
+        assert_eq!(of(&[("topic", "t")]), ["topic=t"]);
+    }
 }

@@ -124,6 +124,28 @@ fn a_stream_gives_the_same_documents_as_the_past() {
 }
 
 #[test]
+fn a_client_that_takes_no_events_loses_its_connection() {
+    let (engine, sql, settings) = (Engine::default(), events(None), Settings::default());
+    let job = engine.run(&sql, &settings).expect("a job");
+    let limits = Limits { connections: 2, client: std::time::Duration::from_secs(2), ..Limits::default() };
+    let listener = bind().with_limits(limits);
+    let address = listener.address();
+    let _server = job.serve_script(listener, Script { engine, sql: sql.clone(), settings }).expect("it serves");
+    ready(&job, address);
+    // Rows come faster than anybody can read them, and these two never read.
+    let body = json!({ "sql": "CREATE TABLE n (x STRING) WITH ('connector' = 'datagen', 'fields.x.length' = '900'); SELECT x FROM n",
+        "rows": 10000, "seconds": 60 })
+    .to_string();
+    let head =
+        format!("POST /api/v1/sql/preview HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
+    let stalled = [(); 2].map(|()| Stream::send(address, &format!("{head}{body}")));
+    assert_eq!(get(address, "/readyz").status, 200, "a place is free again");
+    drop(stalled);
+    job.stop();
+    job.wait().expect("the job was not disturbed");
+}
+
+#[test]
 fn streams_end_with_the_server() {
     let (job, server, address) = served(&events(None));
     let mut streams: Vec<Stream> = (0..4).map(|_| Stream::open(address, &format!("{JOB}/live"))).collect();
@@ -143,7 +165,7 @@ fn a_stream_outlives_the_time_of_a_slow_client_and_leaves_room_for_others() {
     let (engine, sql, settings) = (Engine::default(), events(None), Settings::default());
     let job = engine.run(&sql, &settings).expect("a job");
     let second = std::time::Duration::from_secs(1);
-    let limits = Limits { unknown: second, headers: second, client: second, ..Limits::default() };
+    let limits = Limits { unknown: second, headers: second, client: 3 * second, ..Limits::default() };
     let listener = bind().with_limits(limits);
     let address = listener.address();
     let _server = job.serve_script(listener, Script { engine, sql, settings }).expect("it serves");
@@ -164,7 +186,7 @@ fn a_stream_outlives_the_time_of_a_slow_client_and_leaves_room_for_others() {
         let mut stream = Stream::open(address, "/api/v1/live");
         stream.line().contains("200")
     });
-    for _ in 0..3 {
+    for _ in 0..5 {
         open.iter_mut().for_each(|stream| assert_eq!(stream.next().0, "difference"));
     }
     job.stop();
