@@ -41,7 +41,7 @@ STATIC_OPENSSL = $(if $(wildcard /usr/lib/$(MULTIARCH)/libssl.a),OPENSSL_STATIC=
 BUILD = $(STATIC_OPENSSL) cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test quick test-python chaos sim fuzz oracle bench bench-flight bench-nexmark bench-finite bench-osched osched-vm lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk
+.PHONY: help page page-check page-pictures demo demo-kafka sql test quick test-python chaos sim fuzz oracle bench bench-flight bench-nexmark bench-finite bench-osched osched-vm lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk need-page need-browser
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,7 +58,7 @@ demo-kafka: release need-kafka ## the same through a real Kafka broker, which th
 sql: release ## an interactive SQL shell
 	$(ANABRANCH) sql $(if $(PARALLELISM),--parallelism $(PARALLELISM))
 
-test: need-build need-kafka need-s3 need-postgres need-python ## every test, some with a real Kafka broker, S3 server, PostgreSQL or Ray
+test: need-build need-kafka need-s3 need-postgres need-python need-browser ## every test, some with a real Kafka broker, S3 server, PostgreSQL or Ray
 	cargo test --locked --workspace --no-run
 	timeout --kill-after=10s $(TEST_TIME_LIMIT) $(NEXTEST)
 	@$(MAKE) test-python
@@ -67,10 +67,12 @@ quick: need-build need-python ## the tests that need no server: no Kafka, S3, Po
 	cargo test --locked --workspace --no-run
 	timeout --kill-after=10s $(TEST_TIME_LIMIT) $(NEXTEST) --profile quick
 
-test-python: need-build need-python ## the tests of the Python package, which start Ray clusters of several nodes on this machine
+test-python: need-build need-python need-browser ## the tests of the Python package, which start Ray clusters of several nodes on this machine
 	cargo build --locked --workspace --bin anabranch
 	cd python && ANABRANCH_PROGRAM=$(CARGO_TARGET_DIR)/debug/anabranch PYTHONPATH=src \
-	  timeout --kill-after=10s 10m $(PYTHON)/bin/python -m pytest --numprocesses 2 --dist loadfile
+	  timeout --kill-after=10s 10m $(PYTHON)/bin/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/page
+	cd python && ANABRANCH_PROGRAM=$(CARGO_TARGET_DIR)/debug/anabranch PYTHONPATH=src \
+	  timeout --kill-after=10s 10m $(PYTHON)/bin/python -m pytest tests/page
 
 chaos: need-build need-s3 ## kill jobs 20 times (KILLS=20 SEED=7); hang a broker for 40 s; restart a worker with 1 GB of state
 	ANABRANCH_KILLS=$(KILLS) ANABRANCH_SEED=$(SEED) cargo test --locked --package anabranch-cli --test all -- chaos:: --nocapture --include-ignored
@@ -90,6 +92,16 @@ lint: need-build need-python ## format, clippy, ruff and mypy without warnings, 
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo xtask tidy
 	cd python && $(PYTHON)/bin/ruff format --check --quiet && $(PYTHON)/bin/ruff check --quiet && $(PYTHON)/bin/mypy
+
+page: need-page ## build the page from page/ into crates/server/page (needs node)
+	cd page && npm ci --silent --no-fund --no-audit && node build.mjs
+
+page-check: need-page ## the page's types and unit tests, and whether crates/server/page is what page/ gives
+	cd page && npm ci --silent --no-fund --no-audit && npx tsc --noEmit && node test.mjs && node build.mjs --check
+
+page-pictures: need-build need-python need-browser ## pictures of each screen in both themes and widths, in docs/pictures
+	cargo build --locked --workspace --bin anabranch
+	cd python && ANABRANCH_PROGRAM=$(CARGO_TARGET_DIR)/debug/anabranch $(PYTHON)/bin/python tests/page/pictures.py
 
 oracle: release need-python ## compare queries by chance with DuckDB, and before and after each rule of the optimizer, from SEED on, until one fails or Ctrl-C
 	ANABRANCH_FIRST_SEED=$(SEED) ANABRANCH_SEEDS=20000 cargo test --locked --package anabranch-plan --lib -- passes:: --ignored --nocapture
@@ -153,3 +165,9 @@ need-s3: need-kafka
 
 need-postgres:
 	@.ci/need postgres
+
+need-page:
+	@.ci/need page
+
+need-browser:
+	@.ci/need browser

@@ -20,18 +20,20 @@ import { TokenForm } from "./ui/token";
 const Workers = lazy(() => import("./screens/workers"));
 const Sql = lazy(() => import("./screens/sql"));
 
-// One stream at a time: that of the open job, or that of all jobs.
-effect(() => {
-  const [kind, name] = route.value.parts;
-  const job = kind === "job" && name !== undefined ? name : null;
-  follow(job);
-  if (job === null) jobs.open("/api/v1/live", true);
-  else jobs.close();
-});
-
-effect(() => {
-  document.title = jobName.value === null ? "Anabranch" : `${shown(jobName.value).slice(0, 80)} – Anabranch`;
-});
+/** Follows what the address names. Requests begin with it, so the token must be known. */
+export function followRoute(): void {
+  // One stream at a time: that of the open job, or that of all jobs.
+  effect(() => {
+    const [kind, name] = route.value.parts;
+    const job = kind === "job" && name !== undefined ? name : null;
+    follow(job);
+    if (job === null) jobs.open("/api/v1/live", true);
+    else jobs.close();
+  });
+  effect(() => {
+    document.title = jobName.value === null ? "Anabranch" : `${shown(jobName.value).slice(0, 80)} – Anabranch`;
+  });
+}
 
 export function App() {
   const error = useSignal<ApiError | null>(null);

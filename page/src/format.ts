@@ -76,11 +76,6 @@ function two(large: number, largeUnit: string, small: number, smallUnit: string)
   return small === 0 ? first : `${first}\u00a0${small}\u00a0${smallUnit}`;
 }
 
-/** A latency of results. The server has 0 before the first result. */
-export function latency(ms: Maybe): string {
-  return ms === 0 ? NONE : duration(ms);
-}
-
 /** How long ago, in whole units: `now`, `12 s ago`, `3 min ago`. */
 export function ago(ms: Maybe): string {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return NONE;

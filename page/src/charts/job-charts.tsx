@@ -1,7 +1,7 @@
 // The job over the last minutes, or around the chosen moment.
 import { useComputed } from "@preact/signals";
 import type { Frame } from "../docs";
-import { duration, latency, percent, rate } from "../format";
+import { duration, percent, rate } from "../format";
 import { spanAround } from "../job/frames";
 import { frames } from "../job/history";
 import { now } from "../live";
@@ -24,7 +24,7 @@ export default function JobCharts({ only }: { only?: ("rates" | "latency" | "lag
   return (
     <div class="charts">
       {wants("rates") && <Chart {...common} title="Rows" format={rate} series={[{ name: "read", values: values((frame) => frame.rows_read_per_second) }, { name: "written", values: values((frame) => frame.rows_written_per_second) }]} />}
-      {wants("latency") && <Chart {...common} title="Results after, p99" format={latency} series={[{ name: "p99", values: values((frame) => frame.result_p99_ms || null) }]} />}
+      {wants("latency") && <Chart {...common} title="Results after, p99" format={duration} series={[{ name: "p99", values: values((frame) => frame.result_p99_ms) }]} />}
       {wants("lag") && <Chart {...common} title="Event time behind" format={duration} series={[{ name: "behind", values: values((frame) => frame.lag_ms) }]} />}
       {wants("busiest") && <Chart {...common} title="Busiest task" format={percent} most={1} series={[{ name: "busy", values: values((frame) => frame.busiest) }]} />}
     </div>

@@ -2,7 +2,7 @@
 import { useComputed } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { JobDocument } from "../docs";
-import { ago, count, duration, grouped, latency, rate } from "../format";
+import { ago, count, duration, grouped, rate } from "../format";
 import GraphView from "../graph/graph";
 import { lagOf } from "../job/frames";
 import { openStage, planError, shownNow, shownPlan, plan, view } from "../job/model";
@@ -59,8 +59,8 @@ function JobFigures() {
       <Figure name="Written" value={text((of) => rate(of.rows_written_per_second))} hint={`${grouped(job.value?.rows_written)} rows`} />
       <Figure name="Rows read" value={text((of) => count(of.rows_read))} />
       <Figure name="Event time behind" value={text((of) => (of.watermark_ms === "end" ? "end" : duration(lagOf(of.watermark_ms, view.value?.at_ms ?? 0))))} />
-      <Figure name="Results after, p50" value={text((of) => latency(of.result_p50_ms))} />
-      <Figure name="p99" value={text((of) => latency(of.result_p99_ms))} />
+      <Figure name="Results after, p50" value={text((of) => duration(of.result_p50_ms))} />
+      <Figure name="p99" value={text((of) => duration(of.result_p99_ms))} />
       <Figure name="Checkpoint" value={job.value?.checkpoint_at_ms == null ? "none yet" : ago(shownNow.value - job.value.checkpoint_at_ms)} hint={`took ${duration(job.value?.checkpoint_took_ms)}`} />
       <Figure name="Epoch" value={text((of) => grouped(of.epoch))} />
       <Figure name="Restarts" value={text((of) => grouped(of.restarts))} />

@@ -2,7 +2,7 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { type ApiError, request } from "../api";
 import type { JobFields } from "../docs";
-import { ago, bytes, duration, grouped, latency, moment, plural, rate } from "../format";
+import { ago, bytes, duration, grouped, moment, plural, rate } from "../format";
 import { jobs } from "../jobs";
 import { lagOf } from "../job/frames";
 import { now } from "../live";
@@ -97,7 +97,7 @@ function JobRow({ name }: { name: string }) {
       {cell("Read", rate(job.rows_read_per_second))}
       {cell("Written", rate(job.rows_written_per_second))}
       {cell("Behind", job.watermark_ms === "end" ? "end" : <Behind job={job} />)}
-      {cell("Results p50 / p99", `${latency(job.result_p50_ms)} / ${latency(job.result_p99_ms)}`)}
+      {cell("Results p50 / p99", `${duration(job.result_p50_ms)} / ${duration(job.result_p99_ms)}`)}
       {cell("Last checkpoint", <LastCheckpoint job={job} />)}
       {cell("Restarts", grouped(job.restarts))}
     </tr>

@@ -2,7 +2,7 @@
 import { useComputed } from "@preact/signals";
 import { jobPath } from "../api";
 import type { Task } from "../docs";
-import { duration, grouped, latency, percent } from "../format";
+import { duration, grouped, percent } from "../format";
 import { shownPlan, view } from "../job/model";
 import { stageTimes } from "../job/path";
 import { past } from "../past";
@@ -23,8 +23,8 @@ export default function Latency({ name }: { name: string }) {
       <h2>Latency</h2>
       <p class="lead">From the reading of a row by its source until what follows from it. A stage adds the time that rows wait in its queue and the time that it works on them.</p>
       <Figures label="Latency of results">
-        <Figure name="Results after, p50" value={latency(doc.job.result_p50_ms)} />
-        <Figure name="p99" value={latency(doc.job.result_p99_ms)} />
+        <Figure name="Results after, p50" value={duration(doc.job.result_p50_ms)} />
+        <Figure name="p99" value={duration(doc.job.result_p99_ms)} />
         <Figure name="Coordination" value={percent(doc.job.coordination_share)} hint="Share of the time that coordination takes" />
         <Figure name="Epochs in a group" value={grouped(doc.job.group_epochs)} />
       </Figures>

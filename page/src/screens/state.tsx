@@ -34,7 +34,7 @@ function Operators({ name, state }: { name: string; state: StateDocument }) {
   if (state.operators.length === 0) return <Empty>The job holds no state.</Empty>;
   return (
     <>
-      <p class="dim">As of epoch {grouped(state.epoch)}, {ago(shownNow.value - state.completed_at_ms)}, in <Text of={state.place} max={200} />.</p>
+      <p class="lead">As of epoch {grouped(state.epoch)}, {ago(shownNow.value - state.completed_at_ms)}, in <Text of={state.place} max={200} />.</p>
       <div class="scroll-x" tabIndex={0} role="region" aria-label="State of the operators">
         <table class="data">
           <thead><tr><th scope="col">Operator</th><th scope="col" class="n">Rows</th><th scope="col" class="n">Bytes</th><th scope="col" class="wide-cell">Share of the largest</th><th scope="col" class="n">Files</th><th scope="col" class="n">Event time (UTC)</th></tr></thead>

@@ -1,0 +1,104 @@
+"""Changing a running job: what it would do, what it did, and what happens if two people do it."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, Page, Route, expect
+
+from page.serving import COPY, Server, Visitor
+
+
+def _editor(page: Page) -> Locator:
+    return page.get_by_role("textbox", name="SQL of the job")
+
+
+def _rewrite(page: Page, text: str) -> None:
+    """Replaces the whole text, as a paste does."""
+    expect(_editor(page)).to_contain_text("INSERT INTO")
+    _editor(page).click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
+
+
+def _with(condition: str) -> str:
+    changed = COPY.replace("event_time > 0", condition)
+    assert changed != COPY
+    return changed
+
+
+def test_a_change_says_first_what_it_does_and_is_settled(visitor: Visitor, server: Server) -> None:
+    server.submit("changed", COPY)
+    page = visitor.open("#/job/changed/change")
+    apply = page.get_by_role("button", name="Apply the change")
+    expect(apply).to_be_disabled()
+    _rewrite(page, _with("event_time > 7"))
+    parts = page.get_by_role("list", name="Parts of the job")
+    expect(parts.get_by_role("listitem").filter(has_text="kept").first).to_be_visible()
+    assert server.api("GET", "/api/v1/jobs/changed/sql")["version"] == 1
+    page.get_by_role("button", name="Show the difference").click()
+    difference = page.get_by_role("region", name="Difference to the running text")
+    expect(difference.locator("tr.added")).to_contain_text("event_time > 7")
+    apply.click()
+    expect(page.get_by_text(re.compile(r"Settled after .* Version 2 of its plan runs"))).to_be_visible()
+    now = server.api("GET", "/api/v1/jobs/changed/sql")
+    assert now["version"] == 2
+    assert "event_time > 7" in now["sql"]
+    page.get_by_role("link", name="Notices and changes").click()
+    expect(page.locator(".events").get_by_text("settled")).to_be_visible()
+    visitor.discard("changed")
+
+
+def test_a_wrong_text_is_not_applied(visitor: Visitor, server: Server) -> None:
+    visitor.expect_complaint("400 (Bad Request)")
+    server.submit("wrong-text", COPY)
+    page = visitor.open("#/job/wrong-text/change")
+    _rewrite(page, _with("nothing > 0"))
+    expect(page.locator(".said .bad")).to_contain_text("nothing")
+    expect(page.get_by_role("button", name="Apply the change")).to_be_disabled()
+    page.get_by_role("button", name="Back to the running text").click()
+    expect(_editor(page)).to_contain_text("event_time > 0")
+    visitor.discard("wrong-text")
+
+
+def test_of_two_people_the_second_one_is_asked(visitor: Visitor, server: Server) -> None:
+    server.submit("two-people", COPY)
+    page = visitor.open("#/job/two-people/change")
+    _rewrite(page, _with("event_time > 1"))
+    apply = page.get_by_role("button", name="Apply the change")
+    expect(apply).to_be_enabled()
+    server.api("POST", "/api/v1/jobs/two-people/reconfigure", {"sql": _with("event_time > 2")})
+    told = page.get_by_role("alert").filter(has_text="Somebody has changed the job meanwhile")
+    expect(told).to_be_visible()
+    expect(told.locator("tr.added")).to_contain_text("event_time > 2")
+    expect(apply).to_be_disabled()
+    expect(_editor(page)).to_contain_text("event_time > 1")
+    told.get_by_role("button", name="Keep mine").click()
+    apply.click()
+    expect(page.get_by_text(re.compile(r"Version 3 of its plan runs"))).to_be_visible()
+    assert "event_time > 1" in server.api("GET", "/api/v1/jobs/two-people/sql")["sql"]
+    visitor.discard("two-people")
+
+
+def test_a_change_for_a_version_that_no_longer_runs_is_refused(visitor: Visitor, server: Server) -> None:
+    """Also if the page has not heard of the other change: its own one names the version that it is for."""
+    visitor.expect_complaint("409 (Conflict)")
+    server.submit("not-heard", COPY)
+    page = visitor.open("#/job/not-heard/change")
+    _rewrite(page, _with("event_time > 1"))
+    apply = page.get_by_role("button", name="Apply the change")
+    expect(apply).to_be_enabled()
+
+    def other_first(route: Route) -> None:
+        server.api("POST", "/api/v1/jobs/not-heard/reconfigure", {"sql": _with("event_time > 2")})
+        route.continue_()
+
+    # The other change is made while the page's own request is under way.
+    page.route("**/reconfigure", other_first, times=1)
+    apply.click()
+    told = page.get_by_role("alert").filter(has_text="Somebody has changed the job meanwhile")
+    expect(told).to_be_visible()
+    assert "event_time > 2" in server.api("GET", "/api/v1/jobs/not-heard/sql")["sql"]
+    told.get_by_role("button", name="Take the new text").click()
+    expect(_editor(page)).to_contain_text("event_time > 2")
+    visitor.discard("not-heard")
