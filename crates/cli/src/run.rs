@@ -67,7 +67,7 @@ fn run_text(arguments: &Run, sql: String) -> Result<(), Failure> {
         Display::Live => engine_of_view(&results),
         _ => engine(output.clone()),
     };
-    arguments.workers.into_iter().for_each(|workers| engine.set_workers(workers));
+    arguments.workers.into_iter().for_each(|workers| engine.set_workers(Some(workers)));
     let settings = settings(&arguments.settings(), &arguments.tables);
     let Steps { steps, notes } = engine.plan_steps(&sql, &settings).map_err(|e| Failure::planning(&e, &sql))?;
     if !arguments.quiet && arguments.is_for_people() {

@@ -194,9 +194,9 @@ impl Engine {
         LocalWorkers::start(program, count, widest.div_ceil(count), Arc::clone(&self.clock))
     }
 
-    /// Jobs run in this number of worker processes of this machine, which this program starts as its command `worker`.
-    pub fn set_workers(&mut self, count: u32) {
-        self.workers = Some(count);
+    /// Jobs run in this number of worker processes of this machine, which this program starts as its command `worker`; `None`: in this one.
+    pub fn set_workers(&mut self, count: Option<u32>) {
+        self.workers = count;
     }
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {

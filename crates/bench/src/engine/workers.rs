@@ -58,7 +58,7 @@ pub(crate) struct Count {
 impl Count {
     fn new(table: &KeysTable, results: &Path, workers: Option<u32>, set: &[(&str, &str)]) -> Result<Count> {
         let mut engine = engine();
-        workers.into_iter().for_each(|count| engine.set_workers(count));
+        workers.into_iter().for_each(|count| engine.set_workers(Some(count)));
         let sql = super::grouping::SQL
             .replace("'connector' = 'bench_keys'", &table.options())
             .replace("'bench_results'", &format!("'bench_sums', 'path' = '{}'", results.display()));

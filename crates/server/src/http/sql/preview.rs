@@ -116,7 +116,7 @@ fn failed(error: &Error, sql: &str, rows: usize) -> Value {
 /// Starts the query that is the last statement.
 fn begin(mut engine: Engine, sql: &str) -> Result<Query> {
     // All of it in this process.
-    engine.set_workers(0);
+    engine.set_workers(None);
     let settings = Settings { parallelism: Some(1), ..Settings::default() };
     let mut session = Session::new(engine.clone(), &settings)?;
     let mut statements = split_statements(sql)?;
