@@ -10,7 +10,7 @@ use crate::live::{settings, wait_for};
 use anabranch_dataflow::StateBackendKind;
 use anabranch_server::{Engine, Job};
 
-/// For one part of a query's time: one to 16 seconds, with ten checkpoints a second.
+/// For one part of a query's time: one to 32 seconds, with ten checkpoints a second.
 const CHECKPOINTS_MAX: usize = 1000;
 
 /// Rows in the state of what is looked at are those of 200 to 400 of these milliseconds of event time.
@@ -236,7 +236,11 @@ fn first_and_last(on_disk: bool, (name, before, query): (&str, &str, &str)) -> (
             false if is_timed => 16_000,
             false => 4_000,
         };
-    let parts = if on_disk { 6 } else { 4 };
+    let parts = match (on_disk, name == UNBOUNDED[0].0) {
+        (true, _) => 6,
+        (false, true) => 8,
+        (false, false) => 4,
+    };
     let largest = checkpoints_until(name, &mut job, first).into_iter().max().unwrap_or_default();
     checkpoints_until(name, &mut job, (parts - 1) * first);
     let least = checkpoints_until(name, &mut job, parts * first).into_iter().min().unwrap_or_default();

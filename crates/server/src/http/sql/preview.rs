@@ -199,9 +199,11 @@ fn shown(api: &Api, query: Query, order: &PreviewOrder, events: &Events) -> Resu
             }
         }
     })();
-    // A job waits for the reader of its rows.
+    // A job waits for the reader of its rows. One that has given all of them ends by itself.
     drop(rows);
-    job.cancel();
+    if !outcome.as_ref().is_ok_and(|end: &Value| end["reason"] == "done") {
+        job.cancel();
+    }
     match (job.wait(), outcome) {
         (Err(error), Ok(end)) if end["reason"] == "done" => Ok(failed(&error, &order.sql, sent)),
         (_, outcome) => outcome,
