@@ -72,7 +72,8 @@ test-python: need-build need-python need-browser ## the tests of the Python pack
 	cd python && ANABRANCH_PROGRAM=$(CARGO_TARGET_DIR)/debug/anabranch PYTHONPATH=src \
 	  timeout --kill-after=10s 10m $(PYTHON)/bin/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/page
 	cd python && ANABRANCH_PROGRAM=$(CARGO_TARGET_DIR)/debug/anabranch PYTHONPATH=src \
-	  timeout --kill-after=10s 10m $(PYTHON)/bin/python -m pytest tests/page
+	  sh -c 'timeout --kill-after=10s 10m $(PYTHON)/bin/python -m pytest tests/page || \
+	    timeout --kill-after=10s 5m $(PYTHON)/bin/python -m pytest tests/page --last-failed'
 
 chaos: need-build need-s3 ## kill jobs 20 times (KILLS=20 SEED=7); hang a broker for 40 s; restart a worker with 1 GB of state
 	ANABRANCH_KILLS=$(KILLS) ANABRANCH_SEED=$(SEED) cargo test --locked --package anabranch-cli --test all -- chaos:: --nocapture --include-ignored
