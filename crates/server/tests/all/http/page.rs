@@ -130,7 +130,7 @@ fn a_client_that_takes_no_events_loses_its_connection() {
     let limits = Limits { connections: 2, client: std::time::Duration::from_secs(2), ..Limits::default() };
     let listener = bind().with_limits(limits);
     let address = listener.address();
-    let _server = job.serve_script(listener, Script { engine, sql: sql.clone(), settings }).expect("it serves");
+    let _server = job.serve_script(listener, Script { engine, sql, settings }).expect("it serves");
     ready(&job, address);
     // Rows come faster than anybody can read them, and these two never read.
     let body = json!({ "sql": "CREATE TABLE n (x STRING) WITH ('connector' = 'datagen', 'fields.x.length' = '900'); SELECT x FROM n",
