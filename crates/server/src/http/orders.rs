@@ -55,11 +55,19 @@ pub(super) struct SavepointOrder {
     pub(super) place: String,
 }
 
-impl OrderErrorDocument {
-    pub(super) fn of(error: &Error, sql: &str) -> Self {
-        let ErrorDocument { error: message, place, remedy } = ErrorDocument::from(error);
+impl ErrorDocument {
+    /// Of an error in a text, without the secrets of the text.
+    pub(super) fn without_secrets(error: &Error, sql: &str) -> Self {
+        let ErrorDocument { error, place, remedy } = ErrorDocument::from(error);
         let secrets = Secrets::of_sql(sql);
         let [place, remedy] = [place, remedy].map(|text| text.map(|text| secrets.hide(&text)));
-        OrderErrorDocument { error: secrets.hide(&message), place, remedy, text: render(error, sql) }
+        ErrorDocument { error: secrets.hide(&error), place, remedy }
+    }
+}
+
+impl OrderErrorDocument {
+    pub(super) fn of(error: &Error, sql: &str) -> Self {
+        let ErrorDocument { error: message, place, remedy } = ErrorDocument::without_secrets(error, sql);
+        OrderErrorDocument { error: message, place, remedy, text: render(error, sql) }
     }
 }

@@ -5,7 +5,7 @@ mod preview;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_model::{Error, Secrets};
+use anabranch_model::Error;
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
@@ -108,17 +108,10 @@ fn checked(engine: &Engine, order: CheckOrder) -> CheckDocument {
         }
         Err(error) => {
             let (line, column) = position(&error.to_string()).unzip();
-            let error = hidden(ErrorDocument::from(&error), &order.sql);
+            let error = ErrorDocument::without_secrets(&error, &order.sql);
             CheckDocument { error: Some(PlacedError { error, line, column }), plan: None, statements }
         }
     }
-}
-
-/// An error without the secrets of the text.
-pub(super) fn hidden(error: ErrorDocument, sql: &str) -> ErrorDocument {
-    let secrets = Secrets::of_sql(sql);
-    let [place, remedy] = [error.place, error.remedy].map(|text| text.map(|text| secrets.hide(&text)));
-    ErrorDocument { error: secrets.hide(&error.error), place, remedy }
 }
 
 /// Answers what may be written at a place.

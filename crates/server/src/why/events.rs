@@ -87,11 +87,12 @@ fn stages<'a>(look: &Look<'a>) -> BTreeMap<StageId, (&'a TaskMetrics, u64, u64)>
 /// A source has read nothing since it began. `all`: no source has.
 pub(super) fn nothing_read(look: &Look<'_>, all: bool) -> Option<Found> {
     let stages = stages(look);
-    let mut sources = stages.into_values().filter(|(task, ..)| task.is_source && task.watermark != EventTime::MAX);
-    let (source, ..) = match all {
-        true => sources.next_if_all(|(_, rows_in, _)| *rows_in == 0),
-        false => sources.find(|(_, rows_in, _)| *rows_in == 0),
-    }?;
+    let open = stages.into_values().filter(|(task, ..)| task.is_source && task.watermark != EventTime::MAX);
+    let (empty, others): (Vec<_>, Vec<_>) = open.partition(|(_, rows_in, _)| *rows_in == 0);
+    if all && !others.is_empty() {
+        return None;
+    }
+    let (source, ..) = empty.first()?;
     if look.is_young() {
         return None;
     }
@@ -112,17 +113,6 @@ pub(super) fn nothing_read(look: &Look<'_>, all: bool) -> Option<Found> {
         "check the options of table {table}: its topic or path, and where reading begins (such as 'scan.startup.mode')"
     )))
 }
-
-/// The first of some, if all of them are so.
-trait NextIfAll: Iterator + Sized {
-    fn next_if_all(self, is_so: impl Fn(&Self::Item) -> bool) -> Option<Self::Item> {
-        let all: Vec<Self::Item> = self.collect();
-        let are_so = all.iter().all(is_so);
-        all.into_iter().next().filter(|_| are_so)
-    }
-}
-
-impl<I: Iterator> NextIfAll for I {}
 
 /// Sources have read rows before, and read none any more.
 pub(super) fn no_longer_read(look: &Look<'_>) -> Option<Found> {

@@ -19,7 +19,7 @@ use super::super::answers::{Answer, Api, no_thread, refusal};
 use super::super::body::{Body, Events, Left, event};
 use super::super::documents::ErrorDocument;
 use super::super::live::of_events;
-use super::{hidden, is_declaration, without_engine, wrong_body};
+use super::{is_declaration, without_engine, wrong_body};
 use crate::report::position;
 use crate::{Engine, Query, Session, Settings, split_statements};
 
@@ -109,7 +109,7 @@ fn run(api: &Api, engine: Engine, order: &PreviewOrder, events: &Events) {
 
 fn failed(error: &Error, sql: &str, rows: usize) -> Value {
     let (line, column) = position(&error.to_string()).unzip();
-    let ErrorDocument { error, place, remedy } = hidden(ErrorDocument::from(error), sql);
+    let ErrorDocument { error, place, remedy } = ErrorDocument::without_secrets(error, sql);
     json!({ "reason": "error", "rows": rows, "error": error, "place": place, "remedy": remedy, "line": line, "column": column })
 }
 

@@ -3,6 +3,7 @@
 use anabranch_model::EventTime;
 use serde_json::{Map, Value, json};
 
+use super::super::super::documents::known_ms;
 use super::{Frame, JobFrame, StageFrame, TaskFrame};
 
 impl Frame {
@@ -23,7 +24,7 @@ impl Frame {
             "state": self.job.state,
             "rows_read_per_second": rounded(self.job.rows_read_per_second),
             "rows_written_per_second": rounded(self.job.rows_written_per_second),
-            "lag_ms": lag_ms(self.at_ms, self.job.watermark),
+            "lag_ms": known_ms(self.job.watermark).map(|ms| self.at_ms.saturating_sub(ms)),
             "result_p99_ms": self.job.result_p99_ms.map(rounded),
             "busiest": self.busiest(),
             "verdict": self.verdict(),
@@ -189,8 +190,4 @@ fn watermark(time: EventTime) -> Value {
         EventTime::MAX => json!("end"),
         EventTime(ms) => json!(ms),
     }
-}
-
-fn lag_ms(now_ms: i64, time: EventTime) -> Option<i64> {
-    (!matches!(time, EventTime::MIN | EventTime::MAX)).then(|| now_ms.saturating_sub(time.0))
 }
