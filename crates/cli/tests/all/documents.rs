@@ -1,6 +1,6 @@
 //! The commands of the documents, as a reader pastes them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::broker;
@@ -107,12 +107,25 @@ fn places(text: &str) -> Vec<String> {
     headings(text).iter().map(|heading| anchor(heading)).chain(named).collect()
 }
 
+/// The documents of a folder, and those of the folders in it.
+fn documents(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("listed") {
+        let path = entry.expect("listed").path();
+        if path.is_dir() {
+            found.extend(documents(&path));
+        } else if path.extension().is_some_and(|end| end == "md") {
+            found.push(path);
+        }
+    }
+    found
+}
+
 #[test]
 fn links_of_the_documents_lead_somewhere_and_contents_are_complete() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let listed = std::fs::read_dir(root.join("docs")).expect("listed").map(|file| file.expect("listed").path());
-    let documents = listed.filter(|path| path.extension().is_some_and(|end| end == "md"));
-    for document in documents.chain([root.join("README.md")]) {
+    let others = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    for document in documents(&root.join("docs")).into_iter().chain(others.map(|name| root.join(name))) {
         let (text, shown) = (std::fs::read_to_string(&document).expect("read"), document.display());
         let links = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
         for link in links.filter(|link| !link.contains(':')) {

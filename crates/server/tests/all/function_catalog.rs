@@ -12,7 +12,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 const HEAD: &str = "# Functions
 
-All functions that SQL may call, with the value of an example. [sql.md](sql.md#functions) has their rules. This page is generated from
+All functions that SQL may call, with the value of an example. [sql/functions.md](sql/functions.md#rules) has their rules. This page is generated from
 `crates/functions/src/catalog.tsv`; the tests run each example.
 ";
 
