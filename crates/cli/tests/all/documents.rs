@@ -124,7 +124,7 @@ fn documents(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn links_of_the_documents_lead_somewhere_and_contents_are_complete() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let others = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let others = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md"];
     for document in documents(&root.join("docs")).into_iter().chain(others.map(|name| root.join(name))) {
         let (text, shown) = (std::fs::read_to_string(&document).expect("read"), document.display());
         let links = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
