@@ -7,9 +7,10 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result, ScalarValue, internal_datafusion_err};
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Projection, Union, binary_expr, cast};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Union, binary_expr, cast};
 
 use crate::exact::{nearest, operator_of};
+use crate::projection::project;
 use crate::rewrite::{Scope, is_comparison};
 use crate::walk::Walk;
 
@@ -55,8 +56,7 @@ pub(crate) fn approximate_union(union: Union) -> Result<Transformed<LogicalPlan>
                 false => column,
             }
         });
-        Projection::try_new(columns.collect(), Arc::clone(input))
-            .map(|projection| Arc::new(LogicalPlan::Projection(projection)))
+        project(Arc::clone(input), columns.collect()).map(Arc::new)
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     Ok(match changed {

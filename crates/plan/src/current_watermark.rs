@@ -15,6 +15,7 @@ use datafusion_expr::{
 
 use crate::event_time::{EventTime, event_time_of};
 use crate::place::through;
+use crate::projection::with_types;
 use crate::stamps::Stamp;
 use crate::walk::{Walk, WalkPlan};
 
@@ -107,7 +108,7 @@ pub(crate) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
             let settled = expr.walk_up(&mut |expr| settle_call(expr, &inputs))?;
             Ok(settled.update_data(|expr| name.restore(expr)))
         })?;
-        node.map_data(LogicalPlan::recompute_schema)
+        node.map_data(with_types)
     });
     settled.map(|settled| settled.data)
 }

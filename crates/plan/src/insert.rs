@@ -1,20 +1,20 @@
 //! `INSERT INTO`: converts a query's columns to the columns of a table.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use anabranch_dataflow::sql_name;
 use anabranch_functions::map_parts;
 use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::ScalarValue;
-use datafusion_expr::{Expr, LogicalPlan, Projection, cast};
+use datafusion_expr::{Expr, LogicalPlan, cast};
 use datafusion_sql::sqlparser::ast::{Ident, Query, Value};
 
 use crate::catalog::Catalog;
 use crate::hints::{TimesToLive, times_to_live};
 use crate::lower::{Output, side_tables};
 use crate::place::{at, counted, planning_error};
+use crate::projection::project;
 use crate::query::Planner;
 use crate::sql_function::called_functions;
 use crate::statement::Insert;
@@ -129,7 +129,7 @@ fn with_partition(
         exprs.push(Expr::Literal(literal, None).alias(format!("PARTITION ({})", key.value)));
         columns.push(key);
     }
-    let plan = Projection::try_new(exprs, Arc::new(plan)).map(LogicalPlan::Projection);
+    let plan = project(plan, exprs);
     Ok((columns, plan.map_err(planning_error)?))
 }
 
@@ -195,7 +195,7 @@ fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<Logical
         let value = if from == *field.data_type() { column } else { cast(column, field.data_type().clone()) };
         exprs.push(value.alias(field.name()));
     }
-    Projection::try_new(exprs, Arc::new(query)).map(LogicalPlan::Projection).map_err(planning_error)
+    project(query, exprs).map_err(planning_error)
 }
 
 /// Conversions that need no CAST: within numbers, within times, within strings and within bytes. A conversion that

@@ -11,7 +11,6 @@
 
 mod aggregate;
 mod assign;
-mod column_index;
 mod copies;
 mod deduplicate;
 mod emission;
@@ -61,7 +60,6 @@ use arrow::datatypes::DataType;
 use datafusion_expr::utils::expr_to_columns;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
-use self::column_index::ColumnIndex;
 pub(crate) use self::deduplicate::first_by;
 use self::join_times::{Times, plain_time};
 use self::narrow::narrow_filters;
@@ -73,6 +71,7 @@ use self::table_options::TableOptions;
 pub(crate) use self::temporal_join::version_key;
 use crate::PlanOptions;
 use crate::catalog::Catalog;
+use crate::column_index::ColumnIndex;
 use crate::copies::Copies;
 use crate::hints::TimesToLive;
 use crate::place::planning_error;

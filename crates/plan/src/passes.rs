@@ -14,13 +14,16 @@ mod prune;
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion_common::Result;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::Transformed;
-use datafusion_expr::{Aggregate, Distinct, Expr, LogicalPlan};
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan};
 use datafusion_optimizer::AnalyzerRule;
 use datafusion_optimizer::analyzer::resolve_grouping_function::ResolveGroupingFunction;
-use datafusion_optimizer::analyzer::type_coercion::TypeCoercion;
+use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 
 use crate::approximate::{approximate_decimals, approximate_union};
 use crate::compared_rows::compare_fields;
@@ -31,7 +34,7 @@ use crate::maps::compare_maps;
 use crate::rewrite::{plain_column, rewrite_expressions, rewrite_node, rewrite_nodes};
 use crate::sql_function::expand_calls;
 use crate::varying;
-use crate::walk::Walk;
+use crate::walk::{Walk, WalkPlan};
 use crate::zones::settle_times;
 
 /// A change of a whole plan.
@@ -167,7 +170,34 @@ fn compare(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 fn coerce(plan: LogicalPlan, session: &Session) -> Result<LogicalPlan> {
     let plan = ResolveGroupingFunction::new().analyze(plan, session.options)?;
-    TypeCoercion::new().analyze(plan, session.options)
+    rewrite_nodes(plan, &coerce_node).map(|plan| plan.data)
+}
+
+/// Coerces the operands of a node's expressions, and what the inputs of some nodes must have in common.
+fn coerce_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let columns = merge_schema(&node.inputs());
+    let node = match node {
+        LogicalPlan::Filter(mut filter) => {
+            filter.predicate = filter.predicate.cast_to(&DataType::Boolean, &columns)?;
+            LogicalPlan::Filter(filter)
+        }
+        node => node,
+    };
+    let mut coercion = TypeCoercionRewriter::new(&columns);
+    let names = NamePreserver::new(&node);
+    let node = node.walk_expressions(&mut |expr| {
+        if plain_column(&expr).is_some() {
+            return Ok(Transformed::no(expr));
+        }
+        let name = names.save(&expr);
+        Ok(expr.rewrite(&mut coercion)?.update_data(|expr| name.restore(expr)))
+    })?;
+    node.transform_data(|node| match node {
+        LogicalPlan::Join(_) | LogicalPlan::Union(_) | LogicalPlan::Limit(_) => {
+            coercion.coerce_plan(node).map(Transformed::yes)
+        }
+        node => Ok(Transformed::no(node)),
+    })
 }
 
 fn settle(plan: LogicalPlan, session: &Session) -> Result<LogicalPlan> {

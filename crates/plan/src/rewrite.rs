@@ -9,6 +9,7 @@ use datafusion_common::{Column, DFSchema, DFSchemaRef, Result};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 
+use crate::projection::with_types;
 use crate::walk::{Walk, WalkPlan};
 
 /// Changes one expression of a node.
@@ -58,7 +59,7 @@ pub(crate) fn rewrite_nodes(
     let below = plan.walk_children(&mut |child| rewrite_nodes(child, rewrite))?;
     let node = below.transform_data(rewrite)?;
     // What reads its columns may ask for their types.
-    if node.transformed { node.map_data(LogicalPlan::recompute_schema) } else { Ok(node) }
+    if node.transformed { node.map_data(with_types) } else { Ok(node) }
 }
 
 /// Changes every expression of a plan by each of these in turn. Results keep their names; their types may

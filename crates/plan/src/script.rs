@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec, Updates};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion_expr::{Expr, FetchType, LogicalPlan, LogicalPlanBuilder, Projection, SkipType};
+use datafusion_expr::{Expr, FetchType, LogicalPlan, SkipType};
 use datafusion_sql::sqlparser::ast::{Ident, Query};
 
 use crate::catalog::{Catalog, Relation, View};
@@ -18,6 +18,7 @@ use crate::insert::plan_insert;
 use crate::logical_text::with_plain_constants;
 use crate::lower::{Output, lower, side_tables};
 use crate::place::{at, counted, planning_error};
+use crate::projection::project;
 use crate::query::Planner;
 use crate::settings::Settings;
 use crate::show::{declaration, show};
@@ -250,7 +251,7 @@ fn renamed(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
         .remedy("name every column of the query, or none"));
     }
     let exprs: Vec<Expr> = plan.schema().iter().zip(names).map(|(field, name)| Expr::from(field).alias(name)).collect();
-    LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build).map_err(planning_error)
+    project(plan, exprs).map_err(planning_error)
 }
 
 /// Plans a bare SELECT. Also returns its logical plan.
@@ -311,8 +312,7 @@ fn collect(query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected
         exprs.push(Expr::from((qualifier, field)).alias(&unique));
         names.insert(unique);
     }
-    let plan = Projection::try_new(exprs, Arc::new(plan)).map(LogicalPlan::Projection);
-    let plan = plan.map_err(planning_error)?;
+    let plan = project(plan, exprs).map_err(planning_error)?;
     let functions = called_functions(&plan).map_err(planning_error)?;
     let bound = plan.clone();
     let plan = planner.optimize(plan)?;

@@ -18,6 +18,7 @@ use crate::hints::without_options;
 use crate::metadata::{check_metadata, content_of, metadata_columns, written_columns};
 use crate::place::{at, or_at, planning_error};
 use crate::processing_time::as_read;
+use crate::projection::project;
 use crate::query::Planner;
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
 use crate::temporal_join::TemporalJoin;
@@ -162,7 +163,7 @@ impl Table {
         if table.traits.versions.is_some() {
             scan = latest(scan, &table.primary_key, &catalog.functions)?;
         }
-        let plan = scan.project(columns).and_then(LogicalPlanBuilder::build);
+        let plan = scan.build().and_then(|scan| project(scan, columns));
         Ok(Declared { table, plan: plan.map_err(planning_error)? })
     }
 
@@ -368,7 +369,7 @@ fn plan_columns(
         };
         *expr = as_read(std::mem::take(expr)).map_err(planning_error)?;
         let time = expr.clone().alias(column.as_str());
-        let plan = LogicalPlanBuilder::from(scan.clone()).project([time]).and_then(LogicalPlanBuilder::build);
+        let plan = project(scan.clone(), vec![time]);
         let declared = plan.map_err(planning_error)?;
         let plan =
             planner.optimize(declared.clone()).map_err(|e| or_at(e, watermark.start.line, watermark.start.column))?;

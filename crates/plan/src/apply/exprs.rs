@@ -1,16 +1,16 @@
 //! Expressions of a subquery: what they read, and what replaces it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, DFSchema, Result};
 use datafusion_expr::expr::Alias;
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Projection};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 
 use super::Around;
 use crate::exact::meaning;
+use crate::projection::project;
 use crate::rewrite::with_values;
 use crate::walk::Walk;
 
@@ -83,7 +83,7 @@ pub(super) fn named(expr: Expr, column: &Column) -> Expr {
 
 /// These columns of a plan.
 pub(super) fn projected(plan: LogicalPlan, exprs: Vec<Expr>) -> Result<LogicalPlan> {
-    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?))
+    project(plan, exprs)
 }
 
 /// The expression with the whole names of columns of `schema`. A union by name leaves qualifiers out.

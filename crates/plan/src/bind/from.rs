@@ -20,6 +20,7 @@ use crate::apply::Fresh;
 use crate::databases::joined;
 use crate::hints::without_options;
 use crate::place::{at, or_start, through};
+use crate::projection::project;
 use crate::temporal_join::plan_temporal_join;
 use crate::unnest::{is_unnest, plan_unnest};
 use crate::window_table::{check_qualifiers, plan_table_function};
@@ -385,7 +386,7 @@ impl Binder<'_> {
             columns.iter().eq(rows.plan.schema().columns().into_iter().map(Expr::Column).collect::<Vec<_>>().iter());
         let plan = match is_same {
             true => rows.plan,
-            false => LogicalPlanBuilder::from(rows.plan).project(columns)?.build()?,
+            false => project(rows.plan, columns)?,
         };
         self.called(plan, &table, Some(&alias), start)
     }
@@ -425,7 +426,7 @@ impl Binder<'_> {
         }
         let columns = plan.schema().columns().into_iter().map(Expr::Column);
         let columns: Vec<Expr> = columns.zip(names).map(|(column, name)| column.alias(&name.value)).collect();
-        LogicalPlanBuilder::from(plan).project(columns)?.build()
+        project(plan, columns)
     }
 }
 

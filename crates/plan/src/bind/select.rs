@@ -20,6 +20,7 @@ use super::windows::check_windows;
 use super::{Binder, Env, Scope};
 use crate::apply::Bounds;
 use crate::place::{at, through};
+use crate::projection::project;
 
 /// The parts of a condition that AND joins.
 pub(super) fn conjuncts(condition: ast::Expr) -> Vec<ast::Expr> {
@@ -285,10 +286,10 @@ impl Binder<'_> {
         }
         let shown: Vec<Expr> = columns.into_iter().map(|(_, column)| column).collect();
         let has_hidden = !hidden.is_empty();
-        let rows = LogicalPlanBuilder::from(plan).project(exprs.into_iter().chain(hidden).collect::<Vec<_>>())?;
-        let rows = if distinct { rows.distinct()? } else { rows };
-        let plan = self.sorted(rows.build()?, sorts, first)?;
-        if has_hidden { LogicalPlanBuilder::from(plan).project(shown)?.build() } else { Ok(plan) }
+        let rows = project(plan, exprs.into_iter().chain(hidden).collect())?;
+        let rows = if distinct { LogicalPlanBuilder::from(rows).distinct()?.build()? } else { rows };
+        let plan = self.sorted(rows, sorts, first)?;
+        if has_hidden { project(plan, shown) } else { Ok(plan) }
     }
 
     /// Conditions over the columns of a scope.

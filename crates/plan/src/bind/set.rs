@@ -11,6 +11,7 @@ use super::from::distinct_names;
 use super::{Binder, Env};
 use crate::copies::Copies;
 use crate::place::{at, through};
+use crate::projection::project;
 
 /// Columns that say how often a row is on the left and on the right.
 const SIDES: [&str; 2] = ["$left", "$right"];
@@ -66,7 +67,7 @@ impl Binder<'_> {
             let columns = columns.map(|(of, name)| Expr::Column(of).alias(name));
             let counts = SIDES.iter().zip(counts).map(|(name, count)| lit(count).alias(*name));
             let columns: Vec<Expr> = columns.chain(counts).collect();
-            LogicalPlanBuilder::from(plan).project(columns)?.build()
+            project(plan, columns)
         };
         let rows = LogicalPlanBuilder::from(side(left, [1, 0])?).union(side(right, [0, 1])?)?;
         let column = |name: &str| Expr::Column(Column::from_name(name));

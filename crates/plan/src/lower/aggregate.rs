@@ -12,13 +12,13 @@ use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Aggregate, Expr as Logical, ExprSchemable};
 
 use super::AGGREGATE;
-use super::column_index::ColumnIndex;
 use super::emission::Emission;
 use super::share::Read;
 use super::states::{is_mergeable, pane_start, state_fields};
 use super::stream::{LogicalColumn, Stream, minus_ms};
 use super::windowed::{WindowColumn, Windowed};
 use super::{Lowering, Needed, Want, columns_of};
+use crate::column_index::ColumnIndex;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::settings::RuntimeMode;

@@ -4,12 +4,12 @@ use anabranch_dataflow::NamedExpr;
 use anabranch_model::{Error, Result};
 use datafusion_expr::{ExprSchemable, LogicalPlan};
 
-use super::column_index::ColumnIndex;
 use super::join_times::plain_time;
 use super::stream::Stream;
 use super::stream_join::late_times;
 use super::windowed::Windowed;
 use super::{Lowering, Needed, Want, columns_of};
+use crate::column_index::ColumnIndex;
 use crate::maps::shown;
 use crate::place::planning_error;
 use crate::window_assign::WindowAssign;

@@ -8,7 +8,6 @@ use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::{Expr as Logical, LogicalPlan, Window, WindowFrameUnits};
 
-use super::column_index::ColumnIndex;
 use super::join_times::plain_time;
 use super::over::{RowColumns, call, check_stream, is_by_clock, keep_columns, times_behind};
 use super::over_checks::check_precision;
@@ -16,6 +15,7 @@ use super::rank::{row_number, unique_keys};
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
 use crate::apply::NUMBER;
+use crate::column_index::ColumnIndex;
 use crate::walk::Walk;
 use crate::window_assign::WindowAssign;
 

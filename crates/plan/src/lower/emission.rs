@@ -8,10 +8,10 @@ use anabranch_model::Result;
 use datafusion_expr::Aggregate;
 
 use super::Lowering;
-use super::column_index::ColumnIndex;
 use super::session_rows::emitted_once;
 use super::stream::Stream;
 use super::windowed::{WindowColumn, Windowed};
+use crate::column_index::ColumnIndex;
 use crate::settings::RuntimeMode;
 
 /// How the results of windows are emitted.

@@ -6,8 +6,8 @@ use arrow::datatypes::DataType;
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{BinaryExpr, Expr as Logical, ExprSchemable, Operator, Volatility};
 
-use super::column_index::ColumnIndex;
 use super::literal::constant;
+use crate::column_index::ColumnIndex;
 use crate::current_watermark;
 use crate::exact::{Meaning, meaning};
 use crate::maps::{has_map, not_comparable, shown};

@@ -11,9 +11,9 @@ use datafusion_expr::expr::GroupingSet;
 use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Aggregate, EmptyRelation, Expr as Logical, LogicalPlan};
 
-use super::column_index::ColumnIndex;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
+use crate::column_index::ColumnIndex;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 

@@ -9,11 +9,11 @@ use arrow::datatypes::Field;
 use datafusion_common::{JoinType, NullEquality};
 use datafusion_expr::{Expr as Logical, ExprSchemable, Join, LogicalPlan};
 
-use super::column_index::ColumnIndex;
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream};
 use super::windowed::Windowed;
 use super::{Lowering, Needed, Want, columns_of};
+use crate::column_index::ColumnIndex;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::settings::RuntimeMode;

@@ -13,9 +13,9 @@ use arrow::datatypes::DataType;
 use datafusion_expr::utils::split_conjunction;
 use datafusion_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operator};
 
-use super::column_index::ColumnIndex;
 use super::stream::LogicalColumn;
 use super::windowed::WindowColumn;
+use crate::column_index::ColumnIndex;
 use crate::window_table::literal_interval_ms;
 
 /// Columns of a stream by their indexes: the rows that follow have later values than the watermark less so many milliseconds.

@@ -6,11 +6,11 @@ use anabranch_model::{Error, Result};
 use datafusion_expr::utils::conjunction;
 use datafusion_expr::{Expr as Logical, LogicalPlan};
 
-use super::column_index::ColumnIndex;
 use super::join::{Sides, fuse};
 use super::stream::Stream;
 use super::temporal_join::equal_columns;
 use super::{Lowering, Needed, Want, columns_of, same_values};
+use crate::column_index::ColumnIndex;
 use crate::table::Table;
 use crate::temporal_join::{TemporalJoin, asked_table};
 

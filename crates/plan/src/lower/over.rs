@@ -18,13 +18,13 @@ use datafusion_expr::{
 };
 
 use super::aggregate::aggregate_spec;
-use super::column_index::ColumnIndex;
 use super::group_aggregate::check_function;
 use super::join_times::{Times, plain_time};
 use super::over_checks::check_precision;
 use super::rank::key_name;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, columns_of};
+use crate::column_index::ColumnIndex;
 use crate::event_time::event_time_of;
 use crate::functions::ROW_NUMBER;
 use crate::maps::{has_map, not_comparable, shown};

@@ -4,8 +4,8 @@ use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_expr::{Expr as Logical, ExprSchemable, Window, WindowFunctionDefinition};
 
-use super::column_index::ColumnIndex;
 use super::over::call;
+use crate::column_index::ColumnIndex;
 use crate::event_time::{EventTime, event_time_of};
 use crate::maps::shown;
 use crate::place::planning_error;

@@ -12,12 +12,12 @@ use datafusion_expr::{
     BinaryExpr, Expr as Logical, ExprSchemable, Filter, LogicalPlan, Operator, Window, WindowFunctionDefinition,
 };
 
-use super::column_index::ColumnIndex;
 use super::deduplicate::{FirstBy, first_by, is_limit, stays};
 use super::over::is_by_clock;
 use super::stream::{LogicalColumn, Stream};
 use super::windowed::Windowed;
 use super::{Lowering, Needed, columns_of, same_values};
+use crate::column_index::ColumnIndex;
 use crate::functions::ROW_NUMBER;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;

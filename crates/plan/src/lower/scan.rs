@@ -8,10 +8,10 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_common::tree_node::Transformed;
 use datafusion_expr::{Expr as LogicalExpr, LogicalPlan, Projection, TableScan};
 
-use super::column_index::ColumnIndex;
 use super::expr::{convert, unknown};
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, Want};
+use crate::column_index::ColumnIndex;
 use crate::place::planning_error;
 use crate::processing_time::is_read_by;
 use crate::settings::RuntimeMode;

@@ -12,9 +12,9 @@ use arrow::datatypes::{DataType, Field, Fields, Schema};
 use datafusion_expr::{Aggregate, Expr as Logical};
 
 use super::Lowering;
-use super::column_index::ColumnIndex;
 use super::stream::Stream;
 use super::windowed::{WindowColumn, Windowed};
+use crate::column_index::ColumnIndex;
 use crate::settings::RuntimeMode;
 use crate::window_assign::WINDOW_COLUMNS;
 

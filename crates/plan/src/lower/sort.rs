@@ -6,12 +6,12 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_expr::expr::Sort as Key;
 use datafusion_expr::{Expr as Logical, ExprSchemable, Sort};
 
-use super::column_index::ColumnIndex;
 use super::join_times::{Times, plain_time};
 use super::over::{RowColumns, check_stream, is_by_clock, times_behind};
 use super::rank::key_name;
 use super::stream::Stream;
 use super::{Lowering, Needed, columns_of};
+use crate::column_index::ColumnIndex;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::settings::RuntimeMode;

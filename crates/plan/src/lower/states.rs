@@ -9,7 +9,7 @@ use datafusion_expr::expr::AggregateFunction;
 use datafusion_expr::function::StateFieldsArgs;
 use datafusion_expr::{Expr, ExprSchemable};
 
-use super::column_index::ColumnIndex;
+use crate::column_index::ColumnIndex;
 use crate::place::planning_error;
 
 /// Aggregates whose states merge to the same result in any order and are much smaller than their rows.

@@ -11,11 +11,11 @@ use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr as logical;
 
-use super::column_index::ColumnIndex;
 use super::expr::{convert, unknown};
 use super::join_times::Times;
 use super::share::is_field;
 use super::windowed::{WindowColumn, Windowed};
+use crate::column_index::ColumnIndex;
 use crate::place::planning_error;
 use crate::stamps::{Stamp, with_placeholders};
 use crate::varying::check_repeatable;

@@ -11,7 +11,6 @@ use arrow::datatypes::{Field, Schema};
 use datafusion_common::{JoinType, NullEquality};
 use datafusion_expr::{Expr as Logical, ExprSchemable, Join, LogicalPlan};
 
-use super::column_index::ColumnIndex;
 use super::expr::convert;
 use super::join_times::{Bounds, TimedSide, Times, plain_time};
 use super::rank::key_name;
@@ -19,6 +18,7 @@ use super::stream::{LogicalColumn, Stream};
 use super::window_join::{WindowedSide, joined_windows};
 use super::windowed::{WindowColumn, Windowed};
 use super::{Lowering, Needed, Want, columns_of, same_values};
+use crate::column_index::ColumnIndex;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::varying::check_repeatable;

@@ -7,13 +7,13 @@ use arrow::datatypes::{DataType, Schema};
 use datafusion_expr::utils::{conjunction, split_conjunction};
 use datafusion_expr::{BinaryExpr, Expr as Logical, Filter, LogicalPlan, Operator, Projection, Window};
 
-use super::column_index::ColumnIndex;
 use super::group_aggregate::weight_of;
 use super::join_times::{Times, plain_time};
 use super::rank::{bounded_number, row_number};
 use super::stream::{LogicalColumn, Stream};
 use super::stream_join::Side;
 use super::{Lowering, Needed, Want, columns_of, same_values};
+use crate::column_index::ColumnIndex;
 use crate::maps::shown;
 use crate::settings::RuntimeMode;
 use crate::table::Table;

@@ -5,10 +5,10 @@ use anabranch_model::{Error, Result};
 use arrow::datatypes::Schema;
 use datafusion_expr::{ExprSchemable, UserDefinedLogicalNodeCore};
 
-use super::column_index::ColumnIndex;
 use super::join::{keep_read_columns, keep_values};
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, columns_of};
+use crate::column_index::ColumnIndex;
 use crate::place::planning_error;
 use crate::unnest::{Unnest, element_fields};
 

@@ -10,10 +10,10 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::DFSchema;
 use datafusion_expr::{EmptyRelation, Values};
 
-use super::column_index::ColumnIndex;
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
+use crate::column_index::ColumnIndex;
 
 impl Lowering<'_> {
     /// One row without columns, or none.

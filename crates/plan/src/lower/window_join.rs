@@ -3,10 +3,10 @@
 use anabranch_dataflow::StreamJoinKind;
 use datafusion_expr::Expr as Logical;
 
-use super::column_index::ColumnIndex;
 use super::join_times::plain_time;
 use super::stream::{LogicalColumn, Stream, minus_ms};
 use super::windowed::{WindowColumn, Windowed};
+use crate::column_index::ColumnIndex;
 
 /// A side of a join, as far as its windows are concerned.
 pub(super) struct WindowedSide<'a> {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, DFSchemaRef, JoinType, Result, ScalarValue};
-use datafusion_expr::{EmptyRelation, Expr, LogicalPlan, Projection, Union};
+use datafusion_expr::{EmptyRelation, Expr, LogicalPlan, Union};
 
+use crate::projection::project;
 use crate::walk::Walk;
 
 /// Removes both.
@@ -69,7 +70,7 @@ fn named(inputs: Vec<Arc<LogicalPlan>>, schema: &DFSchema) -> Result<LogicalPlan
     let columns = schema.iter().zip(plan.schema().columns());
     let columns = columns
         .map(|((qualifier, field), column)| Expr::Column(column).alias_qualified(qualifier.cloned(), field.name()));
-    Ok(LogicalPlan::Projection(Projection::try_new(columns.collect(), plan)?))
+    project(plan, columns.collect())
 }
 
 fn is_empty(plan: &LogicalPlan) -> bool {

@@ -14,6 +14,7 @@ use datafusion_expr::{
 };
 
 use self::uses::{Fields, Use, Uses};
+use crate::projection::project;
 use crate::rewrite::plain_column;
 use crate::walk::{Walk, WalkPlan};
 
@@ -110,7 +111,7 @@ fn with_fields(plan: LogicalPlan, uses: &Uses) -> Result<Pruned> {
     if fields.is_empty() {
         return Ok(Pruned::whole(plan));
     }
-    let plan = LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?);
+    let plan = project(plan, exprs)?;
     Ok(Pruned { plan, fields })
 }
 
@@ -167,10 +168,10 @@ fn projected(projection: Projection, uses: &Uses) -> Result<Pruned> {
     let is_same = exprs.len() == projection.expr.len() && fields.is_empty();
     let input_plan = Arc::new(input.plan);
     let plan = match is_same {
-        true => Projection::try_new_with_schema(exprs, input_plan, projection.schema)?,
-        false => Projection::try_new(exprs, input_plan)?,
+        true => Projection::try_new_with_schema(exprs, input_plan, projection.schema).map(LogicalPlan::Projection)?,
+        false => project(input_plan, exprs)?,
     };
-    Ok(Pruned { plan: LogicalPlan::Projection(plan), fields })
+    Ok(Pruned { plan, fields })
 }
 
 fn renamed(alias: SubqueryAlias, uses: &Uses) -> Result<Pruned> {
@@ -296,7 +297,7 @@ fn united(union: Union, uses: &Uses) -> Result<LogicalPlan> {
     }
     let inputs = union.inputs.into_iter().map(|input| {
         let exprs = kept.iter().map(|index| Expr::from(input.schema().qualified_field(*index))).collect();
-        prune(LogicalPlan::Projection(Projection::try_new(exprs, input)?)).map(Arc::new)
+        prune(project(input, exprs)?).map(Arc::new)
     });
     let inputs = inputs.collect::<Result<_>>()?;
     Ok(LogicalPlan::Union(Union { inputs, schema: Arc::new(selected(&union.schema, &kept)?) }))

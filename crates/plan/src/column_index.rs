@@ -13,14 +13,14 @@ use crate::place::planning_error;
 
 /// Finds what [`DFSchema::index_of_column`] finds.
 #[derive(Debug)]
-pub(super) struct ColumnIndex<'a> {
+pub(crate) struct ColumnIndex<'a> {
     schema: &'a DFSchema,
     /// The places of the columns of each name, in ascending order.
     places: BTreeMap<&'a str, Vec<usize>>,
 }
 
 impl<'a> ColumnIndex<'a> {
-    pub(super) fn of(schema: &'a DFSchema) -> Self {
+    pub(crate) fn of(schema: &'a DFSchema) -> Self {
         let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (place, field) in schema.fields().iter().enumerate() {
             places.entry(field.name()).or_default().push(place);
@@ -30,7 +30,7 @@ impl<'a> ColumnIndex<'a> {
 
     /// The place of a column, or an error if there is none.
     #[expect(clippy::disallowed_methods, reason = "once, for the error")]
-    pub(super) fn place(&self, column: &Column) -> Result<usize> {
+    pub(crate) fn place(&self, column: &Column) -> Result<usize> {
         match self.find(column) {
             Some(place) => Ok(place),
             // The library's error names similar columns.
@@ -39,7 +39,7 @@ impl<'a> ColumnIndex<'a> {
     }
 
     /// The place of a column.
-    pub(super) fn find(&self, column: &Column) -> Option<usize> {
+    pub(crate) fn find(&self, column: &Column) -> Option<usize> {
         let is_match = |place: &usize| {
             #[cfg(test)]
             tests::COMPARED.with(|count| count.set(count.get() + 1));
