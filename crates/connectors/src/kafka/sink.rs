@@ -14,7 +14,7 @@ use arrow::array::RecordBatch;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::Producer as _;
 
-use super::client::{self, Producer};
+use super::client::{self, Producer, patiently, unanswered};
 use super::create::ensure_topic;
 use super::exact::Committer;
 use super::native::{Topic, flush};
@@ -122,6 +122,7 @@ impl KafkaSink {
         let client = client::producer(&table)?;
         let wait = table.first_answer;
         let count = ensure_topic(&client, &table, &name, wait, context.clock.as_ref())?;
+        ask_again(&client, &table, &name, context.clock.as_ref())?;
         let partitions = Partitions::new(table.partitioner, context.index, count);
         let at_a_time = partitions.at_a_time(records.have_keys(), count);
         Ok(KafkaSink {
@@ -272,6 +273,16 @@ impl Sink for KafkaSink {
     fn finish(&mut self) -> Result<()> {
         self.acknowledged(None)
     }
+}
+
+/// Lets the client get its number as a producer at once, without which it sends nothing.
+///
+/// It asks a broker for the number when it hears of the brokers, and otherwise every 500 ms. With the first answer it
+/// leaves the address that it began with, and may not be connected to any other yet. The second answer comes from a broker.
+fn ask_again(client: &Producer, table: &Table, topic: &str, clock: &dyn Clock) -> Result<()> {
+    let wait = table.first_answer;
+    let answer = patiently(client, clock, wait, |wait| client.client().fetch_metadata(Some(topic), wait));
+    answer.map(drop).map_err(|error| unanswered(client, table, wait, &error))
 }
 
 /// A record that was given up.
