@@ -90,7 +90,7 @@ impl Secrets {
         let parts: Vec<&str> = sql.split('\'').collect();
         let mut secrets = Vec::new();
         let of = |option: &str, text: &str| Secret { text: text.to_owned(), option: option.to_owned() };
-        for place in (1..parts.len()).filter(|place| parts[place - 1].trim() == "=") {
+        for place in (1..parts.len()).filter(|place| without_comments(parts[place - 1]).trim() == "=") {
             let option = place.checked_sub(2).map_or("", |name| parts[name]);
             // Two quotes within a value stand for one.
             let more = parts[place + 1..].chunks_exact(2).take_while(|more| more[0].is_empty()).map(|more| more[1]);
@@ -101,7 +101,7 @@ impl Secrets {
         }
         for (place, name) in parts.iter().enumerate() {
             let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
-            let follows = parts.get(place + 1).is_some_and(|between| matches!(between.trim(), "=" | ""));
+            let follows = parts.get(place + 1).is_some_and(|between| matches!(without_comments(between).trim(), "=" | ""));
             if !(is_name && is_secret(name) && follows) {
                 continue;
             }
@@ -206,14 +206,24 @@ fn option_before(text: &str) -> Option<&str> {
     let mut before = text;
     loop {
         let (head, _) = before.rsplit_once('\'')?;
-        // Two quotes within a value stand for one.
-        match head.strip_suffix('\'') {
-            Some(shorter) if !shorter.trim_end().ends_with('=') => before = shorter,
-            _ => {
-                let name = head.trim_end().strip_suffix('=')?.trim_end().strip_suffix('\'')?;
-                return name.rsplit_once('\'').map(|(_, name)| name);
-            }
+        let (option, between) = head.rsplit_once('\'')?;
+        if without_comments(between).trim() == "=" {
+            return option.rsplit_once('\'').map(|(_, name)| name);
         }
+        // Two quotes within a value stand for one.
+        before = head.strip_suffix('\'')?;
+    }
+}
+
+/// What stands between two texts in quotes, without comments.
+fn without_comments(between: &str) -> String {
+    let (mut out, mut rest) = (String::new(), between);
+    loop {
+        let begins = [("/*", "*/"), ("--", "\n")].map(|(begin, end)| rest.find(begin).map(|at| (at, begin, end)));
+        let Some((at, begin, end)) = begins.into_iter().flatten().min() else { return out + rest };
+        out.push_str(&rest[..at]);
+        let comment = &rest[at + begin.len()..];
+        rest = comment.find(end).map_or("", |at| &comment[at + end.len()..]);
     }
 }
 
@@ -253,6 +263,7 @@ mod tests {
         assert_eq!(hidden("'a' = 'b', 'sasl.password' = 'hunter2')"), "'a' = 'b', 'sasl.password' = '*******')");
         assert_eq!(hidden("'sasl.password' 'hunter2'"), "'sasl.password' '*******'", "a missing sign");
         assert_eq!(hidden("'sasl.password' = 'hunter2"), "'sasl.password' = '*******", "a missing quote");
+        assert_eq!(hidden("'password' /* a */ = -- b\n'hunter2'"), "'password' /* a */ = -- b\n'*******'", "comments");
         assert_eq!(hidden("'topic' = 't,\n'sasl.password' = 'hunter2'"), "'topic' = 't,\n'sasl.password' = '*******'");
         assert_eq!(hidden("'password' = 'it''s me'"), "'password' = '**''****'");
         assert_eq!(hidden("'password' = 'a', x = a"), "'password' = '*', x = a");
@@ -281,6 +292,8 @@ mod tests {
             "'a.password' = 'secret', 'b.password' = 'a longer secret 1'",
             "'password' = 'a', x = a",
             "'password' = '1', 'token' = '***'",
+            "'sasl.password' /* a */ = -- b\n 'hunter2'",
+            "'password' = '''it''s', 'token' = '='",
             "'url' = 'jdbc:db://u:pass/word@h/d?password=it''s&x=y', 'topic' = 't'",
             "'ssl.key.pem' = 'BEGIN\nabcd\n'",
             "no secret",
