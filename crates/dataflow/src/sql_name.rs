@@ -84,15 +84,15 @@ pub fn sql_names(text: &str) -> String {
 
 /// The name of the type of several values that a text begins with, and how long the library's is.
 fn nested_name(text: &str) -> Option<(String, usize)> {
-    let (kind, rest) = text.split_once('(')?;
-    let sql = NESTED.iter().find(|(library, _)| *library == kind)?.1;
+    let begins = |(library, sql): &(&str, &'static str)| Some((text.strip_prefix(library)?.strip_prefix('(')?, *sql));
+    let (rest, sql) = NESTED.iter().find_map(begins)?;
     let mut depth = 1;
     let (end, _) = rest.char_indices().find(|(_, c)| {
         depth += i32::from(*c == '(') - i32::from(*c == ')');
         depth == 0
     })?;
     let name = if sql == "ARRAY" { format!("ARRAY<{}>", sql_names(&rest[..end])) } else { sql.to_owned() };
-    Some((name, kind.len() + 1 + end + 1))
+    Some((name, text.len() - rest.len() + end + 1))
 }
 
 /// Types of several values, as the library and as users write them.
