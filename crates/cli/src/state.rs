@@ -4,7 +4,7 @@ mod overview;
 mod rows;
 
 use anabranch_model::{Clock, Error, Result, SystemClock};
-use anabranch_server::{StateRows, read_state};
+use anabranch_server::{StateRows, read_state, readable};
 use anabranch_state::{Access, Contents, Manifest, Store};
 
 use crate::arguments::{self, Format};
@@ -80,7 +80,8 @@ fn check_operator(manifest: &Manifest, number: u32) -> Result<()> {
     if manifest.outline.iter().any(|line| line.starts_with(&name)) {
         return Ok(());
     }
-    let states: Vec<&str> = manifest.outline.iter().filter_map(|line| line.strip_prefix("state ")).collect();
+    let states = manifest.outline.iter().filter_map(|line| line.strip_prefix("state "));
+    let states: Vec<String> = states.map(readable).collect();
     let remedy = match states.as_slice() {
         [] => "its query keeps no state".to_owned(),
         states => format!("those with state are: {}", states.join("; ")),

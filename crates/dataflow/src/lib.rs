@@ -14,6 +14,7 @@ mod options;
 mod over;
 mod plan;
 mod rank;
+mod readable;
 mod rows;
 mod shared_source;
 mod sort;
@@ -40,6 +41,7 @@ pub use options::{
 pub use over::{Frame, LAG, OverSpec};
 pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use rank::{Ordering, RankSpec};
+pub use readable::{duration_text, instant_text, readable};
 pub use rows::{ExpandSpec, Grouping, ORDINALITY, RepeatSpec, UnnestSpec, ValuesSpec};
 pub use shared_source::report_once;
 pub use sort::{LimitSpec, SortSpec};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     ConnectorSpec, DeduplicateSpec, ExpandSpec, Expr, GroupAggregateSpec, LimitSpec, LookupJoinSpec, MultiJoinSpec,
     NamedExpr, OverSpec, RankSpec, RepeatSpec, SortSpec, StreamJoinKind, StreamJoinSpec, UnnestSpec, ValuesSpec,
+    duration_text,
 };
 
 /// A table to write.
@@ -259,7 +260,7 @@ impl fmt::Display for SinkSpec {
 
 /// Shows for how long something is kept, if that is bounded.
 pub(crate) fn time_to_live(f: &mut fmt::Formatter<'_>, what: &str, ms: Option<i64>) -> fmt::Result {
-    ms.map_or(Ok(()), |ms| write!(f, ", {what} kept for {ms} ms"))
+    ms.map_or(Ok(()), |ms| write!(f, ", {what} kept for {}", duration_text(ms)))
 }
 
 /// Shows the time zone of windows.

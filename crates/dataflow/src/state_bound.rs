@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::{AggregateSpec, DeduplicateSpec, Frame, OperatorSpec, OverSpec, Plan, StateSpec, StreamSideSpec, Window};
+use crate::{
+    AggregateSpec, DeduplicateSpec, Frame, OperatorSpec, OverSpec, Plan, StateSpec, StreamSideSpec, Window,
+    duration_text,
+};
 
 /// How the state of an operator grows over a stream that does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +42,9 @@ fn of_over(spec: &OverSpec) -> (String, Growth) {
     (
         match spec.frame {
             Frame::Rows { preceding: Some(rows) } => format!("{rows} rows of each partition"),
-            Frame::Range { preceding_ms: Some(ms) } => format!("the rows of the last {ms} ms of event time"),
+            Frame::Range { preceding_ms: Some(ms) } => {
+                format!("the rows of the last {} of event time", duration_text(ms))
+            }
             _ if spec.functions.iter().any(keeps_all) => "all values of each partition".to_owned(),
             _ => "a row for each partition".to_owned(),
         },
@@ -56,7 +61,7 @@ fn of_over(spec: &OverSpec) -> (String, Growth) {
 fn of_first_rows(spec: &DeduplicateSpec) -> (String, Growth) {
     let keys = spec
         .time_to_live_ms
-        .map_or_else(|| "each key".to_owned(), |ms| format!("each key for {ms} ms after its first row"));
+        .map_or_else(|| "each key".to_owned(), |ms| format!("each key for {} after its first row", duration_text(ms)));
     let growth = if spec.keys == 0 || spec.time_to_live_ms.is_some() { Growth::Bounded } else { Growth::WithKeys };
     match spec.time {
         Some(_) => (format!("{keys}, and the rows that event time has not reached"), growth),
@@ -120,16 +125,16 @@ impl StateSpec<'_> {
                 (None, None) => ("all rows of both sides".to_owned(), Growth::WithRows),
             },
         };
-        match self.time_to_live_ms() {
+        match self.time_to_live_ms().map(duration_text) {
             // A group or partition lives as a whole.
-            Some(ms)
+            Some(time)
                 if growth == Growth::WithRows
                     && !matches!(self, StateSpec::StreamJoin(_) | StateSpec::MultiJoin(_)) =>
             {
-                StateBound { kept: format!("{kept}, or for {ms} ms after the last change of their key"), growth }
+                StateBound { kept: format!("{kept}, or for {time} after the last change of their key"), growth }
             }
-            Some(ms) => {
-                StateBound { kept: format!("{kept}, for {ms} ms after its last change"), growth: Growth::Bounded }
+            Some(time) => {
+                StateBound { kept: format!("{kept}, for {time} after its last change"), growth: Growth::Bounded }
             }
             None => StateBound { kept, growth },
         }

@@ -4,10 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_dataflow::{PartSpec, Plan, SourceSpec, StateSpec};
+use anabranch_dataflow::{PartSpec, Plan, SourceSpec, StateSpec, instant_text};
 use anabranch_model::{EventTime, HASH_SEED, OperatorId, Result, StageId, hash_bytes};
 use anabranch_state::TaskState;
-use arrow::temporal_conversions::timestamp_ms_to_datetime;
 use serde_json::Value;
 
 /// Version of what is hashed. Identities of different versions cannot be compared.
@@ -73,7 +72,7 @@ pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result
             fired(part.id, tasks)
         });
         if let Some(fired) = fired.max() {
-            let fired = instant(fired);
+            let fired = instant_text(fired.0);
             late.insert(place, format!("{why}, and windows have fired up to {fired}: its rows before that are late"));
         }
     }
@@ -85,12 +84,6 @@ fn fired(id: OperatorId, tasks: &[&TaskState]) -> Option<EventTime> {
     let operators = tasks.iter().flat_map(|task| &task.operators).filter(|operator| operator.number == id.number);
     let reached = operators.map(|operator| EventTime(operator.watermark_ms)).min();
     reached.filter(|reached| *reached > EventTime::MIN && *reached < EventTime::MAX)
-}
-
-/// An instant for people.
-fn instant(EventTime(ms): EventTime) -> String {
-    let at = timestamp_ms_to_datetime(ms).map(|at| at.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string());
-    at.unwrap_or_else(|| format!("{ms} ms after 1970"))
 }
 
 /// The stages that rows of a stage reach, this one included.

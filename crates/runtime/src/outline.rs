@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use anabranch_dataflow::{
     AggregateSpec, MultiJoinSpec, NamedExpr, OperatorSpec, PartSpec, Plan, SourceSpec, StateSpec, StreamJoinKind,
-    StreamJoinSpec, StreamSideSpec,
+    StreamJoinSpec, StreamSideSpec, readable,
 };
 use anabranch_model::{HASH_SEED, OperatorId, StageId, hash_bytes};
 use anabranch_state::Lineage;
@@ -33,9 +33,14 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Its description in the words of users.
+    pub(crate) fn shown(&self) -> String {
+        readable(&self.description)
+    }
+
     /// What it is, for people.
     pub(crate) fn title(&self) -> String {
-        format!("{} {}", self.id.kind, self.description)
+        format!("{} {}", self.id.kind, self.shown())
     }
 
     /// The line of a checkpoint's outline.

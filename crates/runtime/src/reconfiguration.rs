@@ -130,7 +130,7 @@ impl Comparison {
                         true => "it matches several sinks of the query, so nothing of it would be kept",
                         false => "no longer written",
                     };
-                    Change { fate: Fate::Gone, what: format!("sink {}: {why}", part.description) }
+                    Change { fate: Fate::Gone, what: format!("sink {}: {why}", part.shown()) }
                 }
                 None => {
                     let why = match matching.undecided.contains(&index) {
@@ -143,7 +143,7 @@ impl Comparison {
         }
         for (index, part) in now.iter().enumerate() {
             if !matching.pairs.values().any(|taken| *taken == index) {
-                let description = &part.description;
+                let description = part.shown();
                 let what = match part.id.kind {
                     OperatorKind::Source => format!("source {description}: begins where its options say"),
                     OperatorKind::State => format!("state of {description}: begins empty"),
@@ -157,7 +157,7 @@ impl Comparison {
 
     /// The sources whose rows may only be late, with the reasons.
     pub(crate) fn titles(&self, late: &BTreeMap<usize, String>) -> Vec<String> {
-        late.iter().map(|(place, why)| format!("source {}: {why}", self.now[*place].description)).collect()
+        late.iter().map(|(place, why)| format!("source {}: {why}", self.now[*place].shown())).collect()
     }
 
     /// The identities that the plan's parts have in what is before it, by those that the plan has of itself.
@@ -197,14 +197,14 @@ fn describe(part: &Part, tasks: &[&TaskState]) -> String {
             let sources = tasks.iter().filter_map(|task| task.source.as_ref());
             let positions: usize =
                 sources.filter(|source| source.number == part.id.number).map(|source| source.positions.len()).sum();
-            format!("source {}: positions in {positions} partitions", part.description)
+            format!("source {}: positions in {positions} partitions", part.shown())
         }
         OperatorKind::State => {
             let operators = tasks.iter().flat_map(|task| &task.operators).filter(|op| op.number == part.id.number);
             let rows: u64 = operators.flat_map(|operator| &operator.files).map(|file| file.rows).sum();
-            format!("state of {}: {rows} rows", part.description)
+            format!("state of {}: {rows} rows", part.shown())
         }
-        OperatorKind::Sink => format!("sink {}", part.description),
+        OperatorKind::Sink => format!("sink {}", part.shown()),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Rows are given as they are stored. There may be several of one pane and key, from snapshots that contain only changes:
 //! together they are its state. Only each aggregate function could merge them, so they are not merged here.
 
+use anabranch_dataflow::instant_text;
 use anabranch_model::{Error, Result};
 use anabranch_state::{Manifest, Others, Store, decode_rows};
 use arrow::array::{Array, BooleanArray, RecordBatch};
@@ -48,7 +49,8 @@ impl FoundRows {
             notes.push("rows of the same pane and keys belong together: changes are stored as they come".to_owned());
         }
         if let Some(ms) = self.watermark_ms {
-            notes.push(format!("event time had reached {ms} ms: windows that end before have been emitted"));
+            let reached = instant_text(ms);
+            notes.push(format!("event time had reached {reached}: windows that end before have been emitted"));
         }
         notes
     }

@@ -1,7 +1,7 @@
 //! An overview of a place: its checkpoints, and the contents of the newest one.
 
 use anabranch_model::{Error, Result};
-use anabranch_server::watermark_ms;
+use anabranch_server::{instant_text, readable, watermark_ms};
 use anabranch_state::{Contents, Manifest, SourceState, Stored};
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub(super) fn text(place: &str, contents: &Contents, now_ms: i64) -> Result<Stri
     }
     text.push_str(&format!("\nAt the end of epoch {}:\n", newest.manifest.epoch.0));
     for line in &newest.manifest.outline {
-        text.push_str(&format!("  {line}\n"));
+        text.push_str(&format!("  {}\n", readable(line)));
         details(&newest.manifest, line).iter().for_each(|detail| text.push_str(&format!("    {detail}\n")));
     }
     Ok(text)
@@ -66,7 +66,8 @@ fn details(manifest: &Manifest, line: &str) -> Vec<String> {
         }
         "state" => {
             let size = size_of(manifest, |operator| operator == number);
-            let at = watermark_ms(manifest, number).map_or_else(String::new, |ms| format!(", event time {ms} ms"));
+            let at = watermark_ms(manifest, number)
+                .map_or_else(String::new, |ms| format!(", event time {}", instant_text(ms)));
             vec![format!("{} rows in {} files, {}{at}", grouped(size.rows), size.files, bytes(size.bytes))]
         }
         _ => {
@@ -107,7 +108,7 @@ pub(super) fn json(place: &str, contents: &Contents) -> Result<String> {
     let manifest = &contents.newest()?.manifest;
     let part = |line: &String| {
         let (kind, number) = kind_and_number(line)?;
-        let mut part = json!({ "kind": kind, "number": number, "description": line.split_once(": ")?.1 });
+        let mut part = json!({ "kind": kind, "number": number, "description": readable(line.split_once(": ")?.1) });
         match kind {
             "source" => {
                 let positions = sources(manifest, number).flat_map(|source| source.positions.clone());

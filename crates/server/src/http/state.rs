@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_dataflow::readable;
 use anabranch_model::{Error, ErrorKind, Result};
 use anabranch_state::{Contents, Manifest, Store};
 use arrow::array::Array as _;
@@ -115,7 +116,7 @@ fn of_operator(manifest: &Manifest, line: &str) -> Option<OperatorDocument> {
     let files = || manifest.state_files(|number| number == operator);
     Some(OperatorDocument {
         operator,
-        description: description.to_owned(),
+        description: readable(description),
         rows: files().map(|file| file.rows).sum(),
         bytes: files().map(|file| file.blob.bytes).sum(),
         files: files().count(),

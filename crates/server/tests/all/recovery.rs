@@ -400,7 +400,7 @@ fn another_query_does_not_restore_a_checkpoint() {
     job.wait().expect("a stop is not a failure");
     let other = UNENDING.replace("INTERVAL '1' SECOND", "INTERVAL '2' SECOND");
     let error = engine(&outside).run(&other, &unending(folder.path())).err().expect("refused").to_string();
-    assert!(error.contains("window tumble 1000 ms") && error.contains("window tumble 2000 ms"), "{error}");
+    assert!(error.contains("window tumble 1 s") && error.contains("window tumble 2 s"), "{error}");
     let filtered = UNENDING.replace("GROUP BY window_start", "WHERE ad_id > '5' GROUP BY window_start");
     let job = engine(&outside).run(&filtered, &unending(folder.path())).expect("a filter has no state");
     job.stop();
