@@ -227,9 +227,27 @@ impl Target<'_> {
 pub(crate) fn show(done: &Value) -> Result<(), Failure> {
     let mut output = Console::output();
     for change in items(&done["changes"]) {
-        output.line(&format!("{:<6}{}", string(&change["fate"]), string(&change["what"])))?;
+        output.line(&format!("{:<6}{}{}", string(&change["fate"]), string(&change["what"]), passing(change)))?;
     }
     Ok(())
+}
+
+/// How a part that is kept gets to the tasks of the new plan, unless it stays as it is.
+fn passing(change: &Value) -> String {
+    let of_worker = |load: &Value| {
+        let (tasks, worker) = (load["tasks"].as_u64().unwrap_or_default(), string(&load["worker"]));
+        format!("{tasks} task{} at {worker}", if tasks == 1 { "" } else { "s" })
+    };
+    let by = items(&change["loads"]).map(of_worker).collect::<Vec<_>>().join(", ");
+    match change["how"].as_str() {
+        Some("handed-over") => "; handed over in memory".to_owned(),
+        Some("loaded") => {
+            let size = change["loaded_bytes"].as_u64().map_or_else(|| "its state".to_owned(), bytes);
+            format!("; {size} loaded by {by}")
+        }
+        Some("reopened") => format!("; opened again by {by}"),
+        _ => String::new(),
+    }
 }
 
 pub(crate) fn took(change: &Value) -> Option<String> {

@@ -127,7 +127,7 @@ fn present(
     }
     let tasks = life.tasks;
     present.sides = handover.map(|handover| handover.sides.of(plan, life.placement)).unwrap_or_default();
-    present.unread = unread(plan, &present.sides, tasks);
+    present.unread = unread(plan, &present.sides.keys().copied().collect(), tasks);
     for stage in &plan.stages {
         let mut schema = input(plan, stage, functions)?;
         for (place, spec) in stage.operators.iter().enumerate() {

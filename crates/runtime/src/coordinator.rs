@@ -38,6 +38,8 @@ pub(crate) use reconfiguring::Requested;
 
 /// The worker in the coordinator's process.
 pub const HERE: Process = Process { worker: WorkerId(0), life: 1 };
+/// Its name for people.
+pub const HERE_NAME: &str = "local";
 /// How often a coordinator hears that its job still waits for workers.
 const WAITING: Duration = Duration::from_millis(100);
 /// A summary of a worker in another process is answered after this time, unless there is something else to say before: with a group

@@ -53,6 +53,13 @@ pub(crate) fn keeps_state(options: &JobOptions) -> impl PartialEq + use<> {
     (options.state_backend, options.state_bytes, options.state_directory.clone(), options.thresholds)
 }
 
+/// Whether an open source reads what the next specification says. Which columns leave it, and how event time
+/// follows from them, may have changed.
+pub(crate) fn source_goes_on(former: &SourceSpec, next: &SourceSpec) -> bool {
+    let (columns, watermark) = (next.columns.clone(), next.watermark.clone());
+    SourceSpec { columns, watermark, ..former.clone() } == *next
+}
+
 /// A part, the index of its task, and the number of tasks.
 type Place = (OperatorId, u32, u32);
 
@@ -126,14 +133,9 @@ impl Handover {
         self.files.remove(&of)
     }
 
-    /// Takes an open source, if it reads what the specification says. Which columns leave it, and how event time follows from
-    /// them, may have changed.
+    /// Takes an open source, if it reads what the specification says.
     pub(crate) fn source(&mut self, place: Place, spec: &SourceSpec) -> Option<SourceParts> {
-        let is_same = |(of, _): &(SourceSpec, SourceParts)| {
-            let (columns, watermark) = (spec.columns.clone(), spec.watermark.clone());
-            SourceSpec { columns, watermark, ..of.clone() } == *spec
-        };
-        let may_go_on = |left: &(SourceSpec, SourceParts)| is_same(left) && left.1.source.may_go_on();
+        let may_go_on = |(of, left): &(SourceSpec, SourceParts)| source_goes_on(of, spec) && left.source.may_go_on();
         let is_same = self.sources.get(&place).is_some_and(may_go_on);
         if is_same { self.sources.remove(&place).map(|(_, parts)| parts) } else { None }
     }

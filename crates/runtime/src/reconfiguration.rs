@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, PartSpec, Plan};
-use anabranch_model::{Error, OperatorId, OperatorKind, PlanVersion, Result, TaskId};
+use anabranch_model::{Epoch, Error, OperatorId, OperatorKind, PlanVersion, Result, StageId, TaskId};
 use anabranch_protocol::membership::WorkerId;
 use anabranch_state::{Entry, Lineage, Log, Store, TaskState};
 
@@ -13,6 +14,7 @@ use crate::event_time::{self, Before};
 use crate::matching::{Matching, pair};
 use crate::outline::{Part, differ, former, outline};
 use crate::own_sources::as_before;
+use crate::passing::{How, Passing};
 
 /// A request: a running job goes on by another plan, or elsewhere.
 #[derive(Clone, Debug)]
@@ -40,7 +42,7 @@ pub struct Moves {
 }
 
 /// What a reconfiguration has done, or would do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Reconfigured {
     /// The version of the plan from here on.
     pub version: PlanVersion,
@@ -52,6 +54,20 @@ pub struct Reconfigured {
     pub unchanged: bool,
     /// Bytes of state that were loaded where the new version needs them, before the tasks of the former one ended.
     pub copied_bytes: u64,
+    /// What is known ahead, if this was a rehearsal.
+    pub ahead: Option<Ahead>,
+}
+
+/// What is known of a change before it is carried out, beside what becomes of each part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ahead {
+    /// The plan that the job would go on by.
+    pub plan: Arc<Plan>,
+    /// The epoch of the checkpoint that has the bytes of the parts. `None`: the job has no checkpoint yet.
+    pub epoch: Option<Epoch>,
+    /// State would be loaded before the tasks of the present version end. `None`: where tasks would be is not
+    /// known now.
+    pub loads_ahead: Option<bool>,
 }
 
 /// What happens to a part when a job goes on by another plan.
@@ -74,6 +90,42 @@ pub struct Change {
     pub fate: Fate,
     /// What it is.
     pub what: String,
+    /// Which part it is.
+    pub part: ChangedPart,
+    /// How it gets to the tasks of the new version. `None`: it is not kept, or where tasks will be is decided
+    /// when they begin.
+    pub passing: Option<Passing>,
+}
+
+/// A part of a job, before a change and after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangedPart {
+    /// Its identity in the job. `None`: a static table, of which nothing is kept in checkpoints.
+    pub id: Option<OperatorId>,
+    /// Its stage in the plan that runs. `None`: it is new, or no plan runs.
+    pub stage: Option<StageId>,
+    /// Its stage in the new plan. `None`: it is lost or gone.
+    pub next_stage: Option<StageId>,
+    /// Bytes of its state in the newest checkpoint, each file once. `None`: it has no state, or there is no
+    /// checkpoint yet.
+    pub bytes: Option<u64>,
+}
+
+impl Change {
+    fn new(fate: Fate, what: String, id: OperatorId, bytes: Option<u64>) -> Change {
+        Change { fate, what, part: ChangedPart { id: Some(id), bytes, ..ChangedPart::default() }, passing: None }
+    }
+
+    /// Of a table that joins read to its end: its rows stay with them, or it is read again.
+    pub(crate) fn of_static_table(description: &str, (was, is): (Option<StageId>, StageId), stays: bool) -> Change {
+        let (fate, what) = match stays {
+            true => (Fate::Kept, "goes on as it was read"),
+            false => (Fate::New, "is read to its end before rows are processed"),
+        };
+        let part = ChangedPart { stage: was, next_stage: Some(is), ..ChangedPart::default() };
+        let passing = stays.then(|| Passing { how: How::InPlace, loaded_bytes: Some(0), loads: Vec::new() });
+        Change { fate, what: format!("static table {description}: {what}"), part, passing }
+    }
 }
 
 impl Fate {
@@ -102,6 +154,14 @@ pub(crate) struct Comparison {
     matching: Matching,
 }
 
+/// A part before and after a change, only before it, or only after it, by its place there.
+#[derive(Clone, Copy)]
+enum Pair {
+    Kept(usize, usize),
+    Dropped(usize),
+    New(usize),
+}
+
 impl Comparison {
     /// Also returns the plan with the [sources](as_before) that it goes on with.
     pub(crate) fn new(then: Vec<Part>, plan: &Plan) -> (Comparison, Plan) {
@@ -119,40 +179,65 @@ impl Comparison {
     /// What becomes of each part. `tasks` are snapshots of the parts before; `late` says why rows of a source may only be late, by its place
     /// in the plan.
     pub(crate) fn changes(&self, tasks: &[&TaskState], late: &BTreeMap<usize, String>) -> Vec<Change> {
-        let Comparison { then, now, matching } = self;
         let late = |place: usize| late.get(&place).map(|why| format!("; {why}")).unwrap_or_default();
-        let mut changes = Vec::new();
-        for (index, part) in then.iter().enumerate() {
-            changes.push(match matching.pairs.get(&index) {
-                Some(to) => Change { fate: Fate::Kept, what: kept(part, &now[*to], tasks) + &late(*to) },
-                None if part.id.kind == OperatorKind::Sink => {
-                    let why = match matching.undecided.contains(&index) {
-                        true => "it matches several sinks of the query, so nothing of it would be kept",
-                        false => "no longer written",
-                    };
-                    Change { fate: Fate::Gone, what: format!("sink {}: {why}", part.shown()) }
-                }
-                None => {
-                    let why = match matching.undecided.contains(&index) {
-                        true => ": several identical parts, before or now, cannot be distinguished",
-                        false => ": the query has no such part",
-                    };
-                    Change { fate: Fate::Lost, what: format!("{}{why}", describe(part, tasks)) }
-                }
-            });
-        }
-        for (index, part) in now.iter().enumerate() {
-            if !matching.pairs.values().any(|taken| *taken == index) {
-                let description = part.shown();
+        let change = |pair: Pair| match pair {
+            Pair::Kept(then, now) => {
+                let (then, what) = (&self.then[then], kept(&self.then[then], &self.now[now], tasks) + &late(now));
+                Change::new(Fate::Kept, what, then.id, bytes(then, tasks))
+            }
+            Pair::Dropped(then) => self.dropped(then, tasks),
+            Pair::New(now) => {
+                let (part, description) = (&self.now[now], self.now[now].shown());
                 let what = match part.id.kind {
                     OperatorKind::Source => format!("source {description}: begins where its options say"),
                     OperatorKind::State => format!("state of {description}: begins empty"),
                     OperatorKind::Sink => format!("sink {description}"),
                 };
-                changes.push(Change { fate: Fate::New, what: what + &late(index) });
+                Change::new(Fate::New, what + &late(now), part.id, None)
+            }
+        };
+        self.pairs().map(change).collect()
+    }
+
+    /// The parts before, in their order, then those that are new.
+    fn pairs(&self) -> impl Iterator<Item = Pair> {
+        let pairs = &self.matching.pairs;
+        let pair = move |then| pairs.get(&then).map_or(Pair::Dropped(then), |now| Pair::Kept(then, *now));
+        let is_new = move |now: &usize| !pairs.values().any(|taken| taken == now);
+        (0..self.then.len()).map(pair).chain((0..self.now.len()).filter(is_new).map(Pair::New))
+    }
+
+    /// A part that the plan has no place for.
+    fn dropped(&self, index: usize, tasks: &[&TaskState]) -> Change {
+        let (part, is_undecided) = (&self.then[index], self.matching.undecided.contains(&index));
+        let (fate, what) = match (part.id.kind, is_undecided) {
+            (OperatorKind::Sink, true) => {
+                let why = "it matches several sinks of the query, so nothing of it would be kept";
+                (Fate::Gone, format!("sink {}: {why}", part.shown()))
+            }
+            (OperatorKind::Sink, false) => (Fate::Gone, format!("sink {}: no longer written", part.shown())),
+            (_, true) => {
+                let why = "several identical parts, before or now, cannot be distinguished";
+                (Fate::Lost, format!("{}: {why}", describe(part, tasks)))
+            }
+            (_, false) => (Fate::Lost, format!("{}: the query has no such part", describe(part, tasks))),
+        };
+        Change::new(fate, what, part.id, bytes(part, tasks))
+    }
+
+    /// Says in which stages of both plans the parts are. The new one has the identities of those that stay.
+    fn place(&self, changes: &mut [Change], present: &Plan, plan: &Plan) {
+        let (then, now) = (present.parts(), plan.parts());
+        for (change, pair) in changes.iter_mut().zip(self.pairs()) {
+            let part = &mut change.part;
+            match pair {
+                Pair::Kept(before, after) => {
+                    (part.stage, part.next_stage) = (Some(then[before].stage), Some(now[after].stage));
+                }
+                Pair::Dropped(before) => part.stage = Some(then[before].stage),
+                Pair::New(after) => (part.id, part.next_stage) = (Some(now[after].id), Some(now[after].stage)),
             }
         }
-        changes
     }
 
     /// The sources whose rows may only be late, with the reasons.
@@ -208,6 +293,16 @@ fn describe(part: &Part, tasks: &[&TaskState]) -> String {
     }
 }
 
+/// Bytes of a part's state, each file once: several tasks may have parts of one.
+fn bytes(part: &Part, tasks: &[&TaskState]) -> Option<u64> {
+    if part.id.kind != OperatorKind::State || tasks.is_empty() {
+        return None;
+    }
+    let operators = tasks.iter().flat_map(|task| &task.operators).filter(|op| op.number == part.id.number);
+    let files = operators.flat_map(|operator| &operator.files).map(|file| (&file.blob.name, file.blob.bytes));
+    Some(files.collect::<BTreeMap<_, _>>().into_values().sum())
+}
+
 /// What becomes of a running job by another plan, which gets the identities of the parts that stay. `newest` has the snapshots
 /// of its newest checkpoint.
 pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Result<Compared> {
@@ -224,7 +319,8 @@ pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Res
     plan.options.job_name.clone_from(&present.options.job_name);
     plan.version = present.version;
     let late = event_time::late(&plan, &event_times(present)?, newest)?;
-    let changes = comparison.changes(newest, &late);
+    let mut changes = comparison.changes(newest, &late);
+    comparison.place(&mut changes, present, &plan);
     let late = comparison.titles(&late);
     Ok(Compared { changes, plan, late })
 }

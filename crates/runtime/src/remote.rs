@@ -30,6 +30,9 @@ pub trait Link: Send + Sync {
     fn forget(&self, term: Term, ended: bool);
 }
 
+/// How many slots other jobs have taken at each worker.
+pub(crate) type TakenSlots = BTreeMap<Process, u32>;
+
 /// A worker in another process.
 pub struct RemoteWorker {
     /// Its name, for people.
@@ -75,7 +78,7 @@ pub(crate) struct Remotes {
     /// The number of the job, and the slots of all jobs of this process.
     job: (u64, Arc<Occupancy>),
     /// The slots of other jobs when the next plan version was placed ahead: it is then placed alike.
-    seen_ahead: Option<BTreeMap<Process, u32>>,
+    seen_ahead: Option<TakenSlots>,
 }
 
 /// A job that is over has no tasks.
@@ -171,20 +174,29 @@ impl Remotes {
         self.seen_ahead = None;
     }
 
-    /// Where the tasks of another plan would be.
-    pub(crate) fn ahead(
-        &mut self,
-        (plan, here): (&Plan, BTreeSet<StageId>),
+    /// Where the tasks of another plan would be, and the slots of other jobs by which that is so.
+    pub(crate) fn would_place(
+        &self,
+        (plan, here): (&Plan, &BTreeSet<StageId>),
         moves: &Moves,
         former: &BTreeMap<TaskId, Process>,
         now: &BTreeMap<TaskId, Process>,
         worker: &WorkerShell,
-    ) -> std::result::Result<BTreeMap<TaskId, Process>, String> {
-        let of = Placing { plan, here: &here, to: &moves.to, away_from: &moves.away_from };
+    ) -> std::result::Result<(BTreeMap<TaskId, Process>, TakenSlots), String> {
+        let of = Placing { plan, here, to: &moves.to, away_from: &moves.away_from };
         let others = self.job.1.others(self.job.0);
-        let placement = self.choose(&of, former, now, (&others, worker));
-        self.seen_ahead = placement.is_ok().then_some(others);
-        placement
+        let placement = self.choose(&of, former, now, (&others, worker))?;
+        Ok((placement, others))
+    }
+
+    /// The next plan version is placed by these slots of other jobs, if they are known.
+    pub(crate) fn place_ahead(&mut self, others: Option<TakenSlots>) {
+        self.seen_ahead = others;
+    }
+
+    /// The name of a worker.
+    pub(crate) fn name(&self, process: Process) -> Option<&str> {
+        self.workers.get(&process).map(|worker| worker.name.as_str())
     }
 
     /// `former` are places by the identities of parts, which count more than those `now`.

@@ -87,8 +87,7 @@ impl LeftSides {
         if self.0.is_empty() {
             return kept;
         }
-        let joins = plan.stages.iter().flat_map(|stage| (0..stage.operators.len()).map(|place| (stage.id, place)));
-        for join in joins {
+        for join in places(plan) {
             let Some(definition) = Definition::new(plan, join) else { continue };
             let workers = workers(plan, placement, join.0);
             let left = self.0.iter().find(|(of, _, were)| *of == definition && workers.is_subset(were));
@@ -98,16 +97,39 @@ impl LeftSides {
     }
 }
 
+/// The joins of the next plan version that will go on with the sides that they have, as each worker will find
+/// by what its tasks leave.
+pub(crate) fn kept((present, were): (&Plan, &Placement), (next, are): (&Plan, &Placement)) -> BTreeSet<Join> {
+    let before = |join: Join| Some((Definition::new(present, join)?, workers(present, were, join.0)));
+    let before: Vec<(Definition, BTreeSet<WorkerId>)> = places(present).filter_map(before).collect();
+    let goes_on = |join: &Join| {
+        let Some(definition) = Definition::new(next, *join) else { return false };
+        let same = before.iter().filter(|(of, _)| *of == definition).map(|(_, workers)| workers);
+        let (same, all) = (same.collect::<Vec<_>>(), workers(next, are, join.0));
+        // A worker knows only of joins that had tasks there.
+        let knows = |worker: &WorkerId| {
+            let known = same.iter().filter(|workers| workers.contains(worker)).flat_map(|workers| workers.iter());
+            all.is_subset(&known.copied().collect())
+        };
+        !same.is_empty() && all.iter().all(knows)
+    };
+    places(next).filter(goes_on).collect()
+}
+
+/// The places of a plan's operators.
+fn places(plan: &Plan) -> impl Iterator<Item = Join> {
+    plan.stages.iter().flat_map(|stage| (0..stage.operators.len()).map(|place| (stage.id, place)))
+}
+
 fn workers(plan: &Plan, placement: &Placement, stage: StageId) -> BTreeSet<WorkerId> {
     tasks_of(plan.stage(stage)).filter_map(|task| placement.get(&task).copied()).collect()
 }
 
 /// The stages whose rows nobody here or elsewhere takes, because all joins that they reach go on with the sides that they had.
-pub(crate) fn unread(plan: &Plan, kept: &BTreeMap<Join, StaticSide>, here: &BTreeSet<TaskId>) -> BTreeSet<StageId> {
+pub(crate) fn unread(plan: &Plan, kept: &BTreeSet<Join>, here: &BTreeSet<TaskId>) -> BTreeSet<StageId> {
     let is_kept = |exchange: &Exchange| match exchange.port {
         Port::Side(place) => {
-            kept.contains_key(&(exchange.to, place))
-                && tasks_of(plan.stage(exchange.to)).all(|task| here.contains(&task))
+            kept.contains(&(exchange.to, place)) && tasks_of(plan.stage(exchange.to)).all(|task| here.contains(&task))
         }
         Port::Main | Port::Second | Port::Further(_) => false,
     };
@@ -220,8 +242,14 @@ mod tests {
 
     #[test]
     fn a_side_goes_on_if_all_tasks_of_the_join_can_have_it() {
-        let left = left(&plan("a", 2), &placement(&[1, 2]));
-        let goes_on = |plan: &Plan, workers: &[u32]| left.of(plan, &placement(workers)).contains_key(&JOIN);
+        let (present, were) = (plan("a", 2), placement(&[1, 2]));
+        let left = left(&present, &were);
+        let goes_on = |plan: &Plan, workers: &[u32]| {
+            let goes_on = left.of(plan, &placement(workers)).contains_key(&JOIN);
+            let foreseen = kept((&present, &were), (plan, &placement(workers)));
+            assert_eq!(foreseen.contains(&JOIN), goes_on, "{workers:?}");
+            goes_on
+        };
         assert!(goes_on(&plan("a", 2), &[1, 2]));
         assert!(goes_on(&plan("a", 3), &[2, 1, 2]), "more tasks at the same workers");
         assert!(goes_on(&plan("a", 1), &[2]));
@@ -233,10 +261,10 @@ mod tests {
     #[test]
     fn a_table_is_not_read_only_if_all_joins_that_take_it_are_here() {
         let plan = plan("a", 2);
-        let kept = left(&plan, &Placement::new()).of(&plan, &Placement::new());
+        let kept = left(&plan, &Placement::new()).of(&plan, &Placement::new()).into_keys().collect();
         let tasks: BTreeSet<TaskId> = placement(&[1, 1]).into_keys().collect();
         assert_eq!(unread(&plan, &kept, &tasks), BTreeSet::from([StageId(0)]));
-        assert_eq!(unread(&plan, &BTreeMap::new(), &tasks), BTreeSet::new());
+        assert_eq!(unread(&plan, &BTreeSet::new(), &tasks), BTreeSet::new());
         let some = tasks.into_iter().filter(|task| *task != TaskId { stage: JOIN.0, index: 1 }).collect();
         assert_eq!(unread(&plan, &kept, &some), BTreeSet::new());
     }

@@ -28,7 +28,8 @@ pub use anabranch_plan::{
 pub use anabranch_protocol::autoscale::Observation;
 pub use anabranch_protocol::coordinator::Phase;
 pub use anabranch_runtime::{
-    Change, Committed, Completed, Coordination, Fate, Moves, Origin, Reconfigure, Reconfigured, Status, Summary,
+    Ahead, Change, ChangedPart, Committed, Completed, Coordination, Fate, How, Load, Moves, Origin, Passing,
+    Reconfigure, Reconfigured, Status, Summary,
 };
 pub use anabranch_state::Access;
 pub use autoscale::rehearse;

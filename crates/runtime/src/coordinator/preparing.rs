@@ -11,13 +11,15 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Epoch, Error, PlanVersion, Result, TaskId};
 use anabranch_protocol::coordinator::{Checkpoint, Input, Phase};
 use anabranch_protocol::membership::Process;
-use anabranch_state::{StateFile, TaskState};
+use anabranch_state::TaskState;
 
 use super::reconfiguring::Step;
 use super::{HERE, Shell};
 use crate::messages::ToWorker;
-use crate::preparation::{Share, passed_on, states};
+use crate::moved::{files, moved};
+use crate::preparation::Share;
 use crate::reconfiguration::Moves;
+use crate::remote::TakenSlots;
 use crate::settings::tasks;
 use crate::status::Changing;
 
@@ -71,25 +73,16 @@ impl Shell {
     /// Tells workers what they will load before the job goes on by this plan. `None`: it is little.
     pub(super) fn begin_preparing(&mut self, plan: &Plan, moves: &Moves) -> Option<Preparing> {
         let newest = self.coordinator.newest_checkpoint()?;
-        let former = self.former_places(plan);
         let now = self.peers.placement();
-        let present = &self.worker.deployment().plan;
-        let placement: BTreeMap<TaskId, Process> = match &mut self.remotes {
-            None => tasks(plan).all.into_iter().map(|task| (task, HERE)).collect(),
-            Some(remotes) => {
-                let here = self.worker.stages_here(plan).ok()?;
-                // If there is no room the switch finds out.
-                remotes.ahead((plan, here), moves, &former, &now, &self.worker).ok()?
-            }
-        };
-        let passed_on = passed_on(present, plan);
-        let mut here = shares(present, &now);
-        here.retain(|(id, _), _| passed_on.contains(id));
-        let moved: BTreeMap<Share, Process> =
-            shares(plan, &placement).into_iter().filter(|(share, process)| here.get(share) != Some(process)).collect();
+        let (placement, others) = self.would_place(plan, moves).unzip();
+        if let Some(remotes) = &mut self.remotes {
+            remotes.place_ahead(others);
+        }
+        // If there is no room the switch finds out.
+        let placement = placement?;
+        let moved = moved((&self.worker.deployment().plan, &now), (plan, &placement));
         let shares: BTreeSet<Share> = moved.keys().copied().collect();
-        let bytes: u64 = files(newest, &shares).map(|file| file.blob.bytes).sum();
-        if bytes <= self.little() {
+        if !self.is_much(newest, &shares) {
             return None;
         }
         let workers: BTreeSet<Process> = moved.into_values().collect();
@@ -113,6 +106,22 @@ impl Shell {
             last: 0,
             before: 0,
         })
+    }
+
+    /// Where the tasks of a plan would be, and the slots of other jobs by which that is so. `None`: there is
+    /// no room for them now.
+    pub(super) fn would_place(&self, plan: &Plan, moves: &Moves) -> Option<(BTreeMap<TaskId, Process>, TakenSlots)> {
+        let Some(remotes) = &self.remotes else {
+            return Some((tasks(plan).all.into_iter().map(|task| (task, HERE)).collect(), BTreeMap::new()));
+        };
+        let here = self.worker.stages_here(plan).ok()?;
+        let (former, now) = (self.former_places(plan), self.peers.placement());
+        remotes.would_place((plan, &here), moves, &former, &now, &self.worker).ok()
+    }
+
+    /// Whether this state is loaded before the tasks switch.
+    pub(super) fn is_much(&self, newest: &Checkpoint<TaskState>, shares: &BTreeSet<Share>) -> bool {
+        files(newest, shares).map(|file| file.blob.bytes).sum::<u64>() > self.little()
     }
 
     /// Tells the tasks that their next snapshots are not to be complete: one of much state takes long to write, and the switch waits
@@ -221,27 +230,4 @@ impl Shell {
         self.inputs.push_back(Input::Change(tasks(&present.plan)));
         self.shared.life.changes(Some(Changing::Switching));
     }
-}
-
-/// The operators with state of a plan, each with the key groups of a task, and where that task is.
-fn shares(plan: &Plan, placement: &BTreeMap<TaskId, Process>) -> BTreeMap<Share, Process> {
-    let mut shares = BTreeMap::new();
-    for (id, (stage, _)) in states(plan) {
-        let tasks = placement.iter().filter(|(task, _)| task.stage == stage);
-        shares.extend(tasks.map(|(task, process)| ((id, plan.assignment.of_task(*task)), *process)));
-    }
-    shares
-}
-
-/// The files of a checkpoint with rows of these, once for each task that has them.
-fn files<'a>(from: &'a Checkpoint<TaskState>, shares: &'a BTreeSet<Share>) -> impl Iterator<Item = &'a StateFile> {
-    let operators = from.tasks.values().flat_map(|task| &task.operators);
-    operators.flat_map(move |operator| {
-        let has = move |file: &&StateFile| {
-            shares.iter().any(|(id, own)| {
-                id.number == operator.number && file.key_groups.is_none_or(|groups| groups.overlaps(*own))
-            })
-        };
-        operator.files.iter().filter(has)
-    })
 }

@@ -15,9 +15,10 @@ use anabranch_protocol::coordinator::{Checkpoint, Input, Phase};
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_state::TaskState;
 
-use super::Shell;
 use super::preparing::Preparing;
-use crate::reconfiguration::{Change, Compared, Fate, Moves, Reconfigure, Reconfigured, compare};
+use super::{HERE_NAME, Shell};
+use crate::passing::Passings;
+use crate::reconfiguration::{Ahead, Change, Compared, Fate, Moves, Reconfigure, Reconfigured, compare};
 use crate::remote::Remotes;
 use crate::scribe;
 use crate::settings::tasks;
@@ -163,7 +164,7 @@ impl Shell {
         let present = &self.worker.deployment().plan;
         let newest = self.coordinator.newest_checkpoint();
         let states: Vec<_> = newest.into_iter().flat_map(|newest| newest.tasks.values()).collect();
-        let Compared { changes, plan, late } = compare(present, &request.plan, &states)?;
+        let Compared { mut changes, plan, late } = compare(present, &request.plan, &states)?;
         let lost: Vec<&str> = changes.iter().filter(|c| c.fate == Fate::Lost).map(|c| c.what.as_str()).collect();
         if !lost.is_empty() && !request.allow_lost_state && !request.dry_run {
             return Err(Error::user(format!("the job would lose {}", lost.join("; ")))
@@ -181,7 +182,33 @@ impl Shell {
             true => present.version,
             false => next,
         };
-        Ok((Reconfigured { version, next, changes, unchanged, copied_bytes: 0 }, plan))
+        let loads_ahead = self.foresee(&mut changes, &plan, &request.moves);
+        let ahead = request.dry_run.then(|| {
+            let plan = Arc::new(Plan { version: next, ..plan.clone() });
+            Ahead { plan, epoch: newest.map(|newest| newest.epoch), loads_ahead }
+        });
+        Ok((Reconfigured { version, next, changes, unchanged, copied_bytes: 0, ahead }, plan))
+    }
+
+    /// Adds to the changes how each part that is kept gets to the tasks of the plan, and the static tables.
+    /// Returns whether state would be loaded ahead. `None`: where the tasks would be is not known.
+    fn foresee(&self, changes: &mut Vec<Change>, plan: &Plan, moves: &Moves) -> Option<bool> {
+        if self.coordinator.phase() != Phase::Running {
+            return None;
+        }
+        let mut moves = moves.clone();
+        moves.away_from.extend(self.remotes.as_ref().map(Remotes::away_from).unwrap_or_default());
+        let (placement, _) = self.would_place(plan, &moves)?;
+        let (present, now) = (&self.worker.deployment().plan, self.peers.placement());
+        let newest = self.coordinator.newest_checkpoint();
+        let name = |process| {
+            let name = self.remotes.as_ref().and_then(|remotes| remotes.name(process));
+            name.unwrap_or(HERE_NAME).to_owned()
+        };
+        let passings = Passings::new((present, &now), (plan, &placement), newest, &name);
+        passings.add_to(changes);
+        let shares = passings.moved.keys().copied().collect();
+        Some(newest.is_some_and(|newest| self.is_much(newest, &shares)))
     }
 
     fn check_moves(&self, moves: &Moves, plan: &Plan) -> Result<()> {
@@ -248,7 +275,7 @@ impl Shell {
         let result = match changed {
             true => {
                 let next = PlanVersion(version.0 + 1);
-                Ok(Reconfigured { version, next, changes, unchanged: false, copied_bytes })
+                Ok(Reconfigured { version, next, changes, unchanged: false, copied_bytes, ahead: None })
             }
             false => Err(self.why_not()),
         };

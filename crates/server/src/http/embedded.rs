@@ -10,7 +10,7 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Error, Notice, Result, StageId};
 use anabranch_plan::Planned;
 use anabranch_protocol::membership::WorkerId;
-use anabranch_runtime::{HERE, JobHandle, Reconfigure, Reconfigured};
+use anabranch_runtime::{HERE, HERE_NAME, JobHandle, Reconfigure, Reconfigured};
 use anabranch_state::{Access, Savepoint, Store};
 
 use super::documents::Worker;
@@ -24,8 +24,6 @@ use crate::engine::check_scaled;
 use crate::functions::{Changeable, FunctionRefusal, FunctionUse, replace};
 use crate::{Engine, SavepointRequest, Settings};
 
-/// Name of the only worker.
-const WORKER: &str = "local";
 /// Longest time to wait for the checkpoint of a savepoint.
 const CHECKPOINT_MAX: Duration = Duration::from_secs(600);
 
@@ -87,7 +85,7 @@ impl Jobs for Embedded {
 
     fn workers(&self) -> Vec<Worker> {
         let slots = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let (name, pid, address) = (WORKER.to_owned(), std::process::id(), self.address.to_string());
+        let (name, pid, address) = (HERE_NAME.to_owned(), std::process::id(), self.address.to_string());
         let own =
             Worker { name, pid, slots, address, labels: Vec::new(), tasks: 0, last_heard_at_ms: None, drained: false };
         let others = self.job.members.as_ref().map(Members::list).unwrap_or_default();
@@ -223,7 +221,7 @@ impl EmbeddedJob {
     fn tasks(&self) -> Vec<Placed> {
         let named = |process| match &self.members {
             Some(members) if process != HERE => members.name(process),
-            _ => WORKER.to_owned(),
+            _ => HERE_NAME.to_owned(),
         };
         self.handle.placed().into_iter().map(|(process, metrics)| Placed { worker: named(process), metrics }).collect()
     }

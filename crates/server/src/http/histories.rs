@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anabranch_model::{Clock as _, Nanos, Secrets, SystemClock};
-use anabranch_runtime::{Change, Reconfigured};
+use anabranch_runtime::{Change, Load, Reconfigured};
 use serde::Serialize;
 
 use super::jobs::Refusal;
@@ -17,6 +17,30 @@ const KEPT: usize = 100;
 pub(super) struct ChangeDocument {
     fate: &'static str,
     what: String,
+    /// `source`, `state`, `sink`, or `static table`.
+    part: String,
+    /// Its number among the parts of its kind, as long as the job has it.
+    number: Option<u32>,
+    /// Its stage in the plan that runs.
+    stage: Option<u32>,
+    /// Its stage in the new plan.
+    next_stage: Option<u32>,
+    /// How it gets to the tasks of the new plan, if it is kept and that is known.
+    how: Option<&'static str>,
+    /// Of its state in the newest checkpoint.
+    bytes: Option<u64>,
+    /// Of the files that tasks of the new plan read.
+    loaded_bytes: Option<u64>,
+    loads: Vec<LoadDocument>,
+}
+
+/// What the tasks of a worker load or open.
+#[derive(Clone, Debug, Serialize)]
+struct LoadDocument {
+    worker: String,
+    tasks: u32,
+    key_groups: u32,
+    bytes: Option<u64>,
 }
 
 /// A change of a job.
@@ -115,8 +139,32 @@ impl ChangeHistories {
 }
 
 pub(super) fn documents(changes: &[Change]) -> Vec<ChangeDocument> {
-    let document = |change: &Change| ChangeDocument { fate: change.fate.name(), what: change.what.clone() };
-    changes.iter().map(document).collect()
+    changes.iter().map(ChangeDocument::from).collect()
+}
+
+impl From<&Change> for ChangeDocument {
+    fn from(change: &Change) -> Self {
+        let (part, passing) = (&change.part, change.passing.as_ref());
+        ChangeDocument {
+            fate: change.fate.name(),
+            what: change.what.clone(),
+            part: part.id.map_or_else(|| "static table".to_owned(), |id| id.kind.to_string()),
+            number: part.id.map(|id| id.number),
+            stage: part.stage.map(|stage| stage.0),
+            next_stage: part.next_stage.map(|stage| stage.0),
+            how: passing.map(|passing| passing.how.name()),
+            bytes: part.bytes,
+            loaded_bytes: passing.and_then(|passing| passing.loaded_bytes),
+            loads: passing.map(|passing| passing.loads.iter().map(LoadDocument::from).collect()).unwrap_or_default(),
+        }
+    }
+}
+
+impl From<&Load> for LoadDocument {
+    fn from(load: &Load) -> Self {
+        let Load { worker, tasks, key_groups, bytes } = load.clone();
+        LoadDocument { worker, tasks, key_groups, bytes }
+    }
 }
 
 pub(super) fn ms_since(clock: &SystemClock, start: Nanos) -> f64 {

@@ -8,7 +8,7 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Clock as _, Error, ErrorKind, Secrets, StageId, SystemClock, TaskId};
 use anabranch_plan::{share_setting, stage_setting};
 use anabranch_protocol::membership::WorkerId;
-use anabranch_runtime::{Changing, Moves, Reconfigured};
+use anabranch_runtime::{Ahead, Changing, Moves, Reconfigured};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::answers::{Answer, Api, json, no_thread, refusal, status_of};
 use super::balance::{BalanceDocument, BalanceOrder, OPTION, measure};
-use super::documents::ScriptDocument;
+use super::documents::{PlanDocument, ScriptDocument};
 use super::histories::{ChangeDocument, ChangeRecord, documents, ms_since};
 use super::jobs::Refusal;
 use super::orders::{JobOrder, OrderErrorDocument};
@@ -212,8 +212,28 @@ struct ReconfiguredDocument {
     /// State that was copied to where the new version needs it while the job ran as before.
     copied_bytes: u64,
     changes: Vec<ChangeDocument>,
+    /// What is known ahead, if this was a dry run.
+    ahead: Option<AheadDocument>,
     /// What was measured, if key groups were to follow the load.
     balance: Option<BalanceDocument>,
+}
+
+/// What is known of a change before it is carried out.
+#[derive(Debug, Serialize)]
+struct AheadDocument {
+    /// The plan that the job would go on by.
+    plan: PlanDocument,
+    /// The epoch of the checkpoint that has the bytes of the parts.
+    epoch: Option<u64>,
+    /// Whether state would be loaded while the job runs as before.
+    loads_ahead: Option<bool>,
+}
+
+impl From<Ahead> for AheadDocument {
+    fn from(ahead: Ahead) -> Self {
+        let Ahead { plan, epoch, loads_ahead } = ahead;
+        AheadDocument { plan: PlanDocument::from(plan.as_ref()), epoch: epoch.map(|epoch| epoch.0), loads_ahead }
+    }
 }
 
 /// The changes of a job that are remembered.
@@ -297,9 +317,9 @@ pub(super) async fn reconfigure(api: Arc<Api>, name: String, body: Bytes) -> Ans
         };
         match carry_out(api, &name, &order) {
             (Ok(done), took_ms) => {
-                let Reconfigured { version, unchanged, copied_bytes, changes, .. } = done;
-                let (version, changes) = (version.0, documents(&changes));
-                let done = ReconfiguredDocument { version, unchanged, took_ms, copied_bytes, changes, balance };
+                let Reconfigured { version, unchanged, copied_bytes, changes, ahead, .. } = done;
+                let (version, changes, ahead) = (version.0, documents(&changes), ahead.map(AheadDocument::from));
+                let done = ReconfiguredDocument { version, unchanged, took_ms, copied_bytes, changes, ahead, balance };
                 json(StatusCode::OK, &done)
             }
             (Err(why), _) => refused(&why, order.sql.as_deref().unwrap_or_default()),

@@ -91,11 +91,13 @@ fn schemas_of_other_tests() -> BTreeSet<String> {
         "StateRows",
         "WhyRemedy",
     ];
-    let of_changes = ["ReconfigureOrder", "Move", "Reconfigured", "Change", "ChangeRecord", "Drained", "DrainedJob"];
+    let of_changes = ["ReconfigureOrder", "Move", "Reconfigured", "Ahead", "Change", "Load", "ChangeRecord"];
+    let of_drains = ["Drained", "DrainedJob"];
     let of_functions = ["FunctionOrder", "FunctionsReplaced", "FunctionJob", "Decision", "Observation"];
     let of_balance =
         ["BalanceOrder", "Balance", "BalancedStage", "BalancedTask", "KeyGroupShare", "MovedKeyGroups", "HotKeyGroup"];
-    let elsewhere = others.iter().chain(&of_changes).chain(&of_functions).chain(&of_balance).chain(&of_page);
+    let elsewhere =
+        others.iter().chain(&of_changes).chain(&of_drains).chain(&of_functions).chain(&of_balance).chain(&of_page);
     elsewhere.map(|name| (*name).to_owned()).collect()
 }
 

@@ -4,16 +4,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::live::{EVENTS, Gate, counts, finish, plan_of, rows, settings};
-use anabranch_server::{Change, Engine, Fate, Job, Moves, Plan, Reconfigure, Reconfigured, Result};
+use anabranch_server::{Change, Engine, Fate, How, Job, Moves, Plan, Reconfigure, Reconfigured, Result};
 
 fn change(job: &Job, plan: Plan) -> Result<Reconfigured> {
-    job.reconfigure(Reconfigure {
-        plan,
-        moves: Moves::default(),
-        allow_lost_state: false,
-        allow_late: false,
-        dry_run: false,
-    })
+    job.reconfigure(request(plan, false))
+}
+
+fn request(plan: Plan, dry_run: bool) -> Reconfigure {
+    Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, allow_late: false, dry_run }
+}
+
+/// How the parts that are kept would get to the next version, and whether state would be loaded ahead.
+fn foreseen(job: &Job, plan: Plan) -> (Vec<Option<How>>, Option<bool>) {
+    let would = job.reconfigure(request(plan, true)).expect("a dry run");
+    (hows(&would.changes), would.ahead.expect("what is known").loads_ahead)
+}
+
+fn hows(changes: &[Change]) -> Vec<Option<How>> {
+    changes.iter().map(|change| change.passing.as_ref().map(|passing| passing.how)).collect()
+}
+
+/// What becomes of the only static table.
+fn static_table(changes: &[Change]) -> Fate {
+    let mut tables = changes.iter().filter(|change| change.part.id.is_none());
+    let table = tables.next().expect("a static table");
+    assert!(tables.next().is_none() && table.what.starts_with("static table types"), "{changes:?}");
+    table.fate
 }
 
 fn fates(changes: &[Change]) -> Vec<Fate> {
@@ -108,6 +124,51 @@ fn state_that_moves_is_loaded_before_the_tasks_switch() {
         assert_eq!(ads.iter().filter_map(of_ad).sum::<u64>(), 30_000, "{backend}");
         assert!(ads.len() > 500, "{}", ads.len());
     }
+}
+
+/// State that would be loaded is loaded, and nothing else is. All state is much here, and its window stays
+/// open.
+#[test]
+fn a_dry_run_foresees_which_state_is_loaded() {
+    let folder = tempfile::tempdir().expect("folder");
+    let gate = Gate::default();
+    let engine = gate.engine();
+    let plan = |condition: &str, parallelism, key_groups: &str| {
+        let text = counts(folder.path(), "results", "ad_id", condition);
+        let sql = format!("{EVENTS}{}", text.replace("INTERVAL '0.2' SECOND", "INTERVAL '1' HOUR"));
+        let mut settings = settings(Some(&folder.path().join("checkpoints")), parallelism);
+        settings.set.push(("stage-key-groups".to_owned(), key_groups.to_owned()));
+        let mut plan = plan_of(&engine, &sql, &settings);
+        plan.options.thresholds.little_bytes = 0;
+        plan
+    };
+    let job = engine.start(&plan("TRUE", 2, "")).expect("a job");
+    let has_state = || {
+        let would = job.reconfigure(request(plan("TRUE", 2, ""), true)).expect("a dry run");
+        would.changes.iter().any(|change| change.part.bytes > Some(0))
+    };
+    gate.wait_for(&has_state);
+    // Whether the tables are opened again, and the state is loaded.
+    for (plan, opens, loads) in [
+        (plan("event_time > 0", 2, ""), false, false),
+        (plan("event_time > 0", 2, "aggregate=32+96"), false, true),
+        (plan("event_time > 0", 3, ""), true, true),
+        (plan("event_time > 1", 3, ""), false, false),
+        (plan("event_time > 1", 1, ""), true, true),
+        (plan("TRUE", 1, ""), false, false),
+    ] {
+        let (would, loads_ahead) = foreseen(&job, plan.clone());
+        let done = change(&job, plan).expect("changed");
+        assert_eq!((loads_ahead, done.copied_bytes > 0), (Some(loads), loads), "{done:?}");
+        assert_eq!(hows(&done.changes), would, "{done:?}");
+        let [source, state, sink] = would[..] else { panic!("{done:?}") };
+        let stays = |how: Option<How>| matches!(how, Some(How::InPlace | How::HandedOver));
+        let table = |how| if opens { how == Some(How::Reopened) } else { stays(how) };
+        assert!(table(source) && table(sink), "{done:?}");
+        assert!(if loads { state == Some(How::Loaded) } else { stays(state) }, "{done:?}");
+    }
+    assert_eq!(job.restarts(), [""; 0], "nothing has failed");
+    gate.finish(job);
 }
 
 #[test]
@@ -288,6 +349,8 @@ fn a_change_while_a_static_table_is_away_does_not_end_the_job() {
     let job = engine.run(&types.counts("TRUE", "fail"), &settings).expect("a job");
     gate.wait_for_rows(folder.path(), "results", 0);
     let plan = plan_of(&engine, &types.counts("TRUE", "skip"), &settings);
+    let would = job.reconfigure(request(plan.clone(), true)).expect("a dry run");
+    assert_eq!(static_table(&would.changes), Fate::New, "it would be read again: {would:?}");
     types.rename("types", "away");
     let error = change(&job, plan).expect_err("a table is away").to_string();
     assert!(error.contains("the job goes on as it was") && error.contains("table types"), "{error}");
@@ -308,9 +371,10 @@ fn a_static_table_that_stays_is_not_read_again() {
     let job = engine.run(&types.counts("TRUE", "fail"), &at(2)).expect("a job");
     gate.wait_for_rows(folder.path(), "results", 0);
     types.rename("types", "away");
-    change(&job, plan_of(&engine, &types.counts("event_time > 0", "fail"), &at(2))).expect("another filter");
-    change(&job, plan_of(&engine, &types.counts("event_time > 0", "fail"), &at(4))).expect("more tasks");
-    change(&job, plan_of(&engine, &types.counts("TRUE", "fail"), &at(3))).expect("fewer tasks, and the former filter");
+    for (condition, tasks) in [("event_time > 0", 2), ("event_time > 0", 4), ("TRUE", 3)] {
+        let done = change(&job, plan_of(&engine, &types.counts(condition, "fail"), &at(tasks))).expect("changed");
+        assert_eq!(static_table(&done.changes), Fate::Kept, "{done:?}");
+    }
     assert_eq!(job.restarts(), [""; 0], "nothing has failed");
     gate.finish(job);
     assert_eq!(rows(folder.path(), "results"), straight.rows());

@@ -75,3 +75,33 @@ fn state_is_where_it_is_needed_before_its_task_moves_and_nothing_is_lost_with_a_
     }
     assert_eq!(counts.values().sum::<u64>(), EVENTS);
 }
+
+#[test]
+fn a_dry_run_says_which_worker_would_load_what() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    for name in ["first", "second"] {
+        cluster.worker(name, 2);
+    }
+    cluster.until("the workers", || cluster.ok(&["jobs"]).contains("second"));
+    let job = file(folder.path(), "job.sql", &script(folder.path()));
+    cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=300 ms"]);
+    cluster.until("a checkpoint", || cluster.ok(&["show", "job"]).contains("the last one, of epoch"));
+    let migrate = |worker: &str, more: &[&str]| {
+        cluster.ok(&[&["migrate", "job", "--task", "1.0", "--to", worker][..], more].concat())
+    };
+    let would = |worker: &str| migrate(worker, &["--dry-run"]);
+    let stays = |said: &str| !said.contains("loaded by") && !said.contains("opened again");
+    // The task is at one of them: there nothing moves.
+    let (here, there) = if stays(&would("first")) { ("first", "second") } else { ("second", "first") };
+    assert!(stays(&would(here)), "{}", would(here));
+    let said = would(there);
+    let of_part = |part: &str| said.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{said}"));
+    assert!(of_part("kept  state of").ends_with(&format!(" loaded by 1 task at {there}")), "{said}");
+    assert!(of_part("kept  sink counts").ends_with(&format!("; opened again by 1 task at {there}")), "{said}");
+    assert!(stays(of_part("kept  source events")), "its tasks are of another stage: {said}");
+    // So it is.
+    migrate(there, &[]);
+    assert!(stays(&would(there)) && !stays(&would(here)), "{} {}", would(there), would(here));
+    cluster.ok(&["cancel", "job"]);
+}

@@ -94,6 +94,109 @@ fn a_running_job_is_changed_and_what_was_changed_before_stays() {
     assert_eq!(job.restarts(), [""; 0], "nothing has failed");
 }
 
+/// What becomes of each part, without numbers that grow meanwhile.
+fn parts(answer: &Value) -> Vec<Value> {
+    let of_part = |change: &Value| {
+        let names = ["fate", "part", "number", "stage", "next_stage", "how"];
+        let loads = change["loads"].as_array().expect("loads").iter();
+        let loads = loads.map(|load| json!([load["worker"], load["tasks"], load["key_groups"]]));
+        let mut part: Value = names.into_iter().map(|name| (name.to_owned(), change[name].clone())).collect();
+        part["loads"] = loads.collect();
+        part
+    };
+    answer["changes"].as_array().expect("changes").iter().map(of_part).collect()
+}
+
+/// The only part whose text has this.
+fn part<'a>(answer: &'a Value, what: &str) -> &'a Value {
+    let is_it = |change: &&Value| change["what"].as_str().is_some_and(|text| text.contains(what));
+    let mut found = answer["changes"].as_array().expect("changes").iter().filter(is_it);
+    let part = found.next().unwrap_or_else(|| panic!("{what}: {answer}"));
+    assert!(found.next().is_none(), "{what}: {answer}");
+    part
+}
+
+/// Counts in windows of 100 ms, and of so many seconds.
+fn two_counts(count: &str, seconds: u32) -> String {
+    let sql = events(None).replace("COUNT(*)", count);
+    let second = format!(
+        "INSERT INTO results SELECT ad_id, COUNT(*)
+         FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '{seconds}' SECOND))
+         GROUP BY ad_id, window_start, window_end;"
+    );
+    sql + &second
+}
+
+/// A dry run, then the change: it does what was foreseen. Returns what was foreseen.
+fn foreseen_and_done(address: SocketAddr, order: &Value) -> Value {
+    let mut rehearsed = order.clone();
+    rehearsed["dry_run"] = json!(true);
+    let foreseen = change(address, &rehearsed).json();
+    let done = change(address, order).json();
+    assert_eq!((&done["unchanged"], &done["ahead"]), (&json!(false), &json!(null)), "{done}");
+    assert_eq!(parts(&done), parts(&foreseen), "{order}");
+    let listed = changes(address)["changes"].as_array().and_then(|listed| listed.last().cloned()).expect("a record");
+    assert_eq!((&listed["outcome"], parts(&listed)), (&json!("settled"), parts(&foreseen)), "{order}");
+    assert_eq!(foreseen["ahead"]["plan"], get(address, &format!("{JOB}/plan")).json(), "{order}");
+    assert!(foreseen["ahead"]["epoch"].is_u64() && foreseen["ahead"]["loads_ahead"].is_boolean(), "{foreseen}");
+    for part in foreseen["changes"].as_array().expect("changes") {
+        let (bytes, loaded) = (part["bytes"].as_u64(), part["loaded_bytes"].as_u64());
+        match (part["how"].as_str(), part["part"].as_str()) {
+            (Some("loaded"), Some("state")) => assert!(bytes >= loaded && loaded.is_some(), "{part}"),
+            (Some("in-place" | "handed-over" | "reopened"), _) => assert_eq!(loaded, Some(0), "{part}"),
+            (None, _) if part["fate"] != "kept" => assert_eq!(loaded, None, "{part}"),
+            other => panic!("{other:?}: {part}"),
+        }
+    }
+    foreseen
+}
+
+#[test]
+fn a_change_does_what_its_dry_run_says_of_each_part() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (job, _server, address) = started_with(two_counts("COUNT(*)", 1), Some(folder.path()));
+    let has_checkpoint = || get(address, &format!("{JOB}/checkpoints")).json()["last"].is_object();
+    wait_for(&job, "a checkpoint", has_checkpoint);
+    let how = |part: &Value| (part["fate"].clone(), part["how"].clone(), part["loads"].clone());
+    let opened = json!([{ "worker": "local", "tasks": 3, "key_groups": 0, "bytes": 0 }]);
+
+    // All tasks get other key groups.
+    let all = foreseen_and_done(address, &json!({ "parallelism": 3 }));
+    assert_eq!(how(part(&all, "source events")), (json!("kept"), json!("reopened"), opened));
+    for window in ["tumble 100 ms", "tumble 1 s"] {
+        let state = part(&all, window);
+        let load = &state["loads"][0];
+        assert_eq!((&state["how"], &load["worker"]), (&json!("loaded"), &json!("local")), "{state}");
+        assert_eq!((&load["tasks"], &load["key_groups"]), (&json!(3), &json!(128)), "{state}");
+        assert!(
+            state["what"].as_str().is_some_and(|text| text.contains("[ad_id STRING]: [count() BIGINT]")),
+            "{state}"
+        );
+    }
+    // Only one stage gets others.
+    let stage = part(&all, "tumble 100 ms")["next_stage"].clone();
+    let one = foreseen_and_done(address, &json!({ "parallelism": 2, "stage": stage }));
+    assert_eq!(part(&one, "tumble 100 ms")["how"], json!("loaded"), "{one}");
+    for stays in ["tumble 1 s", "source events"] {
+        assert_eq!(how(part(&one, stays)), (json!("kept"), json!("in-place"), json!([])), "{one}");
+    }
+    // Another query before the same state.
+    let counts = "COUNT(*) FILTER (WHERE event_time > 0)";
+    let altered = foreseen_and_done(address, &json!({ "sql": two_counts(counts, 1) }));
+    assert_eq!(how(part(&altered, "tumble 100 ms")), (json!("kept"), json!("handed-over"), json!([])), "{altered}");
+    assert_eq!(how(part(&altered, "tumble 1 s")), (json!("kept"), json!("in-place"), json!([])), "{altered}");
+    // One state stays, one is lost, and one is new.
+    let order = json!({ "sql": two_counts(counts, 2), "allow_lost_state": true });
+    let altered = foreseen_and_done(address, &order);
+    assert_eq!(how(part(&altered, "tumble 100 ms")), (json!("kept"), json!("in-place"), json!([])), "{altered}");
+    let (lost, new) = (part(&altered, "tumble 1 s"), part(&altered, "tumble 2 s"));
+    assert_eq!((how(lost), &lost["next_stage"]), ((json!("lost"), json!(null), json!([])), &json!(null)), "{lost}");
+    assert_eq!((how(new), &new["stage"]), ((json!("new"), json!(null), json!([])), &json!(null)), "{new}");
+    assert!(lost["stage"].is_u64() && lost["bytes"].is_u64() && new["next_stage"].is_u64(), "{altered}");
+    assert_ne!(lost["number"], new["number"], "a number is never used again");
+    assert_eq!(job.restarts(), [""; 0], "nothing has failed");
+}
+
 #[test]
 fn a_change_that_is_wrong_or_refused_or_fails_leaves_the_job_as_it_is() {
     let folder = tempfile::tempdir().expect("folder");
