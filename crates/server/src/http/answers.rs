@@ -21,15 +21,15 @@ use tokio::time::timeout;
 use super::autoscale::{ScalingRecords, autoscale, observations};
 use super::body::Body;
 use super::documents::{
-    CheckpointsDocument, CounterList, ErrorDocument, JobDocument, JobList, NoticeList, PlanDocument, Readiness,
-    Requested, ServerDocument, TaskList, WorkerList,
+    CheckpointsDocument, CounterList, ErrorDocument, JobDocument, JobList, NoticeList, Readiness, Requested,
+    ServerDocument, TaskList, WorkerList,
 };
 use super::drain::{drain, undrain};
 use super::exposition;
 use super::functions::functions;
 use super::jobs::{Jobs, Reading, Refusal, ServedJob};
 use super::orders::{JobOrder, OrderErrorDocument, Submitted};
-use super::past::history;
+use super::past::{history, plan};
 use super::query::Parameters;
 use super::rates::Rates;
 use super::reconfigure::{changes, on_thread, reconfigure, script};
@@ -321,7 +321,7 @@ fn show(api: &Arc<Api>, target: Target, name: &str, parameters: &Parameters) -> 
     let job = api.job(name)?;
     let reading = job.reading();
     Ok(match target {
-        Target::Plan => json(StatusCode::OK, &PlanDocument::from(job.plan().as_ref())),
+        Target::Plan => plan(api, job.as_ref(), parameters)?,
         Target::Tasks => json(StatusCode::OK, &TaskList::of(&reading, &api.rates(name, &reading))),
         Target::Checkpoints => {
             json(StatusCode::OK, &CheckpointsDocument::of(&reading, api.samples().checkpoints(name)))
@@ -477,10 +477,15 @@ pub(super) fn json(status: StatusCode, document: &impl Serialize) -> Answer {
     match serde_json::to_vec(document) {
         Ok(mut text) => {
             text.push(b'\n');
-            answer(status, "application/json", text.into())
+            json_text(status, text.into())
         }
         Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, "application/json", Bytes::from_static(b"{}")),
     }
+}
+
+/// A document that was made before.
+pub(super) fn json_text(status: StatusCode, document: Bytes) -> Answer {
+    answer(status, "application/json", document)
 }
 
 fn answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {

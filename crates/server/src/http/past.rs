@@ -1,9 +1,13 @@
-//! The request for the past of a job.
+//! Requests for the past of a job.
+
+use std::collections::BTreeSet;
 
 use anabranch_model::Error;
 use hyper::StatusCode;
 
-use super::answers::{Answer, Api, json, refusal};
+use super::answers::{Answer, Api, json, json_text, refusal};
+use super::documents::PlanDocument;
+use super::jobs::ServedJob;
 use super::query::Parameters;
 
 /// A job over time, or at a moment.
@@ -18,4 +22,24 @@ pub(super) fn history(api: &Api, name: &str, parameters: &Parameters) -> Result<
     }
     let (from, to) = (parameters.number("from")?.unwrap_or(i64::MIN), parameters.number("to")?.unwrap_or(i64::MAX));
     Ok(json(StatusCode::OK, &samples.between(name, (from, to), parameters.number("stage")?)))
+}
+
+/// The plan by which a job runs; with `version`, the plan of that version, if the history still has samples
+/// of it.
+pub(super) fn plan(api: &Api, job: &dyn ServedJob, parameters: &Parameters) -> Result<Answer, Box<Answer>> {
+    let present = job.plan();
+    let wanted = parameters.number("version")?.unwrap_or(present.version.0);
+    if wanted == present.version.0 {
+        return Ok(json(StatusCode::OK, &PlanDocument::from(present.as_ref())));
+    }
+    let samples = api.samples();
+    if let Some(document) = samples.plan(job.name(), wanted) {
+        return Ok(json_text(StatusCode::OK, document));
+    }
+    let mut versions: BTreeSet<u32> = samples.plan_versions(job.name());
+    versions.insert(present.version.0);
+    let versions: Vec<String> = versions.iter().map(u32::to_string).collect();
+    let error = Error::user(format!("version {wanted} of the plan of job '{}' is not kept", job.name()));
+    let remedy = format!("ask for a version that the history has: {}", versions.join(", "));
+    Err(Box::new(refusal(StatusCode::NOT_FOUND, &error.remedy(remedy))))
 }

@@ -4,6 +4,7 @@
 
 mod frame;
 mod marks;
+mod plans;
 mod ring;
 
 #[cfg(test)]
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_model::{Clock as _, SystemClock};
+use hyper::body::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::jobs::ServedJob;
@@ -21,10 +23,13 @@ use crate::why::{Look, Why, why};
 pub(super) use frame::Frame;
 pub(super) use marks::CheckpointMark;
 use marks::{Checkpoints, Marks};
+use plans::Plans;
 use ring::Rings;
 
 /// Bytes of all samples of a process.
 const BYTES_MAX: usize = 16 << 20;
+/// Bytes of all plans of a process, but that each job has its newest one.
+const PLAN_BYTES_MAX: usize = 8 << 20;
 
 /// The jobs of a process over time.
 #[derive(Default)]
@@ -42,6 +47,7 @@ struct Kept {
     started_ms: i64,
     history: History,
     rings: Rings,
+    plans: Plans,
     marks: Marks,
     checkpoints: Checkpoints,
     /// The newest sample as a document, made when somebody asks for it.
@@ -54,7 +60,7 @@ impl Samples {
         // Not the numbers of an earlier process.
         self.number =
             if self.number == 0 { SystemClock::new().wall_ms().max(1).unsigned_abs() } else { self.number + 1 };
-        let bytes = BYTES_MAX / jobs.len().max(1);
+        let [bytes, plan_bytes] = [BYTES_MAX, PLAN_BYTES_MAX].map(|all| all / jobs.len().max(1));
         let names: BTreeSet<&str> = jobs.iter().map(|job| job.name()).collect();
         self.jobs.retain(|name, _| names.contains(name.as_str()));
         for job in jobs {
@@ -71,6 +77,7 @@ impl Samples {
             kept.marks.note(kept.rings.newest(), &frame, &reading, &notices);
             kept.checkpoints.note(kept.rings.newest(), &frame);
             kept.rings.push(frame, bytes);
+            kept.plans.note(&plan, || kept.rings.versions(), plan_bytes);
         }
     }
 
@@ -133,6 +140,16 @@ impl Samples {
         let point = |frame: &Frame| stage.map_or_else(|| frame.point(), |stage| frame.point_of(stage));
         let frames: Vec<Value> = kept.rings.between(from_ms, to_ms).map(point).collect();
         json!({ "frames": frames, "marks": kept.marks.between(from_ms, to_ms) })
+    }
+
+    /// The document of a version of a job's plan, if there are samples of it.
+    pub(super) fn plan(&self, job: &str, version: u32) -> Option<Bytes> {
+        self.jobs.get(job)?.plans.get(version)
+    }
+
+    /// The versions of a job's plan that have documents.
+    pub(super) fn plan_versions(&self, job: &str) -> BTreeSet<u32> {
+        self.jobs.get(job).map(|kept| kept.plans.versions().collect()).unwrap_or_default()
     }
 
     /// The newest checkpoints of a job.

@@ -1,6 +1,6 @@
 //! Samples by seconds, by ten seconds, and by minutes, within a number of bytes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::frame::Frame;
 
@@ -57,6 +57,11 @@ impl Rings {
                 ring.push(all, count_max, of_ring(part));
             }
         }
+    }
+
+    /// The versions of the plan that samples are of.
+    pub(super) fn versions(&self) -> BTreeSet<u32> {
+        self.0.iter().flat_map(|ring| &ring.frames).map(|frame| frame.job.plan_version).collect()
     }
 
     /// The sample of this number, if it is kept by seconds.

@@ -1,5 +1,5 @@
 use anabranch_dataflow::Plan;
-use anabranch_model::{LatencySummary, Nanos, StageId, TaskId, TaskMetrics};
+use anabranch_model::{LatencySummary, Nanos, PlanVersion, StageId, TaskId, TaskMetrics};
 use anabranch_protocol::coordinator::Phase;
 use anabranch_runtime::{Coordination, Status};
 
@@ -107,4 +107,24 @@ fn a_stage_is_the_sum_of_its_tasks() {
     let tasks = Frame::of(1, &plan, &now, &history.rates(&now), well()).tasks_of(0);
     assert_eq!((&tasks["2"]["worker"], &tasks["2"]["rows_in_per_second"]), (&json!("worker 2"), &json!(10.0)));
     assert_eq!(document["job"]["rows_read"], json!(60));
+}
+
+#[test]
+fn plans_are_kept_as_long_as_there_are_samples_of_them() {
+    let (plan, mut plans) = (plan(), Plans::default());
+    let mut kept = |version: u32, sampled: &[u32], bytes: usize| {
+        let plan = Plan { version: PlanVersion(version), ..plan.clone() };
+        plans.note(&plan, || sampled.iter().copied().collect(), bytes);
+        let documents: Vec<Bytes> = plans.versions().filter_map(|version| plans.get(version)).collect();
+        let version = |document: &Bytes| serde_json::from_slice::<Value>(document).expect("JSON")["version"].as_u64();
+        assert!(documents.len() < 2 || documents.iter().map(Bytes::len).sum::<usize>() <= bytes);
+        documents.iter().filter_map(version).collect::<Vec<_>>()
+    };
+    assert_eq!(kept(1, &[], 1 << 20), [1], "the one that runs, even before there is a sample");
+    assert_eq!(kept(2, &[1, 2], 1 << 20), [1, 2]);
+    assert_eq!(kept(4, &[1, 2, 4], 1 << 20), [1, 2, 4]);
+    assert_eq!(kept(4, &[2, 4], 1 << 20), [2, 4]);
+    let one = serde_json::to_string(&crate::http::documents::PlanDocument::from(&plan)).expect("JSON").len();
+    assert_eq!(kept(5, &[2, 4, 5], 2 * one + 100), [4, 5], "the newest ones");
+    assert_eq!(kept(6, &[4, 5, 6], 0), [6]);
 }

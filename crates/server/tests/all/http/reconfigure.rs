@@ -198,6 +198,34 @@ fn a_change_does_what_its_dry_run_says_of_each_part() {
 }
 
 #[test]
+fn the_plan_of_an_earlier_version_is_there_as_long_as_its_samples() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (job, _server, address) = started(Some(folder.path()));
+    let sampled = |version: u32| {
+        let past = get(address, &format!("{JOB}/history?at={}", i64::MAX)).json();
+        past["job"]["plan_version"] == json!(version)
+    };
+    wait_for(&job, "a sample", || sampled(1));
+    let plan = |parameters: &str| get(address, &format!("{JOB}/plan{parameters}"));
+    let first = plan("").json();
+    assert_eq!(change(address, &json!({ "parallelism": 3 })).status, 200);
+    wait_for(&job, "a sample of the new version", || sampled(2));
+    let second = plan("").json();
+    assert_eq!((&first["version"], &second["version"]), (&json!(1), &json!(2)));
+    assert_eq!((plan("?version=1").json(), plan("?version=2").json()), (first, second));
+    let described = Description(get(address, "/api/v1/openapi.json").json());
+    for (parameters, status) in [("?version=1", 200), ("?version=7", 404), ("?version=newest", 400)] {
+        let answer = plan(parameters);
+        assert_eq!(answer.status, status, "{answer:?}");
+        let path = ("/api/v1/jobs/{name}/plan", "get", status);
+        assert_eq!(described.check(path, &answer.json(), &mut BTreeSet::new()), Vec::<String>::new());
+    }
+    let missing = plan("?version=7").json();
+    assert_eq!(missing["error"], json!("version 7 of the plan of job 'ads and more' is not kept"));
+    assert_eq!(missing["remedy"], json!("ask for a version that the history has: 1, 2"));
+}
+
+#[test]
 fn a_change_that_is_wrong_or_refused_or_fails_leaves_the_job_as_it_is() {
     let folder = tempfile::tempdir().expect("folder");
     let (job, _server, address) = started(Some(folder.path()));
