@@ -22,7 +22,7 @@ use super::rates::History;
 use crate::why::{Look, Why, why};
 pub(super) use frame::Frame;
 pub(super) use marks::CheckpointMark;
-use marks::{Checkpoints, Marks};
+use marks::{Checkpoints, Mark, Marks};
 use plans::Plans;
 use ring::Rings;
 
@@ -30,6 +30,9 @@ use ring::Rings;
 const BYTES_MAX: usize = 16 << 20;
 /// Bytes of all plans of a process, but that each job has its newest one.
 const PLAN_BYTES_MAX: usize = 8 << 20;
+/// Marks of all jobs together that the overview has, and for how long.
+const MARKS_MAX: usize = 12;
+const MARKS_MS: i64 = 3_600_000;
 
 /// The jobs of a process over time.
 #[derive(Default)]
@@ -157,7 +160,19 @@ impl Samples {
         self.jobs.get(job).map(|kept| kept.checkpoints.all()).unwrap_or_default()
     }
 
-    /// All jobs in few words each, and the workers.
+    /// What has happened to all jobs lately, the newest first.
+    fn marks(&self, now_ms: i64) -> Value {
+        let of_job = |(job, kept): (&String, &Kept)| {
+            let newest = kept.marks.newest(now_ms - MARKS_MS).take(MARKS_MAX);
+            newest.map(|mark| (job.clone(), mark.clone())).collect::<Vec<_>>()
+        };
+        let mut marks: Vec<(String, Mark)> = self.jobs.iter().flat_map(of_job).collect();
+        marks.sort_by_key(|(_, mark)| std::cmp::Reverse(mark.at_ms));
+        marks.truncate(MARKS_MAX);
+        marks.into_iter().map(|(job, mark)| mark.of_job(&job)).collect()
+    }
+
+    /// All jobs in few words each, what has happened to them, and the workers.
     pub(super) fn all(&mut self, workers: impl FnOnce() -> Value) -> Arc<Value> {
         let number = self.number;
         if let Some((_, document)) = self.all.as_ref().filter(|(made, _)| *made == number) {
@@ -166,7 +181,8 @@ impl Samples {
         let overview = |(name, kept): (&String, &Kept)| Some((name.clone(), kept.rings.newest()?.overview()));
         let jobs = Value::Object(self.jobs.iter().filter_map(overview).collect::<Map<_, _>>());
         let at_ms = SystemClock::new().wall_ms();
-        let document = json!({ "number": number, "at_ms": at_ms, "jobs": jobs, "workers": workers() });
+        let (marks, workers) = (self.marks(at_ms), workers());
+        let document = json!({ "number": number, "at_ms": at_ms, "jobs": jobs, "marks": marks, "workers": workers });
         let document = Arc::new(document);
         self.all = Some((number, Arc::clone(&document)));
         document

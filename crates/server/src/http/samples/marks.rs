@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use anabranch_model::Notice;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::super::jobs::Reading;
 use super::frame::Frame;
@@ -14,9 +15,16 @@ const KEPT: usize = 500;
 /// Something that happened at a moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Mark {
-    at_ms: i64,
+    pub(super) at_ms: i64,
     kind: &'static str,
     text: String,
+}
+
+impl Mark {
+    /// For the list of all jobs.
+    pub(super) fn of_job(&self, job: &str) -> Value {
+        json!({ "job": job, "at_ms": self.at_ms, "kind": self.kind, "text": self.text })
+    }
 }
 
 /// Longest text of a mark, in characters.
@@ -127,6 +135,11 @@ impl Marks {
             self.marks.pop_front();
         }
         self.marks.push_back(mark);
+    }
+
+    /// Those since a moment, the newest first.
+    pub(super) fn newest(&self, from_ms: i64) -> impl Iterator<Item = &Mark> {
+        self.marks.iter().rev().take_while(move |mark| mark.at_ms >= from_ms)
     }
 
     /// Those of a span of time.

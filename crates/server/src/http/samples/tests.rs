@@ -128,3 +128,26 @@ fn plans_are_kept_as_long_as_there_are_samples_of_them() {
     assert_eq!(kept(5, &[2, 4, 5], 2 * one + 100), [4, 5], "the newest ones");
     assert_eq!(kept(6, &[4, 5, 6], 0), [6]);
 }
+
+#[test]
+fn the_newest_marks_of_all_jobs_are_told_together() {
+    let mut samples = Samples::default();
+    for (job, begin) in [("a", 0), ("b", 1)] {
+        let (plan, kept) = (plan(), samples.jobs.entry(job.to_owned()).or_default());
+        for second in 0..40 {
+            let now = Reading { failures: vec![format!("{job} {second}")], ..reading(begin + 2 * second, 1) };
+            let status = Status { restarts: second, ..now.status.clone() };
+            let now = Reading { status, ..now };
+            let frame = Frame::of(second, &plan, &now, &Rates::default(), well());
+            kept.marks.note(kept.rings.newest(), &frame, &now, &[]);
+            kept.rings.push(frame, 1 << 20);
+        }
+    }
+    let marks = samples.marks(1_000_000 + 79_000);
+    let marks = marks.as_array().expect("marks");
+    let told: Vec<_> = marks.iter().filter_map(|mark| mark["text"].as_str()?.rsplit(": ").next()).collect();
+    assert_eq!(told.len(), MARKS_MAX);
+    assert_eq!(told[..4], ["b 39", "a 39", "b 38", "a 38"]);
+    assert_eq!((&marks[0]["job"], &marks[0]["kind"]), (&json!("b"), &json!("restart")));
+    assert_eq!(samples.marks(1_000_000 + 79_000 + MARKS_MS).as_array().map(Vec::len), Some(1), "an hour later");
+}

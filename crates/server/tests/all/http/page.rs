@@ -116,7 +116,10 @@ fn a_stream_gives_the_same_documents_as_the_past() {
     assert_eq!(all["workers"]["local"]["tasks"], json!(4));
     let past = get(address, &format!("{JOB}/history?from=0")).json();
     assert!(past["frames"].as_array().expect("frames").len() >= 3, "{past}");
-    assert_eq!(past["marks"][0]["kind"], json!("state"));
+    let began = &past["marks"][0];
+    assert_eq!(began["kind"], json!("state"));
+    let told = json!({ "job": "ads and more", "at_ms": began["at_ms"], "kind": "state", "text": began["text"] });
+    assert!(all["marks"].as_array().expect("marks").contains(&told), "{all}");
     assert_eq!(get(address, &format!("{JOB}/history?from=yesterday")).status, 400);
     assert_eq!(get(address, "/api/v1/jobs/other/live").status, 404);
     job.stop();
