@@ -49,6 +49,8 @@ export interface AllJobs {
   number: number;
   at_ms: number;
   jobs: Record<string, JobFields>;
+  /** What has happened lately, the newest first. */
+  marks: JobMark[];
   workers: Record<string, WorkerFields>;
 }
 
@@ -159,6 +161,10 @@ export interface Mark {
   text: string;
 }
 
+export interface JobMark extends Mark {
+  job: string;
+}
+
 export interface History {
   frames: Frame[];
   marks: Mark[];
@@ -234,9 +240,35 @@ export interface Checkpoints {
   history: CheckpointRecord[];
 }
 
+/** What the tasks of a worker load or open. */
+export interface Load {
+  worker: string;
+  tasks: number;
+  key_groups: number;
+  bytes: number | null;
+}
+
+/** What becomes of a part of a job. */
 export interface Fate {
   fate: string;
   what: string;
+  part: string;
+  number: number | null;
+  /** Its stage in the plan that runs. */
+  stage: number | null;
+  /** Its stage in the new plan. */
+  next_stage: number | null;
+  how: string | null;
+  bytes: number | null;
+  loaded_bytes: number | null;
+  loads: Load[];
+}
+
+/** What is known of a change before it is carried out. */
+export interface Ahead {
+  plan: Plan;
+  epoch: number | null;
+  loads_ahead: boolean | null;
 }
 
 export interface ChangeRecord {
@@ -268,6 +300,7 @@ export interface Reconfigured {
   took_ms: number;
   copied_bytes: number;
   changes: Fate[];
+  ahead: Ahead | null;
 }
 
 export interface OperatorState {

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { allowed, byGravity, counted, needsOf, needsOfRefusal, NO_FORMS, orderOf } from "../src/editor/change/order";
+import type { Fate, Plan } from "../src/docs";
+import { allowed, needsOf, needsOfRefusal, NO_FORMS, orderOf } from "../src/editor/change/order";
 import { Session } from "../src/editor/change/session";
 import { allSettings, changedSettings, rowsOf } from "../src/editor/settings";
+import { foreseen } from "../src/graph/foreseen";
+import { byGravity, counted, markOf, placesOf, sizeOf, sizesOf } from "../src/job/fates";
 import { live } from "../src/job/model";
 
 test("an order has only what is changed", () => {
@@ -27,10 +30,58 @@ test("what has to be allowed follows from the dry run or the refusal", () => {
   assert.deepEqual(allowed({ sql: "b" }, { ...NO_FORMS, allowLostState: true }), { sql: "b", allow_lost_state: true });
 });
 
-test("what is lost comes first", () => {
-  const fates = ["kept", "new", "lost", "other", "gone", "kept"].map((fate) => ({ fate, what: "" }));
+function part(fate: string, more: Partial<Fate> = {}): Fate {
+  return { fate, what: "", part: "state", number: 0, stage: null, next_stage: null, how: null, bytes: null, loaded_bytes: null, loads: [], ...more };
+}
+
+test("what is lost comes first, and what moves before what stays", () => {
+  const fates = ["kept", "new", "lost", "other", "gone", "kept"].map((fate) => part(fate));
   assert.deepEqual(byGravity(fates).map((line) => line.fate), ["lost", "gone", "new", "kept", "kept", "other"]);
   assert.equal(counted(fates), "1 lost, 1 gone, 1 new, 2 kept, 1 other");
+  const moved = ["in-place", "handed-over", "loaded", "reopened", null].map((how) => part("kept", { how }));
+  assert.equal(counted(moved), "1 loaded elsewhere, 1 opened again, 1 handed over, 2 kept");
+});
+
+test("what moves has a size and places", () => {
+  const loads = [{ worker: "one", tasks: 2, key_groups: 64, bytes: 1024 }, { worker: "two", tasks: 1, key_groups: 1, bytes: 0 }];
+  const loaded = part("kept", { how: "loaded", bytes: 4096, loaded_bytes: 1024, loads });
+  const plain = (text: string) => text.replaceAll("\u00a0", " ");
+  assert.deepEqual([sizeOf(loaded), sizesOf(loaded)].map(plain), ["1.00 KB", "1.00 KB of 4.00 KB"]);
+  assert.equal(plain(sizesOf({ ...loaded, loaded_bytes: 4096 })), "4.00 KB");
+  assert.equal(plain(sizesOf(part("lost", { bytes: 1024 }))), "1.00 KB");
+  assert.deepEqual([sizeOf(part("kept", { how: "reopened" })), sizeOf({ ...loaded, loaded_bytes: null })], ["", ""]);
+  assert.equal(plain(placesOf(loaded)), "2 tasks at one, 64 key groups; 1 task at two, 1 key group");
+  assert.deepEqual([markOf(loaded).word, markOf(part("gone")).word], ["loaded elsewhere", "gone"]);
+});
+
+function plan(names: string[], exchanges: [number, number][]): Plan {
+  const stage = (name: string, number: number) => ({ stage: number, name, parallelism: 1, source: null, operators: [], sink: null, window_step_ms: null, window_offset_ms: null });
+  return { version: 1, scheduling: null, text: "", stages: names.map(stage), exchanges: exchanges.map(([from, to]) => ({ from, to, kind: "hash", static_side_of: null })) };
+}
+
+test("stages that would be gone are drawn beside those of the new plan", () => {
+  // source 0 -> filter 1 -> count 2 and sum 3; afterwards source 0 -> sum 1, max 2.
+  const present = plan(["source", "filter", "count", "sum"], [[0, 1], [1, 2], [1, 3]]);
+  const next = plan(["source", "sum", "max"], [[0, 1], [0, 2]]);
+  const changes = [
+    part("kept", { part: "source", stage: 0, next_stage: 0, how: "in-place" }),
+    part("lost", { stage: 2 }),
+    part("kept", { stage: 3, next_stage: 1, how: "loaded" }),
+    part("new", { next_stage: 2 }),
+    part("gone", { part: "sink", stage: 2 }),
+    part("gone", { part: "sink", stage: 3 }),
+  ];
+  const { nodes, edges } = foreseen(next, present, changes);
+  assert.deepEqual(nodes.map(({ name, kind, isGone, changes: of }) => [name, kind, isGone, of.length]), [
+    ["source", "kept", false, 1],
+    // The stage goes on, so what it loses is shown there.
+    ["sum", "gone", false, 2],
+    ["max", "new", false, 1],
+    ["count", "lost", true, 2],
+  ]);
+  const ghost = nodes.at(-1)!.id;
+  assert.deepEqual(edges.filter((edge) => edge.isGone).map((edge) => [edge.from, edge.to]), [[0, ghost]], "past the filter, which has no part");
+  assert.equal(foreseen(next, null, changes).nodes.length, 3);
 });
 
 interface Answers {
@@ -50,7 +101,7 @@ function serve(answers: Answers): void {
   }) as unknown as typeof fetch;
 }
 
-const done = (version: number) => ({ version, unchanged: false, took_ms: 5, copied_bytes: 0, changes: [] });
+const done = (version: number) => ({ version, unchanged: false, took_ms: 5, copied_bytes: 0, changes: [], ahead: null });
 
 function running(answers: Answers, version: number): void {
   answers.version = version;

@@ -34,11 +34,7 @@ const SHEET = `
 .q .fields input { width: 100%; box-sizing: border-box; min-width: 0; }
 .q .fields .name { overflow-wrap: anywhere; font-family: var(--mono); font-size: 13px; }
 .q .fields .gone { text-decoration: line-through; color: var(--dim); }
-.q ul.fates, .q ul.plain, .q ol.plain { list-style: none; margin: 0; padding: 0; display: flex; flex-direction: column; gap: 4px; }
-.q ul.fates li { display: grid; grid-template-columns: 7.5em 1fr; gap: 8px; align-items: baseline; overflow-wrap: anywhere; }
-.q .fate { font-weight: 600; white-space: nowrap; }
-.q .fate.kept { color: var(--well); } .q .fate.new { color: var(--accent); } .q .fate.lost { color: var(--bad); } .q .fate.gone { color: var(--warn); }
-.q .fate.moved { color: var(--past); }
+.q ul.plain, .q ol.plain { list-style: none; margin: 0; padding: 0; display: flex; flex-direction: column; gap: 4px; }
 .q .plan-graph { overflow: auto; border: 1px solid var(--line); border-radius: 6px; max-height: 420px; }
 .q .plan-graph svg { display: block; } .q .plan-graph rect { fill: var(--sunk); stroke: var(--line); }
 .q .plan-graph text { fill: var(--text); font: 12px system-ui, sans-serif; } .q .plan-graph .name { font-weight: 600; font-size: 14px; }
@@ -50,7 +46,7 @@ const SHEET = `
 .q .difference tr.added { background: var(--q-added); } .q .difference tr.removed { background: var(--q-removed); }
 .q .difference tr.left-out td { color: var(--dim); font-style: italic; white-space: normal; }
 .q .two { display: grid; grid-template-columns: minmax(0, 3fr) minmax(280px, 2fr); gap: 16px; align-items: start; }
-@media (max-width: 900px) { .q .two { grid-template-columns: minmax(0, 1fr); } .q ul.fates li { grid-template-columns: 1fr; gap: 0; } }
+@media (max-width: 900px) { .q .two { grid-template-columns: minmax(0, 1fr); } }
 .q { --q-added: #dcf4e1; --q-removed: #fbe3e1; }
 @media (prefers-color-scheme: dark) { .q { --q-added: #12331d; --q-removed: #431c1b; } }
 `;

@@ -3,12 +3,10 @@ import { type ReadonlySignal, useComputed } from "@preact/signals";
 import { percent, rate } from "../format";
 import { view } from "../job/model";
 import { cut, shown } from "../shown";
-import type { GraphEdge, Point } from "./layout";
+import type { PlacedEdge } from "./layout";
 import { useSeen, useWhileSeen } from "./seen";
 
-type Edge = GraphEdge & { path: string; label: Point };
-
-export function EdgeLine({ edge, chained }: { edge: Edge; chained: ReadonlySignal<Set<string>> }) {
+export function EdgeLine({ edge, chained }: { edge: PlacedEdge; chained: ReadonlySignal<Set<string>> }) {
   // Half steps: lines do not change their width with each small change of a rate.
   const width = useComputed(() => {
     const rows = view.value?.stages[String(edge.from)]?.rows_out_per_second ?? 0;
@@ -18,7 +16,7 @@ export function EdgeLine({ edge, chained }: { edge: Edge; chained: ReadonlySigna
   return <path class={className} d={edge.path} stroke-width={width} marker-end="url(#arrow)" />;
 }
 
-export function EdgeLabel({ edge }: { edge: Edge }) {
+export function EdgeLabel({ edge }: { edge: PlacedEdge }) {
   const [element, seen] = useSeen<HTMLDivElement>();
   const from = useWhileSeen(seen, () => view.value?.stages[String(edge.from)]);
   const to = useWhileSeen(seen, () => view.value?.stages[String(edge.to)]);

@@ -15,10 +15,12 @@ export interface GraphEdge {
   to: number;
   kind: string;
   side: boolean;
+  /** It is of another plan than the graph. */
+  isGone?: boolean;
 }
 
-export interface Graph {
-  nodes: GraphNode[];
+export interface Graph<N extends GraphNode = GraphNode> {
+  nodes: N[];
   edges: GraphEdge[];
 }
 
@@ -27,12 +29,14 @@ export interface Point {
   y: number;
 }
 
-export interface Placed {
+export type PlacedEdge = GraphEdge & { path: string; label: Point };
+
+export interface Placed<N extends GraphNode = GraphNode> {
   direction: Direction;
   width: number;
   height: number;
-  nodes: (GraphNode & Point)[];
-  edges: (GraphEdge & { path: string; label: Point })[];
+  nodes: (N & Point)[];
+  edges: PlacedEdge[];
 }
 
 export const NODE = { width: 236, height: 118 };
@@ -63,7 +67,7 @@ export function graphOf(plan: Plan): Graph {
 /** Lays out a graph. The answer depends on the graph and the direction only. */
 export type Layout = (graph: Graph, direction: Direction) => { nodes: Map<number, Point>; edges: Map<string, Point[]>; labels: Map<string, Point> };
 
-export function placed(graph: Graph, direction: Direction, layout: Layout): Placed {
+export function placed<N extends GraphNode>(graph: Graph<N>, direction: Direction, layout: Layout): Placed<N> {
   const found = layout(graph, direction);
   const corners = graph.nodes.map((node) => {
     const centre = found.nodes.get(node.id) ?? { x: 0, y: 0 };

@@ -7,16 +7,16 @@ import { openStage, view } from "../job/model";
 import { ShareBar } from "../ui/figure";
 import { chain } from "./chain";
 import { type GraphNode, NODE, type Point } from "./layout";
+import type { Keys } from "./pane";
 import { useSeen, useWhileSeen } from "./seen";
 
 interface Props {
   node: GraphNode & Point;
-  isFirst: boolean;
+  keys: Keys;
   onOpen: (id: number) => void;
-  onKey: (event: KeyboardEvent, id: number) => void;
 }
 
-export function Node({ node, isFirst, onOpen, onKey }: Props) {
+export function Node({ node, keys, onOpen }: Props) {
   const [element, seen] = useSeen<HTMLButtonElement>();
   const stage = useWhileSeen(seen, () => view.value?.stages[String(node.id)]);
   const moment = useWhileSeen(seen, () => view.value?.at_ms ?? 0);
@@ -57,9 +57,12 @@ export function Node({ node, isFirst, onOpen, onKey }: Props) {
       style={{ left: `${node.x}px`, top: `${node.y}px`, width: `${NODE.width}px`, height: `${NODE.height}px` }}
       aria-label={name}
       aria-expanded={expanded}
-      tabIndex={isFirst ? 0 : -1}
-      onClick={() => onOpen(node.id)}
-      onKeyDown={(event) => onKey(event, node.id)}
+      tabIndex={keys.tabIndex}
+      onClick={() => {
+        keys.onFocus();
+        onOpen(node.id);
+      }}
+      onKeyDown={keys.onKey}
     >
       <span class="node-name"><span class="node-id">{node.id}</span><span class="text" title={shown(node.name)}>{cut(shown(node.name), 60)}</span></span>
       <span class="node-folded" title={shown(node.folded)}>{cut(shown(node.folded), 80)}</span>

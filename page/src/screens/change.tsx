@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Difference } from "../editor/change/differences";
-import { Rehearsed } from "../editor/change/fates";
+import { Rehearsed, RehearsedGraph } from "../editor/change/fates";
 import { ChangeForms } from "../editor/change/forms";
 import { NewPlan } from "../editor/change/new-plan";
 import { Changes } from "../editor/change/past";
@@ -13,6 +13,7 @@ import { format } from "../editor/formatter";
 import type { Mark } from "../editor/places";
 import { complete } from "../editor/requests";
 import { adoptSheet } from "../editor/sheet";
+import type { Chosen } from "../job/foreseen";
 import { live } from "../job/model";
 import { mayChange, server } from "../server";
 import { ErrorBox, Loading } from "../ui/error";
@@ -49,6 +50,7 @@ interface WorkProps {
 
 function Work({ session, may, selection, onGo }: WorkProps) {
   const isLocked = !may || session.applying.value;
+  const chosen = useSignal<Chosen | null>(null);
   return (
     <>
       <Meanwhile session={session} />
@@ -59,9 +61,10 @@ function Work({ session, may, selection, onGo }: WorkProps) {
           <Editor text={session.text.value} onChange={(to) => (session.text.value = to)} onSubmit={() => session.rehearseNow()} diagnostics={session.marks.value} complete={complete} readOnly={isLocked} label="SQL of the job" selection={selection} />
           <Bar session={session} isLocked={isLocked} />
           <Result session={session} />
+          <RehearsedGraph session={session} chosen={chosen} />
         </div>
         <div class="stack">
-          <Rehearsed session={session} onGo={onGo} />
+          <Rehearsed session={session} chosen={chosen} onGo={onGo} />
           {may && <ChangeForms session={session} disabled={isLocked} />}
           <NewPlan session={session} />
         </div>

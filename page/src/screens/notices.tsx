@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import { type ApiError, jobPath, request } from "../api";
 import type { ChangeList, ChangeRecord, Mark, Notice } from "../docs";
 import { ago, dateTime, duration, grouped, moment, words } from "../format";
+import { OUTCOMES } from "../job/fates";
 import { marks } from "../job/history";
 import { shownNow, turn } from "../job/model";
 import { past } from "../past";
@@ -78,8 +79,6 @@ function UnderWay({ name, step }: { name: string; step: string | null }) {
   );
 }
 
-const OUTCOMES: Record<string, [string, string]> = { running: ["◌", "calm"], settled: ["●", "well"], unchanged: ["○", "calm"], undone: ["↶", "warn"], refused: ["✕", "bad"] };
-
 function Changes({ changes }: { changes: ChangeRecord[] }) {
   if (changes.length === 0) return <Empty>The job was not changed since this process runs it.</Empty>;
   return (
@@ -93,7 +92,7 @@ function Changes({ changes }: { changes: ChangeRecord[] }) {
               <span class={`verdict ${kind}`}><span aria-hidden="true">{sign} </span>{change.outcome}</span> <Text of={change.request} max={300} />
               <span class="dim"> {change.version === null ? "" : `version ${change.version}`}{change.took_ms === null ? "" : `, ${duration(change.took_ms)}`}</span>
               {change.reason !== null && <p><Text of={change.reason} max={1000} message /></p>}
-              {change.changes.length > 0 && <details><summary>What became of each part</summary><Fates changes={change.changes} /></details>}
+              {change.changes.length > 0 && <details><summary>What became of each part</summary><Fates changes={change.changes} label="What became of each part" /></details>}
             </div>
           </li>
         );

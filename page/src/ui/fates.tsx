@@ -1,22 +1,23 @@
-// What becomes of the parts of a job by a change: a sign, a word and the part.
+// What becomes of the parts of a job by a change: a sign, a word, the part, and what of it moves.
 import type { Fate } from "../docs";
+import { byGravity, markOf, placesOf, sizesOf } from "../job/fates";
+import { shown } from "../shown";
 import { Empty } from "./error";
 import { Text } from "./text";
 
-const FATES: Record<string, [string, string, string]> = {
-  kept: ["=", "kept", "well"],
-  new: ["+", "new", "calm"],
-  lost: ["✕", "lost", "bad"],
-  gone: ["−", "gone", "warn"],
-};
-
-export function Fates({ changes }: { changes: Fate[] }) {
+export function Fates({ changes, label = "What becomes of each part" }: { changes: readonly Fate[]; label?: string }) {
   if (changes.length === 0) return <Empty>No part of the job changes.</Empty>;
   return (
-    <ul class="fates">
-      {changes.map((change, index) => {
-        const [sign, word, kind] = FATES[change.fate] ?? ["•", change.fate, "calm"];
-        return <li key={index}><span class={`fate ${kind}`}><span aria-hidden="true">{sign} </span>{word}</span> <Text of={change.what} max={300} /></li>;
+    <ul class="fates" aria-label={label}>
+      {byGravity(changes).map((change, at) => {
+        const { kind, sign, word } = markOf(change);
+        const moved = [sizesOf(change), shown(placesOf(change))].filter((text) => text !== "").join(", ");
+        return (
+          <li key={at}>
+            <span class={`fate ${kind}`}><span aria-hidden="true">{sign} </span>{word}</span>
+            <span><Text of={change.what} max={1000} />{moved !== "" && <span class="dim"> ({moved})</span>}</span>
+          </li>
+        );
       })}
     </ul>
   );

@@ -30,6 +30,12 @@ NOWHERE = """CREATE TABLE nowhere (ad_id STRING, event_time BIGINT) WITH ('conne
 """
 #: A job whose text can be changed in its condition.
 COPY = EVENTS + NOWHERE + "INSERT INTO nowhere SELECT ad_id, event_time FROM events WHERE event_time > 0;\n"
+#: Events with a time of their own, counted in windows that stay open.
+TIMED = EVENTS.replace("event_time BIGINT)", "event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3), WATERMARK FOR ts AS ts)")
+COUNTS = """CREATE TABLE counts (ad_id STRING, n BIGINT) WITH ('connector' = 'blackhole');
+"""
+#: A moment that no sample is behind: the newest one stands for it.
+NEWEST = 9_000_000_000_000
 #: States of a job that no longer runs.
 OVER = ("cancelled", "ended", "failed", "stopped")
 
@@ -43,6 +49,12 @@ def until(what: str, is_there: Callable[[], object]) -> None:
     while not is_there():
         assert time.monotonic() < end_s, f"{what} does not come"
         time.sleep(0.05)
+
+
+def count(hours: int, of: str = "COUNT(*)") -> str:
+    """A statement over TIMED and COUNTS."""
+    windows = f"TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '{hours}' HOUR))"
+    return f"INSERT INTO counts SELECT ad_id, {of} FROM {windows} GROUP BY ad_id, window_start, window_end;\n"
 
 
 class Server:

@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from page.serving import EVENTS, Server, Visitor, until
+from page.serving import COUNTS, EVENTS, TIMED, Server, Visitor, count, until
 
 #: Each screen by its route, and what is there once it is drawn.
 SCREENS = {
@@ -66,6 +66,25 @@ def test_dialogs_rows_and_the_past_are_accessible_too(visitor: Visitor, server: 
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_text("The preview has ended with")).to_be_attached()
     assert _findings(page) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_graph_of_a_change_is_accessible(visitor: Visitor, server: Server, theme: Literal["light", "dark"]) -> None:
+    name = f"accessible-{theme}"
+    server.submit(name, TIMED + COUNTS + count(1) + count(2), parallelism="1")
+    until("a checkpoint", lambda: server.api("GET", f"/api/v1/jobs/{name}/checkpoints")["completed"])
+    page = visitor.open(f"#/job/{name}/change", color_scheme=theme)
+    expect(page.get_by_role("textbox", name="SQL of the job")).to_contain_text("INSERT INTO")
+    page.get_by_role("textbox", name="SQL of the job").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(TIMED + COUNTS + count(1, "COUNT(*) FILTER (WHERE event_time > 0)") + count(3))
+    graph = page.get_by_role("region", name="Graph of the new plan")
+    expect(graph.locator(".node.lost")).to_be_visible()
+    assert _findings(page) == []
+    graph.locator(".node.lost").click()
+    expect(page.get_by_role("button", name="All parts")).to_be_visible()
+    assert _findings(page) == []
+    visitor.discard(name)
 
 
 def test_nothing_moves_for_those_who_do_not_want_it(visitor: Visitor) -> None:

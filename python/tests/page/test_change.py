@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Locator, Page, Route, expect
 
-from page.serving import COPY, Server, Visitor
+from page.serving import COPY, COUNTS, TIMED, Server, Visitor, count, until
 
 
 def _editor(page: Page) -> Locator:
@@ -47,6 +47,53 @@ def test_a_change_says_first_what_it_does_and_is_settled(visitor: Visitor, serve
     page.get_by_role("link", name="Notices and changes").click()
     expect(page.locator(".events").get_by_text("settled")).to_be_visible()
     visitor.discard("changed")
+
+
+def test_the_graph_of_the_new_plan_has_a_word_for_what_becomes_of_each_part(visitor: Visitor, server: Server) -> None:
+    text = TIMED + COUNTS + count(1) + count(2)
+    server.submit("coloured", text, parallelism="1")
+    until("a checkpoint", lambda: server.api("GET", "/api/v1/jobs/coloured/checkpoints")["completed"])
+    page = visitor.open("#/job/coloured/change")
+    graph = page.get_by_role("region", name="Graph of the new plan")
+    parts = page.get_by_role("list", name="Parts of the job")
+
+    # Of two tasks each, both have other keys than the one before.
+    page.get_by_text("Number of tasks", exact=True).click()
+    page.get_by_label("Tasks", exact=True).fill("2")
+    loaded = graph.locator(".node.loaded").filter(has_text="state loaded elsewhere")
+    expect(loaded).to_have_count(2)
+    expect(loaded.first).to_contain_text(re.compile(r"state loaded elsewhere, [\d.]+\s[KM]?B"))
+    expect(parts.get_by_role("listitem").filter(has_text="loaded elsewhere")).to_have_count(2)
+    expect(parts).to_contain_text(re.compile(r"2\stasks at .*, 128\skey groups"))
+    expect(page.get_by_text(re.compile(r"of state move\. It is read while the tasks switch"))).to_be_visible()
+
+    # Three windows: one is counted otherwise, one is another one, and one is there no more.
+    page.get_by_label("Tasks", exact=True).fill("")
+    _rewrite(page, TIMED + COUNTS + count(1, "COUNT(*) FILTER (WHERE event_time > 0)") + count(3))
+    expect(graph).to_contain_text("state handed over")
+    expect(graph).to_contain_text(re.compile("source (kept|handed over)"))
+    expect(graph.locator(".node.lost")).to_contain_text("state lost")
+    expect(graph.locator(".node.lost")).to_contain_text("state new")
+    expect(parts.get_by_role("listitem").first).to_contain_text("lost")
+    _rewrite(page, TIMED + COUNTS + count(1))
+    gone = graph.locator(".node.is-gone")
+    expect(gone).to_have_accessible_name(re.compile(r"of the running plan, .* which would be gone\. state lost.*sink gone"))
+
+    # By keys: from node to node, and to the parts of one.
+    graph.locator(".node[tabindex='0']").focus()
+    before = page.evaluate("document.activeElement.id")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.id") != before
+    page.keyboard.press("Enter")
+    chosen = graph.locator(".node[aria-pressed='true']")
+    expect(chosen).to_have_count(1)
+    expect(chosen).to_be_focused()
+    name = chosen.get_attribute("aria-label")
+    assert name is not None
+    expect(page.get_by_text(name.split(". ")[0], exact=True)).to_be_visible()
+    page.get_by_role("button", name="All parts").click()
+    expect(chosen).to_have_count(0)
+    visitor.discard("coloured")
 
 
 def test_a_wrong_text_is_not_applied(visitor: Visitor, server: Server) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from playwright.sync_api import expect
 
-from page.serving import EVENTS, NOWHERE, Server, Visitor
+from page.serving import COPY, EVENTS, NEWEST, NOWHERE, Server, Visitor, until
 
 
 def test_a_condition_that_no_row_meets_is_named(visitor: Visitor, server: Server) -> None:
@@ -43,3 +44,26 @@ def test_all_is_well_when_results_come(visitor: Visitor) -> None:
     page = visitor.open("#/job/demo/why")
     expect(page.locator(".why-text")).to_contain_text("All is well")
     expect(page.get_by_role("heading", name="When results can come")).to_be_visible()
+
+
+def test_a_remedy_is_for_the_version_of_the_plan_that_was_seen(visitor: Visitor, server: Server) -> None:
+    visitor.expect_complaint("409 (Conflict)")
+    server.submit("remedied", COPY)
+    until("a sample", lambda: server.api("GET", "/api/v1/jobs/remedied/history")["frames"])
+    until("the job", lambda: server.job("remedied")["state"] == "running")
+    document = server.api("GET", f"/api/v1/jobs/remedied/history?at={NEWEST}")
+    # An answer that nobody has to wait for.
+    remedy = {"text": "read later events", "change": {"sql": COPY.replace("event_time > 0", "event_time > 1")}}
+    document["why"] = {"verdict": "busy", "text": "a stage is busy", "since_ms": None, "chain": [], "remedies": [remedy]}
+    events = f"event: whole\nid: {document['number']}\ndata: {json.dumps(document)}\n\n"
+    page = visitor.open()
+    page.route("**/api/v1/jobs/remedied/live*", lambda route: route.fulfill(content_type="text/event-stream", body=events))
+    page.goto(f"{server.url}/#/job/remedied/why")
+    page.get_by_role("button", name="Show what it would do").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("list", name="Parts of the job")).to_contain_text("kept")
+    server.api("POST", "/api/v1/jobs/remedied/reconfigure", {"sql": COPY.replace("event_time > 0", "event_time > 2")})
+    dialog.get_by_role("button", name="Apply").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("somebody else has changed it")
+    assert "event_time > 2" in server.api("GET", "/api/v1/jobs/remedied/sql")["sql"]
+    visitor.discard("remedied")

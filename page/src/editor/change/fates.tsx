@@ -1,32 +1,28 @@
 // What would become of each part, and what the user has to allow.
-import { bytes } from "../../format";
-import { live } from "../../job/model";
+import type { Signal } from "@preact/signals";
+import { counted } from "../../job/fates";
+import { type Chosen, ForeseenGraph, ForeseenParts } from "../../job/foreseen";
 import { ErrorBox } from "../../ui/error";
-import { Text } from "../../ui/text";
 import { ErrorOf } from "../checking";
 import type { Mark } from "../places";
-import { byGravity, counted, type FateLine, fateSign } from "./order";
 import type { Session } from "./session";
 
-export function FateList({ fates, label }: { fates: FateLine[]; label: string }) {
-  return (
-    <ul class="fates" aria-label={label}>
-      {byGravity(fates).map((line, at) => {
-        const [sign, kind] = fateSign(line.fate);
-        return (
-          <li key={at}>
-            <span class={`fate ${kind}`}><span aria-hidden="true">{sign} </span><Text of={line.fate.replace(/-/g, " ")} max={30} /></span>
-            <span><Text of={line.what} max={1000} />{typeof line.bytes === "number" && ` (${bytes(line.bytes)})`}</span>
-          </li>
-        );
-      })}
-    </ul>
-  );
+interface Props {
+  session: Session;
+  chosen: Signal<Chosen | null>;
+}
+
+/** The graph of the newest dry run. It stays while another one is asked for. */
+export function RehearsedGraph({ session, chosen }: Props) {
+  const would = session.would.value;
+  if (would === null) return null;
+  return <div aria-busy={session.rehearsal.value.kind === "asking"}><ForeseenGraph would={would} chosen={chosen} /></div>;
 }
 
 /** The answer to the newest dry run. */
-export function Rehearsed({ session, onGo }: { session: Session; onGo: (mark: Mark) => void }) {
+export function Rehearsed({ session, chosen, onGo }: Props & { onGo: (mark: Mark) => void }) {
   const rehearsal = session.rehearsal.value;
+  const would = session.would.value;
   return (
     <section class="box" aria-labelledby="rehearsed">
       <h2 id="rehearsed">What would become of each part</h2>
@@ -35,23 +31,12 @@ export function Rehearsed({ session, onGo }: { session: Session; onGo: (mark: Ma
         {rehearsal.kind === "asking" && <p class="said">Asking …</p>}
         {rehearsal.kind === "large" && <div class="bar"><p class="said">The text is large. No dry run is made while you type.</p><button type="button" onClick={() => session.rehearseNow()}>Dry run</button></div>}
         {rehearsal.kind === "refused" && (session.marks.value.length > 0 ? <p class="said"><ErrorOf error={rehearsal.error} mark={session.marks.value[0] ?? null} onGo={onGo} /></p> : <ErrorBox error={rehearsal.error} />)}
-        {rehearsal.kind === "fates" && <p class="said">{counted(rehearsal.fates)}</p>}
+        {rehearsal.kind === "fates" && would !== null && <p class="said">{counted(would.changes)}</p>}
       </div>
-      {rehearsal.kind === "fates" && <FateList fates={rehearsal.fates} label="Parts of the job" />}
-      {rehearsal.kind === "fates" && <Moving session={session} />}
+      {would !== null && <ForeseenParts would={would} chosen={chosen} />}
       <Allow session={session} />
     </section>
   );
-}
-
-/** State that moves, which the server does not count before it does it. */
-function Moving({ session }: { session: Session }) {
-  const order = session.order.value;
-  const last = live.doc.value?.checkpoints?.last?.bytes;
-  if (order === null || typeof last !== "number") return null;
-  const moves = order.moves !== undefined || order.parallelism !== undefined;
-  const size = `The newest checkpoint has ${bytes(last)}.`;
-  return <p class="hint">{moves ? `State of stages that get another number of tasks, and of tasks that move, is loaded where it will be. ${size} More than 4 MB is loaded ahead, while the job runs.` : `State whose keys stay at their tasks is handed over in memory. ${size}`}</p>;
 }
 
 function Allow({ session }: { session: Session }) {

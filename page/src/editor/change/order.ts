@@ -1,4 +1,5 @@
 // What a change asks of the server, made from the text and the forms.
+import type { Fate } from "../../docs";
 import { changedSettings, type Row } from "../settings";
 
 export interface Move {
@@ -48,13 +49,6 @@ export function allowed(order: Order, forms: Forms): Order {
   return { ...order, ...(forms.allowLostState ? { allow_lost_state: true } : {}), ...(forms.allowLate ? { allow_late: true } : {}) };
 }
 
-export interface FateLine {
-  fate: string;
-  what: string;
-  /** State that is loaded elsewhere, if the server says so. */
-  bytes?: number | null;
-}
-
 /** What the user has to allow before the change can be made. */
 export interface Needs {
   lostState: boolean;
@@ -62,7 +56,7 @@ export interface Needs {
 }
 
 /** From what a dry run says. Its words are those of docs/changing.md. */
-export function needsOf(fates: FateLine[]): Needs {
+export function needsOf(fates: readonly Pick<Fate, "fate" | "what">[]): Needs {
   const lostState = fates.some((line) => line.fate === "lost");
   const late = fates.some((line) => /windows have fired up to/.test(line.what));
   return { lostState, late };
@@ -72,38 +66,4 @@ export function needsOf(fates: FateLine[]): Needs {
 export function needsOfRefusal(error: string, remedy: string | null): Needs {
   const text = `${error} ${remedy ?? ""}`;
   return { lostState: /--allow-lost-state|the job would lose/.test(text), late: /--allow-late|rows would be late/.test(text) };
-}
-
-/** A sign, a word and a class for a fate: colour is never all. */
-export function fateSign(fate: string): [sign: string, name: string] {
-  switch (fate) {
-    case "kept":
-      return ["✓", "kept"];
-    case "handed-over":
-      return ["⇢", "moved"];
-    case "loaded":
-      return ["⇄", "moved"];
-    case "new":
-      return ["+", "new"];
-    case "lost":
-      return ["✕", "lost"];
-    case "gone":
-      return ["−", "gone"];
-    default:
-      return ["•", ""];
-  }
-}
-
-/** In the order of what matters most. */
-export function byGravity(fates: FateLine[]): FateLine[] {
-  const order = ["lost", "gone", "new", "loaded", "handed-over", "kept"];
-  const rank = (line: FateLine) => (order.indexOf(line.fate) + order.length + 1) % (order.length + 1);
-  return [...fates].sort((a, b) => rank(a) - rank(b));
-}
-
-/** `2 kept, 1 new`. */
-export function counted(fates: FateLine[]): string {
-  const counts = new Map<string, number>();
-  for (const { fate } of byGravity(fates)) counts.set(fate, (counts.get(fate) ?? 0) + 1);
-  return [...counts].map(([fate, number]) => `${number} ${fate.replace(/-/g, " ")}`).join(", ");
 }

@@ -3,15 +3,13 @@ import { useSignal } from "@preact/signals";
 import type { ChangeRecord } from "../../docs";
 import { duration, moment, words } from "../../format";
 import { now } from "../../live";
+import { OUTCOMES } from "../../job/fates";
 import { ErrorBox } from "../../ui/error";
+import { Fates } from "../../ui/fates";
 import { Text } from "../../ui/text";
 import { Difference } from "./differences";
-import { FateList } from "./fates";
 import type { Session } from "./session";
 
-const SIGNS: Record<string, [sign: string, kind: string]> = {
-  settled: ["✓", "kept"], unchanged: ["=", ""], refused: ["✕", "lost"], undone: ["↩", "gone"], running: ["◌", "new"],
-};
 const SHOWN = 20;
 
 export function Changes({ session, mayEdit }: { session: Session; mayEdit: boolean }) {
@@ -34,20 +32,20 @@ export function Changes({ session, mayEdit }: { session: Session; mayEdit: boole
 }
 
 function Record({ record, session, mayEdit }: { record: ChangeRecord; session: Session; mayEdit: boolean }) {
-  const [sign, kind] = SIGNS[record.outcome] ?? ["•", ""];
+  const [sign, kind] = OUTCOMES[record.outcome] ?? ["•", "calm"];
   const text = record.version === null ? undefined : session.texts.value.get(record.version);
   const before = record.version === null ? undefined : textBefore(session.texts.value, record.version);
   return (
     <li>
       <details>
         <summary>
-          <span class="dim">{moment(record.at_ms, now.peek())}</span> <span class={`fate ${kind}`}><span aria-hidden="true">{sign} </span>{words(record.outcome)}</span>{" "}
+          <span class="dim">{moment(record.at_ms, now.peek())}</span> <span class={`verdict ${kind}`}><span aria-hidden="true">{sign} </span>{words(record.outcome)}</span>{" "}
           <Text of={record.request} max={80} /> {record.took_ms !== null && <span class="dim">{duration(record.took_ms)}</span>}
         </summary>
         <div class="stack">
           {record.reason !== null && <p class="note is-bad"><Text of={record.reason} max={2000} /></p>}
           {record.version !== null && <p class="said">Version {record.version} of the plan.</p>}
-          {record.changes.length > 0 && <FateList fates={record.changes} label="What became of each part" />}
+          {record.changes.length > 0 && <Fates changes={record.changes} label="What became of each part" />}
           {text !== undefined && before !== undefined && before !== text && <Difference before={before} after={text} label="Difference to the text before" />}
           {text !== undefined && mayEdit && text !== session.text.value && <button type="button" onClick={() => (session.text.value = text)}>Go back to this text</button>}
         </div>

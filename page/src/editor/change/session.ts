@@ -9,7 +9,7 @@ import { type Mark, markOf } from "../places";
 import { plainLines, type RunningText } from "../requests";
 import { shown } from "../../shown";
 import { allSettings, changedSettings, type Row, rowsOf } from "../settings";
-import { allowed, type FateLine, type Forms, type Needs, needsOf, needsOfRefusal, NO_FORMS, type Order, orderOf } from "./order";
+import { allowed, type Forms, type Needs, needsOf, needsOfRefusal, NO_FORMS, type Order, orderOf } from "./order";
 
 const PAUSE_MS = 400;
 /** Above this size a dry run is made only when it is asked for. */
@@ -20,7 +20,7 @@ export type Rehearsal =
   | { kind: "nothing" }
   | { kind: "asking" }
   | { kind: "large" }
-  | { kind: "fates"; fates: FateLine[] }
+  | { kind: "fates" }
   | { kind: "refused"; error: ApiError };
 
 export type Outcome =
@@ -38,6 +38,8 @@ export class Session {
   readonly text = signal("");
   readonly forms = signal<Forms>(NO_FORMS);
   readonly rehearsal = signal<Rehearsal>({ kind: "nothing" });
+  /** What the change would do, by the newest dry run. It stays while another one is asked for. */
+  readonly would = signal<Reconfigured | null>(null);
   readonly marks = signal<Mark[]>([]);
   readonly needs = signal<Needs>({ lostState: false, late: false });
   readonly applying = signal(false);
@@ -181,6 +183,7 @@ export class Session {
       if (order === null || isLarge) {
         this.rehearse.stop();
         this.rehearsal.value = { kind: isLarge ? "large" : "nothing" };
+        this.would.value = null;
         this.marks.value = [];
         this.needs.value = { lostState: false, late: false };
         return;
@@ -199,7 +202,8 @@ export class Session {
 
   private rehearsed(answer: Reconfigured): void {
     batch(() => {
-      this.rehearsal.value = { kind: "fates", fates: answer.changes };
+      this.rehearsal.value = { kind: "fates" };
+      this.would.value = answer;
       this.marks.value = [];
       this.asks(needsOf(answer.changes));
     });
@@ -219,6 +223,7 @@ export class Session {
   private refused(error: ApiError, order: Order): void {
     batch(() => {
       this.rehearsal.value = { kind: "refused", error };
+      this.would.value = null;
       const mark = order.sql === undefined || error.status !== 400 ? null : markOf(order.sql, error);
       this.marks.value = mark === null ? [] : [mark];
       this.asks(needsOfRefusal(error.error, error.remedy));
