@@ -35,16 +35,24 @@ export const view = computed(() => (past.value === null ? live.doc.value : pastD
 /** The time of what is shown, by the server's clock. */
 export const shownNow = computed(() => (past.value === null ? now.value : (pastDoc.value?.at_ms ?? past.value)));
 
+/** The plan that runs. */
 export const plan = signal<Plan | null>(null);
 export const planError = signal<ApiError | null>(null);
-const plans = new Map<number, Plan>();
+/** By their versions, as far as this page has asked for them; or why the server does not have one. */
+const plans = signal<ReadonlyMap<number, Plan | ApiError>>(new Map());
+const askedPlans = new Set<number>();
 
-/** The plan of what is shown. Null if it was another version that this page has not seen. */
-export const shownPlan = computed(() => {
-  const version = view.value?.job.plan_version;
-  if (version === undefined || plan.value === null || plan.value.version === version) return plan.value;
-  return plans.get(version) ?? null;
+const shownVersion = computed(() => view.value?.job.plan_version ?? plan.value?.version ?? null);
+const ofShownVersion = computed(() => {
+  const version = shownVersion.value;
+  if (version === null || plan.value?.version === version) return plan.value;
+  return plans.value.get(version) ?? null;
 });
+
+/** The plan that ran at the moment that is shown. Null until it is there. */
+export const shownPlan = computed(() => (ofShownVersion.value instanceof ApiError ? null : ofShownVersion.value));
+/** Why there is no such plan. */
+export const shownPlanError = computed(() => (ofShownVersion.value instanceof ApiError ? ofShownVersion.value : null));
 
 /** Follows a job, until another one or none is followed. */
 export function follow(name: string | null): void {
@@ -57,8 +65,9 @@ export function follow(name: string | null): void {
     pastError.value = null;
     plan.value = null;
     planError.value = null;
+    plans.value = new Map();
   });
-  plans.clear();
+  askedPlans.clear();
   followed = null;
   if (name === null) live.close();
 }
@@ -106,12 +115,34 @@ effect(() => {
     (answer) => {
       if (abort.signal.aborted) return;
       const next = answer as Plan;
-      plans.set(next.version, next);
-      planError.value = null;
-      plan.value = next;
+      batch(() => {
+        plans.value = new Map(plans.peek()).set(next.version, next);
+        planError.value = null;
+        plan.value = next;
+      });
     },
     (failure: unknown) => {
       if (!isAbort(failure) && !abort.signal.aborted) planError.value = toApiError(failure);
+    },
+  );
+});
+
+// The plan of another time: each version is fetched once.
+const isPast = computed(() => past.value !== null);
+
+effect(() => {
+  const [name, version] = [jobName.value, shownVersion.value];
+  if (name === null || version === null || !isPast.value || plan.value?.version === version || plans.peek().has(version) || askedPlans.has(version)) return;
+  askedPlans.add(version);
+  const keep = (found: Plan | ApiError): void => {
+    if (jobName.peek() === name) plans.value = new Map(plans.peek()).set(version, found);
+  };
+  request(jobPath(name, `/plan?version=${version}`)).then(
+    (answer) => keep(answer as Plan),
+    (failure: unknown) => {
+      const error = toApiError(failure);
+      if (error.status === 404) keep(error);
+      else askedPlans.delete(version);
     },
   );
 });

@@ -5,7 +5,7 @@ import type { JobDocument } from "../docs";
 import { ago, count, duration, grouped, rate } from "../format";
 import GraphView from "../graph/graph";
 import { lagOf } from "../job/frames";
-import { openStage, planError, shownNow, shownPlan, plan, view } from "../job/model";
+import { openStage, planError, shownNow, shownPlan, shownPlanError, plan, view } from "../job/model";
 import { route, setQuery } from "../route";
 import { ErrorBox, Loading } from "../ui/error";
 import { Figure, Figures } from "../ui/figure";
@@ -37,7 +37,7 @@ export default function Flow(_: { name: string }) {
       {planError.value !== null && plan.value === null && <ErrorBox error={planError.value} />}
       <div class={openStage.value === null ? "flow-split" : "flow-split has-panel"}>
         <div class="flow-graph">
-          {shownPlanNow !== null ? <GraphView plan={shownPlanNow} onOpen={open} /> : there && plan.value !== null ? <p class="empty">The plan of that time was another version, which this page has not seen. Its stages are on the other screens.</p> : planError.value === null && <Loading what="the plan" />}
+          {shownPlanNow !== null ? <GraphView plan={shownPlanNow} onOpen={open} /> : shownPlanError.value !== null ? <ErrorBox error={shownPlanError.value} /> : planError.value === null && <Loading what="the plan" />}
           {there && <JobCharts />}
         </div>
         {openStage.value !== null && <StagePanel key={openStage.value} stage={openStage.value} onClose={close} />}

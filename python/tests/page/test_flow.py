@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from page.serving import Visitor, until
+from page.serving import COPY, NEWEST, Server, Visitor, until
 
 
 def _stage(page: Page, name: str) -> str:
@@ -74,6 +74,37 @@ def test_the_past_is_marked_allows_no_change_and_now_returns(visitor: Visitor) -
     expect(banner).to_have_count(0)
     expect(stop).to_be_visible()
     expect(page.get_by_role("textbox", name="SQL of the job")).to_be_visible()
+
+
+def test_the_past_has_the_plan_of_its_time(visitor: Visitor, server: Server) -> None:
+    """Also in a page that was not there then."""
+    path = "/api/v1/jobs/rewound"
+
+    def is_sampled(version: int) -> bool:
+        frames = server.api("GET", f"{path}/history")["frames"]
+        return bool(frames) and server.api("GET", f"{path}/history?at={NEWEST}")["job"]["plan_version"] == version
+
+    server.submit("rewound", COPY, parallelism="1")
+    until("a sample", lambda: server.job("rewound")["state"] == "running" and is_sampled(1))
+    more = COPY + "INSERT INTO nowhere SELECT ad_id, event_time + 1 FROM events WHERE event_time > 1;\n"
+    server.api("POST", f"{path}/reconfigure", {"sql": more})
+    until("a sample of the new version", lambda: is_sampled(2))
+    first, second = (server.api("GET", f"{path}/plan?version={version}")["stages"] for version in (1, 2))
+    assert len(first) < len(second)
+    page = visitor.open("#/job/rewound/flow")
+    expect(page.locator(".node")).to_have_count(len(second))
+    slider = page.get_by_role("slider", name="Moment that is shown")
+
+    def goes_back() -> bool:
+        slider.press("Home")
+        return page.locator(".past-banner").count() > 0
+
+    until("the past", goes_back)
+    expect(page.locator(".node")).to_have_count(len(first))
+    expect(page.locator(".node").first).to_contain_text(first[0]["name"])
+    slider.press("End")
+    expect(page.locator(".node")).to_have_count(len(second))
+    visitor.discard("rewound")
 
 
 def test_the_time_line_is_dragged_by_the_pointer(visitor: Visitor) -> None:
