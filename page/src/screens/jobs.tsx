@@ -36,7 +36,7 @@ export function Jobs() {
       <div class="columns">
         <section>
           <h2>What changed lately</h2>
-          <Lately names={names} />
+          <Lately />
         </section>
         <section>
           <h2>Workers</h2>
