@@ -141,8 +141,11 @@ impl<'a> Passings<'a> {
             key_groups: shares.iter().map(|(_, groups)| u32::from(groups.end - groups.first)).sum(),
             bytes: self.bytes(shares),
         };
+        if loads.is_empty() {
+            return Passing { how: in_memory(same_tasks && former == next), loaded_bytes: Some(0), loads: Vec::new() };
+        }
         Passing {
-            how: if loads.is_empty() { in_memory(same_tasks && former == next) } else { How::Loaded },
+            how: How::Loaded,
             loaded_bytes: self.bytes(&loads.values().flatten().copied().collect()),
             loads: loads.iter().map(load).collect(),
         }
