@@ -19,6 +19,8 @@ TEST_TIME_LIMIT ?= 50m
 WHEEL_PROFILE ?= release
 # For bench-nexmark: events of each query.
 EVENTS ?= 4000000
+# For bench-page: how long a page stays open.
+MINUTES ?= 0
 # For chaos: how often the job is killed.
 KILLS ?= 20
 
@@ -41,7 +43,7 @@ STATIC_OPENSSL = $(if $(wildcard /usr/lib/$(MULTIARCH)/libssl.a),OPENSSL_STATIC=
 BUILD = $(STATIC_OPENSSL) cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help page page-check page-pictures demo demo-kafka sql test quick test-python chaos sim fuzz oracle bench bench-flight bench-nexmark bench-finite bench-osched osched-vm lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk need-page need-browser
+.PHONY: help page page-check page-pictures demo demo-kafka sql test quick test-python chaos sim fuzz oracle bench bench-flight bench-nexmark bench-page bench-finite bench-osched osched-vm lint clean release dist wheel need-build need-kafka need-s3 need-postgres need-python need-jdk need-page need-browser
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,6 +126,9 @@ bench-osched: release need-jdk ## Flink, Storm and Anabranch with and without os
 
 osched-vm: need-build ## the tests of osched with real threads in an emulated machine with cgroups of version 2 (Debian; minutes)
 	tests/osched-vm/run.sh
+
+bench-page: release need-python need-browser ## what an open page costs the job, the browser and the wire (MINUTES=60: its memory, too); writes bench/page/RESULTS.md
+	$(PYTHON)/bin/python bench/page/measure.py $(ANABRANCH) --minutes $(MINUTES) --markdown bench/page/RESULTS.md
 
 bench-finite: release need-python ## queries over files that end, beside DuckDB; writes bench/FINITE.md
 	$(PYTHON)/bin/python bench/finite/measure.py $(ANABRANCH) --markdown bench/FINITE.md
