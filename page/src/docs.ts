@@ -227,7 +227,22 @@ export interface CheckpointRecord {
   outcome: string;
   epoch: number | null;
   took_ms: number | null;
+  phases: CheckpointPhases | null;
   bytes: number | null;
+}
+
+/** The time of a checkpoint, divided: the parts add up. */
+export interface CheckpointPhases {
+  request_ms: number;
+  alignment_ms: number;
+  write_ms: number;
+  commit_ms: number;
+  slowest: { stage: number; stage_name: string | null; task: number; worker: string; phase: string; took_ms: number };
+}
+
+export interface Failure {
+  at_ms: number;
+  text: string;
 }
 
 export interface Checkpoints {
@@ -236,7 +251,7 @@ export interface Checkpoints {
   abandoned: number;
   last: { incarnation: number; epoch: number; completed_at_ms: number; took_ms: number; bytes: number } | null;
   restarts: number;
-  failures: string[];
+  failures: Failure[];
   history: CheckpointRecord[];
 }
 

@@ -79,10 +79,27 @@ fn of_checkpoints(checkpoints: &Value, now: i64) -> Vec<String> {
             bytes(number(&last["bytes"])),
         ));
     }
-    let failures: Vec<String> = items(&checkpoints["failures"]).map(string).collect();
+    lines.extend(items(&checkpoints["history"]).filter_map(of_phases).last());
+    let failures: Vec<String> = items(&checkpoints["failures"]).map(|failure| string(&failure["text"])).collect();
     let newest = failures.len().saturating_sub(FAILURES);
     lines.extend(failures[newest..].iter().map(|failure| format!("restarted after: {}", failure.replace('\n', " "))));
     lines
+}
+
+/// Where the time of a checkpoint went, if that was measured.
+fn of_phases(mark: &Value) -> Option<String> {
+    let (epoch, phases) = (mark["epoch"].as_u64()?, Some(&mark["phases"]).filter(|phases| phases.is_object())?);
+    let phase = |name: &str| format!("{name} {:.0} ms", phases[format!("{name}_ms")].as_f64().unwrap_or(0.0));
+    let slowest = &phases["slowest"];
+    Some(format!(
+        "the time of epoch {epoch}: {}; the slowest: stage {} task {} at {}, {} {:.0} ms",
+        ["request", "alignment", "write", "commit"].map(phase).join(", "),
+        slowest["stage"],
+        slowest["task"],
+        string(&slowest["worker"]),
+        string(&slowest["phase"]),
+        slowest["took_ms"].as_f64().unwrap_or(0.0),
+    ))
 }
 
 /// The newest decision on the number of tasks, if that follows the load.

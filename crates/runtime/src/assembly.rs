@@ -315,6 +315,7 @@ impl Assembly {
             snapshots: self.durable.as_ref().and_then(|durable| durable.snapshots.clone()),
             after,
             told_under: Epoch(0),
+            boundary: None,
             side_end: None,
         };
         match (&stage.source, main) {

@@ -45,6 +45,8 @@ pub(crate) struct Chain {
     woke: bool,
     /// Operators may have put work off.
     put_off: bool,
+    /// When the last marker has passed the operators and the sink. It may wait for room downstream after that.
+    marked_at: Nanos,
     counters: Arc<TaskCounters>,
     control: Arc<Control>,
     clock: Arc<dyn Clock>,
@@ -148,6 +150,7 @@ impl Chain {
             may_be_behind: true,
             woke: false,
             put_off: true,
+            marked_at: Nanos(0),
             counters,
             control,
             clock,
@@ -378,6 +381,7 @@ impl Chain {
             Tail::Sink(tail) => tail.epoch_end(marker)?,
         }
         self.counters.epoch.store(marker.epoch.0, Relaxed);
+        self.marked_at = self.clock.now();
         let prepared = match &self.tail {
             Tail::Sink(tail) if marker.snapshot => tail.prepared(),
             _ => Vec::new(),

@@ -16,6 +16,7 @@ use crate::gathered::Gathered;
 use crate::hold_back::Foremost;
 use crate::inbox::Inbox;
 use crate::orders::Orders;
+use crate::phases::Passage;
 use crate::reported::Reported;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -32,6 +33,10 @@ pub(crate) struct Control {
     gathered: Mutex<Gathered>,
     orders: Orders,
     reported: Reported,
+    /// The last checkpoint that was granted, and when this process has taken the request.
+    requested: Mutex<(Epoch, Nanos)>,
+    /// What tasks have measured of checkpoints, for the next summary.
+    passages: Mutex<Vec<Passage>>,
     /// Held while a value changes that a task may wait for.
     waiting: Mutex<()>,
     changed: Condvar,
@@ -57,6 +62,8 @@ impl Control {
             gathered: Mutex::new(Gathered::none()),
             orders: Orders::after(after),
             reported: Reported::after(after, tasks),
+            requested: Mutex::new((after, Nanos(0))),
+            passages: Mutex::new(Vec::new()),
             waiting: Mutex::new(()),
             changed: Condvar::new(),
             interrupted: Condvar::new(),
@@ -196,6 +203,27 @@ impl Control {
         if awaited {
             self.interrupted.notify_all();
         }
+    }
+
+    /// A checkpoint at the end of this epoch is requested, before its group is granted.
+    pub(crate) fn checkpoint_requested(&self, epoch: Epoch, now: Nanos) {
+        *self.requested.lock().unwrap_or_else(PoisonError::into_inner) = (epoch, now);
+    }
+
+    /// When this process has taken the request for the checkpoint of this epoch, if it is the last one.
+    pub(crate) fn requested_at(&self, epoch: Epoch) -> Option<Nanos> {
+        let (of, at) = *self.requested.lock().unwrap_or_else(PoisonError::into_inner);
+        (of == epoch).then_some(at)
+    }
+
+    /// A task has measured this of a checkpoint. Its acknowledgement follows.
+    pub(crate) fn passed(&self, passage: Passage) {
+        self.passages.lock().unwrap_or_else(PoisonError::into_inner).push(passage);
+    }
+
+    /// What tasks have measured of checkpoints since the last call.
+    pub(crate) fn take_passages(&self) -> Vec<Passage> {
+        std::mem::take(&mut *self.passages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Snapshots only add to those before, or no longer: the plan is about to change, or its next version is being prepared from them.

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Result};
-use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Pace, Phase, Tasks};
+use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Entry, Input, Pace, Phase, Tasks};
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_protocol::{Coordinator, Peers};
 use anabranch_state::{Store, TaskState};
@@ -455,6 +455,9 @@ impl Shell {
     }
 
     fn log(&mut self, command: Command<TaskState>) {
+        if let Command::Append(_, Entry::Checkpoint(checkpoint)) = &command {
+            self.shared.life.checkpoint_acknowledged(checkpoint.epoch, self.clock.now());
+        }
         match &self.durable {
             Some(durable) => {
                 if matches!(command, Command::Append(..) | Command::Read(_)) {

@@ -39,6 +39,8 @@ struct State {
     /// Wakes the reader once, whether or not there is anything to receive.
     woken: bool,
     writers_wait: usize,
+    /// When the newest marker came that the reader has taken.
+    marked_at: Nanos,
     /// Channels with a question or a failure.
     notable: usize,
     /// The job is being torn down, or the reader needs nothing more: nothing is received or kept any more.
@@ -103,6 +105,7 @@ impl Inbox {
             blocked: vec![false; channels],
             woken: false,
             writers_wait: 0,
+            marked_at: Nanos(0),
             notable: 0,
             closed: false,
         };
@@ -276,6 +279,11 @@ impl Inbox {
         self.writable.notify_all();
     }
 
+    /// When the newest marker came that the reader has taken: that of the last channel, once the reader has the markers of all.
+    pub(crate) fn marked_at(&self) -> Nanos {
+        self.lock().marked_at
+    }
+
     /// The reader's watermark is `time` from now on.
     pub(crate) fn set_reached(&self, time: EventTime) {
         self.reached.fetch_max(time.0, SeqCst);
@@ -369,6 +377,9 @@ impl State {
                 channel.bytes -= queued.bytes;
                 channel.taken += 1;
                 self.turn = (index + 1) % count;
+                if matches!(queued.envelope, Envelope::Marker(_)) {
+                    self.marked_at = self.marked_at.max(queued.at);
+                }
                 return Some((index, queued));
             }
         }

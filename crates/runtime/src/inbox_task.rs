@@ -10,6 +10,7 @@ use crate::ahead::Ahead;
 use crate::alignment::{Alignment, Event};
 use crate::chain::Progress;
 use crate::inbox::Inbox;
+use crate::phases::Boundary;
 use crate::snapshot::SourceSnapshot;
 use crate::task::{Advance, Input, SideEnd, TaskParts};
 
@@ -146,6 +147,12 @@ impl InboxTask {
     fn take(&mut self, channel: usize, envelope: Envelope) -> Result<()> {
         self.task.count_in(&envelope);
         let event = self.alignment.receive(channel, envelope)?;
+        if let Event::Marker(marker, _) = &event
+            && marker.snapshot
+        {
+            let (epoch, entered) = (marker.epoch, self.inbox.marked_at());
+            self.task.boundary = Some(Boundary { epoch, due: None, entered });
+        }
         // Without its static side the task must not join; it only passes the stop on.
         let is_cut = self.task.side_end == Some(SideEnd::Cut);
         if matches!(&event, Event::None)
@@ -231,6 +238,23 @@ mod tests {
             inbox.close();
             thread.join().expect("the reader ends");
         }
+    }
+
+    /// Then the task waits for no other one, though a channel may have the next marker already.
+    #[test]
+    fn a_boundary_has_entered_when_its_marker_has_come_in_the_last_channel() {
+        let (inbox, clock) = (Inbox::new(2, 10_000), ManualClock::default());
+        for (channel, epoch) in [(0, 1), (0, 2), (1, 1)] {
+            clock.advance(Duration::from_nanos(10));
+            let marker = Marker { epoch: Epoch(epoch), version: PlanVersion(1), snapshot: true, kind: MarkerKind::Cut };
+            assert!(inbox.offer(channel, Envelope::Marker(marker), &clock).is_none());
+        }
+        let mut entered = Vec::new();
+        for blocked in [[false, true], [true, false], [false, true]] {
+            assert!(matches!(inbox.receive(&blocked, None, &clock), Received::Envelope(..)));
+            entered.push(inbox.marked_at());
+        }
+        assert_eq!(entered, [Nanos(10), Nanos(30), Nanos(30)]);
     }
 
     #[test]

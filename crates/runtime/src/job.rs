@@ -30,7 +30,7 @@ use crate::remote::{RemoteWorker, Remotes, stages_here};
 use crate::running::{Drive, no_thread, panicked};
 use crate::scribe::{self, Scribe};
 use crate::settings::{config, progress_interval, tasks};
-use crate::shared::Shared;
+use crate::shared::{Restart, Shared};
 use crate::status::Status;
 use crate::wiring::Network;
 use crate::worker::{Mail, WorkerShell};
@@ -420,9 +420,9 @@ impl JobHandle {
         self.shared.coordination()
     }
 
-    /// Failures after which the tasks were restarted, oldest first.
+    /// Restarts of the tasks after failures, oldest first: the newest 100.
     #[must_use]
-    pub fn restarts(&self) -> Vec<String> {
+    pub fn restarts(&self) -> Vec<Restart> {
         self.shared.restarts()
     }
 

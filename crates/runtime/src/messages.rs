@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::durable::FormerNames;
 use crate::network::{Peer, PublicKey};
+use crate::phases::Passage;
 
 /// Version of these messages. Processes with another one refuse each other.
 pub const MESSAGES_VERSION: u32 = 7;
@@ -195,6 +196,9 @@ pub struct Summary {
     pub grant_wait_ns: u64,
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
     pub dropped: Vec<(Epoch, String)>,
+    /// What tasks have measured of checkpoints.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passages: Vec<Passage>,
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@
 //! operator's files grows until a snapshot is complete, or until the panes of the oldest files are gone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use anabranch_dataflow::{Assignment, Identities, Plan};
-use anabranch_model::{Epoch, Error, Incarnation, KeyGroupRange, OperatorId, Result, StageId, TaskId};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, KeyGroupRange, OperatorId, Result, StageId, TaskId};
 use anabranch_operators::{Committable, StateChange, StateShape, event_times};
 use anabranch_protocol::coordinator::Report;
 use anabranch_state::{
@@ -25,6 +26,7 @@ pub(crate) struct Recorder {
     /// Stages of which no checkpoint has anything.
     static_stages: BTreeSet<StageId>,
     incarnation: Incarnation,
+    clock: Arc<dyn Clock>,
     files: BTreeMap<(TaskId, OperatorId), OperatorFiles>,
     /// What sinks have prepared and not made visible, as stored.
     prepared: BTreeMap<(TaskId, &'static str, Epoch), Blob>,
@@ -56,13 +58,14 @@ impl OperatorFiles {
 }
 
 impl Recorder {
-    pub(crate) fn new(store: Store, plan: &Plan, incarnation: Incarnation) -> Recorder {
+    pub(crate) fn new(store: Store, plan: &Plan, incarnation: Incarnation, clock: Arc<dyn Clock>) -> Recorder {
         Recorder {
             store,
             identities: plan.identities.clone(),
             assignment: plan.assignment.clone(),
             static_stages: plan.static_stages(),
             incarnation,
+            clock,
             files: BTreeMap::new(),
             prepared: BTreeMap::new(),
             dropped: Vec::new(),
@@ -97,10 +100,14 @@ impl Recorder {
         }
         let (incarnation, task) = (self.incarnation, snapshot.task);
         let (epoch, finished) = (snapshot.epoch, snapshot.finished);
+        let (control, passing, begun) = (Arc::clone(&snapshot.control), snapshot.passing, self.clock.now());
         match self.record(snapshot) {
             Ok(snapshot) => {
                 if !self.dropped.is_empty() {
                     report(FromTask::Dropped(incarnation, std::mem::take(&mut self.dropped)));
+                }
+                if let Some(passing) = passing {
+                    control.passed(passing.written(task, begun, self.clock.now()));
                 }
                 report(FromTask::Report(incarnation, task, Report::Acknowledged { epoch, snapshot, finished }));
             }
@@ -238,21 +245,26 @@ impl Recorder {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_dataflow::JobOptions;
-    use std::sync::Arc;
+    use std::time::Duration;
 
-    use anabranch_model::{EventTime, KeyGroups, OperatorKind};
+    use anabranch_dataflow::JobOptions;
+    use anabranch_model::{EventTime, KeyGroups, ManualClock, Nanos, OperatorKind};
     use anabranch_state::{Access, decode_rows};
     use arrow::array::{Int64Array, RecordBatch};
     use arrow::compute::concat_batches;
 
     use super::*;
+    use crate::phases::{Boundary, Passage, Passing};
 
     fn recorder(folder: &std::path::Path, file_bytes: usize) -> Recorder {
+        recorder_at(folder, file_bytes, Arc::new(ManualClock::default()))
+    }
+
+    fn recorder_at(folder: &std::path::Path, file_bytes: usize, clock: Arc<dyn Clock>) -> Recorder {
         let store = Store::open(folder.to_str().expect("text"), &Access::default()).expect("store");
         let mut plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
         plan.options.thresholds.state_file_bytes = file_bytes;
-        Recorder::new(store, &plan, Incarnation(1))
+        Recorder::new(store, &plan, Incarnation(1), clock)
     }
 
     fn rows(keys: std::ops::Range<i64>) -> RecordBatch {
@@ -284,6 +296,44 @@ mod tests {
         assert_eq!(concat_batches(&all.schema(), &read.collect::<Vec<_>>()).expect("one batch"), all);
     }
 
+    fn snapshot(operators: Vec<OperatorSnapshot>, passing: Option<Passing>) -> Snapshot {
+        let mail = Arc::new(crate::worker::Unheard);
+        Snapshot {
+            control: crate::control::Control::new(Incarnation(1), Epoch(0), mail, Vec::new(), 1),
+            task: TaskId { stage: StageId(1), index: 0 },
+            epoch: Epoch(1),
+            finished: false,
+            passing,
+            source: crate::snapshot::SourceSnapshot::default(),
+            operators,
+            prepared: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_a_task_measures_of_a_checkpoint_is_there_before_its_acknowledgement() {
+        let folder = tempfile::tempdir().expect("folder");
+        let clock = Arc::new(ManualClock::default());
+        let mut recorder = recorder_at(folder.path(), 1 << 20, Arc::<ManualClock>::clone(&clock));
+        clock.advance(Duration::from_nanos(70));
+        let boundary = Boundary { epoch: Epoch(1), due: None, entered: Nanos(30) };
+        let passing = Passing { requested: Nanos(10), boundary, taken: Nanos(40) };
+        let mut measured = |passing| {
+            let snapshot = snapshot(Vec::new(), passing);
+            let (control, mut measured) = (Arc::clone(&snapshot.control), None);
+            recorder.work(snapshot, |report| {
+                assert!(matches!(report, FromTask::Report(_, _, Report::Acknowledged { .. })));
+                measured = Some(control.take_passages());
+            });
+            measured.expect("an acknowledgement")
+        };
+        let task = TaskId { stage: StageId(1), index: 0 };
+        let [entered_ns, taken_ns, begun_ns, written_ns] = [20, 30, 60, 60];
+        let passage = Passage { task, epoch: Epoch(1), due_ns: None, entered_ns, taken_ns, begun_ns, written_ns };
+        assert_eq!(measured(Some(passing)), [passage]);
+        assert_eq!(measured(None), [], "no checkpoint was requested");
+    }
+
     #[test]
     fn state_without_an_identity_is_an_error() {
         let folder = tempfile::tempdir().expect("folder");
@@ -291,18 +341,8 @@ mod tests {
         let rows = rows(0..5);
         let shape = StateShape { table: String::new(), schema: rows.schema(), keys: 0..1, pane: None };
         let change = StateChange { rows: vec![rows], complete: true, runs: Vec::new(), first_pane: EventTime::MIN };
-        let control =
-            crate::control::Control::new(Incarnation(1), Epoch(0), Arc::new(crate::worker::Unheard), Vec::new(), 1);
-        let snapshot = Snapshot {
-            control,
-            task: TaskId { stage: StageId(1), index: 0 },
-            epoch: Epoch(1),
-            finished: false,
-            source: crate::snapshot::SourceSnapshot::default(),
-            operators: vec![OperatorSnapshot { place: 0, tables: vec![(shape, change)], watermark: EventTime::MIN }],
-            prepared: Vec::new(),
-        };
-        let error = recorder.record(snapshot).expect_err("refused").to_string();
+        let operators = vec![OperatorSnapshot { place: 0, tables: vec![(shape, change)], watermark: EventTime::MIN }];
+        let error = recorder.record(snapshot(operators, None)).expect_err("refused").to_string();
         assert!(error.contains("operator 0 of stage 1 has state that no checkpoint would contain"), "{error}");
     }
 }

@@ -40,12 +40,21 @@ struct State {
     remote: BTreeMap<Process, Vec<TaskMetrics>>,
     /// The rows of each key group that tasks in other processes have sent, and in which incarnation.
     remote_rows: BTreeMap<Process, (Incarnation, Vec<KeyGroupReading>)>,
-    restarts: Vec<String>,
+    restarts: Vec<Restart>,
     coordination: Coordination,
     /// Since when.
     ended: Option<Nanos>,
     /// How the job has ended, until the result is taken.
     outcome: Option<Result<()>>,
+}
+
+/// A restart of a job's tasks after a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restart {
+    /// When they were started again, by the job's clock.
+    pub at: Nanos,
+    /// The failure.
+    pub failure: String,
 }
 
 /// A task as observers see it.
@@ -189,7 +198,7 @@ impl Shared {
         if state.restarts.len() == RESTARTS_TOLD {
             state.restarts.remove(0);
         }
-        state.restarts.push(failure);
+        state.restarts.push(Restart { at: self.clock.now(), failure });
     }
 
     /// The job has ended: no task runs any more.
@@ -212,7 +221,7 @@ impl Shared {
         self.lock().coordination
     }
 
-    pub(crate) fn restarts(&self) -> Vec<String> {
+    pub(crate) fn restarts(&self) -> Vec<Restart> {
         self.lock().restarts.clone()
     }
 

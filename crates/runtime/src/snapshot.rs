@@ -7,6 +7,7 @@ use anabranch_model::{Epoch, EventTime, TaskId};
 use anabranch_operators::{Committable, Positions, StateChange, StateShape};
 
 use crate::control::Control;
+use crate::phases::Passing;
 
 /// One task's state at the end of an epoch, in memory: immutable, so that it can be written while the task continues.
 pub(crate) struct Snapshot {
@@ -18,6 +19,8 @@ pub(crate) struct Snapshot {
     pub(crate) epoch: Epoch,
     /// The task has nothing more to do.
     pub(crate) finished: bool,
+    /// When the boundary went through the task, unless no checkpoint was requested.
+    pub(crate) passing: Option<Passing>,
     /// The source's part.
     pub(crate) source: SourceSnapshot,
     /// What has changed in each operator that has state.

@@ -19,6 +19,7 @@ use crate::chain::{ChainSnapshot, Progress, SinkTail};
 use crate::cut_times::CutTimes;
 use crate::hold_back::HoldBack;
 use crate::merged_time::Progress as TimeProgress;
+use crate::phases::Boundary;
 use crate::processing_time::ProcessingTime;
 use crate::snapshot::SourceSnapshot;
 use crate::source_time::Observed;
@@ -417,6 +418,15 @@ impl SourceTask {
         let durable = self.task.snapshots.is_some();
         let snapshot = durable && (kind.closes() || self.task.control.is_checkpoint(epoch));
         let marker = Marker { epoch, version: self.version, snapshot, kind };
+        if snapshot {
+            let entered = self.task.clock.now();
+            let due = match kind {
+                MarkerKind::Cut if epoch > self.task.control.at_once() => self.next_cut,
+                MarkerKind::End => entered,
+                _ => Nanos(0),
+            };
+            self.task.boundary = Some(Boundary { epoch, due: Some(due), entered });
+        }
         self.parts.source.epoch_cut(epoch)?;
         let mut state = SourceSnapshot::default();
         self.parts.tails.each().try_for_each(|tail| tail.epoch_end(marker))?;

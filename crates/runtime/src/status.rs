@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use anabranch_model::{Epoch, Incarnation, Nanos, Notice, Result};
 use anabranch_protocol::coordinator::{Checkpoint, Phase};
+use anabranch_protocol::membership::Process;
 use anabranch_protocol::worker::Term;
 use anabranch_state::TaskState;
 use tracing::{debug, info, warn};
 
 use crate::job::Committed;
+use crate::phases::{Measuring, Passage, Phases};
 
 /// A job at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +79,8 @@ pub struct Completed {
     pub at: Nanos,
     /// From its request until it was committed.
     pub took: Duration,
+    /// How that is divided. `None`: it was not requested here, or no source has measured it.
+    pub phases: Option<Phases>,
     /// Size of the files that it refers to. Files that an earlier checkpoint has written too are included.
     pub bytes: u64,
 }
@@ -92,8 +96,7 @@ pub(crate) struct Life {
 #[derive(Debug, Default)]
 struct Shown {
     status: Status,
-    /// The last checkpoint that was requested, and when.
-    requested: Option<(Epoch, Nanos)>,
+    checkpoints: Measuring,
     /// An incarnation whose tasks do not all run yet, and when it began.
     begun: Option<(Incarnation, Nanos)>,
 }
@@ -138,7 +141,10 @@ impl Life {
 
     /// Tasks of an incarnation are to start, from this checkpoint.
     pub(crate) fn begins(&self, incarnation: Incarnation, term: Term, from: Option<Epoch>, now: Nanos) {
-        self.lock().begun = Some((incarnation, now));
+        let mut shown = self.lock();
+        shown.begun = Some((incarnation, now));
+        shown.checkpoints.clear();
+        drop(shown);
         let from_epoch = from.map(|epoch| epoch.0);
         info!(job = self.job(), incarnation = incarnation.0, term = term.0, from_epoch, "incarnation begins");
     }
@@ -197,20 +203,30 @@ impl Life {
 
     /// The group that ends with this epoch was granted, and a checkpoint with it.
     pub(crate) fn checkpoint_requested(&self, epoch: Epoch, now: Nanos) {
-        self.lock().requested = Some((epoch, now));
+        self.lock().checkpoints.requested(epoch, now);
+    }
+
+    /// Tasks of a process have written their snapshots.
+    pub(crate) fn passed(&self, process: Process, passages: &[Passage]) {
+        let mut shown = self.lock();
+        passages.iter().for_each(|passage| shown.checkpoints.passed(process, passage));
+    }
+
+    /// The entry of a checkpoint is to be written: every task has acknowledged it.
+    pub(crate) fn checkpoint_acknowledged(&self, epoch: Epoch, now: Nanos) {
+        self.lock().checkpoints.acknowledged(epoch, now);
     }
 
     pub(crate) fn checkpoint_completed(&self, newest: Option<&Checkpoint<TaskState>>, now: Nanos) {
         let Some(newest) = newest else { return };
         let mut locked = self.lock();
         let shown = &mut *locked;
-        let since = shown.requested.take_if(|(epoch, _)| *epoch <= newest.epoch);
         // The checkpoint at the end of a job is not requested.
-        let took = now.after(since.map_or(now, |(_, since)| since));
+        let (took, phases) = shown.checkpoints.committed(newest.epoch, now).unwrap_or_default();
         let committed = Committed { incarnation: newest.incarnation, epoch: newest.epoch };
         shown.status.checkpoints_completed += 1;
         let (completed, bytes) = (shown.status.checkpoints_completed, bytes(newest));
-        shown.status.last_checkpoint = Some(Completed { committed, at: now, took, bytes });
+        shown.status.last_checkpoint = Some(Completed { committed, at: now, took, phases, bytes });
         drop(locked);
         let (incarnation, epoch, tasks) = (newest.incarnation.0, newest.epoch.0, newest.tasks.len());
         let took_ms = took.as_secs_f64() * 1e3;
@@ -219,8 +235,7 @@ impl Life {
 
     pub(crate) fn checkpoint_abandoned(&self, epoch: Epoch, now: Nanos) {
         let mut shown = self.lock();
-        let since = shown.requested.filter(|(requested, _)| *requested == epoch);
-        let took_ms = since.map(|(_, since)| now.after(since).as_secs_f64() * 1e3);
+        let took_ms = shown.checkpoints.abandoned(epoch, now).map(|took| took.as_secs_f64() * 1e3);
         shown.status.checkpoints_abandoned += 1;
         let (abandoned, incarnation) = (shown.status.checkpoints_abandoned, shown.status.incarnation.0);
         drop(shown);
@@ -268,7 +283,7 @@ mod tests {
         let first = life.status();
         assert_eq!((first.checkpoints_completed, first.checkpoints_abandoned), (1, 1));
         let committed = Committed { incarnation: Incarnation(2), epoch: Epoch(7) };
-        let last = Completed { committed, at: Nanos(9_000), took: Duration::from_nanos(4_000), bytes: 0 };
+        let last = Completed { committed, at: Nanos(9_000), took: Duration::from_nanos(4_000), phases: None, bytes: 0 };
         assert_eq!(first.last_checkpoint, Some(last));
         life.checkpoint_completed(Some(&checkpoint(9)), Nanos(20_000));
         assert_eq!(life.status().last_checkpoint.map(|last| (last.committed.epoch, last.took)), {

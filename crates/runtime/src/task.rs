@@ -21,6 +21,7 @@ use crate::control::Control;
 use crate::handover::Left;
 use crate::inbox::{Inbox, Received};
 use crate::inbox_task::InboxTask;
+use crate::phases::{Boundary, Passing};
 use crate::snapshot::{Snapshot, SourceSnapshot};
 use crate::source_task::SourceTask;
 
@@ -189,6 +190,8 @@ pub(crate) struct TaskParts {
     pub(crate) after: Epoch,
     /// The last granted epoch when a sink last reported an ended one.
     pub(crate) told_under: Epoch,
+    /// The last boundary of a checkpoint that has entered the task.
+    pub(crate) boundary: Option<Boundary>,
     /// How its static sides ended, once they have.
     pub(crate) side_end: Option<SideEnd>,
 }
@@ -270,12 +273,19 @@ impl TaskParts {
     pub(crate) fn marked(&mut self, marker: Marker, taken: Option<ChainSnapshot>, source: SourceSnapshot) {
         if let (Some(ChainSnapshot { operators, prepared }), Some(snapshots)) = (taken, &self.snapshots) {
             let (task, epoch, finished) = (self.id, marker.epoch, marker.kind.closes());
-            let control = Arc::clone(&self.control);
-            let snapshot = Snapshot { control, task, epoch, finished, source, operators, prepared };
+            let (control, passing) = (Arc::clone(&self.control), self.passing(epoch));
+            let snapshot = Snapshot { control, task, epoch, finished, passing, source, operators, prepared };
             // The recorder ends before the task only if the job has failed.
             let _ = snapshots.send(snapshot);
         }
         self.tell_ended(marker);
+    }
+
+    /// How the boundary at the end of this epoch went through the task, if it is that of the checkpoint that was requested last.
+    fn passing(&self, epoch: Epoch) -> Option<Passing> {
+        let requested = self.control.requested_at(epoch)?;
+        let boundary = self.boundary.filter(|boundary| boundary.epoch == epoch)?;
+        Some(Passing { requested, boundary, taken: self.chain.marked_at() })
     }
 
     /// Lets the sink make visible what complete checkpoints cover. A task that was cancelled leaves that to the next

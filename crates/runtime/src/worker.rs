@@ -384,7 +384,8 @@ impl WorkerShell {
                         let control = self.running.as_ref().map(|running| &running.control);
                         let grant_wait_ns = control.map_or(0, |control| control.take_grant_wait_ns());
                         let dropped = std::mem::take(&mut self.dropped);
-                        let summary = Summary { message, grant_wait_ns, dropped };
+                        let passages = control.map(|control| control.take_passages()).unwrap_or_default();
+                        let summary = Summary { message, grant_wait_ns, dropped, passages };
                         self.outbox.push_back(FromWorker::Summary(Box::new(summary)));
                     }
                 }
@@ -404,6 +405,9 @@ impl WorkerShell {
                 if then.ends() {
                     // A source that takes the grant then knows that this epoch is its last one.
                     control.stop(group.last);
+                }
+                if checkpoint {
+                    control.checkpoint_requested(group.last, self.clock.now());
                 }
                 control.grant(group, pace, checkpoint);
             }

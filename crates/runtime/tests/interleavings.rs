@@ -85,6 +85,11 @@ mod worker {
     }
 }
 
+mod phases {
+    #[allow(dead_code, reason = "no task measures anything here")]
+    pub(crate) struct Passage;
+}
+
 mod hold_back {
     #[derive(Debug, Default)]
     pub(crate) struct Foremost(());

@@ -144,6 +144,6 @@ impl Job {
     /// Failures after which the job restarted, oldest first.
     #[must_use]
     pub fn restarts(&self) -> Vec<String> {
-        self.handle.restarts()
+        self.handle.restarts().into_iter().map(|restart| restart.failure).collect()
     }
 }

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from playwright.sync_api import expect
 
-from page.serving import Server, Visitor, until
+from page.serving import EVENTS, Server, Visitor, until
+
+NEWEST_FIRST = "Checkpoints, the newest first"
 
 
 def _checkpoint(server: Server) -> None:
@@ -16,9 +19,46 @@ def _checkpoint(server: Server) -> None:
 def test_checkpoints_are_listed(visitor: Visitor, server: Server) -> None:
     _checkpoint(server)
     page = visitor.open("#/job/demo/checkpoints")
-    first = page.get_by_role("region", name="Checkpoints, the newest first").locator("tbody tr").first
+    first = page.get_by_role("region", name=NEWEST_FIRST).locator("tbody tr").first
     expect(first).to_contain_text("completed")
     expect(first.locator("td").last).to_have_text(re.compile(r"\d.*B"))
+
+
+def test_a_checkpoint_says_where_its_time_went(visitor: Visitor, server: Server) -> None:
+    _checkpoint(server)
+    page = visitor.open("#/job/demo/checkpoints")
+    region = page.get_by_role("region", name=NEWEST_FIRST)
+    figures = re.compile(r"^request \d.*, alignment \d.*, write \d.*, commit \d")
+    row = region.get_by_role("row").filter(has=page.get_by_role("img", name=figures)).first
+    expect(row.get_by_role("img").locator("rect")).to_have_count(5)
+    # The same as text, and the task that was the slowest.
+    expect(row.locator(".phase-names")).to_have_text(re.compile(r"^request.*alignment.*write.*commit"))
+    expect(row.locator("td").nth(4)).to_have_text(re.compile(r"^\d\.\d.+ at local(request|alignment|write) \d"))
+    expect(page.locator(".legend")).to_contain_text("commit: until the manifest is durable")
+
+
+def test_restarts_stand_among_the_checkpoints(visitor: Visitor, server: Server, tmp_path: Path) -> None:
+    out, away = tmp_path / "out", tmp_path / "away"
+    table = f"""CREATE TABLE rows_out (ad_id STRING, event_time BIGINT)
+      WITH ('connector' = 'filesystem', 'path' = '{out}', 'format' = 'csv');
+    """
+    server.submit("restarted", EVENTS + table + "INSERT INTO rows_out SELECT ad_id, event_time FROM events;")
+    path = "/api/v1/jobs/restarted/checkpoints"
+    until("a checkpoint of the job", lambda: server.api("GET", path)["history"])
+    # With a file in its place, nothing can be written until the folder is back.
+    out.rename(away)
+    out.touch()
+    until("a restart of the job", lambda: server.api("GET", path)["failures"])
+    out.unlink()
+    away.rename(out)
+    page = visitor.open("#/job/restarted/checkpoints", server)
+    region = page.get_by_role("region", name=NEWEST_FIRST)
+    restart = region.get_by_role("row").filter(has_text="restarted").first
+    expect(restart).to_have_text(re.compile(r"\d\d:\d\d:\d\d[\s\S]*(Not a directory|No such file)"))
+    # Checkpoints follow it and are above it.
+    expect(region.locator("tbody tr").first).to_contain_text("completed")
+    expect(region.locator("tbody tr").last).to_contain_text("completed")
+    visitor.discard("restarted")
 
 
 def test_state_has_rows_of_an_operator_and_of_a_key(visitor: Visitor, server: Server) -> None:

@@ -53,6 +53,12 @@ fn jobs_are_submitted_shown_stopped_and_refused() {
     assert_eq!(rows(folder.path()), 3000);
 
     cluster.until("a checkpoint", || cluster.ok(&["show", "endless"]).contains("the last one, of epoch"));
+    let slowest = |line: &str| {
+        let (phases, task) = line.split_once("; the slowest: stage ").unwrap_or_default();
+        let has_phases = ["request ", "alignment ", "write ", "commit "].iter().all(|phase| phases.contains(phase));
+        has_phases && (task.contains(" at first, ") || task.contains(" at second, "))
+    };
+    cluster.until("its phases", || cluster.ok(&["show", "endless"]).lines().any(slowest));
     let shown = cluster.ok(&["show", "endless"]);
     for part in ["job endless: running", "stage 0: source events", "WORKER", "first", "second", "sink out_rows"] {
         assert!(shown.contains(part), "{part}: {shown}");

@@ -1,6 +1,6 @@
 //! What operators do at the end of an epoch.
 
-use anabranch_model::{Result, TaskCounters};
+use anabranch_model::{Nanos, Result, TaskCounters};
 use anabranch_operators::Dropped;
 
 use super::Chain;
@@ -26,6 +26,11 @@ impl Chain {
             }
         }
         Ok(operators)
+    }
+
+    /// When the last marker has passed the operators and the sink.
+    pub(crate) fn marked_at(&self) -> Nanos {
+        self.marked_at
     }
 
     /// Adds what operators have dropped to the counters of the task.

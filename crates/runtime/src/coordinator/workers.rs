@@ -130,10 +130,13 @@ impl Shell {
         let present = self.coordinator.incarnation();
         match message {
             FromWorker::Summary(summary) => {
-                let Summary { message, grant_wait_ns, dropped } = *summary;
+                let Summary { message, grant_wait_ns, dropped, passages } = *summary;
                 self.grant_wait_ns = self.grant_wait_ns.max(grant_wait_ns);
-                let counts = message.fence.incarnation == present && !dropped.is_empty();
-                if let Some(durable) = self.durable.as_ref().filter(|_| counts) {
+                let counts = message.fence.incarnation == present;
+                if counts && !passages.is_empty() {
+                    self.shared.life.passed(process, &passages);
+                }
+                if let Some(durable) = self.durable.as_ref().filter(|_| counts && !dropped.is_empty()) {
                     // The scribe ends only after this.
                     let _ = durable.scribe.send(scribe::Task::Dropped(dropped));
                 }

@@ -97,13 +97,22 @@ fn from_worker() -> Vec<FromWorker> {
         gone: false,
     };
     let active = worker::Summary { active: Epoch(4), ..summary.clone() };
-    let active = Summary { message: ToCoordinator { fence, summary: active }, grant_wait_ns: 0, dropped: Vec::new() };
+    let active = ToCoordinator { fence, summary: active };
+    let of = |message, grant_wait_ns, dropped, passages| {
+        FromWorker::Summary(Box::new(Summary { message, grant_wait_ns, dropped, passages }))
+    };
+    let passage = |index, due_ns| {
+        let [entered_ns, taken_ns, begun_ns, written_ns] = [20, 30, 40, 50];
+        Passage { task: task(index), epoch: Epoch(2), due_ns, entered_ns, taken_ns, begun_ns, written_ns }
+    };
+    let passages = vec![passage(0, Some(10)), passage(1, None)];
     let message = ToCoordinator { fence, summary };
     let dropped = vec![(Epoch(2), "state/1-1-0.0-0.arrow".into())];
     let error = Error::outside("no answer").at("table clicks").remedy("look at it");
     vec![
-        FromWorker::Summary(Box::new(Summary { message, grant_wait_ns: 7, dropped })),
-        FromWorker::Summary(Box::new(active)),
+        of(message, 7, dropped, Vec::new()),
+        of(active.clone(), 0, Vec::new(), Vec::new()),
+        of(active, 0, Vec::new(), passages),
         FromWorker::Failed { incarnation: ONE, task: task(0), error },
         FromWorker::Opened { incarnation: ONE, restoring: vec!["stage 0 task 1 (count)".into()] },
         FromWorker::Checkpoint,

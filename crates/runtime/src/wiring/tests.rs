@@ -146,6 +146,7 @@ impl<'a> Worker<'a> {
             snapshots: None,
             after: Epoch(0),
             told_under: Epoch(0),
+            boundary: None,
             side_end: None,
         };
         let Some(spec) = &stage.source else {

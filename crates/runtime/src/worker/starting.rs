@@ -85,7 +85,7 @@ impl WorkerShell {
         let (snapshots, recorder) = match checkpoints {
             Some(checkpoints) => {
                 let (sender, snapshots) = channel();
-                let recorder = Recorder::new(checkpoints.store.clone(), plan, incarnation);
+                let recorder = Recorder::new(checkpoints.store.clone(), plan, incarnation, Arc::clone(&self.clock));
                 (Some(sender), Some((recorder, snapshots)))
             }
             None => (None, None),

@@ -115,7 +115,7 @@ fn opening_many_sinks_may_take_longer_than_the_timeout() {
     let error = outcome.expect_err("a sink fails").to_string();
     assert!(error.contains("the disk is full"), "{error}");
     let restarts = bench.job.handle().restarts();
-    assert!(restarts.len() == 1 && restarts[0].contains("the disk is full"), "{restarts:?}");
+    assert!(restarts.len() == 1 && restarts[0].failure.contains("the disk is full"), "{restarts:?}");
 }
 
 #[test]

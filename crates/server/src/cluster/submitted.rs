@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, Notice, Result, StageId};
+use anabranch_protocol::membership::Process;
 use anabranch_runtime::{Coordination, JobHandle, Status};
 use anabranch_state::{Savepoint, Store};
 
@@ -292,6 +293,10 @@ impl ServedJob for Submitted {
             }
         }
         reading
+    }
+
+    fn worker_name(&self, process: Process) -> String {
+        self.live().map_or_else(|| process.worker.to_string(), |live| live.worker_name(process))
     }
 
     fn key_groups(&self) -> BTreeMap<StageId, Vec<u64>> {

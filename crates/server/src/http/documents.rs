@@ -1,5 +1,6 @@
 //! The documents of the API, as they are serialized. `openapi.json` describes them; a test compares both, field by field.
 
+mod checkpoints;
 mod plan;
 
 use anabranch_model::{
@@ -8,12 +9,12 @@ use anabranch_model::{
 use anabranch_state::Savepoint;
 use serde::Serialize;
 
+pub(super) use self::checkpoints::CheckpointsDocument;
 pub(super) use self::plan::PlanDocument;
 use super::answers::Api;
 use super::jobs::{Placed, Reading, ServedJob};
 use super::orders::JobOrder;
 use super::rates::{Rates, Shares};
-use super::samples::CheckpointMark;
 use super::security::Access;
 use crate::TableOption;
 use crate::why::Why;
@@ -149,28 +150,6 @@ struct LatencyDocument {
     p99_ms: f64,
     p999_ms: f64,
     max_ms: f64,
-}
-
-/// A job's checkpoints and restarts.
-#[derive(Debug, Serialize)]
-pub(super) struct CheckpointsDocument {
-    place: Option<String>,
-    completed: u64,
-    abandoned: u64,
-    last: Option<CheckpointDocument>,
-    restarts: u64,
-    failures: Vec<String>,
-    history: Vec<CheckpointMark>,
-}
-
-/// A checkpoint.
-#[derive(Debug, Serialize)]
-struct CheckpointDocument {
-    incarnation: u64,
-    epoch: u64,
-    completed_at_ms: i64,
-    took_ms: f64,
-    bytes: u64,
 }
 
 /// A job's notices.
@@ -417,28 +396,6 @@ impl From<&LatencySummary> for LatencyDocument {
         let ms = |us: u64| us as f64 / 1e3;
         let LatencySummary { rows, p50_us, p99_us, p999_us, max_us } = *latency;
         LatencyDocument { rows, p50_ms: ms(p50_us), p99_ms: ms(p99_us), p999_ms: ms(p999_us), max_ms: ms(max_us) }
-    }
-}
-
-impl CheckpointsDocument {
-    pub(super) fn of(reading: &Reading, history: Vec<CheckpointMark>) -> Self {
-        let status = &reading.status;
-        let last = status.last_checkpoint.map(|last| CheckpointDocument {
-            incarnation: last.committed.incarnation.0,
-            epoch: last.committed.epoch.0,
-            completed_at_ms: reading.wall_ms_of(last.at),
-            took_ms: last.took.as_secs_f64() * 1e3,
-            bytes: last.bytes,
-        });
-        CheckpointsDocument {
-            place: reading.checkpoints.clone(),
-            completed: status.checkpoints_completed,
-            abandoned: status.checkpoints_abandoned,
-            last,
-            restarts: status.restarts,
-            failures: reading.failures.clone(),
-            history,
-        }
     }
 }
 

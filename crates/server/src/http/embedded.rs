@@ -9,7 +9,7 @@ use std::time::Duration;
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Error, Notice, Result, StageId};
 use anabranch_plan::Planned;
-use anabranch_protocol::membership::WorkerId;
+use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_runtime::{HERE, HERE_NAME, JobHandle, Reconfigure, Reconfigured};
 use anabranch_state::{Access, Savepoint, Store};
 
@@ -219,11 +219,8 @@ impl EmbeddedJob {
     }
 
     fn tasks(&self) -> Vec<Placed> {
-        let named = |process| match &self.members {
-            Some(members) if process != HERE => members.name(process),
-            _ => HERE_NAME.to_owned(),
-        };
-        self.handle.placed().into_iter().map(|(process, metrics)| Placed { worker: named(process), metrics }).collect()
+        let placed = |(process, metrics)| Placed { worker: self.worker_name(process), metrics };
+        self.handle.placed().into_iter().map(placed).collect()
     }
 }
 
@@ -249,6 +246,13 @@ impl ServedJob for EmbeddedJob {
             failures: self.handle.restarts(),
             checkpoints: store.as_ref().map(|store| store.place().to_owned()),
             tasks: self.tasks(),
+        }
+    }
+
+    fn worker_name(&self, process: Process) -> String {
+        match &self.members {
+            Some(members) if process != HERE => members.name(process),
+            _ => HERE_NAME.to_owned(),
         }
     }
 

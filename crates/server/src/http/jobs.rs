@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, ErrorKind, Nanos, Notice, Result, StageId, TaskMetrics};
-use anabranch_runtime::{Coordination, Reconfigured, Status};
+use anabranch_protocol::membership::Process;
+use anabranch_runtime::{Coordination, Reconfigured, Restart, Status};
 use anabranch_state::{Savepoint, Store};
 
 use super::autoscale::ScalingRecords;
@@ -111,6 +112,8 @@ pub trait ServedJob: Send + Sync {
     fn plan(&self) -> Arc<Plan>;
     /// Everything that is measured.
     fn reading(&self) -> Reading;
+    /// Name of the worker that has this process, or had it.
+    fn worker_name(&self, process: Process) -> String;
     /// The rows of each key group that reached the stages whose tasks divide them by keys, since the tasks began.
     fn key_groups(&self) -> BTreeMap<StageId, Vec<u64>>;
     /// Notices for its user that are kept, oldest first.
@@ -143,7 +146,7 @@ pub struct Reading {
     /// Its coordination in numbers.
     pub coordination: Coordination,
     /// Failures after which its tasks were started again: the newest ones.
-    pub failures: Vec<String>,
+    pub failures: Vec<Restart>,
     /// The place of its checkpoints, if it takes any.
     pub checkpoints: Option<String>,
     /// Its tasks, in the order of their stages.

@@ -78,7 +78,7 @@ impl Samples {
             let why = kept.why(&Look { plan: &plan, reading: &reading, rates: &rates, notices: &notices });
             let frame = Frame::of(self.number, &plan, &reading, &rates, why);
             kept.marks.note(kept.rings.newest(), &frame, &reading, &notices);
-            kept.checkpoints.note(kept.rings.newest(), &frame);
+            kept.checkpoints.note(kept.rings.newest(), &frame, &reading, |process| job.worker_name(process));
             kept.rings.push(frame, bytes);
             kept.plans.note(&plan, || kept.rings.versions(), plan_bytes);
         }

@@ -42,7 +42,8 @@ fn begins(look: &Look<'_>, state: &str) -> Found {
         (_, Some(task)) => format!("the job begins: '{}' is not ready yet", task.stage_name),
         _ => "the job begins".to_owned(),
     };
-    let after = look.reading.failures.last().map_or_else(String::new, |why| format!(", after a failure: {why}"));
+    let after = look.reading.failures.last();
+    let after = after.map_or_else(String::new, |restart| format!(", after a failure: {}", restart.failure));
     let found = Found::new(Verdict::Starting, what + &after);
     match unprepared {
         Some(task) => found.at(task.task.stage),

@@ -21,7 +21,7 @@ pub(in crate::http) struct Frame {
     /// How many seconds it stands for.
     pub(super) seconds: u8,
     pub(super) job: JobFrame,
-    names: Arc<[String]>,
+    pub(super) names: Arc<[String]>,
     workers: Arc<[String]>,
     stages: Box<[StageFrame]>,
     pub(super) tasks: Box<[TaskFrame]>,

@@ -1,8 +1,11 @@
 //! What happened to a job, and when: restarts, changes, checkpoints that failed, notices.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use anabranch_model::Notice;
+use anabranch_protocol::membership::Process;
+use anabranch_runtime::{Phases, Slowest, TaskPhase};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -39,7 +42,52 @@ pub(in crate::http) struct CheckpointMark {
     outcome: &'static str,
     epoch: Option<u64>,
     took_ms: Option<f64>,
+    phases: Option<PhasesMark>,
     bytes: Option<u64>,
+}
+
+/// How the time of a checkpoint is divided.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct PhasesMark {
+    request_ms: f64,
+    alignment_ms: f64,
+    write_ms: f64,
+    commit_ms: f64,
+    slowest: SlowestMark,
+}
+
+/// The task that held a checkpoint up.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct SlowestMark {
+    stage: u32,
+    /// `None`: the tasks have started again since, and the stage may be another one.
+    stage_name: Option<String>,
+    task: u32,
+    worker: String,
+    phase: &'static str,
+    took_ms: f64,
+}
+
+impl PhasesMark {
+    fn of(phases: &Phases, stages: &[String], worker: impl FnOnce(Process) -> String) -> PhasesMark {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let Phases { request, alignment, write, commit, slowest } = phases;
+        let Slowest { task, process, phase, took } = *slowest;
+        let slowest = SlowestMark {
+            stage: task.stage.0,
+            stage_name: stages.get(task.stage.0 as usize).cloned(),
+            task: task.index,
+            worker: worker(process),
+            phase: match phase {
+                TaskPhase::Request => "request",
+                TaskPhase::Alignment => "alignment",
+                TaskPhase::Write => "write",
+            },
+            took_ms: ms(took),
+        };
+        let [request_ms, alignment_ms, write_ms, commit_ms] = [request, alignment, write, commit].map(|of| ms(*of));
+        PhasesMark { request_ms, alignment_ms, write_ms, commit_ms, slowest }
+    }
 }
 
 /// The newest checkpoints of a job, oldest first. One that follows within a second of another may be missing.
@@ -48,7 +96,13 @@ pub(super) struct Checkpoints(VecDeque<CheckpointMark>);
 
 impl Checkpoints {
     /// Compares a sample with the one before it.
-    pub(super) fn note(&mut self, before: Option<&Frame>, now: &Frame) {
+    pub(super) fn note(
+        &mut self,
+        before: Option<&Frame>,
+        now: &Frame,
+        reading: &Reading,
+        worker: impl FnOnce(Process) -> String,
+    ) {
         let abandoned = before.is_some_and(|before| before.job.abandoned < now.job.abandoned);
         if abandoned {
             self.push(CheckpointMark {
@@ -56,17 +110,23 @@ impl Checkpoints {
                 outcome: "abandoned",
                 epoch: None,
                 took_ms: None,
+                phases: None,
                 bytes: None,
             });
         }
         let last = before.and_then(|before| before.job.checkpoint);
         if let Some(new) = now.job.checkpoint.filter(|new| last.is_none_or(|last| last.epoch != new.epoch)) {
             let (took_ms, bytes) = (Some(f64::from(new.took_ms)), Some(new.bytes));
+            let phases = reading.status.last_checkpoint.and_then(|last| {
+                let goes_on = last.committed.incarnation == reading.status.incarnation;
+                Some(PhasesMark::of(&last.phases?, if goes_on { &now.names[..] } else { &[] }, worker))
+            });
             self.push(CheckpointMark {
                 at_ms: new.at_ms,
                 outcome: "completed",
                 epoch: Some(new.epoch),
                 took_ms,
+                phases,
                 bytes,
             });
         }
@@ -103,7 +163,8 @@ impl Marks {
                     mark("state", format!("the job was {}, and is {}", before.state, now.job.state));
                 }
                 if before.restarts < now.job.restarts {
-                    let why = reading.failures.last().map_or("for an unknown reason", String::as_str);
+                    let why =
+                        reading.failures.last().map_or("for an unknown reason", |restart| restart.failure.as_str());
                     mark("restart", format!("the tasks were started again: {why}"));
                 }
                 if before.plan_version != now.job.plan_version {

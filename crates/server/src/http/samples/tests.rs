@@ -1,7 +1,10 @@
+use std::time::Duration;
+
 use anabranch_dataflow::Plan;
-use anabranch_model::{LatencySummary, Nanos, PlanVersion, StageId, TaskId, TaskMetrics};
+use anabranch_model::{Epoch, Incarnation, LatencySummary, Nanos, PlanVersion, StageId, TaskId, TaskMetrics};
 use anabranch_protocol::coordinator::Phase;
-use anabranch_runtime::{Coordination, Status};
+use anabranch_protocol::membership::{Process, WorkerId};
+use anabranch_runtime::{Committed, Completed, Coordination, Phases, Restart, Slowest, Status, TaskPhase};
 
 use super::*;
 use crate::http::jobs::{Placed, Reading};
@@ -135,7 +138,8 @@ fn the_newest_marks_of_all_jobs_are_told_together() {
     for (job, begin) in [("a", 0), ("b", 1)] {
         let (plan, kept) = (plan(), samples.jobs.entry(job.to_owned()).or_default());
         for second in 0..40 {
-            let now = Reading { failures: vec![format!("{job} {second}")], ..reading(begin + 2 * second, 1) };
+            let failure = Restart { at: Nanos(0), failure: format!("{job} {second}") };
+            let now = Reading { failures: vec![failure], ..reading(begin + 2 * second, 1) };
             let status = Status { restarts: second, ..now.status.clone() };
             let now = Reading { status, ..now };
             let frame = Frame::of(second, &plan, &now, &Rates::default(), well());
@@ -150,4 +154,33 @@ fn the_newest_marks_of_all_jobs_are_told_together() {
     assert_eq!(told[..4], ["b 39", "a 39", "b 38", "a 38"]);
     assert_eq!((&marks[0]["job"], &marks[0]["kind"]), (&json!("b"), &json!("restart")));
     assert_eq!(samples.marks(1_000_000 + 79_000 + MARKS_MS).as_array().map(Vec::len), Some(1), "an hour later");
+}
+
+#[test]
+fn a_checkpoint_is_kept_with_its_phases_and_its_slowest_task() {
+    let (plan, mut now, mut kept) = (plan(), reading(1, 2), Checkpoints::default());
+    let ms = Duration::from_millis;
+    let (task, process) = (TaskId { stage: StageId(0), index: 1 }, Process { worker: WorkerId(7), life: 2 });
+    let slowest = Slowest { task, process, phase: TaskPhase::Write, took: ms(4) };
+    let phases = Phases { request: ms(1), alignment: ms(2), write: ms(5), commit: ms(3), slowest };
+    let mut note = |epoch, incarnation, phases| {
+        let committed = Committed { incarnation: Incarnation(1), epoch: Epoch(epoch) };
+        let last = Completed { committed, at: now.at, took: ms(11), phases, bytes: 5 };
+        (now.status.last_checkpoint, now.status.incarnation) = (Some(last), Incarnation(incarnation));
+        let frame = Frame::of(1, &plan, &now, &Rates::default(), well());
+        kept.note(None, &frame, &now, |process| format!("worker {}", process.worker.0));
+        json!(kept.all().last())
+    };
+    let mark = note(3, 1, Some(phases));
+    let name = plan.stages[0].name.as_str();
+    let slowest = json!({
+        "stage": 0, "stage_name": name, "task": 1, "worker": "worker 7", "phase": "write", "took_ms": 4.0,
+    });
+    let expected = json!({
+        "request_ms": 1.0, "alignment_ms": 2.0, "write_ms": 5.0, "commit_ms": 3.0, "slowest": slowest,
+    });
+    assert_eq!((&mark["outcome"], &mark["phases"]), (&json!("completed"), &expected));
+    // The stages may be those of another plan.
+    assert_eq!(note(4, 2, Some(phases))["phases"]["slowest"]["stage_name"], Value::Null);
+    assert_eq!(note(5, 2, None)["phases"], Value::Null);
 }
