@@ -142,7 +142,7 @@ impl Cluster {
             None => of.process.is_some(),
         });
         let urls = of.map(|(_, of)| format!("http://127.0.0.1:{}", of.http)).collect();
-        Client { urls, token: Some(SECRET.to_owned()), authority: None, wait: ANSWER }
+        Client { urls, token: Some(SECRET.to_owned()), wait: ANSWER, ..Client::default() }
     }
 
     /// Resident memory of all workers.

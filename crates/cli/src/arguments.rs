@@ -12,7 +12,7 @@ pub(crate) use self::cluster::{Certificate, Client, Coordinator, End, Job, Jobs,
 pub(crate) use self::demo::{DEMO_SQL, Demo};
 use self::log::REPORTS;
 pub(crate) use self::log::{Events, Log, LogFormat, Otlp};
-pub(crate) use self::osched::{Osched, OschedCommand, OschedRun};
+pub(crate) use self::osched::{Osched, OschedCommand, OschedRun, OschedSwitch};
 pub(crate) use self::serve::Serve;
 
 mod changes;

@@ -16,7 +16,7 @@ const WAIT: Duration = Duration::from_secs(60);
 /// A client of the coordinator that a command line names.
 pub(crate) fn client(given: &arguments::Client) -> Result<Client> {
     let token = token(given.token_file.as_deref())?;
-    Ok(Client { urls: given.urls(), token, authority: given.authority(), wait: WAIT })
+    Ok(Client { urls: given.urls(), token, authority: given.authority(), wait: WAIT, ..Client::default() })
 }
 
 /// The secret of the cluster, if it is given.

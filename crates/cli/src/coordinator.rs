@@ -7,7 +7,7 @@ use anabranch_model::{Error, Result};
 use anabranch_server::Engine;
 use anabranch_server::cluster::{Coordinator, CoordinatorOptions, TOKEN};
 use anabranch_server::control::Security;
-use anabranch_server::http::{Listen, Listener};
+use anabranch_server::http::{Given, Listen, Listener};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tracing::info;
 
@@ -40,7 +40,7 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
         tls_cert: arguments.tls_cert.clone(),
         tls_key: arguments.tls_key.clone(),
     };
-    let listener = Listener::bind_as(&http, "--http").map_err(wrong)?;
+    let listener = Listener::bind_as(&http, Given::Options("--http")).map_err(wrong)?;
     let url = listener.url();
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     if arguments.end_with_parent {

@@ -1,5 +1,6 @@
 //! `anabranch osched`: the operating system's scheduler serves running queries.
 
+mod control;
 mod formulas;
 mod view;
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Nanos, Result, SystemClock};
 use anabranch_osched::config::Config;
-use anabranch_osched::control::{Asked, Control, Order};
+use anabranch_osched::control::{Asked, Order};
 use anabranch_osched::driver;
 use anabranch_osched::guardian;
 use anabranch_osched::journal::StateFolder;
@@ -19,14 +20,16 @@ use anabranch_osched::kernel::{Machine, Proc};
 use anabranch_osched::permission::{Abilities, Report};
 use anabranch_osched::run::{Environment, Osched, state_directory};
 use anabranch_osched::status::Status;
-use anabranch_server::http::Client;
+use anabranch_server::http::{Called, Client};
 use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, poll, read};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use self::control::Control;
 use self::formulas::Sql;
 use crate::arguments;
-use crate::arguments::{OschedCommand, OschedRun};
+use crate::arguments::{OschedCommand, OschedRun, OschedSwitch};
+use crate::client::token;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -46,12 +49,7 @@ pub(crate) fn osched(arguments: &arguments::Osched) -> Result<(), Failure> {
         OschedCommand::Run(run) => schedule(run),
         OschedCommand::Check(source) => check(source.source.as_deref()).map_err(wrong),
         OschedCommand::Targets(source) => targets(source.source.as_deref()).map_err(wrong),
-        OschedCommand::Switch(switch) => {
-            let client = Client { urls: vec![switch.url.clone()], wait: ANSWER, ..Client::default() };
-            let body = json!({"policy": switch.policy, "priority": switch.priority});
-            client.post("/api/v1/osched/switch", &body)?;
-            Ok(Console::error().line(&format!("policy '{}' decides by {}", switch.policy, switch.priority))?)
-        }
+        OschedCommand::Switch(arguments) => switch(arguments),
         OschedCommand::Restore(restore) => {
             let folder = restore.state_directory.clone().unwrap_or_else(state_directory);
             let kernel = Proc::new().map_err(wrong)?;
@@ -76,6 +74,21 @@ pub(crate) fn osched(arguments: &arguments::Osched) -> Result<(), Failure> {
     }
 }
 
+fn switch(arguments: &OschedSwitch) -> Result<(), Failure> {
+    // The environment has the token of a coordinator, which is another process.
+    let token = arguments.token_file.as_deref().map(|path| token(Some(path))).transpose();
+    let client = Client {
+        urls: vec![arguments.url.clone()],
+        token: token.map_err(|error| Failure::planning(&error, ""))?.flatten(),
+        authority: arguments.tls_ca.clone(),
+        wait: ANSWER,
+        server: Called::Osched,
+    };
+    let OschedSwitch { policy, priority, .. } = arguments;
+    client.post("/api/v1/osched/switch", &json!({"policy": policy, "priority": priority}))?;
+    Ok(Console::error().line(&format!("policy '{policy}' decides by {priority}"))?)
+}
+
 /// What a file says, or what the engine at an address needs.
 fn configuration(source: &str) -> Result<Config> {
     if !source.contains("://") {
@@ -87,6 +100,7 @@ fn configuration(source: &str) -> Result<Config> {
 fn schedule(arguments: &OschedRun) -> Result<(), Failure> {
     let wrong = |error: Error| Failure::planning(&error, "");
     let config = configuration(&arguments.source).map_err(wrong)?;
+    let listener = control::listener(&config).map_err(wrong)?;
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     let (kernel, clock): (_, Arc<dyn Clock>) = (Proc::new().map_err(wrong)?, Arc::new(SystemClock::new()));
     let drivers = config.targets.iter().map(driver::of).collect::<Result<Vec<_>>>().map_err(wrong)?;
@@ -98,20 +112,19 @@ fn schedule(arguments: &OschedRun) -> Result<(), Failure> {
         drivers,
         dry_run: arguments.dry_run,
     };
-    let listen = config.listen;
     let osched = Osched::start(config, environment).map_err(wrong)?;
-    let control = listen.map(|address| Control::start(address, osched.status(), osched.orders()));
-    let control = control.transpose().map_err(wrong)?;
     let mut progress = Console::error();
-    if let Some(control) = control.as_ref().filter(|_| !arguments.quiet) {
-        progress.line(&format!("status and control: http://{}", control.address()))?;
+    if let Some(listener) = listener.as_ref().filter(|_| !arguments.quiet) {
+        progress.line(&format!("status and control: {}", listener.url()))?;
     }
+    let control = Control { status: osched.status(), orders: osched.orders() };
+    let server = listener.map(|listener| listener.serve_paths(Arc::new(control))).transpose().map_err(wrong)?;
     let shown = is_interactive() && !arguments.plain && !arguments.quiet && !arguments.dry_run;
     let mut session = Session { osched, signals: &signals, clock: clock.as_ref(), arguments };
     let ended = if shown { session.live() } else { session.plain() };
     // Whatever has ended it: what was written is restored first.
     let undone = session.osched.end();
-    drop(control);
+    drop(server);
     let undone = undone?;
     ended?;
     if !arguments.quiet && !arguments.dry_run {

@@ -40,6 +40,18 @@ pub struct Config {
     /// Where the state of `osched` itself is served over HTTP. Default: nowhere.
     #[serde(default)]
     pub listen: Option<SocketAddr>,
+    /// File with the token that each request needs there.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
+    /// File with a token with which requests may read and change nothing.
+    #[serde(default)]
+    pub read_token_file: Option<PathBuf>,
+    /// File with the certificate in PEM, with those that sign it.
+    #[serde(default)]
+    pub tls_cert: Option<PathBuf>,
+    /// File with the private key of the certificate in PEM.
+    #[serde(default)]
+    pub tls_key: Option<PathBuf>,
     /// Folder of the journal. Default: `/run/anabranch-osched` for root, else a folder of the user.
     #[serde(default)]
     pub state_directory: Option<PathBuf>,
@@ -192,8 +204,7 @@ impl Config {
             when: Some(Condition::parse(BACKLOG)?),
             seed: 0,
         };
-        let (targets, policies) = (vec![target], vec![policy]);
-        Ok(Config { targets, policies, listen: None, state_directory: None, other_cpusets: false })
+        Ok(Config { targets: vec![target], policies: vec![policy], ..Config::default() })
     }
 
     /// Fills what was left out, and refuses what cannot be carried out together.
@@ -204,6 +215,7 @@ impl Config {
         if self.policies.is_empty() {
             return Err(Error::user("there is no policy").remedy("add [[policy]] with priority = \"drain\""));
         }
+        self.check_listen()?;
         let names: Vec<String> = self.targets.iter().map(|target| target.name.clone()).collect();
         check_distinct("target", &names)?;
         self.targets.iter().try_for_each(Target::check)?;
@@ -214,6 +226,20 @@ impl Config {
         check_distinct("policy", &policies)?;
         self.check_conflicts()?;
         Ok(self)
+    }
+
+    fn check_listen(&self) -> Result<()> {
+        let keys = [
+            ("token-file", &self.token_file),
+            ("read-token-file", &self.read_token_file),
+            ("tls-cert", &self.tls_cert),
+            ("tls-key", &self.tls_key),
+        ];
+        match keys.iter().find(|(_, file)| file.is_some() && self.listen.is_none()) {
+            None => Ok(()),
+            Some((key, _)) => Err(Error::user(format!("'{key}' protects an address, and there is none"))
+                .remedy("add listen = \"127.0.0.1:7070\"")),
+        }
     }
 
     /// Of several policies for the same property of the same threads, the first whose condition is true decides. One without a condition

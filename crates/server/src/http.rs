@@ -18,6 +18,7 @@ mod drain;
 mod embedded;
 mod exposition;
 mod functions;
+mod guard;
 mod histories;
 mod jobs;
 mod live;
@@ -25,6 +26,7 @@ mod metrics;
 mod orders;
 mod page;
 mod past;
+mod paths;
 mod query;
 mod rates;
 mod reconfigure;
@@ -48,8 +50,9 @@ use tokio::sync::watch;
 use answers::Api;
 pub use autoscale::ScalingRecords;
 pub use balance::BalanceOrder;
-pub use client::{Client, NoAnswer, Refused};
+pub use client::{Called, Client, NoAnswer, Refused};
 pub use connection::Limits;
+use connection::Service;
 pub use documents::Worker;
 pub use embedded::Script;
 pub(crate) use embedded::{Embedded, EmbeddedJob, Running};
@@ -58,9 +61,11 @@ pub use histories::ChangeHistories;
 pub use jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
 pub(crate) use metrics::{Family, Kind, Sample, families};
 pub use orders::{JobOrder, new_submission};
+use paths::Guarded;
+pub use paths::{Paths, Reply};
 pub(crate) use rates::{History, Rate, Rates};
 pub use reconfigure::{MoveOrder, ReconfigureOrder};
-pub use security::Listen;
+pub use security::{Given, Listen};
 use security::{Protection, bind};
 
 /// Time for a savepoint that is being taken to be given up.
@@ -77,7 +82,8 @@ pub struct Listener {
 
 /// A running server. Dropping it ends it.
 pub struct Server {
-    api: Arc<Api>,
+    /// `None`: it serves no jobs.
+    api: Option<Arc<Api>>,
     closing: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -85,12 +91,12 @@ pub struct Server {
 impl Listener {
     /// Checks the options, reads their files, and listens.
     pub fn bind(listen: &Listen) -> Result<Listener> {
-        Self::bind_as(listen, "--listen")
+        Self::bind_as(listen, Given::Options("--listen"))
     }
 
-    /// The same, for an address that was given by this option.
-    pub fn bind_as(listen: &Listen, option: &str) -> Result<Listener> {
-        let (socket, address, protection) = bind(listen, option)?;
+    /// The same, with messages that name what the user has given.
+    pub fn bind_as(listen: &Listen, given: Given) -> Result<Listener> {
+        let (socket, address, protection) = bind(listen, given)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(|error| Error::outside(format!("cannot prepare the HTTP server: {error}")))?;
         Ok(Listener { socket, address, protection, limits: Limits::default(), runtime })
@@ -116,11 +122,20 @@ impl Listener {
 
     /// Serves jobs and workers until the server is dropped.
     pub fn serve(self, jobs: Arc<dyn Jobs>) -> Result<Server> {
-        let Listener { socket, protection: Protection { tokens, tls }, limits, runtime, .. } = self;
-        let api = Arc::new(Api::new(jobs, tokens, limits.body));
+        let api = Arc::new(Api::new(jobs, Arc::clone(&self.protection.guard), self.limits.body));
+        self.start(Arc::clone(&api), Some(api))
+    }
+
+    /// Serves some paths of another part of the program, and no jobs, until the server is dropped.
+    pub fn serve_paths(self, paths: Arc<dyn Paths>) -> Result<Server> {
+        let (guard, body_wait) = (Arc::clone(&self.protection.guard), self.limits.body);
+        self.start(Arc::new(Guarded { paths, guard, body_wait }), None)
+    }
+
+    fn start(self, service: Arc<impl Service>, api: Option<Arc<Api>>) -> Result<Server> {
+        let Listener { socket, protection: Protection { tls, .. }, limits, runtime, .. } = self;
         let (closing, closes) = watch::channel(false);
-        let served = Arc::clone(&api);
-        let run = move || runtime.block_on(connection::serve(socket, served, tls, limits, closes));
+        let run = move || runtime.block_on(connection::serve(socket, service, tls, limits, closes));
         let thread = std::thread::Builder::new().name("http".into()).spawn(run).map_err(|error| {
             Error::outside(format!("cannot start a thread: {error}")).remedy("raise the limit of threads (ulimit -u)")
         })?;
@@ -130,7 +145,7 @@ impl Listener {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let savepoint = self.api.close();
+        let savepoint = self.api.as_ref().and_then(|api| api.close());
         let _ = self.closing.send(true);
         // A panic of the thread has ended the server already.
         let _ = self.thread.take().map(JoinHandle::join);

@@ -64,6 +64,12 @@ pub(crate) struct OschedSwitch {
     /// Where the scheduler listens (`listen` in its file)
     #[arg(long, value_name = "URL", default_value = OSCHED)]
     pub(crate) url: String,
+    /// File with the scheduler's token (`token-file` in its file)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// File with the certificates that are trusted for https, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -274,6 +274,42 @@ fn mistakes_are_named_with_a_remedy() {
 
 /// The same policies in the engine, without a process of their own.
 #[test]
+/// The remedies lead from a request without the token to one that is carried out.
+#[test]
+fn a_switch_sends_the_token_that_the_file_asks_for() {
+    let scene = Scene::start(&[]);
+    let file = scene.configuration(DRAIN);
+    let token = scene.folder.path().join("token");
+    let bare = std::fs::read_to_string(&file).expect("a file");
+    let run_with = |token: &Path| {
+        let mut command = program();
+        std::fs::write(&file, format!("token-file = \"{}\"\n{bare}", token.display())).expect("written");
+        command.args(["osched", "run", "--plain", "--dry-run"]).arg(&file).stdin(Stdio::null());
+        command
+    };
+    let missing = run_with(&token).output().expect("runs");
+    let error = text(&missing.stderr);
+    assert!(error.contains("token-file = ") && error.contains("give a file that this process may read"), "{error}");
+    std::fs::write(&token, "correct-horse-battery-9\n").expect("written");
+    let osched = Process::start(run_with(&token));
+    osched.wait_for("status and control: http://");
+    let said = osched.said();
+    let url = said.lines().find_map(|line| line.strip_prefix("status and control: ")).expect("an address");
+    let switch = |more: &[&str]| {
+        let line = ["osched", "switch", "p", "constant", "--url", url];
+        program().args(line).args(more).output().expect("runs")
+    };
+    let without = switch(&[]);
+    let error = text(&without.stderr);
+    assert!(!without.status.success() && error.contains("--token-file"), "{error}");
+    let with = switch(&["--token-file", &token.display().to_string()]);
+    assert!(with.status.success(), "{}", text(&with.stderr));
+    osched.signal("INT");
+    assert_eq!(osched.end_with_said().0, Some(0));
+    let nobody = switch(&[]);
+    assert!(text(&nobody.stderr).contains("anabranch osched run FILE"), "{}", text(&nobody.stderr));
+}
+
 fn a_job_orders_its_own_threads() {
     let scene = Scene::start(&["--set", "scheduling=drain"]);
     if may_lower() {

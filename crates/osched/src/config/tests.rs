@@ -39,6 +39,11 @@ fn mistakes_are_named_with_their_line_and_a_remedy_that_helps() {
     let mended = both(TARGET, POLICY);
     let second = both(&TARGET.replace("ads", "two"), "");
     for (text, expected, followed) in [
+        (
+            format!("token-file = \"token\"\n{mended}"),
+            "add listen = \"127.0.0.1:7070\"",
+            format!("token-file = \"token\"\nlisten = \"127.0.0.1:7070\"\n{mended}"),
+        ),
         (POLICY.to_owned(), "add [[target]] with name, engine and url", mended.clone()),
         (TARGET.to_owned(), "add [[policy]] with priority = \"drain\"", mended.clone()),
         (both(&TARGET.replace("engine", "engin"), POLICY), "did you mean 'engine'?", mended.clone()),

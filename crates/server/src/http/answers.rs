@@ -1,6 +1,5 @@
 //! Requests and their answers.
 
-use std::net::IpAddr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,16 +9,17 @@ use anabranch_model::{Error, ErrorKind, Latch, Result, Secrets};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
-    REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
 };
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::{HeaderMap, Request, Response, StatusCode};
 use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::autoscale::{ScalingRecords, autoscale, observations};
 use super::body::Body;
+use super::connection::Service;
 use super::documents::{
     CheckpointsDocument, CounterList, ErrorDocument, JobDocument, JobList, NoticeList, Readiness, Requested,
     ServerDocument, TaskList, WorkerList,
@@ -27,6 +27,7 @@ use super::documents::{
 use super::drain::{drain, undrain};
 use super::exposition;
 use super::functions::functions;
+use super::guard::Guard;
 use super::jobs::{Jobs, Reading, Refusal, ServedJob};
 use super::orders::{JobOrder, OrderErrorDocument, Submitted};
 use super::past::{history, plan};
@@ -37,16 +38,14 @@ use super::removal::remove;
 use super::routes::{Found, Target, find};
 use super::samples::Samples;
 use super::savepoints::savepoint;
-use super::security::{Access, Tokens};
+use super::security::Access;
 use super::state::state;
 use super::{live, page, sql};
 
-/// Where a browser says that a request comes from another site.
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The description of the API for programs.
 const DESCRIPTION: &str = include_str!("openapi.json");
 /// Largest body of a request, in bytes.
-const BODY_MAX: usize = 64 << 10;
+pub(super) const BODY_MAX: usize = 64 << 10;
 /// Largest order of a job, in bytes.
 const ORDER_MAX: usize = 4 << 20;
 
@@ -55,7 +54,7 @@ pub(super) type Answer = Response<Body>;
 /// What the server serves, and what it keeps between requests.
 pub(super) struct Api {
     pub(super) jobs: Arc<dyn Jobs>,
-    tokens: Tokens,
+    guard: Arc<Guard>,
     samples: Mutex<Samples>,
     /// The number of the newest sample, for those who wait for the next one.
     pub(super) ticks: watch::Sender<u64>,
@@ -73,22 +72,11 @@ pub(super) struct Api {
 }
 
 impl Api {
-    pub(super) fn new(jobs: Arc<dyn Jobs>, tokens: Tokens, body_wait: Duration) -> Api {
+    pub(super) fn new(jobs: Arc<dyn Jobs>, guard: Arc<Guard>, body_wait: Duration) -> Api {
         let (samples, savepoint, draining) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (ticks, streams) = (watch::Sender::default(), AtomicUsize::default());
         let (is_closing, reading) = (Latch::default(), Arc::default());
-        Api { jobs, reading, tokens, samples, ticks, streams, savepoint, draining, is_closing, body_wait }
-    }
-
-    /// Takes a sample of each job.
-    pub(super) fn sample(&self) {
-        let jobs = self.jobs.jobs();
-        let number = {
-            let mut samples = self.samples();
-            samples.take(&jobs);
-            samples.number()
-        };
-        self.ticks.send_replace(number);
+        Api { jobs, reading, guard, samples, ticks, streams, savepoint, draining, is_closing, body_wait }
     }
 
     /// The server ends: gives up the savepoint that is being taken, if there is one. Returns a channel that closes when it has
@@ -133,70 +121,34 @@ impl Api {
             Box::new(refusal(StatusCode::NOT_FOUND, &error.remedy(remedy)))
         })
     }
-
-    /// Whether a request may be answered.
-    pub(super) fn knows<B>(&self, request: &Request<B>) -> bool {
-        self.guard(request.method(), request.headers()).is_ok()
-    }
-
-    /// What a request may do; refuses one that may not be answered.
-    fn guard(&self, method: &Method, headers: &HeaderMap) -> Result<Access, Box<Answer>> {
-        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-        let host = text(HOST);
-        // A browser sends a page's requests to other sites too, and names the page's site.
-        let is_foreign = text(ORIGIN).is_some_and(|origin| host != origin.split_once("://").map(|(_, host)| host));
-        if is_foreign || text(FETCH_SITE).is_some_and(|site| site == "cross-site") {
-            let error = Error::user("a page of another site must not use this process");
-            return Err(Box::new(refusal(StatusCode::FORBIDDEN, &error.remedy("send the request without a browser"))));
-        }
-        if self.tokens.are_needed() {
-            let Some(access) = self.tokens.access(headers.get(AUTHORIZATION).map(HeaderValue::as_bytes)) else {
-                let error = Error::user("the request needs the token of this process");
-                let remedy = "send the header 'Authorization: Bearer TOKEN', with the content of --token-file";
-                let mut answer = refusal(StatusCode::UNAUTHORIZED, &error.remedy(remedy));
-                answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-                return Err(Box::new(answer));
-            };
-            return match access {
-                Access::Reads if *method != Method::GET && *method != Method::HEAD => {
-                    let error = Error::user("this token only reads, and the request may change something");
-                    let remedy = "use the token of --token-file, not that of --read-token-file";
-                    Err(Box::new(refusal(StatusCode::FORBIDDEN, &error.remedy(remedy))))
-                }
-                access => Ok(access),
-            };
-        }
-        is_named_safely(host).map(|()| Access::Changes)
-    }
-}
-
-/// Refuses a name that the owner of any site that a browser visits could make to mean this machine.
-fn is_named_safely(host: Option<&str>) -> Result<(), Box<Answer>> {
-    if host.is_none_or(is_of_this_machine) {
-        return Ok(());
-    }
-    let error = Error::user("without a token, the host must be an address or localhost");
-    Err(Box::new(refusal(
-        StatusCode::FORBIDDEN,
-        &error.remedy("use http://127.0.0.1:PORT, or start with --token-file"),
-    )))
-}
-
-fn is_of_this_machine(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
 /// What a browser may do with an answer: run the page's own scripts, and send requests to where it came from.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Answers a request.
-pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer {
-    let mut answer = answered(api, request).await;
+impl Service for Api {
+    fn sample(&self) {
+        let jobs = self.jobs.jobs();
+        let number = {
+            let mut samples = self.samples();
+            samples.take(&jobs);
+            samples.number()
+        };
+        self.ticks.send_replace(number);
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    fn respond(self: Arc<Self>, request: Request<Incoming>) -> impl Future<Output = Answer> + Send {
+        answered(self, request)
+    }
+}
+
+/// Tells browsers what they may do with an answer.
+pub(super) fn protected(mut answer: Answer) -> Answer {
     let headers = answer.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -214,7 +166,7 @@ async fn answered(api: Arc<Api>, request: Request<Incoming>) -> Answer {
     if let Found::Target(target @ (Target::Page | Target::PageFile), name) = &found {
         return page_of(&api, *target, name, &head.headers).unwrap_or_else(|answer| *answer);
     }
-    let access = match api.guard(&head.method, &head.headers) {
+    let access = match api.guard.check(&head.method, &head.headers) {
         Ok(access) => access,
         // A probe has no token. It learns whether this process is ready, and no names of jobs.
         Err(_) if found == Found::Target(Target::Readiness, String::new()) => {
@@ -258,9 +210,7 @@ async fn answered(api: Arc<Api>, request: Request<Incoming>) -> Answer {
 
 /// The page has no data, so it needs no token.
 fn page_of(api: &Api, target: Target, name: &str, headers: &HeaderMap) -> Result<Answer, Box<Answer>> {
-    if !api.tokens.are_needed() {
-        is_named_safely(headers.get(HOST).and_then(|value| value.to_str().ok()))?;
-    }
+    api.guard.check_name(headers)?;
     Ok(if target == Target::Page { page::index() } else { page::file(name) })
 }
 
@@ -451,7 +401,7 @@ pub(super) fn status_of(error: &Error) -> StatusCode {
 }
 
 /// The body of a request, within its limits.
-async fn read(body: Incoming, limit: usize, wait: Duration) -> Result<Bytes, Box<Answer>> {
+pub(super) async fn read(body: Incoming, limit: usize, wait: Duration) -> Result<Bytes, Box<Answer>> {
     let too_slow = || {
         let error = Error::user(format!("the body did not arrive within {} s", wait.as_secs()));
         refusal(StatusCode::REQUEST_TIMEOUT, &error.remedy("send it again"))
@@ -488,7 +438,7 @@ pub(super) fn json_text(status: StatusCode, document: Bytes) -> Answer {
     answer(status, "application/json", document)
 }
 
-fn answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
+pub(super) fn answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
     let mut answer = Response::new(body.into());
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

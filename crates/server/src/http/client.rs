@@ -34,6 +34,18 @@ pub struct Client {
     pub authority: Option<PathBuf>,
     /// Longest time without any byte of an answer.
     pub wait: Duration,
+    /// Which process serves it.
+    pub server: Called,
+}
+
+/// The process that a client calls, which messages name.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Called {
+    /// A coordinator, or a job with `--listen`.
+    #[default]
+    Coordinator,
+    /// `anabranch osched run`.
+    Osched,
 }
 
 /// An answer that is no success.
@@ -56,6 +68,68 @@ pub enum NoAnswer {
     Absent(Error),
     /// The server is not reached, or it does not speak this protocol.
     Unreachable(Error),
+}
+
+impl Called {
+    fn name(self) -> &'static str {
+        match self {
+            Called::Coordinator => "coordinator",
+            Called::Osched => "osched",
+        }
+    }
+
+    /// The option with its address.
+    fn option(self) -> &'static str {
+        match self {
+            Called::Coordinator => "--coordinator",
+            Called::Osched => "--url",
+        }
+    }
+
+    fn no_address(self, url: &str) -> Error {
+        let error = Error::user(format!("this is not the address of the {}", self.name()));
+        let remedy = format!("give http://HOST:PORT or https://HOST:PORT, as the {} prints it", self.name());
+        error.at(format!("{} {url}", self.option())).remedy(remedy)
+    }
+
+    fn unreachable(self, url: &str, error: &std::io::Error) -> Error {
+        let remedy = match self {
+            Called::Coordinator => {
+                "start one: anabranch coordinator --store DIRECTORY; if it runs elsewhere, give --coordinator or set \
+                 ANABRANCH_COORDINATOR"
+            }
+            Called::Osched => {
+                "start one whose file has listen = \"127.0.0.1:7070\": anabranch osched run FILE; if it listens \
+                 elsewhere, give --url"
+            }
+        };
+        Error::outside(format!("no {} answers at {url}: {error}", self.name())).remedy(remedy)
+    }
+
+    fn stranger(self, url: &str, why: &str) -> Error {
+        let error = Error::outside(format!("what listens at {url} is no {}: {why}", self.name()));
+        error.remedy(format!("give the address that the {} prints ({})", self.name(), self.option()))
+    }
+
+    /// The error that a document describes.
+    fn error_of(self, status: u16, document: &Value) -> Error {
+        let text = |field: &str| document[field].as_str().map(str::to_owned);
+        let message = text("error").unwrap_or_else(|| format!("the answer has status {status}"));
+        let mut error = if status < 500 { Error::user(message) } else { Error::outside(message) };
+        if let Some(place) = text("place") {
+            error = error.at(place);
+        }
+        let remedy = match (status, self) {
+            (401, Called::Coordinator) => {
+                Some("set ANABRANCH_TOKEN to the coordinator's token, or give --token-file".to_owned())
+            }
+            (401, Called::Osched) => {
+                Some("give the file that token-file names in its osched.toml: --token-file".to_owned())
+            }
+            _ => text("remedy"),
+        };
+        remedy.into_iter().fold(error, Error::remedy)
+    }
 }
 
 impl From<Error> for NoAnswer {
@@ -118,7 +192,7 @@ impl Client {
                 continue;
             }
             let answer = self.exchange(url, self.wait, method, path, body);
-            outcome = answer.and_then(|(status, body)| answered(url, status, &body));
+            outcome = answer.and_then(|(status, body)| self.answered(url, status, &body));
             // One that stands by answers so.
             if !matches!(&outcome, Err(NoAnswer::Refused(refused)) if refused.status == 503) {
                 return outcome;
@@ -147,13 +221,13 @@ impl Client {
         let mut answer = Vec::new();
         let read = stream.take(ANSWER_MAX).read_to_end(&mut answer);
         if answer.is_empty() {
-            sent.and(read).map_err(|error| unreachable(url, &error))?;
+            sent.and(read).map_err(|error| self.server.unreachable(url, &error))?;
         }
         let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
         let head = end.and_then(|end| std::str::from_utf8(&answer[..end]).ok());
         let status = head.and_then(|head| head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok());
         let (Some(end), Some(head), Some(status)) = (end, head, status) else {
-            return Err(stranger(url, "its answer is not HTTP").into());
+            return Err(self.server.stranger(url, "its answer is not HTTP").into());
         };
         let body = answer[end + 4..].to_vec();
         let length = head.lines().find_map(|line| {
@@ -169,10 +243,7 @@ impl Client {
     }
 
     fn connect(&self, url: &str, wait: Duration) -> Result<(String, Box<dyn Stream>), NoAnswer> {
-        let wrong = || {
-            let error = Error::user("this is not the address of a coordinator").at(format!("--coordinator {url}"));
-            error.remedy("give http://HOST:PORT or https://HOST:PORT, as the coordinator prints it")
-        };
+        let wrong = || self.server.no_address(url);
         let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
         let host = rest.trim_end_matches('/');
         let addresses = host.to_socket_addrs().map_err(|_| wrong())?;
@@ -184,7 +255,7 @@ impl Client {
             }
         }
         let Some(failure) = failure else { return Err(wrong().into()) };
-        let error = unreachable(url, &failure);
+        let error = self.server.unreachable(url, &failure);
         Err(if failure.kind() == std::io::ErrorKind::ConnectionRefused {
             NoAnswer::Absent(error)
         } else {
@@ -203,7 +274,7 @@ impl Client {
         stream
             .set_read_timeout(limit)
             .and_then(|()| stream.set_write_timeout(limit))
-            .map_err(|e| unreachable(url, &e))?;
+            .map_err(|e| self.server.unreachable(url, &e))?;
         match scheme {
             "http" => Ok(Box::new(stream)),
             "https" => {
@@ -238,46 +309,21 @@ impl Client {
         let config = config.map_err(|error| Error::internal(format!("TLS cannot be set up: {error}")))?;
         Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
     }
-}
 
-/// The document of an answer.
-fn answered(url: &str, status: u16, body: &[u8]) -> Result<Value, NoAnswer> {
-    let document = serde_json::from_slice(body);
-    let document: Value = document.map_err(|error| NoAnswer::Unreachable(stranger(url, &error.to_string())))?;
-    match status {
-        200..300 => Ok(document),
-        _ => {
-            let text = document["text"].as_str().map(str::to_owned);
-            Err(NoAnswer::Refused(Refused { status, error: error_of(status, &document), text }))
+    /// The document of an answer.
+    fn answered(&self, url: &str, status: u16, body: &[u8]) -> Result<Value, NoAnswer> {
+        let document = serde_json::from_slice(body);
+        let stranger = |error: serde_json::Error| self.server.stranger(url, &error.to_string());
+        let document: Value = document.map_err(|error| NoAnswer::Unreachable(stranger(error)))?;
+        match status {
+            200..300 => Ok(document),
+            _ => {
+                let text = document["text"].as_str().map(str::to_owned);
+                let error = self.server.error_of(status, &document);
+                Err(NoAnswer::Refused(Refused { status, error, text }))
+            }
         }
     }
-}
-
-fn unreachable(url: &str, error: &std::io::Error) -> Error {
-    Error::outside(format!("no coordinator answers at {url}: {error}")).remedy(
-        "start one: anabranch coordinator --store DIRECTORY; if it runs elsewhere, give --coordinator or set \
-         ANABRANCH_COORDINATOR",
-    )
-}
-
-fn stranger(url: &str, why: &str) -> Error {
-    let error = Error::outside(format!("what listens at {url} is no coordinator: {why}"));
-    error.remedy("give the address that the coordinator prints (--coordinator)")
-}
-
-/// The error that a document describes.
-fn error_of(status: u16, document: &Value) -> Error {
-    let text = |field: &str| document[field].as_str().map(str::to_owned);
-    let message = text("error").unwrap_or_else(|| format!("the answer has status {status}"));
-    let mut error = if status < 500 { Error::user(message) } else { Error::outside(message) };
-    if let Some(place) = text("place") {
-        error = error.at(place);
-    }
-    let remedy = match status {
-        401 => Some("set ANABRANCH_TOKEN to the coordinator's token, or give --token-file".to_owned()),
-        _ => text("remedy"),
-    };
-    remedy.into_iter().fold(error, Error::remedy)
 }
 
 impl Refused {

@@ -10,6 +10,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,7 +21,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::answers::{Api, respond};
+use super::answers::{Answer, protected};
+use super::guard::Guard;
 use super::rates::SAMPLE;
 
 /// Headers of a request, and their bytes.
@@ -54,10 +57,22 @@ impl Default for Limits {
     }
 }
 
+/// What answers requests.
+pub(super) trait Service: Send + Sync + 'static {
+    /// Decides which requests may be answered.
+    fn guard(&self) -> &Guard;
+
+    /// The answer to a request, which may be a refusal.
+    fn respond(self: Arc<Self>, request: Request<Incoming>) -> impl Future<Output = Answer> + Send;
+
+    /// Is called each time that [`SAMPLE`] has passed.
+    fn sample(&self) {}
+}
+
 /// Serves connections until `closes`.
-pub(super) async fn serve(
+pub(super) async fn serve<S: Service>(
     socket: std::net::TcpListener,
-    api: Arc<Api>,
+    service: Arc<S>,
     tls: Option<Arc<ServerConfig>>,
     limits: Limits,
     mut closes: watch::Receiver<bool>,
@@ -82,10 +97,10 @@ pub(super) async fn serve(
         };
         tokio::select! {
             _ = closes.changed() => break,
-            _ = sample.tick() => api.sample(),
+            _ = sample.tick() => service.sample(),
             slot = next => match (slot, waiting.take()) {
                 (Ok(slot), Some(Ok((stream, _)))) => {
-                    let (served, place) = ((Arc::clone(&api), tls.clone(), limits), places.take());
+                    let (served, place) = ((Arc::clone(&service), tls.clone(), limits), places.take());
                     tokio::spawn(connection(stream, served, closes.clone(), place, slot));
                 }
                 _ => sleep(NO_SOCKET_PAUSE).await,
@@ -97,9 +112,9 @@ pub(super) async fn serve(
     let _ = timeout(LAST_ANSWERS_MAX, slots.acquire_many(limits.connections)).await;
 }
 
-async fn connection(
+async fn connection<S: Service>(
     stream: TcpStream,
-    (api, tls, limits): (Arc<Api>, Option<TlsAcceptor>, Limits),
+    (service, tls, limits): (Arc<S>, Option<TlsAcceptor>, Limits),
     closes: watch::Receiver<bool>,
     place: Place,
     _slot: OwnedSemaphorePermit,
@@ -109,10 +124,10 @@ async fn connection(
     let turn = Arc::clone(&place.turn);
     let served = async {
         match tls {
-            None => requests(TokioIo::new(stream), api, limits, closes, turn).await,
+            None => requests(TokioIo::new(stream), service, limits, closes, turn).await,
             Some(acceptor) => {
                 if let Ok(Ok(stream)) = timeout(limits.handshake, acceptor.accept(stream)).await {
-                    requests(TokioIo::new(stream), api, limits, closes, turn).await;
+                    requests(TokioIo::new(stream), service, limits, closes, turn).await;
                 }
             }
         }
@@ -124,22 +139,24 @@ async fn connection(
 }
 
 /// Answers the requests of a connection, until the client leaves or is too slow.
-async fn requests<I>(io: I, api: Arc<Api>, limits: Limits, mut closes: watch::Receiver<bool>, turn: Arc<Turn>)
+async fn requests<I, S>(io: I, service: Arc<S>, limits: Limits, mut closes: watch::Receiver<bool>, turn: Arc<Turn>)
 where
     I: hyper::rt::Read + hyper::rt::Write + Unpin,
+    S: Service,
 {
-    let service = service_fn(|request| {
-        let (api, turn) = (Arc::clone(&api), Arc::clone(&turn));
+    let answer = service_fn(|request: Request<Incoming>| {
+        let (service, turn) = (Arc::clone(&service), Arc::clone(&turn));
         async move {
-            let ours = Ours::begin(turn, api.knows(&request));
+            let ours = Ours::begin(turn, service.guard().check(request.method(), request.headers()).is_ok());
+            let answer = protected(service.respond(request).await);
             // A client that takes no events is as slow as one that sends no request.
-            Ok::<_, Infallible>(respond(api, request).await.map(|body| body.telling(move || ours.0.is_taken())))
+            Ok::<_, Infallible>(answer.map(|body| body.telling(move || ours.0.is_taken())))
         }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.headers);
     builder.max_headers(HEADERS_MAX).max_buf_size(HEADER_BYTES_MAX);
-    let mut connection = pin!(builder.serve_connection(io, service));
+    let mut connection = pin!(builder.serve_connection(io, answer));
     let mut ends = false;
     loop {
         tokio::select! {

@@ -284,10 +284,14 @@ pub(super) fn carry_out(api: &Api, job: &str, order: &ReconfigureOrder) -> (Resu
 }
 
 /// Runs something that waits on a thread of its own, and answers with it.
-pub(super) async fn on_thread(api: Arc<Api>, name: &str, run: impl FnOnce(&Api) -> Answer + Send + 'static) -> Answer {
+pub(super) async fn on_thread<T: ?Sized + Send + Sync + 'static>(
+    of: Arc<T>,
+    name: &str,
+    run: impl FnOnce(&T) -> Answer + Send + 'static,
+) -> Answer {
     let (answer, answered) = oneshot::channel();
     // The client may have left.
-    let run = move || drop(answer.send(run(&api)));
+    let run = move || drop(answer.send(run(&of)));
     if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(run) {
         return no_thread(&error);
     }

@@ -1,5 +1,6 @@
 //! Who may use the API: a token for every request, TLS for every connection. An address of this machine only needs neither.
 
+use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,6 +10,8 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use subtle::ConstantTimeEq;
+
+use super::guard::Guard;
 
 /// Shortest token, in bytes.
 const TOKEN_MIN: usize = 16;
@@ -30,14 +33,63 @@ pub struct Listen {
     pub tls_key: Option<PathBuf>,
 }
 
+/// How the user gives what is in [`Listen`], which messages name.
+#[derive(Clone, Copy, Debug)]
+pub enum Given {
+    /// By options of a command. This one has the address.
+    Options(&'static str),
+    /// By keys of a file: `listen`, `token-file` and so on.
+    Keys,
+}
+
+impl Given {
+    /// As the user writes the name of an option or a key.
+    pub(super) fn name(self, key: &str) -> String {
+        match self {
+            Given::Options(_) => format!("--{key}"),
+            Given::Keys => key.to_owned(),
+        }
+    }
+
+    /// How to give files by these options or keys.
+    fn files(self, keys: &[&str]) -> String {
+        match self {
+            Given::Options(_) => keys.iter().map(|key| format!("--{key} FILE")).collect::<Vec<_>>().join(" "),
+            Given::Keys => keys.iter().map(|key| format!("{key} = \"FILE\"")).collect::<Vec<_>>().join(" and "),
+        }
+    }
+
+    /// The place of a value.
+    fn place(self, key: &str, value: impl Display) -> String {
+        match self {
+            Given::Options(_) => format!("option --{key} {value}"),
+            Given::Keys => format!("{key} = \"{value}\""),
+        }
+    }
+
+    fn address(self, address: &str) -> String {
+        match self {
+            Given::Options(option) => format!("option {option} {address}"),
+            Given::Keys => self.place("listen", address),
+        }
+    }
+
+    fn read(self, key: &str, path: &Path) -> Result<Vec<u8>> {
+        std::fs::read(path).map_err(|error| {
+            let error = Error::user(format!("cannot read this file: {error}")).at(self.place(key, path.display()));
+            error.remedy("give a file that this process may read")
+        })
+    }
+}
+
 /// The token that every request needs.
 pub(super) struct Token(String);
 
 impl Token {
     /// Reads a token. White space around it is not part of it.
-    fn read(name: &str, path: &Path) -> Result<Token> {
-        let token = String::from_utf8(read(name, path)?).unwrap_or_default();
-        Token::new(&token).map_err(|error| error.at(option(name, path)))
+    fn read(given: Given, key: &str, path: &Path) -> Result<Token> {
+        let token = String::from_utf8(given.read(key, path)?).unwrap_or_default();
+        Token::new(&token).map_err(|error| error.at(given.place(key, path.display())))
     }
 
     fn new(token: &str) -> Result<Token> {
@@ -95,50 +147,32 @@ impl Tokens {
 
 /// What protects a listener.
 pub(super) struct Protection {
-    pub(super) tokens: Tokens,
+    pub(super) guard: Arc<Guard>,
     pub(super) tls: Option<Arc<ServerConfig>>,
 }
 
 /// Checks and reads everything that is needed, and listens.
-pub(super) fn bind(listen: &Listen, option: &str) -> Result<(TcpListener, SocketAddr, Protection)> {
-    let at = || format!("option {option} {}", listen.address);
+pub(super) fn bind(listen: &Listen, given: Given) -> Result<(TcpListener, SocketAddr, Protection)> {
+    let at = || given.address(&listen.address);
     let addresses = listen.address.to_socket_addrs().map(Vec::from_iter).map_err(|error| {
         let error = Error::user(format!("this is not an address to listen at: {error}")).at(at());
         error.remedy("give HOST:PORT, such as 127.0.0.1:8080; port 0 takes any free one")
     })?;
-    let token = match (&listen.token_file, &listen.token) {
-        (Some(path), _) => Some(Token::read("--token-file", path)?),
-        (None, Some(token)) => Some(Token::new(token)?),
-        (None, None) => None,
-    };
-    let reads = listen.read_token_file.as_deref().map(|path| Token::read("--read-token-file", path)).transpose()?;
-    if let (Some(path), None) = (&listen.read_token_file, &token) {
-        let error = Error::user("a token that only reads needs one that may change something");
-        let error = error.at(format!("option --read-token-file {}", path.display()));
-        return Err(error.remedy("add --token-file FILE, or leave out --read-token-file"));
-    }
-    if let (Some(own), Some(path)) = (&reads, &listen.read_token_file)
-        && token.as_ref().is_some_and(|token| token.0 == own.0)
-    {
-        let error = Error::user("this token is that of --token-file, which may change something");
-        let error = error.at(format!("option --read-token-file {}", path.display()));
-        return Err(error.remedy("make another one: head -c 32 /dev/urandom | base64 > FILE"));
-    }
+    let tokens = tokens(listen, given)?;
     let tls = match (&listen.tls_cert, &listen.tls_key) {
-        (Some(certificate), Some(key)) => Some(tls(certificate, key)?),
+        (Some(certificate), Some(key)) => Some(tls(given, certificate, key)?),
         (None, None) => None,
         (certificate, _) => {
-            let (given, missing) = match certificate {
-                Some(_) => ("--tls-cert", "--tls-key"),
-                None => ("--tls-key", "--tls-cert"),
-            };
-            let error = Error::user(format!("{given} needs {missing}")).at(at());
-            return Err(error.remedy(format!("give both, or leave out {given}")));
+            let (has, needs) = if certificate.is_some() { ("tls-cert", "tls-key") } else { ("tls-key", "tls-cert") };
+            let (has, needs) = (given.name(has), given.name(needs));
+            let error = Error::user(format!("{has} needs {needs}")).at(at());
+            return Err(error.remedy(format!("give both, or leave out {has}")));
         }
     };
     if !addresses.iter().all(|address| address.ip().is_loopback()) {
-        let missing = [("--token-file FILE", token.is_none()), ("--tls-cert FILE --tls-key FILE", tls.is_none())];
-        let missing: Vec<&str> = missing.into_iter().filter(|(_, missing)| *missing).map(|(name, _)| name).collect();
+        let needed = [(&["token-file"][..], !tokens.are_needed()), (&["tls-cert", "tls-key"][..], tls.is_none())];
+        let missing: Vec<String> =
+            needed.into_iter().filter(|(_, missing)| *missing).map(|(keys, _)| given.files(keys)).collect();
         if !missing.is_empty() {
             let error = Error::user("other machines can reach this address, so it needs a token and TLS").at(at());
             return Err(error.remedy(format!("add {}, or listen at 127.0.0.1 only", missing.join(" and "))));
@@ -151,23 +185,48 @@ pub(super) fn bind(listen: &Listen, option: &str) -> Result<(TcpListener, Socket
     let listener = TcpListener::bind(&addresses[..]).map_err(|error| failed(&error))?;
     listener.set_nonblocking(true).map_err(|error| failed(&error))?;
     let address = listener.local_addr().map_err(|error| failed(&error))?;
-    Ok((listener, address, Protection { tokens: Tokens { changes: token, reads }, tls }))
+    Ok((listener, address, Protection { guard: Arc::new(Guard::new(tokens, given)), tls }))
 }
 
-fn tls(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
-    let wrong = |error: &dyn std::fmt::Display, name: &str, path: &Path, remedy: &str| {
-        Error::user(format!("this file cannot be used: {error}")).at(option(name, path)).remedy(remedy.to_owned())
+fn tokens(listen: &Listen, given: Given) -> Result<Tokens> {
+    let changes = match (&listen.token_file, &listen.token) {
+        (Some(path), _) => Some(Token::read(given, "token-file", path)?),
+        (None, Some(token)) => Some(Token::new(token)?),
+        (None, None) => None,
     };
-    let pem = read("--tls-cert", certificate)?;
+    let Some(path) = &listen.read_token_file else { return Ok(Tokens { changes, reads: None }) };
+    let reads = Token::read(given, "read-token-file", path)?;
+    let at = given.place("read-token-file", path.display());
+    match &changes {
+        None => {
+            let error = Error::user("a token that only reads needs one that may change something").at(at);
+            let (add, leave) = (given.files(&["token-file"]), given.name("read-token-file"));
+            Err(error.remedy(format!("add {add}, or leave out {leave}")))
+        }
+        Some(token) if token.0 == reads.0 => {
+            let name = given.name("token-file");
+            let error = Error::user(format!("this token is that of {name}, which may change something")).at(at);
+            Err(error.remedy("make another one: head -c 32 /dev/urandom | base64 > FILE"))
+        }
+        Some(_) => Ok(Tokens { changes, reads: Some(reads) }),
+    }
+}
+
+fn tls(given: Given, certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
+    let wrong = |error: &dyn Display, name: &str, path: &Path, remedy: &str| {
+        let error = Error::user(format!("this file cannot be used: {error}")).at(given.place(name, path.display()));
+        error.remedy(remedy.to_owned())
+    };
+    let pem = given.read("tls-cert", certificate)?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<std::result::Result<_, _>>()
-        .map_err(|error| wrong(&error, "--tls-cert", certificate, "give a certificate in PEM"))?;
+        .map_err(|error| wrong(&error, "tls-cert", certificate, "give a certificate in PEM"))?;
     if chain.is_empty() {
         let error = "there is no certificate in it";
-        return Err(wrong(&error, "--tls-cert", certificate, "give a certificate in PEM"));
+        return Err(wrong(&error, "tls-cert", certificate, "give a certificate in PEM"));
     }
-    let private = PrivateKeyDer::from_pem_slice(&read("--tls-key", key)?).map_err(|error| {
-        wrong(&error, "--tls-key", key, "give the certificate's private key in PEM, without a password")
+    let private = PrivateKeyDer::from_pem_slice(&given.read("tls-key", key)?).map_err(|error| {
+        wrong(&error, "tls-key", key, "give the certificate's private key in PEM, without a password")
     })?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let internal = |error: rustls::Error| Error::internal(format!("TLS cannot be set up: {error}"));
@@ -176,20 +235,9 @@ fn tls(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
     let mut config = config
         .with_no_client_auth()
         .with_single_cert(chain, private)
-        .map_err(|error| wrong(&error, "--tls-key", key, "give the private key that belongs to the certificate"))?;
+        .map_err(|error| wrong(&error, "tls-key", key, "give the private key that belongs to the certificate"))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
-}
-
-fn read(name: &str, path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| {
-        let error = Error::user(format!("cannot read this file: {error}")).at(option(name, path));
-        error.remedy("give a file that this process may read")
-    })
-}
-
-fn option(name: &str, path: &Path) -> String {
-    format!("option {name} {}", path.display())
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ fn an_address_for_others_is_served_with_a_token_over_tls() {
     assert_eq!(send_tls(address, &files.certificate, "", "/api/v1/jobs").status, 401);
     let client = |name: &str, token: &str| {
         let (url, token) = (format!("https://localhost:{}", address.port()), Some(token.to_owned()));
-        Client { urls: vec![url], token, authority: files.path(name), wait: LIMIT }
+        Client { urls: vec![url], token, authority: files.path(name), wait: LIMIT, ..Client::default() }
     };
     let listed = client("cert.pem", TOKEN).get("/api/v1/jobs").expect("an answer");
     assert_eq!(listed["jobs"].as_array().map(Vec::len), Some(1));
