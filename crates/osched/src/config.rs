@@ -1,16 +1,21 @@
 //! The file `osched.toml`: what is scheduled, by which policies, and how. Unknown keys and values are refused with the nearest name.
 
-use std::collections::BTreeSet;
+mod target;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anabranch_model::{Error, Result, nearest};
 use anabranch_schedule::{Aggregate, Condition, Grouping, Level};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-#[cfg(test)]
-mod tests;
+pub use self::target::{Engine, Target};
+use self::values::{condition, duration, group_priority, grouping, level};
 
 /// Shorter periods cost more than they gain.
 const PERIOD_MIN: Duration = Duration::from_millis(20);
@@ -58,48 +63,6 @@ pub struct Config {
     /// Whether to schedule processes whose cpuset differs from that of `osched`. Default: no.
     #[serde(default)]
     pub other_cpusets: bool,
-}
-
-/// A running engine.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Target {
-    /// As policies and views name it.
-    pub name: String,
-    /// Which driver reads it.
-    pub engine: Engine,
-    /// Anabranch and Flink: address of the REST interface, such as `http://127.0.0.1:8080`.
-    #[serde(default)]
-    pub url: Option<String>,
-    /// Anabranch: file with the token of its REST interface.
-    #[serde(default)]
-    pub token_file: Option<PathBuf>,
-    /// Flink: addresses of the Prometheus reporters of its processes on this machine.
-    #[serde(default)]
-    pub metrics: Vec<String>,
-    /// Storm: where `osched` listens for what the engine's Graphite reporter sends.
-    #[serde(default)]
-    pub graphite: Option<SocketAddr>,
-    /// Storm and others: a regular expression that the command lines of the engine's processes match.
-    #[serde(default)]
-    pub process: Option<String>,
-    /// Others: a regular expression over names of threads; its group `task` names the task that a thread runs.
-    #[serde(default)]
-    pub threads: Option<String>,
-}
-
-/// An engine that a driver exists for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Engine {
-    /// This one, by its REST interface.
-    Anabranch,
-    /// Apache Flink, by its REST interface and its Prometheus reporter.
-    Flink,
-    /// Apache Storm, by its Graphite reporter.
-    Storm,
-    /// Any process, by the names of its threads.
-    Process,
 }
 
 /// A policy and where it applies.
@@ -184,10 +147,12 @@ impl Config {
             engine,
             url: Some(url.to_owned()),
             token_file: None,
+            tls_ca: None,
             metrics: Vec::new(),
             graphite: None,
             process: None,
             threads: None,
+            inputs: BTreeMap::new(),
         };
         let policy = PolicyConfig {
             name: "policy-1".to_owned(),
@@ -260,35 +225,6 @@ impl Config {
             }
         }
         Ok(())
-    }
-}
-
-impl Engine {
-    /// As users write it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Engine::Anabranch => "anabranch",
-            Engine::Flink => "flink",
-            Engine::Storm => "storm",
-            Engine::Process => "process",
-        }
-    }
-}
-
-impl Target {
-    fn check(&self) -> Result<()> {
-        let missing = |key: &str, example: &str| {
-            let error = Error::user(format!("target '{}' has no '{key}'", self.name));
-            Err(error.remedy(format!("add {key} = \"{example}\"")))
-        };
-        match self.engine {
-            Engine::Anabranch if self.url.is_none() => missing("url", "http://127.0.0.1:8080"),
-            Engine::Flink if self.url.is_none() => missing("url", "http://127.0.0.1:8081"),
-            Engine::Storm if self.graphite.is_none() => missing("graphite", "127.0.0.1:2003"),
-            Engine::Process if self.process.is_none() => missing("process", "org.example.Main"),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -397,59 +333,4 @@ fn refused(error: &toml::de::Error, text: &str) -> Error {
         Some(line) => error.at(format!("line {line}")),
         None => error,
     }
-}
-
-fn parsed<'de, D: Deserializer<'de>, T>(deserializer: D, parse: impl Fn(&str) -> Result<T>) -> Result<T, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse(&text).map_err(|error| {
-        let help = error.help().map_or_else(String::new, |help| format!("; {help}"));
-        serde::de::Error::custom(format!("{}{help}", error.message()))
-    })
-}
-
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    parsed(deserializer, parse_duration)
-}
-
-fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Level>, D::Error> {
-    parsed(deserializer, |text| one_of(text, &[("task", Level::Task), ("operator", Level::Operator)])).map(Some)
-}
-
-fn grouping<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Grouping, D::Error> {
-    let known = [("query", Grouping::Query), ("branch", Grouping::Branch), ("task", Grouping::Task)];
-    parsed(deserializer, |text| one_of(text, &known))
-}
-
-fn group_priority<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Aggregate, D::Error> {
-    let known = [("sum", Aggregate::Sum), ("max", Aggregate::Max), ("mean", Aggregate::Mean)];
-    parsed(deserializer, |text| one_of(text, &known))
-}
-
-fn condition<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Condition>, D::Error> {
-    parsed(deserializer, Condition::parse).map(Some)
-}
-
-/// One of a few words.
-fn one_of<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T> {
-    let found = known.iter().find(|(name, _)| *name == text);
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        Error::user(format!("'{text}' is unknown")).remedy(format!("use one of: {}", names.join(", ")))
-    })
-}
-
-/// `250ms`, `1 s`, `2 min`.
-fn parse_duration(text: &str) -> Result<Duration> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let number: Option<f64> = text[..digits].parse().ok();
-    let unit_ms = match text[digits..].trim() {
-        "ms" => Some(1.0),
-        "s" => Some(1e3),
-        "min" => Some(6e4),
-        _ => None,
-    };
-    let ms = number.zip(unit_ms).map(|(number, unit)| number * unit).filter(|ms| ms.is_finite() && *ms <= 1e9);
-    ms.map(|ms| Duration::from_secs_f64(ms / 1e3))
-        .ok_or_else(|| Error::user(format!("'{text}' is not a duration")).remedy("use for example '250 ms'"))
 }

@@ -8,7 +8,7 @@ pub mod process;
 pub mod storm;
 
 use anabranch_model::{Nanos, Result};
-use anabranch_schedule::{Graph, Metric, Readings};
+use anabranch_schedule::{Graph, Metric, Readings, Role};
 
 pub use self::build::{of, recognize};
 
@@ -38,5 +38,18 @@ pub trait Driver: Send {
     /// What is missing and how to switch it on: lines for the engine's configuration. Empty if nothing is.
     fn advice(&self) -> Vec<String> {
         Vec::new()
+    }
+}
+
+/// Sets the roles of the operators from a place on, by the edges.
+fn set_roles(graph: &mut Graph, first: usize) {
+    for index in first..graph.operators.len() {
+        let has_input = graph.edges.iter().any(|edge| edge.to.0 == index);
+        let has_output = graph.edges.iter().any(|edge| edge.from.0 == index);
+        graph.operators[index].role = match (has_input, has_output) {
+            (false, _) => Role::Source,
+            (true, false) => Role::Sink,
+            (true, true) => Role::Inner,
+        };
     }
 }

@@ -112,7 +112,16 @@ impl Http {
     fn failed(&self, url: &str, error: ureq::Error) -> Error {
         use std::io::ErrorKind::{ConnectionRefused, ConnectionReset, UnexpectedEof};
         let ms = self.options.deadline.as_millis();
+        // A certificate that is not trusted comes as an error of reading.
+        let is_tls = match &error {
+            ureq::Error::Io(error) => error.get_ref().is_some_and(|cause| cause.is::<rustls::Error>()),
+            error => matches!(error, ureq::Error::Tls(_) | ureq::Error::Rustls(_)),
+        };
         let (error, remedy) = match error {
+            error if is_tls => (
+                Error::user(format!("TLS failed: {error}")),
+                "name the file with the certificate of the engine's authority: tls-ca = \"FILE\" in an osched.toml",
+            ),
             ureq::Error::Timeout(_) => (
                 Error::outside(format!("no complete answer within {ms} ms")),
                 "check that the engine is not stuck or overloaded",
@@ -131,10 +140,6 @@ impl Http {
             ureq::Error::Io(error) if matches!(error.kind(), ConnectionReset | UnexpectedEof) => (
                 Error::outside("the connection broke before the answer was complete"),
                 "check that the engine still runs",
-            ),
-            ureq::Error::Tls(_) | ureq::Error::Rustls(_) => (
-                Error::user(format!("TLS failed: {error}")),
-                "name the file with the certificate of the engine's authority",
             ),
             other => (
                 Error::outside(format!("the request failed: {other}")),

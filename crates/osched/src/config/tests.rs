@@ -50,6 +50,8 @@ fn mistakes_are_named_with_their_line_and_a_remedy_that_helps() {
         (both(&TARGET.replace("anabranch", "anabransh"), POLICY), "did you mean 'anabranch'?", mended.clone()),
         (both(&TARGET.replace("url =", "# url ="), POLICY), "target 'ads' has no 'url'", mended.clone()),
         (format!("{TARGET}{TARGET}{POLICY}"), "rename one of them", format!("{TARGET}{second}{POLICY}")),
+        (both(&format!("{TARGET}graphite = \"127.0.0.1:1\"\n"), POLICY), "leave it out", mended.clone()),
+        (both(&format!("{TARGET}inputs.a = [\"b\"]\n"), POLICY), "'inputs' has no effect", mended.clone()),
         (both(TARGET, &POLICY.replace("priority", "prioriti")), "line 6", mended.clone()),
         (more("targets = [\"adz\"]"), "did you mean 'ads'?", more("targets = [\"ads\"]")),
         (more("period = \"5 ms\""), "use 20 ms to 600 s", more("period = \"20 ms\"")),

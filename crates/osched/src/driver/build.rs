@@ -27,11 +27,12 @@ pub fn of(target: &Target) -> Result<Box<dyn Driver>> {
 
 fn build(target: &Target) -> Result<Box<dyn Driver>> {
     let url = || target.url.clone().unwrap_or_default().trim_end_matches('/').to_owned();
+    let http = || HttpOptions { authority: target.tls_ca.clone(), ..HttpOptions::default() };
     let clock = || Arc::new(SystemClock::new());
     let machine = || Ok::<_, Error>(Box::new(ThisMachine::new(Proc::new()?, clock())));
     Ok(match target.engine {
         Engine::Anabranch => {
-            let http = Http::new(HttpOptions { token: token(target)?, deadline: DEADLINE, ..HttpOptions::default() })?;
+            let http = Http::new(HttpOptions { token: token(target)?, deadline: DEADLINE, ..http() })?;
             let (url, kernel) = (url(), Proc::new()?);
             let get = move |path: &str| http.get_json::<Value>(&format!("{url}{path}"));
             // A process that has ended has no threads.
@@ -40,17 +41,19 @@ fn build(target: &Target) -> Result<Box<dyn Driver>> {
             Box::new(Anabranch::new(Box::new(get), Box::new(threads_of)))
         }
         Engine::Flink => {
-            let options = FlinkOptions { url: url(), metrics: target.metrics.clone(), http: HttpOptions::default() };
+            let options = FlinkOptions { url: url(), metrics: target.metrics.clone(), http: http() };
             Box::new(Flink::new(options, machine()?)?)
         }
         Engine::Storm => {
             let graphite = target.graphite.ok_or_else(|| Error::internal("a target of Storm without a port"))?;
             let process = target.process.clone().unwrap_or_default();
-            Box::new(Storm::new(StormOptions { graphite, process }, machine()?)?)
+            let inputs = target.inputs.clone();
+            Box::new(Storm::new(StormOptions { graphite, process, inputs }, machine()?)?)
         }
         Engine::Process => {
             let (process, threads) = (target.process.clone().unwrap_or_default(), target.threads.clone());
-            Box::new(OtherProcess::new(ProcessOptions { process, threads }, machine()?)?)
+            let options = ProcessOptions { process, threads, inputs: target.inputs.clone() };
+            Box::new(OtherProcess::new(options, machine()?)?)
         }
     })
 }
@@ -81,5 +84,37 @@ pub fn recognize(url: &str) -> Result<Engine> {
         Ok(_) => Err(Error::user("neither Anabranch nor Flink answers there").at(url).remedy(
             "give the address of the engine's REST interface; for Storm and others write an osched.toml (docs/osched.md)",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn target(lines: &str) -> Target {
+        let text = format!("[[target]]\nname = \"t\"\n{lines}\n[[policy]]\npriority = \"drain\"\n");
+        Config::parse(&text).expect("a configuration").targets.remove(0)
+    }
+
+    #[test]
+    fn the_file_of_an_authority_is_read() {
+        for engine in ["anabranch", "flink"] {
+            let lines = format!("engine = \"{engine}\"\nurl = \"https://h:1\"\ntls-ca = \"/does/not/exist.pem\"");
+            let error = of(&target(&lines)).err().expect("refused").to_string();
+            assert!(error.contains("/does/not/exist.pem") && error.contains("target 't'"), "{error}");
+        }
+    }
+
+    #[test]
+    fn inputs_reach_the_driver() {
+        let mut child = std::process::Command::new("sleep").arg("600.25").spawn().expect("sleep");
+        let lines = format!("engine = \"process\"\nprocess = \"{}\"\ninputs.second = [\"first\"]", child.id());
+        let mut driver = of(&target(&lines)).expect("a driver");
+        let looked = driver.look();
+        child.kill().and_then(|()| child.wait()).expect("ended");
+        looked.expect("a process");
+        let advice = driver.advice().join("\n");
+        assert!(advice.contains("'first' of 'inputs'") && advice.contains("'second' of 'inputs'"), "{advice}");
     }
 }

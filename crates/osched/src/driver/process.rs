@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anabranch_model::{Error, Nanos, Result};
 use anabranch_schedule::{
-    Graph, Metric, Operator, OperatorIndex, Query, QueryIndex, Readings, Role, Task, TaskIndex, Thread, ThreadKind,
+    Edge, Graph, Metric, Operator, OperatorIndex, Query, QueryIndex, Readings, Role, Task, TaskIndex, Thread,
+    ThreadKind,
 };
 use regex::Regex;
 
-use super::Driver;
 use super::local::Local;
+use super::{Driver, set_roles};
 use crate::kernel::{NamedThread, Process};
 
 #[cfg(test)]
@@ -33,12 +34,17 @@ pub struct ProcessOptions {
     /// and where `helper` matches the thread works for the task. None: threads of equal names, without
     /// numbers at the end, are a task.
     pub threads: Option<String>,
+    /// Tasks with those that they get rows from, for policies that look at the graph.
+    pub inputs: BTreeMap<String, Vec<String>>,
 }
 
 /// The driver of some processes.
 pub struct OtherProcess {
     processes: Which,
     threads: Option<Regex>,
+    inputs: BTreeMap<String, Vec<String>>,
+    /// What the last look did not find.
+    notices: Vec<String>,
     local: Box<dyn Local>,
     /// The processes of the last look, with the times at which they started.
     seen: BTreeSet<(u32, u64)>,
@@ -71,7 +77,8 @@ impl OtherProcess {
             return Err(error.at("threads").remedy("put its name into a group: threads = \"(?P<task>worker-[0-9]+)\""));
         }
         let (seen, searched_at) = (BTreeSet::new(), Nanos(0));
-        Ok(OtherProcess { processes, threads, local, seen, searched_at, is_stale: false })
+        let (inputs, notices) = (options.inputs, Vec::new());
+        Ok(OtherProcess { processes, threads, inputs, notices, local, seen, searched_at, is_stale: false })
     }
 
     fn processes(&mut self) -> Result<Vec<(Process, String)>> {
@@ -107,6 +114,30 @@ impl OtherProcess {
             processes.push((process, name));
         }
         Ok(processes)
+    }
+
+    /// Adds the edges that are configured, within each query. Returns notices about tasks that are not there.
+    fn connect(&self, graph: &mut Graph) -> Vec<String> {
+        let named = |graph: &Graph, name: &str| -> Vec<OperatorIndex> {
+            let operators = graph.operators.iter().enumerate().filter(|(_, operator)| operator.name == name);
+            operators.map(|(index, _)| OperatorIndex(index)).collect()
+        };
+        for (to, inputs) in &self.inputs {
+            for (to, from) in named(graph, to).into_iter().flat_map(|to| inputs.iter().map(move |from| (to, from))) {
+                let of_query = |from: &OperatorIndex| graph.operators[from.0].query == graph.operators[to.0].query;
+                let from = named(graph, from).into_iter().find(of_query);
+                graph.edges.extend(from.map(|from| Edge { from, to }));
+            }
+        }
+        set_roles(graph, 0);
+        let names: BTreeSet<&String> = self.inputs.iter().flat_map(|(to, from)| from.iter().chain([to])).collect();
+        let missing = names.into_iter().filter(|name| named(graph, name).is_empty());
+        let notice = |name: &String| {
+            let tasks: BTreeSet<&str> = graph.tasks.iter().map(|task| task.name.as_str()).collect();
+            let tasks = tasks.into_iter().collect::<Vec<_>>().join(", ");
+            format!("no thread runs the task '{name}' of 'inputs': the tasks are {tasks}")
+        };
+        missing.map(notice).collect()
     }
 
     /// What the name of a thread says. None: it runs no task.
@@ -173,6 +204,7 @@ impl Driver for OtherProcess {
             graph.operators.push(Operator { query, name: (*task).to_owned(), role: Role::Source });
             graph.tasks.push(Task { query, name: (*task).to_owned(), runs: vec![operator] });
         }
+        self.notices = self.connect(&mut graph);
         let place = |meaning: &Meaning| {
             tasks.keys().position(|key| *key == (meaning.query.as_str(), meaning.task.as_str())).map(TaskIndex)
         };
@@ -210,6 +242,6 @@ impl Driver for OtherProcess {
     }
 
     fn advice(&self) -> Vec<String> {
-        self.local.notices()
+        self.local.notices().into_iter().chain(self.notices.iter().cloned()).collect()
     }
 }

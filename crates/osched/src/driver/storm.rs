@@ -46,6 +46,9 @@ pub struct StormOptions {
     /// A regular expression that the command lines of workers match. Empty: those whose command lines name
     /// Storm.
     pub process: String,
+    /// Edges beside those that the metrics tell, which know one once a row has passed it: components with those
+    /// that they get rows from.
+    pub inputs: BTreeMap<String, Vec<String>>,
 }
 
 /// The driver of the topologies that push to one port.
@@ -75,7 +78,7 @@ impl Storm {
 
     /// As [`Storm::new`], with the time of `clock`, and without a wait for the first push.
     pub fn start(options: StormOptions, local: Box<dyn Local>, clock: Arc<dyn Clock>) -> Result<Storm> {
-        let StormOptions { graphite, process } = options;
+        let StormOptions { graphite, process, inputs } = options;
         let store = Arc::new(Mutex::new(Store::default()));
         let (kept, time) = (Arc::clone(&store), Arc::clone(&clock));
         let take = move |path: &str, value: f64| {
@@ -89,7 +92,7 @@ impl Storm {
             store,
             clock,
             process,
-            inputs: BTreeMap::new(),
+            inputs,
             local,
             built: Built::default(),
             changes: 0,
@@ -97,14 +100,6 @@ impl Storm {
             has_processes: false,
             patience: Duration::ZERO,
         })
-    }
-
-    /// Adds edges to those that the metrics tell, where no row has passed yet: components with those that
-    /// they get rows from.
-    #[must_use]
-    pub fn with_inputs(mut self, inputs: BTreeMap<String, Vec<String>>) -> Storm {
-        self.inputs = inputs;
-        self
     }
 
     /// Where it listens.

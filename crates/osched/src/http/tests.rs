@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use anabranch_model::ErrorKind;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::*;
 
@@ -205,4 +207,45 @@ fn an_authority_without_certificates_is_refused() {
         let error = Http::new(HttpOptions { authority: Some(path), ..HttpOptions::default() }).err().expect("refused");
         assert!(error.to_string().contains(".pem") && error.help().is_some(), "{error}");
     }
+}
+
+/// A server with a certificate of its own: the remedy names the key, and with its file the server is trusted.
+#[test]
+fn a_server_is_trusted_by_the_file_of_its_authority() {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.into());
+    let config = Arc::new(config.expect("a configuration"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("https://localhost:{}/jobs", listener.local_addr().expect("an address").port());
+    let serve = move || {
+        for _ in 0..2 {
+            let (stream, _) = listener.accept().expect("a connection");
+            let server = ServerConnection::new(Arc::clone(&config)).expect("a connection");
+            let mut reader = BufReader::new(StreamOwned::new(server, stream));
+            let mut head = String::new();
+            // A client that does not trust the certificate sends nothing.
+            while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap_or(0) > 0 {}
+            if !head.is_empty() {
+                let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n[]";
+                reader.get_mut().write_all(answer).expect("sent");
+            }
+        }
+    };
+    let server = std::thread::Builder::new().name("test-https".to_owned()).spawn(serve).expect("a thread");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("ca.pem");
+    std::fs::write(&file, made.cert.pem()).expect("a file");
+    let get = |authority: Option<PathBuf>| {
+        let options = HttpOptions { authority, deadline: Duration::from_secs(60), ..HttpOptions::default() };
+        Http::new(options).expect("a client").get(&url)
+    };
+    let refused = get(None).expect_err("not trusted").to_string();
+    assert!(refused.contains("TLS failed") && refused.contains("tls-ca = \"FILE\""), "{refused}");
+    assert_eq!(get(Some(file)).expect("trusted"), b"[]");
+    server.join().expect("no panic");
 }

@@ -7,6 +7,7 @@ use anabranch_schedule::{Edge, Graph, Operator, OperatorIndex, Query, QueryIndex
 
 use super::chain::{self, Link};
 use super::rest::{Job, PlanInput, PlanNode};
+use crate::driver::set_roles;
 
 /// Digits of an identifier that tell jobs of one name apart.
 const SHORT_ID: usize = 8;
@@ -130,18 +131,6 @@ fn add_job(job: &Job, query: QueryIndex, built: &mut Built) {
     built.graph.edges.dedup();
     set_roles(&mut built.graph, first_operator);
     add_tasks(job, query, &nodes, &chains, built);
-}
-
-fn set_roles(graph: &mut Graph, first: usize) {
-    for index in first..graph.operators.len() {
-        let has_input = graph.edges.iter().any(|edge| edge.to.0 == index);
-        let has_output = graph.edges.iter().any(|edge| edge.from.0 == index);
-        graph.operators[index].role = match (has_input, has_output) {
-            (false, _) => Role::Source,
-            (true, false) => Role::Sink,
-            (true, true) => Role::Inner,
-        };
-    }
 }
 
 fn add_tasks(

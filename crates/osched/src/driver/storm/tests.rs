@@ -14,13 +14,17 @@ const SECOND: u64 = 1_000_000_000;
 fn start() -> (Storm, Machine, Arc<ManualClock>) {
     let machine = Machine::default();
     machine.add_dump(16_093, "java -cp storm/lib/* Topo 12003", &fixture("storm-2.8/dump.txt"), 1_795_958_620_000);
-    let (storm, clock) = listen(&machine);
+    let (storm, clock) = listen(&machine, options());
     (storm, machine, clock)
 }
 
-fn listen(machine: &Machine) -> (Storm, Arc<ManualClock>) {
+fn options() -> StormOptions {
+    let graphite = "127.0.0.1:0".parse().expect("an address");
+    StormOptions { graphite, process: String::new(), inputs: BTreeMap::new() }
+}
+
+fn listen(machine: &Machine, options: StormOptions) -> (Storm, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
-    let options = StormOptions { graphite: "127.0.0.1:0".parse().expect("an address"), process: String::new() };
     let storm = Storm::start(options, Box::new(machine.clone()), Arc::clone(&clock) as Arc<dyn Clock>);
     (storm.expect("a free port"), clock)
 }
@@ -59,8 +63,7 @@ fn values(storm: &mut Storm) -> BTreeMap<(usize, Metric), f64> {
 fn the_first_look_waits_for_the_first_push() {
     let machine = Machine::default();
     machine.add_dump(16_093, "java -cp storm/lib/* Topo 12003", &fixture("storm-2.8/dump.txt"), 1_795_958_620_000);
-    let options = StormOptions { graphite: "127.0.0.1:0".parse().expect("an address"), process: String::new() };
-    let mut storm = Storm::new(options, Box::new(machine)).expect("a free port");
+    let mut storm = Storm::new(options(), Box::new(machine)).expect("a free port");
     let address = storm.address();
     let looks = std::thread::Builder::new().name("looks".into());
     let looks = looks.spawn(move || (storm.look().expect("topologies"), storm.offers())).expect("a thread");
@@ -206,8 +209,8 @@ fn a_worker_is_known_by_its_command_line() {
     let threads =
         vec![thread(6, "Thread-1-a-executor[1, 1]"), thread(7, "Thread-2-b-executor[2, 3]"), thread(8, "main")];
     machine.add(5, "java -cp storm.jar org.apache.storm.daemon.worker.Worker syn-1-1795958578 s 6700 w", threads);
-    let (storm, _) = listen(&machine);
-    let mut storm = storm.with_inputs(BTreeMap::from([("b".to_owned(), vec!["a".to_owned()])]));
+    let inputs = BTreeMap::from([("b".to_owned(), vec!["a".to_owned()])]);
+    let (mut storm, _) = listen(&machine, StormOptions { inputs, ..options() });
     let graph = storm.look().expect("a worker");
     assert_eq!(graph.queries[0].name, "syn");
     assert_eq!(graph.edges.len(), 1);
@@ -242,7 +245,9 @@ fn rubbish_at_the_port_changes_nothing() {
 
 #[test]
 fn a_pattern_that_is_none_is_refused() {
-    let options = StormOptions { graphite: "127.0.0.1:0".parse().expect("an address"), process: "(".to_owned() };
-    let error = Storm::new(options, Box::new(Machine::default())).err().expect("refused").to_string();
+    let error = Storm::new(StormOptions { process: "(".to_owned(), ..options() }, Box::new(Machine::default()))
+        .err()
+        .expect("refused")
+        .to_string();
     assert!(error.contains("process = '('") && error.contains("help: "), "{error}");
 }
