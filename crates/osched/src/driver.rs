@@ -30,7 +30,7 @@ pub trait Driver: Send {
         false
     }
 
-    /// What it leaves alone, and why. Valid after a look. Empty if nothing is.
+    /// What it leaves alone or cannot distinguish, and why. Valid after a look. Empty if there is nothing.
     fn left_alone(&self) -> Vec<String> {
         Vec::new()
     }

@@ -247,6 +247,6 @@ fn graph_of(plan: &Plan, views: &[TaskView]) -> Graph {
         operators: plan.stages.iter().map(operator).collect(),
         edges: edges.collect(),
         tasks: views.iter().map(task).collect(),
-        threads: Vec::new(),
+        ..Graph::default()
     }
 }

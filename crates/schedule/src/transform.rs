@@ -46,12 +46,12 @@ pub struct Transform {
 
 /// Priorities of tasks, in the order of [`Graph::tasks`], from those of the nodes (Algorithm 2 of the paper):
 /// a task takes the highest priority of the operators that it runs, and all tasks of an operator take the
-/// operator's. Unknown ones do not count; a task of which none is known gets NaN. `nodes` are of `graph`,
-/// with one priority each.
+/// operator's. Tasks whose threads cannot be distinguished share the highest of their priorities. Unknown ones do
+/// not count; a task of which none is known gets NaN. `nodes` are of `graph`, with one priority each.
 #[must_use]
 pub fn to_tasks(graph: &Graph, nodes: &Nodes, priorities: &[f64]) -> Vec<f64> {
     let of_nodes = |node: usize| priorities.get(node).copied().unwrap_or(f64::NAN);
-    match nodes.level() {
+    let mut of_tasks: Vec<f64> = match nodes.level() {
         Level::Task => (0..graph.tasks.len()).map(of_nodes).collect(),
         Level::Operator => {
             let highest = |runs: &[crate::OperatorIndex]| {
@@ -59,7 +59,12 @@ pub fn to_tasks(graph: &Graph, nodes: &Nodes, priorities: &[f64]) -> Vec<f64> {
             };
             graph.tasks.iter().map(|task| highest(&task.runs)).collect()
         }
+    };
+    for set in &graph.alike {
+        let highest = set.iter().map(|task| of_tasks[task.0]).fold(f64::NAN, f64::max);
+        set.iter().for_each(|task| of_tasks[task.0] = highest);
     }
+    of_tasks
 }
 
 impl Transform {

@@ -63,7 +63,8 @@ pub struct Flink {
     reporters: Reporters,
     built: Built,
     settings: BTreeMap<String, String>,
-    /// Notices of the last look.
+    /// Notices of the last look: about threads that cannot be distinguished, and others.
+    left_alone: Vec<String>,
     notices: Vec<String>,
     /// Tasks that were reported at the last look already and that the interface does not have.
     unknown: BTreeSet<graph::Place>,
@@ -95,6 +96,7 @@ impl Flink {
             reporters: Reporters::default(),
             built: Built::default(),
             settings: BTreeMap::new(),
+            left_alone: Vec::new(),
             notices: Vec::new(),
             unknown: BTreeSet::new(),
             jobs: Vec::new(),
@@ -182,8 +184,10 @@ impl Driver for Flink {
         let (starts, are_all) = self.starts();
         let local = &self.local;
         let started_ms = |thread: &crate::kernel::NamedThread| local.started_ms(thread).unwrap_or(0);
-        let (threads, mut notices) = threads::assign(&self.built, &hosts, &starts, &started_ms);
-        self.built.graph.threads = threads;
+        let threads::Assigned { threads, alike, notices: left_alone } =
+            threads::assign(&self.built, &hosts, &starts, &started_ms);
+        (self.built.graph.threads, self.built.graph.alike, self.left_alone) = (threads, alike, left_alone);
+        let mut notices = Vec::new();
         if members.is_empty() {
             notices.push(
                 "no TaskManager of this cluster is found on this machine: run osched on the machines of the \
@@ -228,6 +232,10 @@ impl Driver for Flink {
 
     fn is_stale(&self) -> bool {
         self.is_stale || self.local.is_incomplete()
+    }
+
+    fn left_alone(&self) -> Vec<String> {
+        self.left_alone.clone()
     }
 
     fn advice(&self) -> Vec<String> {

@@ -212,6 +212,10 @@ impl Driver for Storm {
         self.changes != lock(&self.store).changes() || self.local.is_incomplete()
     }
 
+    fn left_alone(&self) -> Vec<String> {
+        self.built.left_alone.clone()
+    }
+
     fn advice(&self) -> Vec<String> {
         let mut advice = Vec::new();
         if lock(&self.store).newest().is_none() {
@@ -229,7 +233,6 @@ impl Driver for Storm {
         );
         advice.push("topology.max.spout.pending: 1000".to_owned());
         advice.extend(self.local.notices());
-        advice.extend(self.built.notices.iter().cloned());
         advice
     }
 }

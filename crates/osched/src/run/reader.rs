@@ -87,6 +87,8 @@ struct Engine {
     usages: UsageReader,
     /// The threads of the last look, with the tasks that they run or help.
     of_tasks: BTreeMap<ThreadId, TaskIndex>,
+    /// Tasks of the last look whose threads cannot be distinguished.
+    alike: Vec<Vec<TaskIndex>>,
     processes: BTreeSet<u32>,
     /// All threads of these processes when they were looked at.
     present: BTreeSet<ThreadId>,
@@ -101,6 +103,7 @@ impl Engine {
             clock,
             usages: UsageReader::default(),
             of_tasks: BTreeMap::new(),
+            alike: Vec::new(),
             processes: BTreeSet::new(),
             present: BTreeSet::new(),
             looked_at: None,
@@ -143,6 +146,7 @@ impl Engine {
             ThreadKind::Engine => None,
         };
         self.of_tasks = graph.threads.iter().filter_map(|thread| Some((thread.id, task(thread.kind)?))).collect();
+        self.alike.clone_from(&graph.alike);
         self.usages.retain(|thread| self.of_tasks.contains_key(&thread));
         self.processes = graph.threads.iter().map(|thread| thread.id.pid).collect();
         self.present = self.present()?;
@@ -168,13 +172,19 @@ impl Engine {
         Ok(threads)
     }
 
-    /// Adds the processor time of each task: that of its thread and its helpers.
+    /// Adds the processor time of each task: that of its thread and its helpers, or the mean of those that cannot be
+    /// distinguished.
     fn add_usage(&mut self, readings: &mut Readings) -> Result<()> {
         let mut sums: BTreeMap<TaskIndex, [u64; 2]> = BTreeMap::new();
         for (thread, task) in &self.of_tasks {
             let Some(usage) = self.usages.read(&self.kernel, *thread)? else { continue };
             let sum = sums.entry(*task).or_default();
             *sum = [sum[0] + usage.run_ns, sum[1] + usage.wait_ns];
+        }
+        for set in &self.alike {
+            let of_set: Vec<[u64; 2]> = set.iter().filter_map(|task| sums.get(task).copied()).collect();
+            let mean = [0, 1].map(|of| of_set.iter().map(|sum| sum[of]).sum::<u64>() / of_set.len().max(1) as u64);
+            set.iter().filter_map(|task| sums.get_mut(task).map(|sum| *sum = mean)).for_each(drop);
         }
         for (task, sums) in sums {
             OF_KERNEL.into_iter().zip(sums).for_each(|(metric, ns)| readings.add(task, metric, ns as f64));

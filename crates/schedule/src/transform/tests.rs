@@ -18,6 +18,18 @@ fn a_task_takes_the_highest_of_its_operators_and_all_tasks_that_of_their_operato
     assert_eq!(to_tasks(&graph, &nodes(&graph, Level::Task), &[1.0, 2.0, 3.0, 4.0]), [1.0, 2.0, 3.0, 4.0]);
 }
 
+/// Any of the set's threads may run its most urgent task.
+#[test]
+fn tasks_whose_threads_cannot_be_told_apart_share_the_highest_priority() {
+    let mut graph = graph(&[("read", 1), ("left", 1), ("right", 1), ("write", 1)], &[("read", "left")]);
+    graph.alike.push(vec![TaskIndex(1), TaskIndex(2)]);
+    let tasks = nodes(&graph, Level::Task);
+    assert_eq!(to_tasks(&graph, &tasks, &[9.0, 2.0, 5.0, 1.0]), [9.0, 5.0, 5.0, 1.0]);
+    assert_eq!(to_tasks(&graph, &tasks, &[9.0, f64::NAN, 5.0, 1.0]), [9.0, 5.0, 5.0, 1.0]);
+    assert!(to_tasks(&graph, &tasks, &[9.0, f64::NAN, f64::NAN, 1.0])[1].is_nan());
+    assert_eq!(to_tasks(&graph, &nodes(&graph, Level::Operator), &[9.0, 2.0, 5.0, 1.0]), [9.0, 5.0, 5.0, 1.0]);
+}
+
 #[test]
 fn transformed_priorities_are_naive_ones() {
     each_seed(200, |rng| {

@@ -148,7 +148,7 @@ fn threads_run_or_help_their_tasks() {
             assert!(!engine.ends_with("#0") || engine.contains("GC Thread") || engine.starts_with("G1 "), "{engine}");
         }
         assert!(names_of(&graph, ThreadKind::Engine).iter().any(|name| name.starts_with("prometheus-http")));
-        assert!(!flink.advice().iter().any(|line| line.contains("distinguished")), "{:?}", flink.advice());
+        assert!(flink.left_alone().is_empty() && graph.alike.is_empty(), "{:?}", flink.left_alone());
     }
 }
 
@@ -173,10 +173,47 @@ fn jobs_of_equal_names_are_told_apart_by_their_starts() {
         let graph = flink.look().expect("a cluster");
         let beta = task(&graph, &format!("beta@{}/Map -> Sink: Writer (1/1)", &first[..8]));
         assert!(names_of(&graph, ThreadKind::Task(beta)).is_empty());
-        assert!(
-            flink.advice().iter().any(|line| line.contains("'Map -> Sink: Writer (1/1)#0'") && line.contains("names"))
-        );
+        let name = "Map -> Sink: Writer (1/1)#0";
+        assert!(graph.threads.iter().all(|thread| thread.name != name), "it is not put first either");
+        let told = flink.left_alone().join("\n");
+        assert!(told.contains(&format!("'{name}'")) && told.contains("different names"), "{told}");
     }
+}
+
+/// With the names of the recording, which are different, no tasks are alike: see above.
+#[test]
+fn vertices_of_one_name_in_a_job_have_tasks_that_are_alike() {
+    let subtask = |number| {
+        let manager = "2440ef41-dccd-4887-990b-3a509131cb46";
+        format!("{{\"subtask\": {number}, \"start-time\": 9, \"taskmanager-id\": \"{manager}\"}}")
+    };
+    let deployed = format!("{{\"subtasks\": [{}, {}]}}", subtask(0), subtask(1));
+    let server = serve(&V2_3, move |path, page| match page {
+        None if path.contains("/vertices/") => Answer::Ok(deployed.clone().into_bytes()),
+        Some(page) if !path.contains("/vertices/") => Answer::Ok(page.replace("right", "left").into_bytes()),
+        page => as_recorded(path, page),
+    });
+    let (mut flink, machine) = driver(&V2_3, &server);
+    machine.change(|recording| {
+        for thread in &mut recording.processes[0].threads.threads {
+            if thread.name.contains("right (") || thread.name.contains("left (") {
+                thread.name = thread.name.replace("right (", "left (");
+                recording.started.insert(thread.id.tid, 5);
+            }
+        }
+    });
+    let graph = flink.look().expect("a cluster");
+    let sets: Vec<Vec<String>> =
+        graph.alike.iter().map(|set| set.iter().map(|task| graph.full_name(*task)).collect()).collect();
+    let expected = ["(1/2)", "(2/2)"].map(|of| vec![format!("alpha/left {of}"), format!("alpha/left #2 {of}")]);
+    assert_eq!(sets, expected);
+    for task in graph.alike.iter().flatten() {
+        assert_eq!(names_of(&graph, ThreadKind::Task(*task)).len(), 1, "{}", graph.full_name(*task));
+    }
+    assert_eq!(flink.look().expect("again"), graph, "equal at each look");
+    let told = flink.left_alone();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().all(|line| line.contains("most urgent") && line.contains("different names")), "{told:?}");
 }
 
 /// A JVM that does not tell names leaves 15 characters of each.
@@ -193,7 +230,8 @@ fn cut_names_are_used_where_they_are_clear() {
     assert_eq!(names_of(&graph, ThreadKind::Task(task(&graph, "alpha/slow (2/2)"))), ["slow (2/2)#0"]);
     assert_eq!(names_of(&graph, ThreadKind::Task(task(&graph, "alpha/everywhere (1/2)"))), ["everywhere (1/2"]);
     assert!(names_of(&graph, ThreadKind::Task(task(&graph, "alpha/TumblingEventTimeWindows (1/2)"))).is_empty());
-    assert!(flink.advice().iter().any(|line| line.contains("'TumblingEventTi'")), "{:?}", flink.advice());
+    assert!(flink.left_alone().iter().any(|line| line.contains("'TumblingEventTi'")), "{:?}", flink.left_alone());
+    assert!(graph.threads.iter().all(|thread| thread.name != "TumblingEventTi"), "they are not put first either");
 }
 
 #[test]

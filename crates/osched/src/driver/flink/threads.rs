@@ -1,12 +1,13 @@
 //! Which threads run or help which tasks, by their names.
 //!
-//! Names of tasks are not unique: two jobs may have vertices of one name. Their threads are distinguished by
-//! their process, and by the order in which they were started; where that is not clear they are left alone,
-//! and a notice says so.
+//! Names of tasks are not unique: two jobs may have vertices of one name, and so may one job. Nothing that Flink and
+//! the JVM tell joins a thread with the identifier of its vertex, so their threads are distinguished by their process,
+//! and by the order in which they were started. Where that is not clear, tasks of one job are alike
+//! ([`Graph::alike`](anabranch_schedule::Graph::alike)), and threads of several jobs are left alone. A notice says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_schedule::{TaskIndex, Thread, ThreadKind};
+use anabranch_schedule::{TaskIndex, Thread, ThreadId, ThreadKind};
 
 use super::graph::Built;
 use super::names::{cut, named};
@@ -43,14 +44,21 @@ pub(super) fn equal_names(built: &Built) -> Vec<(String, String)> {
     by_name.into_values().filter(|vertices| vertices.len() > 1).flatten().collect()
 }
 
-/// What the threads of `hosts` do, and notices about those that cannot be told. `started_ms` is when a thread
-/// started.
+/// What threads do.
+pub(super) struct Assigned {
+    /// Without those that are left alone.
+    pub(super) threads: Vec<Thread>,
+    pub(super) alike: Vec<Vec<TaskIndex>>,
+    pub(super) notices: Vec<String>,
+}
+
+/// What the threads of `hosts` do. `started_ms` is when a thread started.
 pub(super) fn assign(
     built: &Built,
     hosts: &[Host],
     starts: &Starts,
     started_ms: &dyn Fn(&NamedThread) -> i64,
-) -> (Vec<Thread>, Vec<String>) {
+) -> Assigned {
     let candidates = candidates(built);
     let mut assigner = Assigner {
         built,
@@ -58,6 +66,9 @@ pub(super) fn assign(
         starts,
         started_ms,
         kinds: BTreeMap::new(),
+        alike: Vec::new(),
+        names_alike: BTreeSet::new(),
+        left_alone: BTreeSet::new(),
         unclear: BTreeSet::new(),
     };
     for host in hosts {
@@ -66,17 +77,24 @@ pub(super) fn assign(
     for host in hosts {
         assigner.add_helpers(host);
     }
-    let notices = assigner.unclear.iter().map(|name| {
+    let unclear = assigner.unclear.iter().map(|name| {
         format!(
             "the threads '{name}' belong to different tasks and cannot be distinguished, so they are left alone: \
              give the operators different names (.name(\"...\")), or start the jobs one after the other"
         )
     });
-    let notices = notices.collect();
+    let alike = assigner.names_alike.iter().map(|name| {
+        format!(
+            "the threads '{name}' belong to different tasks of a job and cannot be distinguished, so all have the \
+             priority of the most urgent one: give the operators different names (.name(\"...\")) to order each"
+        )
+    });
+    let notices = unclear.chain(alike).collect();
     let kind = |thread: &NamedThread| assigner.kinds.get(&thread.id).copied().unwrap_or(ThreadKind::Engine);
     let all = hosts.iter().flat_map(|host| &host.threads.threads);
+    let all = all.filter(|thread| !assigner.left_alone.contains(&thread.id));
     let threads = all.map(|thread| Thread { id: thread.id, name: thread.name.clone(), kind: kind(thread) }).collect();
-    (threads, notices)
+    Assigned { threads, alike: assigner.alike, notices }
 }
 
 fn candidates(built: &Built) -> BTreeMap<Key, Vec<TaskIndex>> {
@@ -106,7 +124,12 @@ struct Assigner<'a> {
     candidates: &'a BTreeMap<Key, Vec<TaskIndex>>,
     starts: &'a Starts,
     started_ms: &'a dyn Fn(&NamedThread) -> i64,
-    kinds: BTreeMap<anabranch_schedule::ThreadId, ThreadKind>,
+    kinds: BTreeMap<ThreadId, ThreadKind>,
+    /// Tasks of one job whose threads are not distinguished, and the names of these threads.
+    alike: Vec<Vec<TaskIndex>>,
+    names_alike: BTreeSet<String>,
+    /// Threads that may run one task or another, and their names.
+    left_alone: BTreeSet<ThreadId>,
     unclear: BTreeSet<String>,
 }
 
@@ -117,7 +140,7 @@ impl<'a> Assigner<'a> {
         let cuts = if host.threads.are_cut { cuts(self.candidates) } else { BTreeMap::new() };
         for thread in &host.threads.threads {
             // Of a process that does not tell names now, some may be known from before.
-            let key = self.of_full(&thread.name).or_else(|| self.of_cut(&thread.name, &cuts));
+            let key = self.of_full(&thread.name).or_else(|| self.of_cut(thread, &cuts));
             if let Some(key) = key {
                 of_key.entry(key).or_default().push(thread);
             }
@@ -133,10 +156,10 @@ impl<'a> Assigner<'a> {
         self.candidates.get_key_value(&key).map(|(key, _)| key)
     }
 
-    fn of_cut(&mut self, name: &str, cuts: &BTreeMap<String, BTreeSet<&'a Key>>) -> Option<&'a Key> {
-        let keys = cuts.get(name)?;
+    fn of_cut(&mut self, thread: &NamedThread, cuts: &BTreeMap<String, BTreeSet<&'a Key>>) -> Option<&'a Key> {
+        let keys = cuts.get(&thread.name)?;
         if keys.len() > 1 {
-            self.unclear.insert(name.to_owned());
+            self.leave(&[thread]);
             return None;
         }
         keys.first().copied()
@@ -163,13 +186,25 @@ impl<'a> Assigner<'a> {
         let are_apart = |times: &[i64]| times.windows(2).all(|pair| pair[1] - pair[0] >= APART_MS);
         let is_clear =
             tasks.len() == threads.len() && deployed.is_some_and(|times| are_apart(&times)) && are_apart(&started);
-        if !is_clear {
-            self.unclear.insert(threads[0].name.clone());
+        let built = self.built;
+        let query = |task: TaskIndex| built.graph.tasks[task.0].query;
+        let are_of_one_job = tasks.windows(2).all(|pair| query(pair[0].0) == query(pair[1].0));
+        if !is_clear && (tasks.len() != threads.len() || !are_of_one_job) {
+            self.leave(&threads);
             return;
+        }
+        if !is_clear {
+            self.names_alike.insert(threads[0].name.clone());
+            self.alike.push(tasks.iter().map(|(task, _)| *task).collect());
         }
         for (thread, (task, _)) in threads.iter().zip(&tasks) {
             self.kinds.insert(thread.id, ThreadKind::Task(*task));
         }
+    }
+
+    fn leave(&mut self, threads: &[&NamedThread]) {
+        self.left_alone.extend(threads.iter().map(|thread| thread.id));
+        self.unclear.extend(threads.iter().map(|thread| thread.name.clone()));
     }
 
     fn subtask(&self, task: TaskIndex, subtask: usize) -> Option<&Subtask> {
@@ -216,6 +251,7 @@ impl<'a> Assigner<'a> {
         };
         let mut here: Vec<(i64, TaskIndex)> = host.threads.threads.iter().filter_map(own).collect();
         if here.is_empty() || !helpers.len().is_multiple_of(here.len()) {
+            self.left_alone.extend(helpers.iter().map(|thread| thread.id));
             return;
         }
         here.sort_unstable();

@@ -10,6 +10,7 @@ use super::executor::{Executor, executor, may_be_executor, name_of};
 use super::line::{is_internal, plain};
 use super::store::Topology;
 use crate::driver::local::ProcessThreads;
+use crate::kernel::NamedThread;
 
 /// One process with executors.
 pub(super) struct Host {
@@ -32,7 +33,8 @@ pub(super) struct Built {
     pub(super) graph: Graph,
     /// In the order of the tasks.
     pub(super) places: Vec<Place>,
-    pub(super) notices: Vec<String>,
+    /// Threads that are left alone, and why.
+    pub(super) left_alone: Vec<String>,
 }
 
 /// An executor with its thread.
@@ -47,10 +49,13 @@ pub(super) fn build(
     let mut built = Built::default();
     let mut of_topologies: BTreeMap<&str, Vec<Found>> = BTreeMap::new();
     let mut unclear = BTreeSet::new();
-    let mut cut = 0;
+    let (mut cut, mut left_alone) = (0, BTreeSet::new());
     for host in hosts {
-        cut +=
-            host.threads.threads.iter().filter(|thread| host.threads.are_cut && may_be_executor(&thread.name)).count();
+        let may_be = |thread: &&NamedThread| host.threads.are_cut && may_be_executor(&thread.name);
+        for thread in host.threads.threads.iter().filter(may_be) {
+            cut += 1;
+            left_alone.insert(thread.id);
+        }
         for thread in &host.threads.threads {
             let Some(found) = executor(&thread.name).filter(|found| !is_internal(&found.component)) else { continue };
             let candidates: Vec<&str> = match &host.topology {
@@ -64,8 +69,11 @@ pub(super) fn build(
             match candidates[..] {
                 [topology] => of_topologies.entry(topology).or_default().push((found, thread.id)),
                 // Its metrics come later.
-                [] => {}
-                _ => drop(unclear.insert(thread.name.clone())),
+                [] => drop(left_alone.insert(thread.id)),
+                _ => {
+                    left_alone.insert(thread.id);
+                    unclear.insert(thread.name.clone());
+                }
             }
         }
     }
@@ -74,18 +82,21 @@ pub(super) fn build(
         executors.sort_by(|(a, _), (b, _)| (&a.component, a.tasks.start()).cmp(&(&b.component, b.tasks.start())));
         add_topology(topology, topologies.get(topology), &executors, inputs, &mut built, &mut kinds);
     }
-    for thread in hosts.iter().flat_map(|host| &host.threads.threads) {
+    let all = hosts.iter().flat_map(|host| &host.threads.threads);
+    for thread in all.filter(|thread| !left_alone.contains(&thread.id)) {
         let kind = kinds.get(&thread.id).copied().unwrap_or(ThreadKind::Engine);
         built.graph.threads.push(Thread { id: thread.id, name: thread.name.clone(), kind });
     }
-    built.notices.extend(unclear.iter().map(|name| {
+    built.left_alone.extend(unclear.iter().map(|name| {
         format!(
             "the threads '{name}' belong to different topologies in one process, so they are left alone: \
              give the components different names"
         )
     }));
     if cut > 0 {
-        built.notices.push(format!("{cut} threads may be executors, but their names are cut, so they are left alone"));
+        built
+            .left_alone
+            .push(format!("{cut} threads may be executors, but their names are cut, so they are left alone"));
     }
     built
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender};
 
 use anabranch_model::{ManualClock, SystemClock, pause};
-use anabranch_schedule::{Formula, Operator, OperatorIndex, Query, QueryIndex, Role, Task};
+use anabranch_schedule::{Formula, Operator, OperatorIndex, Query, QueryIndex, Role, Task, Thread};
 
 use super::*;
 use crate::config::Config;
@@ -76,6 +76,59 @@ fn a_busy_engine_is_asked_once() {
     gate.send(Ok(())).expect("it waits");
     let back = reader.answer(Duration::MAX).expect("an answer").expect("readings");
     assert!(back.graph.is_some(), "after a failure it may be another process");
+}
+
+/// Three tasks with a thread each, of which it does not know who runs the first two.
+struct Alike;
+
+impl Driver for Alike {
+    fn look(&mut self) -> Result<Graph> {
+        let task = |name: &str| Task { query: QueryIndex(0), name: name.to_owned(), runs: vec![OperatorIndex(0)] };
+        let thread = |(at, tid)| {
+            let id = ThreadId { pid: 42, process_start: 700, tid, start: 800 };
+            Thread { id, name: "map".to_owned(), kind: ThreadKind::Task(TaskIndex(at)) }
+        };
+        Ok(Graph {
+            queries: vec![Query { name: "query".to_owned() }],
+            operators: vec![Operator { query: QueryIndex(0), name: "operator".to_owned(), role: Role::Source }],
+            tasks: ["a", "b", "c"].map(task).to_vec(),
+            threads: [43, 44, 45].into_iter().enumerate().map(thread).collect(),
+            alike: vec![vec![TaskIndex(0), TaskIndex(1)]],
+            ..Graph::default()
+        })
+    }
+
+    fn read(&mut self, now: Nanos) -> Result<Readings> {
+        Ok(Readings { at: now, values: Vec::new() })
+    }
+
+    fn offers(&self) -> Vec<Metric> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn tasks_whose_threads_cannot_be_distinguished_share_their_mean_processor_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |path: &str, text: &str| {
+        let path = folder.path().join("42").join(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    };
+    let stat = |number: u32, start: u32| format!("{number} (x) S 1 1 1 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 {start} 0 0");
+    write("stat", &stat(42, 700));
+    for (tid, usage) in [(43, "100 10 1"), (44, "300 30 1"), (45, "7 1 1")] {
+        write(&format!("task/{tid}/stat"), &stat(tid, 800));
+        write(&format!("task/{tid}/schedstat"), usage);
+    }
+    let kernel = Proc::at(folder.path(), Proc::new().expect("a kernel").cgroups().clone());
+    let mut engine = Engine::new(Box::new(Alike), kernel, Arc::new(ManualClock::default()));
+    let readings = engine.answer().expect("readings").readings;
+    let of = |metric| -> Vec<f64> {
+        let found = readings.values.iter().filter(|reading| reading.metric == metric);
+        found.map(|reading| reading.value).collect()
+    };
+    assert_eq!((of(Metric::CpuNs), of(Metric::WaitNs)), (vec![200.0, 200.0, 7.0], vec![20.0, 20.0, 1.0]));
 }
 
 struct NoFormulas;
