@@ -190,6 +190,8 @@ fn a_policy_is_switched_and_paused_while_it_runs() {
     let constant = switched("constant");
     assert!(constant.status.success(), "{}", text(&constant.stderr));
     scene.until("all alike", is_plain);
+    let without_spaces = switched("selectivity-1");
+    assert!(without_spaces.status.success(), "{}", text(&without_spaces.stderr));
     let expression = switched("1000 - distance_to_sink * CASE WHEN queue_rows >= 0 THEN 2 ELSE 1 END");
     assert!(expression.status.success(), "{}", text(&expression.stderr));
     scene.until("ordered by an expression", is_ordered);
@@ -272,8 +274,6 @@ fn mistakes_are_named_with_a_remedy() {
     assert!(text(&nobody.stderr).contains("nothing listens there"), "{}", text(&nobody.stderr));
 }
 
-/// The same policies in the engine, without a process of their own.
-#[test]
 /// The remedies lead from a request without the token to one that is carried out.
 #[test]
 fn a_switch_sends_the_token_that_the_file_asks_for() {
@@ -310,6 +310,8 @@ fn a_switch_sends_the_token_that_the_file_asks_for() {
     assert!(text(&nobody.stderr).contains("anabranch osched run FILE"), "{}", text(&nobody.stderr));
 }
 
+/// The same policies in the engine, without a process of their own.
+#[test]
 fn a_job_orders_its_own_threads() {
     let scene = Scene::start(&["--set", "scheduling=drain"]);
     if may_lower() {

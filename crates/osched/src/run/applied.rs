@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anabranch_model::{Error, Nanos, Result};
 use anabranch_schedule::{
-    Condition, Constant, FormulaPolicy, Goal, Grouping, Level, Metric, POLICY_NAMES, Policy, Scale, Schedule, Target,
-    Transform, by_name, to_tasks,
+    Condition, Constant, FormulaPolicy, Goal, Grouping, Level, Metric, Policy, Scale, Schedule, Target, Transform,
+    by_name, to_tasks,
 };
 
 use super::Formulas;
@@ -48,12 +48,18 @@ pub(super) fn policy_of(config: &PolicyConfig, formulas: &dyn Formulas) -> Resul
         return Ok(Box::new(Program::new(&config.command, config.level.unwrap_or(Level::Task))));
     }
     let Some(text) = &config.priority else { return Ok(Box::new(Constant)) };
-    let is_name = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') && Metric::parse(text).is_err();
-    if POLICY_NAMES.contains(&text.as_str()) || is_name && text.parse::<f64>().is_err() {
+    if is_name(text) {
         return by_name(text, config.seed);
     }
     let formula = formulas.compile(text)?;
     Ok(Box::new(FormulaPolicy::new(formula, text.clone(), config.level.unwrap_or(Level::Task), Scale::Linear)))
+}
+
+/// Whether a text is meant as the name of a policy: words of letters with hyphens between them. An expression has other
+/// characters, or metrics as words: `relief-1`, `selectivity-relief`.
+fn is_name(text: &str) -> bool {
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic());
+    text.split('-').all(|word| is_word(word) && Metric::parse(word).is_err())
 }
 
 fn level_of(config: &PolicyConfig, policy: &dyn Policy) -> Level {
@@ -191,6 +197,34 @@ impl Applied {
             goal_before: self.goal_before,
             decisions: self.decisions,
             writes: self.writes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_schedule::POLICY_NAMES;
+
+    use super::*;
+
+    #[test]
+    fn names_of_policies_are_told_from_expressions() {
+        for name in POLICY_NAMES.into_iter().chain(["drian", "max-wieght", "queue"]) {
+            assert!(is_name(name), "{name}: an unknown name is answered with the nearest one");
+        }
+        for text in [
+            "relief",
+            "relief-1",
+            "1-selectivity",
+            "selectivity-relief",
+            "-relief",
+            "5",
+            "queue_rows",
+            "relief - 1",
+            "abs(relief)",
+            "",
+        ] {
+            assert!(!is_name(text), "{text}");
         }
     }
 }
