@@ -33,6 +33,39 @@ BY_JOB = "jobs"
 SETTLE_SECONDS = 3.0
 
 
+@dataclass(frozen=True)
+class SynPath:
+    """A path of SYN: how many hashes each of its stages computes, and which rows the first two pass on, in tenths and hundredths."""
+
+    hashes: tuple[int, int, int]
+    tenths: int
+    hundredths: int
+
+
+SYN = [SynPath((4, 11, 15), 6, 80), SynPath((3, 9, 14), 9, 90), SynPath((12, 8, 14), 7, 60), SynPath((9, 2, 16), 9, 90)]
+
+
+def script(name: str) -> str:
+    """The statements of a job."""
+    text = (SCRIPTS / f"{name}.sql").read_text()
+    if name != "syn":
+        return text
+    head, path = text.split("\n\n", 1)
+    paths = []
+    for at, each in enumerate(SYN):
+        first, second, third = ("SHA256(" * hashes + "v" + ")" * hashes for hashes in each.hashes)
+        values = {"n": at, "seed": at + 1, "tenths": each.tenths, "hundredths": each.hundredths}
+        paths.append(path.format(**values, first=first, second=second, third=third))
+    return "\n\n".join([head, *(made.rstrip() for made in paths)]) + "\n"
+
+
+def row_rates(statements: str) -> dict[str, int]:
+    """The tables that give rows at a rate, with their rows per second."""
+    tables = re.findall(r"CREATE TABLE (\w+) \(.*?\) WITH \((.*?)\);", statements, re.DOTALL)
+    found = {table: re.search(r"'rows-per-second' = '(\d+)'", options) for table, options in tables}
+    return {table: int(rate[1]) for table, rate in found.items() if rate}
+
+
 @dataclass
 class Reading:
     """What a job did during a cycle."""
@@ -74,15 +107,14 @@ class Job:
         self.name, self.port = name, free_port()
         self.events, self.log = folder / f"{name}.events", folder / f"{name}.log"
         self.events.unlink(missing_ok=True)
-        script = SCRIPTS / f"{name}.sql"
-        line = [args.program, "run", str(script), "--quiet", "--parallelism", "2", "--listen", f"127.0.0.1:{self.port}"]
+        file = folder / f"{name}.sql"
+        file.write_text(script(name))
+        line = [args.program, "run", str(file), "--quiet", "--parallelism", "2", "--listen", f"127.0.0.1:{self.port}"]
         line += ["--log-file", str(self.events)]
         line += [part for setting in settings for part in ("--set", setting)]
         if rate != 1:
-            tables = re.findall(r"CREATE TABLE (\w+) \(.*?\) WITH \((.*?)\);", script.read_text(), re.DOTALL)
-            rates = {table: re.search(r"'rows-per-second' = '(\d+)'", options) for table, options in tables}
-            for table, found in rates.items():
-                line += ["--option", f"{table}.rows-per-second={round(int(found[1]) * rate)}"] if found else []
+            for table, rows in row_rates(file.read_text()).items():
+                line += ["--option", f"{table}.rows-per-second={round(rows * rate)}"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log)
 

@@ -12,12 +12,11 @@ import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.graph.StreamGraph;
-import osched.core.Control;
 import osched.core.Key;
 import osched.core.Options;
-import osched.core.Pace;
 import osched.core.Query;
 import osched.core.Row;
+import osched.workload.Runner;
 import osched.workload.Workloads;
 
 /**
@@ -33,11 +32,10 @@ public final class FlinkRunner {
 
     /** Starts the queries and obeys the commands on standard input. */
     public static void main(String[] args) throws Exception {
-        var answers = Control.answers();
-        Options options = new Options(args);
-        List<Query> queries = Workloads.of(options);
-        Workloads.calibrate(options);
-        Pace.sources(queries.size());
+        Runner.run(args, FlinkRunner::start);
+    }
+
+    private static void start(Options options, List<Query> queries) throws Exception {
         Configuration set = configuration(options, queries);
         MiniCluster cluster = new MiniCluster(new MiniClusterConfiguration.Builder().setConfiguration(set)
                 .setNumTaskManagers(1).setNumSlotsPerTaskManager(slots(queries)).build());
@@ -52,7 +50,6 @@ public final class FlinkRunner {
             graph.setJobName(query.name());
             cluster.submitJob(graph.getJobGraph()).get();
         }
-        Control.obey(answers, queries);
     }
 
     private static int slots(List<Query> queries) {

@@ -7,10 +7,9 @@ import org.apache.storm.DaemonConfig;
 import org.apache.storm.LocalCluster;
 import org.apache.storm.topology.BoltDeclarer;
 import org.apache.storm.topology.TopologyBuilder;
-import osched.core.Control;
 import osched.core.Options;
-import osched.core.Pace;
 import osched.core.Query;
+import osched.workload.Runner;
 import osched.workload.Workloads;
 
 /**
@@ -23,11 +22,10 @@ public final class StormRunner {
 
     /** Starts the queries and obeys the commands on standard input. */
     public static void main(String[] args) throws Exception {
-        var answers = Control.answers();
-        Options options = new Options(args);
-        List<Query> queries = Workloads.of(options);
-        Workloads.calibrate(options);
-        Pace.sources(queries.size());
+        Runner.run(args, StormRunner::start);
+    }
+
+    private static void start(Options options, List<Query> queries) throws Exception {
         boolean each = options.text("topologies", "one").equals("each");
         LocalCluster cluster = new LocalCluster.Builder().withSupervisors(1)
                 .withPortsPerSupervisor(each ? queries.size() : 1)
@@ -51,7 +49,6 @@ public final class StormRunner {
             queries.forEach(query -> build(builder, query, options.number("seed", 1), acked));
             cluster.submitTopology(options.text("workload", "syn"), config, builder.createTopology());
         }
-        Control.obey(answers, queries);
     }
 
     private static Config configuration(Options options) {

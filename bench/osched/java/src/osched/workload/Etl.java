@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.zip.CRC32;
 import osched.core.Emit;
 import osched.core.Key;
+import osched.core.Keyed;
 import osched.core.Operator;
 import osched.core.Query;
 import osched.core.Row;
@@ -84,19 +85,13 @@ final class Etl {
     }
 
     /** Puts the average of the sensor's last values in the place of NaN. */
-    private static final class Interpolate implements Operator {
+    private static final class Interpolate extends Keyed<double[]> {
         private static final long serialVersionUID = 1;
-        private transient Map<Long, double[]> averages;
-
-        @Override
-        public void open(int instance) {
-            averages = new HashMap<>();
-        }
 
         @Override
         public void process(Row row, Emit emit) {
             double[] f = row.fields.clone();
-            double[] average = averages.computeIfAbsent((long) f[1] * Sensors.NAMES.length + (long) f[2],
+            double[] average = states.computeIfAbsent(Sensors.series(row),
                     ignored -> new double[] {Double.isNaN(f[3]) ? 0 : f[3]});
             if (Double.isNaN(f[3])) {
                 f[3] = average[0];
@@ -108,26 +103,20 @@ final class Etl {
     }
 
     /** Puts the observations of a message together again. */
-    private static final class Join implements Operator {
+    private static final class Join extends Keyed<double[]> {
         private static final long serialVersionUID = 1;
-        private transient Map<Long, double[]> waiting;
-
-        @Override
-        public void open(int instance) {
-            waiting = new HashMap<>();
-        }
 
         @Override
         public void process(Row row, Emit emit) {
             double[] f = row.fields;
             // The last column counts those that are there.
-            double[] record = waiting.computeIfAbsent((long) f[0], ignored -> new double[4 + Sensors.NAMES.length]);
+            double[] record = states.computeIfAbsent((long) f[0], ignored -> new double[4 + Sensors.NAMES.length]);
             record[0] = f[0];
             record[1] = f[1];
             record[2] = f[4];
             record[3 + (int) f[2]] = f[3];
             if (++record[record.length - 1] == Sensors.NAMES.length) {
-                waiting.remove((long) f[0]);
+                states.remove((long) f[0]);
                 emit.emit(row.with(RECORD, java.util.Arrays.copyOf(record, record.length - 1)));
             }
         }

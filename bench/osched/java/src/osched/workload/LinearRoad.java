@@ -1,11 +1,14 @@
 package osched.workload;
 
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.SplittableRandom;
 import osched.core.Emit;
 import osched.core.Generator;
 import osched.core.Key;
+import osched.core.Keyed;
 import osched.core.Operator;
 import osched.core.Query;
 import osched.core.Row;
@@ -140,19 +143,13 @@ final class LinearRoad {
     }
 
     /** Emits a car that has reported the same position four times in a row. */
-    private static final class Stopped implements Operator {
+    private static final class Stopped extends Keyed<double[]> {
         private static final long serialVersionUID = 1;
-        private transient Map<Long, double[]> cars;
-
-        @Override
-        public void open(int instance) {
-            cars = new HashMap<>();
-        }
 
         @Override
         public void process(Row row, Emit emit) {
             double[] f = row.fields;
-            double[] last = cars.computeIfAbsent((long) f[1], ignored -> new double[] {-1, 0});
+            double[] last = states.computeIfAbsent((long) f[1], ignored -> new double[] {-1, 0});
             last[1] = last[0] == f[6] ? last[1] + 1 : 1;
             last[0] = f[6];
             if (last[1] >= 4) {
@@ -162,47 +159,35 @@ final class LinearRoad {
     }
 
     /** Emits an accident when two cars stand at one position, at most once in a minute. */
-    private static final class Accidents implements Operator {
+    private static final class Accidents extends Keyed<double[]> {
         private static final long serialVersionUID = 1;
-        private transient Map<Long, double[]> stands;
-
-        @Override
-        public void open(int instance) {
-            stands = new HashMap<>();
-        }
 
         @Override
         public void process(Row row, Emit emit) {
             double[] f = row.fields;
             long at = ((long) f[2] * 2 + (long) f[3]) << 32 | (long) f[5];
-            double[] other = stands.computeIfAbsent(at, ignored -> new double[] {f[1], f[0], -60});
+            double[] other = states.computeIfAbsent(at, ignored -> new double[] {f[1], f[0], -60});
             if (other[0] != f[1] && f[0] - other[1] < 60 && f[0] - other[2] >= 60) {
                 other[2] = f[0];
                 emit.emit(row.with(ACCIDENT, f[0], f[2], f[3], f[4]));
             }
             other[0] = f[1];
             other[1] = f[0];
-            if (stands.size() > 10_000) {
-                stands.values().removeIf(stand -> f[0] - stand[1] >= 60);
+            if (states.size() > 10_000) {
+                states.values().removeIf(stand -> f[0] - stand[1] >= 60);
             }
         }
     }
 
     /** Emits the average speed of a car in a segment when its minute is over. */
-    private static final class CarSpeed implements Operator {
+    private static final class CarSpeed extends Keyed<double[]> {
         private static final long serialVersionUID = 1;
-        private transient Map<Long, double[]> cars;
-
-        @Override
-        public void open(int instance) {
-            cars = new HashMap<>();
-        }
 
         @Override
         public void process(Row row, Emit emit) {
             double[] f = row.fields;
             double minute = Math.floor(f[0] / 60);
-            double[] of = cars.computeIfAbsent((long) f[1], ignored -> new double[] {minute, f[5], 0, 0});
+            double[] of = states.computeIfAbsent((long) f[1], ignored -> new double[] {minute, f[5], 0, 0});
             if (of[0] != minute || of[1] != f[5]) {
                 emit.emit(row.with(CAR_SPEED, of[0], f[3], f[4], of[1], of[2] / of[3]));
                 of[0] = minute;
@@ -216,21 +201,15 @@ final class LinearRoad {
     }
 
     /** Emits the average speed in a segment over the last five minutes when a minute is over. */
-    private static final class SegmentSpeed implements Operator {
+    private static final class SegmentSpeed extends Keyed<double[][]> {
         private static final long serialVersionUID = 1;
         private static final int MINUTES = 5;
-        private transient Map<Long, double[][]> segments;
-
-        @Override
-        public void open(int instance) {
-            segments = new HashMap<>();
-        }
 
         @Override
         public void process(Row row, Emit emit) {
             double[] f = row.fields;
             // Per minute, in a ring: the minute, the sum of speeds, how many.
-            double[][] ring = segments.computeIfAbsent(place(f[1], f[2], f[3]), ignored -> new double[MINUTES + 1][3]);
+            double[][] ring = states.computeIfAbsent(place(f[1], f[2], f[3]), ignored -> new double[MINUTES + 1][3]);
             double[] slot = ring[(int) (f[0] % (MINUTES + 1))];
             if (slot[0] != f[0]) {
                 double sum = 0;
@@ -253,35 +232,57 @@ final class LinearRoad {
         }
     }
 
+    /** The cars of a segment in a minute. */
+    private static final class Minute {
+        private double minute = -1;
+        private Set<Long> cars = new HashSet<>();
+    }
+
     /** Emits how many cars were in a segment when its minute is over. */
-    private static final class CountCars implements Operator {
+    private static final class CountCars extends Keyed<Minute> {
         private static final long serialVersionUID = 1;
-
-        private static final class Minute {
-            private double minute = -1;
-            private java.util.Set<Long> cars = new java.util.HashSet<>();
-        }
-
-        private transient Map<Long, Minute> segments;
-
-        @Override
-        public void open(int instance) {
-            segments = new HashMap<>();
-        }
 
         @Override
         public void process(Row row, Emit emit) {
             double[] f = row.fields;
             double minute = Math.floor(f[0] / 60);
-            Minute of = segments.computeIfAbsent(place(f[3], f[4], f[5]), ignored -> new Minute());
+            Minute of = states.computeIfAbsent(place(f[3], f[4], f[5]), ignored -> new Minute());
             if (of.minute != minute) {
                 if (!of.cars.isEmpty()) {
                     emit.emit(row.with(COUNT, minute, f[3], f[4], f[5], of.cars.size()));
                 }
                 of.minute = minute;
-                of.cars = new java.util.HashSet<>();
+                of.cars = new HashSet<>();
             }
             of.cars.add((long) f[1]);
+        }
+    }
+
+    /** What an operator knows about accidents, and about the segment in which each car was seen last. */
+    private static final class Road {
+        private final Map<Long, Double> accidents = new HashMap<>();
+        private final Map<Long, Double> segments = new HashMap<>();
+
+        void add(double[] accident) {
+            accidents.put(place(accident[1], accident[2], accident[3]), accident[0]);
+        }
+
+        /** Whether a report is the first one of its car in this segment. */
+        boolean isEntered(double[] report) {
+            Double former = segments.put((long) report[1], report[5]);
+            return former == null || former != report[5];
+        }
+
+        /** The first of this and the next four segments that had an accident within two minutes; NaN if none had. */
+        double accidentAhead(double[] report) {
+            for (int ahead = 0; ahead <= 4; ahead++) {
+                double segment = (report[5] + ahead) % SEGMENTS;
+                Double time = accidents.get(place(report[3], report[4], segment));
+                if (time != null && report[0] - time < 120) {
+                    return segment;
+                }
+            }
+            return Double.NaN;
         }
     }
 
@@ -295,15 +296,13 @@ final class LinearRoad {
         private static final double MANY = 3;
         private transient Map<Long, Double> speeds;
         private transient Map<Long, Double> counts;
-        private transient Map<Long, Double> accidents;
-        private transient Map<Long, Double> segments;
+        private transient Road road;
 
         @Override
         public void open(int instance) {
             speeds = new HashMap<>();
             counts = new HashMap<>();
-            accidents = new HashMap<>();
-            segments = new HashMap<>();
+            road = new Road();
         }
 
         @Override
@@ -312,10 +311,9 @@ final class LinearRoad {
             switch (row.kind) {
                 case SEGMENT_SPEED -> speeds.put(place(f[1], f[2], f[3]), f[4]);
                 case COUNT -> counts.put(place(f[1], f[2], f[3]), f[4]);
-                case ACCIDENT -> accidents.put(place(f[1], f[2], f[3]), f[0]);
+                case ACCIDENT -> road.add(f);
                 default -> {
-                    Double former = segments.put((long) f[1], f[5]);
-                    if (former == null || former != f[5]) {
+                    if (road.isEntered(f)) {
                         emit.emit(row.with(TOLL, f[0], f[1], toll(f)));
                     }
                 }
@@ -325,14 +323,8 @@ final class LinearRoad {
         private double toll(double[] f) {
             long at = place(f[3], f[4], f[5]);
             double cars = counts.getOrDefault(at, 0.0);
-            if (speeds.getOrDefault(at, SLOW) >= SLOW || cars <= MANY) {
+            if (speeds.getOrDefault(at, SLOW) >= SLOW || cars <= MANY || !Double.isNaN(road.accidentAhead(f))) {
                 return 0;
-            }
-            for (int ahead = 0; ahead <= 4; ahead++) {
-                Double time = accidents.get(place(f[3], f[4], (f[5] + ahead) % SEGMENTS));
-                if (time != null && f[0] - time < 120) {
-                    return 0;
-                }
             }
             return 2 * (cars - MANY) * (cars - MANY);
         }
@@ -341,54 +333,38 @@ final class LinearRoad {
     /** Warns a car when it comes within four segments before an accident. */
     private static final class Warnings implements Operator {
         private static final long serialVersionUID = 1;
-        private transient Map<Long, Double> accidents;
-        private transient Map<Long, Double> segments;
+        private transient Road road;
 
         @Override
         public void open(int instance) {
-            accidents = new HashMap<>();
-            segments = new HashMap<>();
+            road = new Road();
         }
 
         @Override
         public void process(Row row, Emit emit) {
             double[] f = row.fields;
             if (row.kind == ACCIDENT) {
-                accidents.put(place(f[1], f[2], f[3]), f[0]);
-                return;
-            }
-            Double former = segments.put((long) f[1], f[5]);
-            if (former != null && former == f[5]) {
-                return;
-            }
-            for (int ahead = 0; ahead <= 4; ahead++) {
-                double segment = (f[5] + ahead) % SEGMENTS;
-                Double time = accidents.get(place(f[3], f[4], segment));
-                if (time != null && f[0] - time < 120) {
+                road.add(f);
+            } else if (road.isEntered(f)) {
+                double segment = road.accidentAhead(f);
+                if (!Double.isNaN(segment)) {
                     emit.emit(row.with(WARNING, f[0], f[1], segment));
-                    return;
                 }
             }
         }
     }
 
     /** Sums the tolls of each car, and answers questions for the sum. */
-    private static final class Balances implements Operator {
+    private static final class Balances extends Keyed<Double> {
         private static final long serialVersionUID = 1;
-        private transient Map<Long, Double> sums;
-
-        @Override
-        public void open(int instance) {
-            sums = new HashMap<>();
-        }
 
         @Override
         public void process(Row row, Emit emit) {
             double[] f = row.fields;
             if (row.kind == TOLL) {
-                sums.merge((long) f[1], f[2], Double::sum);
+                states.merge((long) f[1], f[2], Double::sum);
             } else {
-                emit.emit(row.with(BALANCE, f[0], f[1], sums.getOrDefault((long) f[1], 0.0)));
+                emit.emit(row.with(BALANCE, f[0], f[1], states.getOrDefault((long) f[1], 0.0)));
             }
         }
     }

@@ -24,6 +24,11 @@ final class Sensors {
 
     private Sensors() {}
 
+    /** A number for the sensor and which of its observations it is. */
+    static long series(Row observation) {
+        return (long) observation.fields[1] * NAMES.length + (long) observation.fields[2];
+    }
+
     /**
      * The messages. One value of 200 is far out of range, and one sensor of 100 is not registered: its number
      * is too high.

@@ -1,10 +1,10 @@
 package osched.workload;
 
-import java.util.HashMap;
-import java.util.Map;
+import java.util.BitSet;
 import java.util.zip.Deflater;
 import osched.core.Emit;
 import osched.core.Key;
+import osched.core.Keyed;
 import osched.core.Operator;
 import osched.core.Query;
 import osched.core.Row;
@@ -21,6 +21,8 @@ final class Stats {
     static final int CHART = 3;
 
     private static final int WINDOW = 10;
+    /** Pixels of a chart from bottom to top. */
+    private static final int HEIGHT = 100;
 
     private Stats() {}
 
@@ -53,28 +55,18 @@ final class Stats {
         return query;
     }
 
-    private static long series(Row observation) {
-        return (long) observation.fields[1] * Sensors.NAMES.length + (long) observation.fields[2];
-    }
-
     private static Row statistic(Row observation, int which, double value) {
         return observation.with(STATISTIC, observation.fields[1], observation.fields[2], value, which);
     }
 
     /** The average of the last values. */
-    private static final class Average implements Operator {
+    private static final class Average extends Keyed<double[]> {
         private static final long serialVersionUID = 1;
-        private transient Map<Long, double[]> windows;
-
-        @Override
-        public void open(int instance) {
-            windows = new HashMap<>();
-        }
 
         @Override
         public void process(Row row, Emit emit) {
             // The last place counts.
-            double[] window = windows.computeIfAbsent(series(row), ignored -> new double[WINDOW + 1]);
+            double[] window = states.computeIfAbsent(Sensors.series(row), ignored -> new double[WINDOW + 1]);
             window[(int) (window[WINDOW]++ % WINDOW)] = row.fields[3];
             double sum = 0;
             for (int at = 0; at < WINDOW; at++) {
@@ -85,20 +77,14 @@ final class Stats {
     }
 
     /** A Kalman filter of one dimension. */
-    private static final class Kalman implements Operator {
+    private static final class Kalman extends Keyed<double[]> {
         private static final long serialVersionUID = 1;
         private static final double PROCESS_NOISE = 0.125;
         private static final double SENSOR_NOISE = 0.32;
-        private transient Map<Long, double[]> states;
-
-        @Override
-        public void open(int instance) {
-            states = new HashMap<>();
-        }
 
         @Override
         public void process(Row row, Emit emit) {
-            double[] state = states.computeIfAbsent(series(row), ignored -> new double[] {0, 30});
+            double[] state = states.computeIfAbsent(Sensors.series(row), ignored -> new double[] {0, 30});
             double error = state[1] + PROCESS_NOISE;
             double gain = error / (error + SENSOR_NOISE);
             state[0] += gain * (row.fields[3] - state[0]);
@@ -110,18 +96,12 @@ final class Stats {
     }
 
     /** A straight line through the last values, and what it predicts for the next one. */
-    private static final class Regression implements Operator {
+    private static final class Regression extends Keyed<double[]> {
         private static final long serialVersionUID = 1;
-        private transient Map<Long, double[]> windows;
-
-        @Override
-        public void open(int instance) {
-            windows = new HashMap<>();
-        }
 
         @Override
         public void process(Row row, Emit emit) {
-            double[] window = windows.computeIfAbsent(series(row), ignored -> new double[WINDOW]);
+            double[] window = states.computeIfAbsent(Sensors.series(row), ignored -> new double[WINDOW]);
             System.arraycopy(window, 1, window, 0, WINDOW - 1);
             window[WINDOW - 1] = row.fields[3];
             double sumX = 0;
@@ -140,19 +120,13 @@ final class Stats {
     }
 
     /** How many different values there were, about: linear counting in a bitmap per observation. */
-    private static final class Distinct implements Operator {
+    private static final class Distinct extends Keyed<BitSet> {
         private static final long serialVersionUID = 1;
         private static final int BITS = 1 << 16;
-        private transient Map<Long, java.util.BitSet> seen;
-
-        @Override
-        public void open(int instance) {
-            seen = new HashMap<>();
-        }
 
         @Override
         public void process(Row row, Emit emit) {
-            var bits = seen.computeIfAbsent((long) row.fields[2], ignored -> new java.util.BitSet(BITS));
+            var bits = states.computeIfAbsent((long) row.fields[2], ignored -> new BitSet(BITS));
             bits.set((int) (DecayingBloom.mix((long) (row.fields[3] * 1_000)) & (BITS - 1)));
             int used = Math.min(bits.cardinality(), BITS - 1);
             emit.emit(statistic(row, 2, -BITS * Math.log(1 - used / (double) BITS)));
@@ -164,7 +138,6 @@ final class Stats {
         private static final long serialVersionUID = 1;
         private static final int POINTS = 100;
         private static final int WIDTH = 200;
-        private static final int HEIGHT = 100;
         private transient double[] points;
         private transient int count;
 
@@ -204,7 +177,6 @@ final class Stats {
     /** Packs a chart. */
     private static final class Zip implements Operator {
         private static final long serialVersionUID = 1;
-        private static final int HEIGHT = 100;
 
         @Override
         public void process(Row row, Emit emit) {

@@ -1,12 +1,11 @@
 package osched.workload;
 
 import java.util.Arrays;
-import java.util.HashMap;
-import java.util.Map;
 import java.util.SplittableRandom;
 import osched.core.Emit;
 import osched.core.Generator;
 import osched.core.Key;
+import osched.core.Keyed;
 import osched.core.Operator;
 import osched.core.Query;
 import osched.core.Row;
@@ -215,12 +214,11 @@ final class VoipStream {
     }
 
     /** Waits for all values of a call. */
-    private static final class Join implements Operator {
+    private static final class Join extends Keyed<double[]> {
         private static final long serialVersionUID = 1;
         private final int inputs;
         private final int which;
         private final Combine combine;
-        private transient Map<Long, double[]> waiting;
 
         Join(int inputs, int which, Combine combine) {
             this.inputs = inputs;
@@ -229,39 +227,28 @@ final class VoipStream {
         }
 
         @Override
-        public void open(int instance) {
-            waiting = new HashMap<>();
-        }
-
-        @Override
         public void process(Row row, Emit emit) {
             double[] f = row.fields;
-            double[] values = waiting.computeIfAbsent((long) f[0], ignored -> {
+            double[] values = states.computeIfAbsent((long) f[0], ignored -> {
                 double[] none = new double[inputs];
                 Arrays.fill(none, Double.NaN);
                 return none;
             });
             values[(int) f[2]] = f[3];
             if (Arrays.stream(values).noneMatch(Double::isNaN)) {
-                waiting.remove((long) f[0]);
+                states.remove((long) f[0]);
                 emit.emit(row.with(VALUE, f[0], f[1], which, combine.of(values)));
             }
         }
     }
 
     /** Smooths the score of each caller. */
-    private static final class Alert implements Operator {
+    private static final class Alert extends Keyed<Double> {
         private static final long serialVersionUID = 1;
-        private transient Map<Long, Double> scores;
-
-        @Override
-        public void open(int instance) {
-            scores = new HashMap<>();
-        }
 
         @Override
         public void process(Row row, Emit emit) {
-            double score = scores.merge((long) row.fields[1], row.fields[3], (old, now) -> 0.9 * old + 0.1 * now);
+            double score = states.merge((long) row.fields[1], row.fields[3], (old, now) -> 0.9 * old + 0.1 * now);
             emit.emit(row.with(SCORE, row.fields[0], row.fields[1], score));
         }
     }

@@ -36,7 +36,7 @@ public final class Workloads {
     }
 
     /** Makes {@link Burn} ready, if the workload uses it. */
-    public static void calibrate(Options options) {
+    static void calibrate(Options options) {
         if (options.text("iterations-per-us", "").isEmpty()) {
             Burn.calibrate();
         } else {
