@@ -69,7 +69,7 @@ quick: need-build need-python ## the tests that need no server: no Kafka, S3, Po
 	cargo test --locked --workspace --no-run
 	timeout --kill-after=10s $(TEST_TIME_LIMIT) $(NEXTEST) --profile quick
 
-test-python: need-build need-python need-browser ## the tests of the Python package, which start Ray clusters of several nodes on this machine
+test-python: need-build need-python need-browser ## the tests of the Python package, which start Ray clusters of several nodes on this machine, and of what bench/osched computes
 	cargo build --locked --workspace --bin anabranch
 	cd python && ANABRANCH_PROGRAM=$(CARGO_TARGET_DIR)/debug/anabranch PYTHONPATH=src \
 	  timeout --kill-after=10s 10m $(PYTHON)/bin/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/page
