@@ -202,6 +202,7 @@ export interface LatencySummary {
   p99_ms: number;
   p999_ms: number;
   max_ms: number;
+  mean_ms: number;
 }
 
 export interface Task {

@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_run_is_summed_up() {
-        let latency = LatencySummary { rows: 9000, p50_us: 1200, p99_us: 8400, p999_us: 12_000, max_us: 13_000 };
+        let latency =
+            LatencySummary { rows: 9000, p50_us: 1200, p99_us: 8400, p999_us: 12_000, max_us: 13_000, sum_us: 0 };
         let view = JobView {
             events: 3_000_000,
             results: 300,
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_short_run_has_no_figures_that_mean_nothing() {
-        let latency = LatencySummary { rows: 10, p50_us: 1200, p99_us: 1300, p999_us: 1300, max_us: 1400 };
+        let latency = LatencySummary { rows: 10, p50_us: 1200, p99_us: 1300, p999_us: 1300, max_us: 1400, sum_us: 0 };
         let view = JobView { events: 10, results: 10, row_latency: latency, ..JobView::default() };
         let (elapsed, cpu) = (Duration::from_millis(30), Some(Duration::from_millis(34)));
         let summary = Summary { view: &view, elapsed, cpu, peak_bytes: Some(61 << 20) };

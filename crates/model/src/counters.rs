@@ -70,6 +70,8 @@ pub struct Latencies(Mutex<Recorded>);
 #[derive(Debug)]
 struct Recorded {
     histogram: Histogram<u64>,
+    /// Of all values, in microseconds.
+    sum_us: u64,
     /// The last summary: it costs a look at every value of the histogram.
     summary: LatencySummary,
 }
@@ -78,7 +80,7 @@ impl Default for Latencies {
     fn default() -> Self {
         #[expect(clippy::unwrap_used, reason = "the bounds are constants that the library accepts")]
         let histogram = Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap();
-        Latencies(Mutex::new(Recorded { histogram, summary: LatencySummary::default() }))
+        Latencies(Mutex::new(Recorded { histogram, sum_us: 0, summary: LatencySummary::default() }))
     }
 }
 
@@ -114,16 +116,18 @@ impl Latencies {
     /// Records that `rows` rows took `nanos`.
     pub fn record(&self, nanos: u64, rows: u64) {
         if let Ok(mut recorded) = self.0.lock() {
-            recorded.histogram.saturating_record_n((nanos / 1000).max(1), rows);
+            let us = (nanos / 1000).max(1);
+            recorded.histogram.saturating_record_n(us, rows);
+            recorded.sum_us = recorded.sum_us.saturating_add(us.saturating_mul(rows));
         }
     }
 
-    /// Percentiles so far.
+    /// Percentiles and the sum so far.
     #[must_use]
     pub fn summary(&self) -> LatencySummary {
         let Ok(mut recorded) = self.0.lock() else { return LatencySummary::default() };
         if recorded.summary.rows != recorded.histogram.len() {
-            recorded.summary = LatencySummary::of(&recorded.histogram);
+            recorded.summary = LatencySummary::of(&recorded.histogram, recorded.sum_us);
         }
         recorded.summary
     }
@@ -132,6 +136,7 @@ impl Latencies {
     pub fn reset(&self) {
         if let Ok(mut recorded) = self.0.lock() {
             recorded.histogram.reset();
+            recorded.sum_us = 0;
             recorded.summary = LatencySummary::default();
         }
     }
@@ -181,7 +186,7 @@ impl TaskCounters {
     }
 }
 
-/// Percentiles of a latency histogram, in microseconds.
+/// Percentiles and the sum of a latency histogram, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencySummary {
     /// Rows recorded.
@@ -194,17 +199,27 @@ pub struct LatencySummary {
     pub p999_us: u64,
     /// Largest.
     pub max_us: u64,
+    /// Sum over all rows.
+    #[serde(default)]
+    pub sum_us: u64,
 }
 
 impl LatencySummary {
-    fn of(histogram: &Histogram<u64>) -> Self {
+    fn of(histogram: &Histogram<u64>, sum_us: u64) -> Self {
         LatencySummary {
             rows: histogram.len(),
             p50_us: histogram.value_at_quantile(0.5),
             p99_us: histogram.value_at_quantile(0.99),
             p999_us: histogram.value_at_quantile(0.999),
             max_us: histogram.max(),
+            sum_us,
         }
+    }
+
+    /// The mean over all rows; 0 before the first.
+    #[must_use]
+    pub fn mean_us(&self) -> f64 {
+        self.sum_us as f64 / self.rows.max(1) as f64
     }
 }
 
@@ -299,15 +314,16 @@ mod tests {
     fn a_summary_follows_what_was_recorded() {
         let latencies = Latencies::default();
         assert_eq!(latencies.summary(), LatencySummary::default());
-        for (recorded, rows, max_us) in [(1_000, 1, 1), (9_000, 2, 9), (5_000, 3, 9)] {
+        for (recorded, rows, max_us, mean_us) in [(1_000, 1, 1, 1.0), (9_000, 2, 9, 5.0), (5_000, 3, 9, 5.0)] {
             latencies.record(recorded, 1);
             let summary = latencies.summary();
-            assert_eq!((summary.rows, summary.max_us), (rows, max_us));
+            assert_eq!((summary.rows, summary.max_us, summary.mean_us()), (rows, max_us, mean_us));
             assert_eq!(latencies.summary(), summary);
         }
         latencies.reset();
         assert_eq!(latencies.summary(), LatencySummary::default());
         latencies.record(2_000, 3);
-        assert_eq!((latencies.summary().rows, latencies.summary().max_us), (3, 2), "as many as before");
+        let summary = latencies.summary();
+        assert_eq!((summary.rows, summary.max_us, summary.mean_us()), (3, 2, 2.0), "as many as before");
     }
 }

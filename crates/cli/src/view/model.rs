@@ -174,7 +174,7 @@ fn lag_ms(wall_ms: i64, watermark: Option<EventTime>) -> Option<i64> {
     }
 }
 
-/// Percentiles of different tasks cannot be merged; the slowest task's are a bound for all.
+/// Percentiles of different tasks cannot be merged; the slowest task's are a bound for all. The sum is that of all.
 fn slowest<'a>(latencies: impl Iterator<Item = &'a LatencySummary>) -> LatencySummary {
     latencies.filter(|l| l.rows > 0).fold(LatencySummary::default(), |all, one| LatencySummary {
         rows: all.rows + one.rows,
@@ -182,6 +182,7 @@ fn slowest<'a>(latencies: impl Iterator<Item = &'a LatencySummary>) -> LatencySu
         p99_us: all.p99_us.max(one.p99_us),
         p999_us: all.p999_us.max(one.p999_us),
         max_us: all.max_us.max(one.max_us),
+        sum_us: all.sum_us + one.sum_us,
     })
 }
 
@@ -325,7 +326,7 @@ pub(crate) mod tests {
     #[test]
     fn latency_is_that_of_the_slowest_task_that_has_any() {
         let with = |p50_us, p99_us, rows| TaskMetrics {
-            latency: LatencySummary { rows, p50_us, p99_us, p999_us: p99_us, max_us: p99_us },
+            latency: LatencySummary { rows, p50_us, p99_us, ..LatencySummary::default() },
             ..task(1, 0)
         };
         let view = view(&reading(0, vec![with(5, 50, 10), with(7, 40, 10), with(99, 99, 0)]), None);

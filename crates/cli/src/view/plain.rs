@@ -72,7 +72,7 @@ mod tests {
             events_per_s: 99_870.0,
             results: 100,
             lag_ms: Some(1042),
-            row_latency: LatencySummary { rows: 5, p50_us: 1200, p99_us: 8400, p999_us: 9000, max_us: 9000 },
+            row_latency: LatencySummary { rows: 5, p50_us: 1200, p99_us: 8400, p999_us: 9000, max_us: 9000, sum_us: 0 },
             late: 3,
             malformed: 4,
             stages: vec![stage(0, "source events", 0.42), stage(1, "sink results", 0.04)],

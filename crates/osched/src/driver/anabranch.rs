@@ -47,6 +47,8 @@ pub struct Anabranch {
     windows: BTreeMap<(String, u64), (i64, i64)>,
     /// Threads of tasks at the last look.
     threads: BTreeMap<TaskIndex, u64>,
+    /// Results that tasks had written at the last reading, and the sum of their latencies in milliseconds.
+    latencies: BTreeMap<TaskIndex, (f64, f64)>,
     /// Jobs that order their own threads, with their policies.
     own: BTreeMap<String, String>,
     is_stale: bool,
@@ -57,7 +59,8 @@ impl Anabranch {
     #[must_use]
     pub fn new(get: Get, threads_of: ThreadsOf) -> Self {
         let (tasks, windows, threads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Anabranch { get, threads_of, tasks, windows, threads, own: BTreeMap::new(), is_stale: false }
+        let (latencies, own) = (BTreeMap::new(), BTreeMap::new());
+        Anabranch { get, threads_of, tasks, windows, threads, latencies, own, is_stale: false }
     }
 
     /// Names of the jobs that run.
@@ -66,6 +69,14 @@ impl Anabranch {
         let runs =
             |job: &&Value| !matches!(text(job, "state"), "ended" | "stopped" | "failed" | "cancelled" | "waiting");
         Ok(items(&jobs, "jobs")?.iter().filter(runs).map(|job| text(job, "name").to_owned()).collect())
+    }
+
+    /// The mean latency of the results that a task has written since the last reading, if there are any.
+    fn latency_ms(&mut self, task: TaskIndex, document: &Value) -> Option<f64> {
+        let rows = document["rows"].as_f64()?;
+        let sum = rows * document["mean_ms"].as_f64()?;
+        let (rows_before, sum_before) = self.latencies.insert(task, (rows, sum))?;
+        (rows > rows_before).then(|| (sum - sum_before) / (rows - rows_before))
     }
 
     /// Processes of this machine by the names of their workers, with their threads by thread identifier.
@@ -86,6 +97,7 @@ impl Driver for Anabranch {
         let (mut graph, mut threads, mut here) = (Graph::default(), BTreeMap::new(), BTreeSet::new());
         let mut workers = self.workers()?;
         self.tasks.clear();
+        self.latencies.clear();
         self.windows.clear();
         self.own.clear();
         for name in self.jobs()? {
@@ -153,6 +165,9 @@ impl Driver for Anabranch {
                 for (name, metric) in READINGS {
                     task[name].as_f64().into_iter().for_each(|value| readings.add(at, metric, value));
                 }
+                if let Some(latency_ms) = self.latency_ms(at, &task["result_latency"]) {
+                    readings.add(at, Metric::LatencyMs, latency_ms);
+                }
                 readings.add(at, Metric::EpochsBehind, newest.saturating_sub(number(task, "epoch")) as f64);
                 let ends = self.windows.get(&(job.clone(), stage)).copied();
                 if let Some(((step, offset), watermark)) = ends.zip(task["watermark_ms"].as_i64()) {
@@ -166,7 +181,7 @@ impl Driver for Anabranch {
 
     fn offers(&self) -> Vec<Metric> {
         let mut offered: Vec<Metric> = READINGS.iter().map(|(_, metric)| *metric).collect();
-        offered.push(Metric::EpochsBehind);
+        offered.extend([Metric::EpochsBehind, Metric::LatencyMs]);
         offered.extend((!self.windows.is_empty()).then_some(Metric::UntilWindowMs));
         offered
     }

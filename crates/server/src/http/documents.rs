@@ -142,7 +142,7 @@ struct LookupsDocument {
     call_ms: f64,
 }
 
-/// Percentiles of a latency.
+/// Percentiles and the mean of a latency.
 #[derive(Debug, Serialize)]
 struct LatencyDocument {
     rows: u64,
@@ -150,6 +150,7 @@ struct LatencyDocument {
     p99_ms: f64,
     p999_ms: f64,
     max_ms: f64,
+    mean_ms: f64,
 }
 
 /// A job's notices.
@@ -392,10 +393,9 @@ impl From<LookupReading> for LookupsDocument {
 }
 
 impl From<&LatencySummary> for LatencyDocument {
-    fn from(latency: &LatencySummary) -> Self {
-        let ms = |us: u64| us as f64 / 1e3;
-        let LatencySummary { rows, p50_us, p99_us, p999_us, max_us } = *latency;
-        LatencyDocument { rows, p50_ms: ms(p50_us), p99_ms: ms(p99_us), p999_ms: ms(p999_us), max_ms: ms(max_us) }
+    fn from(of: &LatencySummary) -> Self {
+        let [p50_ms, p99_ms, p999_ms, max_ms] = [of.p50_us, of.p99_us, of.p999_us, of.max_us].map(|us| us as f64 / 1e3);
+        LatencyDocument { rows: of.rows, p50_ms, p99_ms, p999_ms, max_ms, mean_ms: of.mean_us() / 1e3 }
     }
 }
 

@@ -261,7 +261,7 @@ fn of_task(job: &str, task: &TaskMetrics) -> Vec<(&'static str, String)> {
 }
 
 fn quantiles(job: &str, task: &TaskMetrics, latency: &LatencySummary) -> Vec<Sample> {
-    let LatencySummary { rows, p50_us, p99_us, p999_us, max_us } = *latency;
+    let LatencySummary { rows, p50_us, p99_us, p999_us, max_us, .. } = *latency;
     let of = |(quantile, us): (&str, u64)| {
         let mut labels = of_task(job, task);
         labels.push(("quantile", quantile.to_owned()));

@@ -64,6 +64,33 @@ fn a_job_has_fused_operators_parallel_tasks_and_threads() {
     assert!(!driver.is_stale());
 }
 
+/// The engine counts since the job's start. A task that starts anew has fewer results than before.
+#[test]
+fn the_latency_is_that_of_results_since_the_last_reading() {
+    let with = |rows: u64, mean_ms: f64| {
+        let mut task = task(0, 0, Some(7), 5);
+        task["result_latency"] = json!({"rows": rows, "mean_ms": mean_ms});
+        task
+    };
+    let tasks = Arc::new(Mutex::new(vec![with(10, 4.0)]));
+    let mut driver = driver(&tasks);
+    driver.look().expect("a graph");
+    for (document, expected) in [
+        (with(10, 4.0), None),
+        (with(10, 4.0), None),
+        (with(30, 8.0), Some(10.0)),
+        (with(31, 8.0), Some(8.0)),
+        (with(2, 1.0), None),
+        (with(4, 2.0), Some(3.0)),
+    ] {
+        *tasks.lock().expect("no panic") = vec![document];
+        let readings = driver.read(Nanos(5)).expect("readings");
+        let found = readings.values.iter().find(|reading| reading.metric == Metric::LatencyMs);
+        assert_eq!(found.map(|reading| reading.value), expected);
+    }
+    assert!(driver.offers().contains(&Metric::LatencyMs));
+}
+
 #[test]
 fn a_task_that_is_new_or_has_another_thread_makes_the_graph_stale() {
     for changed in [task(0, 0, Some(9), 5), task(0, 1, Some(7), 5)] {
