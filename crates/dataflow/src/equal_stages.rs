@@ -24,6 +24,10 @@ impl Plan {
         let exchanges = exchanges.map(|exchange| Exchange { from: one_of(exchange.from), ..exchange.clone() });
         let mut stages: Vec<Stage> =
             self.stages.iter().filter(|stage| !equal.contains_key(&stage.id)).cloned().collect();
+        for stage in &mut stages {
+            let others = equal.iter().filter(|(_, one)| **one == stage.id);
+            others.for_each(|(other, _)| stage.origin.add(&self.stage(*other).origin));
+        }
         let mut exchanges: Vec<Exchange> = exchanges.collect();
         let shared = |id: StageId| self.outputs(id).count() > 1;
         join_only_readers(&mut stages, &mut exchanges, &shared);
@@ -32,7 +36,7 @@ impl Plan {
         for exchange in &mut exchanges {
             (exchange.from, exchange.to) = (ids[&exchange.from], ids[&exchange.to]);
         }
-        Plan { version: self.version, ..Plan::new(self.key_groups, self.options.clone(), stages, exchanges) }
+        self.again(stages, exchanges)
     }
 
     /// Stages that an earlier one can stand for, and that one.
@@ -103,6 +107,7 @@ fn join_only_readers(stages: &mut Vec<Stage>, exchanges: &mut Vec<Exchange>, was
         for stage in stages.iter_mut().filter(|stage| stage.id == reader) {
             (stage.name, stage.label) = (source.name.clone(), source.label.clone());
             (stage.source, stage.tasks_max) = (source.source.clone(), source.tasks_max);
+            stage.origin.source.clone_from(&source.origin.source);
         }
     }
 }

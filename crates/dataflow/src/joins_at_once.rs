@@ -15,7 +15,7 @@ use anabranch_model::StageId;
 
 use crate::{
     ChainSide, Exchange, ExchangeKind, Expr, JoinChain, JoinCondition, JoinInputSpec, MultiJoinSpec, OperatorSpec,
-    Port, Stage, StreamJoinKind, StreamJoinSpec, StreamSideSpec,
+    Port, Stage, StreamJoinKind, StreamJoinSpec, StreamSideSpec, add_places,
 };
 
 /// A join, with all that it joins at once.
@@ -136,6 +136,10 @@ impl Chains<'_> {
             if let Some(OperatorSpec::StreamJoin(last)) = stage.operators.first() {
                 let spec = joined.spec(of_chain.collect(), last);
                 stage.operators[0] = OperatorSpec::MultiJoin(Box::new(spec));
+                if let Some(own) = stage.origin.operators.first_mut() {
+                    let parts = joined.stages.iter().map(|id| &self.stages[id.0 as usize].origin);
+                    parts.for_each(|part| part.operators.iter().for_each(|of| add_places(own, of)));
+                }
             }
         }
         JoinedAtOnce { stages, exchanges, ids }

@@ -11,6 +11,7 @@ mod joins_at_once;
 mod lookup_join;
 mod multi_join;
 mod options;
+mod origin;
 mod over;
 mod plan;
 mod rank;
@@ -38,6 +39,7 @@ pub use multi_join::{ChainSide, JoinChain, JoinCondition, JoinInputSpec, MultiJo
 pub use options::{
     AutoscaleOptions, CheckpointOptions, GroupOptions, JobOptions, Scheduling, StateBackendKind, Thresholds,
 };
+pub use origin::{Place, PlannedText, StageOrigin, add_places};
 pub use over::{Frame, LAG, OverSpec};
 pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use rank::{Ordering, RankSpec};

@@ -208,7 +208,7 @@ impl Divided {
 
     fn plan(self, of: &Plan) -> Plan {
         let Divided { stages, exchanges, .. } = self;
-        Plan { version: of.version, ..Plan::new(of.key_groups, of.options.clone(), stages, exchanges) }
+        of.again(stages, exchanges)
     }
 }
 

@@ -7,7 +7,7 @@ use anabranch_model::{Error, KeyGroupRange, KeyGroups, PlanVersion, Result, Stag
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
-use crate::{Identities, JobOptions, OperatorSpec, SinkSpec, SourceSpec};
+use crate::{Identities, JobOptions, OperatorSpec, PlannedText, SinkSpec, SourceSpec, StageOrigin};
 
 /// Version of the plan's serialized form.
 pub const PLAN_FORMAT: u32 = 4;
@@ -31,6 +31,9 @@ pub struct Plan {
     pub identities: Identities,
     /// Which key groups each task owns.
     pub assignment: Assignment,
+    /// The text in which [`Stage::origin`] has places.
+    #[serde(skip)]
+    pub text: PlannedText,
 }
 
 /// Which task of a stage owns which key groups: rows of a hash exchange go to the owner of their key group, and the owner
@@ -109,6 +112,9 @@ pub struct Stage {
     pub query: Option<String>,
     /// Schema of the rows that leave the chain.
     pub schema: SchemaRef,
+    /// Where it comes from.
+    #[serde(skip)]
+    pub origin: StageOrigin,
 }
 
 /// The edge between two stages.
@@ -189,7 +195,14 @@ impl Plan {
         let identities = Identities::new(&stages, &exchanges);
         let assignment = Assignment::of_options(key_groups, &options, &stages);
         let (format, version) = (PLAN_FORMAT, PlanVersion(1));
-        Plan { format, version, key_groups, options, stages, exchanges, identities, assignment }
+        let text = PlannedText::default();
+        Plan { format, version, key_groups, options, stages, exchanges, identities, assignment, text }
+    }
+
+    /// This version of the plan with other stages, whose parts have the identities of a new job.
+    pub(crate) fn again(&self, stages: Vec<Stage>, exchanges: Vec<Exchange>) -> Plan {
+        let (version, text) = (self.version, self.text.clone());
+        Plan { version, text, ..Plan::new(self.key_groups, self.options.clone(), stages, exchanges) }
     }
 
     /// Sets the option `stage-key-groups`, and divides the key groups so.
@@ -297,6 +310,7 @@ mod tests {
             sink: None,
             query: None,
             schema: SchemaRef::new(arrow_schema::Schema::empty()),
+            origin: StageOrigin::default(),
         };
         let plan = Plan::new(groups, JobOptions::default(), vec![stage], Vec::new());
         plan.check().expect("as it was made");

@@ -42,7 +42,7 @@ impl Plan {
         });
         let exchanges: Vec<Exchange> = exchanges.collect();
         report_once(&mut stages, &exchanges);
-        Plan { version: self.version, ..Plan::new(self.key_groups, self.options.clone(), stages, exchanges) }
+        self.again(stages, exchanges)
     }
 }
 

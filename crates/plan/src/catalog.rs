@@ -21,6 +21,8 @@ pub struct Catalog {
     pub(crate) functions: Arc<Functions>,
     /// Declared functions by name in lower case.
     sql_functions: BTreeMap<String, Arc<ScalarUDF>>,
+    /// One text has all of the declarations, so all places in plans are places in it.
+    pub(crate) has_one_text: bool,
 }
 
 /// A relation that FROM can name.
@@ -52,6 +54,7 @@ impl Catalog {
             settings: Settings::default(),
             functions: Arc::new(Functions::new()),
             sql_functions: BTreeMap::new(),
+            has_one_text: false,
         }
     }
 

@@ -13,6 +13,7 @@ use datafusion_sql::sqlparser::ast::{Ident, Query, Value};
 use crate::catalog::Catalog;
 use crate::hints::{TimesToLive, times_to_live};
 use crate::lower::{Output, side_tables};
+use crate::origin::place_of;
 use crate::place::{at, counted, planning_error};
 use crate::projection::project;
 use crate::query::Planner;
@@ -79,8 +80,20 @@ pub(crate) fn plan_rows(name: &Ident, columns: &[Ident], rows: InsertedRows, cat
     let plan = planner.optimize(plan)?;
     let side_tables = side_tables(&plan, catalog)?;
     let (updates, parallelism) = (table.traits.updates, table.options.sink_parallelism);
-    let (table, deduplicates) = (catalog.settings.table.clone(), true);
-    Ok(Output { bound, plan, sink, updates, deduplicates, parallelism, side_tables, functions, times_to_live, table })
+    let (table, deduplicates, place) = (catalog.settings.table.clone(), true, place_of(name.span.start));
+    Ok(Output {
+        bound,
+        plan,
+        sink,
+        updates,
+        deduplicates,
+        parallelism,
+        side_tables,
+        functions,
+        times_to_live,
+        table,
+        place,
+    })
 }
 
 /// The columns and the rows with those that have one value, which PARTITION names.

@@ -11,6 +11,7 @@
 
 mod aggregate;
 mod assign;
+mod chain;
 mod copies;
 mod deduplicate;
 mod emission;
@@ -26,6 +27,7 @@ mod literal;
 mod lookup_join;
 mod materialize;
 mod narrow;
+mod origin;
 mod over;
 mod over_checks;
 mod query_text;
@@ -53,7 +55,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::{
-    Exchange, ExchangeKind, JoinedAtOnce, Plan, Port, SinkSpec, Stage, Updates, join_at_once, report_once,
+    Exchange, ExchangeKind, JoinedAtOnce, Place, Plan, Port, SinkSpec, Stage, Updates, join_at_once, report_once,
 };
 use anabranch_model::{Error, KeyGroups, Result, StageId};
 use arrow::datatypes::DataType;
@@ -63,6 +65,7 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 pub(crate) use self::deduplicate::first_by;
 use self::join_times::{Times, plain_time};
 use self::narrow::narrow_filters;
+use self::origin::Origins;
 pub(crate) use self::rank::{bounded_number, row_number};
 use self::shared_sources::{Readers, share_sources};
 pub(crate) use self::side_tables::side_tables;
@@ -74,6 +77,7 @@ use crate::catalog::Catalog;
 use crate::column_index::ColumnIndex;
 use crate::copies::Copies;
 use crate::hints::TimesToLive;
+use crate::origin::first_place;
 use crate::place::planning_error;
 use crate::processing_time;
 use crate::settings::{RuntimeMode, TableSettings};
@@ -105,6 +109,8 @@ pub(crate) struct Output {
     pub(crate) times_to_live: TimesToLive,
     /// Options at the time of the statement.
     pub(crate) table: TableSettings,
+    /// Where the statement names the table.
+    pub(crate) place: Option<Place>,
 }
 
 /// Short name of the stages after an exchange by key.
@@ -182,6 +188,7 @@ fn lower_labelled(outputs: &[&Output], catalog: &Catalog, options: &PlanOptions)
             mode: catalog.settings.runtime_mode,
             reads,
             by_clock: None,
+            origins: Origins::default(),
             lowered,
         };
         let first = lowering.lowered.stages.len();
@@ -252,6 +259,7 @@ struct Lowering<'a> {
     reads: Reads,
     /// Windows above follow processing time.
     by_clock: Option<bool>,
+    origins: Origins,
     lowered: Lowered,
 }
 
@@ -263,7 +271,11 @@ impl Lowering<'_> {
 
     /// Lowers a plan.
     fn wanted(&mut self, plan: &LogicalPlan, want: &Want) -> Result<Stream> {
-        let mut stream = self.node(plan, want)?;
+        let above = self.enter(plan);
+        let stream = self.node(plan, want);
+        let places = self.leave(above);
+        let mut stream = stream.map_err(|error| self.located(error, plan, &places))?;
+        stream.operators.close(&places);
         let columns = stream.columns.iter_mut().enumerate();
         columns.filter(|(index, _)| !want.columns.contains(index)).for_each(|(_, column)| column.value = None);
         Ok(stream)
@@ -343,6 +355,7 @@ impl Lowering<'_> {
                     Some(source) => {
                         column.value = stream.columns[source].value.clone();
                         column.window = stream.columns[source].window;
+                        column.place = stream.columns[source].place;
                     }
                     None if want.may_vary.contains(&index) => {
                         column.value = Some(stream.varying_expr(expr, &below)?);
@@ -350,6 +363,7 @@ impl Lowering<'_> {
                     }
                     None => column.value = Some(stream.expr(expr, &below)?),
                 }
+                column.place = column.place.or_else(|| first_place(expr));
             }
             columns.push(column);
         }
@@ -400,7 +414,8 @@ impl Lowering<'_> {
     }
 
     /// Adds the chain to the plan as a stage.
-    fn close(&mut self, stream: Stream) -> StageId {
+    fn close(&mut self, mut stream: Stream) -> StageId {
+        stream.operators.close(&self.origins.present);
         let lowered = &mut self.lowered;
         let id = StageId(u32::try_from(lowered.stages.len()).unwrap_or(u32::MAX));
         lowered.by_field.extend(stream.row_fields.then_some(id));

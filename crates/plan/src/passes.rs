@@ -31,6 +31,7 @@ use crate::compared_times::read_texts;
 use crate::exact::settle_constants;
 use crate::intervals::without_days;
 use crate::maps::compare_maps;
+use crate::origin::{first_span, or_at};
 use crate::rewrite::{plain_column, rewrite_expressions, rewrite_node, rewrite_nodes};
 use crate::sql_function::expand_calls;
 use crate::varying;
@@ -213,12 +214,23 @@ fn distinct(plan: LogicalPlan) -> Result<LogicalPlan> {
             Ok(Transformed::yes(Arc::unwrap_or_clone(input)))
         }
         LogicalPlan::Distinct(Distinct::All(input)) => {
-            let columns = input.schema().columns().into_iter().map(Expr::Column).collect();
+            let columns = distinct_columns(&input)?;
             Aggregate::try_new(input, columns, Vec::new()).map(|plan| Transformed::yes(LogicalPlan::Aggregate(plan)))
         }
         node => Ok(Transformed::no(node)),
     });
     grouped.map(|plan| plan.data)
+}
+
+/// The columns of a plan, where they are selected.
+fn distinct_columns(plan: &LogicalPlan) -> Result<Vec<Expr>> {
+    let columns = plan.schema().columns().into_iter().map(Expr::Column);
+    match plan {
+        LogicalPlan::Projection(of) => {
+            columns.zip(&of.expr).map(|(column, expr)| or_at(column, first_span(expr))).collect()
+        }
+        _ => Ok(columns.collect()),
+    }
 }
 
 /// Columns that no two rows of a plan share, such as the keys of GROUP BY.

@@ -12,6 +12,7 @@ use datafusion_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
 use datafusion_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use datafusion_sql::sqlparser::ast::{self, Query};
+use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::bind::Binder;
 use crate::catalog::{Catalog, Relation};
@@ -65,17 +66,17 @@ impl<'a> Planner<'a> {
         self.catalog
     }
 
-    /// The plan of a table or a view.
-    pub(crate) fn relation(&self, name: &str) -> Result<&LogicalPlan> {
+    /// The plan of a table or a view that a statement names at `start`.
+    pub(crate) fn relation(&self, name: &str, start: Location) -> Result<LogicalPlan> {
         match self.catalog.get(name)? {
             Relation::Table(declared) => {
                 // Whether it may be only asked is known when the query is lowered.
                 if declared.table.traits.lookups != Lookups::ByKey {
                     declared.table.check_readable()?;
                 }
-                Ok(&declared.plan)
+                declared.named_at(start)
             }
-            Relation::View(view) => Ok(&view.plan),
+            Relation::View(view) => Ok(view.plan.clone()),
         }
     }
 

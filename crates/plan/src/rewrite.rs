@@ -9,6 +9,7 @@ use datafusion_common::{Column, DFSchema, DFSchemaRef, Result};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 
+use crate::origin::in_place_of;
 use crate::projection::with_types;
 use crate::walk::{Walk, WalkPlan};
 
@@ -102,13 +103,16 @@ pub(crate) fn plain_column(expr: &Expr) -> Option<&Column> {
     }
 }
 
-/// An expression with values in the place of columns.
+/// An expression with values in the place of columns. A value is written where the column is, unless the column is all of the expression: then
+/// the value is computed where it was.
 pub(crate) fn with_values(expr: Expr, value_of: &dyn Fn(&Column) -> Option<Expr>) -> Result<Expr> {
+    let is_name = plain_column(&expr).is_some();
     let changed = expr.walk_up(&mut |expr| {
-        Ok(match expr.try_as_col().and_then(value_of) {
-            Some(value) => Transformed::yes(value),
-            None => Transformed::no(expr),
-        })
+        let Some((column, value)) = expr.try_as_col().and_then(|column| Some((column, value_of(column)?))) else {
+            return Ok(Transformed::no(expr));
+        };
+        let stays = is_name && plain_column(&value).is_none();
+        Ok(Transformed::yes(if stays { value } else { in_place_of(column, value)? }))
     });
     changed.map(|expr| expr.data)
 }

@@ -331,9 +331,20 @@ fn collect(query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected
     let updates = Updates::Written;
     let table = catalog.settings.table.clone();
     let deduplicates = false;
-    let parallelism = None;
-    let output =
-        Output { bound, plan, sink, updates, deduplicates, parallelism, side_tables, functions, times_to_live, table };
+    let (parallelism, place) = (None, None);
+    let output = Output {
+        bound,
+        plan,
+        sink,
+        updates,
+        deduplicates,
+        parallelism,
+        side_tables,
+        functions,
+        times_to_live,
+        table,
+        place,
+    };
     Ok(Collected { output, skip, limit })
 }
 

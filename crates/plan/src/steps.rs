@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_dataflow::Plan;
+use anabranch_dataflow::{Plan, PlannedText};
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::Ident;
 use datafusion_sql::sqlparser::tokenizer::Location;
@@ -111,13 +111,22 @@ pub(crate) fn plan_statements(
         steps: Vec::new(),
         notes: Vec::new(),
     };
+    catalog.has_one_text = true;
     for statement in split_statements(text)? {
         let place = (statement.line, statement.column);
         script.statement(&statement, catalog).map_err(|error| in_statement(error, &statement, place))?;
     }
     script.end_job(catalog)?;
-    let Script { declared, steps, notes, .. } = script;
+    let Script { declared, mut steps, notes, .. } = script;
     check_overridden(options, &declared)?;
+    let text = PlannedText(Some(text.into()));
+    for step in &mut steps {
+        match step {
+            Step::Job(job) => job.plan.text = text.clone(),
+            Step::Query(query) => query.query.plan.text = text.clone(),
+            Step::Report(_) => {}
+        }
+    }
     Ok(Steps { steps, notes })
 }
 

@@ -16,6 +16,7 @@ use crate::catalog::Catalog;
 use crate::changes::{changes_or_versions, with_weight};
 use crate::hints::without_options;
 use crate::metadata::{check_metadata, content_of, metadata_columns, written_columns};
+use crate::named_table::named_table;
 use crate::place::{at, or_at, planning_error};
 use crate::processing_time::as_read;
 use crate::projection::project;
@@ -169,8 +170,8 @@ impl Table {
 
     /// The table that a scan reads.
     pub(crate) fn of_scan(scan: &TableScan) -> Result<&Table> {
-        scan.source
-            .downcast_ref::<Table>()
+        named_table(scan)
+            .or_else(|| scan.source.downcast_ref::<Table>())
             .ok_or_else(|| Error::internal(format!("a scan of '{}' is not of a declared table", scan.table_name)))
     }
 

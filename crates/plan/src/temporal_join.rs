@@ -99,8 +99,7 @@ pub(crate) fn asked_table(plan: &LogicalPlan) -> Option<&Table> {
         LogicalPlan::Filter(filter) => asked_table(&filter.input),
         LogicalPlan::TableScan(scan) => {
             // A scan of anything but a declared table asks nobody.
-            let table = scan.source.downcast_ref::<Table>();
-            table.filter(|table| match table.traits.lookups {
+            Table::of_scan(scan).ok().filter(|table| match table.traits.lookups {
                 Lookups::None => false,
                 Lookups::Whole => matches!(table.options.lookup.cache, LookupCache::Full { .. }),
                 Lookups::ByKey => true,

@@ -219,6 +219,7 @@ mod tests {
             sink: None,
             query: None,
             schema: Arc::clone(&schema),
+            origin: Default::default(),
         };
         let stages = vec![stage(0, 1, Some(source), Vec::new()), stage(1, tasks, None, vec![join()])];
         let side = Exchange { from: StageId(0), to: StageId(1), port: Port::Side(0), kind: ExchangeKind::Broadcast };

@@ -8,6 +8,7 @@ use datafusion_expr::{
 };
 
 use crate::functions::Functions;
+use crate::origin::{first_span, with_spans};
 
 /// Name of the column with the number of a row.
 pub(crate) const NUMBER: &str = "$number";
@@ -68,9 +69,11 @@ pub(crate) fn first_rows(
         null_treatment: None,
         distinct: false,
     };
+    let span = params.order_by.iter().find_map(|key| first_span(&key.expr));
     let fun = WindowFunctionDefinition::WindowUDF(functions.row_number());
     let number = Expr::from(WindowFunction { fun, params }).alias(NUMBER);
-    let mut rows = LogicalPlanBuilder::from(rows).window([number])?;
+    let numbered = LogicalPlanBuilder::from(rows).window([number])?.build()?;
+    let mut rows = LogicalPlanBuilder::from(with_spans(numbered, &[span])?);
     let place = || Expr::Column(Column::from_name(NUMBER));
     let bound = |rows: usize| lit(i64::try_from(rows).unwrap_or(i64::MAX));
     if let Some(fetch) = bounds.fetch {

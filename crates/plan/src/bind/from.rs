@@ -19,6 +19,7 @@ use super::{Binder, Env, Item, Names, Scope, TableName};
 use crate::apply::Fresh;
 use crate::databases::joined;
 use crate::hints::without_options;
+use crate::origin::named_at;
 use crate::place::{at, or_start, through};
 use crate::projection::project;
 use crate::temporal_join::plan_temporal_join;
@@ -255,7 +256,7 @@ impl Binder<'_> {
                 found.map(|found| found.item).ok_or_else(missing)
             };
             let (of_left, of_right) = (of_side(&left_scope)?, of_side(&right_scope)?);
-            conditions.push(of_left.expr().eq(of_right.expr()));
+            conditions.push(named_at(of_left.expr(), &name).eq(named_at(of_right.expr(), &name)));
             let (item, value) = match kind {
                 JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => (&of_right, of_right.value.clone()),
                 JoinType::Full => (&of_left, Some(self.coalesce(vec![of_left.expr(), of_right.expr()])?)),
@@ -362,9 +363,9 @@ impl Binder<'_> {
             Some(plan) => (plan.clone(), Vec::new()),
             None => {
                 let name = joined(parts.iter().map(|part| part.value.as_str()));
-                let found = self.planner.relation(&name).map_err(|error| through(error.at(at(start))))?;
+                let found = self.planner.relation(&name, start).map_err(|error| through(error.at(at(start))))?;
                 let path = self.planner.catalog().databases.path(&name).map_err(through)?;
-                (found.clone(), path.database().map(str::to_owned).into())
+                (found, path.database().map(str::to_owned).into())
             }
         };
         let table = match alias {

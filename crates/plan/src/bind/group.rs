@@ -13,6 +13,7 @@ use super::expr::Names;
 use super::order::position;
 use super::{Binder, Env, Scope};
 use crate::logical_text::with_plain_constants;
+use crate::origin::{first_span, with_spans, written_at};
 use crate::place::{at_span, through};
 use crate::walk::Walk;
 
@@ -28,7 +29,9 @@ impl Grouped {
         let keys = keys.into_iter().map(|key| key_named(key.unalias(), &mut names)).collect::<Result<Vec<_>>>()?;
         let count = calls.len();
         let (calls, _) = unique_calls(calls, &names);
+        let spans: Vec<_> = keys.iter().map(first_span).collect();
         let plan = LogicalPlanBuilder::from(plan).aggregate(keys, calls.clone())?.build()?;
+        let plan = with_spans(plan, &spans)?;
         // Several groupings have become one list.
         let LogicalPlan::Aggregate(aggregate) = &plan else { return internal_err!("an aggregation is another node") };
         let listed: Vec<Expr> = grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned().collect();
@@ -89,10 +92,10 @@ pub(super) fn unique_calls(calls: Vec<Expr>, taken: &HashSet<String>) -> (Vec<Ex
     (calls, columns)
 }
 
-/// An expression over the columns that parts of it have become.
+/// An expression over the columns that parts of it have become, where these parts are written.
 pub(super) fn rebased(expr: Expr, columns: &[(Expr, Expr)]) -> Result<Expr> {
     if let Some((_, column)) = columns.iter().find(|(of, _)| *of == expr) {
-        return Ok(column.clone());
+        return Ok(written_at(column.clone(), first_span(&expr)));
     }
     Ok(expr.walk_children(&mut |child| rebased(child, columns).map(Transformed::yes))?.data)
 }

@@ -12,6 +12,7 @@ use datafusion_sql::sqlparser::ast::{
 use super::expr::Names;
 use super::{Binder, Env, Scope};
 use crate::apply::{Bounds, first_rows};
+use crate::origin::{first_span, with_spans};
 use crate::place::{at, through};
 
 /// `LIMIT` and `OFFSET`, as they are written.
@@ -91,7 +92,11 @@ impl Binder<'_> {
         if keys.is_empty() {
             return Ok(plan);
         }
-        let Some(bounds) = first else { return LogicalPlanBuilder::from(plan).sort(keys)?.build() };
+        let Some(bounds) = first else {
+            let spans: Vec<_> = keys.iter().map(|key| first_span(&key.expr)).collect();
+            let sorted = LogicalPlanBuilder::from(plan).sort(keys)?.build()?;
+            return if let LogicalPlan::Sort(_) = sorted { with_spans(sorted, &spans) } else { Ok(sorted) };
+        };
         let columns: Vec<Expr> = plan.schema().iter().map(Expr::from).collect();
         first_rows(plan, keys, bounds, self.functions())?.project(columns)?.build()
     }

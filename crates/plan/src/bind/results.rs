@@ -1,7 +1,7 @@
 //! What SELECT gives: its columns, and those that `*` stands for.
 
 use anabranch_model::Error;
-use datafusion_common::Result;
+use datafusion_common::{Result, Span};
 use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{
     self as ast, ExcludeSelectItem, Ident, SelectItem, SelectItemQualifiedWildcardKind, Spanned,
@@ -12,11 +12,15 @@ use super::expr::Names;
 use super::from::distinct_names;
 use super::subquery::Pending;
 use super::{Binder, Env, Item};
+use crate::origin::span_of;
 use crate::place::{at, through};
 use crate::window_assign::GROUP_WINDOW_COLUMNS;
 
 /// What a SELECT gives: a name and an expression.
 pub(super) type Results = Vec<(String, Expr)>;
+
+/// Where it is written, unless it is a name.
+pub(super) type ResultSpans = Vec<Option<Span>>;
 
 impl Binder<'_> {
     /// What is selected, with different names.
@@ -27,15 +31,18 @@ impl Binder<'_> {
         env: &Env<'_>,
         pending: &mut Vec<Pending>,
         has_tables: bool,
-    ) -> Result<Results> {
+    ) -> Result<(Results, ResultSpans)> {
         let mut results: Results = Vec::with_capacity(projection.len());
+        let mut spans: ResultSpans = Vec::with_capacity(projection.len());
         for item in projection {
             match item {
                 SelectItem::UnnamedExpr(expr) => {
                     let name = name_of(&expr);
+                    spans.push(span_of(&expr));
                     results.push((name, self.expr(expr, names, env, pending)?));
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
+                    spans.push(span_of(&expr));
                     results.push((alias.value, self.expr(expr, names, env, pending)?));
                 }
                 SelectItem::ExprWithAliases { expr, .. } => {
@@ -67,10 +74,12 @@ impl Binder<'_> {
                     ));
                 }
             }
+            spans.resize(results.len(), None);
         }
         let given: Vec<&str> = results.iter().map(|(name, _)| name.as_str()).collect();
         let distinct = distinct_names(&given);
-        Ok(distinct.into_iter().zip(results).map(|(name, (_, expr))| (name, expr)).collect())
+        let results = distinct.into_iter().zip(results).map(|(name, (_, expr))| (name, expr)).collect();
+        Ok((results, spans))
     }
 
     /// All fields of a row.

@@ -1,11 +1,12 @@
 //! SELECT: what is selected, of which rows.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use anabranch_model::Error;
-use datafusion_common::{Column, Result};
+use datafusion_common::{Column, Result, Span};
 use datafusion_expr::utils::{conjunction, find_aggregate_exprs, find_window_exprs};
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
+use datafusion_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, SortExpr};
 use datafusion_sql::sqlparser::ast::{self as ast, BinaryOperator, Distinct, GroupByExpr, OrderByExpr, Select};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
@@ -14,11 +15,12 @@ use super::from::{Rows, named};
 use super::group::{Grouped, check_grouped, rebased, unique_calls};
 use super::group_window::{GroupWindow, name_columns};
 use super::order::{position, sort};
-use super::results::Results;
+use super::results::{ResultSpans, Results};
 use super::subquery::{Form, Pending};
 use super::windows::check_windows;
 use super::{Binder, Env, Scope};
 use crate::apply::Bounds;
+use crate::origin::{or_at, span_of, with_spans};
 use crate::place::{at, through};
 use crate::projection::project;
 
@@ -52,8 +54,8 @@ fn negated(expr: ast::Expr) -> ast::Expr {
 
 /// A condition that has been bound.
 pub(super) enum Condition {
-    /// An expression, with the subqueries that it takes values of.
-    Expr { expr: Expr, values: Vec<Pending> },
+    /// An expression, with the subqueries that it takes values of, and where it is written.
+    Expr { expr: Expr, values: Vec<Pending>, span: Option<Span> },
     /// A subquery for which rows are chosen, with those that it is compared with.
     Choose { subquery: Box<Pending>, values: Vec<Pending> },
 }
@@ -62,7 +64,7 @@ impl Condition {
     /// The expressions over the rows that it is a condition of.
     fn exprs(&mut self) -> Vec<&mut Expr> {
         let (mut exprs, values) = match self {
-            Condition::Expr { expr, values } => (vec![expr], values),
+            Condition::Expr { expr, values, .. } => (vec![expr], values),
             Condition::Choose { subquery, values } => (subquery.operands(), values),
         };
         exprs.extend(values.iter_mut().flat_map(Pending::operands));
@@ -89,6 +91,7 @@ impl Condition {
 #[derive(Default)]
 struct Selected {
     results: Results,
+    spans: ResultSpans,
     having: Vec<Condition>,
     qualify: Vec<Condition>,
     sorts: Vec<SortExpr>,
@@ -164,7 +167,7 @@ impl Binder<'_> {
         }
         let mut selected = Selected::default();
         let names = Names { windows: &select.named_window, ..Names::of(&scope) };
-        let results = self.results(projection, &names, env, &mut selected.pending, has_tables)?;
+        let (results, spans) = self.results(projection, &names, env, &mut selected.pending, has_tables)?;
         let values: Vec<_> = selected.pending.iter().map(Pending::value).collect();
         let after = Names { results: &results, values: &values, ..names };
         let keys = self.keys(&group_by, &after, env)?;
@@ -179,14 +182,15 @@ impl Binder<'_> {
             };
             selected.sorts.push(sort(expr, key)?);
         }
-        selected.results = results;
+        (selected.results, selected.spans) = (results, spans);
         let calls = selected.calls(|exprs| find_aggregate_exprs(exprs));
         if keys.is_some() || !calls.is_empty() || !selected.having.is_empty() {
             plan = self.grouped(plan, keys.unwrap_or_default(), calls, &mut selected, &scope)?;
         }
         let plan = self.over_rows(plan, &mut selected)?;
         let is_distinct = matches!(distinct, Some(Distinct::Distinct));
-        self.projected(plan, selected.results, is_distinct, selected.sorts, first)
+        let Selected { results, spans, sorts, .. } = selected;
+        self.projected(plan, (results, &spans), is_distinct, sorts, first)
     }
 
     /// The groups of rows for which HAVING holds. What is selected is over them afterwards.
@@ -249,7 +253,7 @@ impl Binder<'_> {
     fn projected(
         &self,
         plan: LogicalPlan,
-        results: Results,
+        (results, spans): (Results, &[Option<Span>]),
         distinct: bool,
         mut sorts: Vec<SortExpr>,
         first: Option<Bounds>,
@@ -287,6 +291,7 @@ impl Binder<'_> {
         let shown: Vec<Expr> = columns.into_iter().map(|(_, column)| column).collect();
         let has_hidden = !hidden.is_empty();
         let rows = project(plan, exprs.into_iter().chain(hidden).collect())?;
+        let rows = with_spans(rows, spans)?;
         let rows = if distinct { LogicalPlanBuilder::from(rows).distinct()?.build()? } else { rows };
         let plan = self.sorted(rows, sorts, first)?;
         if has_hidden { project(plan, shown) } else { Ok(plan) }
@@ -305,6 +310,7 @@ impl Binder<'_> {
 
     pub(super) fn condition(&self, part: ast::Expr, names: &Names<'_>, env: &Env<'_>) -> Result<Condition> {
         let mut values = Vec::new();
+        let span = span_of(&part);
         let is_choice = matches!(
             part,
             ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } | ast::Expr::AnyOp { .. } | ast::Expr::AllOp { .. }
@@ -314,7 +320,7 @@ impl Binder<'_> {
         let is_last = |last: &Pending| is_choice && expr.try_as_col() == Some(&last.column);
         match values.pop_if(|last| is_last(last) && !matches!(last.form, Form::Value)) {
             Some(subquery) => Ok(Condition::Choose { subquery: Box::new(subquery), values }),
-            None => Ok(Condition::Expr { expr, values }),
+            None => Ok(Condition::Expr { expr, values, span }),
         }
     }
 
@@ -323,20 +329,21 @@ impl Binder<'_> {
         let (mut plain, mut rest) = (Vec::new(), Vec::new());
         for condition in conditions {
             match condition {
-                Condition::Expr { expr, values } if values.is_empty() => plain.push(expr),
+                Condition::Expr { expr, values, span } if values.is_empty() => plain.push(or_at(expr, span)?),
                 other => rest.push(other),
             }
         }
         let plain = conjunction(plain);
+        let passing = |condition, plan| Filter::try_new(condition, Arc::new(plan)).map(LogicalPlan::Filter);
         if let Some(condition) = &plain {
-            plan = LogicalPlanBuilder::from(plan).filter(condition.clone())?.build()?;
+            plan = passing(condition.clone(), plan)?;
         }
         let chooses = rest.iter().any(|condition| matches!(condition, Condition::Choose { .. }));
         for condition in rest {
             match condition {
-                Condition::Expr { mut expr, values } => {
+                Condition::Expr { mut expr, values, span } => {
                     plan = self.join_values(plan, values, &mut [&mut expr])?;
-                    plan = LogicalPlanBuilder::from(plan).filter(expr)?.build()?;
+                    plan = passing(or_at(expr, span)?, plan)?;
                 }
                 Condition::Choose { mut subquery, values } => {
                     plan = self.join_values(plan, values, &mut subquery.operands())?;
@@ -346,7 +353,7 @@ impl Binder<'_> {
         }
         // What holds for the rows that are chosen holds for the keys by which they are.
         match plain.filter(|condition| chooses && !condition.is_volatile()) {
-            Some(condition) => LogicalPlanBuilder::from(plan).filter(condition)?.build(),
+            Some(condition) => passing(condition, plan),
             None => Ok(plan),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_dataflow::{
-    AggregatePhase, AggregateSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, Window, WindowAggregateSpec,
+    AggregatePhase, AggregateSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, Window, WindowAggregateSpec, add_places,
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, TimeUnit};
@@ -100,6 +100,7 @@ impl Lowering<'_> {
         let emission = self.emission(aggregate, &below, &mut stream)?;
         let mut grouping = grouping(aggregate, needed, &below, &mut stream)?;
         grouping.share_with(emission.as_ref(), &mut stream);
+        grouping.windowed.iter().for_each(|of| add_places(&mut self.origins.present, &of.places));
         if let Some(emission) = emission {
             let mut next = self.group_aggregate(aggregate, needed, stream, grouping, Some(emission.spec))?;
             next.follow(emission);
@@ -140,9 +141,7 @@ impl Lowering<'_> {
             stream.columns.clear();
             stream.window = None;
             let kind = ExchangeKind::Hash { keys: (first_key..first_key + grouping.keys.len()).collect() };
-            let next = stream.continued(AGGREGATE.into(), target);
-            let from = self.close(stream);
-            stream = next.fed_by(from, anabranch_dataflow::Port::Main, kind);
+            stream = self.exchange_as_is(stream, kind, target, AGGREGATE);
             (stream.tasks_max, stream.label) = (tasks_max, label);
             stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Final, &grouping)));
         } else {
@@ -197,9 +196,9 @@ impl Lowering<'_> {
             stream.weight = Some(place);
         }
         let exprs = columns.exprs;
-        stream.columns.clear();
         stream.window = None;
         stream.project(exprs, false);
+        stream.columns.clear();
         let keys = (0..grouping.keys.len()).collect();
         self.exchange_as_is(stream, ExchangeKind::Hash { keys }, target, AGGREGATE)
     }

@@ -48,7 +48,8 @@ impl Lowering<'_> {
             let name = format!("$session_key_{number}");
             partition.push(NamedExpr { name, expr: stream.expr(key, &index)?, data_type, nullable: true });
         }
-        stream.set_window(Windowed::lazily(assign.window, time, time_type, partition, assign.zone.as_deref()), assign);
+        let (zone, places) = (assign.zone.as_deref(), self.origins.present.clone());
+        stream.set_window(Windowed::lazily(assign.window, time, time_type, partition, zone, places), assign);
         match stream.open_sessions().is_some() && !want.sessions {
             true => self.session_rows(stream),
             false => Ok(stream),

@@ -67,6 +67,8 @@ impl Lowering<'_> {
             zone: None,
         }));
         next.operators.push(OperatorSpec::Repeat(RepeatSpec { copies: last, weight: None }));
+        // No place in the text says so.
+        next.operators.close(&[]);
         next.physical.remove(weight);
         (next.weight, next.columns) = (None, outputs);
         Ok(next)

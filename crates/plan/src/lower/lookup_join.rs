@@ -1,7 +1,9 @@
 //! Joins with tables outside that are asked when a row comes. The join begins a stage of its own, with as many tasks as the rows come from, so that
 //! rows keep their order while they wait for answers.
 
-use anabranch_dataflow::{ExchangeKind, JoinKind, LookupJoinSpec, LookupKey, OnLate, OnMalformed, OperatorSpec};
+use anabranch_dataflow::{
+    ExchangeKind, JoinKind, LookupJoinSpec, LookupKey, OnLate, OnMalformed, OperatorSpec, add_places,
+};
 use anabranch_model::{Error, Result};
 use datafusion_expr::utils::conjunction;
 use datafusion_expr::{Expr as Logical, LogicalPlan};
@@ -59,6 +61,7 @@ impl Lowering<'_> {
         let mut probe = self.exchange(probe, ExchangeKind::Forward, tasks, format!("lookup {}", table.name));
         probe.tasks_max = tasks_max;
         let (mut joined, spec) = fuse(filter.as_ref(), &sides, probe, &build, &output)?;
+        add_places(&mut self.origins.present, &build.source_places);
         let Some((mut source, operators)) = build.into_plain_table() else {
             return Err(here(
                 Error::user("its rows are not only filtered and computed, so it cannot be asked")

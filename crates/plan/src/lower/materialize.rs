@@ -1,6 +1,6 @@
 //! Projections of the open end of a chain: columns that were expressions become columns of the rows.
 
-use anabranch_dataflow::{Expr, NamedExpr, NotNullSpec, OperatorSpec, SinkSpec};
+use anabranch_dataflow::{Expr, NamedExpr, NotNullSpec, OperatorSpec, Place, SinkSpec, add_places};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, SchemaRef};
 
@@ -17,13 +17,19 @@ impl Stream {
     /// [`Stream::materialize`]; `exactly`: with the names and nullability of the logical columns.
     pub(super) fn materialize_as(&mut self, exactly: bool) {
         let mut exprs: Vec<NamedExpr> = Vec::new();
+        let mut places = Vec::new();
         for column in &mut self.columns {
             if let Some(value) = column.value.take() {
                 column.value = Some(Expr::Column(exprs.len()));
+                places.extend(column.place.filter(|place| !is_column(&value) && !places.contains(place)));
                 exprs.push(column.named(&value));
             }
         }
         if let Some(windowed) = &mut self.window {
+            let is_computed = std::iter::once(&windowed.time).chain(windowed.partition.iter().map(|key| &key.expr));
+            if is_computed.into_iter().any(|expr| !is_column(expr)) {
+                add_places(&mut places, &windowed.places);
+            }
             let position = exprs.iter().position(|e| e.expr == windowed.time).unwrap_or(exprs.len());
             if position == exprs.len() {
                 exprs.push(NamedExpr {
@@ -49,12 +55,37 @@ impl Stream {
             let expr = Expr::Column(std::mem::replace(column, exprs.len()));
             exprs.push(NamedExpr { name, expr, data_type, nullable: field.is_nullable() });
         }
-        self.project(exprs, exactly);
+        self.project_from(exprs, exactly, (places, false));
     }
 
     /// Adds a projection, unless it would change nothing; with `exactly`, names and nullability count as
     /// changes.
     pub(super) fn project(&mut self, exprs: Vec<NamedExpr>, exactly: bool) {
+        let origin = self.origin_of(&exprs);
+        self.project_from(exprs, exactly, origin);
+    }
+
+    /// Where expressions come from: the places of the columns that have these values, and whether others are computed too.
+    fn origin_of(&self, exprs: &[NamedExpr]) -> (Vec<Place>, bool) {
+        let (mut places, mut is_open) = (Vec::new(), false);
+        // Columns mostly have the order of the expressions.
+        let mut next = 0;
+        for NamedExpr { expr, .. } in exprs.iter().filter(|of| !is_column(&of.expr)) {
+            let (before, rest) = self.columns.split_at(next);
+            let mut columns = rest.iter().chain(before);
+            match columns.position(|column| column.value.as_ref() == Some(expr)) {
+                Some(found) => {
+                    let found = (next + found) % self.columns.len();
+                    add_places(&mut places, self.columns[found].place.as_slice());
+                    next = found + 1;
+                }
+                None => is_open = true,
+            }
+        }
+        (places, is_open)
+    }
+
+    fn project_from(&mut self, exprs: Vec<NamedExpr>, exactly: bool, (places, is_open): (Vec<Place>, bool)) {
         let same = exprs.len() == self.physical.len()
             && exprs.iter().zip(&self.physical).enumerate().all(|(i, (e, field))| {
                 let alike = e.name == *field.name() && e.nullable == field.is_nullable();
@@ -66,9 +97,11 @@ impl Stream {
         let mut exprs = exprs;
         let mut reads: Vec<Read> = exprs.iter_mut().map(|named| Read { expr: &mut named.expr, always: true }).collect();
         let shared = share(&mut reads, &self.physical);
-        self.operators.extend(shared.into_iter().map(|columns| OperatorSpec::Project { columns }));
+        for columns in shared {
+            self.operators.push_as(OperatorSpec::Project { columns }, places.clone(), is_open);
+        }
         self.physical = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
-        self.operators.push(OperatorSpec::Project { columns: exprs });
+        self.operators.push_as(OperatorSpec::Project { columns: exprs }, places, is_open);
     }
 
     /// Computes once what several of these expressions contain. They read the rows afterwards; the logical
@@ -80,7 +113,7 @@ impl Stream {
         let shared = share(&mut reads, &self.physical);
         let Some(last) = shared.last() else { return };
         self.physical = last.iter().map(|of| Field::new(&of.name, of.data_type.clone(), of.nullable)).collect();
-        self.operators.extend(shared.into_iter().map(|columns| OperatorSpec::Project { columns }));
+        shared.into_iter().for_each(|columns| self.operators.push(OperatorSpec::Project { columns }));
         if let Some(Expr::Column(place)) = weight {
             self.weight = Some(place);
         }
@@ -118,4 +151,8 @@ impl Stream {
             self.operators.push(OperatorSpec::NotNull(NotNullSpec { table, columns, drop_rows }));
         }
     }
+}
+
+fn is_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Column(_))
 }

@@ -274,8 +274,8 @@ impl Lowering<'_> {
     /// Sends rows to the tasks of their partitions.
     pub(super) fn partitioned(&mut self, mut stream: Stream, exprs: Vec<NamedExpr>, keys: usize, name: &str) -> Stream {
         (stream.window, stream.stamps) = (None, Vec::new());
-        stream.columns.clear();
         stream.project(exprs, false);
+        stream.columns.clear();
         let (label, target, tasks_max) = self.stage_of_keys(name, keys == 0);
         let kind = ExchangeKind::Hash { keys: (0..keys).collect() };
         let mut next = self.exchange_as_is(stream, kind, target, name);

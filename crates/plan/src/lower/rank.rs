@@ -176,9 +176,9 @@ impl Lowering<'_> {
         let fields: Vec<Field> = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
         let columns = stream.columns.clone();
         exprs.extend(stream.carried_weight(exprs.len()));
-        stream.columns.clear();
         stream.stamps = Vec::new();
         stream.project(exprs, false);
+        stream.columns.clear();
         let number = needed.contains(&inputs).then(|| "number".to_owned());
         let ordering = |sort: &Sort| Ordering { descending: !sort.asc, nulls_first: sort.nulls_first };
         let mut spec = RankSpec {

@@ -75,6 +75,7 @@ impl Lowering<'_> {
         physical.extend(stamps.iter().map(|(stamp, _)| stamp.field()));
         let (label, own) = self.source_label(&source);
         let mut stream = Stream::of_source(source, physical, columns);
+        stream.source_places.clone_from(&self.origins.present);
         (stream.bounded, stream.row_fields) = (table.traits.bounded, table.traits.row_fields && !is_whole);
         (stream.weight, stream.unique) = (weight, table.unique_in(scan));
         stream.stamps = stamps;

@@ -69,7 +69,7 @@ impl Lowering<'_> {
         let mut next = self.exchange_as_is(stream, kind, target, SESSIONS);
         (next.label, next.tasks_max) = (label, tasks_max);
         let (keys, list) = (windowed.partition.len(), DataType::new_list(DataType::Struct(rows.clone()), true));
-        next.operators.push(OperatorSpec::WindowAggregate(WindowAggregateSpec {
+        let waiting = WindowAggregateSpec {
             phase: AggregatePhase::Complete,
             window: windowed.window,
             time: Some(windowed.time.clone()),
@@ -78,16 +78,18 @@ impl Lowering<'_> {
             aggregates: vec![all_rows(&rows, list.clone())],
             input_schema: next.physical_schema(),
             zone: windowed.zone.clone(),
-        }));
+        };
+        next.operators.push_from(OperatorSpec::WindowAggregate(waiting), windowed.places.clone());
         let first = keys + WINDOW_COLUMNS.len();
-        next.operators.push(OperatorSpec::Unnest(UnnestSpec {
+        let rows_of_list = UnnestSpec {
             value: Expr::Column(first),
             data_type: list,
             keep: (keys..first).collect(),
             element: Schema::new(rows.clone()).into(),
             ordinality: false,
             outer: false,
-        }));
+        };
+        next.operators.push_from(OperatorSpec::Unnest(rows_of_list), windowed.places.clone());
         let bounds = WINDOW_COLUMNS.map(|name| Field::new(name, windowed.time_type.clone(), false));
         next.physical = bounds.into_iter().chain(rows.iter().map(|field| field.as_ref().clone())).collect();
         next.columns = columns;

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::{
-    Exchange, ExchangeKind, Expr, NamedExpr, ONE_ROW, OperatorSpec, Port, SourceSpec, Stage, static_stages,
+    Exchange, ExchangeKind, Expr, NamedExpr, ONE_ROW, OperatorSpec, Port, SourceSpec, Stage, StageOrigin, add_places,
+    static_stages,
 };
 use anabranch_model::{Error, Result, StageId};
 use arrow::datatypes::Schema;
@@ -151,7 +152,7 @@ impl Sharing {
     /// The stage that decodes what these readers need.
     fn source<'s>(&mut self, readers: impl Iterator<Item = &'s Stage> + Clone) -> Result<StageId> {
         let tasks_max = readers.clone().filter_map(|stage| stage.tasks_max).min();
-        let (first, sources) = (readers.clone().next(), readers.filter_map(|stage| stage.source.as_ref()));
+        let (first, sources) = (readers.clone().next(), readers.clone().filter_map(|stage| stage.source.as_ref()));
         let missing = || Error::internal("a source without readers");
         let (first, mut source) = first.zip(sources.clone().next().cloned()).ok_or_else(missing)?;
         let columns: BTreeSet<usize> = sources.clone().flat_map(|source| &source.projection).copied().collect();
@@ -165,6 +166,8 @@ impl Sharing {
             watermark.time = time;
         }
         let schema = source.decoded().map_err(|error| Error::internal(error.to_string()))?;
+        let mut origin = StageOrigin::default();
+        readers.for_each(|stage| add_places(&mut origin.source, &stage.origin.source));
         Ok(self.push(Stage {
             id: first.id,
             name: format!("source {}", source.table),
@@ -176,6 +179,7 @@ impl Sharing {
             sink: None,
             query: None,
             schema: Arc::new(schema),
+            origin,
         }))
     }
 
@@ -190,6 +194,7 @@ impl Sharing {
         reader.name = format!("rows of {}", own.table);
         (reader.source, reader.label) = (None, None);
         if take_columns(&mut reader.operators, &decoded, &|column| place(&shared, own, column), &shared)? {
+            reader.origin.operators.insert(0, Vec::new());
             self.shifted.insert(stage.id);
         }
         self.exchanges.push(Exchange { from: source, to: id, port: Port::Main, kind: ExchangeKind::Forward });

@@ -54,6 +54,7 @@ impl Lowering<'_> {
         let id = self.close(stream);
         let stage = &mut self.lowered.stages[id.0 as usize];
         stage.sink = Some(SinkSpec { updating, ..output.sink.clone() });
+        stage.origin.sink.extend(output.place);
         stage.query = Some(query_text(&output.plan)?);
         Ok(())
     }

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::{
-    BinaryOp, ExchangeKind, Expr, Literal, NamedExpr, OperatorSpec, Port, SourceSpec, Stage, WindowAssignSpec,
+    BinaryOp, ExchangeKind, Expr, Literal, NamedExpr, OperatorSpec, Place, Port, SourceSpec, Stage, StageOrigin,
+    WindowAssignSpec,
 };
 use anabranch_model::{Error, Result, StageId};
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr as logical;
 
+use super::chain::Chain;
 use super::expr::{convert, unknown};
 use super::join_times::Times;
 use super::share::is_field;
@@ -26,7 +28,9 @@ use crate::window_assign::{WINDOW_COLUMNS, WindowAssign};
 pub(super) struct Stream {
     name: String,
     source: Option<SourceSpec>,
-    pub(super) operators: Vec<OperatorSpec>,
+    pub(super) operators: Chain,
+    /// Where the source is named.
+    pub(super) source_places: Vec<Place>,
     inputs: Vec<(StageId, Port, ExchangeKind)>,
     pub(super) parallelism: u32,
     /// See [`Stage::label`].
@@ -72,6 +76,8 @@ pub(super) struct LogicalColumn {
     pub(super) value: Option<Expr>,
     /// Which column of the stream's window it is, if it is one.
     pub(super) window: Option<WindowColumn>,
+    /// Where it is computed.
+    pub(super) place: Option<Place>,
 }
 
 impl LogicalColumn {
@@ -83,6 +89,7 @@ impl LogicalColumn {
             nullable: field.is_nullable(),
             value: None,
             window: None,
+            place: None,
         }
     }
 
@@ -106,10 +113,6 @@ impl LogicalColumn {
     }
 }
 
-fn is_filter(operator: &mut OperatorSpec) -> bool {
-    matches!(operator, OperatorSpec::Filter { .. })
-}
-
 /// Columns, fields of them, constants and casts that only reinterpret are free.
 fn is_costly(expr: &Expr) -> bool {
     match expr {
@@ -127,7 +130,8 @@ impl Stream {
             name: format!("source {}", source.table),
             has_event_time: source.watermark.is_some(),
             source: Some(source),
-            operators: Vec::new(),
+            operators: Chain::default(),
+            source_places: Vec::new(),
             inputs: Vec::new(),
             parallelism: 1,
             label: None,
@@ -152,7 +156,8 @@ impl Stream {
         Stream {
             name,
             source: None,
-            operators: Vec::new(),
+            operators: Chain::default(),
+            source_places: Vec::new(),
             inputs: Vec::new(),
             parallelism,
             label: None,
@@ -190,11 +195,12 @@ impl Stream {
     pub(super) fn into_plain_table(self) -> Option<(SourceSpec, Vec<OperatorSpec>)> {
         let is_plain = |of: &OperatorSpec| matches!(of, OperatorSpec::Filter { .. } | OperatorSpec::Project { .. });
         let is_alone = self.inputs.is_empty() && self.operators.iter().all(is_plain);
-        self.source.filter(|_| is_alone).map(|source| (source, self.operators))
+        self.source.filter(|_| is_alone).map(|source| (source, self.operators.into_parts().0))
     }
 
     /// The stage, and the exchanges that enter it.
     pub(super) fn into_stage(self, id: StageId) -> (Stage, Vec<(StageId, Port, ExchangeKind)>) {
+        let (specs, operators) = self.operators.into_parts();
         let stage = Stage {
             id,
             name: self.name,
@@ -202,10 +208,11 @@ impl Stream {
             label: self.label,
             tasks_max: self.tasks_max,
             source: self.source,
-            operators: self.operators,
+            operators: specs,
             sink: None,
             query: None,
             schema: Arc::new(Schema::new(self.physical)),
+            origin: StageOrigin { source: self.source_places, operators, sink: Vec::new() },
         };
         (stage, self.inputs)
     }
@@ -293,12 +300,15 @@ impl Stream {
 
     /// Adds a filter.
     pub(super) fn filter(&mut self, predicate: &Expr) {
-        let mut conditions: Vec<Expr> = Vec::new();
-        if let Some(OperatorSpec::Filter { predicate: last, .. }) = self.operators.pop_if(is_filter) {
+        let (mut conditions, mut places): (Vec<Expr>, _) = Default::default();
+        if let Some((last, of_last)) = self.operators.pop_filter() {
             conditions.extend(last.chain(BinaryOp::And).into_iter().cloned());
+            places = of_last;
         }
         conditions.extend(predicate.chain(BinaryOp::And).into_iter().cloned());
-        self.operators.extend(Expr::all(conditions).map(|predicate| OperatorSpec::Filter { predicate, keep: None }));
+        if let Some(predicate) = Expr::all(conditions) {
+            self.operators.push_as(OperatorSpec::Filter { predicate, keep: None }, places, true);
+        }
     }
 
     /// Records the windows of rows; their columns follow the logical ones.
@@ -349,11 +359,8 @@ impl Stream {
         });
         let keep: Vec<usize> = values.chain(self.weight).collect();
         let time_type = windowed.time_type.clone();
-        self.operators.push(OperatorSpec::WindowAssign(WindowAssignSpec {
-            window: windowed.window,
-            time,
-            keep: keep.clone(),
-        }));
+        let spec = WindowAssignSpec { window: windowed.window, time, keep: keep.clone() };
+        self.operators.push_from(OperatorSpec::WindowAssign(spec), windowed.places.clone());
         self.stamps = Vec::new();
         let mut physical: Vec<Field> = keep.iter().map(|index| self.physical[*index].clone()).collect();
         let places: BTreeMap<usize, usize> = keep.iter().enumerate().map(|(place, index)| (*index, place)).collect();

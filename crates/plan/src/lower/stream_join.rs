@@ -172,8 +172,8 @@ impl Lowering<'_> {
         let key_columns = keys.iter().filter_map(|key| same_values(key, &index)).collect();
         let fields = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
         exprs.extend(stream.carried_weight(exprs.len()));
-        stream.columns.clear();
         stream.project(exprs, false);
+        stream.columns.clear();
         Ok(Side { stream, fields, places, columns, keys: key_columns, unique, times, windowed })
     }
 

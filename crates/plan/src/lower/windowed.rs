@@ -1,6 +1,6 @@
 //! How the rows of a stream belong to windows.
 
-use anabranch_dataflow::{Expr, NamedExpr, Window};
+use anabranch_dataflow::{Expr, NamedExpr, Place, Window};
 use arrow::datatypes::DataType;
 
 use crate::zones::{physical_instant, physical_local_time, without_zone};
@@ -32,6 +32,8 @@ pub(super) struct Windowed {
     pub(super) assigned: bool,
     /// The time zone in which `time` is a local time. `None`: it is what watermarks speak of.
     pub(super) zone: Option<String>,
+    /// Where the windows are written.
+    pub(super) places: Vec<Place>,
 }
 
 impl Windowed {
@@ -42,13 +44,14 @@ impl Windowed {
         time_type: DataType,
         partition: Vec<NamedExpr>,
         zone: Option<&str>,
+        places: Vec<Place>,
     ) -> Self {
         let (time, time_type) = match zone {
             Some(zone) => (physical_local_time(time, &time_type, zone), without_zone(&time_type)),
             None => (time, time_type),
         };
         let zone = zone.map(str::to_owned);
-        Windowed { window, time, time_type, partition, earlier_ms: 0, settled: false, assigned: false, zone }
+        Windowed { window, time, time_type, partition, earlier_ms: 0, settled: false, assigned: false, zone, places }
     }
 
     /// Rows that contain their window's columns. `window_time`, in steps of the slide, distinguishes the windows.
@@ -70,6 +73,7 @@ impl Windowed {
             settled: true,
             assigned: false,
             zone: self.zone.clone(),
+            places: self.places.clone(),
         }
     }
 

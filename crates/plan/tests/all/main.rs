@@ -5,5 +5,6 @@ mod connectors;
 mod fuzz;
 mod golden;
 mod interactive;
+mod origins;
 mod sql_functions;
 mod stage_parallelism;

@@ -23,6 +23,7 @@ fn plan(stages: u32) -> Plan {
         sink: None,
         query: None,
         schema: Arc::new(Schema::empty()),
+        origin: Default::default(),
     };
     let exchange =
         |to: u32| Exchange { from: StageId(to - 1), to: StageId(to), port: Port::Main, kind: ExchangeKind::Forward };

@@ -260,6 +260,7 @@ pub(crate) fn plan(
         sink: None,
         query: None,
         schema: schema(),
+        origin: Default::default(),
     };
     let first = Stage { source: Some(source), ..stage(0, "read", sources) };
     let last = Stage { sink: Some(sink_spec("results", schema())), ..stage(1, "write", sinks) };

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anabranch_dataflow::{Assignment, Identities, JobOptions, PLAN_FORMAT, Plan};
+use anabranch_dataflow::{Assignment, Identities, JobOptions, PLAN_FORMAT, Plan, PlannedText};
 use anabranch_model::{Error, ErrorKind, KeyGroups, Latch, PlanVersion, Result, pause};
 use anabranch_plan::Planned;
 use anabranch_runtime::{Check, JobHandle, Summary, Workers};
@@ -464,6 +464,7 @@ pub(super) fn nothing() -> Plan {
         exchanges: Vec::new(),
         identities: Identities::default(),
         assignment: Assignment::default(),
+        text: PlannedText::default(),
     }
 }
 

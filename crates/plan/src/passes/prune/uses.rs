@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion_common::{Column, DFSchema, Result};
+use datafusion_common::{Column, DFSchema, Result, Spans};
 use datafusion_expr::Expr;
 
+use crate::origin::first_span;
 use crate::passes::filters::replaced;
 use crate::walk::Walk;
 
@@ -158,7 +159,11 @@ impl Fields {
         }
         let put = expr.walk_down(&mut |expr| {
             Ok(match self.get(&expr) {
-                Some(column) => Transformed::new(Expr::Column(column.clone()), true, TreeNodeRecursion::Jump),
+                Some(column) => {
+                    let mut column = column.clone();
+                    column.spans = Spans(first_span(&expr).into_iter().collect());
+                    Transformed::new(Expr::Column(column), true, TreeNodeRecursion::Jump)
+                }
                 None => Transformed::no(expr),
             })
         });

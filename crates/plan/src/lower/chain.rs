@@ -1,0 +1,65 @@
+//! The operators of a chain, with the places in the text that they come from.
+
+use std::ops::Deref;
+
+use anabranch_dataflow::{Expr, OperatorSpec, Place, add_places};
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Chain {
+    specs: Vec<OperatorSpec>,
+    origins: Vec<Origin>,
+}
+
+/// Where an operator comes from.
+struct Origin {
+    places: Vec<Place>,
+    /// It also has the places of the node that is being lowered.
+    is_open: bool,
+}
+
+impl Chain {
+    /// Adds an operator that the present node is lowered to.
+    pub(super) fn push(&mut self, spec: OperatorSpec) {
+        self.push_as(spec, Vec::new(), true);
+    }
+
+    /// Adds an operator that comes from these places alone.
+    pub(super) fn push_from(&mut self, spec: OperatorSpec, places: Vec<Place>) {
+        self.push_as(spec, places, false);
+    }
+
+    /// Adds an operator that comes from these places; `is_open`: also from those of the present node.
+    pub(super) fn push_as(&mut self, spec: OperatorSpec, places: Vec<Place>, is_open: bool) {
+        self.specs.push(spec);
+        self.origins.push(Origin { places, is_open });
+    }
+
+    /// Takes the filter at the end, if there is one that passes all columns on.
+    pub(super) fn pop_filter(&mut self) -> Option<(Expr, Vec<Place>)> {
+        let is_filter = |of: &mut OperatorSpec| matches!(of, OperatorSpec::Filter { .. });
+        let OperatorSpec::Filter { predicate, .. } = self.specs.pop_if(is_filter)? else { return None };
+        Some((predicate, self.origins.pop().map(|origin| origin.places).unwrap_or_default()))
+    }
+
+    /// The node is lowered: what it was lowered to has its places.
+    pub(super) fn close(&mut self, places: &[Place]) {
+        for origin in self.origins.iter_mut().filter(|origin| origin.is_open) {
+            add_places(&mut origin.places, places);
+            origin.is_open = false;
+        }
+    }
+
+    /// The operators, and where each comes from.
+    pub(super) fn into_parts(self) -> (Vec<OperatorSpec>, Vec<Vec<Place>>) {
+        (self.specs, self.origins.into_iter().map(|origin| origin.places).collect())
+    }
+}
+
+impl Deref for Chain {
+    type Target = [OperatorSpec];
+
+    fn deref(&self) -> &[OperatorSpec] {
+        &self.specs
+    }
+}
