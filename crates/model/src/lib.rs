@@ -33,6 +33,6 @@ pub use lookup_counters::{LookupCounters, LookupReading};
 pub use nearest::{by_likeness, nearest};
 pub use notices::{Notice, Notices};
 pub use rng::Rng;
-pub use secrets::{Secrets, Shown, is_secret, shown_value};
+pub use secrets::{MarkedText, Secrets, Shown, is_secret, shown_value};
 pub use stall::{HELD_BACK_AFTER, HeldBack, Moment, PartitionProgress, SourceProgress, Span, held_back};
 pub use time::EventTime;

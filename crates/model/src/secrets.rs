@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 /// Parts of the names of options that hold secrets.
 const SECRET_WORDS: [&str; 12] = [
@@ -79,6 +80,44 @@ struct Secret {
     option: String,
 }
 
+/// A text with marks in the places of secrets.
+#[derive(Debug)]
+pub struct MarkedText {
+    /// The text.
+    pub text: String,
+    /// In their order.
+    replaced: Vec<Replaced>,
+}
+
+/// The bytes of a secret in a text, and those of its mark in the text with marks.
+#[derive(Debug)]
+struct Replaced {
+    secret: Range<usize>,
+    mark: Range<usize>,
+}
+
+impl MarkedText {
+    /// Where a part of the text without marks is: its bytes. A mark is in it or not as a whole.
+    #[must_use]
+    pub fn part(&self, part: Range<usize>) -> Range<usize> {
+        let place = |at: usize, is_end: bool| {
+            let before = self.replaced.partition_point(|of| of.secret.start < at);
+            match before.checked_sub(1).map(|last| &self.replaced[last]) {
+                Some(Replaced { secret, mark }) if at < secret.end => {
+                    if is_end {
+                        mark.end
+                    } else {
+                        mark.start
+                    }
+                }
+                Some(Replaced { secret, mark }) => mark.end + (at - secret.end),
+                None => at,
+            }
+        };
+        place(part.start, false)..place(part.end, true)
+    }
+}
+
 /// The secrets in a text of SQL: values of options that hold some, and parts of other options' values.
 #[derive(Default)]
 pub struct Secrets(Vec<Secret>);
@@ -125,8 +164,9 @@ impl Secrets {
     /// The text with a mark in the place of each secret, which [`Secrets::unmarked`] replaces by the secret: for a text that is shown,
     /// edited, and sent back.
     #[must_use]
-    pub fn marked(&self, text: &str) -> String {
+    pub fn marked(&self, text: &str) -> MarkedText {
         let mut out = String::with_capacity(text.len());
+        let mut replaced = Vec::new();
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
             let begins = |(_, secret): &(usize, &Secret)| {
@@ -144,7 +184,9 @@ impl Secrets {
             });
             match best {
                 Some((number, secret)) => {
+                    let (at, mark) = (text.len() - rest.len(), out.len());
                     out.push_str(&format!("{}{}{}", MARK.0, number + 1, MARK.1));
+                    replaced.push(Replaced { secret: at..at + secret.text.len(), mark: mark..out.len() });
                     rest = &rest[secret.text.len()..];
                 }
                 None => {
@@ -153,7 +195,7 @@ impl Secrets {
                 }
             }
         }
-        out
+        MarkedText { text: out, replaced }
     }
 
     /// The text with the secrets in the places of their marks. A mark stands only in the value of an option of the same name.
@@ -299,7 +341,7 @@ mod tests {
             "no secret",
         ] {
             let secrets = Secrets::of_sql(sql);
-            let marked = secrets.marked(sql);
+            let marked = secrets.marked(sql).text;
             let rest = marked.replace(MARK.0, "");
             assert!(secrets.0.iter().all(|of| of.text.len() < LONG_BYTES || !rest.contains(&of.text)), "{marked}");
             match secrets.unmarked(&marked) {
@@ -307,6 +349,27 @@ mod tests {
                 // A value that is a secret elsewhere is marked there too, and cannot be sent back.
                 Err(error) => assert!(sql.contains("'topic' = 'hunter2'"), "{error}: {marked}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_text_is_found_behind_marks() {
+        let sql = "'password' = 'hunter2', 'token' = 'ab'; SELECT 'hunter2', x";
+        let marked = Secrets::of_sql(sql).marked(sql);
+        let part_of = |text: &str| {
+            let at = sql.rfind(text).expect("a part");
+            &marked.text[marked.part(at..at + text.len())]
+        };
+        for (part, shown) in [
+            ("'password' = ", "'password' = "),
+            ("hunter2'", "***secret 1***'"),
+            ("unter", "***secret 1***"),
+            ("SELECT 'h", "SELECT '***secret 1***"),
+            ("SELECT 'hunter2', x", "SELECT '***secret 1***', x"),
+            ("x", "x"),
+            (sql, marked.text.as_str()),
+        ] {
+            assert_eq!(part_of(part), shown, "{part}");
         }
     }
 

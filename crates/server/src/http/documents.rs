@@ -432,7 +432,7 @@ impl ScriptDocument {
         for (name, value) in &mut settings {
             *value = shown_value(name, value);
         }
-        ScriptDocument { version, sql: Secrets::of_sql(&sql).marked(&sql), settings, options }
+        ScriptDocument { version, sql: Secrets::of_sql(&sql).marked(&sql).text, settings, options }
     }
 }
 

@@ -100,8 +100,8 @@ fn checked(engine: &Engine, order: CheckOrder) -> CheckDocument {
     match engine.plan_steps(&order.sql, &settings) {
         Ok(steps) => {
             let plan = |step: &Step| match step {
-                Step::Job(job) => Some(PlanDocument::from(&job.plan)),
-                Step::Query(query) => Some(PlanDocument::from(&query.query.plan)),
+                Step::Job(job) => Some(PlanDocument::of_text(&job.plan)),
+                Step::Query(query) => Some(PlanDocument::of_text(&query.query.plan)),
                 Step::Report(_) => None,
             };
             CheckDocument { error: None, plan: steps.steps.iter().find_map(plan), statements }

@@ -1,7 +1,11 @@
 //! The document of a plan.
 
+mod sql;
+
 use anabranch_dataflow::{Exchange, Plan, Port, Scheduling, Stage};
 use serde::Serialize;
+
+use self::sql::{PlanSql, StageSql};
 
 /// A job's plan.
 #[derive(Debug, Serialize)]
@@ -26,6 +30,8 @@ struct StageDocument {
     /// When its shortest windows end: time between two ends, and by how much they are after multiples of it.
     window_step_ms: Option<i64>,
     window_offset_ms: Option<i64>,
+    /// Where it comes from.
+    sql: StageSql,
 }
 
 /// An exchange.
@@ -38,17 +44,27 @@ struct ExchangeDocument {
     static_side_of: Option<usize>,
 }
 
-impl From<&Plan> for PlanDocument {
-    fn from(plan: &Plan) -> Self {
-        let stages = plan.stages.iter().map(StageDocument::from).collect();
+impl PlanDocument {
+    /// The plan of a running job. Its places are in the text as it is shown: with marks for secrets.
+    pub(in crate::http) fn of_job(plan: &Plan) -> Self {
+        Self::of(plan, &PlanSql::of_plan(plan, true))
+    }
+
+    /// The plan of a text that the client has sent.
+    pub(in crate::http) fn of_text(plan: &Plan) -> Self {
+        Self::of(plan, &PlanSql::of_plan(plan, false))
+    }
+
+    fn of(plan: &Plan, sql: &PlanSql) -> Self {
+        let stages = plan.stages.iter().map(|stage| StageDocument::of(stage, sql)).collect();
         let exchanges = plan.exchanges.iter().map(ExchangeDocument::from).collect();
         let scheduling = plan.options.scheduling.map(Scheduling::name);
         PlanDocument { version: plan.version.0, scheduling, stages, exchanges, text: plan.to_string() }
     }
 }
 
-impl From<&Stage> for StageDocument {
-    fn from(stage: &Stage) -> Self {
+impl StageDocument {
+    fn of(stage: &Stage, sql: &PlanSql) -> Self {
         let ends = stage.window_ends();
         StageDocument {
             stage: stage.id.0,
@@ -59,6 +75,7 @@ impl From<&Stage> for StageDocument {
             sink: stage.sink.as_ref().map(ToString::to_string),
             window_step_ms: ends.map(|ends| ends.step_ms),
             window_offset_ms: ends.map(|ends| ends.offset_ms),
+            sql: sql.of_stage(stage),
         }
     }
 }

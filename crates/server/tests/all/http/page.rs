@@ -292,6 +292,51 @@ fn a_text_is_shown_without_its_secrets_and_keeps_them_when_it_comes_back() {
     job.wait().expect("the job was not disturbed");
 }
 
+/// The parts of a text, which has no line end within them.
+fn parts<'t>(text: &'t str, ranges: &Value) -> Vec<&'t str> {
+    let cut = |range: &Value| {
+        let number = |place: &str, what: &str| range[place][what].as_u64().expect("a number") as usize;
+        assert_eq!(number("from", "line"), number("to", "line"), "{range}");
+        let line = text.lines().nth(number("from", "line") - 1).expect("a line");
+        let byte = |column: usize| line.char_indices().nth(column - 1).map_or(line.len(), |(at, _)| at);
+        &line[byte(number("from", "column"))..byte(number("to", "column"))]
+    };
+    ranges.as_array().expect("parts").iter().map(cut).collect()
+}
+
+#[test]
+fn operators_are_found_in_the_text_that_is_shown() {
+    // A mark is longer than the secret, and both are before all that is looked for, in one line.
+    let text = format!(
+        "CREATE TABLE other (x INT) WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:1',
+           'format' = 'json', 'properties.sasl.password' = 'hidden-secret'); /* ä𝄞 */ {}",
+        events(None).replace('\n', " ")
+    );
+    let (job, _server, address) = served(&text);
+    let shown = get(address, &format!("{JOB}/sql")).json();
+    let sql = shown["sql"].as_str().expect("a text");
+    assert!(sql.contains("***secret 1***"), "{sql}");
+    let plan = described(address, "get /api/v1/jobs/{name}/plan", &get(address, &format!("{JOB}/plan")));
+    assert_eq!(plan["version"], shown["version"]);
+    let stages = plan["stages"].as_array().expect("stages");
+    let tumble = "TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '0.1' SECOND))";
+    assert_eq!(parts(sql, &stages[0]["sql"]["source"]), [tumble]);
+    let last = &stages[stages.len() - 1];
+    assert_eq!(parts(sql, &last["sql"]["sink"]), ["results"]);
+    let operators = last["operators"].as_array().expect("operators");
+    let is_final = |operator: &Value| operator.as_str().is_some_and(|text| text.starts_with("Final aggregate"));
+    let place = operators.iter().position(is_final).expect("an aggregate");
+    let of_final = parts(sql, &last["sql"]["operators"][place]);
+    assert_eq!(of_final, ["COUNT(*)", tumble, "ad_id, window_start, window_end"], "{plan}");
+    assert_eq!(operators.len(), last["sql"]["operators"].as_array().map_or(0, Vec::len));
+    // A text that is checked is the client's own.
+    let body = json!({ "sql": text }).to_string();
+    let checked = post(address, "/api/v1/sql/check", &body).json();
+    assert_eq!(parts(&text, &checked["plan"]["stages"][0]["sql"]["source"]), [tumble]);
+    job.stop();
+    job.wait().expect("the job was not disturbed");
+}
+
 #[test]
 fn a_second_token_only_reads() {
     let folder = tempfile::tempdir().expect("folder");
