@@ -170,6 +170,26 @@ export interface History {
   marks: Mark[];
 }
 
+/** A place in a text: line and column from 1, columns in characters. */
+export interface TextPlace {
+  line: number;
+  column: number;
+}
+
+/** A part of a text; it ends before `to`. */
+export interface TextRange {
+  from: TextPlace;
+  to: TextPlace;
+}
+
+/** The parts of the SQL text that a stage comes from. */
+export interface StageSql {
+  source: TextRange[];
+  /** Of each operator. */
+  operators: TextRange[][];
+  sink: TextRange[];
+}
+
 export interface PlanStage {
   stage: number;
   name: string;
@@ -179,6 +199,7 @@ export interface PlanStage {
   sink: string | null;
   window_step_ms: number | null;
   window_offset_ms: number | null;
+  sql: StageSql;
 }
 
 export interface PlanExchange {

@@ -55,7 +55,7 @@ test("what moves has a size and places", () => {
 });
 
 function plan(names: string[], exchanges: [number, number][]): Plan {
-  const stage = (name: string, number: number) => ({ stage: number, name, parallelism: 1, source: null, operators: [], sink: null, window_step_ms: null, window_offset_ms: null });
+  const stage = (name: string, number: number) => ({ stage: number, name, parallelism: 1, source: null, operators: [], sink: null, window_step_ms: null, window_offset_ms: null, sql: { source: [], operators: [], sink: [] } });
   return { version: 1, scheduling: null, text: "", stages: names.map(stage), exchanges: exchanges.map(([from, to]) => ({ from, to, kind: "hash", static_side_of: null })) };
 }
 

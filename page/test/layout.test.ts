@@ -5,7 +5,7 @@ import { layout } from "../src/graph/dagre";
 import { chainEdges, folded, graphOf, neighbour, NODE, pathOf, placed, shortOperator } from "../src/graph/layout";
 
 function plan(count: number, exchanges: [number, number][]): Plan {
-  const stage = (number: number) => ({ stage: number, name: `stage ${number}`, parallelism: 1, source: null, operators: [], sink: null, window_step_ms: null, window_offset_ms: null });
+  const stage = (number: number) => ({ stage: number, name: `stage ${number}`, parallelism: 1, source: null, operators: [], sink: null, window_step_ms: null, window_offset_ms: null, sql: { source: [], operators: [], sink: [] } });
   return { version: 1, scheduling: null, text: "", stages: Array.from({ length: count }, (_, number) => stage(number)), exchanges: exchanges.map(([from, to]) => ({ from, to, kind: "hash", static_side_of: null })) };
 }
 

@@ -36,13 +36,11 @@ impl StageOrigin {
     }
 }
 
-/// Adds those places that are not there.
+/// Adds places, each of which is there once, in the order of the text.
 pub fn add_places(places: &mut Vec<Place>, others: &[Place]) {
-    for place in others {
-        if !places.contains(place) {
-            places.push(*place);
-        }
-    }
+    places.extend_from_slice(others);
+    places.sort_unstable();
+    places.dedup();
 }
 
 impl PartialEq for StageOrigin {

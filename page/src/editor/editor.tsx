@@ -20,6 +20,8 @@ export interface EditorProps {
   label: string;
   /** A new object moves the cursor there, and gives the editor the focus. */
   selection?: { from: number; to: number } | null;
+  /** The cursor is at another place, or the text around it has changed. */
+  onCursor?: (at: number) => void;
 }
 
 const KEYS = "Tab indents. Escape, then Tab, leaves the editor. Ctrl-Space completes, F8 goes to the next error.";
@@ -69,6 +71,7 @@ export function Editor(props: EditorProps) {
         latest.current.onChange(text);
       },
       submit: () => latest.current.onSubmit?.(),
+      cursor: (at: number) => latest.current.onCursor?.(at),
       complete: () => latest.current.complete,
     };
     const scheme = matchMedia("(prefers-color-scheme: dark)");

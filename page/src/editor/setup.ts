@@ -23,6 +23,7 @@ const PAUSE_MS = 120;
 export interface Calls {
   change(text: string): void;
   submit(): void;
+  cursor(at: number): void;
   complete(): Complete | null;
 }
 
@@ -36,6 +37,7 @@ export function extensions(calls: Calls): Extension {
     EditorView.domEventHandlers({ beforeinput: replaceSelection }),
     EditorView.updateListener.of((update) => {
       if (update.docChanged) calls.change(update.state.doc.toString());
+      if (update.docChanged || update.selectionSet) calls.cursor(update.state.selection.main.head);
       // Tab leaves the editor only directly after Escape.
       if (update.docChanged || (update.focusChanged && !update.view.hasFocus)) update.view.setTabFocusMode(false);
     }),

@@ -5,25 +5,29 @@ import { Difference } from "../editor/change/differences";
 import { Rehearsed, RehearsedGraph } from "../editor/change/fates";
 import { ChangeForms } from "../editor/change/forms";
 import { NewPlan } from "../editor/change/new-plan";
+import { Origins } from "../editor/change/origins";
 import { Changes } from "../editor/change/past";
 import { Progress, Result } from "../editor/change/progress";
 import { type Session, sessionOf } from "../editor/change/session";
 import { Editor } from "../editor/editor";
 import { format } from "../editor/formatter";
+import { rangeOf, type Span, spanOf } from "../editor/parts";
 import type { Mark } from "../editor/places";
 import { complete } from "../editor/requests";
 import { adoptSheet } from "../editor/sheet";
 import type { Chosen } from "../job/foreseen";
 import { live } from "../job/model";
+import { route, setQuery } from "../route";
 import { mayChange, server } from "../server";
 import { ErrorBox, Loading } from "../ui/error";
 import { isOver } from "../verdict";
 
 export default function Change({ name }: { name: string }) {
   const session = sessionOf(name);
-  const selection = useSignal<Mark | null>(null);
+  const selection = useSignal<Span | null>(null);
   adoptSheet();
   useEffect(() => session.open(), [session]);
+  usePart(session, (span) => (selection.value = span));
   const state = live.doc.value?.job.state;
   const may = mayChange.value && state !== undefined && !isOver(state);
   const base = session.base.value;
@@ -41,16 +45,34 @@ export default function Change({ name }: { name: string }) {
   );
 }
 
+/** An address may name a part of the running text: it is selected once, if the editor has that text. */
+function usePart(session: Session, select: (span: Span) => void): void {
+  const { query } = route.value;
+  const [part, version] = [query.get("part"), query.get("version")];
+  const base = session.base.value;
+  const runs = live.doc.value?.job.plan_version;
+  useEffect(() => {
+    const range = rangeOf(part);
+    // The text that runs is fetched first.
+    if (range === null || base === null || runs !== base.version) return;
+    const span = session.text.peek() === base.sql && String(base.version) === version ? spanOf(base.sql, range) : null;
+    if (span !== null) select(span);
+    else session.said.value = "The part that was to be shown is of the text that ran then. The editor has another one.";
+    setQuery({ part: null, version: null });
+  }, [part, version, base, runs]);
+}
+
 interface WorkProps {
   session: Session;
   may: boolean;
-  selection: Mark | null;
+  selection: Span | null;
   onGo: (mark: Mark) => void;
 }
 
 function Work({ session, may, selection, onGo }: WorkProps) {
   const isLocked = !may || session.applying.value;
   const chosen = useSignal<Chosen | null>(null);
+  const cursor = useSignal<number | null>(null);
   return (
     <>
       <Meanwhile session={session} />
@@ -58,7 +80,8 @@ function Work({ session, may, selection, onGo }: WorkProps) {
       <Secrets session={session} />
       <div class="two">
         <div class="stack">
-          <Editor text={session.text.value} onChange={(to) => (session.text.value = to)} onSubmit={() => session.rehearseNow()} diagnostics={session.marks.value} complete={complete} readOnly={isLocked} label="SQL of the job" selection={selection} />
+          <Editor text={session.text.value} onChange={(to) => (session.text.value = to)} onSubmit={() => session.rehearseNow()} diagnostics={session.marks.value} complete={complete} readOnly={isLocked} label="SQL of the job" selection={selection} onCursor={(at) => (cursor.value = at)} />
+          <Origins session={session} at={cursor.value} />
           <Bar session={session} isLocked={isLocked} />
           <Result session={session} />
           <RehearsedGraph session={session} chosen={chosen} />

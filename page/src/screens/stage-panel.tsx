@@ -10,6 +10,7 @@ import { Empty, Loading } from "../ui/error";
 import { Figure, Figures, Meter, ShareBar } from "../ui/figure";
 import { lazy } from "../ui/lazy";
 import { Text } from "../ui/text";
+import { Operators } from "./stage-operators";
 
 const StageCharts = lazy(() => import("../charts/stage-charts"));
 
@@ -39,16 +40,7 @@ export function StagePanel({ stage, onClose }: { stage: number; onClose: () => v
           </Figures>
           <h3>Tasks</h3>
           <Tasks />
-          {planned !== undefined && (
-            <>
-              <h3>Operators</h3>
-              <ol class="operators">
-                {planned.source !== null && <li><Text of={planned.source} max={400} /></li>}
-                {planned.operators.map((operator, index) => <li key={index}><Text of={operator} max={400} /></li>)}
-                {planned.sink !== null && <li><Text of={planned.sink} max={400} /></li>}
-              </ol>
-            </>
-          )}
+          {planned !== undefined && <Operators stage={planned} />}
           <StageCharts stage={stage} />
         </>
       )}

@@ -121,3 +121,44 @@ def test_the_time_line_is_dragged_by_the_pointer(visitor: Visitor) -> None:
     page.mouse.move(box["x"] + box["width"], middle, steps=3)
     page.mouse.up()
     expect(page.locator(".past-banner")).to_have_count(0)
+
+
+def test_an_operator_is_found_in_the_text_and_a_place_of_the_text_in_the_graph(visitor: Visitor, server: Server) -> None:
+    # A mark takes the place of the secret, before all that is looked for, and characters have several units.
+    other = "CREATE TABLE other (x INT) WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:1', 'format' = 'json', 'properties.sasl.password' = 'hidden-secret'); /* ä𝄞 */ "
+    server.submit("placed", other + COPY.replace("\n", " ").replace("event_time > 0", "ad_id <> '𝄞' AND event_time > 7"))
+    page = visitor.open("#/job/placed/flow?stage=0")
+    panel = page.locator("aside.panel")
+    operator = panel.locator("ol.operators > li").filter(has_text="filter")
+    part = operator.get_by_role("list", name="In the SQL text").get_by_role("link")
+    expect(part).to_have_text("ad_id <> '𝄞' AND event_time > 7")
+    part.click()
+    editor = page.get_by_role("textbox", name="SQL of the job")
+    expect(editor).to_be_focused()
+    expect(editor).to_contain_text("***secret 1***")
+    until("the selection", lambda: page.evaluate("document.querySelector('.sql-editor').shadowRoot.getSelection().toString()") == "ad_id <> '𝄞' AND event_time > 7")
+    assert "part=" not in page.url
+
+    # The cursor is at the end of the part.
+    here = page.get_by_role("region", name="Operators of the place of the cursor")
+    expect(here.get_by_role("listitem").first).to_contain_text("filter")
+    page.keyboard.press("Control+Home")
+    expect(here).to_contain_text("No operator comes from the place of the cursor")
+    page.keyboard.press("Control+End")
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    here.get_by_role("link").first.click()
+    expect(page).to_have_url(re.compile(r"/flow\?stage=0$"))
+    expect(panel).to_be_visible()
+
+    # An edited text has other places.
+    page.get_by_role("link", name="Change", exact=True).click()
+    editor.click()
+    page.keyboard.press("Control+Home")
+    page.keyboard.insert_text("-- another line\n")
+    expect(here).to_have_count(0)
+    page.get_by_role("link", name="Flow", exact=True).click()
+    page.locator(".node").first.click()
+    part.click()
+    expect(page.get_by_text("The editor has another one.")).to_be_visible()
+    visitor.discard("placed")

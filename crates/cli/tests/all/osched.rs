@@ -295,10 +295,15 @@ fn a_switch_sends_the_token_that_the_file_asks_for() {
     osched.wait_for("status and control: http://");
     let said = osched.said();
     let url = said.lines().find_map(|line| line.strip_prefix("status and control: ")).expect("an address");
-    let switch = |more: &[&str]| {
+    let switch_at = |url: &str, more: &[&str]| {
         let line = ["osched", "switch", "p", "constant", "--url", url];
         program().args(line).args(more).output().expect("runs")
     };
+    let switch = |more: &[&str]| switch_at(url, more);
+    let no_address = text(&switch_at(url.trim_start_matches("http://"), &[]).stderr);
+    assert!(no_address.contains("--url 127.0.0.1:") && no_address.contains("as the osched prints it"), "{no_address}");
+    let other = text(&switch_at(&scene.url, &[]).stderr);
+    assert!(other.contains("there is nothing at this path"), "another server of this program: {other}");
     let without = switch(&[]);
     let error = text(&without.stderr);
     assert!(!without.status.success() && error.contains("--token-file"), "{error}");

@@ -21,14 +21,14 @@ impl Stream {
         for column in &mut self.columns {
             if let Some(value) = column.value.take() {
                 column.value = Some(Expr::Column(exprs.len()));
-                places.extend(column.place.filter(|place| !is_column(&value) && !places.contains(place)));
+                places.extend(column.place.filter(|_| !is_column(&value)));
                 exprs.push(column.named(&value));
             }
         }
         if let Some(windowed) = &mut self.window {
-            let is_computed = std::iter::once(&windowed.time).chain(windowed.partition.iter().map(|key| &key.expr));
-            if is_computed.into_iter().any(|expr| !is_column(expr)) {
-                add_places(&mut places, &windowed.places);
+            let mut of_windows = std::iter::once(&windowed.time).chain(windowed.partition.iter().map(|key| &key.expr));
+            if !of_windows.all(is_column) {
+                places.extend_from_slice(&windowed.places);
             }
             let position = exprs.iter().position(|e| e.expr == windowed.time).unwrap_or(exprs.len());
             if position == exprs.len() {
@@ -55,6 +55,7 @@ impl Stream {
             let expr = Expr::Column(std::mem::replace(column, exprs.len()));
             exprs.push(NamedExpr { name, expr, data_type, nullable: field.is_nullable() });
         }
+        add_places(&mut places, &[]);
         self.project_from(exprs, exactly, (places, false));
     }
 
@@ -76,12 +77,13 @@ impl Stream {
             match columns.position(|column| column.value.as_ref() == Some(expr)) {
                 Some(found) => {
                     let found = (next + found) % self.columns.len();
-                    add_places(&mut places, self.columns[found].place.as_slice());
+                    places.extend(self.columns[found].place);
                     next = found + 1;
                 }
                 None => is_open = true,
             }
         }
+        add_places(&mut places, &[]);
         (places, is_open)
     }
 

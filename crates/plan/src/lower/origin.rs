@@ -1,6 +1,8 @@
 //! Where in the text the nodes of a plan come from: where the columns in their expressions are named. The operators that a node is lowered to
 //! come from there too, except projections, each of which comes from the expressions that it computes.
 
+use std::collections::BTreeSet;
+
 use anabranch_dataflow::{Place, add_places};
 use anabranch_model::{Error, ErrorKind};
 use datafusion_common::tree_node::TreeNodeRecursion;
@@ -63,12 +65,13 @@ fn places(plan: &LogicalPlan, named: &[(String, Place)]) -> Vec<Place> {
     }
     // The walk of expressions that are only read does not fail.
     let _ = plan.see_expressions(&mut |expr| {
-        see_places(expr, &mut |_, place| add_places(&mut found, &[place]));
+        see_places(expr, &mut |_, place| found.push(place));
         Ok(TreeNodeRecursion::Continue)
     });
-    let results = computed(plan);
-    let of_results = named.iter().filter(|(name, _)| results.contains(&name.as_str()));
-    of_results.for_each(|(_, place)| add_places(&mut found, &[*place]));
+    let results: BTreeSet<&str> = computed(plan).into_iter().collect();
+    let of_results = named.iter().filter(|(name, _)| results.contains(name.as_str()));
+    let of_results: Vec<Place> = of_results.map(|(_, place)| *place).collect();
+    add_places(&mut found, &of_results);
     found
 }
 

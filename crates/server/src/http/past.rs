@@ -30,7 +30,7 @@ pub(super) fn plan(api: &Api, job: &dyn ServedJob, parameters: &Parameters) -> R
     let present = job.plan();
     let wanted = parameters.number("version")?.unwrap_or(present.version.0);
     if wanted == present.version.0 {
-        return Ok(json(StatusCode::OK, &PlanDocument::from(present.as_ref())));
+        return Ok(json(StatusCode::OK, &PlanDocument::of_job(present.as_ref())));
     }
     let samples = api.samples();
     if let Some(document) = samples.plan(job.name(), wanted) {

@@ -232,7 +232,7 @@ struct AheadDocument {
 impl From<Ahead> for AheadDocument {
     fn from(ahead: Ahead) -> Self {
         let Ahead { plan, epoch, loads_ahead } = ahead;
-        AheadDocument { plan: PlanDocument::from(plan.as_ref()), epoch: epoch.map(|epoch| epoch.0), loads_ahead }
+        AheadDocument { plan: PlanDocument::of_job(plan.as_ref()), epoch: epoch.map(|epoch| epoch.0), loads_ahead }
     }
 }
 

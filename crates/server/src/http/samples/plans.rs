@@ -17,7 +17,7 @@ impl Plans {
     pub(super) fn note(&mut self, plan: &Plan, sampled: impl FnOnce() -> BTreeSet<u32>, bytes_max: usize) {
         let version = plan.version.0;
         if !self.0.contains_key(&version) {
-            let document = serde_json::to_string(&PlanDocument::from(plan));
+            let document = serde_json::to_string(&PlanDocument::of_job(plan));
             self.0.extend(document.ok().map(|document| (version, Bytes::from(document + "\n"))));
         }
         if self.0.len() > 1 {

@@ -127,7 +127,7 @@ fn plans_are_kept_as_long_as_there_are_samples_of_them() {
     assert_eq!(kept(2, &[1, 2], 1 << 20), [1, 2]);
     assert_eq!(kept(4, &[1, 2, 4], 1 << 20), [1, 2, 4]);
     assert_eq!(kept(4, &[2, 4], 1 << 20), [2, 4]);
-    let one = serde_json::to_string(&crate::http::documents::PlanDocument::from(&plan)).expect("JSON").len();
+    let one = serde_json::to_string(&crate::http::documents::PlanDocument::of_job(&plan)).expect("JSON").len();
     assert_eq!(kept(5, &[2, 4, 5], 2 * one + 100), [4, 5], "the newest ones");
     assert_eq!(kept(6, &[4, 5, 6], 0), [6]);
 }
