@@ -6,8 +6,8 @@ use anabranch_dataflow::{AlignmentSpec, Plan};
 use anabranch_model::TaskId;
 use anabranch_protocol::alignment::Aligned;
 
-use crate::assembly::reaches_sink;
-use crate::shared::TaskView;
+use crate::stages::reaches_sink;
+use crate::view::TaskView;
 
 /// The groups of a plan, with the tasks of this worker that belong to them. `alone`: there is no other worker.
 ///

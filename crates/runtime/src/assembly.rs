@@ -15,7 +15,6 @@ use anabranch_operators::{
     Connectors, Delivery, Former, Functions, Host, Lookup, LookupContext, StaticSide, TaskContext, build_operator,
 };
 use anabranch_state::{Log, Others, StateFile};
-use arrow::datatypes::SchemaRef;
 
 use crate::chain::{Chain, Restore, SinkTail, Tail};
 use crate::control::Control;
@@ -25,15 +24,16 @@ use crate::host::{HostLife, TaskHost};
 use crate::inbox::Inbox;
 use crate::inbox_task::InboxTask;
 use crate::job_state::{JobState, RestoredOperator, RestoredSink, RestoredSource};
+use crate::mail::Mail;
 use crate::preparation::{Preparation, Share};
-use crate::recorder::{OperatorFiles, Recorder};
-use crate::shared::TaskView;
-use crate::snapshot::Snapshot;
+use crate::recorder::Recorder;
+use crate::snapshot::{OperatorFiles, Snapshot};
 use crate::source_task::{SideTails, SourceParts, SourceTask};
+use crate::stages::{input, reaches_sink};
 use crate::static_sides::{Join, Placement, Unread, unread};
 use crate::task::{Side, Task, TaskParts};
+use crate::view::TaskView;
 use crate::wiring::Wiring;
-use crate::worker::Mail;
 
 /// Everything that the creation of an incarnation's tasks looks up. Each task is created where it runs, several at a time.
 pub(crate) struct Assembly {
@@ -78,18 +78,6 @@ pub(crate) struct Life<'a> {
     pub(crate) placement: &'a Placement,
     /// There are tasks at other workers, which must agree with these.
     pub(crate) asks: bool,
-}
-
-/// The tasks of a stage.
-pub(crate) fn tasks_of(stage: &Stage) -> impl Iterator<Item = TaskId> + use<> {
-    let id = stage.id;
-    (0..stage.parallelism).map(move |index| TaskId { stage: id, index })
-}
-
-/// Whether the rows of a stage belong to a stream. Rows of a static side only complete the join that they enter, and
-/// that join's stage passes no marker before: a job that held them back would wait for itself.
-pub(crate) fn reaches_sink(plan: &Plan, stage: StageId) -> bool {
-    plan.outputs(stage).all(|exchange| !exchange.port.is_side() && reaches_sink(plan, exchange.to))
 }
 
 /// All tasks are there: closes what those of the plan version before have left, and nobody has taken. What was written there is
@@ -150,15 +138,6 @@ fn present(
         }
     }
     Ok(present)
-}
-
-/// Schema of the rows that enter a stage's chain.
-pub(crate) fn input(plan: &Plan, stage: &Stage, functions: &Functions) -> Result<SchemaRef> {
-    match (&stage.source, plan.inputs(stage.id).find(|e| e.port == Port::Main)) {
-        (Some(source), None) => SourceParts::schema(source, functions),
-        (None, Some(exchange)) => Ok(Arc::clone(&plan.stage(exchange.from).schema)),
-        _ => Err(Error::internal("a stage has either a source or exchanges into its main port")),
-    }
 }
 
 impl Assembly {

@@ -15,12 +15,12 @@ use anabranch_state::TaskState;
 use crate::gathered::Gathered;
 use crate::hold_back::Foremost;
 use crate::inbox::Inbox;
+use crate::mail::{FromTask, Mail};
 use crate::orders::Orders;
 use crate::phases::Passage;
 use crate::reported::Reported;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use crate::worker::{FromTask, Mail};
 
 /// How often a task that waits for other workers checks whether it must end.
 const LOOK: Duration = Duration::from_millis(100);

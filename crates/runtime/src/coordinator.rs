@@ -4,6 +4,7 @@
 //! next group while sources are in the middle of the last one. The cost of coordination is its work for a group, plus
 //! the time that a source waited for a grant nevertheless. The coordinator enlarges groups if that is too much.
 
+mod message;
 mod next;
 mod outcome;
 mod preparing;
@@ -17,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Result};
-use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Entry, Input, Pace, Phase, Tasks};
+use anabranch_protocol::coordinator::{Cause, Checkpoint, Command, Entry, Input, Pace, Phase, Tasks};
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_protocol::{Coordinator, Peers};
 use anabranch_state::{Store, TaskState};
@@ -25,13 +26,14 @@ use anabranch_state::{Store, TaskState};
 use crate::job::Committed;
 use crate::journal::{Journal, in_memory};
 use crate::messages::FromWorker;
-use crate::remote::{RemoteWorker, Remotes};
+use crate::remote::Remotes;
 use crate::running::{END_MAX, NO_ANSWER};
 use crate::scribe;
 use crate::shared::Shared;
 use crate::watch::{Awaited, SLOW, Watch};
-use crate::worker::{FromTask, WorkerShell};
+use crate::worker::WorkerShell;
 
+pub(crate) use message::Message;
 use outcome::Failure;
 use reconfiguring::Reconfiguring;
 pub(crate) use reconfiguring::Requested;
@@ -48,31 +50,6 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// What a worker in another process has not taken or answered is sent again after this time, in both directions. No connection loses a
 /// message: this is for what was refused, as a start that was too long on its way.
 pub(crate) const REPEAT: Duration = Duration::from_secs(4);
-
-/// Messages to the coordinator. Tasks send a few per granted epoch, which bounds the number of waiting messages.
-pub(crate) enum Message {
-    /// From the tasks in this process.
-    Task(FromTask),
-    /// The reason is given for an answer that does not decide anything.
-    Store(u64, Answer<TaskState>, Option<Error>),
-    /// A caller waits for a checkpoint that begins from now on.
-    Checkpoint(Sender<Committed>),
-    /// A user does not want the change any more that is being prepared.
-    AbortChange(Sender<Result<()>>),
-    Stop,
-    /// Ends the job at once, as a crash would, for this reason.
-    Cancel(Error),
-    /// Ends the job in this process; its tasks at workers go on.
-    Leave,
-    /// A user asks for another plan, or for other places of tasks.
-    Reconfigure(Box<Requested>),
-    /// From a worker in another process.
-    Worker(Process, FromWorker),
-    /// Tasks can be placed at workers in other processes.
-    Joined(Vec<RemoteWorker>),
-    /// A worker is silent, or its connection is broken: its tasks have failed.
-    Lost(Process, Error),
-}
 
 /// The log of a job with checkpoints, from which it can restart.
 pub(crate) struct Durable {
@@ -244,7 +221,7 @@ impl Shell {
                 self.shared.notify(format!("the job no longer waits for {NO_ANSWER}, and ends"));
                 return outcome;
             }
-            scribe.join().map_err(|panic| crate::running::panicked(panic.as_ref()))?;
+            scribe.join().map_err(|panic| crate::threads::panicked(panic.as_ref()))?;
         }
         outcome
     }
@@ -304,6 +281,7 @@ impl Shell {
     fn message(&mut self, message: Message) {
         match message {
             Message::Task(message) => self.worker.task(message),
+            Message::Thread(message) => self.worker.thread(message),
             Message::Worker(process, _) if !self.is_known(process) => {}
             Message::Worker(process, message) => {
                 let awaits_answer = matches!(message, FromWorker::Summary(_));

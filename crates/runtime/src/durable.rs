@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Result, Rng};
+use anabranch_model::{Clock, Epoch, Error, ErrorKind, HASH_SEED, Incarnation, Result, Rng, hash_bytes};
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Config, Entry, Input, Owner, Tasks};
-use anabranch_state::{Savepoint, Store, TaskState};
+use anabranch_state::{Contents, Manifest, Savepoint, Store, TaskState};
 use serde::{Deserialize, Serialize};
 
-use crate::job_state::check;
 use crate::journal::{CheckpointId, Journal};
-use crate::messages::fingerprint;
 use crate::origin::Origin;
+use crate::outline::read_outline;
+use crate::own_sources::as_before;
 use crate::scribe::Scribe;
 
 /// Names that a job, or a file system, creates in the directory.
@@ -67,6 +67,11 @@ pub(crate) struct TakenOver {
     pub(crate) former: FormerNames,
     /// Notices for the user: what the job resumes from, and what it skipped.
     pub(crate) notices: Vec<String>,
+}
+
+/// What distinguishes a plan from others, wherever it was made: of the same statements, all processes of a release make the same.
+pub(crate) fn fingerprint(plan: &Plan) -> u64 {
+    hash_bytes(HASH_SEED, format!("{plan:?}").as_bytes())
 }
 
 /// Tasks that run while no coordinator has them.
@@ -363,12 +368,36 @@ fn adopted(incarnation: Incarnation) -> String {
     format!("this coordinator has adopted the tasks of incarnation {}", incarnation.0)
 }
 
+/// The plan of a job as it resumes from its newest checkpoint, or starts from a savepoint.
+pub(crate) fn resuming(plan: &Plan, checkpointing: Option<&Checkpointing>, origin: Option<&Origin>) -> Result<Plan> {
+    if plan.shared_sources().next().is_none() && !plan.stages.iter().any(|stage| stage.multi_join().is_some()) {
+        return Ok(plan.with_equal_stages_once());
+    }
+    let contents = checkpointing.map_or(Ok(None), |checkpointing| Contents::read_if_any(&checkpointing.store))?;
+    let newest = contents.as_ref().and_then(|contents| Some(&contents.checkpoints.last()?.manifest));
+    let then = |manifest: &Manifest| read_outline(&manifest.outline, &manifest.lineage);
+    let then = newest.or_else(|| origin.map(Origin::manifest)).and_then(then);
+    Ok(as_before(plan, &then.unwrap_or_default()))
+}
+
 /// The plan of a job that has no checkpoint yet.
 pub(crate) fn begin_with(origin: Option<&Origin>, plan: &Plan) -> Result<Plan> {
     let Some(origin) = origin else { return Ok(plan.clone()) };
     let plan = origin.carry(plan)?;
     origin.check(&plan)?;
     Ok(plan)
+}
+
+/// Checks everything that these snapshots refer to. An error if something is damaged.
+pub(crate) fn check<'a>(store: &Store, tasks: impl Iterator<Item = &'a TaskState> + Clone, how: Check) -> Result<()> {
+    let blobs = tasks.flat_map(|task| {
+        let files = task.operators.iter().flat_map(|operator| &operator.files).map(|file| &file.blob);
+        files.chain(task.prepared().map(|prepared| &prepared.blob))
+    });
+    if how == Check::Sizes && store.check_sizes(blobs.clone())?.is_some() {
+        return Ok(());
+    }
+    blobs.map(|blob| store.get_blob(blob)).try_for_each(|read| read.map(drop))
 }
 
 /// Whether sinks have prepared anything that this checkpoint contains.

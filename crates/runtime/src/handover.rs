@@ -8,33 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, OperatorSpec, Plan, SinkSpec, SourceSpec, StateSpec};
-use anabranch_model::{EventTime, KeyGroupRange, OperatorId, Result, TaskId};
-use anabranch_operators::{Functions, Operator, StaticSide, state_goes_on};
+use anabranch_model::{KeyGroupRange, OperatorId, Result, TaskId};
+use anabranch_operators::{Functions, state_goes_on};
 
 use crate::chain::SinkTail;
 use crate::host::TaskHost;
-use crate::recorder::{OperatorFiles, Recorder};
+use crate::left::{Left, LeftOperator};
+use crate::snapshot::OperatorFiles;
 use crate::source_task::SourceParts;
 use crate::static_sides::{LeftSides, Placement};
-
-/// An operator with its state.
-pub(crate) struct LeftOperator {
-    /// Its place in the chain.
-    pub(crate) place: usize,
-    pub(crate) operator: Box<dyn Operator>,
-    /// Event time that its task had reached.
-    pub(crate) watermark: EventTime,
-}
-
-/// What a task has left.
-pub(crate) struct Left {
-    pub(crate) task: TaskId,
-    pub(crate) operators: Vec<LeftOperator>,
-    /// The static sides of its joins, by their places.
-    pub(crate) sides: Vec<(usize, StaticSide)>,
-    pub(crate) source: Option<SourceParts>,
-    pub(crate) sink: Option<SinkTail>,
-}
 
 /// What all tasks of a worker have left.
 pub(crate) struct Handover {
@@ -64,12 +46,12 @@ pub(crate) fn source_goes_on(former: &SourceSpec, next: &SourceSpec) -> bool {
 type Place = (OperatorId, u32, u32);
 
 impl Handover {
-    /// Of tasks of this plan, and of their recorder.
+    /// Of tasks of this plan, and the files that their recorder has of their operators.
     pub(crate) fn new(
         (plan, placement): (&Plan, &Placement),
         host: Arc<TaskHost>,
         left: Vec<Left>,
-        recorder: Option<Recorder>,
+        files: BTreeMap<(TaskId, OperatorId), OperatorFiles>,
     ) -> Handover {
         let mut handover = Handover {
             options: plan.options.clone(),
@@ -80,7 +62,7 @@ impl Handover {
             sources: BTreeMap::new(),
             sinks: BTreeMap::new(),
         };
-        for ((task, operator), files) in recorder.map(Recorder::into_files).unwrap_or_default() {
+        for ((task, operator), files) in files {
             handover.files.insert((operator, plan.assignment.of_task(task)), files);
         }
         for Left { task, operators, sides, source, sink } in left {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use anabranch_model::{Clock, Epoch, Incarnation, Nanos, Notices, Result};
+use anabranch_model::{Clock, Epoch, Incarnation, Nanos, Notice, Notices, Result};
 use anabranch_operators::Host;
 use anabranch_state::Log;
+use tracing::info;
 
 use crate::control::Control;
-use crate::status::log_notice;
 
 /// The [`Host`] of the tasks of an incarnation, and of those that follow it with open tables.
 pub(crate) struct TaskHost {
@@ -139,13 +139,20 @@ impl Host for TaskHost {
     }
 }
 
+/// A notice that repeats itself is logged when it was reported 1, 2, 4, 8, ... times.
+pub(crate) fn log_notice(job: &str, Notice { number, times, text, .. }: &Notice) {
+    if times.is_power_of_two() {
+        info!(job, number, times, text, "notice");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use anabranch_model::{Group, ManualClock};
     use anabranch_protocol::coordinator::Pace;
 
     use super::*;
-    use crate::worker::Unheard;
+    use crate::mail::Unheard;
 
     /// Any task may be the first to find an outage, and any the last to see its end.
     #[test]

@@ -16,13 +16,16 @@ use crate::adoption::Hosted;
 use crate::contact::Contact;
 use crate::coordinator::REPEAT;
 use crate::deployment::{Checkpoints, Deployment};
+use crate::mail::{FromTask, Mail};
 use crate::messages::{Deploy, DeployCheckpoints, FromWorker, ToWorker};
 use crate::network::Endpoint;
 use crate::origin::Origin;
-use crate::running::{Drive, no_thread};
-use crate::shared::{Activity, Shared};
+use crate::running::Drive;
+use crate::shared::Shared;
+use crate::threads::no_thread;
+use crate::view::Activity;
 use crate::wiring::Network;
-use crate::worker::{FromTask, Mail, WorkerShell};
+use crate::worker::{FromThread, WorkerMail, WorkerShell};
 
 /// How often the coordinator gets a reading of the tasks.
 const METRICS: Duration = Duration::from_millis(500);
@@ -54,6 +57,7 @@ pub trait Premises: Send + Sync {
 /// What a worker of one job takes in.
 pub(crate) enum Message {
     Task(FromTask),
+    Thread(FromThread),
     Coordinator(ToWorker),
     /// No coordinator has answered the heartbeats of this process for too long.
     Silent,
@@ -79,13 +83,20 @@ impl Mail for Post {
     }
 }
 
+impl WorkerMail for Post {
+    fn send_from_thread(&self, message: FromThread) {
+        // As above.
+        let _ = self.0.send(Message::Thread(message));
+    }
+}
+
 /// The worker of one job, without its thread.
 pub(crate) struct Host {
     job: u64,
     config: Config,
     connectors: Connectors,
     shared: Arc<Shared>,
-    mail: Arc<dyn Mail>,
+    mail: Arc<dyn WorkerMail>,
     network: Arc<dyn Network>,
     premises: Arc<dyn Premises>,
     drive: Drive,
@@ -255,9 +266,10 @@ impl Host {
             shell.answered(term, sent);
         }
         self.taken += u64::from(matches!(received, Some(Message::Coordinator(_) | Message::Silent)));
-        let was_task = matches!(received, Some(Message::Task(_)));
+        let was_task = matches!(received, Some(Message::Task(_) | Message::Thread(_)));
         match (received, &mut self.shell) {
             (Some(Message::Task(message)), Some(shell)) => shell.task(message),
+            (Some(Message::Thread(message)), Some(shell)) => shell.thread(message),
             (Some(Message::Coordinator(message)), _) => self.coordinator(message),
             (Some(Message::Over), _) => self.is_over = true,
             (None | Some(Message::Silent), Some(shell)) => {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anabranch_model::{Clock, Envelope, Error, EventTime, Nanos, batch_bytes};
 
-use crate::network::{Permit, Question};
+use crate::returns::{Permit, Question};
 use crate::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -18,22 +18,22 @@ use anabranch_state::{Store, TaskState};
 use crate::adoption::{Hosted, running};
 use crate::coordinator::{Durable, Message, Requested, Shell};
 use crate::deployment::{Checkpoints, Deployment};
-use crate::durable::{Begun, Check, Checkpointing, Running, TakenOver, begin, begin_with};
+use crate::durable::{Begun, Check, Checkpointing, Running, TakenOver, begin, begin_with, resuming};
 use crate::journal::in_memory;
 use crate::mailbox::Mailbox;
 use crate::messages::FromWorker;
 use crate::occupancy::Occupancy;
 use crate::origin::Origin;
-use crate::own_sources::resuming;
 use crate::reconfiguration::{Reconfigure, Reconfigured};
 use crate::remote::{RemoteWorker, Remotes, stages_here};
-use crate::running::{Drive, no_thread, panicked};
+use crate::running::Drive;
 use crate::scribe::{self, Scribe};
 use crate::settings::{config, progress_interval, tasks};
 use crate::shared::{Restart, Shared};
 use crate::status::Status;
+use crate::threads::{no_thread, panicked};
 use crate::wiring::Network;
-use crate::worker::{Mail, WorkerShell};
+use crate::worker::{WorkerMail, WorkerShell};
 
 /// A job whose tasks run on threads of this process. The value owns the threads.
 pub struct Job {
@@ -139,7 +139,7 @@ impl Job {
             let (answers, (ends, ended)) = (Arc::clone(&handle.mailbox), channel());
             let run = move || {
                 let _ends: Sender<()> = ends;
-                let ran = catch_unwind(AssertUnwindSafe(|| scribe.run(&to_do, &answers)));
+                let ran = catch_unwind(AssertUnwindSafe(|| scribe.run(&to_do, |message| answers.send(message.into()))));
                 // Without the scribe there would be no further checkpoint, and no report of that.
                 ran.unwrap_or_else(|panic| answers.send(Message::Cancel(panicked(panic.as_ref()))));
             };
@@ -230,7 +230,7 @@ pub(crate) fn prepare(
         }
         None => (None, None),
     };
-    let mail: Arc<dyn Mail> = Arc::<Mailbox>::clone(&handle.mailbox);
+    let mail: Arc<dyn WorkerMail> = Arc::<Mailbox>::clone(&handle.mailbox);
     // The coordinator in the same process is never silent.
     let config = worker::Config { lease: Duration::MAX, ..worker::Config::default() };
     let seen = (Arc::clone(&handle.shared), mail);

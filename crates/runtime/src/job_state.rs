@@ -8,8 +8,6 @@ use anabranch_state::{Prepared, StateFile, Store, TaskState, read_rows};
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 
-use crate::durable::Check;
-
 /// A checkpoint, by the identities of a plan's parts.
 #[derive(Debug, Default)]
 pub(crate) struct JobState {
@@ -159,16 +157,4 @@ impl JobState {
             self.sinks.entry(id(OperatorKind::Sink, sink.number)).or_default().add(store, &sink.prepared);
         }
     }
-}
-
-/// Checks everything that these snapshots refer to. An error if something is damaged.
-pub(crate) fn check<'a>(store: &Store, tasks: impl Iterator<Item = &'a TaskState> + Clone, how: Check) -> Result<()> {
-    let blobs = tasks.flat_map(|task| {
-        let files = task.operators.iter().flat_map(|operator| &operator.files).map(|file| &file.blob);
-        files.chain(task.prepared().map(|prepared| &prepared.blob))
-    });
-    if how == Check::Sizes && store.check_sizes(blobs.clone())?.is_some() {
-        return Ok(());
-    }
-    blobs.map(|blob| store.get_blob(blob)).try_for_each(|read| read.map(drop))
 }

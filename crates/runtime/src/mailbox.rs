@@ -5,13 +5,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::coordinator::{Message, Shell};
-use crate::running::{no_thread, panicked};
+use crate::mail::{FromTask, Mail};
 use crate::shared::Shared;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use crate::sync::mpsc::Sender;
 use crate::sync::thread::{Builder, JoinHandle};
 use crate::sync::{Arc, Mutex, PoisonError};
-use crate::worker::{FromTask, Mail};
+use crate::threads::{no_thread, panicked};
+use crate::worker::{FromThread, WorkerMail};
 
 /// Takes messages for a coordinator.
 pub(crate) struct Mailbox {
@@ -78,5 +79,11 @@ impl Mailbox {
 impl Mail for Mailbox {
     fn send(&self, message: FromTask) {
         Mailbox::send(self, Message::Task(message));
+    }
+}
+
+impl WorkerMail for Mailbox {
+    fn send_from_thread(&self, message: FromThread) {
+        Mailbox::send(self, Message::Thread(message));
     }
 }

@@ -8,9 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{
-    Epoch, Error, EventTime, HASH_SEED, Incarnation, KeyGroupReading, PlanVersion, TaskId, TaskMetrics, hash_bytes,
-};
+use anabranch_model::{Epoch, Error, EventTime, Incarnation, KeyGroupReading, PlanVersion, TaskId, TaskMetrics};
 use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_protocol::membership::WorkerId;
 use anabranch_protocol::worker::{FromCoordinator, ToCoordinator};
@@ -23,11 +21,6 @@ use crate::phases::Passage;
 
 /// Version of these messages. Processes with another one refuse each other.
 pub const MESSAGES_VERSION: u32 = 7;
-
-/// What distinguishes a plan from others, wherever it was made: of the same statements, all processes of a release make the same.
-pub(crate) fn fingerprint(plan: &Plan) -> u64 {
-    hash_bytes(HASH_SEED, format!("{plan:?}").as_bytes())
-}
 
 /// What a coordinator tells a worker.
 #[derive(Debug, Serialize, Deserialize)]

@@ -2,10 +2,11 @@
 //!
 //! A connection carries rows in one direction, for all channels between the two workers, and credits in the other. Its
 //! threads are the only place that waits for a socket: `connection`, `endpoint`. What they do is decided by parts without
-//! sockets: `frame` and `arrays` have the format of what is sent, `credit` has the limits of what may be sent, `hello` opens a
-//! connection, `registry` and `links` say which incarnation it belongs to, `outgoing` and `incoming` have its two ends. Tasks and
-//! threads meet in `outbox` at the sender and in `returns` at the receiver. A simulator carries the bytes of the same
-//! parts without sockets and threads: `stepped`.
+//! sockets: `frame` and `arrays` have the format of what is sent, `hello` opens a connection, `registry` and
+//! `links` say which incarnation it belongs to, `outgoing` and `incoming` have its two ends. Tasks and threads
+//! meet in `outbox` at the sender and in an inbox at the receiver. An inbox gives bytes back to the sender by
+//! `returns`; `credit` limits how many are on their way. A simulator carries the bytes of the same parts without
+//! sockets and threads: `stepped`.
 //!
 //! Between machines the bytes are encrypted: `keys` has whom a worker trusts, `session` the state of TLS that both threads
 //! share, and `wire` what is above it, the bytes of a connection, encrypted or not.
@@ -17,7 +18,6 @@
 
 mod arrays;
 mod connection;
-mod credit;
 mod deadline;
 mod endpoint;
 mod frame;
@@ -29,11 +29,11 @@ mod outbox;
 mod outgoing;
 mod pool;
 mod registry;
-mod returns;
 mod session;
 mod stepped;
 mod wire;
 
+pub use crate::returns::{Permit, Question};
 pub use anabranch_protocol::membership::WorkerId;
 pub use connection::Patience;
 pub use deadline::{Deadline, Limited};
@@ -45,7 +45,6 @@ pub use keys::{Keys, Peer, PublicKey};
 pub(crate) use links::{Expected, Links};
 pub use outgoing::{Outgoing, OutgoingChannel};
 pub(crate) use registry::{Registration, Registry};
-pub use returns::{Permit, Question};
 pub use session::{Session, Undecrypted, is_tls};
 pub use stepped::{SteppedEndpoint, SteppedWire};
 pub use wire::Wire;

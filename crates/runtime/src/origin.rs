@@ -10,9 +10,9 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Error, OperatorId, OperatorKind, Result};
 use anabranch_state::{Contents, Manifest, Savepoint, Store, TaskState};
 
-use crate::durable::Check;
+use crate::durable::{Check, check};
 use crate::event_time;
-use crate::job_state::{JobState, check};
+use crate::job_state::JobState;
 use crate::outline::{fits, read_outline};
 use crate::reconfiguration::{Change, Comparison};
 

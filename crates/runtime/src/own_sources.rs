@@ -6,26 +6,12 @@
 use std::collections::BTreeSet;
 
 use anabranch_dataflow::{Plan, Stage};
-use anabranch_model::{OperatorKind, Result};
-use anabranch_state::{Contents, Lineage, Manifest};
+use anabranch_model::OperatorKind;
+use anabranch_state::Lineage;
 
-use crate::durable::Checkpointing;
 use crate::former_joins::with_former_joins;
 use crate::matching::pair;
-use crate::origin::Origin;
-use crate::outline::{Part, describe_source, former, outline, read_outline};
-
-/// The plan of a job as it resumes from its newest checkpoint, or starts from a savepoint.
-pub(crate) fn resuming(plan: &Plan, checkpointing: Option<&Checkpointing>, origin: Option<&Origin>) -> Result<Plan> {
-    if plan.shared_sources().next().is_none() && !plan.stages.iter().any(|stage| stage.multi_join().is_some()) {
-        return Ok(plan.with_equal_stages_once());
-    }
-    let contents = checkpointing.map_or(Ok(None), |checkpointing| Contents::read_if_any(&checkpointing.store))?;
-    let newest = contents.as_ref().and_then(|contents| Some(&contents.checkpoints.last()?.manifest));
-    let then = |manifest: &Manifest| read_outline(&manifest.outline, &manifest.lineage);
-    let then = newest.or_else(|| origin.map(Origin::manifest)).and_then(then);
-    Ok(as_before(plan, &then.unwrap_or_default()))
-}
+use crate::outline::{Part, describe_source, former, outline};
 
 /// The plan with as many sources of each table, and as many joins, as these parts need to go on. What its stages have in common they do once.
 pub(crate) fn as_before(plan: &Plan, then: &[Part]) -> Plan {

@@ -16,8 +16,8 @@ use anabranch_schedule::{
 };
 
 use crate::processor::{ProcessorTime, processor_time, set_nice, set_slice};
-use crate::running::no_thread;
-use crate::shared::TaskView;
+use crate::threads::no_thread;
+use crate::view::TaskView;
 
 #[cfg(test)]
 mod tests;

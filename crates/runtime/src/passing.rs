@@ -14,12 +14,12 @@ use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_protocol::membership::Process;
 use anabranch_state::TaskState;
 
-use crate::assembly::tasks_of;
 use crate::handover::source_goes_on;
 use crate::moved::{Placed, files, moved};
 use crate::outline::describe_source;
 use crate::preparation::Share;
 use crate::reconfiguration::{Change, Fate};
+use crate::stages::tasks_of;
 use crate::static_sides::{self, Placement};
 
 /// How a part that is kept gets to the tasks of the next plan version.

@@ -12,11 +12,11 @@ use anabranch_model::{KeyGroupRange, OperatorId, Result, StageId, TaskId};
 use anabranch_operators::{Functions, Operator, build_operator, state_goes_on};
 use arrow::datatypes::SchemaRef;
 
-use crate::assembly::input;
 use crate::chain::{fill, same_types};
 use crate::handover::keeps_state;
 use crate::job_state::{FileOfTask, JobState, RestoredOperator, of_task};
-use crate::running::panicked;
+use crate::stages::input;
+use crate::threads::panicked;
 
 /// An operator, and the key groups of its task.
 pub(crate) type Share = (OperatorId, KeyGroupRange);

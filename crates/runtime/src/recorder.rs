@@ -15,8 +15,8 @@ use anabranch_state::{
     Blob, OperatorState, Prepared, SinkState, SourceState, StateFile, Store, TaskState, encode_rows, pieces,
 };
 
-use crate::snapshot::{OperatorSnapshot, Snapshot};
-use crate::worker::{FromTask, Mail};
+use crate::mail::{FromTask, Mail};
+use crate::snapshot::{OperatorFiles, OperatorSnapshot, Snapshot};
 
 /// The writing side of the checkpoints of one incarnation at one worker.
 pub(crate) struct Recorder {
@@ -34,27 +34,6 @@ pub(crate) struct Recorder {
     dropped: Vec<(Epoch, String)>,
     /// Approximate largest size of a file of changes.
     file_bytes: usize,
-}
-
-/// State files of one operator in one task.
-#[derive(Default)]
-pub(crate) struct OperatorFiles {
-    /// Files of the runs outside of its tables, with the runs' numbers. Oldest first, which is not the order of the
-    /// numbers.
-    runs: Vec<(u64, StateFile)>,
-    /// Files of its tables: a complete one, and the changes since. Oldest first.
-    changes: Vec<StateFile>,
-}
-
-impl OperatorFiles {
-    /// What an operator was restored from, oldest first: all of it counts as changes.
-    pub(crate) fn restored(changes: Vec<StateFile>) -> OperatorFiles {
-        OperatorFiles { runs: Vec::new(), changes }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &StateFile> {
-        self.runs.iter().map(|(_, file)| file).chain(&self.changes)
-    }
 }
 
 impl Recorder {
@@ -297,7 +276,7 @@ mod tests {
     }
 
     fn snapshot(operators: Vec<OperatorSnapshot>, passing: Option<Passing>) -> Snapshot {
-        let mail = Arc::new(crate::worker::Unheard);
+        let mail = Arc::new(crate::mail::Unheard);
         Snapshot {
             control: crate::control::Control::new(Incarnation(1), Epoch(0), mail, Vec::new(), 1),
             task: TaskId { stage: StageId(1), index: 0 },

@@ -9,24 +9,26 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, StageId, TaskId};
+use anabranch_model::{Clock, Epoch, Incarnation, Result, StageId, TaskId};
 use anabranch_protocol::coordinator::Report;
 
 use crate::assembly::Assembly;
 use crate::control::Control;
-use crate::handover::{Handover, Left};
+use crate::handover::Handover;
 use crate::host::TaskHost;
+use crate::left::Left;
+use crate::mail::Mail;
 use crate::own_threads::OwnThreads;
 use crate::processor::set_nice;
 use crate::recorder::Recorder;
-use crate::shared::TaskView;
 use crate::snapshot::Snapshot;
 use crate::static_sides::Placement;
 use crate::stepped::Stepped;
 use crate::streaming;
 use crate::task::Task;
+use crate::threads::{no_thread, panicked};
+use crate::view::TaskView;
 use crate::wiring::Wiring;
-use crate::worker::Mail;
 
 /// Time that cancelled tasks have to end. A task may be stuck in a call of a sink or source that does not return; the process
 /// must be able to end all the same.
@@ -194,7 +196,8 @@ impl Running {
             // Its queue has closed with the last task.
             None => self.recorder_ended.take().and_then(|ended| ended.recv_timeout(END_MAX).ok()),
         };
-        Some(Handover::new((&self.plan, &self.placement), Arc::clone(&self.host), left, recorder))
+        let files = recorder.map(Recorder::into_files).unwrap_or_default();
+        Some(Handover::new((&self.plan, &self.placement), Arc::clone(&self.host), left, files))
     }
 
     /// A task has ended.
@@ -320,19 +323,6 @@ impl Drop for Running {
     }
 }
 
-/// A panic as an error.
-pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
-    Error::internal(format!("panic: {text}"))
-}
-
-/// A thread could not be started.
-pub(crate) fn no_thread(error: &std::io::Error) -> Error {
-    Error::outside(format!("cannot start a thread: {error}"))
-        .remedy("lower the parallelism, or raise the limit of threads (ulimit -u)")
-}
-
 #[cfg(test)]
 mod tests {
     use anabranch_dataflow::{JobOptions, Plan};
@@ -340,7 +330,7 @@ mod tests {
 
     use super::*;
     use crate::host::HostLife;
-    use crate::worker::Unheard;
+    use crate::mail::Unheard;
 
     /// A sink may be stuck in a call that does not return: the end of the job does not wait for it forever, and names
     /// it.

@@ -6,16 +6,14 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Epoch, Incarnation};
+use anabranch_model::{Clock, Epoch, Error, Incarnation};
 use anabranch_protocol::coordinator::{Answer, Command, Entry};
 use anabranch_state::TaskState;
 
-use crate::coordinator::Message;
 use crate::journal::Journal;
-use crate::mailbox::Mailbox;
 
 /// Something to do for the scribe.
 pub(crate) enum Task {
@@ -27,6 +25,16 @@ pub(crate) enum Task {
     Begin(Incarnation),
     /// State files to which no snapshot of this epoch or a later one refers.
     Dropped(Vec<(Epoch, String)>),
+}
+
+/// What the scribe reports to the coordinator.
+pub(crate) enum FromScribe {
+    /// The answer to a command. The reason is given for an answer that does not decide anything.
+    Store(u64, Answer<TaskState>, Option<Error>),
+    /// There is a request for a savepoint, which the next checkpoint answers.
+    Requested,
+    /// The job cannot go on with its log.
+    Broken(Error),
 }
 
 /// Something that nothing needs any more. What cannot be removed only takes space, and is removed at the next start.
@@ -59,10 +67,10 @@ impl Scribe {
     }
 
     /// Works until all senders of work are gone.
-    pub(crate) fn run(mut self, work: &Receiver<Task>, mailbox: &Mailbox) {
+    pub(crate) fn run(mut self, work: &Receiver<Task>, report: impl Fn(FromScribe)) {
         loop {
             if let Some(message) = self.look() {
-                mailbox.send(message);
+                report(message);
             }
             let task = match work.try_recv() {
                 Ok(task) => task,
@@ -74,21 +82,20 @@ impl Scribe {
                 },
             };
             if let Some(message) = self.work(task) {
-                mailbox.send(message);
+                report(message);
             }
         }
         while self.remove_next() {}
         self.journal.ended();
     }
 
-    /// Looks for a request for a savepoint, if it is time to, and requests the checkpoint that answers it.
-    pub(crate) fn look(&mut self) -> Option<Message> {
-        // The checkpoint itself is the answer; this message has no receiver.
-        self.journal.look_for_requests(self.clock.now()).then(|| Message::Checkpoint(channel().0))
+    /// Looks for a request for a savepoint, if it is time to.
+    pub(crate) fn look(&mut self) -> Option<FromScribe> {
+        self.journal.look_for_requests(self.clock.now()).then_some(FromScribe::Requested)
     }
 
     /// Does one task, and returns the report of it.
-    pub(crate) fn work(&mut self, task: Task) -> Option<Message> {
+    pub(crate) fn work(&mut self, task: Task) -> Option<FromScribe> {
         match task {
             Task::Log(command) if matches!(*command, Command::Remove(_) | Command::Forget(..)) => {
                 self.removals.push_back(Removal::Log(command));
@@ -111,7 +118,7 @@ impl Scribe {
         }
     }
 
-    fn log(&mut self, command: Command<TaskState>) -> Option<Message> {
+    fn log(&mut self, command: Command<TaskState>) -> Option<FromScribe> {
         let asked = match &command {
             Command::Append(sequence, _) | Command::Read(sequence) => Some(*sequence),
             _ => None,
@@ -125,9 +132,9 @@ impl Scribe {
             self.remove_dropped(epoch);
         }
         match (carried_out, asked) {
-            (Ok(answer), _) => answer.map(|(sequence, answer)| Message::Store(sequence, answer, None)),
-            (Err(error), _) if self.journal.is_broken() => Some(Message::Cancel(error)),
-            (Err(error), Some(sequence)) => Some(Message::Store(sequence, Answer::Unknown, Some(error))),
+            (Ok(answer), _) => answer.map(|(sequence, answer)| FromScribe::Store(sequence, answer, None)),
+            (Err(error), _) if self.journal.is_broken() => Some(FromScribe::Broken(error)),
+            (Err(error), Some(sequence)) => Some(FromScribe::Store(sequence, Answer::Unknown, Some(error))),
             (Err(_), None) => None,
         }
     }

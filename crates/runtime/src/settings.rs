@@ -5,8 +5,8 @@ use std::time::Duration;
 use anabranch_dataflow::{JobOptions, Plan, SinkSpec, SourceSpec, Stage};
 use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Quiet, Restart, Tasks};
 
-use crate::assembly::tasks_of;
 use crate::durable::Checkpointing;
+use crate::stages::tasks_of;
 
 /// Checkpoints in a row that may fail.
 const FAILURES_TOLERATED: u32 = 3;

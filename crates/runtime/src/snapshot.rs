@@ -1,10 +1,11 @@
-//! What a task saves where a marker requests it.
+//! What a task saves where a marker requests it, and the files that the recorder makes of that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_model::{Epoch, EventTime, TaskId};
 use anabranch_operators::{Committable, Positions, StateChange, StateShape};
+use anabranch_state::StateFile;
 
 use crate::control::Control;
 use crate::phases::Passing;
@@ -53,4 +54,26 @@ pub(crate) struct SourceSnapshot {
     pub(crate) dead_letters: Vec<Committable>,
     /// The same of the sink of late rows.
     pub(crate) late_rows: Vec<Committable>,
+}
+
+/// State files of one operator in one task.
+#[derive(Default)]
+pub(crate) struct OperatorFiles {
+    /// Files of the runs outside of its tables, with the runs' numbers. Oldest first, which is not the order of the
+    /// numbers.
+    pub(crate) runs: Vec<(u64, StateFile)>,
+    /// Files of its tables: a complete one, and the changes since. Oldest first.
+    pub(crate) changes: Vec<StateFile>,
+}
+
+impl OperatorFiles {
+    /// What an operator was restored from, oldest first: all of it counts as changes.
+    pub(crate) fn restored(changes: Vec<StateFile>) -> OperatorFiles {
+        OperatorFiles { runs: Vec::new(), changes }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &StateFile> {
+        self.runs.iter().map(|(_, file)| file).chain(&self.changes)
+    }
 }

@@ -13,7 +13,7 @@ use anabranch_operators::{Polled, Positions, Source, StaticSide};
 use anabranch_protocol::membership::WorkerId;
 use arrow::datatypes::SchemaRef;
 
-use crate::assembly::tasks_of;
+use crate::stages::tasks_of;
 
 /// Which worker has which task. Empty: all tasks are here.
 pub(crate) type Placement = BTreeMap<TaskId, WorkerId>;

@@ -11,6 +11,7 @@ use anabranch_protocol::worker::Term;
 use anabranch_state::TaskState;
 use tracing::{debug, info, warn};
 
+use crate::host::log_notice;
 use crate::job::Committed;
 use crate::phases::{Measuring, Passage, Phases};
 
@@ -240,13 +241,6 @@ impl Life {
         let (abandoned, incarnation) = (shown.status.checkpoints_abandoned, shown.status.incarnation.0);
         drop(shown);
         warn!(job = self.job(), incarnation, epoch = epoch.0, abandoned, took_ms, "checkpoint abandoned");
-    }
-}
-
-/// A notice that repeats itself is logged when it was reported 1, 2, 4, 8, ... times.
-pub(crate) fn log_notice(job: &str, Notice { number, times, text, .. }: &Notice) {
-    if times.is_power_of_two() {
-        info!(job, number, times, text, "notice");
     }
 }
 

@@ -12,10 +12,11 @@ use anabranch_model::{Clock, Result};
 use anabranch_operators::Connectors;
 
 use crate::coordinator::Shell;
-use crate::job::{Prepared, Workers, prepare};
+use crate::durable::Checkpointing;
+use crate::job::{JobHandle, Prepared, Workers, prepare};
+use crate::origin::Origin;
 use crate::running::Drive;
 use crate::scribe::{self, Scribe};
-use crate::{Checkpointing, JobHandle, Origin};
 
 mod tasks;
 mod worker;
@@ -86,9 +87,9 @@ impl SteppedJob {
     /// The scribe looks for requests, and does its next piece of work. False if there was nothing to write.
     pub fn write(&mut self) -> bool {
         let Some((scribe, to_do)) = &mut self.scribe else { return false };
-        scribe.look().into_iter().for_each(|message| self.handle.mailbox.send(message));
+        scribe.look().into_iter().for_each(|message| self.handle.mailbox.send(message.into()));
         let Ok(task) = to_do.try_recv() else { return scribe.remove_next() };
-        scribe.work(task).into_iter().for_each(|message| self.handle.mailbox.send(message));
+        scribe.work(task).into_iter().for_each(|message| self.handle.mailbox.send(message.into()));
         true
     }
 

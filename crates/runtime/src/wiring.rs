@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anabranch_dataflow::{Exchange, ExchangeKind, Plan, Port};
 use anabranch_model::{Clock, Envelope, Error, Incarnation, Result, StageId, TaskId};
 
-use crate::assembly::tasks_of;
 use crate::exchange::{ChannelSender, LocalChannel};
 use crate::inbox::Inbox;
 use crate::network::{
     Deliver, Endpoint, Expected, Hello, IncomingChannel, Links, OutgoingChannel, Peer, Permit, Question, Registration,
     Registry, WorkerId,
 };
-use crate::running::no_thread;
+use crate::stages::tasks_of;
+use crate::threads::no_thread;
 
 /// So many channels of a task hold `channel-bytes` each. More of them share what these may hold.
 const FULL_CHANNELS: usize = 4;

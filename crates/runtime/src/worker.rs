@@ -20,13 +20,16 @@ use crate::adoption::Hosted;
 use crate::collector::Collector;
 use crate::coordinator::HERE;
 use crate::deployment::Deployment;
+use crate::durable::fingerprint;
 use crate::handover::Handover;
 use crate::journal::CheckpointId;
-use crate::messages::{FromWorker, Summary, fingerprint};
+use crate::mail::{FromTask, Mail};
+use crate::messages::{FromWorker, Summary};
 use crate::preparation::Preparation;
 use crate::remote::stages_here;
 use crate::running::{Drive, Running};
-use crate::shared::{Shared, TaskView};
+use crate::shared::Shared;
+use crate::view::TaskView;
 use crate::wiring::{Network, Wiring};
 
 mod preparing;
@@ -34,42 +37,17 @@ mod starting;
 
 use preparing::Preparing;
 
-/// What tasks, the recorder and the threads that connect and load report.
-pub(crate) enum FromTask {
-    Report(Incarnation, TaskId, Report<TaskState>),
-    Failed(Incarnation, TaskId, Error),
-    /// A table of the task cannot be opened.
-    NotOpened(Incarnation, TaskId, Error),
-    /// The tables of all tasks of this worker are open.
-    Opened(Incarnation),
-    /// State files, each with the epoch of the first snapshot that no longer refers to it.
-    Dropped(Incarnation, Vec<(Epoch, String)>),
-    /// A sink requests a checkpoint.
-    Checkpoint,
-    /// A sink is full, or none is any more.
-    Full(Incarnation, bool),
-    /// The coordinator is to learn how far sources here have come.
-    Reached,
-    /// A task uses the list that the first task of the job has found, and waits for it.
-    Agree(Incarnation, String, Vec<String>, Sender<Vec<String>>),
+/// What the threads report that connect the tasks of a worker and load state for the next ones.
+pub(crate) enum FromThread {
     /// The channels to other workers are there.
     Connected(Incarnation, Result<Wiring>),
     /// State for the next plan version is loaded, or cannot be.
     Loaded(Box<Preparation>, Arc<AtomicBool>, Result<()>),
 }
 
-/// Where tasks send what they report: a few messages per granted epoch.
-pub(crate) trait Mail: Send + Sync {
-    fn send(&self, message: FromTask);
-}
-
-/// Drops all messages.
-#[cfg(test)]
-pub(crate) struct Unheard;
-
-#[cfg(test)]
-impl Mail for Unheard {
-    fn send(&self, _message: FromTask) {}
+/// Where the tasks of a worker and its threads send what they report.
+pub(crate) trait WorkerMail: Mail {
+    fn send_from_thread(&self, message: FromThread);
 }
 
 /// The tasks of one job in this process.
@@ -79,7 +57,7 @@ pub(crate) struct WorkerShell {
     connectors: Connectors,
     clock: Arc<dyn Clock>,
     shared: Arc<Shared>,
-    mail: Arc<dyn Mail>,
+    mail: Arc<dyn WorkerMail>,
     drive: Drive,
     /// Where other workers connect, and the number of the job there.
     network: Option<(Arc<dyn Network>, u64)>,
@@ -123,7 +101,7 @@ impl WorkerShell {
         config: Config,
         deployment: Deployment,
         connectors: Connectors,
-        (shared, mail): (Arc<Shared>, Arc<dyn Mail>),
+        (shared, mail): (Arc<Shared>, Arc<dyn WorkerMail>),
         network: Option<(Arc<dyn Network>, u64)>,
         drive: Drive,
     ) -> WorkerShell {
@@ -323,8 +301,14 @@ impl WorkerShell {
                 self.outbox.push_back(FromWorker::Agree { incarnation, key, list });
             }
             FromTask::Agree(..) => {}
-            FromTask::Connected(incarnation, wiring) => self.connected(incarnation, wiring),
-            FromTask::Loaded(preparation, given_up, loaded) => self.loaded(preparation, &given_up, loaded),
+        }
+    }
+
+    /// A thread has connected the tasks, or loaded state.
+    pub(crate) fn thread(&mut self, message: FromThread) {
+        match message {
+            FromThread::Connected(incarnation, wiring) => self.connected(incarnation, wiring),
+            FromThread::Loaded(preparation, given_up, loaded) => self.loaded(preparation, &given_up, loaded),
         }
     }
 
@@ -340,7 +324,7 @@ impl WorkerShell {
 
     /// Where the tasks report.
     pub(crate) fn mail(&self) -> &dyn Mail {
-        self.mail.as_ref()
+        &*self.mail
     }
 
     /// When [`WorkerShell::tick`] must be called at the latest.

@@ -7,7 +7,7 @@
 #[path = "../src/control.rs"]
 mod control;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/network/credit.rs"]
+#[path = "../src/credit.rs"]
 mod credit;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
 #[path = "../src/gathered.rs"]
@@ -25,7 +25,7 @@ mod orders;
 #[path = "../src/reported.rs"]
 mod reported;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/network/returns.rs"]
+#[path = "../src/returns.rs"]
 mod returns;
 
 /// The items that the files above import from their crate, as far as they matter here.
@@ -37,12 +37,14 @@ mod sync {
 mod coordinator {
     use anabranch_model::Result;
 
+    use crate::mail::FromTask;
     use crate::sync::mpsc::{Receiver, Sender};
-    use crate::worker::FromTask;
+    use crate::worker::FromThread;
 
     #[allow(dead_code, clippy::large_enum_variant, reason = "only their number counts")]
     pub(crate) enum Message {
         Task(FromTask),
+        Thread(FromThread),
         Checkpoint(Sender<()>),
         Stop,
     }
@@ -62,7 +64,7 @@ mod coordinator {
     }
 }
 
-mod worker {
+mod mail {
     use anabranch_model::{Epoch, Error, Incarnation, TaskId};
     use anabranch_protocol::coordinator::Report;
     use anabranch_state::TaskState;
@@ -82,6 +84,18 @@ mod worker {
 
     pub(crate) trait Mail: Send + Sync {
         fn send(&self, message: FromTask);
+    }
+}
+
+mod worker {
+    use crate::mail::Mail;
+
+    #[allow(dead_code, reason = "no thread reports anything here")]
+    pub(crate) struct FromThread;
+
+    #[allow(dead_code, reason = "no thread reports anything here")]
+    pub(crate) trait WorkerMail: Mail {
+        fn send_from_thread(&self, message: FromThread);
     }
 }
 
@@ -112,11 +126,7 @@ mod shared {
     }
 }
 
-mod network {
-    pub(crate) use crate::returns::{Permit, Question};
-}
-
-mod running {
+mod threads {
     use anabranch_model::Error;
 
     pub(crate) fn panicked(_: &(dyn std::any::Any + Send)) -> Error {
@@ -138,10 +148,10 @@ use anabranch_protocol::coordinator::Pace;
 use control::Control;
 use coordinator::{Message, Shell};
 use inbox::{Inbox, Received};
+use mail::FromTask;
 use mailbox::Mailbox;
 use shared::Shared;
 use sync::{Arc, thread};
-use worker::FromTask;
 
 /// Schedules of each test. Some tens are enough to find the bugs that the tests are for.
 const SCHEDULES: usize = 400;

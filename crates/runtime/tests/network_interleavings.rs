@@ -4,13 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/network/credit.rs"]
+#[path = "../src/credit.rs"]
 mod credit;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
 #[path = "../src/network/outbox.rs"]
 mod outbox;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/network/returns.rs"]
+#[path = "../src/returns.rs"]
 mod returns;
 
 /// The items that the files above import from their crate.

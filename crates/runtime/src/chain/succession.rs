@@ -4,7 +4,7 @@ use anabranch_model::{EventTime, Result};
 use anabranch_operators::{Operator, StaticSide};
 
 use super::{Chain, Link, SinkTail, Tail};
-use crate::handover::LeftOperator;
+use crate::left::LeftOperator;
 
 impl Chain {
     /// The static sides of its joins, by their places.

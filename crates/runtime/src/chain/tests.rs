@@ -12,7 +12,7 @@ use arrow::array::{ArrayRef, Int64Array};
 use super::*;
 use crate::exchange::LocalChannel;
 use crate::inbox::{Inbox, Received};
-use crate::worker::{FromTask, Mail, Unheard};
+use crate::mail::{FromTask, Mail, Unheard};
 
 /// Number of batches of the window, and of batches after which the task is cancelled.
 const BATCHES: usize = 1000;

@@ -8,8 +8,7 @@ use anabranch_protocol::coordinator::Answer;
 use anabranch_state::{Access, DiskFault, ModelDisk, Prepared, SinkState};
 
 use super::*;
-use crate::coordinator::Message;
-use crate::scribe::Task;
+use crate::scribe::{FromScribe, Task};
 use crate::settings::{config, tasks};
 
 /// A plan without stages: taking a job over only reads its checkpoints.
@@ -47,8 +46,8 @@ fn after(taken: &TakenOver) -> Epoch {
 fn commit(taken: &mut TakenOver, number: u64, epoch: u64) -> Result<()> {
     let command = to_commit(taken, number, epoch)?;
     match taken.scribe.work(Task::Log(Box::new(command))) {
-        Some(Message::Store(_, Answer::Appended, None)) => Ok(()),
-        Some(Message::Store(_, _, Some(error)) | Message::Cancel(error)) => Err(error),
+        Some(FromScribe::Store(_, Answer::Appended, None)) => Ok(()),
+        Some(FromScribe::Store(_, _, Some(error)) | FromScribe::Broken(error)) => Err(error),
         _ => Err(Error::internal("no answer")),
     }
 }
@@ -257,12 +256,12 @@ fn a_log_whose_place_was_away_is_written_again() {
     std::fs::write(&place, "").expect("a file");
     for _ in 0..2 {
         let answer = taken.scribe.work(Task::Log(Box::new(command.clone())));
-        assert!(matches!(answer, Some(Message::Store(2, Answer::Unknown, Some(_)))), "the coordinator asks again");
+        assert!(matches!(answer, Some(FromScribe::Store(2, Answer::Unknown, Some(_)))), "the coordinator asks again");
     }
     std::fs::remove_file(&place).expect("removed");
     std::fs::rename(&away, &place).expect("renamed");
     let answer = taken.scribe.work(Task::Log(Box::new(command)));
-    assert!(matches!(answer, Some(Message::Store(2, Answer::Appended, None))));
+    assert!(matches!(answer, Some(FromScribe::Store(2, Answer::Appended, None))));
 }
 
 /// At every operation of a job's life, the disk loses what was not durable, or refuses the operation. The next start

@@ -14,7 +14,7 @@ use anabranch_protocol::membership::WorkerId;
 use super::hello::Greeting;
 use super::keys::{Keys, Peer};
 use super::registry::Registry;
-use crate::running::no_thread;
+use crate::threads::no_thread;
 
 /// Connections that have not said yet who they are, at most: the oldest is dropped for a new one.
 const GREETINGS_MAX: usize = 64;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anabranch_model::EventTime;
 
-use super::credit::SendCredit;
+use crate::credit::SendCredit;
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The frames of all channels, in the order in which they are written.

@@ -9,10 +9,11 @@ use anabranch_operators::StateChange;
 use anabranch_protocol::coordinator::Report;
 use anabranch_state::TaskState;
 
+use crate::mail::FromTask;
 use crate::recorder::Recorder;
 use crate::snapshot::Snapshot;
 use crate::task::{Advance, Input, Task};
-use crate::worker::{FromTask, WorkerShell};
+use crate::worker::WorkerShell;
 
 /// The tasks of a worker.
 pub struct Tasks<'a>(pub(crate) &'a mut WorkerShell);

@@ -23,11 +23,11 @@ use crate::exchange::ExchangeWriter;
 use crate::host::{HostLife, TaskHost};
 use crate::inbox::Received;
 use crate::inbox_task::InboxTask;
+use crate::mail::Unheard;
 use crate::network::Patience;
 use crate::source_task::{SideTails, SourceParts, SourceTask};
 use crate::streaming;
 use crate::task::{Task, TaskParts};
-use crate::worker::Unheard;
 use support::{Tables, plan, schema};
 
 mod failures;

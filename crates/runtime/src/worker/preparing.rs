@@ -13,12 +13,13 @@ use anabranch_model::{Error, Nanos, PlanVersion, Result, TaskId};
 use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_state::TaskState;
 
-use super::{FromTask, WorkerShell};
+use super::{FromThread, WorkerShell};
 use crate::job_state::JobState;
 use crate::messages::FromWorker;
 use crate::preparation::{Preparation, Share, passed_on, states};
 use crate::processor::set_nice;
-use crate::running::{Drive, no_thread, panicked};
+use crate::running::Drive;
+use crate::threads::{no_thread, panicked};
 
 /// The priority of the thread that loads state: tasks get most of a core that they share with it.
 const NICE: i32 = 10;
@@ -85,7 +86,7 @@ impl WorkerShell {
             };
             let loaded = catch_unwind(AssertUnwindSafe(|| preparation.load(&state, &wanted, threads)));
             let loaded = loaded.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
-            mail.send(FromTask::Loaded(preparation, given_up, loaded));
+            mail.send_from_thread(FromThread::Loaded(preparation, given_up, loaded));
         };
         match self.drive {
             Drive::Steps => load(1),
@@ -173,8 +174,13 @@ mod tests {
 
     use super::*;
     use crate::deployment::Deployment;
+    use crate::mail::Unheard;
     use crate::shared::Shared;
-    use crate::worker::Unheard;
+    use crate::worker::WorkerMail;
+
+    impl WorkerMail for Unheard {
+        fn send_from_thread(&self, _message: FromThread) {}
+    }
 
     #[test]
     fn loading_without_progress_is_given_up() {

@@ -9,14 +9,15 @@ use anabranch_protocol::coordinator::Report;
 use anabranch_protocol::worker::{Input, Phase};
 use anabranch_state::Log;
 
-use super::{FromTask, Starting, WorkerShell};
+use super::{FromThread, Starting, WorkerMail, WorkerShell};
 use crate::aligned::aligned;
 use crate::assembly::{Assembly, DurableParts, Life};
 use crate::deployment::Deployment;
 use crate::job_state::JobState;
+use crate::mail::Mail;
 use crate::recorder::Recorder;
 use crate::running::Running;
-use crate::shared::TaskView;
+use crate::view::TaskView;
 use crate::wiring::{Placed, Wiring};
 
 impl WorkerShell {
@@ -40,7 +41,7 @@ impl WorkerShell {
         self.connecting = Some(starting);
         let Deployment { plan, placement, peers, .. } = self.deployment.clone();
         let mail = Arc::clone(&self.mail);
-        let connected = Box::new(move |wiring| mail.send(FromTask::Connected(incarnation, wiring)));
+        let connected = Box::new(move |wiring| mail.send_from_thread(FromThread::Connected(incarnation, wiring)));
         network.connect(Placed { life: (job, incarnation), plan, placement, peers }, connected);
     }
 
@@ -106,7 +107,8 @@ impl WorkerShell {
         let after = from.map_or(Epoch(0), |from| from.epoch);
         let asks = self.network.is_some();
         let life = Life { incarnation, after, tasks: &tasks.all, placement, asks };
-        let reporting = (Arc::clone(&self.clock), Arc::clone(&self.shared.notices), Arc::clone(&self.mail));
+        let mail: Arc<dyn Mail> = Arc::<dyn WorkerMail>::clone(&self.mail);
+        let reporting = (Arc::clone(&self.clock), Arc::clone(&self.shared.notices), Arc::clone(&mail));
         let wiring = Arc::new(wiring);
         let channels = (Arc::clone(plan), Arc::clone(&wiring));
         let before = (self.handover.take(), preparation);
@@ -125,7 +127,7 @@ impl WorkerShell {
         let Some(running) = &mut self.running else { return Ok(()) };
         if let Some(mut recorder) = recorder {
             assembly.pass_files_on(&mut recorder.0);
-            running.record(recorder, Arc::clone(&self.mail), self.drive)?;
+            running.record(recorder, mail, self.drive)?;
         }
         running.start(&views, assembly, self.drive)?;
         running.order(&views, &self.clock, self.drive)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anabranch_model::EventTime;
 
-use super::credit::ReceiveCredit;
+use crate::credit::ReceiveCredit;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The limits of all channels of a connection.
