@@ -15,6 +15,11 @@
 //! the peer. For the frame that is read, a peer makes this process allocate at most [`FRAME_BYTES_MAX`] and some MiB that
 //! describe its buffers. Of frames that its tasks have not taken, each channel holds at most its limit, or half of it and
 //! one frame.
+//!
+//! `wiring` makes the channels of one incarnation at one worker, from a plan and a placement.
+//!
+//! Absent: what coordinators and workers tell each other. It goes over other connections, which the crate
+//! `server` has.
 
 mod arrays;
 mod connection;
@@ -32,8 +37,9 @@ mod registry;
 mod session;
 mod stepped;
 mod wire;
+pub mod wiring;
 
-pub use crate::returns::{Permit, Question};
+pub use crate::task::returns::{Permit, Question};
 pub use anabranch_protocol::membership::WorkerId;
 pub use connection::Patience;
 pub use deadline::{Deadline, Limited};

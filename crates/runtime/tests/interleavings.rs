@@ -4,29 +4,40 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/control.rs"]
+#[path = "../src/task/control.rs"]
 mod control;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/credit.rs"]
+#[path = "../src/task/credit.rs"]
 mod credit;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/gathered.rs"]
+#[path = "../src/task/gathered.rs"]
 mod gathered;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/inbox.rs"]
+#[path = "../src/task/inbox.rs"]
 mod inbox;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/mailbox.rs"]
+#[path = "../src/shell/mailbox.rs"]
 mod mailbox;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/orders.rs"]
+#[path = "../src/task/orders.rs"]
 mod orders;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/reported.rs"]
+#[path = "../src/task/reported.rs"]
 mod reported;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/returns.rs"]
+#[path = "../src/task/returns.rs"]
 mod returns;
+
+/// The wings of the crate, as the files above name them.
+mod task {
+    pub(crate) use crate::{
+        credit, gathered, hold_back, inbox, mail, orders, phases, reported, returns, sync, threads,
+    };
+}
+
+mod shell {
+    pub(crate) use crate::{coordinator, shared, worker};
+}
 
 /// The items that the files above import from their crate, as far as they matter here.
 mod sync {

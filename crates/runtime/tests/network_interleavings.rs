@@ -4,14 +4,19 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/credit.rs"]
+#[path = "../src/task/credit.rs"]
 mod credit;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
 #[path = "../src/network/outbox.rs"]
 mod outbox;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
-#[path = "../src/returns.rs"]
+#[path = "../src/task/returns.rs"]
 mod returns;
+
+/// The wings of the crate, as the files above name them.
+mod task {
+    pub(crate) use crate::{credit, sync};
+}
 
 /// The items that the files above import from their crate.
 mod sync {

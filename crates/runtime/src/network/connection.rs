@@ -15,7 +15,7 @@ use anabranch_protocol::membership::WorkerId;
 
 use super::hello::{broken, place_of};
 use super::wire::Wire;
-use crate::threads::no_thread;
+use crate::task::threads::no_thread;
 
 /// How long workers wait for each other.
 #[derive(Clone, Copy, Debug)]

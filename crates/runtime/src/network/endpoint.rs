@@ -14,7 +14,7 @@ use anabranch_protocol::membership::WorkerId;
 use super::hello::Greeting;
 use super::keys::{Keys, Peer};
 use super::registry::Registry;
-use crate::threads::no_thread;
+use crate::task::threads::no_thread;
 
 /// Connections that have not said yet who they are, at most: the oldest is dropped for a new one.
 const GREETINGS_MAX: usize = 64;
@@ -124,7 +124,7 @@ impl Endpoint {
     }
 
     /// Ends the connections of an incarnation and those that still come: tasks that wait for their peers end with an error, and
-    /// so does [`Wiring::connect`](crate::wiring::Wiring::connect).
+    /// so does [`Wiring::connect`](crate::network::wiring::Wiring::connect).
     pub fn cancel(&self, job: u64, incarnation: Incarnation) {
         self.shared.registry.cancel(job, incarnation);
     }

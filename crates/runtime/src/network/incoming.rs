@@ -16,7 +16,7 @@ use super::frame::{Content, Frame, HEADER_BYTES, decode};
 use super::hello::{Greeting, Hello, broken};
 use super::pool::Pool;
 use super::wire::Wire;
-use crate::returns::{Next, Permit, Question, Return, Returns};
+use crate::task::returns::{Next, Permit, Question, Return, Returns};
 
 /// Headers are read together up to this number of bytes. Larger bodies are read to where they stay.
 const HEADERS_READ: usize = 8 << 10;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anabranch_model::EventTime;
 
-use crate::credit::SendCredit;
-use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::task::credit::SendCredit;
+use crate::task::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The frames of all channels, in the order in which they are written.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use super::frame::{Content, Encoded, Frame, HEADER_BYTES, encode};
 use super::hello::{Hello, broken, place_of};
 use super::outbox::{Closed, Next, Outbox};
 use super::wire::Wire;
-use crate::exchange::ChannelSender;
+use crate::task::exchange::ChannelSender;
 
 /// Batches of more bytes, or of more than half of a channel's limit, are divided.
 const FRAME_BYTES_WANTED: u64 = 2 << 20;

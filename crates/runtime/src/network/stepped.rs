@@ -19,7 +19,7 @@ use super::hello::Hello;
 use super::keys::Peer;
 use super::links::Links;
 use super::registry::Registry;
-use crate::wiring::{Connected, Network, Placed, Wiring, peer_of};
+use crate::network::wiring::{Connected, Network, Placed, Wiring, peer_of};
 pub use wire::SteppedWire;
 use wire::{Dialed, Phase};
 

@@ -17,7 +17,7 @@ use crate::network::links::Links;
 use crate::network::outbox::Next as NextRows;
 use crate::network::outgoing::{Outgoing, Sending};
 use crate::network::registry::{Arrival, Registry};
-use crate::returns::Next as NextCredit;
+use crate::task::returns::Next as NextCredit;
 
 /// One end of a connection.
 #[derive(Clone)]

@@ -1,0 +1,142 @@
+//! What the tasks of one plan version leave at their worker for those of the next one: state in memory, open tables.
+//!
+//! Tasks that end because the plan changes have taken a snapshot, so everything is in the checkpoint too, and a part that is
+//! not here, or has changed, is restored from there. A part that stays is passed on: the state of an operator if its task owns the
+//! same key groups as before, a source or sink as it is, if it is the same task of as many. Static sides of joins are passed on too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_dataflow::{JobOptions, OperatorSpec, Plan, SinkSpec, SourceSpec, StateSpec};
+use anabranch_model::{KeyGroupRange, OperatorId, Result, TaskId};
+use anabranch_operators::{Functions, state_goes_on};
+
+use crate::change::static_sides::{LeftSides, Placement};
+use crate::task::chain::SinkTail;
+use crate::task::host::TaskHost;
+use crate::task::left::{Left, LeftOperator};
+use crate::task::snapshot::OperatorFiles;
+use crate::task::source_task::SourceParts;
+
+/// What all tasks of a worker have left.
+pub(crate) struct Handover {
+    options: JobOptions,
+    /// The job as the open tables know it.
+    pub(crate) host: Arc<TaskHost>,
+    operators: BTreeMap<(OperatorId, KeyGroupRange), (OperatorSpec, LeftOperator)>,
+    files: BTreeMap<(OperatorId, KeyGroupRange), OperatorFiles>,
+    pub(crate) sides: LeftSides,
+    sources: BTreeMap<Place, (SourceSpec, SourceParts)>,
+    sinks: BTreeMap<Place, (SinkSpec, SinkTail)>,
+}
+
+/// The options that say how operators keep state.
+pub(crate) fn keeps_state(options: &JobOptions) -> impl PartialEq + use<> {
+    (options.state_backend, options.state_bytes, options.state_directory.clone(), options.thresholds)
+}
+
+/// Whether an open source reads what the next specification says. Which columns leave it, and how event time
+/// follows from them, may have changed.
+pub(crate) fn source_goes_on(former: &SourceSpec, next: &SourceSpec) -> bool {
+    let (columns, watermark) = (next.columns.clone(), next.watermark.clone());
+    SourceSpec { columns, watermark, ..former.clone() } == *next
+}
+
+/// A part, the index of its task, and the number of tasks.
+type Place = (OperatorId, u32, u32);
+
+impl Handover {
+    /// Of tasks of this plan, and the files that their recorder has of their operators.
+    pub(crate) fn new(
+        (plan, placement): (&Plan, &Placement),
+        host: Arc<TaskHost>,
+        left: Vec<Left>,
+        files: BTreeMap<(TaskId, OperatorId), OperatorFiles>,
+    ) -> Handover {
+        let mut handover = Handover {
+            options: plan.options.clone(),
+            host,
+            operators: BTreeMap::new(),
+            files: BTreeMap::new(),
+            sides: LeftSides::default(),
+            sources: BTreeMap::new(),
+            sinks: BTreeMap::new(),
+        };
+        for ((task, operator), files) in files {
+            handover.files.insert((operator, plan.assignment.of_task(task)), files);
+        }
+        for Left { task, operators, sides, source, sink } in left {
+            let (stage, identities) = (plan.stage(task.stage), &plan.identities);
+            for (place, side) in sides {
+                handover.sides.add(plan, placement, (stage.id, place), side);
+            }
+            for left in operators {
+                let spec = &stage.operators[left.place];
+                if let Some(id) = identities.state(stage.id, left.place) {
+                    let key = (id, plan.assignment.of_task(task));
+                    handover.operators.insert(key, (spec.clone(), left));
+                }
+            }
+            let of = |id: Option<OperatorId>| Some((id?, task.index, stage.parallelism));
+            if let (Some(place), Some(parts), Some(spec)) = (of(identities.source(stage.id)), source, &stage.source) {
+                handover.sources.insert(place, (spec.clone(), parts));
+            }
+            if let (Some(place), Some(tail), Some(spec)) = (of(identities.sink(stage.id)), sink, &stage.sink) {
+                handover.sinks.insert(place, (spec.clone(), tail));
+            }
+        }
+        handover
+    }
+
+    /// Whether it has the state of an operator whose task owns these key groups.
+    pub(crate) fn has(
+        &self,
+        (id, own): (OperatorId, KeyGroupRange),
+        spec: StateSpec<'_>,
+        options: &JobOptions,
+        functions: &Functions,
+    ) -> bool {
+        keeps_state(options) == keeps_state(&self.options)
+            && self.files.contains_key(&(id, own))
+            && self
+                .operators
+                .get(&(id, own))
+                .and_then(|(of, _)| of.state())
+                .is_some_and(|of| state_goes_on(of, spec, functions))
+    }
+
+    /// Takes an operator that [is there](Handover::has).
+    pub(crate) fn operator(&mut self, of: (OperatorId, KeyGroupRange)) -> Option<LeftOperator> {
+        self.operators.remove(&of).map(|(_, left)| left)
+    }
+
+    /// Takes the files of its state in the newest checkpoint.
+    pub(crate) fn files(&mut self, of: (OperatorId, KeyGroupRange)) -> Option<OperatorFiles> {
+        self.files.remove(&of)
+    }
+
+    /// Takes an open source, if it reads what the specification says.
+    pub(crate) fn source(&mut self, place: Place, spec: &SourceSpec) -> Option<SourceParts> {
+        let may_go_on = |(of, left): &(SourceSpec, SourceParts)| source_goes_on(of, spec) && left.source.may_go_on();
+        let is_same = self.sources.get(&place).is_some_and(may_go_on);
+        if is_same { self.sources.remove(&place).map(|(_, parts)| parts) } else { None }
+    }
+
+    /// Takes an open sink.
+    pub(crate) fn sink(&mut self, place: Place, spec: &SinkSpec) -> Option<SinkTail> {
+        let is_same = self.sinks.get(&place).is_some_and(|(of, _)| of == spec);
+        if is_same { self.sinks.remove(&place).map(|(_, tail)| tail) } else { None }
+    }
+
+    /// Nothing else is taken: closes the tables that are open. The memory of much state takes long to give back, which no task
+    /// waits for.
+    pub(crate) fn close(self) -> Result<()> {
+        let operators = self.operators;
+        if !operators.is_empty() {
+            // Without a thread the memory is given back here.
+            let _ = std::thread::Builder::new().name("freeing".into()).spawn(move || drop(operators));
+        }
+        let sources = self.sources.into_values().try_for_each(|(_, parts)| parts.close());
+        self.sinks.into_values().try_for_each(|(_, mut tail)| tail.finish(None)).and(sources)
+    }
+}

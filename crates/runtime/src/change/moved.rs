@@ -1,0 +1,49 @@
+//! Which state the tasks of the next plan version must load from files, because it does not pass in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_dataflow::Plan;
+use anabranch_model::TaskId;
+use anabranch_protocol::coordinator::Checkpoint;
+use anabranch_protocol::membership::Process;
+use anabranch_state::{StateFile, TaskState};
+
+use crate::change::preparation::{Share, passed_on, states};
+
+/// A plan, and where its tasks are.
+pub(crate) type Placed<'a> = (&'a Plan, &'a BTreeMap<TaskId, Process>);
+
+/// The operators with state of the next plan version, each with the key groups of a task that must load them,
+/// and where that task is.
+pub(crate) fn moved(present: Placed<'_>, next: Placed<'_>) -> BTreeMap<Share, Process> {
+    let passed_on = passed_on(present.0, next.0);
+    let mut here = shares(present);
+    here.retain(|(id, _), _| passed_on.contains(id));
+    shares(next).into_iter().filter(|(share, process)| here.get(share) != Some(process)).collect()
+}
+
+/// The operators with state of a plan, each with the key groups of a task, and where that task is.
+fn shares((plan, placement): Placed<'_>) -> BTreeMap<Share, Process> {
+    let mut shares = BTreeMap::new();
+    for (id, (stage, _)) in states(plan) {
+        let tasks = placement.iter().filter(|(task, _)| task.stage == stage);
+        shares.extend(tasks.map(|(task, process)| ((id, plan.assignment.of_task(*task)), *process)));
+    }
+    shares
+}
+
+/// The files of a checkpoint with rows of these, once for each task that has them.
+pub(crate) fn files<'a>(
+    from: &'a Checkpoint<TaskState>,
+    shares: &'a BTreeSet<Share>,
+) -> impl Iterator<Item = &'a StateFile> {
+    let operators = from.tasks.values().flat_map(|task| &task.operators);
+    operators.flat_map(move |operator| {
+        let has = move |file: &&StateFile| {
+            shares.iter().any(|(id, own)| {
+                id.number == operator.number && file.key_groups.is_none_or(|groups| groups.overlaps(*own))
+            })
+        };
+        operator.files.iter().filter(has)
+    })
+}

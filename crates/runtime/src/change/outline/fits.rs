@@ -1,0 +1,152 @@
+//! Whether a query is the one that wrote a checkpoint.
+
+use anabranch_model::{Error, KeyGroups, Result};
+use anabranch_state::{Lineage, Manifest};
+
+use super::{Part, differ};
+
+/// The parts must be the same, in the same order.
+pub(crate) fn check(then: &[Part], now: &[Part]) -> Result<()> {
+    check_same(then, now)?;
+    check_order(then, now)
+}
+
+/// The files of state have ranges of key groups.
+pub(crate) fn check_key_groups(manifest: &Manifest, groups: KeyGroups) -> Result<()> {
+    match manifest.key_groups {
+        Some(then) if then != groups => {
+            Err(Error::user(format!(
+                "the state was written with {} key groups, and the job is to have {}: their number is fixed at a job's first start",
+                then.0, groups.0
+            ))
+            .remedy(format!(
+                "SET 'max-parallelism' = '{}'; or give the job a new place for its checkpoints, and it starts over",
+                then.0
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_same(then: &[Part], now: &[Part]) -> Result<()> {
+    let is = |a: &Part, b: &Part| (a.id.kind, &a.description) == (b.id.kind, &b.description);
+    if then.len() == now.len() && then.iter().zip(now).all(|(then, now)| is(then, now)) {
+        return Ok(());
+    }
+    // A part may be there several times.
+    let missing = |a: &[Part], b: &[Part]| {
+        let mut others: Vec<&Part> = b.iter().collect();
+        let mut missing = Vec::new();
+        for part in a {
+            match others.iter().position(|other| is(part, other)) {
+                Some(place) => _ = others.swap_remove(place),
+                None => missing.push(part.title()),
+            }
+        }
+        missing.join("; ")
+    };
+    let (lost, new) = (missing(then, now), missing(now, then));
+    let what = match lost.is_empty() && new.is_empty() {
+        true => "the statements of the query are in another order than those of the checkpoint".to_owned(),
+        false => {
+            format!("the checkpoint is of another query: it has state of [{lost}], the query has [{new}] instead")
+        }
+    };
+    Err(Error::user(what).remedy(
+        "use the query that wrote it, give the job a new place for its checkpoints, or keep what still fits: \
+         anabranch savepoint CHECKPOINT-DIRECTORY PATH, then anabranch run FILE --from PATH",
+    ))
+}
+
+/// Statements that differ only in their expressions are identified by their order, which must be the same.
+fn check_order(then: &[Part], now: &[Part]) -> Result<()> {
+    let moved = |(place, part): &(usize, &Part)| {
+        let Some(was) = &part.lineage else { return false };
+        // Some may be identical: then an identical one has always been there.
+        let is_elsewhere = |place: usize| {
+            lineage_at(now, place).is_some_and(|is| is_same(was, is)) && lineage_at(then, place) != Some(was)
+        };
+        let stayed = lineage_at(now, *place).is_some_and(|is| is_same(was, is));
+        !was.how.is_empty() && !stayed && (0..now.len()).any(is_elsewhere)
+    };
+    match then.iter().enumerate().find(moved) {
+        None => Ok(()),
+        Some((_, part)) => Err(Error::user(format!(
+            "statements that write the same tables have changed places: '{}' would get the state of another one",
+            part.title()
+        ))
+        .remedy(
+            "restore their order, or keep their state with a savepoint: anabranch savepoint CHECKPOINT-DIRECTORY PATH, \
+             then anabranch run FILE --from PATH",
+        )),
+    }
+}
+
+fn lineage_at(parts: &[Part], place: usize) -> Option<&Lineage> {
+    parts.get(place)?.lineage.as_ref()
+}
+
+/// Whether two parts are between the same tables and states, and not certainly of different queries.
+fn is_same(was: &Lineage, is: &Lineage) -> bool {
+    was.from == is.from && was.to == is.to && was.through == is.through && !differ(&was.how, &is.how)
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::{OperatorId, OperatorKind};
+
+    use super::*;
+    use crate::change::outline::former;
+
+    #[test]
+    fn what_differs_is_named_and_another_order_is_said_to_be_one() {
+        let part = |number: u32, description: &str| {
+            let id = OperatorId { kind: OperatorKind::State, number };
+            Part { id, description: description.into(), lineage: None }
+        };
+        let parts = |of: &[&str]| (0..).zip(of).map(|(number, text)| part(number, text)).collect::<Vec<_>>();
+        let message = |then: &[&str], now: &[&str]| check(&parts(then), &parts(now)).map_err(|error| error.to_string());
+        message(&["sum", "count"], &["sum", "count"]).expect("the same");
+        let error = message(&["sum", "count"], &["sum", "max"]).expect_err("another query");
+        assert!(error.contains("state of [state count], the query has [state max]"), "{error}");
+        let error = message(&["sum", "sum"], &["sum"]).expect_err("one is missing");
+        assert!(error.contains("state of [state sum], the query has []"), "{error}");
+        let error = message(&["sum", "count"], &["count", "sum"]).expect_err("in another order");
+        assert!(error.contains("in another order"), "{error}");
+    }
+
+    #[test]
+    fn parts_that_have_changed_places_are_recognized_whatever_version_wrote_the_checkpoint() {
+        let part = |through: &[&str], how: &str| Lineage {
+            from: vec!["orders".into()],
+            through: through.iter().map(|line| (*line).to_owned()).collect(),
+            to: vec!["results".into()],
+            how: how.into(),
+        };
+        let check_order = |then: &[Lineage], now: &[Lineage]| {
+            let parts = |lineage: &[Lineage]| -> Vec<Part> {
+                let id = |number| OperatorId { kind: OperatorKind::Source, number };
+                let part = |(number, lineage): (u32, &Lineage)| Part {
+                    id: id(number),
+                    description: "t".into(),
+                    lineage: Some(lineage.clone()),
+                };
+                (0..).zip(lineage).map(part).collect()
+            };
+            let (mut then, now) = (parts(then), parts(now));
+            // Its description appears among those of this version.
+            let sums = Part { description: "[sum() Decimal128(38, 2)]".into(), ..now[0].clone() };
+            former::convert(&mut then, &[sums, now[0].clone()]);
+            super::check_order(&then, &now)
+        };
+        let sums = ["[sum() Decimal128(20, 2)]", "[sum() Decimal128(38, 2)]"];
+        let then = [part(&[], "1-a"), part(&sums[..1], "1-b")];
+        check_order(&then, &[part(&[], "2-c"), part(&sums[1..], "2-d")]).expect("in order");
+        let error = check_order(&then, &[part(&sums[1..], "2-d"), part(&[], "2-c")]).expect_err("moved");
+        assert!(error.to_string().contains("have changed places: 'source t'"), "{error}");
+        let then = [part(&[], "1-a"), part(&[], "1-b")];
+        check_order(&then, &[part(&[], "1-a"), part(&[], "1-b")]).expect("in order");
+        check_order(&then, &[part(&[], "1-a"), part(&[], "1-c")]).expect("changed in place");
+        check_order(&then, &[part(&[], "1-b"), part(&[], "1-a")]).expect_err("moved");
+    }
+}

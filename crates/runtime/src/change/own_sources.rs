@@ -1,0 +1,55 @@
+//! Sources that a plan reads once for several statements, while what the job resumes from has positions for each of them.
+//!
+//! Earlier versions gave each reference to a table a source of its own, and each source has its own positions. None of these can
+//! stand for the others: rows would be lost or read twice. So the job goes on with the sources that it had.
+
+use std::collections::BTreeSet;
+
+use anabranch_dataflow::{Plan, Stage};
+use anabranch_model::OperatorKind;
+use anabranch_state::Lineage;
+
+use crate::change::former_joins::with_former_joins;
+use crate::change::matching::pair;
+use crate::change::outline::{Part, describe_source, former, outline};
+
+/// The plan with as many sources of each table, and as many joins, as these parts need to go on. What its stages have in common they do once.
+pub(crate) fn as_before(plan: &Plan, then: &[Part]) -> Plan {
+    let mut plan = with_former_joins(plan, then);
+    let tables: BTreeSet<String> = plan.shared_sources().filter_map(description).collect();
+    for table in tables {
+        let is_it = |part: &Part| part.id.kind == OperatorKind::Source && part.description == table;
+        if then.iter().filter(|part| is_it(part)).count() < 2 {
+            continue;
+        }
+        let shared = plan.shared_sources().filter(|stage| description(stage).as_ref() == Some(&table));
+        let divided = plan.with_own_sources(&shared.map(|stage| stage.id).collect());
+        // A plan may also have several sources of a table because they read it in different ways, so what counts first is how many sources
+        // have the surroundings that they had.
+        let fit = |plan: &Plan| {
+            let (mut then, now) = (then.to_vec(), outline(plan));
+            former::convert(&mut then, &now);
+            let matching = pair(&then, &now);
+            let kept =
+                then.iter().enumerate().filter(|(place, part)| is_it(part) && matching.pairs.contains_key(place));
+            let surroundings = |parts: &[Part]| -> Vec<Option<Lineage>> {
+                let of = |lineage: &Lineage| Lineage { how: String::new(), ..lineage.clone() };
+                parts.iter().filter(|part| is_it(part)).map(|part| part.lineage.as_ref().map(of)).collect()
+            };
+            let mut free = surroundings(&now);
+            let same = surroundings(&then).into_iter().filter(|then| {
+                let place = free.iter().position(|now| now == then);
+                place.map(|place| free.swap_remove(place)).is_some()
+            });
+            (same.count(), kept.count())
+        };
+        if fit(&divided) > fit(&plan) {
+            plan = divided;
+        }
+    }
+    plan.with_equal_stages_once()
+}
+
+fn description(stage: &Stage) -> Option<String> {
+    stage.source.as_ref().map(describe_source)
+}

@@ -1,0 +1,198 @@
+//! How the parts that a change keeps get to the tasks of the next plan version. A change says so before it is
+//! carried out.
+//!
+//! Nothing is decided here. [`Handover`](crate::change::handover::Handover), [`moved`] and [`static_sides`] decide,
+//! and their functions are called with the plans and places that the change would have. What only a task
+//! knows when it ends is not foreseen: a reader may refuse to go on, as that of a folder that ends does. It
+//! is opened again at its positions then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_dataflow::{Part, PartSpec, StateSpec};
+use anabranch_model::{StageId, TaskId};
+use anabranch_protocol::coordinator::Checkpoint;
+use anabranch_protocol::membership::Process;
+use anabranch_state::TaskState;
+
+use crate::change::handover::source_goes_on;
+use crate::change::moved::{Placed, files, moved};
+use crate::change::outline::describe_source;
+use crate::change::preparation::Share;
+use crate::change::reconfiguration::{Change, Fate};
+use crate::change::static_sides::{self, Placement};
+use crate::task::stages::tasks_of;
+
+/// How a part that is kept gets to the tasks of the next plan version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Its tasks stay at their workers with what they have, and it is the same.
+    InPlace,
+    /// It passes in memory to what takes its place at the same worker.
+    HandedOver,
+    /// Some of its state is read from the files of a checkpoint, because another task or another worker gets
+    /// it, or because it cannot pass in memory.
+    Loaded,
+    /// Its table is opened again by some tasks. A source goes on at its positions there.
+    Reopened,
+}
+
+impl How {
+    /// As programs read it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            How::InPlace => "in-place",
+            How::HandedOver => "handed-over",
+            How::Loaded => "loaded",
+            How::Reopened => "reopened",
+        }
+    }
+}
+
+/// How a part gets to the next plan version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passing {
+    /// In a word.
+    pub how: How,
+    /// Bytes of the files that tasks read, each file once. `None`: the job has no checkpoint yet.
+    pub loaded_bytes: Option<u64>,
+    /// What tasks load or open, by their workers.
+    pub loads: Vec<Load>,
+}
+
+/// What the tasks of a worker load or open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Name of the worker.
+    pub worker: String,
+    /// How many tasks.
+    pub tasks: u32,
+    /// How many key groups they load the state of.
+    pub key_groups: u32,
+    /// Bytes of the files that they read, each file once. `None`: the job has no checkpoint yet.
+    pub bytes: Option<u64>,
+}
+
+/// A change that would be made.
+pub(crate) struct Passings<'a> {
+    present: Placed<'a>,
+    next: Placed<'a>,
+    newest: Option<&'a Checkpoint<TaskState>>,
+    pub(crate) moved: BTreeMap<Share, Process>,
+    /// Names of workers.
+    name: &'a dyn Fn(Process) -> String,
+}
+
+/// The part is the same, and so are its tasks and their workers; or not all of that.
+fn in_memory(is_same: bool) -> How {
+    if is_same { How::InPlace } else { How::HandedOver }
+}
+
+impl<'a> Passings<'a> {
+    /// From the plan that runs to one with the identities of the parts that stay.
+    pub(crate) fn new(
+        present: Placed<'a>,
+        next: Placed<'a>,
+        newest: Option<&'a Checkpoint<TaskState>>,
+        name: &'a dyn Fn(Process) -> String,
+    ) -> Passings<'a> {
+        Passings { present, next, newest, moved: moved(present, next), name }
+    }
+
+    /// Adds how each part passes, and the static tables.
+    pub(crate) fn add_to(&self, changes: &mut Vec<Change>) {
+        let parts = |(plan, _): Placed<'a>| -> BTreeMap<_, Part<'a>> {
+            plan.parts().into_iter().map(|part| (part.id, part)).collect()
+        };
+        let (then, now) = (parts(self.present), parts(self.next));
+        for change in changes.iter_mut().filter(|change| change.fate == Fate::Kept) {
+            let both = change.part.id.and_then(|id| then.get(&id).zip(now.get(&id)));
+            change.passing = both.map(|(then, now)| self.of(then, now));
+        }
+        changes.extend(self.static_tables());
+    }
+
+    fn of(&self, then: &Part<'_>, now: &Part<'_>) -> Passing {
+        let stages = (then.stage, now.stage);
+        match (then.spec, now.spec) {
+            (PartSpec::State(former), PartSpec::State(next)) => self.of_state((then, former), (now, next)),
+            (PartSpec::Source(former), PartSpec::Source(next)) => {
+                self.of_table(stages, source_goes_on(former, next), former == next)
+            }
+            (PartSpec::Sink(former), PartSpec::Sink(next)) => self.of_table(stages, former == next, true),
+            _ => self.of_table(stages, false, false),
+        }
+    }
+
+    fn of_state(&self, (then, former): (&Part<'_>, StateSpec<'_>), (now, next): (&Part<'_>, StateSpec<'_>)) -> Passing {
+        let ((present, _), (plan, placement)) = (self.present, self.next);
+        let mut loads = BTreeMap::<Process, BTreeSet<Share>>::new();
+        for task in tasks_of(plan.stage(now.stage)) {
+            let share = (now.id, plan.assignment.of_task(task));
+            let has_keys = share.1.first < share.1.end;
+            if let Some(process) = placement.get(&task).filter(|_| has_keys && self.moved.contains_key(&share)) {
+                loads.entry(*process).or_default().insert(share);
+            }
+        }
+        let same_tasks = present.assignment.of(then.stage) == plan.assignment.of(now.stage);
+        let load = |(process, shares): (&Process, &BTreeSet<Share>)| Load {
+            worker: (self.name)(*process),
+            tasks: shares.len() as u32,
+            key_groups: shares.iter().map(|(_, groups)| u32::from(groups.end - groups.first)).sum(),
+            bytes: self.bytes(shares),
+        };
+        if loads.is_empty() {
+            return Passing { how: in_memory(same_tasks && former == next), loaded_bytes: Some(0), loads: Vec::new() };
+        }
+        Passing {
+            how: How::Loaded,
+            loaded_bytes: self.bytes(&loads.values().flatten().copied().collect()),
+            loads: loads.iter().map(load).collect(),
+        }
+    }
+
+    /// Bytes of the files with rows of these, each file once.
+    fn bytes(&self, shares: &BTreeSet<Share>) -> Option<u64> {
+        let files = files(self.newest?, shares).map(|file| (file.blob.name.as_str(), file.blob.bytes));
+        Some(files.collect::<BTreeMap<_, _>>().into_values().sum())
+    }
+
+    /// Of a source or a sink: its table stays open in tasks that stay where they are, if there are as many of
+    /// them as before.
+    fn of_table(&self, (then, now): (StageId, StageId), goes_on: bool, is_same: bool) -> Passing {
+        let ((present, were), (plan, are)) = (self.present, self.next);
+        let goes_on = goes_on && present.stage(then).parallelism == plan.stage(now).parallelism;
+        let mut opened = BTreeMap::<Process, u32>::new();
+        for task in tasks_of(plan.stage(now)) {
+            let process = are.get(&task);
+            let stays = goes_on && were.get(&TaskId { stage: then, ..task }) == process;
+            if let Some(process) = process.filter(|_| !stays) {
+                *opened.entry(*process).or_default() += 1;
+            }
+        }
+        let load = |(process, tasks)| Load { worker: (self.name)(process), tasks, key_groups: 0, bytes: Some(0) };
+        Passing {
+            how: if opened.is_empty() { in_memory(is_same) } else { How::Reopened },
+            loaded_bytes: Some(0),
+            loads: opened.into_iter().map(load).collect(),
+        }
+    }
+
+    /// Tables that joins read to their end: they go on as they were read, or are read again.
+    fn static_tables(&self) -> Vec<Change> {
+        let ((present, were), (plan, are)) = (self.present, self.next);
+        let workers = |placement: &BTreeMap<TaskId, Process>| -> Placement {
+            placement.iter().map(|(task, process)| (*task, process.worker)).collect()
+        };
+        let kept = static_sides::kept((present, &workers(were)), (plan, &workers(are)));
+        let all = plan.stages.iter().flat_map(tasks_of).collect();
+        let unread = static_sides::unread(plan, &kept, &all);
+        let former = present.static_stages();
+        let table = |id: StageId| {
+            let source = plan.stage(id).source.as_ref()?;
+            let was = former.iter().copied().find(|of| present.stage(*of).source.as_ref() == Some(source));
+            Some(Change::of_static_table(&describe_source(source), (was, id), unread.contains(&id)))
+        };
+        plan.static_stages().into_iter().filter_map(table).collect()
+    }
+}

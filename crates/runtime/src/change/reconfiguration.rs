@@ -1,0 +1,371 @@
+//! Changes of a job's plan: what becomes of each part that keeps something. A running job, a savepoint and a checkpoint are
+//! compared with a plan in the same way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use anabranch_dataflow::{JobOptions, PartSpec, Plan};
+use anabranch_model::{Epoch, Error, OperatorId, OperatorKind, PlanVersion, Result, StageId, TaskId};
+use anabranch_protocol::membership::WorkerId;
+use anabranch_state::{Entry, Lineage, Log, Store, TaskState};
+
+use crate::change::matching::{Matching, pair};
+use crate::change::outline::{Part, differ, former, outline};
+use crate::change::own_sources::as_before;
+use crate::change::passing::{How, Passing};
+use crate::task::event_time::{self, Before};
+
+/// A request: a running job goes on by another plan, or elsewhere.
+#[derive(Clone, Debug)]
+pub struct Reconfigure {
+    /// The new plan.
+    pub plan: Plan,
+    /// Where tasks are to be, and where not.
+    pub moves: Moves,
+    /// State for which the plan has no place is dropped. Otherwise such a plan is refused.
+    pub allow_lost_state: bool,
+    /// Sources may be new, or have another event time, though windows behind them have fired: earlier rows are late. Otherwise such a plan
+    /// is refused.
+    pub allow_late: bool,
+    /// Only says what would become of each part.
+    pub dry_run: bool,
+}
+
+/// Requests for the placement of tasks. The other tasks stay where they are, as far as the plan has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Tasks of the new plan and their workers.
+    pub to: BTreeMap<TaskId, WorkerId>,
+    /// Workers that get no task from now on.
+    pub away_from: BTreeSet<WorkerId>,
+}
+
+/// What a reconfiguration has done, or would do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reconfigured {
+    /// The version of the plan from here on.
+    pub version: PlanVersion,
+    /// The version that the next change gets.
+    pub next: PlanVersion,
+    /// What becomes of each part.
+    pub changes: Vec<Change>,
+    /// The job is as it was: the plan is the same, or this was a rehearsal.
+    pub unchanged: bool,
+    /// Bytes of state that were loaded where the new version needs them, before the tasks of the former one ended.
+    pub copied_bytes: u64,
+    /// What is known ahead, if this was a rehearsal.
+    pub ahead: Option<Ahead>,
+}
+
+/// What is known of a change before it is carried out, beside what becomes of each part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ahead {
+    /// The plan that the job would go on by.
+    pub plan: Arc<Plan>,
+    /// The epoch of the checkpoint that has the bytes of the parts. `None`: the job has no checkpoint yet.
+    pub epoch: Option<Epoch>,
+    /// State would be loaded before the tasks of the present version end. `None`: where tasks would be is not
+    /// known now.
+    pub loads_ahead: Option<bool>,
+}
+
+/// What happens to a part when a job goes on by another plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It resumes where it was.
+    Kept,
+    /// It was not there before.
+    New,
+    /// The query has no place for its state.
+    Lost,
+    /// A table that is no longer written.
+    Gone,
+}
+
+/// What happens to one part of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What becomes of it.
+    pub fate: Fate,
+    /// What it is.
+    pub what: String,
+    /// Which part it is.
+    pub part: ChangedPart,
+    /// How it gets to the tasks of the new version. `None`: it is not kept, or where tasks will be is decided
+    /// when they begin.
+    pub passing: Option<Passing>,
+}
+
+/// A part of a job, before a change and after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangedPart {
+    /// Its identity in the job. `None`: a static table, of which nothing is kept in checkpoints.
+    pub id: Option<OperatorId>,
+    /// Its stage in the plan that runs. `None`: it is new, or no plan runs.
+    pub stage: Option<StageId>,
+    /// Its stage in the new plan. `None`: it is lost or gone.
+    pub next_stage: Option<StageId>,
+    /// Bytes of its state in the newest checkpoint, each file once. `None`: it has no state, or there is no
+    /// checkpoint yet.
+    pub bytes: Option<u64>,
+}
+
+impl Change {
+    fn new(fate: Fate, what: String, id: OperatorId, bytes: Option<u64>) -> Change {
+        Change { fate, what, part: ChangedPart { id: Some(id), bytes, ..ChangedPart::default() }, passing: None }
+    }
+
+    /// Of a table that joins read to its end: its rows stay with them, or it is read again.
+    pub(crate) fn of_static_table(description: &str, (was, is): (Option<StageId>, StageId), stays: bool) -> Change {
+        let (fate, what) = match stays {
+            true => (Fate::Kept, "goes on as it was read"),
+            false => (Fate::New, "is read to its end before rows are processed"),
+        };
+        let part = ChangedPart { stage: was, next_stage: Some(is), ..ChangedPart::default() };
+        let passing = stays.then(|| Passing { how: How::InPlace, loaded_bytes: Some(0), loads: Vec::new() });
+        Change { fate, what: format!("static table {description}: {what}"), part, passing }
+    }
+}
+
+impl Fate {
+    /// As users read it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Fate::Kept => "kept",
+            Fate::New => "new",
+            Fate::Lost => "lost",
+            Fate::Gone => "gone",
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<6}{}", self.fate.name(), self.what)
+    }
+}
+
+/// The parts of a checkpoint, a savepoint or a running job, those of a plan, and which of them are the same.
+pub(crate) struct Comparison {
+    then: Vec<Part>,
+    now: Vec<Part>,
+    matching: Matching,
+}
+
+/// A part before and after a change, only before it, or only after it, by its place there.
+#[derive(Clone, Copy)]
+enum Pair {
+    Kept(usize, usize),
+    Dropped(usize),
+    New(usize),
+}
+
+impl Comparison {
+    /// Also returns the plan with the [sources](as_before) that it goes on with.
+    pub(crate) fn new(then: Vec<Part>, plan: &Plan) -> (Comparison, Plan) {
+        let plan = as_before(plan, &then);
+        (Comparison::of(then, outline(&plan)), plan)
+    }
+
+    /// Of the parts of a plan.
+    pub(crate) fn of(mut then: Vec<Part>, now: Vec<Part>) -> Comparison {
+        former::convert(&mut then, &now);
+        let matching = pair(&then, &now);
+        Comparison { then, now, matching }
+    }
+
+    /// What becomes of each part. `tasks` are snapshots of the parts before; `late` says why rows of a source may only be late, by its place
+    /// in the plan.
+    pub(crate) fn changes(&self, tasks: &[&TaskState], late: &BTreeMap<usize, String>) -> Vec<Change> {
+        let late = |place: usize| late.get(&place).map(|why| format!("; {why}")).unwrap_or_default();
+        let change = |pair: Pair| match pair {
+            Pair::Kept(then, now) => {
+                let (then, what) = (&self.then[then], kept(&self.then[then], &self.now[now], tasks) + &late(now));
+                Change::new(Fate::Kept, what, then.id, bytes(then, tasks))
+            }
+            Pair::Dropped(then) => self.dropped(then, tasks),
+            Pair::New(now) => {
+                let (part, description) = (&self.now[now], self.now[now].shown());
+                let what = match part.id.kind {
+                    OperatorKind::Source => format!("source {description}: begins where its options say"),
+                    OperatorKind::State => format!("state of {description}: begins empty"),
+                    OperatorKind::Sink => format!("sink {description}"),
+                };
+                Change::new(Fate::New, what + &late(now), part.id, None)
+            }
+        };
+        self.pairs().map(change).collect()
+    }
+
+    /// The parts before, in their order, then those that are new.
+    fn pairs(&self) -> impl Iterator<Item = Pair> {
+        let pairs = &self.matching.pairs;
+        let pair = move |then| pairs.get(&then).map_or(Pair::Dropped(then), |now| Pair::Kept(then, *now));
+        let is_new = move |now: &usize| !pairs.values().any(|taken| taken == now);
+        (0..self.then.len()).map(pair).chain((0..self.now.len()).filter(is_new).map(Pair::New))
+    }
+
+    /// A part that the plan has no place for.
+    fn dropped(&self, index: usize, tasks: &[&TaskState]) -> Change {
+        let (part, is_undecided) = (&self.then[index], self.matching.undecided.contains(&index));
+        let (fate, what) = match (part.id.kind, is_undecided) {
+            (OperatorKind::Sink, true) => {
+                let why = "it matches several sinks of the query, so nothing of it would be kept";
+                (Fate::Gone, format!("sink {}: {why}", part.shown()))
+            }
+            (OperatorKind::Sink, false) => (Fate::Gone, format!("sink {}: no longer written", part.shown())),
+            (_, true) => {
+                let why = "several identical parts, before or now, cannot be distinguished";
+                (Fate::Lost, format!("{}: {why}", describe(part, tasks)))
+            }
+            (_, false) => (Fate::Lost, format!("{}: the query has no such part", describe(part, tasks))),
+        };
+        Change::new(fate, what, part.id, bytes(part, tasks))
+    }
+
+    /// Says in which stages of both plans the parts are. The new one has the identities of those that stay.
+    fn place(&self, changes: &mut [Change], present: &Plan, plan: &Plan) {
+        let (then, now) = (present.parts(), plan.parts());
+        for (change, pair) in changes.iter_mut().zip(self.pairs()) {
+            let part = &mut change.part;
+            match pair {
+                Pair::Kept(before, after) => {
+                    (part.stage, part.next_stage) = (Some(then[before].stage), Some(now[after].stage));
+                }
+                Pair::Dropped(before) => part.stage = Some(then[before].stage),
+                Pair::New(after) => (part.id, part.next_stage) = (Some(now[after].id), Some(now[after].stage)),
+            }
+        }
+    }
+
+    /// The sources whose rows may only be late, with the reasons.
+    pub(crate) fn titles(&self, late: &BTreeMap<usize, String>) -> Vec<String> {
+        late.iter().map(|(place, why)| format!("source {}: {why}", self.now[*place].shown())).collect()
+    }
+
+    /// The identities that the plan's parts have in what is before it, by those that the plan has of itself.
+    pub(crate) fn identities(&self) -> BTreeMap<OperatorId, OperatorId> {
+        let id = |(from, to): (&usize, &usize)| (self.now[*to].id, self.then[*from].id);
+        self.matching.pairs.iter().map(id).collect()
+    }
+
+    /// The plan, with the identities of what is before it for the parts that are in it. No identity ever had the number `unused`
+    /// or a higher one.
+    pub(crate) fn carry(&self, plan: &Plan, unused: u32) -> Plan {
+        let unused = self.then.iter().map(|part| part.id.number + 1).max().unwrap_or(0).max(unused);
+        let mut plan = plan.clone();
+        plan.identities.carry(&self.identities(), unused);
+        plan
+    }
+}
+
+fn kept(then: &Part, now: &Part, tasks: &[&TaskState]) -> String {
+    let mut text = describe(then, tasks);
+    if let (OperatorKind::State, Some(before), Some(after)) = (then.id.kind, &then.lineage, &now.lineage) {
+        let tables = |lineage: &Lineage| format!("{} -> {}", lineage.from.join(", "), lineage.to.join(", "));
+        let (tables_before, tables_after) = (tables(before), tables(after));
+        if tables_before != tables_after {
+            text.push_str(&format!(" ({tables_before}, now {tables_after})"));
+        }
+        if differ(&before.how, &after.how) {
+            text.push_str(", continues with a changed query");
+        }
+    }
+    text
+}
+
+fn describe(part: &Part, tasks: &[&TaskState]) -> String {
+    match part.id.kind {
+        OperatorKind::Source => {
+            let sources = tasks.iter().filter_map(|task| task.source.as_ref());
+            let positions: usize =
+                sources.filter(|source| source.number == part.id.number).map(|source| source.positions.len()).sum();
+            format!("source {}: positions in {positions} partitions", part.shown())
+        }
+        OperatorKind::State => {
+            let operators = tasks.iter().flat_map(|task| &task.operators).filter(|op| op.number == part.id.number);
+            let rows: u64 = operators.flat_map(|operator| &operator.files).map(|file| file.rows).sum();
+            format!("state of {}: {rows} rows", part.shown())
+        }
+        OperatorKind::Sink => format!("sink {}", part.shown()),
+    }
+}
+
+/// Bytes of a part's state, each file once: several tasks may have parts of one.
+fn bytes(part: &Part, tasks: &[&TaskState]) -> Option<u64> {
+    if part.id.kind != OperatorKind::State || tasks.is_empty() {
+        return None;
+    }
+    let operators = tasks.iter().flat_map(|task| &task.operators).filter(|op| op.number == part.id.number);
+    let files = operators.flat_map(|operator| &operator.files).map(|file| (&file.blob.name, file.blob.bytes));
+    Some(files.collect::<BTreeMap<_, _>>().into_values().sum())
+}
+
+/// What becomes of a running job by another plan, which gets the identities of the parts that stay. `newest` has the snapshots
+/// of its newest checkpoint.
+pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Result<Compared> {
+    if present.key_groups != plan.key_groups {
+        let (then, now) = (present.key_groups.0, plan.key_groups.0);
+        let error = Error::user(format!("the job has {then} key groups, and is to have {now}: their number is fixed"));
+        return Err(error.remedy(format!(
+            "SET 'max-parallelism' = '{then}'; or start a new job with a place of its own for checkpoints"
+        )));
+    }
+    check_options(&present.options, &plan.options)?;
+    let (comparison, plan) = Comparison::new(outline(present), plan);
+    let mut plan = comparison.carry(&plan, present.identities.unused());
+    plan.options.job_name.clone_from(&present.options.job_name);
+    plan.version = present.version;
+    let late = event_time::late(&plan, &event_times(present)?, newest)?;
+    let mut changes = comparison.changes(newest, &late);
+    comparison.place(&mut changes, present, &plan);
+    let late = comparison.titles(&late);
+    Ok(Compared { changes, plan, late })
+}
+
+/// What would become of a running job.
+pub(crate) struct Compared {
+    pub(crate) changes: Vec<Change>,
+    /// The new plan, with the identities of the parts that stay.
+    pub(crate) plan: Plan,
+    /// Sources whose rows may only be late, with the reason.
+    pub(crate) late: Vec<String>,
+}
+
+/// Event time of the sources of a plan that runs.
+fn event_times(plan: &Plan) -> Result<Before> {
+    let source = |part: anabranch_dataflow::Part<'_>| match part.spec {
+        PartSpec::Source(source) => Some(event_time::identity(source).map(|identity| (part.id, identity))),
+        _ => None,
+    };
+    plan.parts().into_iter().filter_map(source).collect()
+}
+
+/// The version of the newest checkpoint of the job whose checkpoints are there: the last change that is settled.
+pub fn settled_version(store: &Store) -> Result<Option<PlanVersion>> {
+    let entries = Log::new(store.clone()).entries()?;
+    let version = |(_, entry): (u64, Result<Entry>)| match entry {
+        Ok(entry @ Entry::Checkpoint { .. }) => Some(entry.version()),
+        _ => None,
+    };
+    Ok(entries.into_iter().filter_map(version).max())
+}
+
+/// The coordinator has these options for the whole life of its job in a process.
+fn check_options(present: &JobOptions, wanted: &JobOptions) -> Result<()> {
+    let (was, is) = (&present.checkpoints, &wanted.checkpoints);
+    let place = |options: &JobOptions| options.checkpoints.as_ref().map(|of| of.directory.clone());
+    let fixed = [
+        ("checkpoint-directory", place(present) == place(wanted)),
+        ("checkpoint-interval, checkpoint-timeout or checkpoint-restart-attempts", was == is),
+        ("epoch-interval", present.epoch_interval == wanted.epoch_interval),
+        ("group-epochs or coordination-percent", present.group == wanted.group),
+    ];
+    match fixed.into_iter().find(|(_, same)| !same) {
+        None => Ok(()),
+        Some((name, _)) => Err(Error::user(format!("the new text changes {name}, which stays while a job runs"))
+            .remedy("keep the value; or stop the job, and start it again with the new text")),
+    }
+}

@@ -1,0 +1,272 @@
+//! The static sides of joins that a plan version leaves for the next one at their worker.
+//!
+//! A static side is not state: every incarnation reads it again, but for one that begins in order. There, a join goes on with the
+//! side that it had, if the parts of the plan that read it are the same, and if each worker with tasks of the join had some before.
+//! Otherwise all of its tasks read the side again, so that all of them join with the same rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anabranch_dataflow::{Exchange, ExchangeKind, Expr, OperatorSpec, Plan, Port, SourceSpec};
+use anabranch_model::{Result, StageId, TaskId};
+use anabranch_operators::{Polled, Positions, Source, StaticSide};
+use anabranch_protocol::membership::WorkerId;
+use arrow::datatypes::SchemaRef;
+
+use crate::task::stages::tasks_of;
+
+/// Which worker has which task. Empty: all tasks are here.
+pub(crate) type Placement = BTreeMap<TaskId, WorkerId>;
+
+/// A join: its stage, and its place in the chain.
+pub(crate) type Join = (StageId, usize);
+
+/// What a static side consists of: the parts that read it, and the keys of its index.
+#[derive(Debug, PartialEq)]
+struct Definition {
+    keys: Vec<Expr>,
+    schema: SchemaRef,
+    inputs: Vec<Reading>,
+}
+
+/// A stage that rows come from.
+#[derive(Debug, PartialEq)]
+struct Reading {
+    port: Port,
+    kind: ExchangeKind,
+    source: Option<SourceSpec>,
+    operators: Vec<OperatorSpec>,
+    inputs: Vec<Reading>,
+}
+
+impl Definition {
+    /// Of a join that gets all rows of its static side.
+    fn new(plan: &Plan, (stage, place): Join) -> Option<Definition> {
+        let OperatorSpec::StaticJoin(spec) = plan.stage(stage).operators.get(place)? else { return None };
+        let inputs = || plan.inputs(stage).filter(|exchange| exchange.port == Port::Side(place));
+        inputs().all(|exchange| exchange.kind == ExchangeKind::Broadcast).then(|| Definition {
+            keys: spec.build_keys.clone(),
+            schema: spec.build_schema.clone(),
+            // The place of the join in its chain does not matter.
+            inputs: inputs().map(|exchange| Reading { port: Port::Main, ..Reading::new(plan, exchange) }).collect(),
+        })
+    }
+}
+
+impl Reading {
+    fn new(plan: &Plan, exchange: &Exchange) -> Reading {
+        let stage = plan.stage(exchange.from);
+        Reading {
+            port: exchange.port,
+            kind: exchange.kind.clone(),
+            source: stage.source.clone(),
+            operators: stage.operators.clone(),
+            inputs: plan.inputs(stage.id).map(|exchange| Reading::new(plan, exchange)).collect(),
+        }
+    }
+}
+
+/// What the tasks of a worker have left.
+#[derive(Default)]
+pub(crate) struct LeftSides(Vec<(Definition, StaticSide, BTreeSet<WorkerId>)>);
+
+impl LeftSides {
+    /// Adds the side of a join, unless it was left by another task.
+    pub(crate) fn add(&mut self, plan: &Plan, placement: &Placement, join: Join, side: StaticSide) {
+        let Some(definition) = Definition::new(plan, join) else { return };
+        let workers = workers(plan, placement, join.0);
+        match self.0.iter_mut().find(|(of, ..)| *of == definition) {
+            Some((.., all)) => all.extend(workers),
+            None => self.0.push((definition, side, workers)),
+        }
+    }
+
+    /// The sides with which joins of the next plan version go on.
+    pub(crate) fn of(&self, plan: &Plan, placement: &Placement) -> BTreeMap<Join, StaticSide> {
+        let mut kept = BTreeMap::new();
+        if self.0.is_empty() {
+            return kept;
+        }
+        for join in places(plan) {
+            let Some(definition) = Definition::new(plan, join) else { continue };
+            let workers = workers(plan, placement, join.0);
+            let left = self.0.iter().find(|(of, _, were)| *of == definition && workers.is_subset(were));
+            kept.extend(left.map(|(_, side, _)| (join, side.clone())));
+        }
+        kept
+    }
+}
+
+/// The joins of the next plan version that will go on with the sides that they have, as each worker will find
+/// by what its tasks leave.
+pub(crate) fn kept((present, were): (&Plan, &Placement), (next, are): (&Plan, &Placement)) -> BTreeSet<Join> {
+    let before = |join: Join| Some((Definition::new(present, join)?, workers(present, were, join.0)));
+    let before: Vec<(Definition, BTreeSet<WorkerId>)> = places(present).filter_map(before).collect();
+    let goes_on = |join: &Join| {
+        let Some(definition) = Definition::new(next, *join) else { return false };
+        let same = before.iter().filter(|(of, _)| *of == definition).map(|(_, workers)| workers);
+        let (same, all) = (same.collect::<Vec<_>>(), workers(next, are, join.0));
+        // A worker knows only of joins that had tasks there.
+        let knows = |worker: &WorkerId| {
+            let known = same.iter().filter(|workers| workers.contains(worker)).flat_map(|workers| workers.iter());
+            all.is_subset(&known.copied().collect())
+        };
+        !same.is_empty() && all.iter().all(knows)
+    };
+    places(next).filter(goes_on).collect()
+}
+
+/// The places of a plan's operators.
+fn places(plan: &Plan) -> impl Iterator<Item = Join> {
+    plan.stages.iter().flat_map(|stage| (0..stage.operators.len()).map(|place| (stage.id, place)))
+}
+
+fn workers(plan: &Plan, placement: &Placement, stage: StageId) -> BTreeSet<WorkerId> {
+    tasks_of(plan.stage(stage)).filter_map(|task| placement.get(&task).copied()).collect()
+}
+
+/// The stages whose rows nobody here or elsewhere takes, because all joins that they reach go on with the sides that they had.
+pub(crate) fn unread(plan: &Plan, kept: &BTreeSet<Join>, here: &BTreeSet<TaskId>) -> BTreeSet<StageId> {
+    let is_kept = |exchange: &Exchange| match exchange.port {
+        Port::Side(place) => {
+            kept.contains(&(exchange.to, place)) && tasks_of(plan.stage(exchange.to)).all(|task| here.contains(&task))
+        }
+        Port::Main | Port::Second | Port::Further(_) => false,
+    };
+    let mut unread = BTreeSet::new();
+    loop {
+        let before = unread.len();
+        for stage in &plan.stages {
+            let mut outputs = plan.outputs(stage.id).peekable();
+            let ends = outputs.peek().is_some();
+            if ends && outputs.all(|exchange| is_kept(exchange) || unread.contains(&exchange.to)) {
+                unread.insert(stage.id);
+            }
+        }
+        if unread.len() == before {
+            return unread;
+        }
+    }
+}
+
+/// A table that is not read, because nobody takes its rows.
+pub(crate) struct Unread;
+
+impl Source for Unread {
+    fn poll(&mut self, _wait: Duration) -> Result<Polled> {
+        Ok(Polled::End)
+    }
+
+    fn positions(&self) -> Result<Positions> {
+        Ok(Positions::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use anabranch_dataflow::{ConnectorSpec, JobOptions, JoinKind, OnMalformed, Stage, StaticJoinSpec};
+    use anabranch_model::KeyGroups;
+    use anabranch_operators::{Functions, build_operator};
+    use arrow::datatypes::{DataType, Field, Schema};
+
+    use super::*;
+
+    const JOIN: Join = (StageId(1), 0);
+
+    fn join() -> OperatorSpec {
+        let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, true)]));
+        OperatorSpec::StaticJoin(StaticJoinSpec {
+            kind: JoinKind::Inner,
+            probe_keys: vec![Expr::Column(0)],
+            build_keys: vec![Expr::Column(0)],
+            filter: None,
+            probe_schema: Arc::clone(&schema),
+            build_schema: schema,
+            output: vec![0],
+        })
+    }
+
+    /// A table in this file is joined by so many tasks.
+    fn plan(file: &str, tasks: u32) -> Plan {
+        let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, true)]));
+        let source = SourceSpec {
+            table: "names".into(),
+            connector: ConnectorSpec {
+                connector: "filesystem".into(),
+                options: BTreeMap::from([("path".into(), file.into())]),
+            },
+            declared: Arc::clone(&schema),
+            projection: vec![0],
+            metadata: Default::default(),
+            key: Vec::new(),
+            columns: Vec::new(),
+            watermark: None,
+            on_malformed: OnMalformed::Fail,
+            on_late: Default::default(),
+            reads_clock: false,
+            reads_watermark: false,
+        };
+        let stage = |id, parallelism, source, operators| Stage {
+            id: StageId(id),
+            name: String::new(),
+            parallelism,
+            label: None,
+            tasks_max: None,
+            source,
+            operators,
+            sink: None,
+            query: None,
+            schema: Arc::clone(&schema),
+            origin: Default::default(),
+        };
+        let stages = vec![stage(0, 1, Some(source), Vec::new()), stage(1, tasks, None, vec![join()])];
+        let side = Exchange { from: StageId(0), to: StageId(1), port: Port::Side(0), kind: ExchangeKind::Broadcast };
+        Plan::new(KeyGroups(8), JobOptions::default(), stages, vec![side])
+    }
+
+    /// The table is at the first worker, the tasks of the join are at these.
+    fn placement(workers: &[u32]) -> Placement {
+        let tasks = (0..).zip(workers).map(|(index, worker)| (TaskId { stage: JOIN.0, index }, WorkerId(*worker)));
+        tasks.chain([(TaskId { stage: StageId(0), index: 0 }, WorkerId(1))]).collect()
+    }
+
+    fn left(plan: &Plan, placement: &Placement) -> LeftSides {
+        let schema = Arc::clone(&plan.stages[0].schema);
+        let (mut join, _) = build_operator(&join(), &schema, &plan.options, &Functions::default()).expect("a join");
+        join.side_end().expect("the end");
+        let mut left = LeftSides::default();
+        left.add(plan, placement, JOIN, join.static_side().expect("a side"));
+        left
+    }
+
+    #[test]
+    fn a_side_goes_on_if_all_tasks_of_the_join_can_have_it() {
+        let (present, were) = (plan("a", 2), placement(&[1, 2]));
+        let left = left(&present, &were);
+        let goes_on = |plan: &Plan, workers: &[u32]| {
+            let goes_on = left.of(plan, &placement(workers)).contains_key(&JOIN);
+            let foreseen = kept((&present, &were), (plan, &placement(workers)));
+            assert_eq!(foreseen.contains(&JOIN), goes_on, "{workers:?}");
+            goes_on
+        };
+        assert!(goes_on(&plan("a", 2), &[1, 2]));
+        assert!(goes_on(&plan("a", 3), &[2, 1, 2]), "more tasks at the same workers");
+        assert!(goes_on(&plan("a", 1), &[2]));
+        assert!(!goes_on(&plan("a", 2), &[1, 3]), "the third worker would read what the table has now");
+        assert!(!goes_on(&plan("b", 2), &[1, 2]), "another table");
+        assert!(LeftSides::default().of(&plan("a", 1), &Placement::new()).is_empty());
+    }
+
+    #[test]
+    fn a_table_is_not_read_only_if_all_joins_that_take_it_are_here() {
+        let plan = plan("a", 2);
+        let kept = left(&plan, &Placement::new()).of(&plan, &Placement::new()).into_keys().collect();
+        let tasks: BTreeSet<TaskId> = placement(&[1, 1]).into_keys().collect();
+        assert_eq!(unread(&plan, &kept, &tasks), BTreeSet::from([StageId(0)]));
+        assert_eq!(unread(&plan, &BTreeSet::new(), &tasks), BTreeSet::new());
+        let some = tasks.into_iter().filter(|task| *task != TaskId { stage: JOIN.0, index: 1 }).collect();
+        assert_eq!(unread(&plan, &kept, &some), BTreeSet::new());
+    }
+}

@@ -1,0 +1,56 @@
+//! Tasks that run while their coordinator is gone, as the next one finds them at workers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anabranch_model::{Clock, Epoch, Incarnation};
+use anabranch_protocol::coordinator::Tasks;
+use anabranch_protocol::membership::Process;
+use anabranch_protocol::peers::adoptable;
+use anabranch_protocol::worker::Hosting;
+use serde::{Deserialize, Serialize};
+
+use crate::durable::takeover::Running;
+
+/// How often workers with tasks of a job are looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The tasks of a job that run at a worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Hosted {
+    /// The tasks.
+    pub hosting: Hosting,
+    /// Distinguishes their plan from others.
+    pub plan: u64,
+    /// The checkpoint from which they have started.
+    #[serde(default)]
+    pub from: Option<(Incarnation, Epoch)>,
+}
+
+/// The tasks that run without a coordinator, if all of them do, and where they are. Waits so long for those that are missing.
+pub(crate) fn running(
+    all: &Tasks,
+    hosted: &dyn Fn() -> Vec<(Process, Hosted)>,
+    patience: Duration,
+    clock: &dyn Clock,
+) -> (Option<Running>, BTreeMap<Process, Tasks>) {
+    let until = clock.now().plus(patience);
+    loop {
+        let hosted = hosted();
+        if let Some(found) = complete(all, &hosted) {
+            return (Some(found.0), found.1);
+        }
+        if clock.now() >= until {
+            return (None, BTreeMap::new());
+        }
+        anabranch_model::pause(LOOK);
+    }
+}
+
+/// The newest incarnation, if all its tasks run, are of one plan, and have started from one checkpoint.
+fn complete(all: &Tasks, hosted: &[(Process, Hosted)]) -> Option<(Running, BTreeMap<Process, Tasks>)> {
+    let (incarnation, found) = adoptable(all, hosted.iter().map(|(process, of)| (*process, of.hosting.clone())))?;
+    let mut of = hosted.iter().filter(|(process, _)| found.contains_key(process)).map(|(_, of)| (of.plan, of.from));
+    let (plan, from) = of.next()?;
+    of.all(|other| other == (plan, from)).then_some((Running { incarnation, plan, from }, found))
+}

@@ -1,0 +1,465 @@
+//! Creates the tasks of a plan: the channels between them, their chains, and the state that they resume from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anabranch_dataflow::{
+    Exchange, Identities, OnLate, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, SourceSpec, Stage,
+};
+use anabranch_model::{
+    Clock, Epoch, Error, EventTime, Incarnation, KeyGroupRange, Notices, Result, StageId, TaskCounters, TaskId,
+};
+use anabranch_operators::{
+    Connectors, Delivery, Former, Functions, Host, Lookup, LookupContext, StaticSide, TaskContext, build_operator,
+};
+use anabranch_state::{Log, Others, StateFile};
+
+use crate::change::handover::Handover;
+use crate::change::preparation::{Preparation, Share};
+use crate::change::static_sides::{Join, Placement, Unread, unread};
+use crate::durable::recorder::Recorder;
+use crate::network::wiring::Wiring;
+use crate::task::advance::{Side, Task, TaskParts};
+use crate::task::chain::{Chain, Restore, SinkTail, Tail};
+use crate::task::control::Control;
+use crate::task::exchange::ExchangeWriter;
+use crate::task::host::{HostLife, TaskHost};
+use crate::task::inbox::Inbox;
+use crate::task::inbox_task::InboxTask;
+use crate::task::job_state::{JobState, RestoredOperator, RestoredSink, RestoredSource};
+use crate::task::mail::Mail;
+use crate::task::snapshot::{OperatorFiles, Snapshot};
+use crate::task::source_task::{SideTails, SourceParts, SourceTask};
+use crate::task::stages::{input, reaches_sink};
+use crate::task::view::TaskView;
+
+/// Everything that the creation of an incarnation's tasks looks up. Each task is created where it runs, several at a time.
+pub(crate) struct Assembly {
+    plan: Arc<Plan>,
+    connectors: Connectors,
+    functions: Functions,
+    clock: Arc<dyn Clock>,
+    host: Arc<TaskHost>,
+    control: Arc<Control>,
+    wiring: Arc<Wiring>,
+    /// There are tasks at other workers.
+    asks: bool,
+    after: Epoch,
+    durable: Option<DurableParts>,
+    /// What the tasks of the plan version before have left, and what was loaded ahead.
+    left: Mutex<(Option<Handover>, Option<Preparation>)>,
+    present: Present,
+}
+
+/// What the tasks of a job have if it takes checkpoints or starts from a savepoint.
+pub(crate) struct DurableParts {
+    /// Name of the job.
+    pub(crate) scope: String,
+    /// Names that it had before, see [`FormerNames`](crate::durable::takeover::FormerNames).
+    pub(crate) former: Vec<String>,
+    pub(crate) state: JobState,
+    /// How often a task reports that it gets further with restoring its state.
+    pub(crate) progress_interval: Duration,
+    /// The recorder's queue. `None`: the job takes no checkpoints.
+    pub(crate) snapshots: Option<Sender<Snapshot>>,
+    /// The log that names the job's owner. `None`: the job cannot have another owner.
+    pub(crate) log: Option<Log>,
+}
+
+/// An incarnation at one worker.
+pub(crate) struct Life<'a> {
+    pub(crate) incarnation: Incarnation,
+    /// The epoch after which it resumes.
+    pub(crate) after: Epoch,
+    /// The tasks of this worker.
+    pub(crate) tasks: &'a BTreeSet<TaskId>,
+    pub(crate) placement: &'a Placement,
+    /// There are tasks at other workers, which must agree with these.
+    pub(crate) asks: bool,
+}
+
+/// All tasks are there: closes what those of the plan version before have left, and nobody has taken. What was written there is
+/// visible, and nothing follows, so a failure changes nothing.
+impl Drop for Assembly {
+    fn drop(&mut self) {
+        let _ = self.left().0.take().map_or(Ok(()), Handover::close);
+    }
+}
+
+/// What is there of the operators of a worker's tasks when these are created.
+#[derive(Default)]
+struct Present {
+    /// Those that go on with what is left of the plan version before.
+    kept: BTreeSet<(TaskId, usize)>,
+    /// Those that were prepared, and what they have not read.
+    prepared: BTreeMap<(TaskId, usize), RestoredOperator>,
+    /// The static sides with which joins go on.
+    sides: BTreeMap<Join, StaticSide>,
+    /// Stages whose rows nobody takes any more.
+    unread: BTreeSet<StageId>,
+}
+
+/// The operators of these tasks that are there.
+fn present(
+    plan: &Plan,
+    life: &Life<'_>,
+    (handover, preparation): (Option<&Handover>, Option<&Preparation>),
+    state: Option<&JobState>,
+    functions: &Functions,
+) -> Result<Present> {
+    let mut present = Present::default();
+    if handover.is_none() && preparation.is_none() {
+        return Ok(present);
+    }
+    let tasks = life.tasks;
+    present.sides = handover.map(|handover| handover.sides.of(plan, life.placement)).unwrap_or_default();
+    present.unread = unread(plan, &present.sides.keys().copied().collect(), tasks);
+    for stage in &plan.stages {
+        let mut schema = input(plan, stage, functions)?;
+        for (place, spec) in stage.operators.iter().enumerate() {
+            let (_, output) = build_operator(spec, &schema, &plan.options, functions)?;
+            for task in tasks.iter().filter(|task| task.stage == stage.id) {
+                let Some(id) = plan.identities.state(stage.id, place) else { continue };
+                let share = (id, plan.assignment.of_task(*task));
+                let state_here = |spec| handover.is_some_and(|of| of.has(share, spec, &plan.options, functions));
+                if spec.state().is_some_and(state_here) {
+                    present.kept.insert((*task, place));
+                    continue;
+                }
+                let restored = state.and_then(|state| state.operators.get(&id));
+                let left = preparation.zip(restored).and_then(|(preparation, restored)| {
+                    preparation.has(share, (spec, &schema, &plan.options), restored)
+                });
+                present.prepared.extend(left.map(|left| ((*task, place), left)));
+            }
+            schema = output;
+        }
+    }
+    Ok(present)
+}
+
+impl Assembly {
+    /// For the tasks of a worker. Their reports go to `mail`.
+    pub(crate) fn new(
+        (plan, wiring): (Arc<Plan>, Arc<Wiring>),
+        connectors: Connectors,
+        (clock, notices, mail): (Arc<dyn Clock>, Arc<Notices>, Arc<dyn Mail>),
+        life: &Life<'_>,
+        durable: Option<DurableParts>,
+        (handover, preparation): (Option<Handover>, Option<Preparation>),
+    ) -> Result<Assembly> {
+        let inboxes = wiring.inboxes().cloned().collect();
+        let (incarnation, after) = (life.incarnation, life.after);
+        let control = Control::new(incarnation, after, mail, inboxes, life.tasks.len());
+        let (log, own) = (durable.as_ref().and_then(|durable| durable.log.clone()), Some(Arc::clone(&control)));
+        let of = HostLife { incarnation, after, log, control: own, asks: life.asks };
+        let host = match &handover {
+            Some(handover) => {
+                handover.host.go_on(of);
+                Arc::clone(&handover.host)
+            }
+            None => Arc::new(TaskHost::new(&plan.options.job_name, of, notices, Arc::clone(&clock))),
+        };
+        let (functions, asks) = (Functions::default(), life.asks);
+        let state = durable.as_ref().map(|durable| &durable.state);
+        let present = present(&plan, life, (handover.as_ref(), preparation.as_ref()), state, &functions)?;
+        let left = Mutex::new((handover, preparation));
+        Ok(Assembly { plan, connectors, functions, clock, host, control, wiring, asks, after, durable, left, present })
+    }
+
+    /// The job as its tables see it.
+    pub(crate) fn host(&self) -> Arc<TaskHost> {
+        Arc::clone(&self.host)
+    }
+
+    fn left(&self) -> MutexGuard<'_, (Option<Handover>, Option<Preparation>)> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the recorder go on with the files of operators that go on.
+    pub(crate) fn pass_files_on(&self, recorder: &mut Recorder) {
+        for (task, place) in &self.present.kept {
+            let Some(share) = self.share(*task, *place) else { continue };
+            let files = self.left().0.as_mut().and_then(|handover| handover.files(share));
+            files.into_iter().for_each(|files| recorder.go_on(*task, share.0, files));
+        }
+        for (task, place) in self.present.prepared.keys() {
+            let files = self.share(*task, *place).and_then(|share| Some((share.0, self.files(share)?)));
+            files.into_iter().for_each(|(id, files)| recorder.go_on(*task, id, OperatorFiles::restored(files)));
+        }
+    }
+
+    fn share(&self, task: TaskId, place: usize) -> Option<Share> {
+        let id = self.plan.identities.state(task.stage, place)?;
+        Some((id, self.plan.assignment.of_task(task)))
+    }
+
+    /// The files of the checkpoint with rows of these key groups.
+    fn files(&self, share: Share) -> Option<Vec<StateFile>> {
+        let keys = self.left().1.as_ref()?.keys(share)?;
+        let restored = self.durable.as_ref()?.state.operators.get(&share.0)?;
+        let others = Some(Others { first_key: keys.start, keys: keys.len() });
+        let own = |(file, own): (&StateFile, KeyGroupRange)| match file.key_groups == Some(own) {
+            true => file.clone(),
+            false => StateFile { key_groups: Some(own), others, ..file.clone() },
+        };
+        Some(restored.files(share.1).map(own).collect())
+    }
+
+    pub(crate) fn control(&self) -> Arc<Control> {
+        Arc::clone(&self.control)
+    }
+
+    /// Whether tasks are better created several at a time: they read state, or those of other processes wait for them.
+    pub(crate) fn opens_apart(&self) -> bool {
+        self.after > Epoch(0) || self.asks || self.durable.as_ref().is_some_and(|durable| !durable.state.is_empty())
+    }
+
+    /// What observers see of a task.
+    pub(crate) fn view(&self, id: TaskId) -> TaskView {
+        let stage = self.plan.stage(id.stage);
+        TaskView {
+            id,
+            stage_name: stage.name.clone(),
+            is_source: stage.source.is_some(),
+            is_sink: stage.sink.is_some(),
+            restores: self.restore(stage, id).is_some_and(|restore| !restore.operators.is_empty()),
+            keeps_windows: stage.operators.iter().any(OperatorSpec::waits_for_event_time),
+            counters: Arc::new(TaskCounters::default()),
+            inbox: self.wiring.inbox(id, Port::Main).map(|(inbox, _)| inbox),
+        }
+    }
+
+    /// Creates a task: opens its tables, of which a sink first makes visible what the checkpoint holds.
+    pub(crate) fn create(&self, id: TaskId, counters: Arc<TaskCounters>) -> Result<Task> {
+        let stage = self.plan.stage(id.stage);
+        self.task(stage, id, counters).map_err(|e| e.at(format!("{} ({})", stage.id, stage.name)))
+    }
+
+    fn task(&self, stage: &Stage, id: TaskId, counters: Arc<TaskCounters>) -> Result<Task> {
+        let context = TaskContext {
+            index: id.index,
+            parallelism: stage.parallelism,
+            batch_rows: self.plan.options.batch_rows,
+            delivery: self.delivery(|identities| Some(identities.sink(stage.id)?.number.to_string())),
+            clock: Arc::clone(&self.clock),
+            host: Arc::clone(&self.host) as Arc<dyn Host>,
+        };
+        let tail = match &stage.sink {
+            Some(sink) => {
+                let durable = self.durable.as_ref();
+                let prepared = durable.and_then(|d| d.state.sinks.get(&self.plan.identities.sink(stage.id)?));
+                let place = self.plan.identities.sink(stage.id).map(|part| (part, id.index, stage.parallelism));
+                let left = place.and_then(|place| self.left().0.as_mut()?.sink(place, sink));
+                match left {
+                    Some(left) => Tail::Sink(left),
+                    None => Tail::Sink(self.sink(sink, &context, prepared)?),
+                }
+            }
+            None => Tail::Exchanges(
+                self.plan.outputs(stage.id).map(|e| self.writer(e, id, &counters)).collect::<Result<_>>()?,
+            ),
+        };
+        let main = self.wiring.inbox(id, Port::Main);
+        let input = input(&self.plan, stage, &self.functions)?;
+        let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
+        let shared = (Arc::clone(&counters), Arc::clone(&self.control));
+        let mut chain = Chain::new(stage, input, tail, options, &self.functions, shared, clock)?;
+        for place in 0..stage.operators.len() {
+            let gone = || Error::internal("an operator that goes on is gone");
+            if self.present.kept.contains(&(id, place)) {
+                let left = self.share(id, place).and_then(|share| self.left().0.as_mut()?.operator(share));
+                let left = left.ok_or_else(gone)?;
+                // As after restoring it.
+                main.iter().for_each(|(inbox, _)| inbox.set_reached(left.watermark));
+                chain.succeed(place, left.operator, left.watermark)?;
+            } else if self.present.prepared.contains_key(&(id, place)) {
+                let prepared = self.share(id, place).and_then(|share| self.left().1.as_mut()?.take(share));
+                chain.succeed(place, prepared.ok_or_else(gone)?, EventTime::MIN)?;
+            }
+        }
+        let (restore, after) = (self.restore(stage, id), self.after);
+        let sides = self.sides(id, &mut chain)?;
+        let parts = TaskParts {
+            id,
+            chain,
+            restore,
+            progress_interval: self.durable.as_ref().map_or(Duration::MAX, |durable| durable.progress_interval),
+            sides,
+            counters,
+            clock: Arc::clone(&self.clock),
+            control: Arc::clone(&self.control),
+            snapshots: self.durable.as_ref().and_then(|durable| durable.snapshots.clone()),
+            after,
+            told_under: Epoch(0),
+            boundary: None,
+            side_end: None,
+        };
+        match (&stage.source, main) {
+            (Some(_), _) => Ok(Task::Source(Box::new(self.source(stage, parts, &context)?))),
+            (None, Some((inbox, _))) => {
+                let lookup = self.lookup(stage, &context, &inbox, &parts.counters)?;
+                let inputs = self.wiring.inputs(stage.id);
+                Ok(Task::Inbox(Box::new(InboxTask::new(parts, inbox, inputs).asking(lookup)?)))
+            }
+            _ => Err(Error::internal("a stage without input")),
+        }
+    }
+
+    /// The static sides that a task reads. The joins of its chain take those that they had.
+    fn sides(&self, id: TaskId, chain: &mut Chain) -> Result<Vec<Side>> {
+        let mut sides = Vec::new();
+        for (operator, inbox, channels) in self.wiring.sides(id) {
+            match self.present.sides.get(&(id.stage, operator)) {
+                Some(side) => {
+                    // Senders must not wait for it.
+                    inbox.close();
+                    chain.take_static_side(operator, side.clone())?;
+                }
+                None => sides.push(Side::new(operator, inbox, channels, self.after)),
+            }
+        }
+        Ok(sides)
+    }
+
+    /// What the operators of a task resume from.
+    fn restore(&self, stage: &Stage, id: TaskId) -> Option<Restore> {
+        let DurableParts { state, .. } = self.durable.as_ref()?;
+        let Plan { identities, assignment, key_groups, .. } = &*self.plan;
+        let Present { kept, prepared, .. } = &self.present;
+        let state = |place| match prepared.get(&(id, place)) {
+            Some(left) => Some((place, left.clone())),
+            None => Some((place, state.operators.get(&identities.state(stage.id, place)?)?.clone())),
+        };
+        let restored = (0..stage.operators.len()).filter(|place| !kept.contains(&(id, *place)));
+        let operators = restored.filter_map(state).collect();
+        let go_on = (0..stage.operators.len()).filter(|place| prepared.contains_key(&(id, *place))).collect();
+        let (is_first, own) = (id.index == 0, assignment.of_task(id));
+        Some(Restore { operators, go_on, is_first, own, groups: *key_groups })
+    }
+
+    /// Opens the table outside that the first operator of a stage asks, if it does.
+    fn lookup(
+        &self,
+        stage: &Stage,
+        task: &TaskContext,
+        inbox: &Arc<Inbox>,
+        counters: &TaskCounters,
+    ) -> Result<Option<Box<dyn Lookup>>> {
+        let Some(OperatorSpec::LookupJoin(spec)) = stage.operators.first() else { return Ok(None) };
+        let inbox = Arc::clone(inbox);
+        let context = LookupContext {
+            task: task.clone(),
+            wake: Arc::new(move || inbox.wake()),
+            counters: Arc::clone(&counters.lookups),
+            bytes_max: self.plan.options.state_bytes,
+        };
+        let connector = self.connectors.get(&spec.table.connector.connector)?;
+        connector.lookup(spec, &context).map(Some).map_err(|error| error.at(format!("table {}", spec.table.table)))
+    }
+
+    /// When rows leave a sink, and what distinguishes its writer from the job's other writers: two inserts into one
+    /// table must not treat each other's results as their own.
+    fn delivery(&self, writer: impl Fn(&Identities) -> Option<String>) -> Delivery {
+        match &self.durable {
+            Some(DurableParts { scope, former, state, snapshots: Some(_), .. }) => {
+                let writer = writer(&self.plan.identities);
+                let of = |job: &str| writer.as_ref().map_or_else(|| job.to_owned(), |writer| format!("{job}-{writer}"));
+                let scopes = former.iter().map(|job| of(job)).collect();
+                Delivery::ExactlyOnce { scope: of(scope), former: Former { scopes, tasks: state.parallelism } }
+            }
+            _ => Delivery::AtLeastOnce,
+        }
+    }
+
+    /// Opens a sink, which first makes visible its own share of what was `prepared` before.
+    fn sink(&self, spec: &SinkSpec, context: &TaskContext, prepared: Option<&RestoredSink>) -> Result<SinkTail> {
+        let place = |e: Error| e.at(format!("table {}", spec.table));
+        let connector = self.connectors.get(&spec.connector.connector)?;
+        let by_checkpoint = self.durable.as_ref().is_some_and(|durable| durable.snapshots.is_some());
+        let mut tail = SinkTail::new(connector.sink(spec, context).map_err(place)?, by_checkpoint);
+        let own = prepared.into_iter().flat_map(|prepared| prepared.of_task(context.index, context.parallelism));
+        tail.restore(own).map_err(place)?;
+        Ok(tail)
+    }
+
+    fn source(&self, stage: &Stage, parts: TaskParts, context: &TaskContext) -> Result<SourceTask> {
+        let Some(spec) = &stage.source else { return Err(Error::internal("not a source")) };
+        let place = |e: Error| e.at(format!("table {}", spec.table));
+        let restored = self
+            .durable
+            .as_ref()
+            .and_then(|durable| durable.state.sources.get(&self.plan.identities.source(stage.id)?));
+        let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
+        let (reaches_sink, host) = (reaches_sink(&self.plan, stage.id), Arc::clone(&self.host) as Arc<dyn Host>);
+        let part = self.plan.identities.source(stage.id).map(|part| (part, context.index, context.parallelism));
+        let left = part.and_then(|part| self.left().0.as_mut()?.source(part, spec));
+        if let Some(left) = left {
+            let source = left.go_on(spec, &self.functions).map_err(place)?;
+            return Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host).goes_on());
+        }
+        if self.present.unread.contains(&stage.id) {
+            let (on_malformed, on_late) = (OnMalformed::Leave, OnLate::Leave);
+            let spec = SourceSpec { on_malformed, on_late, ..spec.clone() };
+            let source = SourceParts::new(&spec, Box::new(Unread), SideTails::default(), None, &self.functions)
+                .map_err(place)?;
+            return Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host));
+        }
+        let positions = restored.map(|restored| &restored.positions);
+        let source = self.connectors.get(&spec.connector.connector)?.source(spec, context, positions).map_err(place)?;
+        let tails = self.side_tails(stage, spec, context, restored)?;
+        let source = SourceParts::new(spec, source, tails, restored, &self.functions).map_err(place)?;
+        Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host))
+    }
+
+    /// Opens the tables that a source writes beside its rows.
+    fn side_tails(
+        &self,
+        stage: &Stage,
+        spec: &SourceSpec,
+        context: &TaskContext,
+        restored: Option<&RestoredSource>,
+    ) -> Result<SideTails> {
+        // The stage may also have a sink, which needs a different name.
+        let open = |sink: &SinkSpec, what: &str, prepared: Option<&RestoredSink>| {
+            let scope = |identities: &Identities| Some(format!("{what}-{}", identities.source(stage.id)?.number));
+            let context = TaskContext { delivery: self.delivery(scope), ..context.clone() };
+            self.sink(sink, &context, prepared).map(Some)
+        };
+        // An earlier version had this reader write them. What it had prepared has no table any more.
+        let left_out = |what: &str, prepared: Option<&RestoredSink>, is_left: bool| {
+            if prepared.is_some_and(|prepared| !prepared.is_empty()) {
+                let table = &spec.table;
+                let why = match is_left {
+                    true => format!("another reader of the table reports {what} now"),
+                    false => format!("the table has no table for {what} any more"),
+                };
+                self.host.notify(format!(
+                    "table {table}: {what} that the checkpoint holds for this reader are not written, because {why}"
+                ));
+            }
+            None
+        };
+        let prepared = (restored.map(|of| &of.dead_letters), restored.map(|of| &of.late_rows));
+        let malformed = match &spec.on_malformed {
+            OnMalformed::DeadLetter(sink) => open(sink, "malformed", prepared.0)?,
+            other => left_out("malformed records", prepared.0, *other == OnMalformed::Leave),
+        };
+        let late = match &spec.on_late {
+            OnLate::Write(sink) => open(sink, "late", prepared.1)?,
+            other => left_out("late rows", prepared.1, *other == OnLate::Leave),
+        };
+        Ok(SideTails { malformed, late })
+    }
+
+    /// The sending side of an exchange for one task.
+    fn writer(&self, exchange: &Exchange, from: TaskId, counters: &TaskCounters) -> Result<ExchangeWriter> {
+        let senders = self.wiring.senders(exchange, from)?;
+        let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
+        let owners = (self.plan.key_groups, self.plan.assignment.of(exchange.to));
+        let writer = ExchangeWriter::new(exchange.kind.clone(), senders, owners, options, clock);
+        Ok(writer.counting(|| counters.key_groups_of(exchange.to, self.plan.key_groups)))
+    }
+}

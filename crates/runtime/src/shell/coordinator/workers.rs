@@ -1,0 +1,217 @@
+//! The coordinator's dealings with workers: where tasks are placed, what workers say, and what they are told.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anabranch_model::{Error, ErrorKind, Incarnation, TaskId};
+use anabranch_protocol::coordinator::{Checkpoint, Input, Phase, Report, Tasks};
+use anabranch_protocol::membership::Process;
+use anabranch_state::TaskState;
+
+use super::{HERE, REPEAT, Shell, Unplaced, WAITING};
+use crate::durable::scribe;
+use crate::shell::messages::{FromWorker, Summary};
+use crate::shell::remote::RemoteWorker;
+use crate::shell::watch::Awaited;
+
+impl Shell {
+    /// Chooses a worker for every task, which starts them; or waits for workers.
+    pub(super) fn place(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
+        let taken = (incarnation, self.coordinator.term());
+        let placement = match &mut self.remotes {
+            None => self.tasks.all.iter().map(|task| (*task, HERE)).collect(),
+            Some(remotes) => match remotes.place(taken, &self.peers.placement(), &mut self.worker) {
+                Ok(placement) => placement,
+                Err(missing) if self.reconfiguring.has_begun(self.coordinator.version()) => {
+                    return self.cannot_place(incarnation, &missing);
+                }
+                Err(missing) => {
+                    self.shared.life.waits_for(Some(missing.clone()));
+                    self.watch.begin(Awaited::Workers, self.clock.now());
+                    let again = self.clock.now().plus(WAITING);
+                    self.unplaced = Some(Unplaced { incarnation, from, missing, again });
+                    return;
+                }
+            },
+        };
+        self.unplaced = None;
+        self.shared.life.waits_for(None);
+        if self.watch.done(Awaited::Workers) {
+            self.shared.notify("there are enough workers");
+        }
+        self.peers.start((incarnation, self.coordinator.term()), from, &self.tasks, &placement);
+    }
+
+    /// A plan version that has just begun finds no workers: the version before goes on.
+    fn cannot_place(&mut self, incarnation: Incarnation, missing: &str) {
+        let Some(first) = self.tasks.all.first().copied() else { return };
+        let error = Error::outside(format!("the tasks cannot be placed any more: {missing}"));
+        self.failed(incarnation, None, error.remedy("start workers, and change the job again"));
+        let failed = [(first, Report::Failed { retry: true })];
+        let gone = self.tasks.all.iter().map(|task| (*task, Report::Gone));
+        self.inputs.push_back(Input::Tasks(incarnation, failed.into_iter().chain(gone).collect()));
+    }
+
+    /// The tasks go on at their workers, which are to report to this coordinator.
+    pub(crate) fn adopt(
+        &mut self,
+        incarnation: Incarnation,
+        newest: Option<&Checkpoint<TaskState>>,
+        hosted: BTreeMap<Process, Tasks>,
+    ) {
+        // The workers that were there when the job was registered.
+        while self.step() {}
+        let tasks = hosted.iter().flat_map(|(process, tasks)| tasks.all.iter().map(|task| (*task, *process)));
+        let placed: BTreeMap<TaskId, Process> = tasks.collect();
+        let processes: Vec<Process> = hosted.keys().copied().collect();
+        let taken = (incarnation, self.coordinator.term());
+        self.peers.adopt(taken, newest, self.tasks.version, hosted);
+        self.remotes.iter_mut().for_each(|remotes| remotes.adopt(taken, &placed));
+        self.was_open = true;
+        self.shared.life.adopted(taken.0, taken.1);
+        // A sink may wait for one that it has requested, and what the coordinator before did not commit is covered.
+        self.inputs.push_back(Input::Checkpoint);
+        for process in processes.into_iter().filter(|process| !self.is_known(*process)).collect::<Vec<_>>() {
+            self.lost(process, Error::outside("a worker is lost: it left while its coordinator was replaced"));
+        }
+        self.settle();
+    }
+
+    /// Other workers are there: an incarnation that waits for one may begin. Its tasks are spread over all of them.
+    pub(super) fn joined(&mut self, workers: Vec<RemoteWorker>) {
+        if let Some(remotes) = &mut self.remotes {
+            workers.into_iter().for_each(|worker| remotes.join(worker));
+        }
+        let waits = self.coordinator.phase() == Phase::Restoring;
+        if let Some(Unplaced { incarnation, from, .. }) = self.unplaced.take_if(|_| waits) {
+            self.place(incarnation, from);
+        }
+    }
+
+    /// The tasks of a worker have failed, unless they had left.
+    pub(super) fn lost(&mut self, process: Process, why: Error) {
+        let Some(remotes) = &mut self.remotes else { return };
+        remotes.leave(process);
+        self.lost_while_preparing(process, &why);
+        self.unanswered.remove(&process);
+        self.shared.show_remote(process, None);
+        if self.unplaced.is_some() {
+            // Those that the workers still say something of are of an incarnation that is over.
+            return;
+        }
+        let incarnation = self.coordinator.incarnation();
+        let tasks = self.peers.unfinished(process);
+        let Some(first) = tasks.first().copied() else { return };
+        // What its peers have seen of it follows from that.
+        self.failure.take_if(|seen| seen.error().kind() == ErrorKind::Outside);
+        self.failed(incarnation, None, why);
+        let lost = [(first, Report::Lost)];
+        let gone = tasks.into_iter().map(|task| (task, Report::Gone));
+        self.inputs.push_back(Input::Tasks(incarnation, lost.into_iter().chain(gone).collect()));
+    }
+
+    /// The time to start does not pass while a job waits for workers.
+    pub(super) fn go_on_waiting(&mut self) {
+        let now = self.clock.now();
+        let (Some(unplaced), Some(first)) = (&mut self.unplaced, self.tasks.all.first()) else { return };
+        if now >= unplaced.again {
+            unplaced.again = now.plus(WAITING);
+            self.inputs.push_back(Input::Task(unplaced.incarnation, *first, Report::Restoring));
+        }
+    }
+
+    /// Whether a worker in another process belongs to the job.
+    pub(super) fn is_known(&self, process: Process) -> bool {
+        self.remotes.as_ref().is_some_and(|remotes| remotes.heard_at(process).is_some())
+    }
+
+    /// A worker says something.
+    pub(super) fn heard(&mut self, process: Process, message: FromWorker) {
+        let present = self.coordinator.incarnation();
+        match message {
+            FromWorker::Summary(summary) => {
+                let Summary { message, grant_wait_ns, dropped, passages } = *summary;
+                self.grant_wait_ns = self.grant_wait_ns.max(grant_wait_ns);
+                let counts = message.fence.incarnation == present;
+                if counts && !passages.is_empty() {
+                    self.shared.life.passed(process, &passages);
+                }
+                if let Some(durable) = self.durable.as_ref().filter(|_| counts && !dropped.is_empty()) {
+                    // The scribe ends only after this.
+                    let _ = durable.scribe.send(scribe::Task::Dropped(dropped));
+                }
+                self.inputs.extend(self.peers.heard(process, message));
+            }
+            FromWorker::Failed { incarnation, task, error } => self.failed(incarnation, Some(task), error),
+            FromWorker::Opened { incarnation, restoring } if incarnation == present => {
+                let workers = self.peers.processes().len();
+                let opened = self.remotes.as_mut().map_or(1, |remotes| remotes.opened(process));
+                self.was_open |= opened == workers;
+                if !restoring.is_empty() {
+                    self.watch.begin(Awaited::Restore, self.clock.now());
+                }
+                self.restoring.extend(restoring);
+            }
+            // The sink sees its commit.
+            FromWorker::Checkpoint => self.inputs.push_back(Input::Checkpoint),
+            FromWorker::Full { incarnation, full } if incarnation == present => {
+                if let Some(remotes) = &mut self.remotes {
+                    remotes.full(process, full, &self.peers.processes(), &mut self.worker);
+                }
+            }
+            FromWorker::Reached { incarnation, group, time } if incarnation == present => {
+                if let Some(remotes) = &mut self.remotes {
+                    remotes.reached(process, (&group, time), &self.peers.processes(), &mut self.worker);
+                }
+            }
+            FromWorker::Agree { incarnation, key, list } if incarnation == present => {
+                if let Some(remotes) = &mut self.remotes {
+                    remotes.agree(process, key, list, &mut self.worker);
+                }
+            }
+            FromWorker::Loaded { version, error } => self.loaded(process, version, error),
+            FromWorker::Notices(notices) => notices.into_iter().for_each(|notice| self.shared.notify(notice)),
+            FromWorker::Metrics(mut metrics) => {
+                // A worker still shows the tasks of an earlier incarnation that are elsewhere now.
+                let placement = self.peers.placement();
+                metrics.retain(|metrics| placement.get(&metrics.task) == Some(&process));
+                self.shared.show_remote(process, Some(metrics));
+            }
+            FromWorker::KeyGroups { incarnation, rows } if incarnation == present => {
+                self.shared.show_key_groups(process, incarnation, rows);
+            }
+            FromWorker::KeyGroups { .. }
+            | FromWorker::Opened { .. }
+            | FromWorker::Full { .. }
+            | FromWorker::Reached { .. }
+            | FromWorker::Agree { .. } => {}
+        }
+    }
+
+    /// Answers summaries that wait for that, and repeats orders.
+    pub(super) fn answer(&mut self) {
+        let now = self.clock.now();
+        let mut due: Vec<Process> =
+            self.unanswered.extract_if(.., |_, at| *at <= now).map(|(process, _)| process).collect();
+        if self.remotes.is_some() {
+            due.extend(self.peers.to_repeat(now, REPEAT));
+        }
+        due.into_iter().for_each(|process| self.tell(process));
+    }
+
+    /// Sends a worker what it must hear.
+    pub(super) fn tell(&mut self, process: Process) {
+        // Between two values of one process no message is lost.
+        let repeat = if self.remotes.is_some() { REPEAT } else { Duration::MAX };
+        let now = self.clock.now();
+        self.unanswered.remove(&process);
+        let heard = self.remotes.as_ref().and_then(|remotes| remotes.heard_at(process));
+        let heard = heard.map(|heard| self.shared.hearts.newest(process).map_or(heard, |newest| newest.max(heard)));
+        let messages = self.peers.messages(process, heard, now, repeat);
+        match &mut self.remotes {
+            _ if process == HERE => messages.into_iter().for_each(|message| self.worker.message(message)),
+            Some(remotes) => remotes.send(process, messages),
+            None => {}
+        }
+    }
+}

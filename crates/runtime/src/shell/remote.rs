@@ -1,0 +1,447 @@
+//! Workers in other processes as the coordinator of one job sees them: where its tasks are placed, and what it sends there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use anabranch_dataflow::Plan;
+use anabranch_model::{Epoch, Error, EventTime, Incarnation, Nanos, Result, StageId, TaskId};
+use anabranch_operators::Connectors;
+use anabranch_protocol::alignment::Processes;
+use anabranch_protocol::membership::{Member, Process, WorkerId};
+use anabranch_protocol::placement::{Former, Stage, place};
+use anabranch_protocol::worker::{FromCoordinator, Term};
+use anabranch_state::{LocalCopies, TaskState};
+
+use crate::change::reconfiguration::Moves;
+use crate::network::Peer;
+use crate::shell::coordinator::HERE;
+use crate::shell::deployment::Deployment;
+use crate::shell::messages::{Deploy, DeployCheckpoints, ToWorker};
+use crate::shell::occupancy::Occupancy;
+use crate::shell::worker::WorkerShell;
+
+/// Sends messages of one job to a worker in another process, in their order. It never waits. A worker refuses messages of an older
+/// term of the job than the newest that it knows.
+pub trait Link: Send + Sync {
+    /// Sends a message. If the connection is broken the message is dropped, and the worker is reported as lost.
+    fn send(&self, term: Term, message: ToWorker);
+
+    /// The job is over: the worker keeps no task of it, and nothing at all if it has `ended` by itself.
+    fn forget(&self, term: Term, ended: bool);
+}
+
+/// How many slots other jobs have taken at each worker.
+pub(crate) type TakenSlots = BTreeMap<Process, u32>;
+
+/// A worker in another process.
+pub struct RemoteWorker {
+    /// Its name, for people.
+    pub name: String,
+    /// The process and its slots.
+    pub member: Member,
+    /// Where it listens to other workers.
+    pub exchange: Peer,
+    /// When it sent its newest heartbeat, by its clock.
+    pub heard: Nanos,
+    /// State files that it had on a local disk when it joined.
+    pub copies: Arc<[LocalCopies]>,
+    /// Sends to it.
+    pub link: Arc<dyn Link>,
+}
+
+/// The workers of one job.
+pub(crate) struct Remotes {
+    plan: Arc<Plan>,
+    /// Where the worker in this process listens to others.
+    exchange: Peer,
+    /// Stages whose tables are only in this process.
+    here: BTreeSet<StageId>,
+    workers: BTreeMap<Process, RemoteWorker>,
+    /// How many must be there before tasks are placed.
+    awaited: usize,
+    incarnation: Incarnation,
+    term: Term,
+    /// Workers whose tasks have opened their tables.
+    opened: BTreeSet<Process>,
+    /// Workers with a sink that is full.
+    full: BTreeSet<Process>,
+    /// How far the sources of each group have come.
+    alignment: Processes,
+    /// What the first tasks have found that asked.
+    agreed: BTreeMap<String, Vec<String>>,
+    /// Where tasks are to be that are placed next.
+    to: BTreeMap<TaskId, WorkerId>,
+    /// Where they were by another version of the plan.
+    former: BTreeMap<TaskId, Process>,
+    /// Workers that get no task.
+    away_from: BTreeSet<WorkerId>,
+    /// The number of the job, and the slots of all jobs of this process.
+    job: (u64, Arc<Occupancy>),
+    /// The slots of other jobs when the next plan version was placed ahead: it is then placed alike.
+    seen_ahead: Option<TakenSlots>,
+}
+
+/// A job that is over has no tasks.
+impl Drop for Remotes {
+    fn drop(&mut self) {
+        let (job, occupancy) = &self.job;
+        occupancy.forget(*job);
+    }
+}
+
+/// What is placed, and with which requests.
+struct Placing<'a> {
+    plan: &'a Plan,
+    here: &'a BTreeSet<StageId>,
+    to: &'a BTreeMap<TaskId, WorkerId>,
+    away_from: &'a BTreeSet<WorkerId>,
+}
+
+impl Remotes {
+    /// No worker has joined yet, and so many are awaited. `here` are the stages that must run in this process.
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        exchange: Peer,
+        here: BTreeSet<StageId>,
+        awaited: usize,
+        job: (u64, Arc<Occupancy>),
+    ) -> Remotes {
+        Remotes {
+            job,
+            seen_ahead: None,
+            plan,
+            exchange,
+            here,
+            workers: BTreeMap::new(),
+            awaited,
+            incarnation: Incarnation(0),
+            term: Term(0),
+            opened: BTreeSet::new(),
+            full: BTreeSet::new(),
+            alignment: Processes::default(),
+            agreed: BTreeMap::new(),
+            to: BTreeMap::new(),
+            former: BTreeMap::new(),
+            away_from: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn join(&mut self, worker: RemoteWorker) {
+        // It was drained until the end of the process that had its name, or until that was undone.
+        self.away_from.remove(&worker.member.process.worker);
+        self.workers.insert(worker.member.process, worker);
+    }
+
+    /// The job is over, and has perhaps `ended` by itself.
+    pub(crate) fn forget(&self, term: Term, ended: bool) {
+        self.workers.values().for_each(|worker| worker.link.forget(term, ended));
+    }
+
+    /// When a worker sent its newest heartbeat before it joined the job, by its clock.
+    pub(crate) fn heard_at(&self, process: Process) -> Option<Nanos> {
+        self.workers.get(&process).map(|worker| worker.heard)
+    }
+
+    pub(crate) fn leave(&mut self, process: Process) {
+        self.workers.remove(&process);
+    }
+
+    /// Chooses a process for every task of an incarnation, and tells all of them what they must know before it starts. `Err`: what
+    /// is missing.
+    pub(crate) fn place(
+        &mut self,
+        taken: (Incarnation, Term),
+        former: &BTreeMap<TaskId, Process>,
+        here: &mut WorkerShell,
+    ) -> std::result::Result<BTreeMap<TaskId, Process>, String> {
+        if self.workers.len() < self.awaited {
+            return Err(format!("{} of {} workers are there", self.workers.len(), self.awaited));
+        }
+        let of = Placing { plan: &self.plan, here: &self.here, to: &self.to, away_from: &self.away_from };
+        let (job, occupancy) = &self.job;
+        let placement = occupancy.place(*job, |others| {
+            self.choose(&of, &self.former, former, (self.seen_ahead.as_ref().unwrap_or(others), here))
+        })?;
+        self.seen_ahead = None;
+        (self.to, self.former) = (BTreeMap::new(), BTreeMap::new());
+        self.renew(taken);
+        self.deploy(&placement, here);
+        Ok(placement)
+    }
+
+    /// The plan that was placed ahead does not come.
+    pub(crate) fn give_up_ahead(&mut self) {
+        self.seen_ahead = None;
+    }
+
+    /// Where the tasks of another plan would be, and the slots of other jobs by which that is so.
+    pub(crate) fn would_place(
+        &self,
+        (plan, here): (&Plan, &BTreeSet<StageId>),
+        moves: &Moves,
+        former: &BTreeMap<TaskId, Process>,
+        now: &BTreeMap<TaskId, Process>,
+        worker: &WorkerShell,
+    ) -> std::result::Result<(BTreeMap<TaskId, Process>, TakenSlots), String> {
+        let of = Placing { plan, here, to: &moves.to, away_from: &moves.away_from };
+        let others = self.job.1.others(self.job.0);
+        let placement = self.choose(&of, former, now, (&others, worker))?;
+        Ok((placement, others))
+    }
+
+    /// The next plan version is placed by these slots of other jobs, if they are known.
+    pub(crate) fn place_ahead(&mut self, others: Option<TakenSlots>) {
+        self.seen_ahead = others;
+    }
+
+    /// The name of a worker.
+    pub(crate) fn name(&self, process: Process) -> Option<&str> {
+        self.workers.get(&process).map(|worker| worker.name.as_str())
+    }
+
+    /// `former` are places by the identities of parts, which count more than those `now`.
+    fn choose(
+        &self,
+        of: &Placing<'_>,
+        former: &BTreeMap<TaskId, Process>,
+        now: &BTreeMap<TaskId, Process>,
+        (others, worker): (&BTreeMap<Process, u32>, &WorkerShell),
+    ) -> std::result::Result<BTreeMap<TaskId, Process>, String> {
+        let stages = of.plan.stages.iter().filter(|stage| !of.here.contains(&stage.id));
+        let stages: Vec<Stage> =
+            stages.map(|stage| Stage { id: stage.id, parallelism: stage.parallelism, label: None }).collect();
+        let mut places = Former { tasks: now.clone(), local: self.local(worker) };
+        places.tasks.extend(former.iter().map(|(task, process)| (*task, *process)));
+        for (task, worker) in of.to {
+            let process = self.workers.keys().find(|process| process.worker == *worker);
+            places.tasks.extend(process.map(|process| (*task, *process)));
+        }
+        let members = self.workers.values().map(|worker| &worker.member);
+        let members = members.filter(|member| !of.away_from.contains(&member.process.worker));
+        let mut placement = place(members, &stages, &places, others).map_err(|missing| {
+            let stage = &of.plan.stage(missing.stage).name;
+            format!("{} more slots are needed for {stage} ({})", missing.slots, missing.stage)
+        })?;
+        let of_stage = |stage: &StageId| {
+            let stage = *stage;
+            (0..of.plan.stage(stage).parallelism).map(move |index| (TaskId { stage, index }, HERE))
+        };
+        placement.extend(of.here.iter().flat_map(of_stage));
+        Ok(placement)
+    }
+
+    /// Which workers have copies of the newest state of a task.
+    fn local(&self, here: &WorkerShell) -> BTreeMap<TaskId, Vec<Process>> {
+        let Some(checkpoints) = &here.deployment().checkpoints else { return BTreeMap::new() };
+        let folder = checkpoints.store.copies_name();
+        let mut newest = BTreeMap::<TaskId, ((Incarnation, Epoch), Vec<Process>)>::new();
+        for (process, worker) in &self.workers {
+            let copies = worker.copies.iter().filter(|copies| copies.folder == folder);
+            for (task, incarnation, epoch) in copies.flat_map(|copies| &copies.tasks) {
+                let of = (*incarnation, *epoch);
+                let (known, processes) = newest.entry(*task).or_insert((of, Vec::new()));
+                if of > *known {
+                    (*known, *processes) = (of, Vec::new());
+                }
+                if of == *known {
+                    processes.push(*process);
+                }
+            }
+        }
+        newest.into_iter().map(|(task, (_, processes))| (task, processes)).collect()
+    }
+
+    /// The tasks that are placed next are of this plan, and are to be there.
+    pub(crate) fn reconfigure(
+        &mut self,
+        (plan, here): (Arc<Plan>, BTreeSet<StageId>),
+        moves: Moves,
+        former: BTreeMap<TaskId, Process>,
+    ) {
+        (self.plan, self.here, self.former) = (plan, here, former);
+        (self.to, self.away_from) = (moves.to, moves.away_from);
+    }
+
+    /// Workers that get no task.
+    pub(crate) fn away_from(&self) -> BTreeSet<WorkerId> {
+        self.away_from.clone()
+    }
+
+    /// Whether tasks can be moved so.
+    pub(crate) fn check(&self, moves: &Moves, plan: &Plan, here: &BTreeSet<StageId>) -> Result<()> {
+        let is_there = |worker: &WorkerId| self.workers.keys().any(|process| process.worker == *worker);
+        // One that the job does not know has no task of it.
+        if moves.to.values().any(|worker| !is_there(worker)) {
+            let error = Error::user("a worker that is to get tasks gets none of this job: it was drained, or has left");
+            return Err(error.remedy("name another one, or undo its drain: anabranch drain WORKER --undo"));
+        }
+        let leaving = |worker: &&WorkerId| self.away_from.contains(worker) || moves.away_from.contains(worker);
+        if let Some(worker) = moves.to.values().find(leaving) {
+            let of_worker = |other: &&RemoteWorker| other.member.process.worker == *worker;
+            let name = self.workers.values().find(of_worker).map_or("", |worker| worker.name.as_str());
+            let error = Error::user(format!("worker {name} is being drained, and gets no task"));
+            return Err(error.remedy(format!("name another worker, or undo that: anabranch drain {name} --undo")));
+        }
+        let slots = |worker: &RemoteWorker| match leaving(&&worker.member.process.worker) {
+            true => 0,
+            false => worker.member.slots,
+        };
+        let slots: u32 = self.workers.values().map(slots).sum();
+        let widest = plan
+            .stages
+            .iter()
+            .filter(|stage| !here.contains(&stage.id))
+            .map(|stage| stage.parallelism)
+            .max()
+            .unwrap_or(0);
+        match slots >= widest {
+            true => Ok(()),
+            false => Err(Error::user(format!("{slots} slots would be left, and the job needs {widest}"))
+                .remedy("start another worker first, or give the job fewer tasks: anabranch rescale JOB TASKS")),
+        }
+    }
+
+    fn renew(&mut self, taken: (Incarnation, Term)) {
+        (self.incarnation, self.term) = taken;
+        (self.opened, self.full, self.agreed) = ([].into(), [].into(), [].into());
+        self.alignment = Processes::default();
+    }
+
+    /// The tasks of an incarnation go on at these processes. Those with a full sink say so again.
+    pub(crate) fn adopt(&mut self, taken: (Incarnation, Term), placed: &BTreeMap<TaskId, Process>) {
+        self.renew(taken);
+        self.opened.extend(placed.values());
+        let processes: BTreeSet<Process> = placed.values().copied().collect();
+        for worker in processes.iter().filter_map(|process| self.workers.get(process)) {
+            worker.link.send(self.term, ToWorker::Hold { incarnation: self.incarnation, held: false });
+        }
+        let (job, occupancy) = &self.job;
+        occupancy.adopted(*job, placed);
+    }
+
+    /// Lets these workers prepare a plan version.
+    pub(crate) fn prepare(
+        &self,
+        plan: &Plan,
+        placement: &BTreeMap<TaskId, Process>,
+        told: &BTreeSet<Process>,
+        here: &WorkerShell,
+    ) {
+        let mut deployment = here.deployment().clone();
+        deployment.plan = Arc::new(plan.clone());
+        let (deploy, _) = self.deployed(placement, deployment);
+        told.iter().for_each(|process| self.tell(*process, ToWorker::Prepare(Box::new(deploy.clone()))));
+    }
+
+    /// Tells a worker something.
+    pub(crate) fn tell(&self, process: Process, message: ToWorker) {
+        if let Some(worker) = self.workers.get(&process) {
+            worker.link.send(self.term, message);
+        }
+    }
+
+    fn deploy(&self, placement: &BTreeMap<TaskId, Process>, here: &mut WorkerShell) {
+        let (deploy, deployment) = self.deployed(placement, here.deployment().clone());
+        let used: BTreeSet<Process> = placement.values().copied().collect();
+        used.into_iter().for_each(|process| self.tell(process, ToWorker::Deploy(Box::new(deploy.clone()))));
+        here.deploy(deployment);
+    }
+
+    /// What workers with tasks must know, and the worker in this process.
+    fn deployed(&self, placement: &BTreeMap<TaskId, Process>, mut deployment: Deployment) -> (Deploy, Deployment) {
+        let used: BTreeSet<Process> = placement.values().copied().collect();
+        let address = |process: &Process| match *process == HERE {
+            true => Some((HERE.worker, self.exchange)),
+            false => self.workers.get(process).map(|worker| (process.worker, worker.exchange)),
+        };
+        let peers: BTreeMap<WorkerId, Peer> = used.iter().filter_map(address).collect();
+        let placement: BTreeMap<TaskId, WorkerId> =
+            placement.iter().map(|(task, process)| (*task, process.worker)).collect();
+        deployment.placement.clone_from(&placement);
+        deployment.peers.clone_from(&peers);
+        let checkpoints = deployment.checkpoints.as_ref().map(|of| DeployCheckpoints {
+            job: of.job.clone(),
+            former: of.former.clone(),
+            progress_interval: of.progress_interval,
+        });
+        let deploy = Deploy {
+            incarnation: self.incarnation,
+            plan: (*deployment.plan).clone(),
+            origin: deployment.origin.as_ref().map(|origin| origin.place().to_owned()),
+            checkpoints,
+            retries_opening: deployment.retries_opening,
+            placement: placement.into_iter().collect(),
+            peers: peers.iter().map(|(worker, peer)| (*worker, peer.address)).collect(),
+            keys: peers.iter().filter_map(|(worker, peer)| Some((*worker, peer.key?))).collect(),
+        };
+        (deploy, deployment)
+    }
+
+    pub(crate) fn send(&self, process: Process, messages: Vec<FromCoordinator<TaskState>>) {
+        let Some(worker) = self.workers.get(&process) else { return };
+        messages.into_iter().for_each(|message| worker.link.send(self.term, ToWorker::Protocol(Box::new(message))));
+    }
+
+    /// The tables of a worker's tasks are open. Returns of how many workers they are.
+    pub(crate) fn opened(&mut self, process: Process) -> usize {
+        self.opened.insert(process);
+        self.opened.len()
+    }
+
+    /// A worker has a sink that is full, or none any more: the sources of the others are held back, or no longer.
+    pub(crate) fn full(&mut self, process: Process, full: bool, all: &[Process], here: &mut WorkerShell) {
+        match full {
+            true => self.full.insert(process),
+            false => self.full.remove(&process),
+        };
+        let incarnation = self.incarnation;
+        let held = |other: Process| self.full.iter().any(|full| *full != other);
+        here.hold(incarnation, held(HERE));
+        for (other, worker) in self.workers.iter().filter(|(other, _)| all.contains(other)) {
+            worker.link.send(self.term, ToWorker::Hold { incarnation, held: held(*other) });
+        }
+    }
+
+    /// The sources of a group at a worker have come so far, which those at other workers may have to know.
+    pub(crate) fn reached(
+        &mut self,
+        process: Process,
+        (group, time): (&str, EventTime),
+        all: &[Process],
+        here: &mut WorkerShell,
+    ) {
+        let incarnation = self.incarnation;
+        for (process, time) in self.alignment.reached(group, process, time, all) {
+            let group = group.to_owned();
+            match self.workers.get(&process) {
+                Some(worker) => worker.link.send(self.term, ToWorker::Align { incarnation, group, time }),
+                None => here.aligned(incarnation, group, time),
+            }
+        }
+    }
+
+    /// A task has found a list: all tasks that ask use the one of the first.
+    pub(crate) fn agree(&mut self, process: Process, key: String, list: Vec<String>, here: &mut WorkerShell) {
+        let incarnation = self.incarnation;
+        let list = self.agreed.entry(key.clone()).or_insert(list).clone();
+        match self.workers.get(&process) {
+            Some(worker) => worker.link.send(self.term, ToWorker::Agreed { incarnation, key, list }),
+            None => here.agreed(incarnation, &key, &list),
+        }
+    }
+}
+
+/// The stages whose tables are only in this process.
+pub(crate) fn stages_here(plan: &Plan, connectors: &Connectors) -> Result<BTreeSet<StageId>> {
+    let mut here = BTreeSet::new();
+    for stage in &plan.stages {
+        let source = stage.source.as_ref().map(|source| &source.connector);
+        let sink = stage.sink.as_ref().map(|sink| &sink.connector);
+        for spec in source.into_iter().chain(sink) {
+            if connectors.get(&spec.connector)?.is_of_process() {
+                here.insert(stage.id);
+            }
+        }
+    }
+    Ok(here)
+}

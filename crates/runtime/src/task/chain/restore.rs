@@ -1,0 +1,109 @@
+//! Restores the state of a chain's operators.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_model::{Error, KeyGroupRange, KeyGroups, Result};
+use anabranch_operators::{Operator, StateShape, rows_of_groups};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+
+use super::Chain;
+use crate::task::job_state::RestoredOperator;
+
+/// What the operators of a task resume from.
+pub(crate) struct Restore {
+    /// By their places in the chain.
+    pub(crate) operators: BTreeMap<usize, RestoredOperator>,
+    /// Places of those whose snapshots go on from the files that they were restored from.
+    pub(crate) go_on: BTreeSet<usize>,
+    /// State without keys belongs to the first task of the stage, whichever task had it.
+    pub(crate) is_first: bool,
+    /// The key groups that the task owns, of so many.
+    pub(crate) own: KeyGroupRange,
+    pub(crate) groups: KeyGroups,
+}
+
+impl Chain {
+    /// Restores the operators: this task takes the rows of its own key groups. Calls `wanted` after each piece, and
+    /// returns early once that is false.
+    pub(crate) fn restore(&mut self, restore: &Restore, mut wanted: impl FnMut() -> bool) -> Result<()> {
+        let Restore { operators, go_on, is_first, own, groups } = restore;
+        for (place, link) in self.links.iter_mut().enumerate() {
+            let tables = link.operator.state_tables();
+            let (Some(first), Some(state)) = (tables.first(), operators.get(&place)) else { continue };
+            let own = match first.keys.is_empty() {
+                true if *is_first => groups.all(),
+                true => KeyGroupRange::EMPTY,
+                false => *own,
+            };
+            if !fill(link.operator.as_mut(), state, own, *groups, &mut wanted)? {
+                return Ok(());
+            }
+            if go_on.contains(&place) {
+                link.operator.goes_on();
+            }
+            link.reached = state.watermark;
+        }
+        Ok(())
+    }
+}
+
+/// Gives an operator the rows of its key groups. Calls `wanted` after each piece, and returns false early once that is false.
+pub(crate) fn fill(
+    operator: &mut dyn Operator,
+    state: &RestoredOperator,
+    own: KeyGroupRange,
+    groups: KeyGroups,
+    wanted: &mut dyn FnMut() -> bool,
+) -> Result<bool> {
+    let tables = operator.state_tables();
+    if tables.is_empty() {
+        return Ok(true);
+    }
+    let mut room = Vec::new();
+    for (file, share) in state.files(own) {
+        let Some(table) = tables.iter().position(|shape| shape.table == file.table) else {
+            return Err(Error::internal(format!("an operator has no table '{}'", file.table)));
+        };
+        // Then none of its rows is of another task.
+        let is_own = file.others.is_none() && file.key_groups == Some(share);
+        let content = state.content(file, room)?;
+        for rows in state.rows(file, content.clone()) {
+            let own = own_rows(rows?, &tables[table], (share, is_own), groups)?;
+            if own.num_rows() > 0 {
+                operator.restore(table, own)?;
+            }
+            if !wanted() {
+                return Ok(false);
+            }
+        }
+        // An operator that has kept a part of it keeps the memory.
+        room = content.try_into_mut().map(Vec::from).unwrap_or_default();
+    }
+    operator.restored(state.watermark).map(|()| true)
+}
+
+/// The rows of state whose key groups a task owns; all rows if the state has no keys, or if they are known to be its own. The
+/// columns after the keys may have the form of an earlier version, which the operator converts.
+fn own_rows(
+    rows: RecordBatch,
+    shape: &StateShape,
+    (own, are_all_own): (KeyGroupRange, bool),
+    groups: KeyGroups,
+) -> Result<RecordBatch> {
+    let types = |schema: &SchemaRef| -> Vec<String> {
+        schema.fields().iter().take(shape.keys.end).map(|field| field.data_type().to_string()).collect()
+    };
+    let (was, is) = (types(rows.schema_ref()), types(&shape.schema));
+    if was != is {
+        let (was, is) = (was.join(", "), is.join(", "));
+        return Err(Error::user(format!(
+            "the state of the checkpoint begins with columns [{was}], the query's with [{is}]"
+        ))
+        .remedy("use the query that wrote the checkpoint, or start without the checkpoint"));
+    }
+    match shape.keys.is_empty() || are_all_own {
+        true => Ok(rows),
+        false => rows_of_groups(&rows, shape.keys.clone(), own, groups),
+    }
+}

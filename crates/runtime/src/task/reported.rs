@@ -1,0 +1,44 @@
+//! What the tasks of an incarnation at one worker tell each other and the worker, as numbers.
+
+use anabranch_model::Epoch;
+
+use crate::task::hold_back::Foremost;
+use crate::task::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+
+/// Tasks write these, on their threads, each for all of them together. The worker writes two of them too: it sets `requested` when a sink
+/// needs the next checkpoint, clears it with the grant, and takes `grant_wait_ns` for its next summary. Who reads is said at each.
+pub(crate) struct Reported {
+    /// Tasks whose tables are not open yet. Read by the tasks, which wait for the last one.
+    pub(crate) unopened: AtomicUsize,
+    /// The newest epoch for which a source has reported that it has passed something on. Read by the sources, so that one report is enough.
+    pub(crate) told_active: AtomicU64,
+    /// The last epoch whose time is over at any source. Read by the sources, which cut together, and by the worker.
+    pub(crate) foremost: AtomicU64,
+    /// When the time of the epoch after it is over. Read by the sources.
+    pub(crate) next_cut: AtomicU64,
+    /// The furthest event time of any partition. Read by the sources.
+    pub(crate) foremost_time: Foremost,
+    /// Number of sinks that cannot take more rows before a checkpoint covers those that they hold. Read by the sources, which wait meanwhile.
+    pub(crate) full_sinks: AtomicUsize,
+    /// A sink has requested a checkpoint, here or at another worker, and none has been granted since. Read by the sources, which then end
+    /// an epoch early.
+    pub(crate) requested: AtomicBool,
+    /// The longest time that a source waited for a grant since the last reading. Read by the worker.
+    pub(crate) grant_wait_ns: AtomicU64,
+}
+
+impl Reported {
+    /// For so many tasks that resume after this epoch.
+    pub(crate) fn after(epoch: Epoch, tasks: usize) -> Self {
+        Reported {
+            unopened: AtomicUsize::new(tasks),
+            told_active: AtomicU64::new(epoch.0),
+            foremost: AtomicU64::new(epoch.0),
+            next_cut: AtomicU64::new(0),
+            foremost_time: Foremost::default(),
+            full_sinks: AtomicUsize::new(0),
+            requested: AtomicBool::new(false),
+            grant_wait_ns: AtomicU64::new(0),
+        }
+    }
+}

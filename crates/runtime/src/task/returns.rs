@@ -1,0 +1,185 @@
+//! Where tasks and the writer of credits meet at the receiver: bytes that were taken, and answers, wait here to be sent.
+
+use std::time::Duration;
+
+use anabranch_model::EventTime;
+
+use crate::task::credit::ReceiveCredit;
+use crate::task::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The limits of all channels of a connection.
+#[derive(Debug)]
+pub(crate) struct Returns {
+    state: Mutex<State>,
+    due: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    channels: Vec<Channel>,
+    /// Channels with something to send, each once.
+    due: Vec<usize>,
+    writer_waits: bool,
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct Channel {
+    credit: ReceiveCredit,
+    /// Enough bytes are there to be returned.
+    has_credit: bool,
+    /// The answer to the newest question.
+    answer: Option<(u64, EventTime)>,
+    is_due: bool,
+}
+
+/// What is sent to the sender of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Return {
+    /// Bytes that the task has taken.
+    Credit(u64),
+    /// The watermark of the task when it had taken so many envelopes.
+    Reached(u64, EventTime),
+}
+
+/// What the writer of credits has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Send what it was given.
+    Send,
+    /// Nothing came in time: the peer must hear that this process lives.
+    Beat,
+    /// Nothing more.
+    End,
+}
+
+/// Holds the bytes of a received frame. Drop it when the task has taken what it was for: the sender gets them back.
+#[derive(Debug)]
+pub struct Permit {
+    returns: Arc<Returns>,
+    channel: usize,
+    bytes: u64,
+}
+
+/// The sender asks for the watermark of the receiving task.
+#[derive(Debug)]
+pub struct Question {
+    pub(crate) permit: Permit,
+    /// Number of envelopes that the sender has sent before.
+    pub(crate) sent: u64,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.returns.taken(self.channel, self.bytes);
+    }
+}
+
+impl Question {
+    /// The task has taken what was sent before the question.
+    pub fn answer(self, reached: EventTime) {
+        self.permit.returns.answer(self.permit.channel, self.sent, reached);
+    }
+}
+
+impl Returns {
+    pub(crate) fn new(limits: impl Iterator<Item = u64>) -> Arc<Self> {
+        let channel =
+            |limit| Channel { credit: ReceiveCredit::new(limit), has_credit: false, answer: None, is_due: false };
+        let channels = limits.map(channel).collect();
+        let state = State { channels, due: Vec::new(), writer_waits: false, ended: false };
+        Arc::new(Returns { state: Mutex::new(state), due: Condvar::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The limit of each channel.
+    pub(crate) fn limits(&self) -> Vec<u64> {
+        self.lock().channels.iter().map(|channel| channel.credit.limit()).collect()
+    }
+
+    /// A frame has come.
+    pub(crate) fn received(self: &Arc<Self>, channel: usize, bytes: u64) -> Result<Permit, &'static str> {
+        let mut state = self.lock();
+        let of = state.channels.get_mut(channel).ok_or("it names a channel that does not exist")?;
+        of.credit.received(bytes)?;
+        drop(state);
+        Ok(Permit { returns: Arc::clone(self), channel, bytes })
+    }
+
+    fn taken(&self, channel: usize, bytes: u64) {
+        let mut state = self.lock();
+        if state.channels[channel].credit.taken(bytes) {
+            state.channels[channel].has_credit = true;
+            self.due(&mut state, channel);
+        }
+    }
+
+    fn answer(&self, channel: usize, asked: u64, reached: EventTime) {
+        let mut state = self.lock();
+        state.channels[channel].answer = Some((asked, reached));
+        self.due(&mut state, channel);
+    }
+
+    fn due(&self, state: &mut State, channel: usize) {
+        if state.ended {
+            return;
+        }
+        if !std::mem::replace(&mut state.channels[channel].is_due, true) {
+            state.due.push(channel);
+        }
+        if std::mem::take(&mut state.writer_waits) {
+            self.due.notify_one();
+        }
+    }
+
+    /// Waits for something to send, at most for `beat`, and adds it with its channel.
+    pub(crate) fn take(&self, returns: &mut Vec<(usize, Return)>, beat: Duration) -> Next {
+        let mut state = self.lock();
+        loop {
+            if let Some(next) = state.next(returns) {
+                return next;
+            }
+            state.writer_waits = true;
+            let waited = self.due.wait_timeout(state, beat).unwrap_or_else(PoisonError::into_inner);
+            state = waited.0;
+            if std::mem::take(&mut state.writer_waits) && waited.1.timed_out() {
+                return Next::Beat;
+            }
+        }
+    }
+
+    /// The same without waiting. `None`: nothing is there.
+    pub(crate) fn poll(&self, returns: &mut Vec<(usize, Return)>) -> Option<Next> {
+        self.lock().next(returns)
+    }
+
+    /// The sender needs nothing any more.
+    pub(crate) fn end(&self) {
+        self.lock().ended = true;
+        self.due.notify_all();
+    }
+}
+
+impl State {
+    fn next(&mut self, returns: &mut Vec<(usize, Return)>) -> Option<Next> {
+        if self.ended {
+            return Some(Next::End);
+        }
+        let due = std::mem::take(&mut self.due);
+        due.iter().for_each(|channel| self.channels[*channel].take(*channel, returns));
+        (!due.is_empty()).then_some(Next::Send)
+    }
+}
+
+impl Channel {
+    fn take(&mut self, index: usize, returns: &mut Vec<(usize, Return)>) {
+        self.is_due = false;
+        if std::mem::take(&mut self.has_credit) {
+            returns.push((index, Return::Credit(self.credit.take_due())));
+        }
+        returns.extend(self.answer.take().map(|(asked, reached)| (index, Return::Reached(asked, reached))));
+    }
+}
