@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask tidy           check direction of dependencies, lengths, names in documents, leftovers, code map
+cargo xtask tidy           check direction of dependencies, wings, lengths, names in documents, leftovers, code map
 cargo xtask tidy --bless   the same, after lowering the entries of xtask/ratchet.txt to today's lengths
 ";
 

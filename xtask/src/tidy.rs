@@ -7,6 +7,7 @@ mod lengths;
 mod names;
 mod source;
 mod terms;
+mod wings;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -84,6 +85,7 @@ pub(crate) fn run(root: &Path, bless: bool) -> Result<Vec<Problem>, String> {
     problems.extend(names::check(&files, LIFE_OF_A_RECORD, &text_of(&files, LIFE_OF_A_RECORD)?));
     problems.extend(leftovers::check(&files));
     problems.extend(terms::check(&files));
+    problems.extend(wings::check(&files));
     problems.extend(code_map::check_crates(&architecture, &crates));
     let connectors = text_of(&files, CONNECTORS_SOURCE)?;
     problems.extend(code_map::check_connectors(&connectors, &text_of(&files, CONNECTORS_GUIDE)?));

@@ -126,7 +126,9 @@ mod tests {
         assert!(at("error", "hyper", Level::ERROR) && !at("error", "hyper", Level::WARN));
         assert!(!at("off", "anabranch_server", Level::ERROR));
         let mixed = "warn, anabranch_runtime=debug,hyper=trace";
-        assert!(at(mixed, "anabranch_runtime::shell::status", Level::DEBUG) && at(mixed, "hyper::client", Level::TRACE));
+        assert!(
+            at(mixed, "anabranch_runtime::shell::status", Level::DEBUG) && at(mixed, "hyper::client", Level::TRACE)
+        );
         assert!(!at(mixed, "anabranch_server", Level::INFO));
         assert!(at("hyper=info", "anabranch_server", Level::INFO), "the rest is as by default");
         for wrong in ["", "loud", "info,", "hyper=", "hyper=9", "7"] {

@@ -140,7 +140,8 @@ impl Secrets {
         }
         for (place, name) in parts.iter().enumerate() {
             let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
-            let follows = parts.get(place + 1).is_some_and(|between| matches!(without_comments(between).trim(), "=" | ""));
+            let follows =
+                parts.get(place + 1).is_some_and(|between| matches!(without_comments(between).trim(), "=" | ""));
             if !(is_name && is_secret(name) && follows) {
                 continue;
             }
