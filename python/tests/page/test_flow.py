@@ -125,7 +125,8 @@ def test_the_time_line_is_dragged_by_the_pointer(visitor: Visitor) -> None:
 
 def test_an_operator_is_found_in_the_text_and_a_place_of_the_text_in_the_graph(visitor: Visitor, server: Server) -> None:
     # A mark takes the place of the secret, before all that is looked for, and characters have several units.
-    other = "CREATE TABLE other (x INT) WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:1', 'format' = 'json', 'properties.sasl.password' = 'hidden-secret'); /* ä𝄞 */ "
+    options = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:1', 'format' = 'json'"
+    other = f"CREATE TABLE other (x INT) WITH ({options}, 'properties.sasl.password' = 'hidden-secret'); /* ä𝄞 */ "
     server.submit("placed", other + COPY.replace("\n", " ").replace("event_time > 0", "ad_id <> '𝄞' AND event_time > 7"))
     page = visitor.open("#/job/placed/flow?stage=0")
     panel = page.locator("aside.panel")
@@ -136,7 +137,12 @@ def test_an_operator_is_found_in_the_text_and_a_place_of_the_text_in_the_graph(v
     editor = page.get_by_role("textbox", name="SQL of the job")
     expect(editor).to_be_focused()
     expect(editor).to_contain_text("***secret 1***")
-    until("the selection", lambda: page.evaluate("document.querySelector('.sql-editor').shadowRoot.getSelection().toString()") == "ad_id <> '𝄞' AND event_time > 7")
+    until(
+        "the selection",
+        lambda: (
+            page.evaluate("document.querySelector('.sql-editor').shadowRoot.getSelection().toString()") == "ad_id <> '𝄞' AND event_time > 7"
+        ),
+    )
     assert "part=" not in page.url
 
     # The cursor is at the end of the part.
