@@ -15,7 +15,7 @@ export function severity(verdict: string | null | undefined): Severity {
     case "sink-waits-for-checkpoint":
       return "calm";
     case "failed":
-    case "no-checkpoint":
+    case "checkpoint-waits":
     case "all-dropped":
       return "bad";
     default:

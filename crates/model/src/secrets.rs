@@ -118,8 +118,8 @@ impl MarkedText {
     }
 }
 
-/// The secrets in a text of SQL: values of options that hold some, and parts of other options' values.
-#[derive(Default)]
+/// The secrets in a text of SQL or in the options of a table: values of options that hold some, and parts of other options' values.
+#[derive(Clone, Default)]
 pub struct Secrets(Vec<Secret>);
 
 impl Secrets {
@@ -147,8 +147,7 @@ impl Secrets {
             }
             let mut value = place + 2;
             while let Some(piece) = parts.get(value) {
-                let lines = piece.lines().map(str::trim).filter(|line| !line.is_empty());
-                secrets.extend(lines.map(|line| of(name, line)));
+                secrets.extend(lines(piece).map(|line| of(name, line)));
                 // Two quotes within a value stand for one.
                 if parts.get(value + 1).is_none_or(|next| !next.is_empty()) {
                     break;
@@ -156,7 +155,21 @@ impl Secrets {
                 value += 2;
             }
         }
-        // A secret may contain another one.
+        Secrets::sorted(secrets)
+    }
+
+    /// Finds those of a table.
+    #[must_use]
+    pub fn of_options(options: &BTreeMap<String, String>) -> Secrets {
+        let found = options.iter().flat_map(|(option, value)| {
+            let texts: Vec<&str> = if is_secret(option) { lines(value).collect() } else { secrets_within(value) };
+            texts.into_iter().map(|text| Secret { text: text.to_owned(), option: option.clone() })
+        });
+        Secrets::sorted(found.collect())
+    }
+
+    /// A secret may contain another one.
+    fn sorted(mut secrets: Vec<Secret>) -> Secrets {
         secrets.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
         Secrets(secrets)
@@ -244,6 +257,11 @@ impl Secrets {
     }
 }
 
+/// The lines of a secret, such as a key: an error quotes one of them.
+fn lines(secret: &str) -> impl Iterator<Item = &str> {
+    secret.lines().map(str::trim).filter(|line| !line.is_empty())
+}
+
 /// The option in whose value a text ends: `'name' = 'begin of the value`.
 fn option_before(text: &str) -> Option<&str> {
     let mut before = text;
@@ -326,6 +344,12 @@ mod tests {
         let secrets = Secrets::of_sql("'sasl.password' = 'hunter2'");
         assert_eq!(secrets.hide("expected ), found: 'hunter2'"), "expected ), found: '*******'");
         assert_eq!(hidden("SELECT password = 'x', a"), "SELECT password = 'x', a");
+        let options = [("token", "let-me-in"), ("url", "http://u:hunter2@h/"), ("format", "json")];
+        let secrets = Secrets::of_options(&options.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        assert_eq!(
+            secrets.hide("401: Bearer let-me-in of u:hunter2, json"),
+            "401: Bearer ********* of u:*******, json"
+        );
     }
 
     #[test]

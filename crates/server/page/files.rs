@@ -3,7 +3,7 @@
 use super::File;
 
 /// A hash over all files.
-pub(in crate::http) const BUILD: &str = "8f2cd023cae9d540";
+pub(in crate::http) const BUILD: &str = "c45de5e63c430ed8";
 
 pub(super) static INDEX: File = File {
     name: "index.html",
@@ -12,7 +12,7 @@ pub(super) static INDEX: File = File {
     bytes: include_bytes!("index.html"),
 };
 
-pub(super) static FILES: [File; 43] = [
+pub(super) static FILES: [File; 42] = [
     File {
         name: "icon-8356FA75.svg",
         content_type: "image/svg+xml",
@@ -26,10 +26,10 @@ pub(super) static FILES: [File; 43] = [
         bytes: include_bytes!("licences-04F1E6CB.txt.gz"),
     },
     File {
-        name: "main-72PFBBY5.js",
+        name: "main-C5DL4OFA.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("main-72PFBBY5.js.gz"),
+        bytes: include_bytes!("main-C5DL4OFA.js.gz"),
     },
     File {
         name: "part-2B35R2LV.js",
@@ -44,12 +44,6 @@ pub(super) static FILES: [File; 43] = [
         bytes: include_bytes!("part-2LRBZ7LU.js.gz"),
     },
     File {
-        name: "part-3DUYAAVH.js",
-        content_type: "text/javascript; charset=utf-8",
-        is_gzip: true,
-        bytes: include_bytes!("part-3DUYAAVH.js.gz"),
-    },
-    File {
         name: "part-4JFG6AEG.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
@@ -62,10 +56,10 @@ pub(super) static FILES: [File; 43] = [
         bytes: include_bytes!("part-4MNHL27J.js.gz"),
     },
     File {
-        name: "part-5UXKF6CR.js",
+        name: "part-5SNSI3PF.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-5UXKF6CR.js.gz"),
+        bytes: include_bytes!("part-5SNSI3PF.js.gz"),
     },
     File {
         name: "part-6MMTRCVX.js",
@@ -74,22 +68,16 @@ pub(super) static FILES: [File; 43] = [
         bytes: include_bytes!("part-6MMTRCVX.js.gz"),
     },
     File {
-        name: "part-77ZYTXII.js",
-        content_type: "text/javascript; charset=utf-8",
-        is_gzip: true,
-        bytes: include_bytes!("part-77ZYTXII.js.gz"),
-    },
-    File {
-        name: "part-A756H52Y.js",
-        content_type: "text/javascript; charset=utf-8",
-        is_gzip: true,
-        bytes: include_bytes!("part-A756H52Y.js.gz"),
-    },
-    File {
         name: "part-AFGEWRJS.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
         bytes: include_bytes!("part-AFGEWRJS.js.gz"),
+    },
+    File {
+        name: "part-AQ7GVDOU.js",
+        content_type: "text/javascript; charset=utf-8",
+        is_gzip: true,
+        bytes: include_bytes!("part-AQ7GVDOU.js.gz"),
     },
     File {
         name: "part-AUS36S46.js",
@@ -98,40 +86,40 @@ pub(super) static FILES: [File; 43] = [
         bytes: include_bytes!("part-AUS36S46.js.gz"),
     },
     File {
-        name: "part-CMLLYGAN.js",
+        name: "part-BX67QQG6.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-CMLLYGAN.js.gz"),
+        bytes: include_bytes!("part-BX67QQG6.js.gz"),
     },
     File {
-        name: "part-E3FNXGYR.js",
+        name: "part-DPQAJUSG.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-E3FNXGYR.js.gz"),
+        bytes: include_bytes!("part-DPQAJUSG.js.gz"),
     },
     File {
-        name: "part-EVCOUSM7.js",
+        name: "part-DSYX7K6I.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-EVCOUSM7.js.gz"),
+        bytes: include_bytes!("part-DSYX7K6I.js.gz"),
     },
     File {
-        name: "part-FN7TGZH2.js",
+        name: "part-ENCMDPLN.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-FN7TGZH2.js.gz"),
+        bytes: include_bytes!("part-ENCMDPLN.js.gz"),
     },
     File {
-        name: "part-FZ3FES7J.js",
+        name: "part-EYQDDQMQ.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-FZ3FES7J.js.gz"),
+        bytes: include_bytes!("part-EYQDDQMQ.js.gz"),
     },
     File {
-        name: "part-GB3MJ5SP.js",
+        name: "part-GS3X5JPQ.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-GB3MJ5SP.js.gz"),
+        bytes: include_bytes!("part-GS3X5JPQ.js.gz"),
     },
     File {
         name: "part-GTE2Z2TZ.js",
@@ -146,46 +134,40 @@ pub(super) static FILES: [File; 43] = [
         bytes: include_bytes!("part-GURYZ4GC.js.gz"),
     },
     File {
-        name: "part-IHOSRZRN.js",
+        name: "part-JSRAYVFO.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-IHOSRZRN.js.gz"),
+        bytes: include_bytes!("part-JSRAYVFO.js.gz"),
     },
     File {
-        name: "part-II4P2SMR.js",
+        name: "part-KX4SXVOC.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-II4P2SMR.js.gz"),
+        bytes: include_bytes!("part-KX4SXVOC.js.gz"),
     },
     File {
-        name: "part-IM3MKKJD.js",
+        name: "part-M2744CXK.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-IM3MKKJD.js.gz"),
+        bytes: include_bytes!("part-M2744CXK.js.gz"),
     },
     File {
-        name: "part-J4TNRDY3.js",
+        name: "part-MS2U57ZL.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-J4TNRDY3.js.gz"),
+        bytes: include_bytes!("part-MS2U57ZL.js.gz"),
     },
     File {
-        name: "part-JBSL5OZ2.js",
+        name: "part-NAAQQW54.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-JBSL5OZ2.js.gz"),
+        bytes: include_bytes!("part-NAAQQW54.js.gz"),
     },
     File {
-        name: "part-JR5ID3Q5.js",
+        name: "part-NDMTVT46.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-JR5ID3Q5.js.gz"),
-    },
-    File {
-        name: "part-LF3DNFMY.js",
-        content_type: "text/javascript; charset=utf-8",
-        is_gzip: true,
-        bytes: include_bytes!("part-LF3DNFMY.js.gz"),
+        bytes: include_bytes!("part-NDMTVT46.js.gz"),
     },
     File {
         name: "part-NIR2KS25.js",
@@ -194,22 +176,16 @@ pub(super) static FILES: [File; 43] = [
         bytes: include_bytes!("part-NIR2KS25.js.gz"),
     },
     File {
-        name: "part-NPFZDA74.js",
+        name: "part-NUJJS637.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-NPFZDA74.js.gz"),
+        bytes: include_bytes!("part-NUJJS637.js.gz"),
     },
     File {
-        name: "part-NQAYSHZJ.js",
+        name: "part-PMV5DQJX.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-NQAYSHZJ.js.gz"),
-    },
-    File {
-        name: "part-P4BCPXZF.js",
-        content_type: "text/javascript; charset=utf-8",
-        is_gzip: true,
-        bytes: include_bytes!("part-P4BCPXZF.js.gz"),
+        bytes: include_bytes!("part-PMV5DQJX.js.gz"),
     },
     File {
         name: "part-QCNFGDR3.js",
@@ -218,16 +194,16 @@ pub(super) static FILES: [File; 43] = [
         bytes: include_bytes!("part-QCNFGDR3.js.gz"),
     },
     File {
-        name: "part-QOAS7USS.js",
+        name: "part-QGUXCGWA.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-QOAS7USS.js.gz"),
+        bytes: include_bytes!("part-QGUXCGWA.js.gz"),
     },
     File {
-        name: "part-RPKYR6F3.js",
+        name: "part-R2IEONMN.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-RPKYR6F3.js.gz"),
+        bytes: include_bytes!("part-R2IEONMN.js.gz"),
     },
     File {
         name: "part-RPMN7FNU.js",
@@ -236,16 +212,28 @@ pub(super) static FILES: [File; 43] = [
         bytes: include_bytes!("part-RPMN7FNU.js.gz"),
     },
     File {
-        name: "part-RWKYMXDT.js",
+        name: "part-RUV2MUYN.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-RWKYMXDT.js.gz"),
+        bytes: include_bytes!("part-RUV2MUYN.js.gz"),
     },
     File {
-        name: "part-VA6SR3IZ.js",
+        name: "part-VGPSZJWH.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("part-VA6SR3IZ.js.gz"),
+        bytes: include_bytes!("part-VGPSZJWH.js.gz"),
+    },
+    File {
+        name: "part-VZX33THX.js",
+        content_type: "text/javascript; charset=utf-8",
+        is_gzip: true,
+        bytes: include_bytes!("part-VZX33THX.js.gz"),
+    },
+    File {
+        name: "part-WK5YE2QO.js",
+        content_type: "text/javascript; charset=utf-8",
+        is_gzip: true,
+        bytes: include_bytes!("part-WK5YE2QO.js.gz"),
     },
     File {
         name: "part-WKKKNPOB.js",
@@ -254,21 +242,27 @@ pub(super) static FILES: [File; 43] = [
         bytes: include_bytes!("part-WKKKNPOB.js.gz"),
     },
     File {
+        name: "part-XBHX7OML.js",
+        content_type: "text/javascript; charset=utf-8",
+        is_gzip: true,
+        bytes: include_bytes!("part-XBHX7OML.js.gz"),
+    },
+    File {
+        name: "part-XHFOVOG3.js",
+        content_type: "text/javascript; charset=utf-8",
+        is_gzip: true,
+        bytes: include_bytes!("part-XHFOVOG3.js.gz"),
+    },
+    File {
         name: "part-YGE37CJT.js",
         content_type: "text/javascript; charset=utf-8",
         is_gzip: true,
         bytes: include_bytes!("part-YGE37CJT.js.gz"),
     },
     File {
-        name: "part-ZR73CQ2B.js",
-        content_type: "text/javascript; charset=utf-8",
-        is_gzip: true,
-        bytes: include_bytes!("part-ZR73CQ2B.js.gz"),
-    },
-    File {
-        name: "style-7LOPOV2V.css",
+        name: "style-562UYHEA.css",
         content_type: "text/css; charset=utf-8",
         is_gzip: true,
-        bytes: include_bytes!("style-7LOPOV2V.css.gz"),
+        bytes: include_bytes!("style-562UYHEA.css.gz"),
     },
 ];

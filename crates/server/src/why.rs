@@ -11,7 +11,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anabranch_dataflow::{Plan, Stage};
+use anabranch_dataflow::{ConnectorSpec, Plan, Stage};
 use anabranch_model::{Notice, StageId, TaskMetrics};
 use serde::Serialize;
 
@@ -41,6 +41,8 @@ pub enum Verdict {
     Idle,
     /// A source reads no rows, though there should be some.
     NoInput,
+    /// A table that is written takes no rows.
+    NoOutput,
     /// A source has more rows to read than it can read.
     SourceBehind,
     /// A partition without rows holds event time back.
@@ -193,14 +195,19 @@ impl<'a> Look<'a> {
         self.tasks().any(|task| task.is_sink && self.rate(task).rows_out > 0.0)
     }
 
-    /// The newest notice of the last minute that speaks of a table.
-    fn notice_of(&self, table: &str) -> Option<&'a Notice> {
-        let source = self.plan.stages.iter().filter_map(|stage| stage.source.as_ref()).find(|of| of.table == table)?;
-        let option = |name: &str| source.connector.options.get(name).map(String::as_str);
-        let names = [Some(table), option("topic"), option("path"), option("properties.bootstrap.servers")];
-        let speaks = |notice: &&Notice| names.iter().flatten().any(|name| notice.text.contains(name));
+    /// The newest notice of the last minute that speaks of a table of this name, or of what one of these options names.
+    fn notice_of(&self, table: &str, connector: &ConnectorSpec, options: &[&str]) -> Option<&'a Notice> {
+        let named = options.iter().filter_map(|option| connector.options.get(*option));
+        let names: Vec<&str> = named.map(String::as_str).chain([table]).collect();
+        self.notice(|text| names.iter().any(|name| has_word(text, name)))
+    }
+
+    /// The newest notice of the last minute with such a text. None, if it says that something is over.
+    fn notice(&self, has: impl Fn(&str) -> bool) -> Option<&'a Notice> {
         let lately = |notice: &&Notice| self.reading.at.after(notice.at) <= LATELY;
-        self.notices.iter().rev().take_while(lately).find(speaks)
+        let newest = self.notices.iter().rev().take_while(lately).find(|notice| has(&notice.text))?;
+        let is_over = ["answer again", "answers again"].iter().any(|words| newest.text.contains(words));
+        (!is_over).then_some(newest)
     }
 
     /// Its tasks have just begun.
@@ -228,12 +235,21 @@ impl<'a> Look<'a> {
     }
 }
 
-/// The answer for a job at one moment. The first of these that holds is the reason: what happens to the whole job, what happens to its
-/// input, what holds event time back, and where work piles up.
+/// Whether a text has this name as a word of its own.
+fn has_word(text: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let is_apart =
+        |(at, _): (usize, &str)| !text[..at].ends_with(is_part) && !text[at + name.len()..].starts_with(is_part);
+    !name.is_empty() && text.match_indices(name).any(is_apart)
+}
+
+/// The answer for a job at one moment. The first of these that holds is the reason: what happens to the whole job, what happens outside of
+/// it, what happens to its input, what holds event time back, and where work piles up.
 pub(crate) fn why(look: &Look<'_>) -> Why {
     let found = events::of_job(look)
-        .or_else(|| events::checkpoint_waits(look))
         .or_else(|| load::lookups(look))
+        .or_else(|| events::not_taken(look))
+        .or_else(|| events::checkpoint_waits(look))
         .or_else(|| if look.results() == 0 { without_results(look) } else { with_results(look) });
     match found {
         Some(found) => finished(look, found),

@@ -1,9 +1,11 @@
 // Drafts of queries in the browser's storage: names and texts, nothing else.
 import { signal } from "@preact/signals";
+import { now } from "../live";
 
 export interface Draft {
   name: string;
   text: string;
+  /** By the server's clock; 0 if it was not known. */
   at_ms: number;
 }
 
@@ -54,7 +56,7 @@ function write(list: Draft[]): string | null {
 export function saveDraft(name: string, text: string): string | null {
   if (text.length > TEXT_MAX) return "The text is too long for a draft: at most 1 MB.";
   // Another tab may have saved one.
-  return write(withDraft(read(), { name, text, at_ms: Date.now() }));
+  return write(withDraft(read(), { name, text, at_ms: now.peek() }));
 }
 
 export function deleteDraft(name: string): string | null {

@@ -35,7 +35,7 @@ export function Drafts({ text, onOpen, onClose }: DraftsProps) {
           {drafts.value.map((draft) => (
             <li key={draft.name} class="bar">
               <button type="button" class="link" onClick={() => onOpen(draft)}><Text of={draft.name} max={60} /></button>
-              <small class="dim">{dateTime(draft.at_ms)} UTC</small>
+              {draft.at_ms > 0 && <small class="dim">{dateTime(draft.at_ms)} UTC</small>}
               <button type="button" class="push" aria-label={`Delete the draft ${shown(draft.name)}`} onClick={() => (said.value = deleteDraft(draft.name) ?? `The draft ${shown(draft.name)} is deleted.`)}>Delete</button>
             </li>
           ))}

@@ -85,10 +85,8 @@ function JobMissing() {
   const link = live.link.value;
   if (past.value !== null) return pastError.value === null ? null : <ErrorBox error={pastError.value} />;
   if (link.kind === "ended") return <p class="banner warn" role="status">The job is no longer followed: <Text of={link.reason} max={300} /> <a href="#/">To the jobs</a></p>;
-  if (link.kind === "broken" && link.error !== null && link.error.status !== 0) return <ErrorBox error={link.error} />;
-  if (live.doc.value === null) return link.kind === "connecting" ? <Loading what="the job" /> : null;
-  if (link.kind === "broken") return <Stale />;
-  return null;
+  if (link.kind === "broken" && (live.doc.value !== null || (link.error?.status ?? 0) !== 0)) return <Stale error={link.error} />;
+  return link.kind === "connecting" && live.doc.value === null ? <Loading what="the job" /> : null;
 }
 
 function PastBanner() {

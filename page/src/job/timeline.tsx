@@ -24,7 +24,7 @@ const interval = computed<[number, number]>(() => {
   return at !== null && at < end - span.value ? [at - span.value / 2, at + span.value / 2] : [end - span.value, end];
 });
 
-const MARK_SIGN: Record<string, string> = { restart: "↻", change: "Δ", undone: "↶", "checkpoint-failed": "✕", notice: "!", state: "○" };
+const MARK_SIGN: Record<string, string> = { restart: "↻", change: "Δ", "checkpoint-failed": "✕", notice: "!", state: "○" };
 
 export function TimeLine() {
   return (

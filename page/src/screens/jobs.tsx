@@ -31,7 +31,7 @@ export function Jobs() {
   return (
     <div class="screen">
       <h1>Jobs</h1>
-      {link.kind === "broken" && <Stale />}
+      {link.kind === "broken" && <Stale error={link.error} />}
       {names.length === 0 ? <Begin /> : <JobTable />}
       <div class="columns">
         <section>

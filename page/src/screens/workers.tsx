@@ -5,7 +5,7 @@ import { jobs } from "../jobs";
 import { toApiError } from "../resource";
 import { mayChange } from "../server";
 import { Dialog } from "../ui/dialog";
-import { ErrorBox, Loading } from "../ui/error";
+import { ErrorBox, Loading, Stale } from "../ui/error";
 import { Text } from "../ui/text";
 import { WorkerTable } from "./worker-table";
 
@@ -25,6 +25,7 @@ export default function Workers() {
   return (
     <div class="screen">
       <h1>Workers</h1>
+      {link.kind === "broken" && <Stale error={link.error} />}
       <p class="lead">A worker is a process that runs tasks. A slot is room for one task of each stage.</p>
       <WorkerTable workers={doc.workers} {...(mayChange.value ? { actions: (name, worker) => actions(name, worker.drained) } : {})} />
       {draining.value !== null && <DrainDialog name={draining.value} onClose={() => (draining.value = null)} />}

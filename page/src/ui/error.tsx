@@ -18,8 +18,10 @@ export function Loading({ what }: { what: string }) {
   return <p class="loading" role="status">Loading {what} …</p>;
 }
 
-/** The connection is broken, and there is something older to look at. */
-export function Stale() {
+/** The connection is broken, and there is something older to look at. `error`: why, as far as it is known. */
+export function Stale({ error }: { error: ApiError | null }) {
+  // A server that answers says itself what is wrong: another coordinator may have the jobs.
+  if (error !== null && error.status !== 0) return <ErrorBox error={error} />;
   return <p class="banner bad"><span aria-hidden="true">✕ </span>The server is not heard. This is what it said last; the page tries to connect again.</p>;
 }
 

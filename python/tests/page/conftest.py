@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from page.outside import Broker, Levels
 from page.serving import LIMIT_S, Server, Visitor, chromium, served
 
 
@@ -34,6 +35,20 @@ def fresh(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Starts a server of a test's own, with further arguments."""
     with ExitStack() as stack:
         yield lambda *arguments: stack.enter_context(served(tmp_path, *arguments))
+
+
+@pytest.fixture
+def service() -> Iterator[Callable[[str], Levels]]:
+    """Starts a service that wants this password. A test names it before ``visitor``: it must outlive the servers whose jobs ask it."""
+    with ExitStack() as stack:
+        yield lambda password: stack.enter_context(closing(Levels(password)))
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A Kafka broker. A test names it before ``visitor``: it must outlive the servers whose jobs need it."""
+    with closing(Broker(tmp_path / "broker")) as broker:
+        yield broker
 
 
 @pytest.fixture

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from playwright.sync_api import Locator, Page, Route, expect
 
-from page.serving import COPY, COUNTS, TIMED, Server, Visitor, count, until
-
-
-def _editor(page: Page) -> Locator:
-    return page.get_by_role("textbox", name="SQL of the job")
-
-
-def _rewrite(page: Page, text: str) -> None:
-    """Replaces the whole text, as a paste does."""
-    expect(_editor(page)).to_contain_text("INSERT INTO")
-    _editor(page).click()
-    page.keyboard.press("Control+a")
-    page.keyboard.insert_text(text)
+from page.outside import Levels
+from page.serving import COPY, COUNTS, TIMED, Server, Visitor, count, editor_of, rewrite, until
 
 
 def _with(condition: str) -> str:
@@ -32,7 +22,7 @@ def test_a_change_says_first_what_it_does_and_is_settled(visitor: Visitor, serve
     page = visitor.open("#/job/changed/change")
     apply = page.get_by_role("button", name="Apply the change")
     expect(apply).to_be_disabled()
-    _rewrite(page, _with("event_time > 7"))
+    rewrite(page, _with("event_time > 7"))
     parts = page.get_by_role("list", name="Parts of the job")
     expect(parts.get_by_role("listitem").filter(has_text="kept").first).to_be_visible()
     assert server.api("GET", "/api/v1/jobs/changed/sql")["version"] == 1
@@ -69,13 +59,13 @@ def test_the_graph_of_the_new_plan_has_a_word_for_what_becomes_of_each_part(visi
 
     # Three windows: one is counted otherwise, one is another one, and one is there no more.
     page.get_by_label("Tasks", exact=True).fill("")
-    _rewrite(page, TIMED + COUNTS + count(1, "COUNT(*) FILTER (WHERE event_time > 0)") + count(3))
+    rewrite(page, TIMED + COUNTS + count(1, "COUNT(*) FILTER (WHERE event_time > 0)") + count(3))
     expect(graph).to_contain_text("state handed over")
     expect(graph).to_contain_text(re.compile("source (kept|handed over)"))
     expect(graph.locator(".node.lost")).to_contain_text("state lost")
     expect(graph.locator(".node.lost")).to_contain_text("state new")
     expect(parts.get_by_role("listitem").first).to_contain_text("lost")
-    _rewrite(page, TIMED + COUNTS + count(1))
+    rewrite(page, TIMED + COUNTS + count(1))
     gone = graph.locator(".node.is-gone")
     expect(gone).to_have_accessible_name(re.compile(r"of the running plan, .* which would be gone\. state lost.*sink gone"))
 
@@ -100,18 +90,18 @@ def test_a_wrong_text_is_not_applied(visitor: Visitor, server: Server) -> None:
     visitor.expect_complaint("400 (Bad Request)")
     server.submit("wrong-text", COPY)
     page = visitor.open("#/job/wrong-text/change")
-    _rewrite(page, _with("nothing > 0"))
+    rewrite(page, _with("nothing > 0"))
     expect(page.locator(".said .bad")).to_contain_text("nothing")
     expect(page.get_by_role("button", name="Apply the change")).to_be_disabled()
     page.get_by_role("button", name="Back to the running text").click()
-    expect(_editor(page)).to_contain_text("event_time > 0")
+    expect(editor_of(page)).to_contain_text("event_time > 0")
     visitor.discard("wrong-text")
 
 
 def test_of_two_people_the_second_one_is_asked(visitor: Visitor, server: Server) -> None:
     server.submit("two-people", COPY)
     page = visitor.open("#/job/two-people/change")
-    _rewrite(page, _with("event_time > 1"))
+    rewrite(page, _with("event_time > 1"))
     apply = page.get_by_role("button", name="Apply the change")
     expect(apply).to_be_enabled()
     server.api("POST", "/api/v1/jobs/two-people/reconfigure", {"sql": _with("event_time > 2")})
@@ -119,7 +109,7 @@ def test_of_two_people_the_second_one_is_asked(visitor: Visitor, server: Server)
     expect(told).to_be_visible()
     expect(told.locator("tr.added")).to_contain_text("event_time > 2")
     expect(apply).to_be_disabled()
-    expect(_editor(page)).to_contain_text("event_time > 1")
+    expect(editor_of(page)).to_contain_text("event_time > 1")
     told.get_by_role("button", name="Keep mine").click()
     apply.click()
     expect(page.get_by_text(re.compile(r"Version 3 of its plan runs"))).to_be_visible()
@@ -132,7 +122,7 @@ def test_a_change_for_a_version_that_no_longer_runs_is_refused(visitor: Visitor,
     visitor.expect_complaint("409 (Conflict)")
     server.submit("not-heard", COPY)
     page = visitor.open("#/job/not-heard/change")
-    _rewrite(page, _with("event_time > 1"))
+    rewrite(page, _with("event_time > 1"))
     apply = page.get_by_role("button", name="Apply the change")
     expect(apply).to_be_enabled()
 
@@ -147,5 +137,79 @@ def test_a_change_for_a_version_that_no_longer_runs_is_refused(visitor: Visitor,
     expect(told).to_be_visible()
     assert "event_time > 2" in server.api("GET", "/api/v1/jobs/not-heard/sql")["sql"]
     told.get_by_role("button", name="Take the new text").click()
-    expect(_editor(page)).to_contain_text("event_time > 2")
+    expect(editor_of(page)).to_contain_text("event_time > 2")
     visitor.discard("not-heard")
+
+
+def _changes(page: Page) -> Locator:
+    """The changes that the screen lists, the newest first."""
+    return page.get_by_role("region", name="Changes so far").locator("ol > li")
+
+
+def test_a_change_that_fails_is_undone_and_says_why(visitor: Visitor, server: Server) -> None:
+    visitor.expect_complaint("409 (Conflict)")
+    server.submit("undone", COPY)
+    page = visitor.open("#/job/undone/change")
+    rewrite(page, _with("1 / (event_time - event_time) > 0"))
+    page.get_by_role("button", name="Apply the change").click()
+    expect(page.get_by_text("The change was undone. The job goes on by its former plan.")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="division by zero")).to_contain_text("the job goes on as it was")
+    change = _changes(page).first
+    expect(change.locator("summary")).to_contain_text("undone")
+    change.locator("summary").click()
+    expect(change).to_contain_text("division by zero")
+    # What was written stays in the editor. What runs is what ran before.
+    expect(editor_of(page)).to_contain_text("event_time - event_time")
+    assert server.api("GET", "/api/v1/jobs/undone/sql")["sql"].strip() == COPY.strip()
+    page.get_by_role("button", name="Back to the running text").click()
+    expect(editor_of(page)).to_contain_text("event_time > 0")
+    page.get_by_role("link", name="Notices and changes").click()
+    listed = page.locator(".events li").filter(has_text="undone")
+    expect(listed).to_contain_text("division by zero")
+    expect(page.locator(".job-header .badge")).to_contain_text("running")
+    visitor.discard("undone")
+
+
+#: So many keys are counted that their counts are loaded ahead when they change their task.
+MANY_KEYS = """CREATE TABLE keys (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '60000', 'fields.id.kind' = 'sequence',
+  'fields.id.start' = '1', 'fields.id.end' = '1000000000');
+CREATE TABLE counted (k STRING, n BIGINT) WITH ('connector' = 'blackhole');
+INSERT INTO counted SELECT MD5(CAST(id AS STRING)), COUNT(*) FROM keys GROUP BY MD5(CAST(id AS STRING));
+"""
+LARGE_BYTES = 6 << 20
+
+
+def test_a_change_that_is_being_prepared_is_aborted(
+    service: Callable[[str], Levels], visitor: Visitor, fresh: Callable[..., Server]
+) -> None:
+    visitor.expect_complaint("409 (Conflict)")
+    server, levels = fresh("--slots", "2"), service("a-password")
+    server.submit("aborted", MANY_KEYS + levels.sql(), **{"parallelism": "1", "checkpoint-interval": "300 ms"})
+
+    def state() -> int:
+        last = server.api("GET", "/api/v1/jobs/aborted/checkpoints")["last"]
+        return int(last["bytes"]) if last else 0
+
+    until("much state", lambda: state() > LARGE_BYTES)
+    page = visitor.open("#/job/aborted/change", server)
+    page.get_by_text("Number of tasks", exact=True).click()
+    page.get_by_label("Tasks", exact=True).fill("2")
+    apply = page.get_by_role("button", name="Apply the change")
+    expect(apply).to_be_enabled()
+    # While rows wait for the service, no checkpoint completes from which state could be loaded.
+    with levels.silent():
+        apply.click()
+        progress = page.get_by_role("status").filter(has_text="The change is being carried out")
+        expect(progress).to_contain_text("preparing")
+        progress.get_by_role("button", name="Abort the change").click()
+        expect(progress).to_have_count(0)
+    expect(page.get_by_text("The change was undone. The job goes on by its former plan.")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="the change was aborted by a request")).to_be_visible()
+    change = _changes(page).first
+    expect(change.locator("summary")).to_contain_text("undone")
+    expect(change.locator("summary")).to_contain_text("parallelism 2")
+    let_in = levels.let_in
+    until("further rows", lambda: levels.let_in > let_in + 10)
+    now = server.api("GET", "/api/v1/jobs/aborted/sql")
+    assert (now["version"], now["settings"]["parallelism"]) == (1, "1")
+    assert server.job("aborted")["state"] == "running"

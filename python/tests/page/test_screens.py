@@ -54,7 +54,7 @@ def test_restarts_stand_among_the_checkpoints(visitor: Visitor, server: Server, 
     page = visitor.open("#/job/restarted/checkpoints", server)
     region = page.get_by_role("region", name=NEWEST_FIRST)
     restart = region.get_by_role("row").filter(has_text="restarted").first
-    expect(restart).to_have_text(re.compile(r"\d\d:\d\d:\d\d[\s\S]*(Not a directory|No such file)"))
+    expect(restart).to_have_text(re.compile(r"\d\d:\d\d:\d\d[\s\S]*(Not a directory|No such file|is a file)"))
     # Checkpoints follow it and are above it.
     expect(region.locator("tbody tr").first).to_contain_text("completed")
     expect(region.locator("tbody tr").last).to_contain_text("completed")

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::OnMalformed;
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, Secrets};
 use anabranch_operators::TaskContext;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, RecordBatch, StringArray};
 use arrow::compute::{cast, concat_batches};
@@ -32,8 +32,10 @@ const TRIES_AGAIN: u32 = 3;
 const SOON: Duration = Duration::from_millis(200);
 /// Connections without a request for so long are not used again: few services keep them for longer.
 const IDLE_MAX: Duration = Duration::from_secs(2);
-/// Of an answer that is an error, for the message.
-const SHOWN_BYTES: usize = 200;
+/// Bytes of an answer that is an error which are read.
+const ERROR_BYTES: usize = 4 << 10;
+/// Characters of an answer in a message.
+const SHOWN: usize = 200;
 
 /// See the module.
 pub(super) struct HttpCaller {
@@ -116,7 +118,7 @@ impl HttpCaller {
         let requests: Vec<RequestBuilder> = urls.into_iter().map(|url| self.client.get(url)).collect();
         self.requests = requests.len() as u64;
         let answers = self.wait(async {
-            let sent = requests.into_iter().map(answer_for_one);
+            let sent = requests.into_iter().map(|request| answer_for_one(request, &self.table.secrets));
             futures::stream::iter(sent).buffered(self.concurrency).try_collect::<Vec<_>>().await
         })?;
         let mut batches = Vec::new();
@@ -161,13 +163,13 @@ impl HttpCaller {
         let json = HeaderValue::from_static("application/json");
         let request = self.client.post(url).header(CONTENT_TYPE, json).body(body);
         self.requests = 1;
-        let answer = self.wait(answer(request, false))?;
+        let answer = self.wait(answer(request, false, &self.table.secrets))?;
         Ok(self.decode(&answer)?)
     }
 
     fn decode(&mut self, answer: &[u8]) -> Result<RecordBatch> {
         let place = format!("an answer of the service at {}", self.table.url);
-        let shown = |bytes: &[u8]| printable(&String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]));
+        let shown = |answer: &[u8]| shown(answer, &self.table.secrets);
         let rows =
             elements(answer).map_err(|what| Error::user(format!("{what}: {}", shown(answer))).at(place.clone()))?;
         let mut records = BinaryBuilder::new();
@@ -198,19 +200,25 @@ impl HttpCaller {
 }
 
 /// The answer for one key. What passes is tried again soon, so that the answers for other keys are not lost.
-async fn answer_for_one(request: RequestBuilder) -> Result<Vec<u8>, Failed> {
+async fn answer_for_one(request: RequestBuilder, secrets: &Secrets) -> Result<Vec<u8>, Failed> {
     for tries in 1..=TRIES_AGAIN {
         let Some(copy) = request.try_clone() else { break };
-        match answer(copy, true).await {
+        match answer(copy, true, secrets).await {
             Err(Failed::Passing(_)) => tokio::time::sleep(SOON * tries).await,
             outcome => return outcome,
         }
     }
-    answer(request, true).await
+    answer(request, true, secrets).await
+}
+
+/// How an answer begins, for a message. A service may quote what it was sent.
+fn shown(answer: &[u8], secrets: &Secrets) -> String {
+    let text = String::from_utf8_lossy(&answer[..answer.len().min(ERROR_BYTES)]);
+    printable(&secrets.hide(&text).chars().take(SHOWN).collect::<String>())
 }
 
 /// Sends a request, and receives its answer. One that is for one key may find nothing.
-async fn answer(request: RequestBuilder, may_be_missing: bool) -> Result<Vec<u8>, Failed> {
+async fn answer(request: RequestBuilder, may_be_missing: bool, secrets: &Secrets) -> Result<Vec<u8>, Failed> {
     let request = request.header(ACCEPT, HeaderValue::from_static("application/json"));
     let mut response = sent(request).await.map_err(|error| passing(&error))?;
     let status = response.status();
@@ -228,15 +236,14 @@ async fn answer(request: RequestBuilder, may_be_missing: bool) -> Result<Vec<u8>
         if body.len() > ANSWER_BYTES_MAX {
             return Err(Error::outside(format!("an answer has more than {ANSWER_BYTES_MAX} bytes")).into());
         }
-        if !status.is_success() && body.len() >= SHOWN_BYTES {
+        if !status.is_success() && body.len() >= ERROR_BYTES {
             break;
         }
     }
     if status.is_success() {
         return Ok(body);
     }
-    body.truncate(SHOWN_BYTES);
-    let reason = format!("{status}: {}", printable(&String::from_utf8_lossy(&body)));
+    let reason = format!("{status}: {}", shown(&body, secrets));
     match status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429) {
         true => Err(Failed::Passing(reason)),
         false => Err(Error::user(format!("the service refuses a request: {reason}"))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_dataflow::ConnectorSpec;
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, Secrets};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::template::Template;
@@ -19,6 +19,8 @@ const KEYS: usize = 500;
 pub(super) struct HttpTable {
     pub(super) url: Template,
     pub(super) headers: HeaderMap,
+    /// What a message must not quote.
+    pub(super) secrets: Secrets,
     /// How long a request may take.
     pub(super) timeout: Duration,
     /// Requests of a task at a time.
@@ -65,6 +67,7 @@ impl HttpTable {
             )
             .remedy("omit it, or omit {column} from the url"));
         }
-        Ok(HttpTable { url, headers, timeout, concurrency, keys_max: keys.unwrap_or(KEYS) })
+        let secrets = Secrets::of_options(&spec.options);
+        Ok(HttpTable { url, headers, secrets, timeout, concurrency, keys_max: keys.unwrap_or(KEYS) })
     }
 }

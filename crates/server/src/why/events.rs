@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_dataflow::{OperatorSpec, Port, SinkSpec, Stage};
-use anabranch_model::{EventTime, StageId, TaskMetrics};
+use anabranch_dataflow::{OperatorSpec, Port, SinkSpec, SourceSpec, Stage};
+use anabranch_model::{EventTime, Incarnation, Notice, StageId, TaskMetrics};
 
-use super::{Found, Look, Next, Verdict};
+use super::{Found, Look, Next, Verdict, has_word};
 
 /// A checkpoint that is late by so many intervals does not come by itself.
 const INTERVALS_MAX: u32 = 3;
@@ -15,7 +15,7 @@ pub(super) fn of_job(look: &Look<'_>) -> Option<Found> {
     let status = &look.reading.status;
     let over = |text: &str| Some(Found::new(Verdict::Over, text));
     match look.reading.state() {
-        "running" => None,
+        "running" => unprepared(look),
         "failed" => {
             let failure = status.failure.as_deref().unwrap_or("for an unknown reason");
             let found = Found::new(Verdict::Failed, format!("the job has failed: {failure}"));
@@ -36,19 +36,31 @@ pub(super) fn of_job(look: &Look<'_>) -> Option<Found> {
 }
 
 fn begins(look: &Look<'_>, state: &str) -> Found {
-    let unprepared = look.tasks().find(|task| !task.is_prepared);
-    let what = match (state, unprepared) {
-        ("restoring", _) => "the job restores its state".to_owned(),
-        (_, Some(task)) => format!("the job begins: '{}' is not ready yet", task.stage_name),
-        _ => "the job begins".to_owned(),
+    // The first tasks of a job have no state, and open their tables in this phase.
+    let restores = state == "restoring" && look.reading.status.incarnation > Incarnation(1);
+    let mut found = match unprepared(look) {
+        None => Found::new(Verdict::Starting, "the job begins"),
+        Some(found) => found,
     };
-    let after = look.reading.failures.last();
-    let after = after.map_or_else(String::new, |restart| format!(", after a failure: {}", restart.failure));
-    let found = Found::new(Verdict::Starting, what + &after);
-    match unprepared {
-        Some(task) => found.at(task.task.stage),
-        None => found,
+    if restores {
+        found.text = "the job restores its state".to_owned();
     }
+    if let Some(why) = look.reading.failures.last() {
+        found.text += &format!(", after a failure: {}", why.failure);
+    }
+    found
+}
+
+/// A task is not ready for rows. It may run already: it reads the static tables of its joins.
+fn unprepared(look: &Look<'_>) -> Option<Found> {
+    let task = look.tasks().find(|task| !task.is_prepared)?;
+    let side = look.plan.exchanges.iter().find(|of| of.to == task.task.stage && matches!(of.port, Port::Side(_)));
+    let waits = match side {
+        Some(side) => format!("waits until all of '{}' has been read", look.name(side.from)),
+        None => "is not ready yet".to_owned(),
+    };
+    let text = format!("the job begins: '{}' {waits}", task.stage_name);
+    Some(Found::new(Verdict::Starting, text).at(task.task.stage))
 }
 
 /// No checkpoint completes, though there should be some.
@@ -62,16 +74,42 @@ pub(super) fn checkpoint_waits(look: &Look<'_>) -> Option<Found> {
     let open = |task: &&TaskMetrics| task.watermark != EventTime::MAX || !task.is_source;
     let behind = look.tasks().filter(open).min_by_key(|task| task.epoch)?;
     let foremost = look.tasks().map(|task| task.epoch).max()?;
-    let mut text = format!(
+    let text = format!(
         "no checkpoint has completed for {} s, though one is due every {} s",
         silent.as_secs(),
         options.interval.as_secs_f64()
     );
-    if behind.epoch < foremost {
-        text += &format!(": '{}' has ended epoch {}, and others {foremost}", behind.stage_name, behind.epoch);
+    let found = |more: String| Found::new(Verdict::CheckpointWaits, text + &more);
+    let place = look.reading.checkpoints.as_deref().unwrap_or_default();
+    let of_place =
+        |text: &str| has_word(text, place) || text.contains("the job's log") || text.contains("job's checkpoints");
+    if let Some(notice) = look.notice(of_place) {
+        return Some(
+            found(format!(": {}", notice.text)).advice(format!("check the place of the checkpoints: {place}")),
+        );
     }
-    let found = Found::new(Verdict::CheckpointWaits, text).at(behind.task.stage);
-    Some(found.advice("look at what this stage waits for, and at the place of the checkpoints"))
+    if behind.epoch < foremost {
+        let more = format!(": '{}' has ended epoch {}, and others {foremost}", behind.stage_name, behind.epoch);
+        return Some(found(more).at(behind.task.stage).advice("look at what this stage waits for"));
+    }
+    Some(found(String::new()).advice(format!("check the place of the checkpoints: {place}")))
+}
+
+/// A table is written that takes no rows, and a notice says why.
+pub(super) fn not_taken(look: &Look<'_>) -> Option<Found> {
+    let writes = |stage: StageId| look.tasks_of(stage).any(|task| look.rate(task).rows_out > 0.0);
+    let of_stage = |stage: &Stage| {
+        let sink = stage.sink.as_ref().filter(|_| !writes(stage.id))?;
+        let notice = look.notice_of(&sink.table, &sink.connector, &["topic", "path", "table-name"])?;
+        // Others, such as that of an option without effect, are no reason.
+        if !["answer", " fail"].iter().any(|word| notice.text.contains(word)) {
+            return None;
+        }
+        let text = format!("'{}' writes no rows: {}", stage.name, notice.text);
+        let found = Found::new(Verdict::NoOutput, text).at(stage.id);
+        Some(found.behind(format!("table {}", sink.table), "takes no rows"))
+    };
+    look.plan.stages.iter().find_map(of_stage)
 }
 
 /// Sums over the tasks of each stage: rows in, rows out.
@@ -100,7 +138,7 @@ pub(super) fn nothing_read(look: &Look<'_>, all: bool) -> Option<Found> {
     let stage = source.task.stage;
     let (name, table) = (&source.stage_name, table_of(look, stage));
     let lag = look.tasks_of(stage).map(|task| task.lag_rows).sum::<Option<u64>>();
-    let text = match (lag, look.notice_of(table)) {
+    let text = match (lag, notice_of(look, stage)) {
         (_, Some(notice)) => format!("no row has been read by '{name}': {}", notice.text),
         (Some(0), None) => format!(
             "no row has been read by '{name}': its table has no rows after the place where reading began; check where that is"
@@ -127,7 +165,7 @@ pub(super) fn no_longer_read(look: &Look<'_>) -> Option<Found> {
         return None;
     }
     let waits = sources().find(|task| task.lag_rows.is_some_and(|rows| rows > 0));
-    let told = sources().find_map(|task| Some((task, look.notice_of(table_of(look, task.task.stage))?)));
+    let told = sources().find_map(|task| Some((task, notice_of(look, task.task.stage)?)));
     let (source, verdict, text) = match (told, waits) {
         (Some((task, notice)), _) => {
             (task, Verdict::NoInput, format!("'{}' reads no rows: {}", task.stage_name, notice.text))
@@ -144,8 +182,18 @@ pub(super) fn no_longer_read(look: &Look<'_>) -> Option<Found> {
     Some(Found::new(verdict, text).at(stage).behind(format!("table {table}"), "gives no rows"))
 }
 
+fn source_of<'a>(look: &Look<'a>, stage: StageId) -> Option<&'a SourceSpec> {
+    look.stage(stage)?.source.as_ref()
+}
+
 fn table_of<'a>(look: &Look<'a>, stage: StageId) -> &'a str {
-    look.stage(stage).and_then(|stage| stage.source.as_ref()).map_or("", |source| source.table.as_str())
+    source_of(look, stage).map_or("", |source| source.table.as_str())
+}
+
+/// What was said of the table that a stage reads.
+fn notice_of<'a>(look: &Look<'a>, stage: StageId) -> Option<&'a Notice> {
+    let source = source_of(look, stage)?;
+    look.notice_of(&source.table, &source.connector, &["topic", "path", "properties.bootstrap.servers"])
 }
 
 fn undecodable(look: &Look<'_>, stage: StageId, malformed: u64, read: u64) -> Found {

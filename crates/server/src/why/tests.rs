@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_model::{EventTime, LatencySummary, Nanos, PartitionProgress, SourceProgress, TaskId};
+use anabranch_model::{EventTime, Incarnation, LatencySummary, Nanos, PartitionProgress, SourceProgress, TaskId};
 use anabranch_protocol::coordinator::Phase;
 use anabranch_runtime::{Coordination, Status};
 
@@ -243,7 +243,15 @@ fn a_job_that_does_not_run_says_why() {
     let waiting = of_status(|status| status.waits_for = Some("2 slots".into()));
     assert_eq!((waiting.verdict, waiting.text.as_str()), (Verdict::Waiting, "the job waits for workers: 2 slots"));
     assert_eq!(of_status(|status| status.ended = true).verdict, Verdict::Over);
-    assert_eq!(of_status(|status| status.phase = Phase::Restoring).verdict, Verdict::Starting);
+    let restoring = |incarnation| {
+        let mut reading = reading(NOW, vec![task(0, 0), TaskMetrics { is_prepared: false, ..task(1, 0) }]);
+        (reading.status.phase, reading.status.incarnation) = (Phase::Restoring, Incarnation(incarnation));
+        why(&Look { plan: &plan(), reading: &reading, rates: &Rates::default(), notices: &[] })
+    };
+    assert_eq!((restoring(2).verdict, restoring(2).text.as_str()), (Verdict::Starting, "the job restores its state"));
+    assert_eq!(restoring(1).text, "the job begins: 'aggregate' is not ready yet", "there is no state yet");
+    let unready = explain(TaskMetrics { is_prepared: false, rows_in: 0, ..task(0, 0) });
+    assert_eq!((unready.verdict, unready.stage), (Verdict::Starting, Some(0)), "not that it reads no rows");
 }
 
 #[test]
@@ -279,6 +287,40 @@ fn a_notice_is_a_reason_only_for_the_table_that_it_names() {
     };
     assert!(of("table ads: the broker is away").contains("the broker is away"));
     assert!(!of("the job restarted").contains("restarted"));
+}
+
+#[test]
+fn a_notice_about_a_table_that_is_written_is_a_reason_until_the_table_answers_again() {
+    let tasks = || vec![task(0, 0), TaskMetrics { rows_out: 5, ..task(1, 0) }];
+    let mut history = History::default();
+    history.push(&reading(Nanos(NOW.0 - 2 * SECOND), tasks()));
+    let now = reading(NOW, tasks());
+    let of = |texts: &[&str]| {
+        let notice =
+            |(number, text): (usize, &&str)| Notice { number: number as u64, at: NOW, times: 1, text: (*text).into() };
+        let notices: Vec<Notice> = texts.iter().enumerate().map(notice).collect();
+        why(&Look { plan: &plan(), reading: &now, rates: &history.rates(&now), notices: &notices })
+    };
+    let away = "table results: the database does not answer";
+    let why = of(&[away]);
+    assert_eq!((why.verdict, why.stage), (Verdict::NoOutput, Some(1)));
+    assert_eq!(why.text, format!("'aggregate' writes no rows: {away}"));
+    assert_eq!(why.chain.last().map(|link| (link.name.as_str(), link.cause)), Some(("table results", true)));
+    let without_effect = "table results: option 'x' has no effect";
+    for others in [
+        &["table results2: does not answer"][..],
+        &["old_results does not answer"],
+        &[without_effect],
+        &[away, "results answers again, after 3 s"],
+    ] {
+        assert_ne!(of(others).verdict, Verdict::NoOutput, "{others:?}");
+    }
+    // Rows are written.
+    let earlier = vec![task(0, 0), task(1, 0)];
+    let (mut history, notices) = (History::default(), [Notice { number: 1, at: NOW, times: 1, text: away.into() }]);
+    history.push(&reading(Nanos(NOW.0 - 2 * SECOND), earlier));
+    let look = Look { plan: &plan(), reading: &now, rates: &history.rates(&now), notices: &notices };
+    assert_ne!(super::why(&look).verdict, Verdict::NoOutput);
 }
 
 #[test]

@@ -3,9 +3,12 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use anabranch_server::{Engine, Job, Settings, Verdict, Why};
+
+use crate::service::Service;
 
 /// Nothing that works takes this long.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -19,21 +22,30 @@ fn start(sql: &str, parallelism: u32, set: &[(&str, &str)]) -> Job {
 
 /// Asks until this is the reason.
 fn wait_for(job: &Job, verdict: Verdict) -> Why {
+    wait_for_words(job, verdict, "")
+}
+
+/// Asks until this is the reason, with these words.
+fn wait_for_words(job: &Job, verdict: Verdict, words: &str) -> Why {
     let mut why = job.why();
     for _ in 0..LIMIT.as_millis() / LOOK.as_millis() {
-        if why.verdict == verdict {
+        if why.verdict == verdict && why.text.contains(words) {
             return why;
         }
         anabranch_model::pause(LOOK);
         why = job.why();
     }
-    panic!("{verdict:?} is not the reason: {why:?}");
+    panic!("{verdict:?} '{words}' is not the reason: {why:?}");
 }
 
 /// The reason of a job, which is stopped then.
 fn reason(sql: &str, verdict: Verdict) -> Why {
+    reason_in_words(sql, verdict, "")
+}
+
+fn reason_in_words(sql: &str, verdict: Verdict, words: &str) -> Why {
     let job = start(sql, 1, &[]);
-    let why = wait_for(&job, verdict);
+    let why = wait_for_words(&job, verdict, words);
     job.cancel();
     let _ = job.wait();
     why
@@ -170,6 +182,54 @@ fn a_task_whose_keys_have_most_rows() {
 }
 
 #[test]
+fn a_source_that_reads_more_slowly_than_rows_come() {
+    let sql = format!(
+        "CREATE TABLE n (id BIGINT) WITH ('connector' = 'datagen', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0',
+           'fields.id.end' = '1000000000', 'rows-per-second' = '200000');
+         {NOWHERE}
+         INSERT INTO nowhere SELECT CHAR_LENGTH(REGEXP_REPLACE(REPEAT(CAST(id AS STRING), 300), '([0-9]*5)+6', 'x')) FROM n;"
+    );
+    let why = reason(&sql, Verdict::SourceBehind);
+    assert!(why.text.starts_with("'source n' is behind its table by "), "{why:?}");
+    assert_eq!(last(&why), ("source n", true));
+    let change = why.remedies[0].change.as_ref();
+    assert_eq!(change.and_then(|change| change.parallelism).map(u32::from), Some(2), "{why:?}");
+}
+
+#[test]
+fn a_job_that_still_reads_a_static_table() {
+    let sql = numbers("n", "TO_TIMESTAMP_LTZ(id, 3)", "")
+        + NOWHERE
+        + "CREATE TABLE names (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100', 'number-of-rows' = '800',
+             'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '799');
+           INSERT INTO nowhere SELECT n.id FROM n JOIN names ON n.id = names.id;";
+    let why = reason_in_words(&sql, Verdict::Starting, "waits until all of 'source names' has been read");
+    assert_eq!(last(&why), ("source n", true));
+}
+
+#[test]
+fn a_place_of_checkpoints_that_is_away() {
+    let folder = tempfile::tempdir().expect("folder");
+    let [place, away] = ["checkpoints", "away"].map(|name| folder.path().join(name));
+    let shown = place.display().to_string();
+    let sql = numbers("n", "TO_TIMESTAMP_LTZ(id, 3)", "") + NOWHERE + "INSERT INTO nowhere SELECT id FROM n;";
+    let job = start(&sql, 1, &[("checkpoint-directory", shown.as_str()), ("checkpoint-interval", "500 ms")]);
+    job.checkpoint_now().expect("a checkpoint");
+    wait_for(&job, Verdict::Well);
+    // A file in its place: nobody can write there, whatever their rights.
+    fs::rename(&place, &away).expect("renamed");
+    fs::write(&place, "").expect("a file");
+    let why = wait_for_words(&job, Verdict::CheckpointWaits, "a request to the job's log failed");
+    assert!(why.text.starts_with("no checkpoint has completed for ") && why.text.contains(&shown), "{why:?}");
+    assert!(why.chain.is_empty(), "no stage is the cause: {why:?}");
+    fs::remove_file(&place).expect("removed");
+    fs::rename(&away, &place).expect("renamed");
+    wait_for(&job, Verdict::Well);
+    job.cancel();
+    let _ = job.wait();
+}
+
+#[test]
 fn a_sink_that_waits_for_a_checkpoint() {
     let folder = tempfile::tempdir().expect("folder");
     let [results, checkpoints] = ["results", "checkpoints"].map(|name| folder.path().join(name).display().to_string());
@@ -187,19 +247,34 @@ fn a_sink_that_waits_for_a_checkpoint() {
     let _ = job.wait();
 }
 
+/// Rows for which a service at this address is asked.
+fn asks(url: &str, per_second: u32) -> String {
+    format!(
+        "CREATE TABLE n (id BIGINT, proctime AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '{per_second}',
+           'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '100000000');
+         CREATE TABLE users (id BIGINT, level BIGINT) WITH ('connector' = 'http', 'url' = '{url}/users/{{id}}', 'token' = 'let-me-in',
+           'lookup.max-retries' = '1000');
+         {NOWHERE} INSERT INTO nowhere SELECT u.level FROM n JOIN users FOR SYSTEM_TIME AS OF n.proctime AS u ON n.id = u.id;"
+    )
+}
+
 #[test]
 fn a_table_outside_that_does_not_answer() {
     // It takes connections, and never says anything.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("an address");
-    let sql = format!(
-        "CREATE TABLE n (id BIGINT, proctime AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '100', 'fields.id.kind' = 'sequence',
-           'fields.id.start' = '0', 'fields.id.end' = '100000');
-         CREATE TABLE users (id BIGINT, level BIGINT) WITH ('connector' = 'http', 'url' = 'http://{address}/users/{{id}}', 'token' = 'let-me-in');
-         {NOWHERE} INSERT INTO nowhere SELECT u.level FROM n JOIN users FOR SYSTEM_TIME AS OF n.proctime AS u ON n.id = u.id;"
-    );
-    let why = reason(&sql, Verdict::LookupSlow);
+    let why = reason(&asks(&format!("http://{address}"), 100), Verdict::LookupSlow);
     assert!(why.text.contains("does not answer"), "{why:?}");
+}
+
+#[test]
+fn a_table_outside_that_refuses_calls() {
+    let service = Service::start(0);
+    service.state.fails.store(true, SeqCst);
+    // So many rows that several requests are made together: all of them count as failed.
+    let sql = asks(&service.url(""), 5000);
+    let why = reason_in_words(&sql, Verdict::LookupSlow, "looks up refuses 100 % of the calls");
+    assert_eq!(last(&why), ("table outside", true));
 }
 
 #[test]

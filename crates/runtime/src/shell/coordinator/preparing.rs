@@ -193,7 +193,8 @@ impl Shell {
 
     /// A user does not want the change any more.
     pub(super) fn abort_change(&mut self) -> Result<()> {
-        let why = Error::user("the change was aborted by a request");
+        // What was asked for was right: it is undone, and not refused.
+        let why = Error::outside("the change was aborted by a request");
         let prepares = self.reconfiguring.present.as_ref().map(|of| matches!(of.step, Step::Preparing(_)));
         match prepares {
             Some(true) => {
