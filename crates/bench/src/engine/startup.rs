@@ -48,7 +48,7 @@ pub(crate) fn startup(parallelism: u32, rounds: u32) -> Result<[Latency; 2]> {
 fn shapes() -> Vec<(String, String, bool)> {
     let sink = |columns: &str| format!("CREATE TABLE results ({columns}) WITH ('connector' = 'bench_results');\n");
     let mut shapes = vec![("joins of ten tables by nine views".to_owned(), ten_tables(), false)];
-    for columns in [1_000, 10_000] {
+    for columns in [400, 4_000, 10_000] {
         let declared: Vec<String> = (0..columns).map(|column| format!("c{column} BIGINT")).collect();
         let declared = declared.join(", ");
         let text = format!(
@@ -58,7 +58,7 @@ fn shapes() -> Vec<(String, String, bool)> {
         );
         shapes.push((format!("{columns} columns"), text, true));
     }
-    for expressions in [300, 3_000] {
+    for expressions in [200, 2_000, 3_000] {
         let declared: Vec<String> = (0..expressions).map(|column| format!("c{column} BIGINT")).collect();
         let computed: Vec<String> =
             (0..expressions).map(|number| format!("CASE WHEN n > {number} THEN n * {number} ELSE n + 1 END")).collect();
