@@ -47,11 +47,11 @@ impl LookupCounters {
         }
     }
 
-    /// A call has ended after this time.
+    /// So many calls at once have ended after this time. All of them have failed if one has.
     pub fn called(&self, calls: u64, nanos: u64, failed: bool) {
         self.calls.fetch_add(calls, Relaxed);
         self.call_ns.fetch_add(nanos, Relaxed);
-        self.failures.fetch_add(u64::from(failed), Relaxed);
+        self.failures.fetch_add(if failed { calls } else { 0 }, Relaxed);
     }
 }
 

@@ -126,10 +126,18 @@ impl Secrets {
     /// Finds secrets. The text need not be well formed: the error to show may be a missing quote.
     #[must_use]
     pub fn of_sql(sql: &str) -> Secrets {
+        // A value may have in it what begins a comment elsewhere, and a comment may have a quote in it.
+        let mut secrets = Secrets::quoted(sql);
+        secrets.extend(Secrets::quoted(&without_comments(sql)));
+        Secrets::sorted(secrets)
+    }
+
+    /// Those of a text without comments.
+    fn quoted(sql: &str) -> Vec<Secret> {
         let parts: Vec<&str> = sql.split('\'').collect();
         let mut secrets = Vec::new();
         let of = |option: &str, text: &str| Secret { text: text.to_owned(), option: option.to_owned() };
-        for place in (1..parts.len()).filter(|place| without_comments(parts[place - 1]).trim() == "=") {
+        for place in (1..parts.len()).filter(|place| parts[place - 1].trim() == "=") {
             let option = place.checked_sub(2).map_or("", |name| parts[name]);
             // Two quotes within a value stand for one.
             let more = parts[place + 1..].chunks_exact(2).take_while(|more| more[0].is_empty()).map(|more| more[1]);
@@ -140,8 +148,7 @@ impl Secrets {
         }
         for (place, name) in parts.iter().enumerate() {
             let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
-            let follows =
-                parts.get(place + 1).is_some_and(|between| matches!(without_comments(between).trim(), "=" | ""));
+            let follows = parts.get(place + 1).is_some_and(|between| matches!(between.trim(), "=" | ""));
             if !(is_name && is_secret(name) && follows) {
                 continue;
             }
@@ -155,7 +162,7 @@ impl Secrets {
                 value += 2;
             }
         }
-        Secrets::sorted(secrets)
+        secrets
     }
 
     /// Finds those of a table.
@@ -192,6 +199,7 @@ impl Secrets {
             let longest = found.peek().map(|(_, secret)| secret.text.len());
             let best = longest.and_then(|longest| {
                 let option = option_before(&out);
+                let option = option.as_deref();
                 let longest = found.filter(|(_, secret)| secret.text.len() == longest);
                 longest
                     .max_by_key(|(number, secret)| (Some(secret.option.as_str()) == option, std::cmp::Reverse(*number)))
@@ -226,7 +234,7 @@ impl Secrets {
             let (number, behind) = behind.split_once(MARK.1).ok_or_else(|| wrong("has no end"))?;
             let secret = number.parse::<usize>().ok().and_then(|number| self.0.get(number.checked_sub(1)?));
             let secret = secret.ok_or_else(|| wrong("stands for none of the text that runs"))?;
-            if option_before(&out) != Some(secret.option.as_str()) {
+            if option_before(&out).as_ref() != Some(&secret.option) {
                 return Err(wrong(&format!("of the option '{}' stands at another place", secret.option)));
             }
             out.push_str(&secret.text);
@@ -263,12 +271,18 @@ fn lines(secret: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The option in whose value a text ends: `'name' = 'begin of the value`.
-fn option_before(text: &str) -> Option<&str> {
+fn option_before(text: &str) -> Option<String> {
+    let option = quoted_before(text).map(str::to_owned);
+    option.or_else(|| quoted_before(&without_comments(text)).map(str::to_owned))
+}
+
+/// The same of a text without comments.
+fn quoted_before(text: &str) -> Option<&str> {
     let mut before = text;
     loop {
         let (head, _) = before.rsplit_once('\'')?;
         let (option, between) = head.rsplit_once('\'')?;
-        if without_comments(between).trim() == "=" {
+        if between.trim() == "=" {
             return option.rsplit_once('\'').map(|(_, name)| name);
         }
         // Two quotes within a value stand for one.
@@ -276,9 +290,9 @@ fn option_before(text: &str) -> Option<&str> {
     }
 }
 
-/// What stands between two texts in quotes, without comments.
-fn without_comments(between: &str) -> String {
-    let (mut out, mut rest) = (String::new(), between);
+/// A text without comments, whatever quotes there are.
+fn without_comments(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
     loop {
         let begins = [("/*", "*/"), ("--", "\n")].map(|(begin, end)| rest.find(begin).map(|at| (at, begin, end)));
         let Some((at, begin, end)) = begins.into_iter().flatten().min() else { return out + rest };
@@ -325,6 +339,10 @@ mod tests {
         assert_eq!(hidden("'sasl.password' 'hunter2'"), "'sasl.password' '*******'", "a missing sign");
         assert_eq!(hidden("'sasl.password' = 'hunter2"), "'sasl.password' = '*******", "a missing quote");
         assert_eq!(hidden("'password' /* a */ = -- b\n'hunter2'"), "'password' /* a */ = -- b\n'*******'", "comments");
+        assert_eq!(hidden("'password' = /* don't */ 'hunter2'"), "'password' = /* don't */ '*******'");
+        assert_eq!(hidden("'password' -- it's\n = 'hunter2'"), "'password' -- it's\n = '*******'");
+        assert_eq!(hidden("'password' = -- it''s\n 'hunter2'"), "'password' = -- it''s\n '*******'");
+        assert_eq!(hidden("'password' = 'hunter--2', 'token' = 'a/*b'"), "'password' = '*********', 'token' = '****'");
         assert_eq!(hidden("'topic' = 't,\n'sasl.password' = 'hunter2'"), "'topic' = 't,\n'sasl.password' = '*******'");
         assert_eq!(hidden("'password' = 'it''s me'"), "'password' = '**''****'");
         assert_eq!(hidden("'password' = 'a', x = a"), "'password' = '*', x = a");
@@ -360,6 +378,8 @@ mod tests {
             "'password' = 'a', x = a",
             "'password' = '1', 'token' = '***'",
             "'sasl.password' /* a */ = -- b\n 'hunter2'",
+            "'sasl.password' = /* don't show */ 'hunter2'",
+            "'sasl.password' -- it's\n = 'hunter2', 'token' = 'x--y'",
             "'password' = '''it''s', 'token' = '='",
             "'url' = 'jdbc:db://u:pass/word@h/d?password=it''s&x=y', 'topic' = 't'",
             "'ssl.key.pem' = 'BEGIN\nabcd\n'",
