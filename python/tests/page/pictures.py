@@ -25,7 +25,7 @@ from page.serving import NOWHERE, Server, chromium, served, until  # noqa: E402 
 
 PICTURES = TESTS.parents[1] / "docs/pictures"
 #: So that a clone of the repository stays small.
-BYTES_MAX = 150_000
+BYTES_MAX = 250_000
 #: How long the jobs run before they are shown.
 SECONDS = 100
 #: A change has a long text.
