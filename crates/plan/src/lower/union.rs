@@ -23,9 +23,10 @@ impl Lowering<'_> {
         });
         let columns: Vec<LogicalColumn> = columns.collect();
         for branch in &mut branches {
-            let values = std::mem::take(&mut branch.columns).into_iter().map(|column| column.value);
-            let valued = columns.iter().zip(values).enumerate().map(|(index, (column, value))| LogicalColumn {
-                value: value.filter(|_| needed.contains(&index)),
+            let own = std::mem::take(&mut branch.columns).into_iter();
+            let valued = columns.iter().zip(own).enumerate().map(|(index, (column, own))| LogicalColumn {
+                value: own.value.filter(|_| needed.contains(&index)),
+                place: own.place,
                 ..column.clone()
             });
             branch.columns = valued.collect();

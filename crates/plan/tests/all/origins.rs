@@ -139,7 +139,10 @@ fn what_a_view_computes_comes_from_the_view() {
 
 #[test]
 fn branches_and_statements_are_apart() {
-    check("INSERT INTO r SELECT k, price + 1 FROM t UNION ALL SELECT k, 0 - k FROM u;", &[("source", &["t", "u"])]);
+    check(
+        "INSERT INTO r SELECT k, price + 1 FROM t UNION ALL SELECT k, 0 - k FROM u;",
+        &[("project", &["price + 1", "0 - k"]), ("source", &["t", "u"])],
+    );
     check(
         "INSERT INTO r SELECT k, price FROM t WHERE price > 1;
 INSERT INTO texts SELECT s FROM t AS e WHERE price < 9;",
