@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dataflow::Plan;
-use anabranch_model::TaskId;
+use anabranch_model::{KeyGroupRange, TaskId};
 use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_protocol::membership::Process;
 use anabranch_state::{StateFile, TaskState};
@@ -35,15 +35,18 @@ fn shares((plan, placement): Placed<'_>) -> BTreeMap<Share, Process> {
 /// The files of a checkpoint with rows of these, once for each task that has them.
 pub(crate) fn files<'a>(
     from: &'a Checkpoint<TaskState>,
-    shares: &'a BTreeSet<Share>,
-) -> impl Iterator<Item = &'a StateFile> {
+    shares: &BTreeSet<Share>,
+) -> impl Iterator<Item = &'a StateFile> + use<'a> {
+    let mut wanted: BTreeMap<u32, Vec<KeyGroupRange>> = BTreeMap::new();
+    for (id, groups) in shares {
+        wanted.entry(id.number).or_default().push(*groups);
+    }
     let operators = from.tasks.values().flat_map(|task| &task.operators);
     operators.flat_map(move |operator| {
-        let has = move |file: &&StateFile| {
-            shares.iter().any(|(id, own)| {
-                id.number == operator.number && file.key_groups.is_none_or(|groups| groups.overlaps(*own))
-            })
-        };
-        operator.files.iter().filter(has)
+        let wanted = wanted.get(&operator.number).cloned().unwrap_or_default();
+        operator
+            .files
+            .iter()
+            .filter(move |file| wanted.iter().any(|own| file.key_groups.is_none_or(|groups| groups.overlaps(*own))))
     })
 }
