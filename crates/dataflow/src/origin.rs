@@ -1,5 +1,6 @@
-//! The places in the SQL text that the parts of a plan come from. People read them; nothing that runs does. So they are no part of
-//! what a plan is: plans that differ in them alone are equal, and neither the serialized form nor the debug text has them.
+//! The places in the SQL text that the parts of a plan come from. People read them; nothing that runs does.
+//! So they are no part of what a plan is: plans that differ in them alone are equal, and neither the
+//! serialized form nor the debug text has them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ pub struct Place {
     pub column: u32,
 }
 
-/// Where the parts of a stage come from: each place is within an expression or a name that the part was made of. A part without places
-/// comes from no place in particular.
+/// Where the parts of a stage come from: each place is within an expression or a name that the part was made
+/// of. A part without places comes from no place in particular.
 #[derive(Clone, Default)]
 pub struct StageOrigin {
     /// Of the source.

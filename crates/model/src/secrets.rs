@@ -118,7 +118,8 @@ impl MarkedText {
     }
 }
 
-/// The secrets in a text of SQL or in the options of a table: values of options that hold some, and parts of other options' values.
+/// The secrets in a text of SQL or in the options of a table: values of options that hold some, and parts of
+/// other options' values.
 #[derive(Clone, Default)]
 pub struct Secrets(Vec<Secret>);
 

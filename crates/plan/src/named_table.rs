@@ -1,4 +1,5 @@
-//! A declared table where a statement names it. The place goes with the source of the scan, which no comparison of plans looks at.
+//! A declared table where a statement names it. The place goes with the source of the scan, which no
+//! comparison of plans looks at.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Where expressions are written. A column carries the place of its name in the text through all that becomes of a plan: neither equality nor
-//! identities know of it. What takes the place of a column is written where the column is, and a part of a plan comes from where its columns are.
+//! Where expressions are written. A column carries the place of its name in the text through all that becomes
+//! of a plan: neither equality nor identities know of it. What takes the place of a column is written where
+//! the column is, and a part of a plan comes from where its columns are.
 
 use anabranch_dataflow::Place;
 use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};

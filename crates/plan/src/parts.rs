@@ -1,8 +1,9 @@
-//! The parts of a text that places are in: a table of FROM, a condition that AND joins to others, what SELECT gives, a key of GROUP BY. They are
-//! found in the tokens: the parser's tree does not have the places of all that is written.
+//! The parts of a text that places are in: a table of FROM, a condition that AND joins to others, what SELECT
+//! gives, a key of GROUP BY. They are found in the tokens: the parser's tree does not have the places of all
+//! that is written.
 //!
-//! A part begins and ends at commas and at the words that begin clauses, of the innermost query that has the place. What is in other parentheses
-//! belongs to the part around them.
+//! A part begins and ends at commas and at the words that begin clauses, of the innermost query that has the
+//! place. What is in other parentheses belongs to the part around them.
 
 use anabranch_dataflow::Place;
 use datafusion_sql::sqlparser::keywords::Keyword;

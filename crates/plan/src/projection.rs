@@ -1,7 +1,7 @@
 //! Projections of many columns.
 //!
-//! The library finds the type of each column by comparing names from the first one on, in a time that grows with the
-//! square of the columns.
+//! The library finds the type of each column by comparing names from the first one on, in a time that grows
+//! with the square of the columns.
 
 use std::sync::Arc;
 

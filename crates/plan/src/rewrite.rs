@@ -103,8 +103,8 @@ pub(crate) fn plain_column(expr: &Expr) -> Option<&Column> {
     }
 }
 
-/// An expression with values in the place of columns. A value is written where the column is, unless the column is all of the expression: then
-/// the value is computed where it was.
+/// An expression with values in the place of columns. A value is written where the column is, unless the
+/// column is all of the expression: then the value is computed where it was.
 pub(crate) fn with_values(expr: Expr, value_of: &dyn Fn(&Column) -> Option<Expr>) -> Result<Expr> {
     let is_name = plain_column(&expr).is_some();
     let changed = expr.walk_up(&mut |expr| {

@@ -3,10 +3,10 @@
 //! A connection carries rows in one direction, for all channels between the two workers, and credits in the other. Its
 //! threads are the only place that waits for a socket: `connection`, `endpoint`. What they do is decided by parts without
 //! sockets: `frame` and `arrays` have the format of what is sent, `hello` opens a connection, `registry` and
-//! `links` say which incarnation it belongs to, `outgoing` and `incoming` have its two ends. Tasks and threads
-//! meet in `outbox` at the sender and in an inbox at the receiver. An inbox gives bytes back to the sender by
-//! `returns`; `credit` limits how many are on their way. A simulator carries the bytes of the same parts without
-//! sockets and threads: `stepped`.
+//! `links` say which incarnation it belongs to, `outgoing` and `incoming` have its two ends. Tasks and
+//! threads meet in `outbox` at the sender and in an inbox at the receiver. An inbox gives bytes back to the
+//! sender by `returns`; `credit` limits how many are on their way. A simulator carries the bytes of the same
+//! parts without sockets and threads: `stepped`.
 //!
 //! Between machines the bytes are encrypted: `keys` has whom a worker trusts, `session` the state of TLS that both threads
 //! share, and `wire` what is above it, the bytes of a connection, encrypted or not.

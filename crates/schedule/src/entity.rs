@@ -27,8 +27,9 @@ pub struct Graph {
     pub tasks: Vec<Task>,
     /// All threads that the driver knows.
     pub threads: Vec<Thread>,
-    /// Sets of tasks of one query whose threads cannot be distinguished: each task has one of these threads, and which
-    /// one is not known. The tasks share the greatest of their priorities, and the mean of their processor times.
+    /// Sets of tasks of one query whose threads cannot be distinguished: each task has one of these threads,
+    /// and which one is not known. The tasks share the greatest of their priorities, and the mean of their
+    /// processor times.
     pub alike: Vec<Vec<TaskIndex>>,
 }
 

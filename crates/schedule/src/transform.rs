@@ -46,8 +46,8 @@ pub struct Transform {
 
 /// Priorities of tasks, in the order of [`Graph::tasks`], from those of the nodes (Algorithm 2 of the paper):
 /// a task takes the highest priority of the operators that it runs, and all tasks of an operator take the
-/// operator's. Tasks whose threads cannot be distinguished share the highest of their priorities. Unknown ones do
-/// not count; a task of which none is known gets NaN. `nodes` are of `graph`, with one priority each.
+/// operator's. Tasks whose threads cannot be distinguished share the highest of their priorities. Unknown
+/// ones do not count; a task of which none is known gets NaN. `nodes` are of `graph`, with one priority each.
 #[must_use]
 pub fn to_tasks(graph: &Graph, nodes: &Nodes, priorities: &[f64]) -> Vec<f64> {
     let of_nodes = |node: usize| priorities.get(node).copied().unwrap_or(f64::NAN);

@@ -195,7 +195,8 @@ impl<'a> Look<'a> {
         self.tasks().any(|task| task.is_sink && self.rate(task).rows_out > 0.0)
     }
 
-    /// The newest notice of the last minute that speaks of a table of this name, or of what one of these options names.
+    /// The newest notice of the last minute that speaks of a table of this name, or of what one of these
+    /// options names.
     fn notice_of(&self, table: &str, connector: &ConnectorSpec, options: &[&str]) -> Option<&'a Notice> {
         let named = options.iter().filter_map(|option| connector.options.get(*option));
         let names: Vec<&str> = named.map(String::as_str).chain([table]).collect();
@@ -243,8 +244,9 @@ fn has_word(text: &str, name: &str) -> bool {
     !name.is_empty() && text.match_indices(name).any(is_apart)
 }
 
-/// The answer for a job at one moment. The first of these that holds is the reason: what happens to the whole job, what happens outside of
-/// it, what happens to its input, what holds event time back, and where work piles up.
+/// The answer for a job at one moment. The first of these that holds is the reason: what happens to the whole
+/// job, what happens outside of it, what happens to its input, what holds event time back, and where work
+/// piles up.
 pub(crate) fn why(look: &Look<'_>) -> Why {
     let found = events::of_job(look)
         .or_else(|| load::lookups(look))

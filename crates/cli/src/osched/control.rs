@@ -35,8 +35,8 @@ struct PauseDocument {
     paused: bool,
 }
 
-/// Listens where the file says, if it does. Errors: other machines would reach the address without a token and TLS, a file of
-/// these cannot be used, or the port is taken.
+/// Listens where the file says, if it does. Errors: other machines would reach the address without a token
+/// and TLS, a file of these cannot be used, or the port is taken.
 pub(super) fn listener(config: &Config) -> Result<Option<Listener>> {
     let Some(address) = config.listen else { return Ok(None) };
     let listen = Listen {

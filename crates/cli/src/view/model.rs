@@ -174,7 +174,8 @@ fn lag_ms(wall_ms: i64, watermark: Option<EventTime>) -> Option<i64> {
     }
 }
 
-/// Percentiles of different tasks cannot be merged; the slowest task's are a bound for all. The sum is that of all.
+/// Percentiles of different tasks cannot be merged; the slowest task's are a bound for all. The sum is that
+/// of all.
 fn slowest<'a>(latencies: impl Iterator<Item = &'a LatencySummary>) -> LatencySummary {
     latencies.filter(|l| l.rows > 0).fold(LatencySummary::default(), |all, one| LatencySummary {
         rows: all.rows + one.rows,

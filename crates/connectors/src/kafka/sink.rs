@@ -277,8 +277,9 @@ impl Sink for KafkaSink {
 
 /// Lets the client get its number as a producer at once, without which it sends nothing.
 ///
-/// It asks a broker for the number when it hears of the brokers, and otherwise every 500 ms. With the first answer it
-/// leaves the address that it began with, and may not be connected to any other yet. The second answer comes from a broker.
+/// It asks a broker for the number when it hears of the brokers, and otherwise every 500 ms. With the first
+/// answer it leaves the address that it began with, and may not be connected to any other yet. The second
+/// answer comes from a broker.
 fn ask_again(client: &Producer, table: &Table, topic: &str, clock: &dyn Clock) -> Result<()> {
     let wait = table.first_answer;
     let answer = patiently(client, clock, wait, |wait| client.client().fetch_metadata(Some(topic), wait));

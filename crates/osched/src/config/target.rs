@@ -21,7 +21,8 @@ pub struct Target {
     /// Anabranch: file with the token of its REST interface.
     #[serde(default)]
     pub token_file: Option<PathBuf>,
-    /// Anabranch and Flink: file with the certificates that are trusted for `https`, in PEM. Default: those of the system.
+    /// Anabranch and Flink: file with the certificates that are trusted for `https`, in PEM. Default: those
+    /// of the system.
     #[serde(default)]
     pub tls_ca: Option<PathBuf>,
     /// Flink: addresses of the Prometheus reporters of its processes on this machine.
@@ -33,10 +34,12 @@ pub struct Target {
     /// Storm and others: a regular expression that the command lines of the engine's processes match.
     #[serde(default)]
     pub process: Option<String>,
-    /// Others: a regular expression over names of threads; its group `task` names the task that a thread runs.
+    /// Others: a regular expression over names of threads; its group `task` names the task that a thread
+    /// runs.
     #[serde(default)]
     pub threads: Option<String>,
-    /// Storm and others: components or tasks, each with those that it gets rows from, beside what the engine tells.
+    /// Storm and others: components or tasks, each with those that it gets rows from, beside what the engine
+    /// tells.
     #[serde(default)]
     pub inputs: BTreeMap<String, Vec<String>>,
 }

@@ -46,8 +46,8 @@ pub struct StormOptions {
     /// A regular expression that the command lines of workers match. Empty: those whose command lines name
     /// Storm.
     pub process: String,
-    /// Edges beside those that the metrics tell, which know one once a row has passed it: components with those
-    /// that they get rows from.
+    /// Edges beside those that the metrics tell, which know one once a row has passed it: components with
+    /// those that they get rows from.
     pub inputs: BTreeMap<String, Vec<String>>,
 }
 

@@ -55,8 +55,8 @@ pub(super) fn policy_of(config: &PolicyConfig, formulas: &dyn Formulas) -> Resul
     Ok(Box::new(FormulaPolicy::new(formula, text.clone(), config.level.unwrap_or(Level::Task), Scale::Linear)))
 }
 
-/// Whether a text is meant as the name of a policy: words of letters with hyphens between them. An expression has other
-/// characters, or metrics as words: `relief-1`, `selectivity-relief`.
+/// Whether a text is meant as the name of a policy: words of letters with hyphens between them. An expression
+/// has other characters, or metrics as words: `relief-1`, `selectivity-relief`.
 fn is_name(text: &str) -> bool {
     let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic());
     text.split('-').all(|word| is_word(word) && Metric::parse(word).is_err())

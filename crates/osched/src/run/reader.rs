@@ -172,8 +172,8 @@ impl Engine {
         Ok(threads)
     }
 
-    /// Adds the processor time of each task: that of its thread and its helpers, or the mean of those that cannot be
-    /// distinguished.
+    /// Adds the processor time of each task: that of its thread and its helpers, or the mean of those that
+    /// cannot be distinguished.
     fn add_usage(&mut self, readings: &mut Readings) -> Result<()> {
         let mut sums: BTreeMap<TaskIndex, [u64; 2]> = BTreeMap::new();
         for (thread, task) in &self.of_tasks {

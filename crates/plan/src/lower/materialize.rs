@@ -66,7 +66,8 @@ impl Stream {
         self.project_from(exprs, exactly, origin);
     }
 
-    /// Where expressions come from: the places of the columns that have these values, and whether others are computed too.
+    /// Where expressions come from: the places of the columns that have these values, and whether others are
+    /// computed too.
     fn origin_of(&self, exprs: &[NamedExpr]) -> (Vec<Place>, bool) {
         let (mut places, mut is_open) = (Vec::new(), false);
         // Columns mostly have the order of the expressions.

@@ -1,5 +1,6 @@
-//! Where in the text the nodes of a plan come from: where the columns in their expressions are named. The operators that a node is lowered to
-//! come from there too, except projections, each of which comes from the expressions that it computes.
+//! Where in the text the nodes of a plan come from: where the columns in their expressions are named. The
+//! operators that a node is lowered to come from there too, except projections, each of which comes from the
+//! expressions that it computes.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +41,8 @@ impl Lowering<'_> {
         std::mem::replace(&mut self.origins.present, above)
     }
 
-    /// The error of a node, with the node's place if all of its expressions belong together. Declarations of a session are in other texts.
+    /// The error of a node, with the node's place if all of its expressions belong together. Declarations of
+    /// a session are in other texts.
     pub(super) fn located(&mut self, error: Error, plan: &LogicalPlan, places: &[Place]) -> Error {
         use LogicalPlan::{Extension, Sort, TableScan, Window};
         let is_passed_on = std::mem::replace(&mut self.origins.has_failed, true);

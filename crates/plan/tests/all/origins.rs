@@ -30,7 +30,8 @@ fn cut(text: &str, TextPart { from, to }: TextPart) -> &str {
     &text[byte(from)..byte(to)]
 }
 
-/// The parts of a text that the operators come from whose descriptions begin so. `source` and `sink` are those of tables.
+/// The parts of a text that the operators come from whose descriptions begin so. `source` and `sink` are
+/// those of tables.
 fn parts_of(text: &str, begin: &str) -> Vec<String> {
     let plan = plan(text, 1).expect("a job");
     let parts = TextParts::of(text);

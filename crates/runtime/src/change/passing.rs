@@ -1,10 +1,10 @@
 //! How the parts that a change keeps get to the tasks of the next plan version. A change says so before it is
 //! carried out.
 //!
-//! Nothing is decided here. [`Handover`](crate::change::handover::Handover), [`moved`] and [`static_sides`] decide,
-//! and their functions are called with the plans and places that the change would have. What only a task
-//! knows when it ends is not foreseen: a reader may refuse to go on, as that of a folder that ends does. It
-//! is opened again at its positions then.
+//! Nothing is decided here. [`Handover`](crate::change::handover::Handover), [`moved`] and [`static_sides`]
+//! decide, and their functions are called with the plans and places that the change would have. What only a
+//! task knows when it ends is not foreseen: a reader may refuse to go on, as that of a folder that ends does.
+//! It is opened again at its positions then.
 
 use std::collections::{BTreeMap, BTreeSet};
 

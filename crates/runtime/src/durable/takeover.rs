@@ -27,11 +27,13 @@ pub struct Checkpointing {
     pub store: Store,
     /// Time between the starts of two checkpoints.
     pub interval: Duration,
-    /// Time after which a checkpoint is abandoned; also the time for which the store may refuse an entry of the log.
+    /// Time after which a checkpoint is abandoned; also the time for which the store may refuse an entry of
+    /// the log.
     pub timeout: Duration,
     /// Consecutive failures after which the tasks are restarted.
     pub restart_attempts: u32,
-    /// Name of the job if it does not resume from a checkpoint: no other job that ever wrote to the same places has it.
+    /// Name of the job if it does not resume from a checkpoint: no other job that ever wrote to the same
+    /// places has it.
     pub new_job: String,
     /// Distinguishes the starts of the job by this process from those by others: see [`random_seed`].
     pub seed: u64,
@@ -43,14 +45,15 @@ pub enum Check {
     /// Everything: damage is found while an older checkpoint can be used instead.
     #[default]
     Content,
-    /// Of an object store, the names and sizes of files. Other damage is found by the tasks that read them: then the job fails, and
-    /// is to be started again with the other check.
+    /// Of an object store, the names and sizes of files. Other damage is found by the tasks that read them:
+    /// then the job fails, and is to be started again with the other check.
     Sizes,
 }
 
 /// A job whose current incarnation is in the log.
 pub(crate) struct TakenOver {
-    /// The plan, with the identities that its parts have in the checkpoint or in the savepoint that the job resumes from.
+    /// The plan, with the identities that its parts have in the checkpoint or in the savepoint that the job
+    /// resumes from.
     pub(crate) plan: Plan,
     pub(crate) coordinator: Coordinator<TaskState>,
     pub(crate) incarnation: Incarnation,
@@ -69,7 +72,8 @@ pub(crate) struct TakenOver {
     pub(crate) notices: Vec<String>,
 }
 
-/// What distinguishes a plan from others, wherever it was made: of the same statements, all processes of a release make the same.
+/// What distinguishes a plan from others, wherever it was made: of the same statements, all processes of a
+/// release make the same.
 pub(crate) fn fingerprint(plan: &Plan) -> u64 {
     hash_bytes(HASH_SEED, format!("{plan:?}").as_bytes())
 }
@@ -85,8 +89,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Whether these are the tasks of a plan, and know the newest checkpoint of the log. They may have started from an older one,
-    /// because this one was found damaged.
+    /// Whether these are the tasks of a plan, and know the newest checkpoint of the log. They may have
+    /// started from an older one, because this one was found damaged.
     fn run(&self, newest: CheckpointId, plan: &Plan) -> bool {
         (newest.0 == self.incarnation || self.from == Some(newest)) && fingerprint(plan) == self.plan
     }
@@ -112,8 +116,8 @@ fn newest(entries: &[(u64, Entry<TaskState>)]) -> Option<CheckpointId> {
     })
 }
 
-/// Drives a coordinator until it starts the tasks, or knows that it must not. `answer` carries out the commands for the
-/// log.
+/// Drives a coordinator until it starts the tasks, or knows that it must not. `answer` carries out the
+/// commands for the log.
 pub(crate) fn begin(
     coordinator: &mut Coordinator<TaskState>,
     clock: &dyn Clock,
@@ -136,10 +140,11 @@ pub(crate) fn begin(
 }
 
 impl Checkpointing {
-    /// Takes the job over: the process that ran it before can commit nothing from here on. Reads the newest undamaged
-    /// checkpoint; for each newer one that is damaged, it begins once more. Without any checkpoint, the job starts from
-    /// `origin`. `None`: the job has ended before. An error if another process takes the job over meanwhile: that
-    /// process keeps it. If all tasks of the newest incarnation are `running`, they are adopted.
+    /// Takes the job over: the process that ran it before can commit nothing from here on. Reads the newest
+    /// undamaged checkpoint; for each newer one that is damaged, it begins once more. Without any checkpoint,
+    /// the job starts from `origin`. `None`: the job has ended before. An error if another process takes the
+    /// job over meanwhile: that process keeps it. If all tasks of the newest incarnation are `running`, they
+    /// are adopted.
     pub(crate) fn take_over(
         &self,
         plan: &Plan,
@@ -219,7 +224,8 @@ impl Checkpointing {
         }
     }
 
-    /// Checks a checkpoint: damage is to be found while an older one can be used instead. A damaged one is recorded in `aside`.
+    /// Checks a checkpoint: damage is to be found while an older one can be used instead. A damaged one is
+    /// recorded in `aside`.
     fn is_undamaged(
         &self,
         checkpoint: &Checkpoint<TaskState>,
@@ -241,7 +247,8 @@ impl Checkpointing {
         }
     }
 
-    /// Ensures that a place without a log has no checkpoints either: without the log it is unknown which of them count.
+    /// Ensures that a place without a log has no checkpoints either: without the log it is unknown which of
+    /// them count.
     fn check_new_place(&self) -> Result<()> {
         for folder in ["manifests", "state", "prepared"] {
             // Files that a crashed process was still writing (`name#...`) do not belong to a checkpoint yet.
@@ -267,8 +274,8 @@ impl Checkpointing {
         }))
     }
 
-    /// A job that started from a savepoint and has no checkpoint of its own starts from it again, or not at all. A job
-    /// that started otherwise cannot use a savepoint now.
+    /// A job that started from a savepoint and has no checkpoint of its own starts from it again, or not at
+    /// all. A job that started otherwise cannot use a savepoint now.
     fn check_origin(
         &self,
         journal: &mut Journal,
@@ -300,7 +307,8 @@ impl Checkpointing {
         let Some(id) = from else { return (self.new_job.clone(), journal.origin.clone()) };
         let (job, origin) = journal.job_of(id).unwrap_or((&self.new_job, None));
         let job = match journal.unusable_behind(from).next().is_some() {
-            // Epochs repeat whose results may be visible already: sinks must not treat the new results as the same.
+            // Epochs repeat whose results may be visible already: sinks must not treat the new results as the
+            // same.
             true => format!("{job}-{}", incarnation.0),
             false => job.to_owned(),
         };
@@ -316,8 +324,8 @@ const FORMER_NAMES_MAX: u64 = 8;
 pub struct FormerNames {
     /// The first incarnation under the current name.
     since: Incarnation,
-    /// The name in the checkpoint that the job resumes from, then the names that later incarnations may have had: their
-    /// checkpoints can no longer be read.
+    /// The name in the checkpoint that the job resumes from, then the names that later incarnations may have
+    /// had: their checkpoints can no longer be read.
     names: Vec<String>,
 }
 

@@ -1,8 +1,8 @@
 //! A task as a value: what it does with its input, and what it needs next.
 //!
-//! A task never waits. Its driver does: `streaming` runs each task on a thread of its own, `stepped` runs all of them on one
-//! for simulations, and one of epochs whose inputs are complete can be added beside them. All call [`Task::advance`] and give
-//! it what it needs; there is no other copy of a task's rules.
+//! A task never waits. Its driver does: `streaming` runs each task on a thread of its own, `stepped` runs all
+//! of them on one for simulations, and one of epochs whose inputs are complete can be added beside them. All
+//! call [`Task::advance`] and give it what it needs; there is no other copy of a task's rules.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -210,9 +210,10 @@ impl TaskParts {
         self.restore.is_none() && self.side_end.is_some()
     }
 
-    /// Restores its state, if it has not done so, then takes input of the static side that is being read. The rows of sides are
-    /// not counted: the counters are those of the stream. If reading is cut short, rows of the stream will be dropped
-    /// unprocessed: from here on no epoch counts as done, and no snapshot is acknowledged.
+    /// Restores its state, if it has not done so, then takes input of the static side that is being read. The
+    /// rows of sides are not counted: the counters are those of the stream. If reading is cut short, rows of
+    /// the stream will be dropped unprocessed: from here on no epoch counts as done, and no snapshot is
+    /// acknowledged.
     fn prepare(&mut self, input: Option<Input>) -> Result<()> {
         if let Some(restore) = self.restore.take() {
             self.restore(&restore)?;
@@ -281,15 +282,16 @@ impl TaskParts {
         self.tell_ended(marker);
     }
 
-    /// How the boundary at the end of this epoch went through the task, if it is that of the checkpoint that was requested last.
+    /// How the boundary at the end of this epoch went through the task, if it is that of the checkpoint that
+    /// was requested last.
     fn passing(&self, epoch: Epoch) -> Option<Passing> {
         let requested = self.control.requested_at(epoch)?;
         let boundary = self.boundary.filter(|boundary| boundary.epoch == epoch)?;
         Some(Passing { requested, boundary, taken: self.chain.marked_at() })
     }
 
-    /// Lets the sink make visible what complete checkpoints cover. A task that was cancelled leaves that to the next
-    /// incarnation, which may have begun.
+    /// Lets the sink make visible what complete checkpoints cover. A task that was cancelled leaves that to
+    /// the next incarnation, which may have begun.
     pub(crate) fn checkpoints_done(&mut self) -> Result<()> {
         match self.chain.waits_for_checkpoint() && !self.control.is_cancelled() {
             true => self.chain.checkpoint_done(self.control.done()),
@@ -297,8 +299,9 @@ impl TaskParts {
         }
     }
 
-    /// The last epoch has ended. Once it is settled, the sink makes visible what it has prepared, if it is done, and is closed.
-    /// A task whose last snapshot is not written yet must not be gone: its worker would take no further report of it.
+    /// The last epoch has ended. Once it is settled, the sink makes visible what it has prepared, if it is
+    /// done, and is closed. A task whose last snapshot is not written yet must not be gone: its worker would
+    /// take no further report of it.
     pub(crate) fn finish(&mut self, last: Epoch) -> Result<Advance> {
         let waits = self.chain.waits_for_checkpoint();
         if (waits || self.snapshots.is_some()) && !self.control.is_settled(last) {
@@ -313,8 +316,8 @@ impl TaskParts {
         Ok(Advance::Ended)
     }
 
-    /// A sink has ended an epoch. Of those that end under one grant, only the first is reported to the coordinator, and the last that
-    /// is granted: no other may follow soon.
+    /// A sink has ended an epoch. Of those that end under one grant, only the first is reported to the
+    /// coordinator, and the last that is granted: no other may follow soon.
     fn tell_ended(&mut self, marker: Marker) {
         if !self.chain.is_sink() {
             return;

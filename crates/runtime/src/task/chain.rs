@@ -45,7 +45,8 @@ pub(crate) struct Chain {
     woke: bool,
     /// Operators may have put work off.
     put_off: bool,
-    /// When the last marker has passed the operators and the sink. It may wait for room downstream after that.
+    /// When the last marker has passed the operators and the sink. It may wait for room downstream after
+    /// that.
     marked_at: Nanos,
     counters: Arc<TaskCounters>,
     control: Arc<Control>,

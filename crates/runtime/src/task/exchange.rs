@@ -300,7 +300,8 @@ impl ExchangeWriter {
     }
 
     /// The task is no longer idle, and has announced that with the watermark that was sent last; or it has ended the epoch in which it
-    /// did, and the receiver advances once more when it has [the markers of all](crate::task::alignment): before it takes what follows.
+    /// did, and the receiver advances once more when it has [the markers of all](crate::task::alignment):
+    /// before it takes what follows.
     pub(crate) fn announced(&mut self, with_marker: bool) {
         for target in &mut self.targets {
             target.announced = target.sender.sent() + target.unsent.len() as u64 + u64::from(with_marker);

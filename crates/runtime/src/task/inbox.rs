@@ -279,7 +279,8 @@ impl Inbox {
         self.writable.notify_all();
     }
 
-    /// When the newest marker came that the reader has taken: that of the last channel, once the reader has the markers of all.
+    /// When the newest marker came that the reader has taken: that of the last channel, once the reader has
+    /// the markers of all.
     pub(crate) fn marked_at(&self) -> Nanos {
         self.lock().marked_at
     }

@@ -1,8 +1,9 @@
 //! How a checkpoint's time is divided into phases, and which task held it up.
 //!
-//! The clocks of processes differ, so no time of one process is compared with that of another. A task measures by the clock of its own
-//! process, from the moment at which the process has taken the request. The coordinator measures by its clock from the request to the
-//! last acknowledgement, and from there to the commit. The ways of both messages count as writing.
+//! The clocks of processes differ, so no time of one process is compared with that of another. A task
+//! measures by the clock of its own process, from the moment at which the process has taken the request. The
+//! coordinator measures by its clock from the request to the last acknowledgement, and from there to the
+//! commit. The ways of both messages count as writing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,10 +15,11 @@ use serde::{Deserialize, Serialize};
 /// A checkpoint's time, divided: the parts add up to the time from its request to its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phases {
-    /// From the request until the last source had cut the epoch: the boundary followed its rows. The rest of the group of epochs is
-    /// included.
+    /// From the request until the last source had cut the epoch: the boundary followed its rows. The rest of
+    /// the group of epochs is included.
     pub request: Duration,
-    /// Until the last task had taken its snapshot: the boundary had arrived at all of its inputs, and everything before was processed.
+    /// Until the last task had taken its snapshot: the boundary had arrived at all of its inputs, and
+    /// everything before was processed.
     pub alignment: Duration,
     /// Until the coordinator had the last acknowledgement that a snapshot is written.
     pub write: Duration,
@@ -45,7 +47,8 @@ pub struct Slowest {
 pub enum TaskPhase {
     /// A source cut the epoch, from the time at which it was to do so.
     Request,
-    /// The task took its snapshot, from the arrival of the boundary at the last of its inputs, or from its own cut.
+    /// The task took its snapshot, from the arrival of the boundary at the last of its inputs, or from its
+    /// own cut.
     Alignment,
     /// The task's snapshot was written, from the time at which that began.
     Write,
@@ -61,7 +64,8 @@ pub struct Passage {
     /// If it reads a source: it was to cut the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_ns: Option<u64>,
-    /// It had cut the epoch, or the boundary had arrived at the last of its inputs: from here on it waited for no other task.
+    /// It had cut the epoch, or the boundary had arrived at the last of its inputs: from here on it waited
+    /// for no other task.
     pub entered_ns: u64,
     /// It had taken its snapshot, and a sink had prepared its results.
     pub taken_ns: u64,
@@ -124,7 +128,8 @@ impl Measuring {
         self.0.entry(epoch).or_insert(none);
     }
 
-    /// A task of a process has written its snapshot. The order of tasks does not matter, and repetitions change nothing.
+    /// A task of a process has written its snapshot. The order of tasks does not matter, and repetitions
+    /// change nothing.
     pub(crate) fn passed(&mut self, process: Process, passage: &Passage) {
         if let Some(measured) = self.0.get_mut(&passage.epoch) {
             measured.passed(process, passage);
@@ -138,8 +143,8 @@ impl Measuring {
         }
     }
 
-    /// The checkpoint is committed, so no earlier one will be. Returns how long it took, and its phases if tasks have measured them.
-    /// `None`: it was not requested here.
+    /// The checkpoint is committed, so no earlier one will be. Returns how long it took, and its phases if
+    /// tasks have measured them. `None`: it was not requested here.
     pub(crate) fn committed(&mut self, epoch: Epoch, now: Nanos) -> Option<(Duration, Option<Phases>)> {
         let later = self.0.split_off(&epoch.next());
         let measured = std::mem::replace(&mut self.0, later).remove(&epoch)?;

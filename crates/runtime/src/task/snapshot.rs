@@ -59,8 +59,8 @@ pub(crate) struct SourceSnapshot {
 /// State files of one operator in one task.
 #[derive(Default)]
 pub(crate) struct OperatorFiles {
-    /// Files of the runs outside of its tables, with the runs' numbers. Oldest first, which is not the order of the
-    /// numbers.
+    /// Files of the runs outside of its tables, with the runs' numbers. Oldest first, which is not the order
+    /// of the numbers.
     pub(crate) runs: Vec<(u64, StateFile)>,
     /// Files of its tables: a complete one, and the changes since. Oldest first.
     pub(crate) changes: Vec<StateFile>,

@@ -1,5 +1,5 @@
-//! Which requests may be answered: those with the token, if there is one, and none that a browser sends for a page of
-//! another site.
+//! Which requests may be answered: those with the token, if there is one, and none that a browser sends for a
+//! page of another site.
 
 use std::net::IpAddr;
 
@@ -53,7 +53,8 @@ impl Guard {
         Ok(access)
     }
 
-    /// Without a token, refuses a name that the owner of any site that a browser visits could make to mean this machine.
+    /// Without a token, refuses a name that the owner of any site that a browser visits could make to mean
+    /// this machine.
     pub(super) fn check_name(&self, headers: &HeaderMap) -> Result<(), Box<Answer>> {
         let host = headers.get(HOST).and_then(|value| value.to_str().ok());
         if self.tokens.are_needed() || host.is_none_or(is_of_this_machine) {

@@ -1,9 +1,10 @@
 //! Which threads run or help which tasks, by their names.
 //!
-//! Names of tasks are not unique: two jobs may have vertices of one name, and so may one job. Nothing that Flink and
-//! the JVM tell joins a thread with the identifier of its vertex, so their threads are distinguished by their process,
-//! and by the order in which they were started. Where that is not clear, tasks of one job are alike
-//! ([`Graph::alike`](anabranch_schedule::Graph::alike)), and threads of several jobs are left alone. A notice says so.
+//! Names of tasks are not unique: two jobs may have vertices of one name, and so may one job. Nothing that
+//! Flink and the JVM tell joins a thread with the identifier of its vertex, so their threads are
+//! distinguished by their process, and by the order in which they were started. Where that is not clear,
+//! tasks of one job are alike ([`Graph::alike`](anabranch_schedule::Graph::alike)), and threads of several
+//! jobs are left alone. A notice says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -50,8 +50,8 @@ fn without_a_pattern_threads_of_one_name_are_a_task() {
     assert_eq!(graph.threads[0].kind, graph.threads[1].kind);
 }
 
-/// Two processes with tasks of the same names: rows stay within each. A name that no task has is told; the remedy is
-/// followed.
+/// Two processes with tasks of the same names: rows stay within each. A name that no task has is told; the
+/// remedy is followed.
 #[test]
 fn inputs_connect_the_tasks_of_each_query() {
     let machine = machine(&["read-1", "map-1", "map-2", "write-1"]);

@@ -15,7 +15,8 @@ use crate::shell::remote::RemoteWorker;
 use crate::shell::worker::FromThread;
 use crate::task::mail::FromTask;
 
-/// Messages to the coordinator. Tasks send a few per granted epoch, which bounds the number of waiting messages.
+/// Messages to the coordinator. Tasks send a few per granted epoch, which bounds the number of waiting
+/// messages.
 pub(crate) enum Message {
     /// From the tasks in this process.
     Task(FromTask),

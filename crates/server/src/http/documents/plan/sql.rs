@@ -7,7 +7,8 @@ use anabranch_model::{MarkedText, Secrets};
 use anabranch_plan::{TextPart, TextParts};
 use serde::Serialize;
 
-/// The parts of the text that a stage comes from. Each list may be empty: what no part of the text says comes from none.
+/// The parts of the text that a stage comes from. Each list may be empty: what no part of the text says comes
+/// from none.
 #[derive(Debug, Serialize)]
 pub(super) struct StageSql {
     source: Vec<TextRange>,
