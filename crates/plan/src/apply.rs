@@ -27,15 +27,16 @@ use std::collections::BTreeSet;
 use anabranch_model::Error;
 use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion_common::{Column, DataFusionError, JoinType, Result, internal_err};
-use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_expr::Expr;
 
 use self::exprs::columns_in;
 pub(crate) use self::exprs::substitute;
 use self::lift::Lifted;
-pub(crate) use self::numbered::{Bounds, NUMBER, first_rows, has_one_row};
+pub(crate) use self::numbered::{NUMBER, first_rows, has_one_row};
 use crate::functions::Functions;
 use crate::place::{at_span, through};
-use crate::walk::{Walk, WalkPlan};
+use crate::rel::Rel;
+use crate::walk::Walk;
 
 /// Names for relations that no statement names.
 pub(crate) trait Fresh {
@@ -49,13 +50,13 @@ pub(crate) trait Fresh {
 ///
 /// The result has the columns of `left`. An inner and a left join add those of `right`.
 pub(crate) fn apply(
-    left: LogicalPlan,
-    right: LogicalPlan,
+    left: Rel,
+    right: Rel,
     kind: JoinType,
     on: Vec<Expr>,
     functions: &Functions,
     names: &dyn Fresh,
-) -> Result<LogicalPlan> {
+) -> Result<Rel> {
     if !matches!(kind, JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti) {
         return internal_err!("{kind} is no dependent join");
     }
@@ -99,9 +100,9 @@ impl Interest {
 /// A subquery and the query around it.
 struct Around<'a> {
     /// The query around.
-    plan: LogicalPlan,
+    plan: Rel,
     columns: BTreeSet<Column>,
-    subquery: LogicalPlan,
+    subquery: Rel,
     /// The columns that the subquery reads, once each.
     read: Vec<Column>,
     functions: &'a Functions,
@@ -109,12 +110,12 @@ struct Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    fn new(plan: LogicalPlan, subquery: LogicalPlan, functions: &'a Functions, names: &'a dyn Fresh) -> Result<Self> {
-        let columns = plan.schema().columns().into_iter().collect();
+    fn new(plan: Rel, subquery: Rel, functions: &'a Functions, names: &'a dyn Fresh) -> Result<Self> {
+        let columns = plan.ids().into_iter().collect();
         let mut around = Around { plan, columns, subquery, read: Vec::new(), functions, names };
         let mut read = Vec::new();
         around.subquery.see(&mut |node| {
-            node.see_expressions(&mut |expr| {
+            for expr in node.expressions() {
                 expr.see(&mut |expr| {
                     if let Some(column) = around.column(expr)
                         && !read.contains(column)
@@ -122,8 +123,9 @@ impl<'a> Around<'a> {
                         read.push(column.clone());
                     }
                     Ok(TreeNodeRecursion::Continue)
-                })
-            })
+                })?;
+            }
+            Ok(TreeNodeRecursion::Continue)
         })?;
         around.read = read;
         Ok(around)
@@ -143,20 +145,13 @@ impl<'a> Around<'a> {
     }
 
     /// Whether one of several expressions does.
-    fn is_read_by_any(&self, exprs: &[Expr]) -> Result<bool> {
-        exprs.iter().try_fold(false, |reads, expr| Ok(reads || self.is_read_by(expr)?))
+    fn is_read_by_any<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> Result<bool> {
+        exprs.into_iter().try_fold(false, |reads, expr| Ok(reads || self.is_read_by(expr)?))
     }
 
     /// Whether the rows of a plan depend on a row of the query around.
-    fn decides(&self, plan: &LogicalPlan) -> Result<bool> {
-        plan.has(&|node| {
-            let mut reads = false;
-            node.see_expressions(&mut |expr| {
-                reads |= self.is_read_by(expr)?;
-                Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-            })?;
-            Ok(reads)
-        })
+    fn decides(&self, plan: &Rel) -> Result<bool> {
+        plan.has(&|node| self.is_read_by_any(node.expressions()))
     }
 
     /// The expression with these columns in the place of those that it reads of the query around.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{DFSchema, Result, ScalarValue, internal_datafusion_err};
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Union, binary_expr, cast};
+use datafusion_common::{Result, ScalarValue, internal_datafusion_err};
+use datafusion_expr::{Expr, ExprSchemable, Operator, binary_expr, cast};
 
 use crate::exact::{nearest, operator_of};
-use crate::projection::project;
+use crate::rel::{Columns, Rel, Union, project};
 use crate::rewrite::{Scope, is_comparison};
 use crate::walk::Walk;
 
@@ -24,48 +24,48 @@ pub(crate) fn approximate_decimals(expr: Expr, scope: &Scope) -> Result<Transfor
 }
 
 /// Converts the DECIMAL columns of inputs where another one has floating point. The inputs of a union within are its own.
-pub(crate) fn approximate_union(union: Union) -> Result<Transformed<LogicalPlan>> {
-    let within = |input: &Arc<LogicalPlan>| match input.as_ref() {
-        LogicalPlan::Union(union) => union.inputs.clone(),
+pub(crate) fn approximate_union(union: Union) -> Result<Transformed<Rel>> {
+    let within = |input: &Arc<Rel>| match input.as_ref() {
+        Rel::Union(union) => union.inputs.clone(),
         _ => vec![Arc::clone(input)],
     };
-    let all: Vec<Arc<LogicalPlan>> = union.inputs.iter().flat_map(within).collect();
-    let is_float = |column: usize| all.iter().any(|input| input.schema().field(column).data_type().is_floating());
-    let floats: Vec<bool> = (0..union.schema.fields().len()).map(is_float).collect();
+    let all: Vec<Arc<Rel>> = union.inputs.iter().flat_map(within).collect();
+    let is_float = |column: usize| all.iter().any(|input| input.columns().field(column).data_type().is_floating());
+    let floats: Vec<bool> = (0..union.columns.fields().len()).map(is_float).collect();
     let is_exact =
-        |input: &LogicalPlan, column: usize| floats[column] && input.schema().field(column).data_type().is_decimal();
+        |input: &Rel, column: usize| floats[column] && input.columns().field(column).data_type().is_decimal();
     // An expression of an input may have been taken for a DECIMAL when it was parsed.
-    let fields = union.schema.iter().enumerate().map(|(column, (qualifier, field))| {
+    let fields = union.columns.iter().enumerate().map(|(column, (qualifier, field))| {
         let data_type = match floats[column] && field.data_type().is_decimal() {
             true => DataType::Float64,
             false => field.data_type().clone(),
         };
         (qualifier.cloned(), Arc::new(field.as_ref().clone().with_data_type(data_type)))
     });
-    let schema = Arc::new(DFSchema::new_with_metadata(fields.collect(), union.schema.metadata().clone())?);
-    let mut changed = schema != union.schema;
+    let columns = Columns::new(fields.collect())?;
+    let mut changed = columns.fields() != union.columns.fields();
     let inputs = all.iter().map(|input| {
         if !(0..floats.len()).any(|column| is_exact(input, column)) {
             return Ok(Arc::clone(input));
         }
         changed = true;
-        let columns = input.schema().iter().enumerate().map(|(index, (qualifier, field))| {
+        let columns = input.columns().iter().enumerate().map(|(index, (qualifier, field))| {
             let column = Expr::from((qualifier, field));
             match is_exact(input, index) {
                 true => as_double(column).alias_qualified(qualifier.cloned(), field.name()),
                 false => column,
             }
         });
-        project(Arc::clone(input), columns.collect()).map(Arc::new)
+        project(Arc::clone(input), columns.collect::<Vec<_>>()).map(Arc::new)
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     Ok(match changed {
-        true => Transformed::yes(LogicalPlan::Union(Union { inputs, schema })),
-        false => Transformed::no(LogicalPlan::Union(union)),
+        true => Transformed::yes(Rel::Union(Union { inputs, columns })),
+        false => Transformed::no(Rel::Union(union)),
     })
 }
 
-fn approximate(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn approximate(mut expr: Expr, schema: &Columns) -> Result<Transformed<Expr>> {
     let changed = match &mut expr {
         Expr::BinaryExpr(binary) if is_comparison(binary.op) || is_arithmetic(binary.op) => {
             alike([&mut *binary.left, &mut *binary.right], schema)
@@ -104,7 +104,7 @@ fn is_arithmetic(op: Operator) -> bool {
 }
 
 /// If one of these is floating point, converts those that are DECIMAL to DOUBLE. Returns whether there were any.
-fn alike<'a>(expressions: impl IntoIterator<Item = &'a mut Expr>, schema: &DFSchema) -> bool {
+fn alike<'a>(expressions: impl IntoIterator<Item = &'a mut Expr>, schema: &Columns) -> bool {
     let typed: Vec<_> = expressions.into_iter().map(|expr| (expr.get_type(schema), expr)).collect();
     let is_float = |data_type: &Result<DataType>| data_type.as_ref().is_ok_and(DataType::is_floating);
     if !typed.iter().any(|(data_type, _)| is_float(data_type)) {

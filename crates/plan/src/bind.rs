@@ -1,4 +1,4 @@
-//! From the parser's tree to a logical plan. Names exist here only: every relation of a statement gets a
+//! From the parser's tree to relational operators. Names exist here only: every relation of a statement gets a
 //! qualifier that no other one has, so a column is its qualifier and its name, wherever it goes. Subqueries
 //! are joins afterwards: see [`crate::apply`].
 //!
@@ -24,7 +24,6 @@ use std::collections::HashSet;
 
 use anabranch_model::Error;
 use datafusion_common::Result;
-use datafusion_expr::LogicalPlan;
 use datafusion_sql::sqlparser::ast::{Query, Spanned, With};
 
 pub(crate) use self::expr::Names;
@@ -35,6 +34,7 @@ use crate::functions::Functions;
 use crate::hints::{misplaced, without_options};
 use crate::place::{at, through};
 use crate::query::Planner;
+use crate::rel::Rel;
 use crate::settings::RuntimeMode;
 
 /// Binds one statement.
@@ -55,7 +55,7 @@ pub(crate) struct Env<'e> {
 /// A query that WITH names, and those before it.
 struct Named<'e> {
     name: String,
-    plan: LogicalPlan,
+    plan: Rel,
     before: Option<&'e Named<'e>>,
 }
 
@@ -74,7 +74,7 @@ impl<'e> Env<'e> {
     }
 
     /// The query of this name.
-    fn named(&self, name: &str) -> Option<&'e LogicalPlan> {
+    fn named(&self, name: &str) -> Option<&'e Rel> {
         let mut next = self.named;
         while let Some(named) = next {
             if named.name == name {
@@ -92,7 +92,7 @@ impl<'a> Binder<'a> {
     }
 
     /// The plan of a query. Its columns have different names.
-    pub(crate) fn bind(&self, query: Query) -> Result<LogicalPlan> {
+    pub(crate) fn bind(&self, query: Query) -> Result<Rel> {
         self.query(query, &Env::default())
     }
 
@@ -105,7 +105,7 @@ impl<'a> Binder<'a> {
         self.planner.catalog().settings.runtime_mode == RuntimeMode::Streaming
     }
 
-    fn query(&self, query: Query, env: &Env<'_>) -> Result<LogicalPlan> {
+    fn query(&self, query: Query, env: &Env<'_>) -> Result<Rel> {
         let Query { with, .. } = &query;
         match with {
             None => self.ordered(query, env),
@@ -129,7 +129,7 @@ impl<'a> Binder<'a> {
         query: Query,
         env: &Env<'_>,
         seen: &mut HashSet<String>,
-    ) -> Result<LogicalPlan> {
+    ) -> Result<Rel> {
         let Some(table) = tables.pop() else { return self.ordered(query, env) };
         let name = table.alias.name.value.clone();
         let start = table.alias.name.span.start;

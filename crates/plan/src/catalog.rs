@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_model::{Error, Result, nearest};
-use datafusion_expr::{LogicalPlan, ScalarUDF};
+use datafusion_expr::ScalarUDF;
 
 use crate::databases::{Databases, Path};
 use crate::functions::Functions;
 use crate::hints::without_options;
+use crate::rel::Rel;
 use crate::settings::Settings;
 use crate::sql_function::is_reserved;
 use crate::table::{Declared, Table};
@@ -35,7 +36,7 @@ pub(crate) enum Relation {
 /// A query with a name.
 #[derive(Debug)]
 pub(crate) struct View {
-    pub(crate) plan: LogicalPlan,
+    pub(crate) plan: Rel,
     /// The statement that declares it.
     pub(crate) text: String,
 }
@@ -76,7 +77,7 @@ impl Catalog {
             Ok(Relation::View(view)) => &view.plan,
             Err(_) => return Vec::new(),
         };
-        plan.schema().fields().iter().map(|field| field.name().as_str()).collect()
+        plan.columns().fields().iter().map(|field| field.name().as_str()).collect()
     }
 
     /// The names of all functions that SQL may call, in alphabetical order and lower case.

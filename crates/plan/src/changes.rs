@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{TableTraits, WEIGHT, weight_field};
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion_expr::TableScan;
 
+use crate::rel::Get;
 use crate::table::Table;
 
 /// The columns of a scan of changes: the weight, which the connector has under this key, follows those that are declared.
@@ -42,9 +42,9 @@ impl Table {
     }
 
     /// The places of the primary key in the output of a scan of changes: there is at most one row of each key at a time.
-    pub(crate) fn unique_in(&self, scan: &TableScan) -> Option<Vec<usize>> {
+    pub(crate) fn unique_in(&self, scan: &Get) -> Option<Vec<usize>> {
         self.weight().filter(|_| !self.primary_key.is_empty())?;
-        let place = |key: &String| scan.projected_schema.fields().iter().position(|field| field.name() == key);
+        let place = |key: &String| scan.columns.fields().iter().position(|field| field.name() == key);
         self.primary_key.iter().map(place).collect()
     }
 }

@@ -3,7 +3,7 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{DFSchema, Result};
+use datafusion_common::{DFSchema, ExprSchema, Result};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, cast};
 
@@ -12,7 +12,7 @@ use crate::walk::Walk;
 
 /// Reads constant texts that are compared with times in the times' type, as Flink does: further digits are left out.
 pub(crate) fn read_texts(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
-    let schema = scope.columns();
+    let schema: &dyn ExprSchema = scope.columns().as_ref();
     expr.walk_up(&mut |expr| {
         let found = match expr {
             Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) if is_comparison(op) => {
@@ -56,7 +56,7 @@ impl ExprPlanner for TimesOfDayPlanner {
 }
 
 /// Makes a time of day as fine as another one. Returns whether it was coarser.
-fn make_finer(time: &Expr, other: &mut Expr, schema: &DFSchema) -> bool {
+fn make_finer(time: &Expr, other: &mut Expr, schema: &dyn ExprSchema) -> bool {
     let (Ok(to), Ok(from)) = (time.get_type(schema), other.get_type(schema)) else { return false };
     let is_coarser = digits_of_day(&from).is_some_and(|coarse| digits_of_day(&to).is_some_and(|fine| coarse < fine));
     if is_coarser {
@@ -67,7 +67,7 @@ fn make_finer(time: &Expr, other: &mut Expr, schema: &DFSchema) -> bool {
 
 /// Makes a constant text a time if it is compared with one, and a time of day as fine as the one it is compared with. Returns
 /// whether it did.
-fn read_beside(time: &Expr, text: &mut Expr, schema: &DFSchema) -> bool {
+fn read_beside(time: &Expr, text: &mut Expr, schema: &dyn ExprSchema) -> bool {
     if make_finer(time, text, schema) {
         return true;
     }

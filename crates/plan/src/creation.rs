@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
-use datafusion_common::DFSchema;
 use datafusion_sql::sqlparser::ast::Ident;
 
 use crate::catalog::{Catalog, Relation};
@@ -15,6 +14,7 @@ use crate::insert::{InsertedRows, plan_rows};
 use crate::like::merged;
 use crate::lower::Output;
 use crate::place::at;
+use crate::rel::Columns;
 use crate::statement::{AlterTable, ColumnDefinition, ColumnKind, CreateTable};
 use crate::table::Table;
 use crate::{PlanOptions, TableResolver};
@@ -114,7 +114,7 @@ pub(crate) fn create_as(
         return Ok(None);
     }
     let rows = InsertedRows::of(query, &create.name, catalog)?;
-    let columns = add_columns(&mut create, rows.plan.schema())?;
+    let columns = add_columns(&mut create, rows.plan.columns())?;
     let name = create.name.clone();
     create_table(create, catalog, resolver, options)?;
     plan_rows(&name, &columns, rows, catalog).map(Some)
@@ -122,7 +122,7 @@ pub(crate) fn create_as(
 
 /// Adds the columns of a query to those of the declaration, and returns their names. As in Flink, columns that the query does not have come first;
 /// one that it has takes the query's place, with the declared type.
-fn add_columns(create: &mut CreateTable, rows: &DFSchema) -> Result<Vec<Ident>> {
+fn add_columns(create: &mut CreateTable, rows: &Columns) -> Result<Vec<Ident>> {
     let (mut columns, mut of_query) = (Vec::new(), Vec::new());
     for field in rows.fields() {
         let name = Ident { span: create.name.span, ..Ident::with_quote('`', field.name()) };

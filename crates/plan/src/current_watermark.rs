@@ -8,16 +8,14 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Result, not_impl_err};
 use datafusion_expr::expr::ScalarFunction;
-use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::{
-    ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast,
-};
+use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast};
 
 use crate::event_time::{EventTime, event_time_of};
 use crate::place::through;
-use crate::projection::with_types;
+use crate::rel::Rel;
+use crate::rewrite::change_expressions;
 use crate::stamps::Stamp;
-use crate::walk::{Walk, WalkPlan};
+use crate::walk::Walk;
 
 /// Name of the function.
 pub(crate) const CURRENT_WATERMARK: &str = "current_watermark";
@@ -87,40 +85,34 @@ pub(crate) fn is_call(expr: &Expr) -> bool {
 }
 
 /// Whether some expression of a plan calls the function.
-pub(crate) fn is_read(plan: &LogicalPlan) -> bool {
+pub(crate) fn is_read(plan: &Rel) -> bool {
     plan.has(&|node| Ok(calls(node))).unwrap_or(true)
 }
 
-fn calls(node: &LogicalPlan) -> bool {
-    node.expressions().iter().any(|expr| expr.has(&|expr| Ok(is_call(expr))).unwrap_or(true))
+fn calls(node: &Rel) -> bool {
+    node.expressions().into_iter().any(|expr| expr.has(&|expr| Ok(is_call(expr))).unwrap_or(true))
 }
 
 /// Checks the arguments of all calls, and omits them.
-pub(crate) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(crate) fn settle(plan: Rel) -> Result<Rel> {
     let settled = plan.walk_up(&mut |node| {
         if !calls(&node) {
             return Ok(Transformed::no(node));
         }
-        let inputs: Vec<LogicalPlan> = node.inputs().into_iter().cloned().collect();
-        let names = NamePreserver::new(&node);
-        let node = node.walk_expressions(&mut |expr| {
-            let name = names.save(&expr);
-            let settled = expr.walk_up(&mut |expr| settle_call(expr, &inputs))?;
-            Ok(settled.update_data(|expr| name.restore(expr)))
-        })?;
-        node.map_data(with_types)
+        let inputs: Vec<Rel> = node.inputs().into_iter().cloned().collect();
+        let node = change_expressions(node, &mut |expr| expr.walk_up(&mut |expr| settle_call(expr, &inputs)))?;
+        node.map_data(Rel::with_types)
     });
     settled.map(|settled| settled.data)
 }
 
-#[expect(clippy::disallowed_methods, reason = "one column")]
-fn settle_call(expr: Expr, inputs: &[LogicalPlan]) -> Result<Transformed<Expr>> {
+fn settle_call(expr: Expr, inputs: &[Rel]) -> Result<Transformed<Expr>> {
     let Some((call, CurrentWatermark { settled: None, .. })) = call_of(&expr) else { return Ok(Transformed::no(expr)) };
     let [Expr::Column(column)] = call.args.as_slice() else { return Err(through(no_event_time())) };
-    let mut places = inputs.iter().filter_map(|input| Some((input, input.schema().maybe_index_of_column(column)?)));
+    let mut places = inputs.iter().filter_map(|input| Some((input, input.columns().find(column)?)));
     let Some((input, index)) = places.next() else { return Ok(Transformed::no(expr)) };
     let is_event_time = matches!(event_time_of(input, index), Some(EventTime::Record | EventTime::Window));
-    let DataType::Timestamp(_, zone) = input.schema().field(index).data_type() else {
+    let DataType::Timestamp(_, zone) = input.columns().field(index).data_type() else {
         return Err(through(no_event_time()));
     };
     if !is_event_time {

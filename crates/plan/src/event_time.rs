@@ -5,14 +5,13 @@
 //! their window ends and not at the time of one of their rows. So a marked column is traced to its origin.
 
 use datafusion_expr::utils::grouping_set_to_exprlist;
-use datafusion_expr::{Aggregate, Expr, Filter, Join, JoinType, LogicalPlan, Projection, Window};
+use datafusion_expr::{Expr, JoinType};
 
 use crate::lower::{bounded_number, first_by, row_number};
 use crate::processing_time::is_call;
+use crate::rel::{Aggregate, Filter, Join, Over, Project, Rel};
 use crate::table::static_sides;
-use crate::temporal_join::TemporalJoin;
-use crate::unnest::Unnest;
-use crate::window_assign::{EVENT_TIME, WINDOW_COLUMNS, WindowAssign};
+use crate::window_assign::{EVENT_TIME, WINDOW_COLUMNS};
 
 /// The origin of an event time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +43,10 @@ impl EventTime {
 }
 
 /// The kind of event time of a column; `None` if it is not one.
-pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTime> {
+pub(crate) fn event_time_of(plan: &Rel, index: usize) -> Option<EventTime> {
     match plan {
-        LogicalPlan::Projection(projection) => of_projection(projection, index),
-        LogicalPlan::Filter(filter) => {
+        Rel::Project(projection) => of_projection(projection, index),
+        Rel::Filter(filter) => {
             // First rows come when others take their place, as rows that are updated: of processing time this is another time, unless they are
             // the first ones by it. Those of windows come when these end.
             let stays = |time: &EventTime| {
@@ -56,28 +55,18 @@ pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTim
             };
             event_time_of(&filter.input, index).filter(|time| bounded_number(filter).is_none() || stays(time))
         }
-        LogicalPlan::SubqueryAlias(alias) => event_time_of(&alias.input, index),
-        LogicalPlan::Sort(sort) => event_time_of(&sort.input, index),
-        LogicalPlan::Limit(limit) => event_time_of(&limit.input, index),
+        Rel::Rename(alias) => event_time_of(&alias.input, index),
+        Rel::Sort(sort) => event_time_of(&sort.input, index),
+        Rel::Limit(limit) => event_time_of(&limit.input, index),
         // What is left of a query that the optimizer knows to have no rows.
-        LogicalPlan::EmptyRelation(empty) => {
-            let is_marked = empty.schema.field(index).metadata().contains_key(EVENT_TIME);
-            (is_marked && !empty.produce_one_row).then_some(EventTime::Record)
+        Rel::Values(values) => {
+            let is_marked = values.columns.field(index).metadata().contains_key(EVENT_TIME);
+            (is_marked && values.rows.is_empty()).then_some(EventTime::Record)
         }
-        LogicalPlan::TableScan(scan) => {
-            let inlined = scan.source.get_logical_plan()?;
-            let index = scan.projection.as_ref().map_or(Some(index), |columns| columns.get(index).copied())?;
-            event_time_of(&inlined, index)
-        }
-        LogicalPlan::Extension(extension) => {
-            if let Some(unnest) = extension.node.as_any().downcast_ref::<Unnest>() {
-                return (index < unnest.input.schema().fields().len()).then(|| event_time_of(&unnest.input, index))?;
-            }
-            if let Some(join) = extension.node.as_any().downcast_ref::<TemporalJoin>() {
-                return (index < join.left.schema().fields().len()).then(|| event_time_of(&join.left, index))?;
-            }
-            let assign = extension.node.as_any().downcast_ref::<WindowAssign>()?;
-            let inputs = assign.input.schema().fields().len();
+        Rel::Unnest(unnest) if index < unnest.input.width() => event_time_of(&unnest.input, index),
+        Rel::Temporal(join) if index < join.left.width() => event_time_of(&join.left, index),
+        Rel::Assign(assign) => {
+            let inputs = assign.input.width();
             match index.checked_sub(inputs) {
                 None => event_time_of(&assign.input, index).map(EventTime::of_records),
                 Some(column) => {
@@ -86,13 +75,11 @@ pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTim
                 }
             }
         }
-        LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate, index),
-        LogicalPlan::Distinct(distinct) => event_time_of(distinct.input(), index).filter(|time| time.is_of_window()),
-        LogicalPlan::Window(window) if index < window.input.schema().fields().len() => {
-            event_time_of(&window.input, index)
-        }
-        LogicalPlan::Join(join) => of_join(join, index),
-        LogicalPlan::Union(union) => {
+        Rel::Aggregate(aggregate) => of_aggregate(aggregate, index),
+        Rel::Distinct(distinct) => event_time_of(&distinct.input, index).filter(|time| time.is_of_window()),
+        Rel::Over(window) if index < window.input.width() => event_time_of(&window.input, index),
+        Rel::Join(join) => of_join(join, index),
+        Rel::Union(union) => {
             let all = union.inputs.iter().map(|input| event_time_of(input, index)).collect::<Option<Vec<_>>>()?;
             let by_clock = all.iter().filter(|time| time.by_clock()).count();
             match by_clock {
@@ -111,34 +98,30 @@ fn are_first_by_time(filter: &Filter) -> bool {
 }
 
 /// The numbering of rows below a filter of their numbers.
-fn numbered(plan: &LogicalPlan) -> Option<&Window> {
+fn numbered(plan: &Rel) -> Option<&Over> {
     match plan {
-        LogicalPlan::Window(window) => Some(window),
-        LogicalPlan::SubqueryAlias(alias) => numbered(&alias.input),
-        LogicalPlan::Projection(projection) => numbered(&projection.input),
+        Rel::Over(window) => Some(window),
+        Rel::Rename(alias) => numbered(&alias.input),
+        Rel::Project(projection) => numbered(&projection.input),
         _ => None,
     }
 }
 
 /// Whether a column of a window divides the rows that are numbered.
-#[expect(clippy::disallowed_methods, reason = "one column of each")]
-fn numbers_windows(window: &Window) -> bool {
-    fn is_of_window(plan: &LogicalPlan, index: usize) -> bool {
+fn numbers_windows(window: &Over) -> bool {
+    fn is_of_window(plan: &Rel, index: usize) -> bool {
         match plan {
-            LogicalPlan::Projection(projection) => match projection.expr[index].clone().unalias() {
+            Rel::Project(projection) => match projection.exprs[index].clone().unalias() {
                 Expr::Column(column) => {
-                    let place = projection.input.schema().maybe_index_of_column(&column);
+                    let place = projection.input.columns().find(&column);
                     place.is_some_and(|place| is_of_window(&projection.input, place))
                 }
                 _ => false,
             },
-            LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<WindowAssign>() {
-                Some(assign) => index >= assign.input.schema().fields().len(),
-                None => false,
-            },
-            LogicalPlan::SubqueryAlias(_) | LogicalPlan::Filter(_) | LogicalPlan::Window(_) => {
+            Rel::Assign(assign) => index >= assign.input.width(),
+            Rel::Rename(_) | Rel::Filter(_) | Rel::Over(_) => {
                 let input = plan.inputs()[0];
-                index < input.schema().fields().len() && is_of_window(input, index)
+                index < input.width() && is_of_window(input, index)
             }
             _ => false,
         }
@@ -146,16 +129,14 @@ fn numbers_windows(window: &Window) -> bool {
     let input = &window.input;
     row_number(window).is_some_and(|call| {
         call.params.partition_by.iter().any(|key| match key {
-            Expr::Column(column) => {
-                input.schema().maybe_index_of_column(column).is_some_and(|place| is_of_window(input, place))
-            }
+            Expr::Column(column) => input.columns().find(column).is_some_and(|place| is_of_window(input, place)),
             _ => false,
         })
     })
 }
 
-fn of_projection(projection: &Projection, index: usize) -> Option<EventTime> {
-    let mut expr = projection.expr.get(index)?;
+fn of_projection(projection: &Project, index: usize) -> Option<EventTime> {
+    let mut expr = projection.exprs.get(index)?;
     while let Expr::Alias(alias) = expr {
         // The projection of a declared table: event times originate here.
         if alias.metadata.as_ref().is_some_and(|metadata| metadata.inner().contains_key(EVENT_TIME)) {
@@ -179,7 +160,7 @@ fn of_aggregate(aggregate: &Aggregate, index: usize) -> Option<EventTime> {
 /// The rows of a side that is read first do not keep their order. Those of a join of two streams do where its condition bounds how far event
 /// times are apart, which is known when the plan is lowered.
 fn of_join(join: &Join, index: usize) -> Option<EventTime> {
-    let left = join.left.schema().fields().len();
+    let left = join.left.width();
     let (left_static, right_static) = static_sides(&join.left, &join.right);
     let of_streams = !left_static && !right_static;
     let keeps_left = of_streams || right_static && join.join_type != JoinType::Right;
@@ -192,10 +173,9 @@ fn of_join(join: &Join, index: usize) -> Option<EventTime> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "one column")]
-fn of_column(expr: &Expr, input: &LogicalPlan) -> Option<EventTime> {
+fn of_column(expr: &Expr, input: &Rel) -> Option<EventTime> {
     match expr {
-        Expr::Column(column) => event_time_of(input, input.schema().maybe_index_of_column(column)?),
+        Expr::Column(column) => event_time_of(input, input.columns().find(column)?),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use anabranch_functions::map_parts;
 use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::ScalarValue;
-use datafusion_expr::{Expr, LogicalPlan, cast};
+use datafusion_expr::{Expr, cast};
 use datafusion_sql::sqlparser::ast::{Ident, Query, Value};
 
 use crate::catalog::Catalog;
@@ -15,15 +15,15 @@ use crate::hints::{TimesToLive, times_to_live};
 use crate::lower::{Output, side_tables};
 use crate::origin::place_of;
 use crate::place::{at, counted, planning_error};
-use crate::projection::project;
 use crate::query::Planner;
+use crate::rel::{Rel, project};
 use crate::sql_function::called_functions;
 use crate::statement::Insert;
 use crate::table::Table;
 
 /// The rows of an INSERT: the plan of its query, not yet optimized, and the times to live that it says.
 pub(crate) struct InsertedRows {
-    pub(crate) plan: LogicalPlan,
+    pub(crate) plan: Rel,
     times_to_live: TimesToLive,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn plan_rows(name: &Ident, columns: &[Ident], rows: InsertedRows, cat
     let targets = targets(columns, table)?;
     let InsertedRows { plan: query, times_to_live } = rows;
     let planner = Planner::new(catalog);
-    let fields = query.schema().fields();
+    let fields = query.columns().fields();
     if fields.len() != targets.len() {
         let given: Vec<&str> = fields.iter().map(|f| f.name().as_str()).collect();
         let wanted: Vec<&str> = targets.iter().map(|i| table.written.field(*i).name().as_str()).collect();
@@ -100,17 +100,16 @@ pub(crate) fn plan_rows(name: &Ident, columns: &[Ident], rows: InsertedRows, cat
 fn with_partition(
     partition: Vec<(Ident, Value)>,
     mut columns: Vec<Ident>,
-    plan: LogicalPlan,
+    plan: Rel,
     table: &Table,
-) -> Result<(Vec<Ident>, LogicalPlan)> {
+) -> Result<(Vec<Ident>, Rel)> {
     let keys = table.partition_keys();
     if columns.is_empty() {
         let names = table.written.fields().iter().map(|field| field.name());
         let others = names.filter(|name| partition.iter().all(|(key, _)| key.value != **name));
         columns = others.map(|name| Ident::with_quote('`', name.clone())).collect();
     }
-    let mut exprs: Vec<Expr> =
-        (0..plan.schema().fields().len()).map(|i| Expr::from(plan.schema().qualified_field(i))).collect();
+    let mut exprs: Vec<Expr> = (0..plan.width()).map(|i| Expr::Column(plan.columns().id(i))).collect();
     for (key, value) in partition {
         let here = |error: Error| error.at(at(key.span.start));
         if !keys.contains(&key.value.as_str()) {
@@ -174,7 +173,7 @@ fn targets(columns: &[Ident], table: &Table) -> Result<Vec<usize>> {
 }
 
 /// Adds a projection to the query that computes the table's columns in its types.
-fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<LogicalPlan> {
+fn shape(query: Rel, table: &Table, targets: &[usize]) -> Result<Rel> {
     let places: BTreeMap<usize, usize> = targets.iter().enumerate().map(|(place, target)| (*target, place)).collect();
     let mut exprs: Vec<Expr> = Vec::new();
     for (index, field) in table.written.fields().iter().enumerate() {
@@ -187,13 +186,13 @@ fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<Logical
             exprs.push(Expr::Literal(null, None).alias(field.name()));
             continue;
         };
-        let column = Expr::from(query.schema().qualified_field(position));
-        let from = query.schema().field(position).data_type().clone();
+        let column = Expr::Column(query.columns().id(position));
+        let from = query.columns().field(position).data_type().clone();
         if !is_assignable(&from, field.data_type()) {
             return Err(Error::user(format!(
                 "column {} of the query, '{}', is {}, but column '{}' of '{}' is {}",
                 position + 1,
-                query.schema().field(position).name(),
+                query.columns().field(position).name(),
                 sql_name(&from),
                 field.name(),
                 table.name,
@@ -201,7 +200,7 @@ fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<Logical
             ))
             .remedy(format!(
                 "order the columns as the table declares them, or convert: CAST({} AS {})",
-                query.schema().field(position).name(),
+                query.columns().field(position).name(),
                 sql_name(field.data_type())
             )));
         }

@@ -1,15 +1,16 @@
 //! SQL in, [`anabranch_dataflow::Plan`] out.
 //!
-//! The only crate that knows SQL and DataFusion's plans. A script passes these steps:
+//! The only crate that knows SQL. Of DataFusion it has the parser, the coercion of types, and functions. A script passes
+//! these steps:
 //!
 //! 1. [`split_statements`] divides the text. `statement` parses each piece with DataFusion's parser in our own dialect,
 //!    and CREATE TABLE by hand, because Flink's grammar has watermarks, computed columns and other types.
-//! 2. `catalog` keeps tables, views, functions and options. A table is a small logical plan: its columns over a scan. A
+//! 2. `catalog` keeps tables, views, functions and options. A table is a small plan: its columns over its physical ones. A
 //!    function (`sql_function`) is an expression over its parameters.
-//! 3. `bind` resolves names and makes logical plans of queries; `apply` makes joins of subqueries. Window table functions
-//!    are our own logical node.
-//! 4. `query` coerces types and optimizes.
-//! 5. `lower` converts optimized logical plans to stages.
+//! 3. `bind` resolves names and makes a tree of relational operators (`rel`) of a query; `apply` makes joins of
+//!    subqueries.
+//! 4. `passes` coerce types and optimize.
+//! 5. `lower` converts optimized plans to stages.
 //!
 //! Every error names the line and the column in the user's file, and what to write instead.
 
@@ -18,7 +19,6 @@ mod approximate;
 mod bind;
 mod catalog;
 mod changes;
-mod column_index;
 mod compared_rows;
 mod compared_times;
 mod copies;
@@ -41,14 +41,13 @@ mod lookup_options;
 mod lower;
 mod maps;
 mod metadata;
-mod named_table;
 mod origin;
 mod parts;
 mod passes;
 mod place;
 mod processing_time;
-mod projection;
 mod query;
+mod rel;
 mod rewrite;
 mod script;
 mod settings;

@@ -60,7 +60,7 @@ use anabranch_dataflow::{
 use anabranch_model::{Error, KeyGroups, Result, StageId};
 use arrow::datatypes::DataType;
 use datafusion_expr::utils::expr_to_columns;
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion_expr::{Expr, ExprSchemable};
 
 pub(crate) use self::deduplicate::first_by;
 use self::join_times::{Times, plain_time};
@@ -74,27 +74,24 @@ use self::table_options::TableOptions;
 pub(crate) use self::temporal_join::version_key;
 use crate::PlanOptions;
 use crate::catalog::Catalog;
-use crate::column_index::ColumnIndex;
-use crate::copies::Copies;
 use crate::hints::TimesToLive;
 use crate::origin::first_place;
 use crate::place::planning_error;
 use crate::processing_time;
+use crate::rel::{Columns, Rel};
 use crate::settings::{RuntimeMode, TableSettings};
 use crate::sql_function::CalledFunction;
 use crate::stamps::Reads;
 use crate::table::Table;
-use crate::temporal_join::TemporalJoin;
-use crate::unnest::Unnest;
 use crate::varying::{is_volatile, what_varies};
-use crate::window_assign::{EVENT_TIME, WindowAssign};
+use crate::window_assign::EVENT_TIME;
 
 /// A query with the destination of its rows.
 pub(crate) struct Output {
     /// As the query is written: before all passes.
-    pub(crate) bound: LogicalPlan,
+    pub(crate) bound: Rel,
     /// Optimized, with the sink's columns.
-    pub(crate) plan: LogicalPlan,
+    pub(crate) plan: Rel,
     pub(crate) sink: SinkSpec,
     /// What the table does with updating rows.
     pub(crate) updates: Updates,
@@ -226,8 +223,8 @@ fn too_many_tasks(tasks: u32, key_groups: u16) -> Error {
 
 /// An expression over the columns of a plan as the operators get it.
 #[cfg(test)]
-pub(crate) fn converted(expr: &Expr, columns: &datafusion_common::DFSchema) -> Result<anabranch_dataflow::Expr> {
-    expr::convert(expr, &ColumnIndex::of(columns), &|index| Ok(anabranch_dataflow::Expr::Column(index)))
+pub(crate) fn converted(expr: &Expr, columns: &crate::rel::Columns) -> Result<anabranch_dataflow::Expr> {
+    expr::convert(expr, columns, &|index| Ok(anabranch_dataflow::Expr::Column(index)))
 }
 
 /// Labels of stages, with their own numbers of tasks.
@@ -265,12 +262,12 @@ struct Lowering<'a> {
 
 impl Lowering<'_> {
     /// Lowers a plan of which some columns are needed.
-    fn plan(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+    fn plan(&mut self, plan: &Rel, needed: &Needed) -> Result<Stream> {
         self.wanted(plan, &Want::columns(needed.clone()))
     }
 
     /// Lowers a plan.
-    fn wanted(&mut self, plan: &LogicalPlan, want: &Want) -> Result<Stream> {
+    fn wanted(&mut self, plan: &Rel, want: &Want) -> Result<Stream> {
         let above = self.enter(plan);
         let stream = self.node(plan, want);
         let places = self.leave(above);
@@ -281,11 +278,11 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
-    fn node(&mut self, plan: &LogicalPlan, want: &Want) -> Result<Stream> {
+    fn node(&mut self, plan: &Rel, want: &Want) -> Result<Stream> {
         let needed = &want.columns;
         match plan {
-            LogicalPlan::Projection(projection) => self.project(&projection.expr, &projection.input, plan, want),
-            LogicalPlan::Filter(filter) => match rank::bounded_number(filter) {
+            Rel::Project(projection) => self.project(&projection.exprs, &projection.input, plan, want),
+            Rel::Filter(filter) => match rank::bounded_number(filter) {
                 Some((1, rest)) if want.versions => self.versions(filter, rest.as_ref(), want),
                 Some((limit, rest)) => {
                     let want = Want { limit: Some(limit), ..want.of_input(needed.clone()) };
@@ -296,7 +293,7 @@ impl Lowering<'_> {
                 }
                 None => self.filter(&filter.predicate, &filter.input, want),
             },
-            LogicalPlan::Window(window) => {
+            Rel::Over(window) => {
                 over_checks::check_calls(window)?;
                 if want.versions {
                     return self.unnumbered(window, needed);
@@ -306,70 +303,59 @@ impl Lowering<'_> {
                     None => self.over(window, needed),
                 }
             }
-            LogicalPlan::Sort(sort) => self.sort(sort, needed),
-            LogicalPlan::Limit(limit) => self.limit(limit, needed),
-            LogicalPlan::SubqueryAlias(alias) => self.wanted(&alias.input, &want.of_input(needed.clone())),
-            LogicalPlan::TableScan(scan) => self.scan(scan, want),
-            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate, needed),
-            LogicalPlan::Join(join) => self.join(join, needed),
-            LogicalPlan::Union(union) => self.union(union, needed),
-            LogicalPlan::Values(values) => self.values(values, needed),
-            LogicalPlan::EmptyRelation(empty) => Ok(self.empty(empty)),
-            LogicalPlan::Extension(extension) => {
-                let node = extension.node.as_any();
-                if let Some(assign) = node.downcast_ref::<WindowAssign>() {
-                    self.assign(assign, want)
-                } else if let Some(unnest) = node.downcast_ref::<Unnest>() {
-                    self.unnest(unnest, needed)
-                } else if let Some(join) = node.downcast_ref::<TemporalJoin>() {
-                    self.temporal_join(join, needed)
-                } else if let Some(copies) = node.downcast_ref::<Copies>() {
-                    self.copies(copies, needed)
-                } else {
-                    Err(Error::internal(format!("unknown plan node {}", extension.node.name())))
-                }
-            }
-            other => Err(unsupported(other)),
+            Rel::Sort(sort) => self.sort(sort, needed),
+            Rel::Limit(limit) => self.limit(limit, needed),
+            Rel::Rename(alias) => self.wanted(&alias.input, &want.of_input(needed.clone())),
+            Rel::Get(scan) => self.scan(scan, want),
+            Rel::Aggregate(aggregate) => self.aggregate(aggregate, needed),
+            Rel::Join(join) => self.join(join, needed),
+            Rel::Union(union) => self.union(union, needed),
+            Rel::Values(values) => self.values(values, needed),
+            Rel::Assign(assign) => self.assign(assign, want),
+            Rel::Unnest(unnest) => self.unnest(unnest, needed),
+            Rel::Temporal(join) => self.temporal_join(join, needed),
+            Rel::Copies(copies) => self.copies(copies, needed),
+            Rel::Distinct(_) => Err(Error::internal("DISTINCT is an aggregation when a plan is lowered")),
         }
     }
 
-    fn project(&mut self, exprs: &[Expr], input: &LogicalPlan, plan: &LogicalPlan, want: &Want) -> Result<Stream> {
+    fn project(&mut self, exprs: &[Expr], input: &Rel, plan: &Rel, want: &Want) -> Result<Stream> {
         let needed = &want.columns;
         let used: Vec<&Expr> = exprs.iter().enumerate().filter(|(i, _)| needed.contains(i)).map(|(_, e)| e).collect();
-        let below = ColumnIndex::of(input.schema());
-        let mut stream = self.wanted(input, &want.of_input(columns_of(used.iter().copied(), &below)?))?;
+        let below = input.columns();
+        let mut stream = self.wanted(input, &want.of_input(columns_of(used.iter().copied(), below)?))?;
         // Before any column is used: settling a window moves the columns.
-        let computed = used.iter().copied().filter(|e| stream.plain_column(e, &below).is_none());
+        let computed = used.iter().copied().filter(|e| stream.plain_column(e, below).is_none());
         let computed: Vec<&Expr> = computed.collect();
-        if stream.open_sessions().is_some() && stream.reads_window(&computed, &below) {
+        if stream.open_sessions().is_some() && stream.reads_window(&computed, below) {
             stream = self.session_rows(stream)?;
         }
-        stream.settle_window_for(&computed, &below)?;
-        stream.share(&used, &below)?;
+        stream.settle_window_for(&computed, below)?;
+        stream.share(&used, below)?;
         let mut columns = Vec::with_capacity(exprs.len());
         for (index, expr) in exprs.iter().enumerate() {
-            let field = plan.schema().field(index);
+            let field = plan.columns().field(index);
             let mut column = LogicalColumn::absent(field);
             if needed.contains(&index) {
-                match stream.plain_column(expr, &below) {
+                match stream.plain_column(expr, below) {
                     Some(source) => {
                         column.value = stream.columns[source].value.clone();
                         column.window = stream.columns[source].window;
                         column.place = stream.columns[source].place;
                     }
                     None if want.may_vary.contains(&index) => {
-                        column.value = Some(stream.varying_expr(expr, &below)?);
+                        column.value = Some(stream.varying_expr(expr, below)?);
                         stream.varies = what_varies(expr)?.or(stream.varies.take());
                     }
-                    None => column.value = Some(stream.expr(expr, &below)?),
+                    None => column.value = Some(stream.expr(expr, below)?),
                 }
                 column.place = column.place.or_else(|| first_place(expr));
             }
             columns.push(column);
         }
-        stream.times = times_of(exprs, plan, &below, &stream, self.by_clock == Some(true));
+        stream.times = times_of(exprs, plan, below, &stream, self.by_clock == Some(true));
         stream.unique = stream.unique.as_ref().and_then(|unique| {
-            let kept = |column: &usize| exprs.iter().position(|expr| same_values(expr, &below) == Some(*column));
+            let kept = |column: &usize| exprs.iter().position(|expr| same_values(expr, below) == Some(*column));
             unique.iter().map(kept).collect()
         });
         stream.columns = columns;
@@ -379,10 +365,10 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
-    fn filter(&mut self, predicate: &Expr, input: &LogicalPlan, want: &Want) -> Result<Stream> {
+    fn filter(&mut self, predicate: &Expr, input: &Rel, want: &Want) -> Result<Stream> {
         let needed = &want.columns;
-        let index = ColumnIndex::of(input.schema());
-        let mut below = columns_of([predicate], &index)?;
+        let index = input.columns();
+        let mut below = columns_of([predicate], index)?;
         let own = below.clone();
         below.extend(needed);
         let mut stream = self.wanted(input, &Want { sessions: false, ..want.of_input(below) })?;
@@ -391,7 +377,7 @@ impl Lowering<'_> {
         if own.intersection(needed).any(|index| stream.columns[*index].is_costly()) && !stream.may_fail() {
             stream.materialize();
         }
-        let predicate = stream.expr(predicate, &index)?;
+        let predicate = stream.expr(predicate, index)?;
         stream.filter(&predicate);
         Ok(stream)
     }
@@ -427,7 +413,7 @@ impl Lowering<'_> {
 }
 
 /// The column whose values an expression has, perhaps in a type with more digits.
-fn same_values(expr: &Expr, below: &ColumnIndex) -> Option<usize> {
+fn same_values(expr: &Expr, below: &Columns) -> Option<usize> {
     match expr {
         Expr::Alias(alias) => same_values(&alias.expr, below),
         Expr::Column(column) => below.find(column),
@@ -444,14 +430,14 @@ fn same_values(expr: &Expr, below: &ColumnIndex) -> Option<usize> {
 }
 
 /// What is known of the times of projected columns.
-fn times_of(exprs: &[Expr], plan: &LogicalPlan, below: &ColumnIndex, stream: &Stream, by_clock: bool) -> Times {
+fn times_of(exprs: &[Expr], plan: &Rel, below: &Columns, stream: &Stream, by_clock: bool) -> Times {
     // The projection of a declared table computes its event time.
     let computes = |index: usize, expr: &Expr| {
         if by_clock {
             return processing_time::is_call(&expr.clone().unalias());
         }
         let is_marked = matches!(expr, Expr::Alias(alias) if alias.metadata.as_ref().is_some_and(|m| m.inner().contains_key(EVENT_TIME)));
-        is_marked && stream.has_event_time && plan.schema().field(index).metadata().contains_key(EVENT_TIME)
+        is_marked && stream.has_event_time && plan.columns().field(index).metadata().contains_key(EVENT_TIME)
     };
     let times = exprs.iter().enumerate().filter_map(|(index, expr)| match plain_time(expr, below) {
         Some(column) => Some((index, *stream.times.get(&column)?)),
@@ -461,7 +447,7 @@ fn times_of(exprs: &[Expr], plan: &LogicalPlan, below: &ColumnIndex, stream: &St
 }
 
 /// Indexes of the columns of `input` that the expressions read.
-fn columns_of<'e>(exprs: impl IntoIterator<Item = &'e Expr>, input: &ColumnIndex) -> Result<Needed> {
+fn columns_of<'e>(exprs: impl IntoIterator<Item = &'e Expr>, input: &Columns) -> Result<Needed> {
     let mut needed = Needed::new();
     for expr in exprs {
         let mut columns = std::collections::HashSet::new();
@@ -471,14 +457,4 @@ fn columns_of<'e>(exprs: impl IntoIterator<Item = &'e Expr>, input: &ColumnIndex
         }
     }
     Ok(needed)
-}
-
-fn unsupported(plan: &LogicalPlan) -> Error {
-    match plan {
-        LogicalPlan::Unnest(_) => Error::user("UNNEST is not supported in this place")
-            .remedy("write it in FROM: CROSS JOIN UNNEST(array) AS u (x)"),
-        LogicalPlan::RecursiveQuery(_) => Error::user("WITH RECURSIVE is not supported"),
-        LogicalPlan::Distinct(_) => Error::user("DISTINCT ON is not supported yet"),
-        other => Error::user(format!("{} is not supported", other.display())),
-    }
 }

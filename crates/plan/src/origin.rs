@@ -5,10 +5,11 @@
 use anabranch_dataflow::Place;
 use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion_common::{Column, Result, Span, Spans};
-use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{self as ast, Ident, Spanned};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
+use crate::rel::Rel;
 use crate::walk::Walk;
 
 /// The place of a token. `None`: it is not known.
@@ -113,12 +114,12 @@ fn at(mut column: Column, span: Span) -> Column {
 }
 
 /// What the library has built of expressions with these places: it names columns without a table anew.
-pub(crate) fn with_spans(mut plan: LogicalPlan, spans: &[Option<Span>]) -> Result<LogicalPlan> {
+pub(crate) fn with_spans(mut plan: Rel, spans: &[Option<Span>]) -> Result<Rel> {
     let exprs: Vec<&mut Expr> = match &mut plan {
-        LogicalPlan::Projection(projection) => projection.expr.iter_mut().collect(),
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.iter_mut().collect(),
-        LogicalPlan::Window(window) => window.window_expr.iter_mut().collect(),
-        LogicalPlan::Sort(sort) => sort.expr.iter_mut().map(|sort| &mut sort.expr).collect(),
+        Rel::Project(projection) => projection.exprs.iter_mut().collect(),
+        Rel::Aggregate(aggregate) => aggregate.group_expr.iter_mut().collect(),
+        Rel::Over(window) => window.window_expr.iter_mut().collect(),
+        Rel::Sort(sort) => sort.keys.iter_mut().map(|key| &mut key.expr).collect(),
         _ => Vec::new(),
     };
     for (expr, span) in exprs.into_iter().zip(spans) {

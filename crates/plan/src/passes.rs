@@ -4,26 +4,21 @@
 //!
 //! `tests` compares the rows of queries by chance before and after each pass.
 
+mod coerce;
 mod connect;
 mod empty;
 mod filters;
 mod fold;
+mod grouping;
 mod merge;
 mod orders;
 mod prune;
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
 use datafusion_common::Result;
-use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::utils::merge_schema;
-use datafusion_expr::{Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan};
-use datafusion_optimizer::AnalyzerRule;
-use datafusion_optimizer::analyzer::resolve_grouping_function::ResolveGroupingFunction;
-use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
+use datafusion_common::tree_node::Transformed;
+use datafusion_expr::Expr;
 
 use crate::approximate::{approximate_decimals, approximate_union};
 use crate::compared_rows::compare_fields;
@@ -32,10 +27,10 @@ use crate::exact::settle_constants;
 use crate::intervals::without_days;
 use crate::maps::compare_maps;
 use crate::origin::{first_span, or_at};
+use crate::rel::{Distinct, Rel, aggregate};
 use crate::rewrite::{plain_column, rewrite_expressions, rewrite_node, rewrite_nodes};
 use crate::sql_function::expand_calls;
 use crate::varying;
-use crate::walk::{Walk, WalkPlan};
 use crate::zones::settle_times;
 
 /// A change of a whole plan.
@@ -45,18 +40,17 @@ pub(crate) struct Pass {
     pub(crate) does: &'static str,
     /// Why it has this place among the others.
     pub(crate) place: &'static str,
-    run: fn(LogicalPlan, &Session) -> Result<LogicalPlan>,
+    run: fn(Rel, &Session) -> Result<Rel>,
 }
 
 /// What passes know besides the plan.
 pub(crate) struct Session<'a> {
     /// The time zone. `None`: UTC.
     pub(crate) zone: Option<&'a str>,
-    pub(crate) options: &'a ConfigOptions,
 }
 
 /// The passes after which types are known.
-pub(crate) const ANALYSIS: [Pass; 2] = [
+pub(crate) const ANALYSIS: [Pass; 3] = [
     Pass {
         name: "compare",
         does: "writes comparisons of rows, maps, times and DECIMALs as SQL means them",
@@ -64,10 +58,16 @@ pub(crate) const ANALYSIS: [Pass; 2] = [
         run: |plan, _| compare(plan),
     },
     Pass {
+        name: "grouping",
+        does: "computes GROUPING of the number of a grouping set",
+        place: "before types are coerced, which it has none of",
+        run: |plan, _| grouping::grouping(plan),
+    },
+    Pass {
         name: "coerce",
         does: "gives the operands of each operator and function their types",
         place: "before all that asks for a type",
-        run: coerce,
+        run: |plan, _| coerce::coerce(plan),
     },
 ];
 
@@ -148,12 +148,7 @@ pub(crate) const REWRITES: [Pass; 12] = [
 ];
 
 /// Runs passes. `observe` gets the plan after each, and the pass.
-pub(crate) fn run(
-    passes: &[Pass],
-    plan: LogicalPlan,
-    session: &Session,
-    observe: &mut dyn FnMut(&LogicalPlan, &Pass),
-) -> Result<LogicalPlan> {
+pub(crate) fn run(passes: &[Pass], plan: Rel, session: &Session, observe: &mut dyn FnMut(&Rel, &Pass)) -> Result<Rel> {
     passes.iter().try_fold(plan, |plan, pass| {
         let plan = (pass.run)(plan, session)?;
         observe(&plan, pass);
@@ -161,61 +156,29 @@ pub(crate) fn run(
     })
 }
 
-fn compare(plan: LogicalPlan) -> Result<LogicalPlan> {
+fn compare(plan: Rel) -> Result<Rel> {
     let compared = rewrite_nodes(plan, &|node| match node {
-        LogicalPlan::Union(union) => approximate_union(union),
+        Rel::Union(union) => approximate_union(union),
         node => rewrite_node(node, &[&compare_fields, &approximate_decimals, &compare_maps, &read_texts]),
     });
     compared.map(|plan| plan.data)
 }
 
-fn coerce(plan: LogicalPlan, session: &Session) -> Result<LogicalPlan> {
-    let plan = ResolveGroupingFunction::new().analyze(plan, session.options)?;
-    rewrite_nodes(plan, &coerce_node).map(|plan| plan.data)
-}
-
-/// Coerces the operands of a node's expressions, and what the inputs of some nodes must have in common.
-fn coerce_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let columns = merge_schema(&node.inputs());
-    let node = match node {
-        LogicalPlan::Filter(mut filter) => {
-            filter.predicate = filter.predicate.cast_to(&DataType::Boolean, &columns)?;
-            LogicalPlan::Filter(filter)
-        }
-        node => node,
-    };
-    let mut coercion = TypeCoercionRewriter::new(&columns);
-    let names = NamePreserver::new(&node);
-    let node = node.walk_expressions(&mut |expr| {
-        if plain_column(&expr).is_some() {
-            return Ok(Transformed::no(expr));
-        }
-        let name = names.save(&expr);
-        Ok(expr.rewrite(&mut coercion)?.update_data(|expr| name.restore(expr)))
-    })?;
-    node.transform_data(|node| match node {
-        LogicalPlan::Join(_) | LogicalPlan::Union(_) | LogicalPlan::Limit(_) => {
-            coercion.coerce_plan(node).map(Transformed::yes)
-        }
-        node => Ok(Transformed::no(node)),
-    })
-}
-
-fn settle(plan: LogicalPlan, session: &Session) -> Result<LogicalPlan> {
+fn settle(plan: Rel, session: &Session) -> Result<Rel> {
     rewrite_expressions(
         plan,
         &[&|expr, scope| settle_times(expr, scope, session.zone), &without_days, &settle_constants],
     )
 }
 
-fn distinct(plan: LogicalPlan) -> Result<LogicalPlan> {
+fn distinct(plan: Rel) -> Result<Rel> {
     let grouped = plan.walk_up(&mut |node| match node {
-        LogicalPlan::Distinct(Distinct::All(input)) if identity(&input).is_some() => {
+        Rel::Distinct(Distinct { input }) if identity(&input).is_some() => {
             Ok(Transformed::yes(Arc::unwrap_or_clone(input)))
         }
-        LogicalPlan::Distinct(Distinct::All(input)) => {
+        Rel::Distinct(Distinct { input }) => {
             let columns = distinct_columns(&input)?;
-            Aggregate::try_new(input, columns, Vec::new()).map(|plan| Transformed::yes(LogicalPlan::Aggregate(plan)))
+            aggregate(input, columns, Vec::new()).map(|plan| Transformed::yes(Rel::Aggregate(plan)))
         }
         node => Ok(Transformed::no(node)),
     });
@@ -223,31 +186,27 @@ fn distinct(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// The columns of a plan, where they are selected.
-fn distinct_columns(plan: &LogicalPlan) -> Result<Vec<Expr>> {
-    let columns = plan.schema().columns().into_iter().map(Expr::Column);
+fn distinct_columns(plan: &Rel) -> Result<Vec<Expr>> {
+    let columns = plan.ids().into_iter().map(Expr::Column);
     match plan {
-        LogicalPlan::Projection(of) => {
-            columns.zip(&of.expr).map(|(column, expr)| or_at(column, first_span(expr))).collect()
-        }
+        Rel::Project(of) => columns.zip(&of.exprs).map(|(column, expr)| or_at(column, first_span(expr))).collect(),
         _ => Ok(columns.collect()),
     }
 }
 
 /// Columns that no two rows of a plan share, such as the keys of GROUP BY.
-fn identity(plan: &LogicalPlan) -> Option<Vec<usize>> {
+fn identity(plan: &Rel) -> Option<Vec<usize>> {
     match plan {
-        LogicalPlan::Aggregate(aggregate) => {
+        Rel::Aggregate(aggregate) => {
             let has_sets = aggregate.group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_)));
             (!has_sets).then(|| (0..aggregate.group_expr.len()).collect())
         }
-        LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => {
-            identity(plan.inputs().first()?)
-        }
-        LogicalPlan::Projection(projection) => {
-            let columns = projection.input.schema().columns();
+        Rel::Filter(_) | Rel::Rename(_) | Rel::Sort(_) | Rel::Limit(_) => identity(plan.inputs().first()?),
+        Rel::Project(projection) => {
+            let columns = projection.input.ids();
             let kept = |key: usize| {
                 let is_key = |expr: &Expr| plain_column(expr) == columns.get(key);
-                projection.expr.iter().position(is_key)
+                projection.exprs.iter().position(is_key)
             };
             identity(&projection.input)?.into_iter().map(kept).collect()
         }

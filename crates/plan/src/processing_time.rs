@@ -8,9 +8,10 @@ use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Result, not_impl_err};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
-    ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit,
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit,
 };
 
+use crate::rel::Rel;
 use crate::walk::Walk;
 
 /// Name of the function.
@@ -89,6 +90,6 @@ pub(crate) fn is_read_by(expr: &Expr) -> bool {
 }
 
 /// Whether some expression of a plan has such a time.
-pub(crate) fn is_read(plan: &LogicalPlan) -> bool {
-    plan.has(&|node| Ok(node.expressions().iter().any(is_read_by))).unwrap_or(true)
+pub(crate) fn is_read(plan: &Rel) -> bool {
+    plan.has(&|node| Ok(node.expressions().into_iter().any(is_read_by))).unwrap_or(true)
 }

@@ -1,4 +1,4 @@
-//! Converts queries to optimized logical plans: our catalog and functions behind DataFusion's planner and optimizer.
+//! Plans queries against a catalog: binds them and runs the passes. DataFusion converts single expressions.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::{DFSchema, DataFusionError, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
-use datafusion_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
+use datafusion_expr::{AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, WindowUDF};
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use datafusion_sql::sqlparser::ast::{self, Query};
 use datafusion_sql::sqlparser::tokenizer::Location;
@@ -19,6 +19,7 @@ use crate::catalog::{Catalog, Relation};
 use crate::current_watermark;
 use crate::passes::{self, ANALYSIS, Pass, REWRITES, Session};
 use crate::place::{planning_error, through, unknown_column, unknown_function};
+use crate::rel::{Columns, Rel};
 use crate::spelling;
 use crate::types::FlinkTypes;
 use crate::unsupported;
@@ -52,12 +53,12 @@ impl<'a> Planner<'a> {
     }
 
     /// The plan of a query that is run, names resolved, not yet optimized.
-    pub(crate) fn query(&self, query: Box<Query>) -> Result<LogicalPlan> {
+    pub(crate) fn query(&self, query: Box<Query>) -> Result<Rel> {
         settle_windows(self.view(query)?, self.zone).map_err(planning_error)
     }
 
     /// The plan of a query that others are to use, in their time zones.
-    pub(crate) fn view(&self, query: Box<Query>) -> Result<LogicalPlan> {
+    pub(crate) fn view(&self, query: Box<Query>) -> Result<Rel> {
         unsupported::check(&query)?;
         Binder::new(self).bind(*query).and_then(current_watermark::settle).map_err(planning_error)
     }
@@ -67,7 +68,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The plan of a table or a view that a statement names at `start`.
-    pub(crate) fn relation(&self, name: &str, start: Location) -> Result<LogicalPlan> {
+    pub(crate) fn relation(&self, name: &str, start: Location) -> Result<Rel> {
         match self.catalog.get(name)? {
             Relation::Table(declared) => {
                 // Whether it may be only asked is known when the query is lowered.
@@ -87,12 +88,12 @@ impl<'a> Planner<'a> {
     }
 
     /// An expression over the columns of `schema`.
-    pub(crate) fn expr(&self, expr: ast::Expr, schema: &DFSchema) -> Result<Expr> {
-        self.resolved(expr, schema, |error| self.explain(error))
+    pub(crate) fn expr(&self, expr: ast::Expr, columns: &Columns) -> Result<Expr> {
+        self.resolved(expr, columns, |error| self.explain(error))
     }
 
     /// The body of a function over its parameters; `unknown` gives the error of another name.
-    pub(crate) fn body(&self, expr: ast::Expr, parameters: &DFSchema, unknown: &dyn Fn(&str) -> Error) -> Result<Expr> {
+    pub(crate) fn body(&self, expr: ast::Expr, parameters: &Columns, unknown: &dyn Fn(&str) -> Error) -> Result<Expr> {
         self.resolved(expr, parameters, |error| match unknown_column(&error) {
             Some((name, place)) => place.into_iter().fold(unknown(&name), Error::at),
             None => self.explain(error),
@@ -102,42 +103,34 @@ impl<'a> Planner<'a> {
     fn resolved(
         &self,
         mut expr: ast::Expr,
-        schema: &DFSchema,
+        columns: &Columns,
         explain: impl Fn(DataFusionError) -> Error,
     ) -> Result<Expr> {
         spelling::rewrite(&mut expr)?;
         spelling::approximate_exponents(&mut expr);
-        self.sql_to_rel().sql_to_expr(expr, schema, &mut PlannerContext::new()).map_err(explain)
+        let schema = columns.to_schema().map_err(planning_error)?;
+        self.sql_to_rel().sql_to_expr(expr, &schema, &mut PlannerContext::new()).map_err(explain)
     }
 
     /// A plan whose types are known.
-    pub(crate) fn analyze(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+    pub(crate) fn analyze(&self, plan: Rel) -> Result<Rel> {
         self.run(&ANALYSIS, plan, &mut |_, _| {})
     }
 
     /// A plan as it is lowered: all passes.
-    pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+    pub(crate) fn optimize(&self, plan: Rel) -> Result<Rel> {
         self.optimize_observed(plan, &mut |_, _| {})
     }
 
     /// The same. `observe` gets the plan after each pass.
-    pub(crate) fn optimize_observed(
-        &self,
-        plan: LogicalPlan,
-        observe: &mut dyn FnMut(&LogicalPlan, &Pass),
-    ) -> Result<LogicalPlan> {
+    pub(crate) fn optimize_observed(&self, plan: Rel, observe: &mut dyn FnMut(&Rel, &Pass)) -> Result<Rel> {
         let plan = self.run(&ANALYSIS, plan, observe)?;
         self.run(&REWRITES, plan, observe)
     }
 
     /// A plan after these passes.
-    pub(crate) fn run(
-        &self,
-        passes: &[Pass],
-        plan: LogicalPlan,
-        observe: &mut dyn FnMut(&LogicalPlan, &Pass),
-    ) -> Result<LogicalPlan> {
-        let session = Session { zone: self.zone, options: &self.options };
+    pub(crate) fn run(&self, passes: &[Pass], plan: Rel, observe: &mut dyn FnMut(&Rel, &Pass)) -> Result<Rel> {
+        let session = Session { zone: self.zone };
         passes::run(passes, plan, &session, observe).map_err(planning_error)
     }
 
@@ -163,7 +156,10 @@ impl<'a> Planner<'a> {
 }
 
 impl ContextProvider for Planner<'_> {
-    fn get_table_source(&self, _name: TableReference) -> datafusion_common::Result<Arc<dyn TableSource>> {
+    fn get_table_source(
+        &self,
+        _name: TableReference,
+    ) -> datafusion_common::Result<Arc<dyn datafusion_expr::TableSource>> {
         Err(through(Error::user("a query is not allowed in this expression").remedy("give the value as a column")))
     }
 

@@ -1,46 +1,51 @@
-//! Rewriting the expressions of a whole logical plan, with the columns that each may use.
+//! Rewriting the expressions of a whole plan, with the columns that each may use.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, DFSchema, DFSchemaRef, Result};
+use datafusion_common::{Column, DFSchemaRef, Result, internal_datafusion_err};
 use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
 use crate::origin::in_place_of;
-use crate::projection::with_types;
-use crate::walk::{Walk, WalkPlan};
+use crate::rel::{Change, Columns, Rel};
+use crate::walk::Walk;
 
 /// Changes one expression of a node.
 pub(crate) type Rewrite<'a> = &'a dyn Fn(Expr, &Scope) -> Result<Transformed<Expr>>;
 
 /// The columns that the expressions of a node may use.
 pub(crate) struct Scope {
-    inputs: Vec<DFSchemaRef>,
-    all: OnceCell<DFSchemaRef>,
+    inputs: Vec<Arc<Columns>>,
+    all: OnceCell<Arc<Columns>>,
+    schema: OnceCell<DFSchemaRef>,
 }
 
 impl Scope {
-    pub(crate) fn of(plan: &LogicalPlan) -> Self {
-        let inputs = plan.inputs().into_iter().map(|input| Arc::clone(input.schema())).collect();
-        Scope { inputs, all: OnceCell::new() }
+    pub(crate) fn of(plan: &Rel) -> Self {
+        let inputs = plan.inputs().into_iter().map(|input| Arc::clone(input.shared_columns())).collect();
+        Scope { inputs, all: OnceCell::new(), schema: OnceCell::new() }
     }
 
-    pub(crate) fn of_columns(columns: &DFSchemaRef) -> Self {
-        Scope { inputs: vec![Arc::clone(columns)], all: OnceCell::new() }
+    pub(crate) fn of_columns(columns: &Arc<Columns>) -> Self {
+        Scope { inputs: vec![Arc::clone(columns)], all: OnceCell::new(), schema: OnceCell::new() }
     }
 
-    pub(crate) fn columns(&self) -> &DFSchemaRef {
+    pub(crate) fn columns(&self) -> &Arc<Columns> {
         self.all.get_or_init(|| match self.inputs.as_slice() {
             [one] => Arc::clone(one),
-            inputs => {
-                let mut all = DFSchema::empty();
-                inputs.iter().for_each(|input| all.merge(input));
-                Arc::new(all)
-            }
+            inputs => Columns::merged(inputs),
         })
+    }
+
+    /// The same for the library.
+    pub(crate) fn schema(&self) -> Result<&DFSchemaRef> {
+        if self.schema.get().is_none() {
+            let _ = self.schema.set(Arc::new(self.columns().to_schema()?));
+        }
+        self.schema.get().ok_or_else(|| internal_datafusion_err!("the schema of a scope is set"))
     }
 
     pub(crate) fn is_of_type(&self, expr: &Expr, data_type: &DataType) -> bool {
@@ -53,44 +58,54 @@ impl Scope {
 }
 
 /// Changes the nodes of a plan, those below first. Nodes above a change get their types anew.
-pub(crate) fn rewrite_nodes(
-    plan: LogicalPlan,
-    rewrite: &dyn Fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
-) -> Result<Transformed<LogicalPlan>> {
+pub(crate) fn rewrite_nodes(plan: Rel, rewrite: &dyn Fn(Rel) -> Result<Transformed<Rel>>) -> Result<Transformed<Rel>> {
     let below = plan.walk_children(&mut |child| rewrite_nodes(child, rewrite))?;
     let node = below.transform_data(rewrite)?;
     // What reads its columns may ask for their types.
-    if node.transformed { node.map_data(with_types) } else { Ok(node) }
+    if node.transformed { node.map_data(Rel::with_types) } else { Ok(node) }
 }
 
 /// Changes every expression of a plan by each of these in turn. Results keep their names; their types may
 /// change.
-pub(crate) fn rewrite_expressions(plan: LogicalPlan, rewrites: &[Rewrite<'_>]) -> Result<LogicalPlan> {
+pub(crate) fn rewrite_expressions(plan: Rel, rewrites: &[Rewrite<'_>]) -> Result<Rel> {
     rewrite_nodes(plan, &|node| rewrite_node(node, rewrites)).map(|plan| plan.data)
 }
 
 /// Changes the expressions of one node, whose inputs are as they are to be. Its types are those of before.
-pub(crate) fn rewrite_node(node: LogicalPlan, rewrites: &[Rewrite<'_>]) -> Result<Transformed<LogicalPlan>> {
-    if matches!(node, LogicalPlan::TableScan(_)) {
+pub(crate) fn rewrite_node(node: Rel, rewrites: &[Rewrite<'_>]) -> Result<Transformed<Rel>> {
+    if matches!(node, Rel::Get(_)) {
         return Ok(Transformed::no(node));
     }
     let scope = Scope::of(&node);
-    let names = NamePreserver::new(&node);
     let mut rewrite = |expr: Expr| {
-        if plain_column(&expr).is_some() {
-            return Ok(Transformed::no(expr));
-        }
-        let name = names.save(&expr);
         let mut all = Transformed::no(expr);
         for rewrite in rewrites {
             all = all.transform_data(|expr| rewrite(expr, &scope))?;
         }
-        Ok(all.update_data(|expr| name.restore(expr)))
+        Ok(all)
+    };
+    change_expressions(node, &mut rewrite)
+}
+
+/// Changes the expressions of one node. What they give keeps its name.
+pub(crate) fn change_expressions(node: Rel, change: Change<'_, Expr>) -> Result<Transformed<Rel>> {
+    let names =
+        matches!(node, Rel::Project(_) | Rel::Aggregate(_) | Rel::Over(_)).then(NamePreserver::new_for_projection);
+    let mut named = |expr: Expr| {
+        if plain_column(&expr).is_some() {
+            return Ok(Transformed::no(expr));
+        }
+        let name = names.as_ref().map(|names| names.save(&expr));
+        let changed = change(expr)?;
+        Ok(match name {
+            Some(name) => changed.update_data(|expr| name.restore(expr)),
+            None => changed,
+        })
     };
     node.walk_expressions(&mut |expr| match expr {
         // Each key of the sets has a name of its own.
-        Expr::GroupingSet(_) => expr.walk_children(&mut rewrite),
-        expr => rewrite(expr),
+        Expr::GroupingSet(_) => expr.walk_children(&mut named),
+        expr => named(expr),
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec, Updates};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion_expr::{Expr, FetchType, LogicalPlan, SkipType};
+use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{Ident, Query};
 
 use crate::catalog::{Catalog, Relation, View};
@@ -18,8 +18,8 @@ use crate::insert::plan_insert;
 use crate::logical_text::with_plain_constants;
 use crate::lower::{Output, lower, side_tables};
 use crate::place::{at, counted, planning_error};
-use crate::projection::project;
 use crate::query::Planner;
+use crate::rel::{Rel, project};
 use crate::settings::Settings;
 use crate::show::{declaration, show};
 use crate::sql_function::{SqlFunction, called_functions};
@@ -205,7 +205,7 @@ fn perform_place(statement: &PlaceStatement, catalog: &mut Catalog) -> Result<St
     }
 }
 
-fn plan_view(query: Box<Query>, columns: Vec<Ident>, catalog: &Catalog) -> Result<LogicalPlan> {
+fn plan_view(query: Box<Query>, columns: Vec<Ident>, catalog: &Catalog) -> Result<Rel> {
     if !times_to_live(&query)?.is_empty() {
         return Err(Error::user("STATE_TTL is in a view")
             .remedy("write the hint in INSERT INTO ... SELECT, by the name of the view"));
@@ -241,8 +241,8 @@ fn drop_declared(kind: &'static str, name: &Ident, if_exists: bool, catalog: &mu
     Ok(format!("{kind} {name} dropped"))
 }
 
-fn renamed(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
-    let fields = plan.schema().fields().len();
+fn renamed(plan: Rel, names: &[String]) -> Result<Rel> {
+    let fields = plan.width();
     if fields != names.len() {
         return Err(Error::user(format!(
             "the view names {}, its query gives {fields}",
@@ -250,7 +250,8 @@ fn renamed(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
         ))
         .remedy("name every column of the query, or none"));
     }
-    let exprs: Vec<Expr> = plan.schema().iter().zip(names).map(|(field, name)| Expr::from(field).alias(name)).collect();
+    let exprs: Vec<Expr> =
+        plan.columns().iter().zip(names).map(|(field, name)| Expr::from(field).alias(name)).collect();
     project(plan, exprs).map_err(planning_error)
 }
 
@@ -291,18 +292,15 @@ fn collect(query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected
     let times_to_live = times_to_live(&query)?;
     let mut plan = planner.query(query)?;
     let (mut skip, mut limit) = (0, None);
-    if let LogicalPlan::Limit(top) = &plan {
-        let (skip_type, fetch_type) = (top.get_skip_type(), top.get_fetch_type());
-        match (skip_type.map_err(planning_error)?, fetch_type.map_err(planning_error)?) {
-            (SkipType::Literal(rows), FetchType::Literal(fetch)) => (skip, limit) = (rows, fetch),
-            _ => return Err(Error::user("LIMIT and OFFSET must be constants")),
-        }
+    if let Rel::Limit(top) = &plan {
+        let constant = || Error::user("LIMIT and OFFSET must be constants");
+        (skip, limit) = top.bounds().map(|bounds| (bounds.skip, bounds.fetch)).ok_or_else(constant)?;
         plan = top.input.as_ref().clone();
     }
     // Result columns may share names, but columns of a plan must not.
     let mut names: BTreeSet<String> = BTreeSet::new();
     let mut exprs = Vec::new();
-    for (qualifier, field) in plan.schema().iter() {
+    for (qualifier, field) in plan.columns().iter() {
         let mut unique = field.name().clone();
         let mut count = 1;
         while names.contains(&unique) {
@@ -317,7 +315,7 @@ fn collect(query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected
     let bound = plan.clone();
     let plan = planner.optimize(plan)?;
     let fields: Vec<Field> = plan
-        .schema()
+        .columns()
         .fields()
         .iter()
         .map(|field| Field::new(field.name(), field.data_type().clone(), field.is_nullable()))
@@ -373,7 +371,7 @@ fn explain(
 
 /// The plan as the query is written, and after each pass that changes it.
 fn passes_text(output: &Output, catalog: &Catalog) -> Result<String> {
-    let shown = |plan: &LogicalPlan| with_plain_constants(&plan.display_indent().to_string());
+    let shown = |plan: &Rel| with_plain_constants(&plan.to_string());
     let mut last = shown(&output.bound);
     let mut text = format!("As written\n{}\n", indented(&last));
     let mut unchanged = Vec::new();
@@ -399,7 +397,7 @@ fn indented(text: &str) -> String {
 
 /// Logical plans as `explain` shows them, each with the table that takes its rows; a SELECT has none.
 #[derive(Clone, Debug, Default)]
-pub struct LogicalPlans(Vec<(Option<String>, LogicalPlan)>);
+pub struct LogicalPlans(Vec<(Option<String>, Rel)>);
 
 impl LogicalPlans {
     pub(crate) fn of<'o>(outputs: impl IntoIterator<Item = &'o Output>) -> Self {
@@ -416,7 +414,7 @@ impl fmt::Display for LogicalPlans {
             if let Some(table) = table {
                 writeln!(f, "insert into {table}")?;
             }
-            f.write_str(&indented(&with_plain_constants(&plan.display_indent().to_string())))?;
+            f.write_str(&indented(&with_plain_constants(&plan.to_string())))?;
         }
         Ok(())
     }

@@ -76,11 +76,11 @@ fn describe(relation: &Relation, zone: Option<&str>) -> Result<String> {
         Relation::View(view) => (&view.plan, None),
     };
     let plan = settle_windows(plan.clone(), zone).map_err(planning_error)?;
-    let width = plan.schema().fields().iter().map(|f| f.name().chars().count()).max().unwrap_or(0);
+    let width = plan.columns().fields().iter().map(|f| f.name().chars().count()).max().unwrap_or(0);
     let physical = table.map(|table| table.physical.fields().iter().map(|field| field.name()));
     let physical: BTreeSet<&String> = physical.into_iter().flatten().collect();
     let mut lines = Vec::new();
-    for field in plan.schema().fields() {
+    for field in plan.columns().fields() {
         let mut line = format!("{:width$}  {}", field.name(), sql_name(field.data_type()));
         if !field.is_nullable() {
             line.push_str(" NOT NULL");

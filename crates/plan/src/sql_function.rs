@@ -17,10 +17,7 @@ use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::{internal_err, plan_err};
-use datafusion_expr::{
-    ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility, cast,
-};
+use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast};
 use datafusion_sql::sqlparser::ast::{self, Function, Query, Spanned, Visitor};
 
 pub(crate) use self::expand::{called_functions, expand_calls};
@@ -30,6 +27,7 @@ use crate::catalog::Catalog;
 use crate::insert::is_assignable;
 use crate::place::{at, or_at, planning_error};
 use crate::query::Planner;
+use crate::rel::Rel;
 use crate::statement::CreateFunction;
 use crate::table::row_of;
 use crate::walk::see_syntax;
@@ -72,24 +70,24 @@ impl SqlFunction {
         check_body(statement, catalog)?;
         let here = |error: Error| or_at(error, statement.body_start.line, statement.body_start.column);
         let fields = statement.parameters.iter().map(|(name, t)| Field::new(&name.value, t.clone(), true));
-        let row = row_of(name, Arc::new(Schema::new(fields.collect::<Vec<_>>())))?;
+        let row = row_of(name, &Arc::new(Schema::new(fields.collect::<Vec<_>>())))?;
         let planner = Planner::new(catalog);
         let unknown = |column: &str| not_a_parameter(column, statement);
-        let body = planner.body(statement.body.clone(), row.schema(), &unknown).map_err(here)?;
-        let plan = LogicalPlanBuilder::from(row).project([body]).and_then(LogicalPlanBuilder::build);
+        let body = planner.body(statement.body.clone(), row.columns(), &unknown).map_err(here)?;
+        let plan = row.project([body]);
         let plan = plan.map_err(planning_error).map_err(here)?;
         let calls = called_functions(&plan).map_err(planning_error)?;
         // Only for its errors: arguments decide what the optimizer makes of the body.
         planner.optimize(plan.clone()).map_err(here)?;
         let plan = planner.analyze(plan).map_err(here)?;
         let plan = expand_calls(plan).map_err(planning_error).map_err(here)?;
-        let LogicalPlan::Projection(projection) = &plan else {
+        let Rel::Project(projection) = &plan else {
             return Err(Error::internal("the body of a function is not a projection"));
         };
-        let [body] = projection.expr.as_slice() else {
+        let [body] = projection.exprs.as_slice() else {
             return Err(Error::internal("the body of a function is not one expression"));
         };
-        let given = plan.schema().field(0).data_type().clone();
+        let given = plan.columns().field(0).data_type().clone();
         let returns = statement.returns.clone();
         if !is_assignable(&given, &returns) {
             let (given, returns) = (sql_name(&given), sql_name(&returns));

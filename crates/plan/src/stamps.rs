@@ -6,9 +6,10 @@ use anabranch_dataflow::{current_watermark_field, processing_time_field};
 use arrow::datatypes::Field;
 use datafusion_common::Result;
 use datafusion_common::tree_node::Transformed;
+use datafusion_expr::Expr;
 use datafusion_expr::expr::Placeholder;
-use datafusion_expr::{Expr, LogicalPlan};
 
+use crate::rel::Rel;
 use crate::walk::Walk;
 use crate::{current_watermark, processing_time};
 
@@ -62,7 +63,7 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
-    pub(crate) fn of(plan: &LogicalPlan) -> Reads {
+    pub(crate) fn of(plan: &Rel) -> Reads {
         Reads { clock: processing_time::is_read(plan), watermark: current_watermark::is_read(plan) }
     }
 

@@ -2,31 +2,30 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use anabranch_dataflow::{ConnectorSpec, Lookups, SinkSpec, TableTraits, Updates, sql_name};
 use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::metadata::FieldMetadata;
-use datafusion_common::{Column, DFSchema, TableReference};
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableSource};
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{Column, TableReference};
+use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast;
+use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::catalog::Catalog;
 use crate::changes::{changes_or_versions, with_weight};
 use crate::hints::without_options;
 use crate::metadata::{check_metadata, content_of, metadata_columns, written_columns};
-use crate::named_table::named_table;
 use crate::place::{at, or_at, planning_error};
 use crate::processing_time::as_read;
-use crate::projection::project;
 use crate::query::Planner;
+use crate::rel::{Columns, Get, Rel, project};
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
-use crate::temporal_join::TemporalJoin;
 use crate::versions::{all_versions, latest};
-use crate::walk::Walk;
 use crate::window_assign::EVENT_TIME;
-use crate::window_assign::WindowAssign;
 use crate::window_table::literal_interval_ms;
 use crate::with_options::{TableOptions, split_options};
 use crate::{PlanOptions, TableResolver};
@@ -58,22 +57,22 @@ pub(crate) struct Table {
 pub(crate) struct Declared {
     pub(crate) table: Arc<Table>,
     /// All columns over a scan of the physical ones.
-    pub(crate) plan: LogicalPlan,
+    pub(crate) plan: Rel,
 }
 
 /// Event time of a table.
 pub(crate) struct Watermark {
     pub(crate) column: String,
     /// Plan whose one column is the event time.
-    pub(crate) plan: LogicalPlan,
+    pub(crate) plan: Rel,
     /// The same before it was optimized, and the time zone of the session then.
-    declared: (LogicalPlan, Option<String>),
+    declared: (Rel, Option<String>),
     pub(crate) delay_ms: i64,
 }
 
 impl Watermark {
     /// Its plan for a statement of a session with this time zone.
-    pub(crate) fn in_zone(&self, zone: Option<&str>, catalog: &Catalog) -> Result<Cow<'_, LogicalPlan>> {
+    pub(crate) fn in_zone(&self, zone: Option<&str>, catalog: &Catalog) -> Result<Cow<'_, Rel>> {
         let (declared, then) = &self.declared;
         match then.as_deref() == zone {
             true => Ok(Cow::Borrowed(&self.plan)),
@@ -82,18 +81,22 @@ impl Watermark {
     }
 }
 
-/// The physical columns of a table, or the parameters of a function, that is being declared.
-struct Columns(SchemaRef);
-
-impl TableSource for Columns {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.0)
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl TableSource for Table {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.physical)
+impl Declared {
+    /// Its plan where a statement names it.
+    pub(crate) fn named_at(&self, start: Location) -> Result<Rel> {
+        let named = self.plan.clone().walk_up(&mut |node| {
+            Ok(match node {
+                Rel::Get(get) => Transformed::yes(Rel::Get(Get { start: Some(start), ..get })),
+                node => Transformed::no(node),
+            })
+        });
+        named.map(|plan| plan.data).map_err(planning_error)
     }
 }
 
@@ -159,20 +162,18 @@ impl Table {
             statement,
         };
         let table = Arc::new(table);
-        let source: Arc<dyn TableSource> = Arc::clone(&table) as _;
-        let mut scan = scan_of(&table.name, source)?;
+        let mut scan = scan_of(&table.name, &table.physical, Some(Arc::clone(&table)))?;
         if table.traits.versions.is_some() {
             scan = latest(scan, &table.primary_key, &catalog.functions)?;
         }
-        let plan = scan.build().and_then(|scan| project(scan, columns));
+        let plan = scan.project(columns);
         Ok(Declared { table, plan: plan.map_err(planning_error)? })
     }
 
-    /// The table that a scan reads.
-    pub(crate) fn of_scan(scan: &TableScan) -> Result<&Table> {
-        named_table(scan)
-            .or_else(|| scan.source.downcast_ref::<Table>())
-            .ok_or_else(|| Error::internal(format!("a scan of '{}' is not of a declared table", scan.table_name)))
+    /// The table that a plan reads.
+    pub(crate) fn of_scan(scan: &Get) -> Result<&Table> {
+        let none = || Error::internal(format!("the rows of '{}' are not those of a declared table", scan.name));
+        scan.table.as_deref().ok_or_else(none)
     }
 
     /// The table as one that is written.
@@ -246,24 +247,24 @@ fn scanned(
 }
 
 /// Whether every table that a plan reads ends.
-pub(crate) fn is_bounded(plan: &LogicalPlan) -> bool {
+pub(crate) fn is_bounded(plan: &Rel) -> bool {
     match plan {
-        LogicalPlan::TableScan(scan) => Table::of_scan(scan).is_ok_and(|table| table.traits.bounded),
+        Rel::Get(scan) => Table::of_scan(scan).is_ok_and(|table| table.traits.bounded),
         other => other.inputs().into_iter().all(is_bounded),
     }
 }
 
 /// Which sides of a join can be read before the first row of the other: those that end. A side with windows only can if both
 /// have windows or the other does not end, since it would lose its event time.
-pub(crate) fn static_sides(left: &LogicalPlan, right: &LogicalPlan) -> (bool, bool) {
-    let waits = |plan: &LogicalPlan| plan.has(&|node| Ok(is_window(node))).unwrap_or(true);
+pub(crate) fn static_sides(left: &Rel, right: &Rel) -> (bool, bool) {
+    let waits = |plan: &Rel| plan.has(&|node| Ok(is_window(node))).unwrap_or(true);
     let bounded = (is_bounded(left), is_bounded(right));
     let plain = (bounded.0 && !waits(left), bounded.1 && !waits(right));
     if plain == (false, false) { bounded } else { plain }
 }
 
-fn is_window(node: &LogicalPlan) -> bool {
-    matches!(node, LogicalPlan::Extension(extension) if extension.node.as_any().is::<WindowAssign>() || extension.node.as_any().is::<TemporalJoin>())
+fn is_window(node: &Rel) -> bool {
+    matches!(node, Rel::Assign(_) | Rel::Temporal(_))
 }
 
 /// The option by which a connector learns which columns divide the table into partitions.
@@ -323,15 +324,15 @@ fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> 
     Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
 }
 
-/// Rows of physical columns. The name is taken literally: the library would convert a text to lower case and divide it
-/// at dots.
-fn scan_of(name: &str, source: Arc<dyn TableSource>) -> Result<LogicalPlanBuilder> {
-    LogicalPlanBuilder::scan(TableReference::bare(name), source, None).map_err(planning_error)
+/// The rows of a table, or of none, with these columns.
+fn scan_of(name: &str, columns: &SchemaRef, table: Option<Arc<Table>>) -> Result<Rel> {
+    let columns = Columns::of_relation(name, columns.fields().iter().cloned()).map_err(planning_error)?;
+    Ok(Rel::Get(Get { name: name.to_owned(), table, start: None, projection: None, columns }))
 }
 
 /// A plan whose columns an expression may use.
-pub(crate) fn row_of(name: &str, columns: SchemaRef) -> Result<LogicalPlan> {
-    scan_of(name, Arc::new(Columns(columns)))?.build().map_err(planning_error)
+pub(crate) fn row_of(name: &str, columns: &SchemaRef) -> Result<Rel> {
+    scan_of(name, columns, None)
 }
 
 /// The expressions that compute the table's columns from the physical ones, and its event time.
@@ -342,13 +343,14 @@ fn plan_columns(
     watermark: Option<WatermarkDefinition>,
     planner: &Planner,
 ) -> Result<(Vec<Expr>, Option<Watermark>)> {
-    let scan = row_of(name, Arc::clone(physical))?;
+    let scan = row_of(name, physical)?;
     let mut exprs: Vec<(String, Expr)> = Vec::new();
-    let column = |name: &str| Expr::Column(Column::new(scan.schema().qualified_field(0).0.cloned(), name));
+    let relation = TableReference::bare(name);
+    let column = |name: &str| Expr::Column(Column::new(Some(relation.clone()), name));
     for definition in columns {
         let expr = match &definition.kind {
             ColumnKind::Physical { .. } | ColumnKind::Metadata { .. } => column(&definition.name.value),
-            ColumnKind::Computed(expr) => planner.expr(expr.as_ref().clone(), scan.schema())?,
+            ColumnKind::Computed(expr) => planner.expr(expr.as_ref().clone(), scan.columns())?,
         };
         exprs.push((definition.name.value.clone(), expr));
     }
@@ -370,11 +372,11 @@ fn plan_columns(
         };
         *expr = as_read(std::mem::take(expr)).map_err(planning_error)?;
         let time = expr.clone().alias(column.as_str());
-        let plan = project(scan.clone(), vec![time]);
+        let plan = project(scan, vec![time]);
         let declared = plan.map_err(planning_error)?;
         let plan =
             planner.optimize(declared.clone()).map_err(|e| or_at(e, watermark.start.line, watermark.start.column))?;
-        let data_type = plan.schema().field(0).data_type();
+        let data_type = plan.columns().field(0).data_type();
         if !matches!(data_type, DataType::Timestamp(..)) {
             let conversion = if data_type.is_integer() {
                 format!("TO_TIMESTAMP_LTZ({column}, 3)")
@@ -422,7 +424,7 @@ fn watermark_delay_ms(watermark: &WatermarkDefinition, planner: &Planner) -> Res
     match expr {
         expr if is_column(expr) => Ok(0),
         ast::Expr::BinaryOp { left, op: ast::BinaryOperator::Minus, right } if is_column(left) => {
-            let interval = planner.expr((**right).clone(), &DFSchema::empty())?;
+            let interval = planner.expr((**right).clone(), &Columns::default())?;
             literal_interval_ms(&interval).filter(|ms| *ms >= 0).ok_or_else(wrong)
         }
         _ => Err(wrong()),

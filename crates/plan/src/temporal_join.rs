@@ -2,17 +2,13 @@
 //! no event time is the same at every time: that join is an ordinary one. `AS OF` the processing time of a row, a table outside is asked for its
 //! rows when that row comes.
 
-use std::cmp::Ordering;
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use anabranch_dataflow::{LookupCache, Lookups, sql_name};
 use anabranch_model::Error;
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion_common::{DFSchemaRef, JoinType, Result, internal_err};
-use datafusion_expr::logical_plan::builder::build_join_schema;
-use datafusion_expr::{Expr, ExprSchemable, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion_common::{JoinType, Result};
+use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_sql::sqlparser::ast::{self as ast, Join, JoinConstraint, JoinOperator, TableFactor, TableVersion};
 
 use crate::bind::{Binder, Env, Names, Rows};
@@ -21,14 +17,15 @@ use crate::lower::version_key;
 use crate::maps::shown;
 use crate::place::through;
 use crate::processing_time::is_call;
+use crate::rel::{Columns, Rel, joined_columns};
 use crate::table::{Table, is_bounded};
 use crate::window_assign::EVENT_TIME;
 
 /// The node; see the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TemporalJoin {
-    pub(crate) left: Arc<LogicalPlan>,
-    pub(crate) right: Arc<LogicalPlan>,
+    pub(crate) left: Arc<Rel>,
+    pub(crate) right: Arc<Rel>,
     /// Over the columns of both.
     pub(crate) condition: Expr,
     /// The times that decide. `None`: the table is asked when a row comes.
@@ -37,7 +34,7 @@ pub(crate) struct TemporalJoin {
     pub(crate) key: Vec<Expr>,
     /// Rows without a version have NULL for its columns.
     pub(crate) outer: bool,
-    schema: DFSchemaRef,
+    pub(crate) columns: Arc<Columns>,
 }
 
 /// By which times versions are found.
@@ -51,30 +48,25 @@ pub(crate) struct VersionTimes {
 
 impl TemporalJoin {
     fn new(
-        [left, right]: [Arc<LogicalPlan>; 2],
+        [left, right]: [Arc<Rel>; 2],
         (condition, times): (Expr, Option<VersionTimes>),
         key: Vec<Expr>,
         outer: bool,
     ) -> Result<Self> {
-        let kind = if outer { JoinType::Left } else { JoinType::Inner };
-        let schema = Arc::new(build_join_schema(left.schema(), right.schema(), &kind)?);
-        Ok(TemporalJoin { left, right, condition, times, key, outer, schema })
+        TemporalJoin { left, right, condition, times, key, outer, columns: Arc::default() }.with_columns()
     }
 
-    fn text(&self) -> String {
-        let outer = if self.outer { "left " } else { "" };
-        match &self.times {
-            Some(VersionTimes { time, valid_from }) => {
-                format!("{outer}on {} at {time} from {valid_from} on", self.condition)
-            }
-            None => format!("{outer}on {} when a row comes", self.condition),
-        }
+    /// Has the columns of both sides.
+    pub(crate) fn with_columns(mut self) -> Result<Self> {
+        let kind = if self.outer { JoinType::Left } else { JoinType::Inner };
+        self.columns = joined_columns(self.left.columns(), self.right.columns(), kind)?;
+        Ok(self)
     }
 }
 
 /// The columns of a plan that are event times.
-fn event_times(plan: &LogicalPlan) -> Vec<Expr> {
-    let columns = plan.schema().iter().filter(|(_, field)| field.metadata().contains_key(EVENT_TIME));
+fn event_times(plan: &Rel) -> Vec<Expr> {
+    let columns = plan.columns().iter().filter(|(_, field)| field.metadata().contains_key(EVENT_TIME));
     columns.map(Expr::from).collect()
 }
 
@@ -92,12 +84,12 @@ fn kind_and_condition(operator: &JoinOperator) -> anabranch_model::Result<(bool,
 }
 
 /// The table that a plan reads and does nothing with but to filter and to compute, if rows can be asked from it.
-pub(crate) fn asked_table(plan: &LogicalPlan) -> Option<&Table> {
+pub(crate) fn asked_table(plan: &Rel) -> Option<&Table> {
     match plan {
-        LogicalPlan::Projection(projection) => asked_table(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => asked_table(&alias.input),
-        LogicalPlan::Filter(filter) => asked_table(&filter.input),
-        LogicalPlan::TableScan(scan) => {
+        Rel::Project(projection) => asked_table(&projection.input),
+        Rel::Rename(alias) => asked_table(&alias.input),
+        Rel::Filter(filter) => asked_table(&filter.input),
+        Rel::Get(scan) => {
             // A scan of anything but a declared table asks nobody.
             Table::of_scan(scan).ok().filter(|table| match table.traits.lookups {
                 Lookups::None => false,
@@ -110,10 +102,10 @@ pub(crate) fn asked_table(plan: &LogicalPlan) -> Option<&Table> {
 }
 
 /// Whether a time is the processing time of a row.
-fn is_processing_time(time: &Expr, plan: &LogicalPlan) -> bool {
+fn is_processing_time(time: &Expr, plan: &Rel) -> bool {
     match time {
         Expr::Column(column) => {
-            let index = plan.schema().index_of_column_by_name(column.relation.as_ref(), &column.name);
+            let index = plan.columns().find(column);
             index.is_some_and(|index| event_time_of(plan, index) == Some(EventTime::Processing))
         }
         other => is_call(other),
@@ -159,7 +151,7 @@ pub(crate) fn plan_temporal_join(rows: Rows, mut join: Join, binder: &Binder<'_>
             TemporalJoin::new([left.into(), right.plan.into()], (condition, Some(times)), key, outer)?
         }
     };
-    let mut rows = Rows { plan: LogicalPlan::Extension(Extension { node: Arc::new(node) }), items };
+    let mut rows = Rows { plan: Rel::Temporal(node), items };
     rows.pad();
     Ok(rows)
 }
@@ -168,8 +160,8 @@ pub(crate) fn plan_temporal_join(rows: Rows, mut join: Join, binder: &Binder<'_>
 fn versions(
     name: &str,
     time: Expr,
-    left: &LogicalPlan,
-    right: &LogicalPlan,
+    left: &Rel,
+    right: &Rel,
     mut times: Vec<Expr>,
 ) -> Result<(VersionTimes, Vec<Expr>)> {
     let has_time = event_times(left).contains(&time);
@@ -191,7 +183,7 @@ fn versions(
         return Err(through(error.remedy("name the column of the other table for which its WATERMARK is declared")));
     }
     for (plan, time) in [(left, &time), (right, &valid_from)] {
-        let data_type = time.get_type(plan.schema())?;
+        let data_type = time.get_type(plan.columns())?;
         if !matches!(data_type, DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _)) {
             let (time, data_type) = (shown(time), sql_name(&data_type));
             let error = format!("event time '{time}' is {data_type}, and versions are found by milliseconds");
@@ -202,77 +194,7 @@ fn versions(
         let error = Error::user(format!("the columns that identify a row of '{name}' are not selected"));
         through(error.remedy("select them in the view: the primary key, or the columns of PARTITION BY"))
     })?;
-    let columns = right.schema();
-    let key = key.unwrap_or_default().into_iter().map(|column| columns.qualified_field(column).into()).collect();
+    let columns = right.columns();
+    let key = key.unwrap_or_default().into_iter().map(|column| Expr::Column(columns.id(column))).collect();
     Ok((VersionTimes { time, valid_from }, key))
-}
-
-impl PartialEq for TemporalJoin {
-    fn eq(&self, other: &Self) -> bool {
-        self.text() == other.text() && self.left == other.left && self.right == other.right
-    }
-}
-
-impl Eq for TemporalJoin {}
-
-impl PartialOrd for TemporalJoin {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        if self == other {
-            return Some(Ordering::Equal);
-        }
-        self.text().partial_cmp(&other.text()).filter(|order| *order != Ordering::Equal)
-    }
-}
-
-impl Hash for TemporalJoin {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text().hash(state);
-        self.left.hash(state);
-        self.right.hash(state);
-    }
-}
-
-impl UserDefinedLogicalNodeCore for TemporalJoin {
-    fn name(&self) -> &str {
-        "TemporalJoin"
-    }
-
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.left, &self.right]
-    }
-
-    fn schema(&self) -> &DFSchemaRef {
-        &self.schema
-    }
-
-    fn expressions(&self) -> Vec<Expr> {
-        let times = self.times.iter().flat_map(|times| [&times.time, &times.valid_from]);
-        std::iter::once(&self.condition).chain(times).chain(&self.key).cloned().collect()
-    }
-
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "TemporalJoin: {}", self.text())
-    }
-
-    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let mut exprs = exprs.into_iter();
-        let (Some(condition), Ok(inputs)) = (exprs.next(), <[LogicalPlan; 2]>::try_from(inputs)) else {
-            return internal_err!("TemporalJoin has a condition and two inputs");
-        };
-        let times = match self.times.is_some() {
-            false => None,
-            true => match (exprs.next(), exprs.next()) {
-                (Some(time), Some(valid_from)) => Some(VersionTimes { time, valid_from }),
-                _ => return internal_err!("TemporalJoin has two times"),
-            },
-        };
-        TemporalJoin::new(inputs.map(Arc::new), (condition, times), exprs.collect(), self.outer)
-    }
-
-    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        // Columns of the condition and the times are among `expressions`.
-        let left = self.left.schema().fields().len();
-        let (of_left, of_right): (Vec<usize>, Vec<usize>) = output_columns.iter().partition(|index| **index < left);
-        Some(vec![of_left, of_right.into_iter().map(|index| index - left).collect()])
-    }
 }

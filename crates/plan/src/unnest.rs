@@ -1,36 +1,34 @@
 //! `UNNEST(array)` in FROM: after other tables, over their columns. The logical node has the columns of its input and those of an element.
 
-use std::cmp::Ordering;
-use std::collections::HashSet;
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use anabranch_dataflow::{ORDINALITY, sql_name};
 use anabranch_model::Error;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
-use datafusion_common::{DFSchema, DFSchemaRef, DataFusionError, Result, TableReference, internal_err};
-use datafusion_expr::{Expr, ExprSchemable, Extension, Filter, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion_common::{DataFusionError, Result, TableReference, internal_err};
+use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_sql::sqlparser::ast::{Join, JoinConstraint, JoinOperator, Spanned, TableFactor};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
+use crate::apply::Fresh as _;
 use crate::bind::{Binder, Env, Names, Rows, Scope, TableName, UNNAMED, is_true};
 use crate::place::{at, through};
+use crate::rel::{Columns, Rel};
 
 /// Name of the column of elements that have no names.
 const ELEMENT: &str = "f0";
 
 /// The node; see the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Unnest {
     /// An array or a map, over the input.
     pub(crate) value: Expr,
     pub(crate) ordinality: bool,
     /// A row without elements appears once, with NULL for them.
     pub(crate) outer: bool,
-    pub(crate) input: Arc<LogicalPlan>,
+    pub(crate) input: Arc<Rel>,
     added: Vec<(Option<TableReference>, FieldRef)>,
-    schema: DFSchemaRef,
+    pub(crate) columns: Arc<Columns>,
 }
 
 /// The columns of an element.
@@ -55,18 +53,17 @@ impl Unnest {
         value: Expr,
         ordinality: bool,
         outer: bool,
-        input: LogicalPlan,
+        input: Rel,
         added: Vec<(Option<TableReference>, FieldRef)>,
     ) -> Result<Self> {
-        let fields = input.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field)));
-        let fields = fields.chain(added.iter().cloned()).collect();
-        let schema = Arc::new(DFSchema::new_with_metadata(fields, input.schema().metadata().clone())?);
-        Ok(Unnest { value, ordinality, outer, input: Arc::new(input), added, schema })
+        let (input, columns) = (Arc::new(input), Arc::default());
+        Unnest { value, ordinality, outer, input, added, columns }.with_columns()
     }
 
-    fn text(&self) -> String {
-        let ordinality = if self.ordinality { " with ordinality" } else { "" };
-        format!("{}{}{ordinality}", self.value, if self.outer { " outer" } else { "" })
+    /// Adds the columns of an element to those of the input.
+    pub(crate) fn with_columns(mut self) -> Result<Self> {
+        self.columns = self.input.columns().with(self.added.iter().cloned())?;
+        Ok(self)
     }
 }
 
@@ -103,7 +100,7 @@ pub(crate) fn plan_unnest(rows: Rows, join: &Join, binder: &Binder<'_>, env: &En
     let Some(condition) = condition else { return Ok(rows) };
     let scope = env.scope(rows.items);
     let condition = binder.plain(condition.clone(), &Names::of(&scope), env, "the condition of UNNEST")?;
-    let plan = LogicalPlan::Filter(Filter::try_new(condition, Arc::new(rows.plan))?);
+    let plan = rows.plan.filter(condition)?;
     Ok(Rows { plan, items: scope.items })
 }
 
@@ -120,7 +117,7 @@ fn over(rows: Rows, unnest: &TableFactor, outer: bool, binder: &Binder<'_>, env:
     let Rows { plan: input, items } = rows;
     let scope = env.scope(items);
     let value = binder.plain(value.clone(), &Names::of(&scope), env, "UNNEST")?;
-    let data_type = value.get_type(input.schema())?;
+    let data_type = value.get_type(input.columns())?;
     let Some(element) = element_fields(&data_type) else {
         let what = format!("UNNEST takes an array or a map, and this is {}", sql_name(&data_type));
         return Err(refused(what, place, "give it an ARRAY or a MAP"));
@@ -140,76 +137,13 @@ fn over(rows: Rows, unnest: &TableFactor, outer: bool, binder: &Binder<'_>, env:
         *field = Arc::new(field.as_ref().clone().with_name(&name.name.value));
     }
     let table = alias.as_ref().map(|alias| TableName::alias(&alias.name.value));
-    let qualifier = binder.bare(table.as_ref().map_or(UNNAMED, |table| &table.own));
+    let qualifier = TableReference::bare(binder.fresh(table.as_ref().map_or(UNNAMED, |table| &table.own)));
     let nullable = |field: FieldRef| if outer { Arc::new(field.as_ref().clone().with_nullable(true)) } else { field };
     let added = fields.into_iter().map(|field| (Some(qualifier.clone()), nullable(field))).collect();
     let node = Unnest::new(value, *ordinality, outer, input, added)?;
-    let inputs = node.input.schema().fields().len();
-    let plan = LogicalPlan::Extension(Extension { node: Arc::new(node) });
+    let inputs = node.input.width();
+    let plan = Rel::Unnest(node);
     let added = Scope::items_of(&plan, table.as_ref()).into_iter().skip(inputs);
     let items = scope.items.into_iter().chain(added).collect();
     Ok(Rows { plan, items })
-}
-
-impl PartialEq for Unnest {
-    fn eq(&self, other: &Self) -> bool {
-        self.text() == other.text() && self.added == other.added && self.input == other.input
-    }
-}
-
-impl Eq for Unnest {}
-
-impl PartialOrd for Unnest {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        if self == other {
-            return Some(Ordering::Equal);
-        }
-        self.text().partial_cmp(&other.text()).filter(|order| *order != Ordering::Equal)
-    }
-}
-
-impl Hash for Unnest {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text().hash(state);
-        self.input.hash(state);
-    }
-}
-
-impl UserDefinedLogicalNodeCore for Unnest {
-    fn name(&self) -> &str {
-        "Unnest"
-    }
-
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.input]
-    }
-
-    fn schema(&self) -> &DFSchemaRef {
-        &self.schema
-    }
-
-    fn expressions(&self) -> Vec<Expr> {
-        vec![self.value.clone()]
-    }
-
-    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        self.added.iter().map(|(_, field)| field.name().clone()).collect()
-    }
-
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "Unnest: {}", self.text())
-    }
-
-    fn with_exprs_and_inputs(&self, mut exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        match (exprs.pop(), <[LogicalPlan; 1]>::try_from(inputs)) {
-            (Some(value), Ok([input])) => Unnest::new(value, self.ordinality, self.outer, input, self.added.clone()),
-            _ => internal_err!("Unnest has a value and one input"),
-        }
-    }
-
-    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        // The columns of the value are among `expressions`.
-        let inputs = self.input.schema().fields().len();
-        Some(vec![output_columns.iter().copied().filter(|index| *index < inputs).collect()])
-    }
 }

@@ -4,17 +4,19 @@
 //! before the aggregate, and so with joins: `WHERE RAND() < 0.5` over counts would count half of the rows. Such a condition becomes a
 //! column, which the filter reads. Where an expression would be copied, it is refused: a column of a query is computed once.
 
+use std::sync::Arc;
+
 use anabranch_model::Error;
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion_common::{Column, DFSchema, DataFusionError, JoinType, Result, ScalarValue};
-use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_common::{Column, DataFusionError, JoinType, Result, ScalarValue};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion_expr::{Case, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion_expr::{Case, Expr, ExprSchemable, lit};
 
 use crate::place::{planning_error, through};
-use crate::rewrite::is_key;
-use crate::walk::{Walk, WalkPlan};
+use crate::rel::{Columns, Join, Rel};
+use crate::rewrite::{change_expressions, is_key};
+use crate::walk::Walk;
 use crate::{current_watermark, processing_time};
 
 /// The column with the value of such conditions. The name of a column of a query does not begin like this.
@@ -30,27 +32,26 @@ pub(crate) fn varies(expr: &Expr) -> bool {
 }
 
 /// Whether some expression of a plan may have another value each time, or is one that a source gives its rows.
-pub(crate) fn is_volatile(plan: &LogicalPlan) -> bool {
-    plan.has(&|node| Ok(node.expressions().iter().any(Expr::is_volatile))).unwrap_or(true)
+pub(crate) fn is_volatile(plan: &Rel) -> bool {
+    plan.has(&|node| Ok(node.expressions().into_iter().any(Expr::is_volatile))).unwrap_or(true)
 }
 
 /// Refuses expressions that would be evaluated more than once for a row, or for a row and its group.
-pub(crate) fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(crate) fn check(plan: Rel) -> Result<Rel> {
     plan.see(&mut |node| {
-        if let LogicalPlan::Aggregate(aggregate) = node
+        if let Rel::Aggregate(aggregate) = node
             && aggregate.group_expr.iter().any(varies)
         {
             return Err(refused("a key of GROUP BY"));
         }
-        let exprs: Vec<Expr> = node.expressions().into_iter().filter(varies).collect();
+        let exprs: Vec<&Expr> = node.expressions().into_iter().filter(|expr| varies(expr)).collect();
         if exprs.is_empty() {
             return Ok(TreeNodeRecursion::Continue);
         }
-        let schemas: Vec<_> = node.inputs().into_iter().map(|input| input.schema().as_ref().clone()).collect();
-        let schema =
-            schemas.iter().try_fold(DFSchema::empty(), |all, own| all.join(own)).unwrap_or_else(|_| DFSchema::empty());
+        let inputs: Vec<_> = node.inputs().into_iter().map(|input| Arc::clone(input.shared_columns())).collect();
+        let columns = Columns::merged(&inputs);
         for expr in exprs {
-            expr.see(&mut |expr| match copied(expr, &schema) {
+            expr.see(&mut |expr| match copied(expr, &columns) {
                 Some((operand, what)) if varies(operand) => Err(refused(&what)),
                 _ => Ok(TreeNodeRecursion::Continue),
             })?;
@@ -93,7 +94,7 @@ fn refused(what: &str) -> DataFusionError {
 }
 
 /// The operand of an expression that is evaluated more than once, and what it is.
-fn copied<'e>(expr: &'e Expr, schema: &DFSchema) -> Option<(&'e Expr, String)> {
+fn copied<'e>(expr: &'e Expr, schema: &Columns) -> Option<(&'e Expr, String)> {
     match expr {
         Expr::Case(case) => Some((copied_of_case(case, schema)?, "the operand of CASE".into())),
         Expr::Between(between) => Some((&between.expr, "the operand of BETWEEN".into())),
@@ -117,59 +118,58 @@ fn copied<'e>(expr: &'e Expr, schema: &DFSchema) -> Option<(&'e Expr, String)> {
 }
 
 /// Of floating-point numbers, each branch compares the operand anew.
-fn copied_of_case<'e>(case: &'e Case, schema: &DFSchema) -> Option<&'e Expr> {
+fn copied_of_case<'e>(case: &'e Case, schema: &Columns) -> Option<&'e Expr> {
     case.expr.as_deref().filter(|operand| case.when_then_expr.len() > 1 && is_floating(operand, schema))
 }
 
-fn is_floating(expr: &Expr, schema: &DFSchema) -> bool {
+fn is_floating(expr: &Expr, schema: &Columns) -> bool {
     expr.get_type(schema).as_ref().is_ok_and(DataType::is_floating)
 }
 
 /// Lets such expressions keep their place. What is copied was [checked](check).
-pub(crate) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(crate) fn settle(plan: Rel) -> Result<Rel> {
     if !is_volatile(&plan) {
         return Ok(plan);
     }
     let settled = plan.walk_up(&mut |node| match node {
-        LogicalPlan::Filter(filter) if filter.predicate.is_volatile() => {
+        Rel::Filter(filter) if filter.predicate.is_volatile() => {
             let stays = match varies(&filter.predicate) {
                 true => is_of_one_table(&filter.input),
                 false => !is_of_groups(&filter.input),
             };
             if stays {
-                return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+                return Ok(Transformed::no(Rel::Filter(filter)));
             }
             let parts = split_conjunction_owned(filter.predicate);
             let (varying, others) = parts.into_iter().partition(Expr::is_volatile);
-            filtered(LogicalPlanBuilder::from(filter.input), varying, others).map(Transformed::yes)
+            filtered(Arc::unwrap_or_clone(filter.input), varying, others).map(Transformed::yes)
         }
-        LogicalPlan::Join(join) if join.filter.as_ref().is_some_and(varies) => joined(join).map(Transformed::yes),
+        Rel::Join(join) if join.filter.as_ref().is_some_and(varies) => joined(join).map(Transformed::yes),
         node => apart(node),
     });
     settled.map(|settled| settled.data)
 }
 
 /// The rows that pass conditions, of which those that vary are a column.
-fn filtered(input: LogicalPlanBuilder, varying: Vec<Expr>, others: Vec<Expr>) -> Result<LogicalPlan> {
-    let columns: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+fn filtered(input: Rel, varying: Vec<Expr>, others: Vec<Expr>) -> Result<Rel> {
+    let columns: Vec<Expr> = input.ids().into_iter().map(Expr::Column).collect();
     let passes = conjunction(varying).map(|varying| varying.alias(PASSES));
     input
         .project(columns.iter().cloned().chain(passes))?
         .filter(others.into_iter().fold(Expr::Column(Column::from_name(PASSES)), Expr::and))?
-        .project(columns)?
-        .build()
+        .project(columns)
 }
 
 /// A join whose condition varies. What is equal on both sides is computed on each side; the rest is asked of the pairs.
-fn joined(mut join: Join) -> Result<LogicalPlan> {
+fn joined(mut join: Join) -> Result<Rel> {
     let parts = join.filter.take().map(split_conjunction_owned).unwrap_or_default();
-    let [of_left, of_right] = [&join.left, &join.right].map(|side| |column: &Column| side.schema().has_column(column));
+    let [of_left, of_right] = [&join.left, &join.right].map(|side| |column: &Column| side.columns().has(column));
     let (varying, others): (Vec<Expr>, Vec<Expr>) =
         parts.into_iter().partition(|part| varies(part) && !is_key(part, &of_left, &of_right));
     join.filter = conjunction(others);
     match join.join_type {
-        _ if varying.is_empty() => Ok(LogicalPlan::Join(join)),
-        JoinType::Inner => filtered(LogicalPlanBuilder::from(LogicalPlan::Join(join)), varying, Vec::new()),
+        _ if varying.is_empty() => Ok(Rel::Join(join)),
+        JoinType::Inner => filtered(Rel::Join(join), varying, Vec::new()),
         _ => {
             let error = Error::user("the condition of this join has another value each time");
             Err(through(error.remedy("give the rows of one side the value first: SELECT *, RAND() AS r FROM t")))
@@ -178,37 +178,31 @@ fn joined(mut join: Join) -> Result<LogicalPlan> {
 }
 
 /// Whether rows are those of one table, each on its own: then it makes no difference where a filter is.
-fn is_of_one_table(plan: &LogicalPlan) -> bool {
+fn is_of_one_table(plan: &Rel) -> bool {
     match plan {
-        LogicalPlan::TableScan(_) => true,
+        Rel::Get(_) => true,
         // Equal conditions over each other would become one.
-        LogicalPlan::Filter(filter) if varies(&filter.predicate) => false,
-        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Filter(_) => {
-            plan.inputs().into_iter().all(is_of_one_table)
-        }
+        Rel::Filter(filter) if varies(&filter.predicate) => false,
+        Rel::Project(_) | Rel::Rename(_) | Rel::Filter(_) => plan.inputs().into_iter().all(is_of_one_table),
         _ => false,
     }
 }
 
 /// Whether rows are results of others: what a source gives its rows is not known of them.
-fn is_of_groups(plan: &LogicalPlan) -> bool {
+fn is_of_groups(plan: &Rel) -> bool {
     match plan {
-        LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) | LogicalPlan::Window(_) | LogicalPlan::Limit(_) => true,
-        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Filter(_) => {
-            plan.inputs().into_iter().any(is_of_groups)
-        }
+        Rel::Aggregate(_) | Rel::Distinct(_) | Rel::Over(_) | Rel::Limit(_) => true,
+        Rel::Project(_) | Rel::Rename(_) | Rel::Filter(_) => plan.inputs().into_iter().any(is_of_groups),
         _ => false,
     }
 }
 
 /// Writes copies out: the optimizer computes a column apart from what reads it more than once.
-fn apart(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let LogicalPlan::Projection(projection) = &node else { return Ok(Transformed::no(node)) };
-    let schema = projection.input.schema().as_ref().clone();
-    let names = NamePreserver::new(&node);
-    node.walk_expressions(&mut |expr| {
-        let name = names.save(&expr);
-        let written = expr.walk_up(&mut |expr| match expr {
+fn apart(node: Rel) -> Result<Transformed<Rel>> {
+    let Rel::Project(projection) = &node else { return Ok(Transformed::no(node)) };
+    let schema = Arc::clone(projection.input.shared_columns());
+    change_expressions(node, &mut |expr| {
+        expr.walk_up(&mut |expr| match expr {
             Expr::Case(case) if copied_of_case(&case, &schema).is_some() => {
                 let Case { expr, when_then_expr, else_expr } = case;
                 let operand = expr.ok_or_else(|| through(Error::internal("a CASE without an operand")))?;
@@ -220,13 +214,12 @@ fn apart(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 let [value, other] = call.args.as_slice() else {
                     return Ok(Transformed::no(Expr::ScalarFunction(call)));
                 };
-                let null = lit(ScalarValue::try_new_null(&value.get_type(&schema)?)?);
+                let null = lit(ScalarValue::try_new_null(&value.get_type(schema.as_ref())?)?);
                 let same = Box::new(value.clone().eq(other.clone()));
                 let branches = vec![(same, Box::new(null))];
                 Ok(Transformed::yes(Expr::Case(Case::new(None, branches, Some(Box::new(value.clone()))))))
             }
             expr => Ok(Transformed::no(expr)),
-        })?;
-        Ok(written.update_data(|expr| name.restore(expr)))
+        })
     })
 }

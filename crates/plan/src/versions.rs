@@ -8,10 +8,11 @@ use anabranch_dataflow::Versions;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_expr::expr::WindowFunction;
-use datafusion_expr::{Expr, ExprFunctionExt as _, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition, lit};
+use datafusion_expr::{Expr, ExprFunctionExt as _, WindowFunctionDefinition, lit};
 
 use crate::functions::{Functions, ROW_NUMBER};
 use crate::place::planning_error;
+use crate::rel::Rel;
 
 /// Columns of the scan after those that are declared.
 const HIDDEN: [&str; 2] = [ORDER, "$deleted"];
@@ -40,23 +41,21 @@ pub(crate) fn all_versions(
 }
 
 /// Of a scan of all versions, the rows that there are.
-pub(crate) fn latest(scan: LogicalPlanBuilder, key: &[String], functions: &Functions) -> Result<LogicalPlanBuilder> {
+pub(crate) fn latest(scan: Rel, key: &[String], functions: &Functions) -> Result<Rel> {
     let Some(row_number) = functions.window(ROW_NUMBER) else {
         return Err(Error::internal("no function numbers rows"));
     };
-    let column = |plan: &LogicalPlan, name: &str| {
-        let place = plan.schema().fields().iter().position(|field| field.name() == name);
+    let column = |plan: &Rel, name: &str| {
+        let place = plan.columns().fields().iter().position(|field| field.name() == name);
         let place = place.ok_or_else(|| Error::internal(format!("a scan of versions without column '{name}'")))?;
-        Ok(Expr::from(plan.schema().qualified_field(place)))
+        Ok(Expr::Column(plan.columns().id(place)))
     };
-    let all = scan.build().map_err(planning_error)?;
-    let keys = key.iter().map(|name| column(&all, name)).collect::<Result<Vec<Expr>>>()?;
-    let order = column(&all, HIDDEN[0])?.sort(false, false);
+    let keys = key.iter().map(|name| column(&scan, name)).collect::<Result<Vec<Expr>>>()?;
+    let order = column(&scan, HIDDEN[0])?.sort(false, false);
     let call = WindowFunction::new(WindowFunctionDefinition::WindowUDF(row_number), Vec::new());
     let call = Expr::from(call).partition_by(keys).order_by(vec![order]).build().map_err(planning_error)?;
-    let ranked = LogicalPlanBuilder::from(all).window([call]).and_then(LogicalPlanBuilder::build);
-    let ranked = ranked.map_err(planning_error)?;
-    let number = Expr::from(ranked.schema().qualified_field(ranked.schema().fields().len() - 1));
+    let ranked = scan.over(vec![call]).map_err(planning_error)?;
+    let number = Expr::Column(ranked.columns().id(ranked.width() - 1));
     let is_there = number.eq(lit(1_i64)).and(Expr::Not(Box::new(column(&ranked, HIDDEN[1])?)));
-    LogicalPlanBuilder::from(ranked).filter(is_there).map_err(planning_error)
+    ranked.filter(is_there).map_err(planning_error)
 }

@@ -1,4 +1,4 @@
-//! Walks plans, expressions and syntax trees of other crates. The function that is applied to each node is passed
+//! Walks expressions and syntax trees of other crates. The function that is applied to each node is passed
 //! as `dyn`, so each walk is compiled once.
 //!
 //! The crates' own functions are generic: the compiler copies the whole walk for each closure and each visitor. The
@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{
     Expr as Written, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor,
     VisitorMut,
@@ -53,26 +53,6 @@ pub(crate) trait Walk: TreeNode {
 }
 
 impl Walk for Expr {}
-impl Walk for LogicalPlan {}
-
-/// Plans with the expressions of their nodes.
-pub(crate) trait WalkPlan {
-    /// Changes the expressions of this node.
-    fn walk_expressions(self, change: Change<'_, Expr>) -> Result<Transformed<LogicalPlan>>;
-
-    /// Sees the expressions of this node.
-    fn see_expressions(&self, see: See<'_, Expr>) -> Result<TreeNodeRecursion>;
-}
-
-impl WalkPlan for LogicalPlan {
-    fn walk_expressions(self, change: Change<'_, Expr>) -> Result<Transformed<LogicalPlan>> {
-        self.map_expressions(change)
-    }
-
-    fn see_expressions(&self, see: See<'_, Expr>) -> Result<TreeNodeRecursion> {
-        self.apply_expressions(see)
-    }
-}
 
 /// Lets a visitor change a syntax tree.
 pub(crate) fn change_syntax<B>(tree: &mut impl VisitMut, visitor: &mut dyn VisitorMut<Break = B>) -> ControlFlow<B> {

@@ -1,13 +1,11 @@
 //! Window table functions in FROM: `TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND))`, also with named
 //! arguments and without the outer `TABLE( )`. Also refuses what may follow a table's name without effect.
 
-use std::sync::Arc;
-
 use anabranch_dataflow::{Window, sql_name};
 use anabranch_model::Error;
 use arrow::datatypes::DataType;
 use datafusion_common::{ExprSchema as _, Result, ScalarValue};
-use datafusion_expr::{Expr, Extension, LogicalPlan};
+use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Spanned, TableAlias,
     TableFactor,
@@ -17,6 +15,7 @@ use crate::bind::{Binder, Env, Names, Rows, Scope};
 use crate::dialect::parts_of_partitioned;
 use crate::event_time::{EventTime, event_time_of};
 use crate::place::{at, through};
+use crate::rel::Rel;
 use crate::window_assign::{EVENT_TIME, WINDOW_COLUMNS, WindowAssign};
 
 /// Writing more windows than this for one row would take too long.
@@ -135,7 +134,7 @@ pub(crate) fn plan_window(call: Call, rows: Rows, binder: &Binder<'_>, env: &Env
     let Rows { plan, items } = rows;
     let (time, by_clock) = event_time(&time, &function, &plan, &items, binder, env)?;
     let node = WindowAssign::new((window, names), time, partition, by_clock, plan)?;
-    let plan = LogicalPlan::Extension(Extension { node: Arc::new(node) });
+    let plan = Rel::Assign(node);
     let added = Scope::items_of(&plan, None);
     let inputs = added.len() - names.len();
     let items = items.into_iter().chain(added.into_iter().skip(inputs)).collect();
@@ -241,7 +240,7 @@ fn no_column(function: &str, what: &ast::Expr) -> Error {
 fn event_time(
     column: &ast::Expr,
     function: &str,
-    input: &LogicalPlan,
+    input: &Rel,
     items: &[crate::bind::Item],
     binder: &Binder<'_>,
     env: &Env<'_>,
@@ -251,9 +250,8 @@ fn event_time(
     let scope = Scope::new(items.to_vec(), None);
     let time = binder.plain(column.clone(), &Names::of(&scope), env, "DESCRIPTOR")?;
     let Expr::Column(of) = &time else { return Err(through(no_column(function, column))) };
-    let field = input.schema().field_from_column(of)?;
-    #[expect(clippy::disallowed_methods, reason = "one column")]
-    let index = input.schema().index_of_column(of)?;
+    let field = input.columns().field_from_column(of)?;
+    let index = input.columns().place(of).map_err(through)?;
     let kind = event_time_of(input, index);
     if kind.is_some_and(EventTime::by_clock) {
         return Ok((time, true));

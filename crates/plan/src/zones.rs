@@ -9,13 +9,13 @@ use anabranch_functions::{INSTANT, LOCAL_TIME, Zone, scalar_functions};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{DFSchema, Result as Planned, ScalarValue, plan_err};
+use datafusion_common::{Result as Planned, ScalarValue, plan_err};
 use datafusion_expr::expr::ScalarFunction;
-use datafusion_expr::{Expr, ExprSchemable, Extension, LogicalPlan, cast, try_cast};
+use datafusion_expr::{Expr, ExprSchemable, cast, try_cast};
 
+use crate::rel::{Columns, Rel};
 use crate::rewrite::Scope;
 use crate::walk::Walk;
-use crate::window_assign::WindowAssign;
 
 /// Functions that read an instant as a local time.
 const LOCAL: [&str; 23] = [
@@ -105,18 +105,14 @@ fn offset_name(offset: &str) -> Option<String> {
 }
 
 /// Gives windows over instants the zone in which they are aligned.
-pub(crate) fn settle_windows(plan: LogicalPlan, zone: Option<&str>) -> Planned<LogicalPlan> {
+pub(crate) fn settle_windows(plan: Rel, zone: Option<&str>) -> Planned<Rel> {
     let Some(zone) = zone else { return Ok(plan) };
-    let mut settle = |node: LogicalPlan| {
-        let LogicalPlan::Extension(extension) = &node else { return Ok(Transformed::yes(node.recompute_schema()?)) };
-        let node = match extension.node.as_any().downcast_ref::<WindowAssign>() {
-            Some(assign) => Arc::new(assign.in_zone(zone)?),
-            None => {
-                let inputs = node.inputs().into_iter().cloned().collect();
-                extension.node.with_exprs_and_inputs(node.expressions(), inputs)?
-            }
+    let mut settle = |node: Rel| {
+        let node = match node {
+            Rel::Assign(assign) => Rel::Assign(assign.in_zone(zone)?),
+            node => node.with_types()?,
         };
-        Ok(Transformed::yes(LogicalPlan::Extension(Extension { node })))
+        Ok(Transformed::yes(node))
     };
     Ok(plan.walk_up(&mut settle)?.data)
 }
@@ -128,7 +124,7 @@ pub(crate) fn settle_times(expr: Expr, scope: &Scope, zone: Option<&str>) -> Pla
     expr.walk_up(&mut |expr| settle(expr, scope.columns(), zone))
 }
 
-fn settle(expr: Expr, schema: &DFSchema, zone: &str) -> Planned<Transformed<Expr>> {
+fn settle(expr: Expr, schema: &Columns, zone: &str) -> Planned<Transformed<Expr>> {
     Ok(match expr {
         Expr::Cast(ref conversion) => {
             let to = conversion.field.data_type();
@@ -149,7 +145,7 @@ fn settle(expr: Expr, schema: &DFSchema, zone: &str) -> Planned<Transformed<Expr
     })
 }
 
-fn settle_call(mut call: ScalarFunction, schema: &DFSchema, zone: &str) -> Planned<Transformed<Expr>> {
+fn settle_call(mut call: ScalarFunction, schema: &Columns, zone: &str) -> Planned<Transformed<Expr>> {
     let name = call.func.name();
     let renamed = |names: &[(&str, &'static str)]| names.iter().find(|(plain, _)| *plain == name).map(|(_, of)| *of);
     if let Some(zoned) = renamed(&ZONE_FIRST) {
@@ -176,7 +172,7 @@ fn settle_call(mut call: ScalarFunction, schema: &DFSchema, zone: &str) -> Plann
 fn converted(
     value: &Expr,
     to: &DataType,
-    schema: &DFSchema,
+    schema: &Columns,
     zone: &str,
     cast: &dyn Fn(Expr, &DataType) -> Expr,
 ) -> Planned<Option<Expr>> {

@@ -3,69 +3,68 @@
 //! The domain is the distinct values of the columns that it reads. The plan of the subquery gets copies of it
 //! where its rows begin to depend on these columns. Every node above keeps the rows of each value apart.
 
-use std::sync::Arc;
-
-use datafusion_common::{Column, Result, TableReference};
+use anabranch_dataflow::Window;
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{Column, Result};
 use datafusion_expr::expr::GroupingSet;
-use datafusion_expr::{
-    Aggregate, Distinct, Expr, Extension, Filter, JoinType, Limit, LogicalPlan, LogicalPlanBuilder, Union, Window,
-};
+use datafusion_expr::{Expr, JoinType};
 
 use super::exprs::{named, projected, resolved};
 use super::joined::with_marker;
-use super::lift::{Lifted, is_by_row, with_number_last};
+use super::lift::{Lifted, is_by_row, over_first, with_number_last};
 use super::lift_group::{of_input, partitioned, united, without_rows};
-use super::numbered::{Bounds, has_one_row, numbered};
+use super::numbered::{has_one_row, lets_pass, numbered};
 use super::repeated::is_repeatable;
 use super::source::source_of;
 use super::{Around, Interest};
-use crate::copies::Copies;
-use crate::window_assign::WindowAssign;
+use crate::rel::{Aggregate, Distinct, Limit, Over, Rel, Union};
 
 /// Qualifier of the domain.
 const DOMAIN: &str = "$domain";
 
 /// The rows of a subquery for all values of the domain: its columns, and those of the domain.
 pub(super) struct Rows {
-    pub(super) plan: LogicalPlan,
+    pub(super) plan: Rel,
     /// In the order of [`Around::read`].
     pub(super) domain: Vec<Column>,
 }
 
 impl Around<'_> {
-    pub(super) fn domain(&self, plan: &LogicalPlan, interest: Interest) -> Result<Rows> {
+    pub(super) fn domain(&self, plan: &Rel, interest: Interest) -> Result<Rows> {
         if let Some(lifted) = self.lift(plan, interest)?
             && lifted.empty.is_none()
         {
             return self.domain_of_lifted(plan, lifted);
         }
         match plan {
-            LogicalPlan::Filter(filter) => {
+            Rel::Filter(filter) => {
                 let mut rows = self.domain(&filter.input, interest.of_some())?;
                 let predicate = self.of_domain(filter.predicate.clone(), &rows.domain)?;
-                rows.plan = LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(rows.plan))?);
+                rows.plan = rows.plan.filter(predicate)?;
                 Ok(rows)
             }
-            LogicalPlan::Projection(projection) => {
-                self.domain_of_columns(&projection.expr, &projection.schema.columns(), &projection.input, interest)
+            Rel::Project(projection) => {
+                self.domain_of_columns(&projection.exprs, &projection.columns.ids(), &projection.input, interest)
             }
-            LogicalPlan::SubqueryAlias(alias) => {
-                let columns = alias.input.schema().columns();
+            Rel::Rename(alias) => {
+                let columns = alias.input.ids();
                 let exprs: Vec<Expr> = columns.into_iter().map(Expr::Column).collect();
-                self.domain_of_columns(&exprs, &alias.schema.columns(), &alias.input, interest)
+                self.domain_of_columns(&exprs, &alias.columns.ids(), &alias.input, interest)
             }
-            LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.domain(&sort.input, interest),
-            LogicalPlan::Limit(limit) => self.domain_of_limit(limit, interest),
-            LogicalPlan::Distinct(Distinct::All(input)) => {
+            Rel::Sort(sort) => self.domain(&sort.input, interest),
+            Rel::Limit(limit) => self.domain_of_limit(limit, interest),
+            Rel::Distinct(Distinct { input }) => {
                 let mut rows = self.domain(input, interest.max(Interest::Values))?;
-                rows.plan = LogicalPlan::Distinct(Distinct::All(Arc::new(rows.plan)));
+                rows.plan = rows.plan.distinct();
                 Ok(rows)
             }
-            LogicalPlan::Join(join) => self.domain_of_join(join, interest),
-            LogicalPlan::Aggregate(aggregate) => self.domain_of_aggregate(aggregate),
-            LogicalPlan::Window(window) => self.domain_of_window(window),
-            LogicalPlan::Union(union) => self.domain_of_union(union, interest),
-            LogicalPlan::Extension(extension) => self.domain_of_extension(extension, interest),
+            Rel::Join(join) => self.domain_of_join(join, interest),
+            Rel::Aggregate(aggregate) => self.domain_of_aggregate(aggregate),
+            Rel::Over(window) => self.domain_of_window(window),
+            Rel::Union(union) => self.domain_of_union(union, interest),
+            Rel::Assign(_) | Rel::Unnest(_) | Rel::Copies(_) | Rel::Temporal(_) => {
+                self.domain_of_by_row(plan, interest)
+            }
             _ => Err(self.unsupported()),
         }
     }
@@ -78,12 +77,11 @@ impl Around<'_> {
             let why = "this subquery reads columns that have another value at each evaluation, and are evaluated twice";
             return Err(self.refused(why));
         }
-        let qualifier = TableReference::bare(self.names.fresh(DOMAIN));
+        let relation = self.names.fresh(DOMAIN);
         let name = |column: &Column| format!("${}", column.flat_name());
         let values = self.read.iter().map(|column| Expr::Column(column.clone()).alias(name(column)));
-        let values = LogicalPlanBuilder::from(projected(source, values.collect())?);
-        let domain = self.read.iter().map(|column| Column::new(Some(qualifier.clone()), name(column))).collect();
-        Ok(Rows { plan: values.distinct()?.alias(qualifier)?.build()?, domain })
+        let plan = source.project(values)?.distinct().rename(relation)?;
+        Ok(Rows { domain: plan.ids(), plan })
     }
 
     /// Columns for values of the domain, of which the names are their own without a qualifier.
@@ -111,33 +109,27 @@ impl Around<'_> {
     }
 
     /// Joins the domain with rows whose conditions read it.
-    fn domain_of_lifted(&self, plan: &LogicalPlan, lifted: Lifted) -> Result<Rows> {
+    fn domain_of_lifted(&self, plan: &Rel, lifted: Lifted) -> Result<Rows> {
         let Rows { plan: copy, domain } = self.copy()?;
         let conditions = self.all_of_domain(lifted.conditions, &domain)?;
-        let joined = LogicalPlanBuilder::from(copy).join_on(lifted.plan, JoinType::Inner, conditions)?.build()?;
+        let joined = copy.join(lifted.plan, JoinType::Inner, conditions)?;
         let mut exprs = Vec::new();
-        for column in plan.schema().columns() {
+        for column in plan.ids() {
             let deferred = lifted.deferred.iter().find(|(of, _)| *of == column);
             let expr = deferred.map_or_else(|| Expr::Column(column.clone()), |(_, expr)| expr.clone());
             exprs.push(named(self.of_domain(expr, &domain)?, &column));
         }
         exprs.extend(domain.iter().cloned().map(Expr::Column));
-        let is_same = exprs.len() == joined.schema().fields().len() && lifted.deferred.is_empty();
+        let is_same = exprs.len() == joined.width() && lifted.deferred.is_empty();
         let plan = if is_same { joined } else { projected(joined, exprs)? };
         Ok(Rows { plan, domain })
     }
 
-    fn domain_of_columns(
-        &self,
-        exprs: &[Expr],
-        columns: &[Column],
-        input: &LogicalPlan,
-        interest: Interest,
-    ) -> Result<Rows> {
+    fn domain_of_columns(&self, exprs: &[Expr], columns: &[Column], input: &Rel, interest: Interest) -> Result<Rows> {
         let Rows { plan, domain } = self.domain(input, interest)?;
         let mut own = Vec::with_capacity(exprs.len() + domain.len());
         for (expr, column) in exprs.iter().zip(columns) {
-            let expr = resolved(expr.clone(), input.schema())?;
+            let expr = resolved(expr.clone(), input.columns())?;
             own.push(named(self.of_domain(expr, &domain)?, column));
         }
         own.extend(domain.iter().cloned().map(Expr::Column));
@@ -145,8 +137,8 @@ impl Around<'_> {
     }
 
     fn domain_of_limit(&self, limit: &Limit, interest: Interest) -> Result<Rows> {
-        let Some(bounds) = Bounds::of(limit)? else { return Err(self.unsupported()) };
-        if bounds.let_pass(interest == Interest::Existence || has_one_row(&limit.input)) {
+        let Some(bounds) = limit.bounds() else { return Err(self.unsupported()) };
+        if lets_pass(bounds, interest == Interest::Existence || has_one_row(&limit.input)) {
             return self.domain(&limit.input, interest);
         }
         self.domain(&numbered(&limit.input, bounds, self.functions)?, interest)
@@ -168,7 +160,7 @@ impl Around<'_> {
             }
         }
         let Rows { plan, domain } = self.domain(&aggregate.input, of_input(aggregate))?;
-        let columns = aggregate.schema.columns();
+        let columns = aggregate.columns.ids();
         let of_domain = |exprs: &[Expr], columns: &[Column]| {
             let exprs = exprs.iter().zip(columns).map(|(expr, column)| {
                 let is_set = matches!(expr, Expr::GroupingSet(_));
@@ -181,7 +173,7 @@ impl Around<'_> {
         group.extend(domain.iter().cloned().map(Expr::Column));
         let first_call = columns.len().saturating_sub(aggregate.aggr_expr.len());
         let calls = of_domain(&aggregate.aggr_expr, &columns[first_call..])?;
-        let plan = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(plan), group, calls)?);
+        let plan = plan.aggregate(group, calls)?;
         Ok(Rows { plan, domain })
     }
 
@@ -192,17 +184,17 @@ impl Around<'_> {
         let (mut marker, mut exprs) = (None, Vec::new());
         for (column, default) in defaults {
             let value = Expr::Column(column.clone());
-            let value = self.or_default(value, default, grouped.plan.schema(), &mut marker)?;
+            let value = self.or_default(value, default, grouped.plan.columns(), &mut marker)?;
             exprs.push(named(value, &column));
         }
         exprs.extend(domain.iter().cloned().map(Expr::Column));
         let conditions = self.same_of_domain(&domain, &grouped.domain)?;
         let grouped = with_marker(grouped.plan, marker)?;
-        let joined = LogicalPlanBuilder::from(copy).join_on(grouped, JoinType::Left, conditions)?.build()?;
+        let joined = copy.join(grouped, JoinType::Left, conditions)?;
         Ok(Rows { plan: projected(joined, exprs)?, domain })
     }
 
-    fn domain_of_window(&self, window: &Window) -> Result<Rows> {
+    fn domain_of_window(&self, window: &Over) -> Result<Rows> {
         let Rows { plan, domain } = self.domain(&window.input, Interest::Rows)?;
         let calls = self.all_of_domain(window.window_expr.clone(), &domain)?;
         let keys: Vec<Expr> = domain.iter().cloned().map(Expr::Column).collect();
@@ -214,19 +206,18 @@ impl Around<'_> {
         let mut inputs = Vec::with_capacity(union.inputs.len());
         for input in &union.inputs {
             let rows = self.domain(input, interest)?;
-            let mut exprs: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+            let mut exprs: Vec<Expr> = input.ids().into_iter().map(Expr::Column).collect();
             exprs.extend(rows.domain.into_iter().zip(&domain).map(|(of, name)| named(Expr::Column(of), name)));
             inputs.push(projected(rows.plan, exprs)?);
         }
-        let columns = union.schema.columns().into_iter().chain(domain.iter().cloned());
+        let columns = union.columns.ids().into_iter().chain(domain.iter().cloned());
         Ok(Rows { plan: united(inputs, columns.collect())?, domain })
     }
 
-    fn domain_of_extension(&self, extension: &Extension, interest: Interest) -> Result<Rows> {
-        let node = &extension.node;
-        let is_assign = node.as_any().is::<WindowAssign>();
+    fn domain_of_by_row(&self, node: &Rel, interest: Interest) -> Result<Rows> {
         let inputs = node.inputs();
-        let Some((first, others)) = inputs.split_first().filter(|_| is_assign || is_by_row(extension)) else {
+        let is_assign = matches!(node, Rel::Assign(_));
+        let Some((first, others)) = inputs.split_first().filter(|_| is_assign || is_by_row(node)) else {
             return Err(self.unsupported());
         };
         for other in others {
@@ -235,20 +226,21 @@ impl Around<'_> {
             }
         }
         let Rows { plan, domain } = self.domain(first, interest.of_some())?;
-        let mut exprs = self.all_of_domain(node.expressions(), &domain)?;
-        if !is_by_row(extension) {
-            exprs.extend(domain.iter().cloned().map(Expr::Column));
-        }
-        let plan = match node.as_any().is::<Copies>() {
-            true => match with_number_last(&plan, &first.schema().columns())? {
+        let plan = match node {
+            Rel::Copies(_) => match with_number_last(&plan, &first.ids())? {
                 Some(plan) => plan,
                 None => return Err(self.unsupported()),
             },
-            false => plan,
+            _ => plan,
         };
-        let mut inputs = vec![plan];
-        inputs.extend(others.iter().map(|other| (*other).clone()));
-        let node = node.with_exprs_and_inputs(exprs, inputs)?;
-        Ok(Rows { plan: LogicalPlan::Extension(Extension { node }), domain })
+        let node = over_first(node, plan)?;
+        let mut node = node.walk_expressions(&mut |expr| self.of_domain(expr, &domain).map(Transformed::yes))?.data;
+        if let Rel::Assign(assign) = &mut node
+            && matches!(assign.window, Window::Session { .. })
+        {
+            // The rows of each value have sessions of their own.
+            assign.partition.extend(domain.iter().cloned().map(Expr::Column));
+        }
+        Ok(Rows { plan: node.with_types()?, domain })
     }
 }

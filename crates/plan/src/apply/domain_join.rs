@@ -1,18 +1,19 @@
 //! Joins of a subquery's rows for all values that it reads of the query around it.
 
 use datafusion_common::{Column, JoinType, Result};
+use datafusion_expr::Expr;
 use datafusion_expr::expr::Case;
 use datafusion_expr::utils::conjunction;
-use datafusion_expr::{Expr, Join, LogicalPlan};
 
 use super::domain::Rows;
 use super::exprs::{binary, named, projected};
 use super::lift_join::{operator, rejoined};
 use super::{Around, Interest};
+use crate::rel::{Join, Rel};
 
 /// A side of a join, and the columns of the domain that it has.
 struct Side {
-    plan: LogicalPlan,
+    plan: Rel,
     domain: Option<Vec<Column>>,
 }
 
@@ -28,12 +29,9 @@ impl Around<'_> {
             Full => (on_left, on_right) = (true, true),
             _ => return Err(self.unsupported()),
         }
-        if join.null_aware {
-            return Err(self.unsupported());
-        }
         let chooses = matches!(join.join_type, LeftSemi | LeftAnti | RightSemi | RightAnti);
         let is_right = matches!(join.join_type, Right | RightSemi | RightAnti);
-        let side = |plan: &LogicalPlan, has: bool, is_listed: bool| -> Result<Side> {
+        let side = |plan: &Rel, has: bool, is_listed: bool| -> Result<Side> {
             if !has {
                 return Ok(Side { plan: plan.clone(), domain: None });
             }
@@ -71,7 +69,7 @@ impl Around<'_> {
             }
             _ => (domain.clone(), domain.into_iter().map(Expr::Column).collect::<Vec<_>>()),
         };
-        let mut exprs: Vec<Expr> = join.schema.columns().into_iter().map(Expr::Column).collect();
+        let mut exprs: Vec<Expr> = join.columns.ids().into_iter().map(Expr::Column).collect();
         exprs.extend(values.into_iter().zip(&domain).map(|(value, column)| named(value, column)));
         Ok(Rows { plan: projected(plan, exprs)?, domain })
     }

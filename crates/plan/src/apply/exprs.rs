@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, DFSchema, Result};
+use datafusion_common::{Column, Result};
 use datafusion_expr::expr::Alias;
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
 use super::Around;
 use crate::exact::meaning;
-use crate::projection::project;
+use crate::rel::{Columns, Rel, project};
 use crate::rewrite::with_values;
 use crate::walk::Walk;
 
@@ -82,20 +82,17 @@ pub(super) fn named(expr: Expr, column: &Column) -> Expr {
 }
 
 /// These columns of a plan.
-pub(super) fn projected(plan: LogicalPlan, exprs: Vec<Expr>) -> Result<LogicalPlan> {
+pub(super) fn projected(plan: Rel, exprs: Vec<Expr>) -> Result<Rel> {
     project(plan, exprs)
 }
 
-/// The expression with the whole names of columns of `schema`. A union by name leaves qualifiers out.
-pub(super) fn resolved(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+/// The expression with the whole names of `columns`. A union by name leaves qualifiers out.
+pub(super) fn resolved(expr: Expr, columns: &Columns) -> Result<Expr> {
     let changed = expr.walk_up(&mut |expr| match &expr {
-        Expr::Column(column) if column.relation.is_none() => {
-            let (relation, field) = schema.qualified_field_with_unqualified_name(&column.name)?;
-            Ok(match relation {
-                Some(relation) => Transformed::yes(Expr::Column(Column::new(Some(relation.clone()), field.name()))),
-                None => Transformed::no(expr),
-            })
-        }
+        Expr::Column(column) if column.relation.is_none() => Ok(match columns.find(column) {
+            Some(place) => Transformed::yes(Expr::Column(columns.id(place))),
+            None => Transformed::no(expr),
+        }),
         _ => Ok(Transformed::no(expr)),
     })?;
     Ok(changed.data)
@@ -138,7 +135,7 @@ fn compare_exactly(left: &DataType, right: &DataType) -> bool {
 
 impl Around<'_> {
     /// The conditions as keys, and those that read nothing of the subquery. `None`: one of them is neither.
-    pub(super) fn keys(&self, conditions: &[Expr], schema: &DFSchema) -> Result<Option<(Vec<Key>, Vec<Expr>)>> {
+    pub(super) fn keys(&self, conditions: &[Expr], schema: &Columns) -> Result<Option<(Vec<Key>, Vec<Expr>)>> {
         let (mut keys, mut of_outer) = (Vec::new(), Vec::new());
         for condition in conditions {
             if !condition.any_column_refs() {
@@ -154,7 +151,7 @@ impl Around<'_> {
     }
 
     /// The rows for which such a condition holds are all rows with one value of its inner side.
-    fn key(&self, condition: &Expr, schema: &DFSchema) -> Result<Option<Key>> {
+    fn key(&self, condition: &Expr, schema: &Columns) -> Result<Option<Key>> {
         let Expr::BinaryExpr(BinaryExpr { left, op, right }) = below_names(condition) else { return Ok(None) };
         if !matches!(op, Operator::Eq | Operator::IsNotDistinctFrom) {
             return Ok(None);

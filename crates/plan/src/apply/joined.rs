@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, DFSchema, ExprSchema, JoinType, Result, ScalarValue, internal_err};
+use datafusion_common::{Column, ExprSchema, JoinType, Result, ScalarValue, internal_err};
 use datafusion_expr::expr::Case;
 use datafusion_expr::utils::conjunction;
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion_expr::{Expr, lit};
 
 use super::Around;
 use super::exprs::{is_null, named, projected, same, substitute};
 use super::lift::{Lifted, Meanings};
+use crate::rel::{Columns, Rel};
 use crate::varying::varies;
 use crate::walk::Walk;
 
@@ -19,11 +20,11 @@ const FOUND: &str = "$found";
 
 impl Around<'_> {
     /// Joins the query around with the rows of a subquery. `None`: these conditions cannot be joined so.
-    pub(super) fn join_lifted(&self, lifted: Lifted, kind: JoinType, on: &[Expr]) -> Result<Option<LogicalPlan>> {
+    pub(super) fn join_lifted(&self, lifted: Lifted, kind: JoinType, on: &[Expr]) -> Result<Option<Rel>> {
         if lifted.empty.is_some() && kind == JoinType::Left && !on.is_empty() {
             return Ok(None);
         }
-        let columns = self.subquery.schema().columns();
+        let columns = self.subquery.ids();
         let kept: &[Column] = if matches!(kind, JoinType::Inner | JoinType::Left) { &columns } else { &[] };
         let own: Vec<Column> = self.columns.iter().cloned().collect();
         let (lifted, renamed) = self.apart(lifted, &own, kept)?;
@@ -53,7 +54,7 @@ impl Around<'_> {
         row: &[(Column, Expr)],
         kind: JoinType,
         on: &[Expr],
-    ) -> Result<LogicalPlan> {
+    ) -> Result<Rel> {
         let mut matches = Vec::new();
         for (_, value) in &mut values {
             *value = self.joined(substitute(std::mem::take(value), row)?)?;
@@ -79,12 +80,12 @@ impl Around<'_> {
     /// The subquery has one row for each row around. Where none is joined, it is `empty`.
     fn with_one_row(
         &self,
-        plan: LogicalPlan,
+        plan: Rel,
         conditions: Vec<Expr>,
         (mut values, empty): (Meanings, &Meanings),
         kind: JoinType,
         on: &[Expr],
-    ) -> Result<LogicalPlan> {
+    ) -> Result<Rel> {
         if on.is_empty() && matches!(kind, JoinType::LeftSemi | JoinType::LeftAnti) {
             return self.chosen(self.plan.clone(), None, kind, Vec::new());
         }
@@ -92,7 +93,7 @@ impl Around<'_> {
         for (column, value) in &mut values {
             let default = empty.iter().find(|(of, _)| of == column).map(|(_, default)| default.clone());
             let Some(default) = default else { return internal_err!("{column} has a value without rows") };
-            *value = self.or_default(std::mem::take(value), default, plan.schema(), &mut marker)?;
+            *value = self.or_default(std::mem::take(value), default, plan.columns(), &mut marker)?;
         }
         let rows = with_marker(plan, marker)?;
         let rows = self.join(rows, JoinType::Left, conditions)?;
@@ -104,12 +105,12 @@ impl Around<'_> {
     /// The subquery has any number of rows.
     fn with_rows(
         &self,
-        plan: LogicalPlan,
+        plan: Rel,
         mut conditions: Vec<Expr>,
         mut values: Meanings,
         kind: JoinType,
         on: &[Expr],
-    ) -> Result<LogicalPlan> {
+    ) -> Result<Rel> {
         for condition in on {
             conditions.push(substitute(condition.clone(), &values)?);
         }
@@ -122,8 +123,8 @@ impl Around<'_> {
             *value = match kind {
                 JoinType::Left => {
                     let default =
-                        Expr::Literal(ScalarValue::try_from(self.subquery.schema().data_type(column)?)?, None);
-                    self.or_default(taken, default, plan.schema(), &mut marker)?
+                        Expr::Literal(ScalarValue::try_from(self.subquery.columns().data_type(column)?)?, None);
+                    self.or_default(taken, default, plan.columns(), &mut marker)?
                 }
                 _ => self.joined(taken)?,
             };
@@ -133,36 +134,29 @@ impl Around<'_> {
     }
 
     /// Joins the query around with a plan.
-    fn join(&self, plan: LogicalPlan, kind: JoinType, conditions: Vec<Expr>) -> Result<LogicalPlan> {
+    fn join(&self, plan: Rel, kind: JoinType, conditions: Vec<Expr>) -> Result<Rel> {
         let conditions = conditions.into_iter().map(|condition| self.joined(condition));
         let conditions = conjunction(conditions.collect::<Result<Vec<_>>>()?).unwrap_or_else(|| lit(true));
-        LogicalPlanBuilder::from(self.plan.clone()).join_on(plan, kind, [conditions])?.build()
+        self.plan.clone().join(plan, kind, [conditions])
     }
 
     /// The rows for which the conditions are true, or are not for [`JoinType::LeftAnti`].
-    fn chosen(
-        &self,
-        rows: LogicalPlan,
-        matches: Option<Expr>,
-        kind: JoinType,
-        values: Meanings,
-    ) -> Result<LogicalPlan> {
+    fn chosen(&self, rows: Rel, matches: Option<Expr>, kind: JoinType, values: Meanings) -> Result<Rel> {
         let condition = match (kind, matches) {
             (JoinType::LeftAnti, None) => Some(lit(false)),
             (JoinType::LeftAnti, Some(matches)) => Some(Expr::IsNotTrue(Box::new(matches))),
             (_, matches) => matches,
         };
-        let builder = LogicalPlanBuilder::from(rows);
-        let rows = condition.into_iter().try_fold(builder, LogicalPlanBuilder::filter)?.build()?;
+        let rows = rows.filter_all(condition)?;
         let is_wide = matches!(kind, JoinType::Inner | JoinType::Left);
         self.with_values(rows, if is_wide { values } else { Vec::new() })
     }
 
     /// The columns of the query around, and these.
-    fn with_values(&self, rows: LogicalPlan, values: Meanings) -> Result<LogicalPlan> {
-        let own = self.plan.schema().columns().into_iter().map(Expr::Column);
+    fn with_values(&self, rows: Rel, values: Meanings) -> Result<Rel> {
+        let own = self.plan.ids().into_iter().map(Expr::Column);
         let exprs: Vec<Expr> = own.chain(values.into_iter().map(|(column, value)| named(value, &column))).collect();
-        let is_same = exprs.iter().eq(rows.schema().columns().into_iter().map(Expr::Column).collect::<Vec<_>>().iter());
+        let is_same = exprs.iter().eq(rows.ids().into_iter().map(Expr::Column).collect::<Vec<_>>().iter());
         if is_same { Ok(rows) } else { projected(rows, exprs) }
     }
 
@@ -171,7 +165,7 @@ impl Around<'_> {
         &self,
         value: Expr,
         default: Expr,
-        right: &DFSchema,
+        right: &Columns,
         marker: &mut Option<Column>,
     ) -> Result<Expr> {
         let (value, default) = (self.joined(value)?, self.joined(default)?);
@@ -195,7 +189,7 @@ impl Around<'_> {
 
     /// Conditions that the columns that the subquery reads have the values of these columns.
     pub(super) fn same_values(&self, domain: &[Column]) -> Result<Vec<Expr>> {
-        let schema = self.plan.schema();
+        let schema = self.plan.columns();
         let pairs = self.read.iter().zip(domain).map(|(read, of_domain)| {
             let field = schema.field_from_column(read)?;
             let outer = Expr::OuterReferenceColumn(Arc::clone(field), read.clone());
@@ -206,9 +200,9 @@ impl Around<'_> {
 }
 
 /// A plan with the column that is not NULL where a row has a match.
-pub(super) fn with_marker(plan: LogicalPlan, marker: Option<Column>) -> Result<LogicalPlan> {
+pub(super) fn with_marker(plan: Rel, marker: Option<Column>) -> Result<Rel> {
     let Some(marker) = marker else { return Ok(plan) };
-    let mut exprs: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+    let mut exprs: Vec<Expr> = plan.ids().into_iter().map(Expr::Column).collect();
     exprs.push(named(lit(true), &marker));
     projected(plan, exprs)
 }
@@ -219,18 +213,15 @@ fn only_if(condition: Expr, value: Expr) -> Expr {
 }
 
 /// The columns of a plan that has one row, and reads no table.
-fn constant_row(plan: &LogicalPlan) -> Result<Option<Meanings>> {
+fn constant_row(plan: &Rel) -> Result<Option<Meanings>> {
     match plan {
-        LogicalPlan::EmptyRelation(empty) if empty.produce_one_row && empty.schema.fields().is_empty() => {
-            Ok(Some(Vec::new()))
-        }
-        LogicalPlan::Values(values) => match values.values.as_slice() {
-            [row] => Ok(Some(values.schema.columns().into_iter().zip(row.iter().cloned()).collect())),
+        Rel::Values(values) => match values.rows.as_slice() {
+            [row] => Ok(Some(values.columns.ids().into_iter().zip(row.iter().cloned()).collect())),
             _ => Ok(None),
         },
-        LogicalPlan::Projection(projection) => {
+        Rel::Project(projection) => {
             let Some(row) = constant_row(&projection.input)? else { return Ok(None) };
-            let exprs = projection.schema.columns().into_iter().zip(projection.expr.iter().cloned());
+            let exprs = projection.columns.ids().into_iter().zip(projection.exprs.iter().cloned());
             let exprs = exprs.map(|(column, expr)| Ok((column, substitute(expr.unalias(), &row)?)));
             let exprs = exprs.collect::<Result<Vec<_>>>()?;
             // They may be copied.

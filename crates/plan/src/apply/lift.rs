@@ -4,21 +4,18 @@
 //! rows of the plan for which the conditions hold. Every step keeps that true: for NULL, for duplicates, for
 //! inputs without rows. Where a step cannot, [`super::domain`] is used.
 
-use std::sync::Arc;
-
+use anabranch_dataflow::Window;
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, Result};
 use datafusion_expr::expr::Case;
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion_expr::{Distinct, Expr, Extension, Filter, Limit, LogicalPlan, LogicalPlanBuilder, Values, lit};
+use datafusion_expr::{Expr, lit};
 
 use super::exprs::{below_names, clash, named, plain, projected, resolved, substitute, uses};
-use super::numbered::{Bounds, has_one_row, numbered};
+use super::numbered::{has_one_row, lets_pass, numbered};
 use super::{Around, Interest, needed};
-use crate::copies::Copies;
-use crate::temporal_join::TemporalJoin;
-use crate::unnest::Unnest;
+use crate::rel::{Distinct, Filter, Limit, Rel, Values};
 use crate::varying::varies;
-use crate::window_assign::WindowAssign;
 
 /// Name of a column that only conditions read.
 const KEY: &str = "$match";
@@ -31,7 +28,7 @@ pub(super) type Meanings = Vec<(Column, Expr)>;
 /// A subquery whose plan is the same for all rows around.
 pub(super) struct Lifted {
     /// It has the columns of the subquery, except those that are `deferred`, and others that conditions need.
-    pub(super) plan: LogicalPlan,
+    pub(super) plan: Rel,
     /// Which of its rows are those for a row around. They read columns of both.
     pub(super) conditions: Vec<Expr>,
     /// Columns of the subquery that read columns around.
@@ -41,7 +38,7 @@ pub(super) struct Lifted {
 }
 
 impl Lifted {
-    pub(super) fn of(plan: LogicalPlan) -> Self {
+    pub(super) fn of(plan: Rel) -> Self {
         Lifted { plan, conditions: Vec::new(), deferred: Vec::new(), empty: None }
     }
 
@@ -57,30 +54,30 @@ impl Lifted {
 
 impl Around<'_> {
     /// `None`: the conditions cannot be moved.
-    pub(super) fn lift(&self, plan: &LogicalPlan, interest: Interest) -> Result<Option<Lifted>> {
+    pub(super) fn lift(&self, plan: &Rel, interest: Interest) -> Result<Option<Lifted>> {
         if !self.decides(plan)? {
             return Ok(Some(Lifted::of(plan.clone())));
         }
         match plan {
-            LogicalPlan::Filter(filter) => self.lift_filter(filter, interest),
-            LogicalPlan::Projection(projection) => {
-                self.lift_columns(&projection.expr, &projection.schema.columns(), &projection.input, interest)
+            Rel::Filter(filter) => self.lift_filter(filter, interest),
+            Rel::Project(projection) => {
+                self.lift_columns(&projection.exprs, &projection.columns.ids(), &projection.input, interest)
             }
-            LogicalPlan::SubqueryAlias(alias) => {
-                let columns = alias.input.schema().columns();
+            Rel::Rename(alias) => {
+                let columns = alias.input.ids();
                 let exprs: Vec<Expr> = columns.into_iter().map(Expr::Column).collect();
-                self.lift_columns(&exprs, &alias.schema.columns(), &alias.input, interest)
+                self.lift_columns(&exprs, &alias.columns.ids(), &alias.input, interest)
             }
             // The rows come in no order.
-            LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.lift(&sort.input, interest),
-            LogicalPlan::Limit(limit) => self.lift_limit(limit, interest),
-            LogicalPlan::Distinct(Distinct::All(input)) => self.lift_distinct(input, interest),
-            LogicalPlan::Values(values) => self.lift_values(values),
-            LogicalPlan::Join(join) => self.lift_join(join, interest),
-            LogicalPlan::Aggregate(aggregate) => self.lift_aggregate(aggregate),
-            LogicalPlan::Window(window) => self.lift_window(window),
-            LogicalPlan::Union(union) => self.lift_union(union, interest),
-            LogicalPlan::Extension(extension) => self.lift_extension(extension, interest),
+            Rel::Sort(sort) => self.lift(&sort.input, interest),
+            Rel::Limit(limit) => self.lift_limit(limit, interest),
+            Rel::Distinct(Distinct { input }) => self.lift_distinct(input, interest),
+            Rel::Values(values) => self.lift_values(values),
+            Rel::Join(join) => self.lift_join(join, interest),
+            Rel::Aggregate(aggregate) => self.lift_aggregate(aggregate),
+            Rel::Over(window) => self.lift_window(window),
+            Rel::Union(union) => self.lift_union(union, interest),
+            Rel::Assign(_) | Rel::Unnest(_) | Rel::Copies(_) | Rel::Temporal(_) => self.lift_by_row(plan, interest),
             _ => Ok(None),
         }
     }
@@ -107,7 +104,7 @@ impl Around<'_> {
             }
         }
         if let Some(kept) = conjunction(kept) {
-            below.plan = LogicalPlan::Filter(Filter::try_new(kept, Arc::new(below.plan))?);
+            below.plan = below.plan.filter(kept)?;
         }
         Ok(Some(below))
     }
@@ -117,12 +114,12 @@ impl Around<'_> {
         &self,
         exprs: &[Expr],
         columns: &[Column],
-        input: &LogicalPlan,
+        input: &Rel,
         interest: Interest,
     ) -> Result<Option<Lifted>> {
         let Some(mut below) = self.lift(input, interest)? else { return Ok(None) };
         let (mut kept, mut deferred, mut empty) = (Vec::new(), Vec::new(), Vec::new());
-        let schema = input.schema();
+        let schema = input.columns();
         for (expr, column) in exprs.iter().zip(columns) {
             let expr = resolved(expr.clone(), schema)?;
             if let Some(defaults) = &below.empty {
@@ -180,7 +177,7 @@ impl Around<'_> {
     /// Renames columns that cannot be in one schema with `others`, except `kept`. Returns the new names.
     pub(super) fn apart(&self, mut lifted: Lifted, others: &[Column], kept: &[Column]) -> Result<(Lifted, Meanings)> {
         let (mut exprs, mut renamed) = (Vec::new(), Vec::new());
-        for column in lifted.plan.schema().columns() {
+        for column in lifted.plan.ids() {
             let expr = Expr::Column(column.clone());
             if kept.contains(&column) || !others.iter().any(|other| clash(&column, other)) {
                 exprs.push(expr);
@@ -198,21 +195,21 @@ impl Around<'_> {
     }
 
     fn lift_limit(&self, limit: &Limit, interest: Interest) -> Result<Option<Lifted>> {
-        let Some(bounds) = Bounds::of(limit)? else { return Ok(None) };
-        if bounds.let_pass(interest == Interest::Existence || has_one_row(&limit.input)) {
+        let Some(bounds) = limit.bounds() else { return Ok(None) };
+        if lets_pass(bounds, interest == Interest::Existence || has_one_row(&limit.input)) {
             return self.lift(&limit.input, interest);
         }
         self.lift(&numbered(&limit.input, bounds, self.functions)?, interest)
     }
 
-    fn lift_distinct(&self, input: &LogicalPlan, interest: Interest) -> Result<Option<Lifted>> {
+    fn lift_distinct(&self, input: &Rel, interest: Interest) -> Result<Option<Lifted>> {
         let Some(mut below) = self.lift(input, interest.max(Interest::Values))? else { return Ok(None) };
         if interest >= Interest::Values || below.empty.is_some() {
             return Ok(Some(below));
         }
-        let Some((keys, mut conditions)) = self.keys(&below.conditions, below.plan.schema())? else { return Ok(None) };
+        let Some((keys, mut conditions)) = self.keys(&below.conditions, below.plan.columns())? else { return Ok(None) };
         let is_deferred = |column: &Column| below.deferred.iter().any(|(of, _)| of == column);
-        let columns: Vec<Column> = input.schema().columns().into_iter().filter(|of| !is_deferred(of)).collect();
+        let columns: Vec<Column> = input.ids().into_iter().filter(|of| !is_deferred(of)).collect();
         // Otherwise rows that differ here could be the same once deferred columns are computed.
         let of_columns = needed(below.deferred.iter().map(|(_, expr)| expr)).iter().all(|of| columns.contains(of));
         if !of_columns {
@@ -224,7 +221,7 @@ impl Around<'_> {
             let there = kept.iter().find(|(expr, _)| *below_names(expr) == key.inner).map(|(_, name)| name.clone());
             let name = match (there, &key.inner) {
                 (Some(name), _) => name,
-                (None, Expr::Column(column)) => self.column_beside(column, &input.schema().columns()),
+                (None, Expr::Column(column)) => self.column_beside(column, &input.ids()),
                 (None, _) => self.key_column(),
             };
             conditions.push(key.of(&name));
@@ -237,17 +234,17 @@ impl Around<'_> {
             kept.push((named(lit(true), &column), column));
         }
         let rows = projected(below.plan, kept.into_iter().map(|(expr, _)| expr).collect())?;
-        below.plan = LogicalPlan::Distinct(Distinct::All(Arc::new(rows)));
+        below.plan = rows.distinct();
         below.conditions = conditions;
         Ok(Some(below))
     }
 
     /// Rows of constants with numbers. A column that reads columns around is chosen by the number.
     fn lift_values(&self, values: &Values) -> Result<Option<Lifted>> {
-        let columns = values.schema.columns();
+        let columns = values.columns.ids();
         let (mut kept, mut deferred) = (Vec::new(), Vec::new());
         for place in 0..columns.len() {
-            let exprs: Vec<Expr> = values.values.iter().filter_map(|row| row.get(place)).cloned().collect();
+            let exprs: Vec<Expr> = values.rows.iter().filter_map(|row| row.get(place)).cloned().collect();
             if !self.is_read_by_any(&exprs)? {
                 kept.push(place);
             } else if exprs.iter().any(varies) {
@@ -256,15 +253,15 @@ impl Around<'_> {
                 deferred.push((place, exprs));
             }
         }
-        let mut rows = Vec::with_capacity(values.values.len());
-        for (number, row) in (0_i32..).zip(&values.values) {
+        let mut rows = Vec::with_capacity(values.rows.len());
+        for (number, row) in (0_i32..).zip(&values.rows) {
             let own = kept.iter().filter_map(|place| row.get(*place)).cloned();
             rows.push(own.chain([lit(number)]).collect());
         }
-        let rows = LogicalPlanBuilder::values(rows)?.build()?;
+        let rows = Rel::values(rows)?;
         let number = self.fresh(ROW);
         let names = kept.iter().filter_map(|place| columns.get(*place)).chain([&number]);
-        let exprs = rows.schema().columns().into_iter().zip(names);
+        let exprs = rows.ids().into_iter().zip(names);
         let exprs: Vec<Expr> = exprs.map(|(column, name)| named(Expr::Column(column), name)).collect();
         let mut lifted = Lifted::of(projected(rows, exprs)?);
         for (place, mut exprs) in deferred {
@@ -283,12 +280,10 @@ impl Around<'_> {
     }
 
     /// Nodes that make rows of each row of their first input, whatever the others are.
-    fn lift_extension(&self, extension: &Extension, interest: Interest) -> Result<Option<Lifted>> {
-        let node = &extension.node;
+    fn lift_by_row(&self, node: &Rel, interest: Interest) -> Result<Option<Lifted>> {
         let inputs = node.inputs();
         let Some((first, others)) = inputs.split_first() else { return Ok(None) };
-        let exprs = node.expressions();
-        if !is_by_row(extension) || self.is_read_by_any(&exprs)? {
+        if !is_by_row(node) || self.is_read_by_any(node.expressions())? {
             return Ok(None);
         }
         for other in others {
@@ -297,36 +292,45 @@ impl Around<'_> {
             }
         }
         let Some(below) = self.lift(first, interest.of_some())? else { return Ok(None) };
-        if below.empty.is_some() || exprs.iter().any(|expr| uses(expr, &below.deferred)) {
+        if below.empty.is_some() || node.expressions().into_iter().any(|expr| uses(expr, &below.deferred)) {
             return Ok(None);
         }
-        let own = first.schema().columns();
-        let added: Vec<Column> = node.schema().columns().into_iter().filter(|column| !own.contains(column)).collect();
+        let own = first.ids();
+        let added: Vec<Column> = node.ids().into_iter().filter(|column| !own.contains(column)).collect();
         let (mut below, _) = self.apart(below, &added, &own)?;
-        if node.as_any().is::<Copies>() {
+        if let Rel::Copies(_) = node {
             let Some(rows) = with_number_last(&below.plan, &own)? else { return Ok(None) };
             below.plan = rows;
         }
-        let mut inputs = vec![below.plan];
-        inputs.extend(others.iter().map(|other| (*other).clone()));
-        below.plan = LogicalPlan::Extension(Extension { node: node.with_exprs_and_inputs(exprs, inputs)? });
+        below.plan = over_first(node, below.plan)?.with_types()?;
         Ok(Some(below))
     }
 }
 
 /// Whether the rows that come of a row do not depend on other rows of the first input.
-pub(super) fn is_by_row(extension: &Extension) -> bool {
-    let node = extension.node.as_any();
-    let is_session = |assign: &WindowAssign| matches!(assign.window, anabranch_dataflow::Window::Session { .. });
-    match node.downcast_ref::<WindowAssign>() {
-        Some(assign) => !is_session(assign),
-        None => node.is::<Unnest>() || node.is::<Copies>() || node.is::<TemporalJoin>(),
+pub(super) fn is_by_row(node: &Rel) -> bool {
+    match node {
+        Rel::Assign(assign) => !matches!(assign.window, Window::Session { .. }),
+        Rel::Unnest(_) | Rel::Copies(_) | Rel::Temporal(_) => true,
+        _ => false,
     }
 }
 
+/// The node with another plan as its first input. Its columns are those of before.
+pub(super) fn over_first(node: &Rel, first: Rel) -> Result<Rel> {
+    let mut first = Some(first);
+    let over = node.clone().walk_children(&mut |input| {
+        Ok(match first.take() {
+            Some(first) => Transformed::yes(first),
+            None => Transformed::no(input),
+        })
+    });
+    over.map(|node| node.data)
+}
+
 /// A plan with the last one of `columns` behind all others. `None`: it does not have it.
-pub(super) fn with_number_last(plan: &LogicalPlan, columns: &[Column]) -> Result<Option<LogicalPlan>> {
-    let all = plan.schema().columns();
+pub(super) fn with_number_last(plan: &Rel, columns: &[Column]) -> Result<Option<Rel>> {
+    let all = plan.ids();
     let Some(number) = columns.last().filter(|number| all.contains(number)) else { return Ok(None) };
     let exprs = all.iter().filter(|column| *column != number).chain([number]).cloned().map(Expr::Column);
     projected(plan.clone(), exprs.collect()).map(Some)

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, Result};
-use datafusion_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, Operator, Union, Window};
+use datafusion_expr::{Expr, ExprSchemable, Operator};
 
 use super::domain::Rows;
 use super::exprs::{Key, below_names, named, projected, uses};
 use super::lift::{Lifted, Meanings};
 use super::{Around, Interest};
+use crate::rel::{Aggregate, Over, Rel, Union};
 use crate::walk::Walk;
 
 impl Around<'_> {
@@ -41,8 +42,8 @@ impl Around<'_> {
                 return Ok(None);
             }
         }
-        let Some((keys, mut conditions)) = self.keys(&below.conditions, below.plan.schema())? else { return Ok(None) };
-        let columns = aggregate.schema.columns();
+        let Some((keys, mut conditions)) = self.keys(&below.conditions, below.plan.columns())? else { return Ok(None) };
+        let columns = aggregate.columns.ids();
         let mut group = aggregate.group_expr.clone();
         let mut names: Vec<Column> = columns.iter().take(group.len()).cloned().collect();
         let empty = match group.is_empty() {
@@ -65,12 +66,11 @@ impl Around<'_> {
                 names.push(name);
             }
         }
-        let plan = Aggregate::try_new(Arc::new(below.plan), group, aggregate.aggr_expr.clone())?;
-        let plan = LogicalPlan::Aggregate(plan);
+        let plan = below.plan.aggregate(group, aggregate.aggr_expr.clone())?;
         Ok(Some(Lifted { plan, conditions, deferred: Vec::new(), empty }))
     }
 
-    pub(super) fn lift_window(&self, window: &Window) -> Result<Option<Lifted>> {
+    pub(super) fn lift_window(&self, window: &Over) -> Result<Option<Lifted>> {
         if self.is_read_by_any(&window.window_expr)? {
             return Ok(None);
         }
@@ -78,10 +78,10 @@ impl Around<'_> {
         if below.empty.is_some() || window.window_expr.iter().any(|expr| uses(expr, &below.deferred)) {
             return Ok(None);
         }
-        let own = window.input.schema().columns();
-        let added = window.schema.columns().split_off(own.len());
+        let own = window.input.ids();
+        let added = window.columns.ids().split_off(own.len());
         let (mut below, _) = self.apart(below, &added, &own)?;
-        let Some((keys, _)) = self.keys(&below.conditions, below.plan.schema())? else { return Ok(None) };
+        let Some((keys, _)) = self.keys(&below.conditions, below.plan.columns())? else { return Ok(None) };
         let keys: Vec<Expr> = keys.into_iter().map(|key| key.inner).collect();
         below.plan = partitioned(window, window.window_expr.clone(), below.plan, &keys)?;
         Ok(Some(below))
@@ -94,13 +94,13 @@ impl Around<'_> {
             if part.empty.is_some() || !part.deferred.is_empty() {
                 return Ok(None);
             }
-            match self.keys(&part.conditions, part.plan.schema())? {
+            match self.keys(&part.conditions, part.plan.columns())? {
                 Some((keys, of_outer)) if of_outer.is_empty() => parts.push((part, keys)),
                 _ => return Ok(None),
             }
         }
         let of_part = |(part, keys): &(Lifted, Vec<Key>)| {
-            let shape = |key: &Key| Ok((key.outer.clone(), key.op, key.inner.get_type(part.plan.schema())?));
+            let shape = |key: &Key| Ok((key.outer.clone(), key.op, key.inner.get_type(part.plan.columns())?));
             keys.iter().map(shape).collect::<Result<Vec<(Expr, Operator, DataType)>>>()
         };
         let shapes = parts.iter().map(of_part).collect::<Result<Vec<_>>>()?;
@@ -116,11 +116,11 @@ impl Around<'_> {
         }
         let mut inputs = Vec::with_capacity(parts.len());
         for ((part, keys), input) in parts.into_iter().zip(&union.inputs) {
-            let mut exprs: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+            let mut exprs: Vec<Expr> = input.ids().into_iter().map(Expr::Column).collect();
             exprs.extend(keys.into_iter().zip(&names).map(|(key, name)| named(key.inner, name)));
             inputs.push(projected(part.plan, exprs)?);
         }
-        let columns = union.schema.columns().into_iter().chain(names).collect();
+        let columns = union.columns.ids().into_iter().chain(names).collect();
         let mut lifted = Lifted::of(united(inputs, columns)?);
         lifted.conditions = conditions;
         Ok(Some(lifted))
@@ -135,7 +135,7 @@ pub(super) fn of_input(aggregate: &Aggregate) -> Interest {
 /// The values of an aggregate without keys where there are no rows. `None`: one of them is not known.
 pub(super) fn without_rows(aggregate: &Aggregate) -> Result<Option<Meanings>> {
     let mut defaults = Vec::with_capacity(aggregate.aggr_expr.len());
-    for (call, (relation, field)) in aggregate.aggr_expr.iter().zip(aggregate.schema.iter()) {
+    for (call, (relation, field)) in aggregate.aggr_expr.iter().zip(aggregate.columns.iter()) {
         let Expr::AggregateFunction(call) = below_names(call) else { return Ok(None) };
         let default = call.func.default_value(field.data_type())?;
         defaults.push((Column::new(relation.cloned(), field.name()), Expr::Literal(default, None)));
@@ -144,8 +144,8 @@ pub(super) fn without_rows(aggregate: &Aggregate) -> Result<Option<Meanings>> {
 }
 
 /// The calls over windows of rows, of which each is of one value of the keys. Their columns keep their names.
-pub(super) fn partitioned(window: &Window, calls: Vec<Expr>, input: LogicalPlan, keys: &[Expr]) -> Result<LogicalPlan> {
-    let columns = window.schema.columns().into_iter().skip(window.input.schema().fields().len());
+pub(super) fn partitioned(window: &Over, calls: Vec<Expr>, input: Rel, keys: &[Expr]) -> Result<Rel> {
+    let columns = window.columns.ids().into_iter().skip(window.input.width());
     let partition = |call: Expr, column: Column| {
         let changed = call.walk_up(&mut |expr| match expr {
             Expr::WindowFunction(mut call) => {
@@ -160,13 +160,12 @@ pub(super) fn partitioned(window: &Window, calls: Vec<Expr>, input: LogicalPlan,
     };
     let calls = calls.into_iter().zip(columns).map(|(call, column)| partition(call, column));
     let calls = calls.collect::<Result<Vec<_>>>()?;
-    Ok(LogicalPlan::Window(Window::try_new(calls, Arc::new(input))?))
+    input.over(calls)
 }
 
 /// The rows of several plans as these columns, which theirs are in order.
-pub(super) fn united(inputs: Vec<LogicalPlan>, columns: Vec<Column>) -> Result<LogicalPlan> {
-    let union = Union::try_new_with_loose_types(inputs.into_iter().map(Arc::new).collect())?;
-    let own = union.schema.columns();
-    let exprs = own.into_iter().zip(columns).map(|(own, column)| named(Expr::Column(own), &column)).collect();
-    projected(LogicalPlan::Union(union), exprs)
+pub(super) fn united(inputs: Vec<Rel>, columns: Vec<Column>) -> Result<Rel> {
+    let union = Rel::union(inputs.into_iter().map(Arc::new).collect())?;
+    let own = union.ids().into_iter().zip(columns);
+    union.project(own.map(|(own, column)| named(Expr::Column(own), &column)).collect::<Vec<_>>())
 }

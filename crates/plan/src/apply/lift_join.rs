@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use datafusion_common::{Column, JoinType, NullEquality, Result};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion_expr::{Expr, Join, LogicalPlan, Operator};
+use datafusion_expr::{Expr, Operator};
 
 use super::exprs::{binary, substitute, uses};
 use super::lift::{Lifted, Meanings};
 use super::{Around, Interest};
+use crate::rel::{Join, Rel, joined_columns};
 use crate::varying::varies;
 
 /// How the keys of a join are compared.
@@ -27,13 +28,13 @@ pub(super) fn conditions_of(join: &Join) -> impl Iterator<Item = &Expr> {
 /// A join with other inputs and conditions.
 pub(super) fn rejoined(
     join: &Join,
-    inputs: [LogicalPlan; 2],
+    inputs: [Rel; 2],
     (on, filter): (Vec<(Expr, Expr)>, Option<Expr>),
     kind: JoinType,
-) -> Result<LogicalPlan> {
+) -> Result<Rel> {
     let [left, right] = inputs.map(Arc::new);
-    let (constraint, nulls) = (join.join_constraint, join.null_equality);
-    Ok(LogicalPlan::Join(Join::try_new(left, right, on, filter, kind, constraint, nulls, join.null_aware)?))
+    let columns = joined_columns(left.columns(), right.columns(), kind)?;
+    Ok(Rel::Join(Join { left, right, on, filter, join_type: kind, null_equality: join.null_equality, columns }))
 }
 
 impl Around<'_> {
@@ -43,9 +44,7 @@ impl Around<'_> {
             Inner => self.lift_both(join, interest),
             LeftSemi | Left | LeftAnti => match self.lift_side(join, interest, [&join.left, &join.right])? {
                 // Where duplicates do not matter, a match is as good as several.
-                None if interest >= Interest::Values && join.join_type == LeftSemi && !join.null_aware => {
-                    self.lift_both(join, interest)
-                }
+                None if interest >= Interest::Values && join.join_type == LeftSemi => self.lift_both(join, interest),
                 lifted => Ok(lifted),
             },
             Right | RightSemi | RightAnti => self.lift_side(join, interest, [&join.right, &join.left]),
@@ -54,7 +53,7 @@ impl Around<'_> {
     }
 
     /// A join whose rows are those of one side, chosen or extended. Only that side depends on rows around.
-    fn lift_side(&self, join: &Join, interest: Interest, [side, other]: [&LogicalPlan; 2]) -> Result<Option<Lifted>> {
+    fn lift_side(&self, join: &Join, interest: Interest, [side, other]: [&Rel; 2]) -> Result<Option<Lifted>> {
         if self.decides(other)? {
             return Ok(None);
         }
@@ -67,7 +66,7 @@ impl Around<'_> {
         if below.empty.is_some() || conditions_of(join).any(|condition| uses(condition, &below.deferred)) {
             return Ok(None);
         }
-        let (mut below, _) = self.apart(below, &other.schema().columns(), &side.schema().columns())?;
+        let (mut below, _) = self.apart(below, &other.ids(), &side.ids())?;
         let inputs = match join.join_type {
             JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => [other.clone(), below.plan],
             _ => [below.plan, other.clone()],
@@ -84,13 +83,13 @@ impl Around<'_> {
         if left.empty.is_some() || right.empty.is_some() {
             return Ok(None);
         }
-        let own = join.left.schema().columns();
+        let own = join.left.ids();
         let others: Vec<Column> = match join.join_type {
-            JoinType::Inner => join.right.schema().columns(),
+            JoinType::Inner => join.right.ids(),
             _ => Vec::new(),
         };
-        let (right, renamed) = self.apart(right, &left.plan.schema().columns(), &others)?;
-        let (mut left, _) = self.apart(left, &right.plan.schema().columns(), &own)?;
+        let (right, renamed) = self.apart(right, &left.plan.ids(), &others)?;
+        let (mut left, _) = self.apart(left, &right.plan.ids(), &own)?;
         let values: Meanings = left.deferred.iter().chain(&right.deferred).chain(&renamed).cloned().collect();
         let (mut on, mut filters, mut moved) = (Vec::new(), Vec::new(), Vec::new());
         for (of_left, of_right) in &join.on {

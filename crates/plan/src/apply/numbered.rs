@@ -2,64 +2,38 @@
 
 use datafusion_common::{Column, Result};
 use datafusion_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
-use datafusion_expr::{
-    Distinct, Expr, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, SkipType, WindowFrame, WindowFunctionDefinition,
-    lit,
-};
+use datafusion_expr::{Expr, WindowFrame, WindowFunctionDefinition, lit};
 
 use crate::functions::Functions;
 use crate::origin::{first_span, with_spans};
+use crate::rel::Bounds;
+use crate::rel::{Distinct, Rel};
 
 /// Name of the column with the number of a row.
 pub(crate) const NUMBER: &str = "$number";
 
-/// How many rows are left out, and how many come then.
-#[derive(Clone, Copy)]
-pub(crate) struct Bounds {
-    pub(crate) skip: usize,
-    /// `None`: all.
-    pub(crate) fetch: Option<usize>,
-}
-
-impl Bounds {
-    /// `None`: they are not constants.
-    pub(super) fn of(limit: &Limit) -> Result<Option<Self>> {
-        Ok(match (limit.get_skip_type()?, limit.get_fetch_type()?) {
-            (SkipType::Literal(skip), FetchType::Literal(fetch)) => Some(Bounds { skip, fetch }),
-            _ => None,
-        })
-    }
-
-    /// Whether the rows can stay as they are. `is_one`: only whether there is a row matters.
-    pub(super) fn let_pass(self, is_one: bool) -> bool {
-        self.skip == 0 && self.fetch.is_none_or(|fetch| is_one && fetch > 0)
-    }
+/// Whether the rows can stay as they are. `is_one`: only whether there is a row matters.
+pub(super) fn lets_pass(bounds: Bounds, is_one: bool) -> bool {
+    bounds.skip == 0 && bounds.fetch.is_none_or(|fetch| is_one && fetch > 0)
 }
 
 /// The rows of `input` within the bounds, chosen by their numbers.
-pub(super) fn numbered(input: &LogicalPlan, bounds: Bounds, functions: &Functions) -> Result<LogicalPlan> {
-    let all = || input.schema().columns().into_iter().map(Expr::Column).collect();
+pub(super) fn numbered(input: &Rel, bounds: Bounds, functions: &Functions) -> Result<Rel> {
+    let all = || input.ids().into_iter().map(Expr::Column).collect();
     let (columns, rows, order) = match input {
-        LogicalPlan::Sort(sort) if sort.fetch.is_none() => (all(), sort.input.as_ref(), sort.expr.clone()),
+        Rel::Sort(sort) => (all(), sort.input.as_ref(), sort.keys.clone()),
         // It leaves out columns that only the order needs.
-        LogicalPlan::Projection(projection) => match projection.input.as_ref() {
-            LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
-                (projection.expr.clone(), sort.input.as_ref(), sort.expr.clone())
-            }
+        Rel::Project(projection) => match projection.input.as_ref() {
+            Rel::Sort(sort) => (projection.exprs.clone(), sort.input.as_ref(), sort.keys.clone()),
             _ => (all(), input, Vec::new()),
         },
         _ => (all(), input, Vec::new()),
     };
-    first_rows(rows.clone(), order, bounds, functions)?.project(columns)?.build()
+    first_rows(rows.clone(), order, bounds, functions)?.project(columns)
 }
 
 /// The first rows of an order, chosen by their numbers, which are a column behind the others.
-pub(crate) fn first_rows(
-    rows: LogicalPlan,
-    order: Vec<Sort>,
-    bounds: Bounds,
-    functions: &Functions,
-) -> Result<LogicalPlanBuilder> {
+pub(crate) fn first_rows(rows: Rel, order: Vec<Sort>, bounds: Bounds, functions: &Functions) -> Result<Rel> {
     let params = WindowFunctionParams {
         args: Vec::new(),
         partition_by: Vec::new(),
@@ -72,8 +46,8 @@ pub(crate) fn first_rows(
     let span = params.order_by.iter().find_map(|key| first_span(&key.expr));
     let fun = WindowFunctionDefinition::WindowUDF(functions.row_number());
     let number = Expr::from(WindowFunction { fun, params }).alias(NUMBER);
-    let numbered = LogicalPlanBuilder::from(rows).window([number])?.build()?;
-    let mut rows = LogicalPlanBuilder::from(with_spans(numbered, &[span])?);
+    let numbered = rows.over(vec![number])?;
+    let mut rows = with_spans(numbered, &[span])?;
     let place = || Expr::Column(Column::from_name(NUMBER));
     let bound = |rows: usize| lit(i64::try_from(rows).unwrap_or(i64::MAX));
     if let Some(fetch) = bounds.fetch {
@@ -86,16 +60,15 @@ pub(crate) fn first_rows(
 }
 
 /// Whether a plan has one row at most, whatever its tables have.
-pub(crate) fn has_one_row(plan: &LogicalPlan) -> bool {
+pub(crate) fn has_one_row(plan: &Rel) -> bool {
     match plan {
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        LogicalPlan::Projection(projection) => has_one_row(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => has_one_row(&alias.input),
-        LogicalPlan::Filter(filter) => has_one_row(&filter.input),
-        LogicalPlan::Sort(sort) => has_one_row(&sort.input),
-        LogicalPlan::Distinct(Distinct::All(input)) => has_one_row(input),
-        LogicalPlan::EmptyRelation(_) => true,
-        LogicalPlan::Values(values) => values.values.len() == 1,
+        Rel::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        Rel::Project(projection) => has_one_row(&projection.input),
+        Rel::Rename(alias) => has_one_row(&alias.input),
+        Rel::Filter(filter) => has_one_row(&filter.input),
+        Rel::Sort(sort) => has_one_row(&sort.input),
+        Rel::Distinct(Distinct { input }) => has_one_row(input),
+        Rel::Values(values) => values.rows.len() <= 1,
         _ => false,
     }
 }

@@ -4,15 +4,16 @@
 use std::collections::BTreeSet;
 
 use datafusion_common::{Column, JoinType, Result};
-use datafusion_expr::utils::{conjunction, split_conjunction};
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion_expr::Expr;
+use datafusion_expr::utils::split_conjunction;
 
 use super::exprs::columns_in;
+use crate::rel::Rel;
 
 /// A plan with these columns of another plan, and at least the values that they have there.
-pub(super) fn source_of(plan: &LogicalPlan, columns: &BTreeSet<Column>) -> Result<LogicalPlan> {
+pub(super) fn source_of(plan: &Rel, columns: &BTreeSet<Column>) -> Result<Rel> {
     match plan {
-        LogicalPlan::Join(join) => {
+        Rel::Join(join) => {
             let (left, right) = match join.join_type {
                 JoinType::Inner => (true, true),
                 JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti => (true, false),
@@ -25,28 +26,28 @@ pub(super) fn source_of(plan: &LogicalPlan, columns: &BTreeSet<Column>) -> Resul
                 _ => Ok(plan.clone()),
             }
         }
-        LogicalPlan::Projection(projection) if has(&projection.input, columns) => {
+        Rel::Project(projection) if has(&projection.input, columns) => {
             let is_kept = |expr: &Expr| expr.try_as_col().is_some_and(|column| columns.contains(column));
-            match projection.expr.iter().filter(|expr| is_kept(expr)).count() == columns.len() {
+            match projection.exprs.iter().filter(|expr| is_kept(expr)).count() == columns.len() {
                 true => source_of(&projection.input, columns),
                 false => Ok(plan.clone()),
             }
         }
-        LogicalPlan::Filter(filter) => {
+        Rel::Filter(filter) => {
             let source = source_of(&filter.input, columns)?;
-            if source.schema() == filter.input.schema() {
+            if source.ids() == filter.input.ids() {
                 return Ok(plan.clone());
             }
             // What the other columns decide is left out.
             let parts = split_conjunction(&filter.predicate).into_iter();
-            let own = parts.filter(|part| columns_in(part).iter().all(|column| source.schema().has_column(column)));
-            let own = conjunction(own.cloned());
-            own.into_iter().try_fold(LogicalPlanBuilder::from(source), LogicalPlanBuilder::filter)?.build()
+            let own = parts.filter(|part| columns_in(part).iter().all(|column| source.columns().has(column)));
+            let own: Vec<Expr> = own.cloned().collect();
+            source.filter_all(own)
         }
         other => Ok(other.clone()),
     }
 }
 
-fn has(plan: &LogicalPlan, columns: &BTreeSet<Column>) -> bool {
-    columns.iter().all(|column| plan.schema().has_column(column))
+fn has(plan: &Rel, columns: &BTreeSet<Column>) -> bool {
+    columns.iter().all(|column| plan.columns().has(column))
 }

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::Column;
 use datafusion_expr::expr::{WindowFunction, WindowFunctionParams};
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, WindowFrame, WindowFunctionDefinition};
+use datafusion_expr::{Expr, WindowFrame, WindowFunctionDefinition};
 
 use super::Fresh;
 use crate::functions::Functions;
+use crate::rel::Rel;
 use crate::table::row_of;
 
 #[derive(Default)]
@@ -31,13 +32,9 @@ impl Fresh for Names {
 }
 
 /// A table of whole numbers. `id` is never NULL.
-fn table(name: &str) -> LogicalPlan {
+fn table(name: &str) -> Rel {
     let fields = ["id", "k", "x"].map(|column| Field::new(column, DataType::Int64, column != "id"));
-    row_of(name, Arc::new(Schema::new(fields.to_vec()))).expect("a table")
-}
-
-fn from(plan: LogicalPlan) -> LogicalPlanBuilder {
-    LogicalPlanBuilder::from(plan)
+    row_of(name, &Arc::new(Schema::new(fields.to_vec()))).expect("a table")
 }
 
 /// A column of the query around.

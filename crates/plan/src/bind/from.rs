@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use anabranch_model::Error;
 use arrow::datatypes::FieldRef;
 use datafusion_common::{Column, JoinType, Result, internal_err, not_impl_err};
-use datafusion_expr::{EmptyRelation, Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{
     self as ast, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Spanned, TableAlias, TableFactor, TableVersion,
     TableWithJoins,
@@ -21,21 +20,21 @@ use crate::databases::joined;
 use crate::hints::without_options;
 use crate::origin::named_at;
 use crate::place::{at, or_start, through};
-use crate::projection::project;
+use crate::rel::{Rel, project};
 use crate::temporal_join::plan_temporal_join;
 use crate::unnest::{is_unnest, plan_unnest};
 use crate::window_table::{check_qualifiers, plan_table_function};
 
 /// Rows, and the columns that a query can name.
 pub(crate) struct Rows {
-    pub(crate) plan: LogicalPlan,
+    pub(crate) plan: Rel,
     pub(crate) items: Vec<Item>,
 }
 
 impl Rows {
     /// Columns of a side that may have no match can be NULL.
     pub(crate) fn pad(&mut self) {
-        let schema = self.plan.schema();
+        let schema = self.plan.columns();
         let fields = schema.iter().map(|(qualifier, field)| (Column::new(qualifier.cloned(), field.name()), field));
         let fields: HashMap<Column, &FieldRef> = fields.collect();
         for item in &mut self.items {
@@ -93,8 +92,7 @@ impl Binder<'_> {
             all = Some(self.tables(table, all, env)?);
         }
         let none = || {
-            let schema = Arc::new(datafusion_common::DFSchema::empty());
-            let plan = LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: true, schema });
+            let plan = Rel::one_row();
             Rows { plan, items: Vec::new() }
         };
         Ok(all.unwrap_or_else(none))
@@ -118,7 +116,7 @@ impl Binder<'_> {
         }
         let first = self.relation(relation, env)?;
         let own = self.joins(first, joins, env)?;
-        let plan = LogicalPlanBuilder::from(before.plan).cross_join(own.plan)?.build()?;
+        let plan = before.plan.cross_join(own.plan)?;
         self.both(plan, before.items, own.items)
     }
 
@@ -142,7 +140,7 @@ impl Binder<'_> {
         Ok(of_left.items.into_iter().chain(of_right.items).collect())
     }
 
-    fn both(&self, plan: LogicalPlan, left: Vec<Item>, right: Vec<Item>) -> Result<Rows> {
+    fn both(&self, plan: Rel, left: Vec<Item>, right: Vec<Item>) -> Result<Rows> {
         Ok(Rows { plan, items: self.both_items(left, right)? })
     }
 
@@ -168,10 +166,10 @@ impl Binder<'_> {
         match constraint {
             JoinConstraint::On(condition) => self.join_on(left, right, kind, condition.clone(), env),
             JoinConstraint::None => {
-                let plan = LogicalPlanBuilder::from(left.plan);
+                let plan = left.plan;
                 let plan = match kind {
-                    JoinType::Inner => plan.cross_join(right.plan)?.build()?,
-                    kind => plan.join_on(right.plan, kind, [])?.build()?,
+                    JoinType::Inner => plan.cross_join(right.plan)?,
+                    kind => plan.join(right.plan, kind, [])?,
                 };
                 self.joined(plan, kind, left.items, right.items)
             }
@@ -184,7 +182,7 @@ impl Binder<'_> {
                 let common = left.items.iter().filter(|item| !item.hidden && visible(&right.items, &item.name));
                 let names: Vec<Ident> = common.map(|item| Ident::with_quote('`', item.name.clone())).collect();
                 if names.is_empty() {
-                    let plan = LogicalPlanBuilder::from(left.plan).join_on(right.plan, kind, [])?.build()?;
+                    let plan = left.plan.join(right.plan, kind, [])?;
                     return self.joined(plan, kind, left.items, right.items);
                 }
                 self.join_using(left, right, kind, names, start)
@@ -193,7 +191,7 @@ impl Binder<'_> {
     }
 
     /// The columns of a join that does not only choose rows of one side.
-    fn joined(&self, plan: LogicalPlan, kind: JoinType, left: Vec<Item>, right: Vec<Item>) -> Result<Rows> {
+    fn joined(&self, plan: Rel, kind: JoinType, left: Vec<Item>, right: Vec<Item>) -> Result<Rows> {
         match kind {
             JoinType::LeftSemi | JoinType::LeftAnti => Ok(Rows { plan, items: left }),
             JoinType::RightSemi | JoinType::RightAnti => Ok(Rows { plan, items: right }),
@@ -223,7 +221,7 @@ impl Binder<'_> {
                 asked.push(shown);
             } else {
                 // The value is known of each row of the side whose columns the subquery reads.
-                let of_side = |plan: &LogicalPlan| pending.iter().any(|pending| pending.reads(plan));
+                let of_side = |plan: &Rel| pending.iter().any(|pending| pending.reads(plan));
                 match (of_side(&left_plan), of_side(&right_plan)) {
                     (true, true) => {
                         let error = Error::user("a subquery in ON reads columns of both sides of an outer join");
@@ -235,7 +233,7 @@ impl Binder<'_> {
                 conditions.push(expr);
             }
         }
-        let plan = LogicalPlanBuilder::from(left_plan).join_on(right_plan, kind, conditions)?.build()?;
+        let plan = left_plan.join(right_plan, kind, conditions)?;
         let mut rows = self.joined(plan, kind, left.items, right.items)?;
         if !asked.is_empty() {
             let asked = asked.into_iter().map(|part| self.condition(part, &names, env)).collect::<Result<_>>()?;
@@ -270,7 +268,7 @@ impl Binder<'_> {
             // What several tables shared already is known by its new meaning only.
             (!hidden || item.table.is_some()).then_some(Item { hidden, ..item })
         };
-        let plan = LogicalPlanBuilder::from(left.plan).join_on(right.plan, kind, conditions)?.build()?;
+        let plan = left.plan.join(right.plan, kind, conditions)?;
         let [left, right] =
             [left_scope.items, right_scope.items].map(|items| items.into_iter().filter_map(hide).collect());
         let mut rows = self.joined(plan, kind, left, right)?;
@@ -322,7 +320,7 @@ impl Binder<'_> {
                 match alias {
                     Some(_) => self.with_alias(Rows { plan, items }, alias, start),
                     None => {
-                        let plan = LogicalPlanBuilder::from(plan).alias(self.fresh(UNNAMED))?.build()?;
+                        let plan = plan.rename(self.fresh(UNNAMED))?;
                         Ok(Rows { items: Scope::items_of(&plan, None), plan })
                     }
                 }
@@ -383,8 +381,7 @@ impl Binder<'_> {
         let names: Vec<&str> = shown().map(|item| item.name.as_str()).collect();
         let columns = shown().map(Item::expr).zip(distinct_names(&names)).map(|(expr, name)| named(expr, &name));
         let columns: Vec<Expr> = columns.collect();
-        let is_same =
-            columns.iter().eq(rows.plan.schema().columns().into_iter().map(Expr::Column).collect::<Vec<_>>().iter());
+        let is_same = columns.iter().eq(rows.plan.ids().into_iter().map(Expr::Column).collect::<Vec<_>>().iter());
         let plan = match is_same {
             true => rows.plan,
             false => project(rows.plan, columns)?,
@@ -392,17 +389,11 @@ impl Binder<'_> {
         self.called(plan, &table, Some(&alias), start)
     }
 
-    fn called(
-        &self,
-        plan: LogicalPlan,
-        table: &Rc<TableName>,
-        alias: Option<&TableAlias>,
-        start: Location,
-    ) -> Result<Rows> {
+    fn called(&self, plan: Rel, table: &Rc<TableName>, alias: Option<&TableAlias>, start: Location) -> Result<Rows> {
         let names: Vec<Ident> =
             alias.iter().flat_map(|alias| &alias.columns).map(|column| column.name.clone()).collect();
         let plan = if names.is_empty() { plan } else { self.renamed(plan, &names, start)? };
-        let plan = LogicalPlanBuilder::from(plan).alias(self.bare(&table.own))?.build()?;
+        let plan = plan.rename(self.fresh(&table.own))?;
         Ok(Rows { items: Scope::items_of(&plan, Some(table)), plan })
     }
 
@@ -413,19 +404,14 @@ impl Binder<'_> {
         }
     }
 
-    /// A fresh qualifier.
-    pub(crate) fn bare(&self, base: &str) -> datafusion_common::TableReference {
-        datafusion_common::TableReference::bare(self.fresh(base))
-    }
-
     /// A plan whose columns have these names.
-    pub(super) fn renamed(&self, plan: LogicalPlan, names: &[Ident], start: Location) -> Result<LogicalPlan> {
-        let width = plan.schema().fields().len();
+    pub(super) fn renamed(&self, plan: Rel, names: &[Ident], start: Location) -> Result<Rel> {
+        let width = plan.width();
         if width != names.len() {
             let error = Error::user(format!("names for {} columns, and there are {width}", names.len()));
             return Err(through(error.at(at(start)).remedy("name each of them, or none")));
         }
-        let columns = plan.schema().columns().into_iter().map(Expr::Column);
+        let columns = plan.ids().into_iter().map(Expr::Column);
         let columns: Vec<Expr> = columns.zip(names).map(|(column, name)| column.alias(&name.value)).collect();
         project(plan, columns)
     }

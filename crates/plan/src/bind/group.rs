@@ -6,7 +6,7 @@ use anabranch_model::Error;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, Result, internal_err};
 use datafusion_expr::utils::{find_aggregate_exprs, grouping_set_to_exprlist};
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion_expr::{Expr, lit};
 use datafusion_sql::sqlparser::ast::{self as ast, GroupByExpr};
 
 use super::expr::Names;
@@ -15,27 +15,28 @@ use super::{Binder, Env, Scope};
 use crate::logical_text::with_plain_constants;
 use crate::origin::{first_span, with_spans, written_at};
 use crate::place::{at_span, through};
+use crate::rel::Rel;
 use crate::walk::Walk;
 
 /// An aggregation, and the columns that its keys and calls have become.
 pub(super) struct Grouped {
-    pub(super) plan: LogicalPlan,
+    pub(super) plan: Rel,
     pub(super) columns: Vec<(Expr, Expr)>,
 }
 
 impl Grouped {
-    pub(super) fn of(plan: LogicalPlan, keys: Vec<Expr>, calls: Vec<Expr>) -> Result<Grouped> {
+    pub(super) fn of(plan: Rel, keys: Vec<Expr>, calls: Vec<Expr>) -> Result<Grouped> {
         let mut names: HashSet<String> = HashSet::new();
         let keys = keys.into_iter().map(|key| key_named(key.unalias(), &mut names)).collect::<Result<Vec<_>>>()?;
         let count = calls.len();
         let (calls, _) = unique_calls(calls, &names);
         let spans: Vec<_> = keys.iter().map(first_span).collect();
-        let plan = LogicalPlanBuilder::from(plan).aggregate(keys, calls.clone())?.build()?;
+        let plan = plan.aggregate(keys, calls.clone())?;
         let plan = with_spans(plan, &spans)?;
         // Several groupings have become one list.
-        let LogicalPlan::Aggregate(aggregate) = &plan else { return internal_err!("an aggregation is another node") };
+        let Rel::Aggregate(aggregate) = &plan else { return internal_err!("an aggregation is another node") };
         let listed: Vec<Expr> = grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned().collect();
-        let outputs = plan.schema().columns();
+        let outputs = plan.ids();
         let of_calls = outputs.len() - count;
         let of = |expr: Expr, column: &Column| (expr.unalias(), Expr::Column(column.clone()));
         let keys = listed.into_iter().zip(&outputs).map(|(key, column)| of(key, column));
@@ -101,13 +102,13 @@ pub(super) fn rebased(expr: Expr, columns: &[(Expr, Expr)]) -> Result<Expr> {
 }
 
 /// Refuses a column of `scope` that an aggregation does not give.
-pub(super) fn check_grouped(expr: &Expr, grouped: &LogicalPlan, scope: &Scope<'_>) -> Result<()> {
+pub(super) fn check_grouped(expr: &Expr, grouped: &Rel, scope: &Scope<'_>) -> Result<()> {
     let mut columns: Vec<&Column> = expr.column_refs().into_iter().collect();
     if let Expr::OuterReferenceColumn(_, column) = expr {
         columns.push(column);
     }
     columns.sort();
-    let lost = columns.into_iter().filter(|column| !grouped.schema().has_column(column));
+    let lost = columns.into_iter().filter(|column| !grouped.columns().has(column));
     let item_of = |column: &Column| scope.items.iter().find(|item| item.column == *column);
     let Some((column, item)) = lost.filter_map(|column| Some((column, item_of(column)?))).next() else {
         return Ok(());

@@ -2,17 +2,18 @@
 
 use datafusion_common::{Column, JoinType, Result, ScalarValue, internal_err};
 use datafusion_expr::utils::disjunction;
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit, when};
+use datafusion_expr::{Expr, lit, when};
 
 use super::Binder;
 use super::subquery::{
     IS_NULL, LISTED, ROWS, THERE, VALUE, columns_of, is_positive, outer_of, reads_outer, what_is_known,
 };
 use crate::apply::Fresh as _;
+use crate::rel::Rel;
 
 impl Binder<'_> {
     /// The rows whose values are not in a list. With NULL in it, nothing is known not to be in it.
-    pub(super) fn without_listed(&self, plan: LogicalPlan, left: Vec<Expr>, rows: LogicalPlan) -> Result<LogicalPlan> {
+    pub(super) fn without_listed(&self, plan: Rel, left: Vec<Expr>, rows: Rel) -> Result<Rel> {
         let rows = self.listed(rows)?;
         let own = columns_of(&rows);
         let mut may_be_null = false;
@@ -35,29 +36,29 @@ impl Binder<'_> {
         }
         // Of a list that is the same for all rows, two rows at most are needed here.
         let correlated = reads_outer(&rows);
-        let nulls = LogicalPlanBuilder::from(rows).project([own.is_null().alias(IS_NULL)])?;
-        let nulls = if correlated { nulls } else { nulls.distinct()? };
-        let nulls = nulls.alias(self.fresh(VALUE))?.build()?;
+        let nulls = rows.project([own.is_null().alias(IS_NULL)])?;
+        let nulls = if correlated { nulls } else { nulls.distinct() };
+        let nulls = nulls.rename(self.fresh(VALUE))?;
         let is_null = columns_of(&nulls).swap_remove(0);
         self.apply(others, nulls, JoinType::LeftAnti, vec![is_null.or(left.is_null())])
     }
 
     /// The rows of a list under a name of their own.
-    pub(super) fn listed(&self, rows: LogicalPlan) -> Result<LogicalPlan> {
+    pub(super) fn listed(&self, rows: Rel) -> Result<Rel> {
         let columns = columns_of(&rows).into_iter().enumerate();
         let columns: Vec<Expr> = columns.map(|(place, column)| column.alias(format!("{LISTED}_{place}"))).collect();
-        LogicalPlanBuilder::from(rows).project(columns)?.alias(self.fresh(VALUE))?.build()
+        rows.project(columns)?.rename(self.fresh(VALUE))
     }
 
     /// Whether a value is in a list that is the same for all rows. NULL: one of them is, so it is not known.
-    pub(super) fn in_list(&self, plan: LogicalPlan, value: Expr, list: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
+    pub(super) fn in_list(&self, plan: Rel, value: Expr, list: Rel) -> Result<(Rel, Expr)> {
         let listed = columns_of(&list).swap_remove(0);
         let nullable = self.nullable(&value, &plan)? || self.nullable(&listed, &list)?;
         let name = self.fresh(VALUE);
         let rows = self.aggregated(list.clone(), vec![listed.clone()], Vec::new())?;
-        let rows = LogicalPlanBuilder::from(rows).project([listed.clone().alias(LISTED), lit(true).alias(THERE)])?;
+        let rows = rows.project([listed.clone().alias(LISTED), lit(true).alias(THERE)])?;
         let of_list = |column: &str| Expr::Column(Column::new(Some(name.as_str()), column));
-        let rows = rows.alias(name.as_str())?.build()?;
+        let rows = rows.rename(name.as_str())?;
         let matches = vec![value.clone().eq(of_list(LISTED))];
         let joined = self.apply(plan, rows, JoinType::Left, matches)?;
         let there = of_list(THERE).is_not_null();
@@ -80,17 +81,12 @@ impl Binder<'_> {
     }
 
     /// [`Binder::in_list`] of a list that is another one for each row.
-    pub(super) fn in_list_of_row(
-        &self,
-        plan: LogicalPlan,
-        value: Expr,
-        list: LogicalPlan,
-    ) -> Result<(LogicalPlan, Expr)> {
+    pub(super) fn in_list_of_row(&self, plan: Rel, value: Expr, list: Rel) -> Result<(Rel, Expr)> {
         let list = self.listed(list)?;
         let listed = columns_of(&list).swap_remove(0);
         let (of_list, of_value) = (self.nullable(&listed, &list)?, self.nullable(&value, &plan)?);
         let is = outer_of(listed.clone().eq(value.clone()), &list, &plan)?;
-        let equal = LogicalPlanBuilder::from(list.clone()).filter(is)?.build()?;
+        let equal = list.clone().filter(is)?;
         let (mut plan, there) = self.there(plan, equal)?;
         let mut unknown = Vec::new();
         if of_value {
@@ -99,7 +95,7 @@ impl Binder<'_> {
             unknown.push(value.is_null().and(some));
         }
         if of_list {
-            let nulls = LogicalPlanBuilder::from(list).filter(listed.is_null())?.build()?;
+            let nulls = list.filter(listed.is_null())?;
             let some;
             (plan, some) = self.there(plan, nulls)?;
             unknown.push(some);

@@ -4,16 +4,17 @@ use anabranch_model::Error;
 use arrow::datatypes::DataType;
 use datafusion_common::{Result, ScalarValue, not_impl_err};
 use datafusion_expr::expr::Sort;
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_sql::sqlparser::ast::{
     self as ast, Fetch, LimitClause, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, SetExpr, Spanned,
 };
 
 use super::expr::Names;
 use super::{Binder, Env, Scope};
-use crate::apply::{Bounds, first_rows};
+use crate::apply::first_rows;
 use crate::origin::{first_span, with_spans};
 use crate::place::{at, through};
+use crate::rel::{Bounds, Rel};
 
 /// `LIMIT` and `OFFSET`, as they are written.
 #[derive(Default)]
@@ -51,7 +52,7 @@ impl Written {
 
 impl Binder<'_> {
     /// A query without WITH.
-    pub(super) fn ordered(&self, query: Query, env: &Env<'_>) -> Result<LogicalPlan> {
+    pub(super) fn ordered(&self, query: Query, env: &Env<'_>) -> Result<Rel> {
         let Query { body, order_by, limit_clause, fetch, pipe_operators, .. } = query;
         if let Some(operator) = pipe_operators.first() {
             return not_impl_err!("|> {operator}");
@@ -83,22 +84,21 @@ impl Binder<'_> {
         };
         match (is_first, &skip, &fetch) {
             (Some(_), ..) | (None, None, None) => Ok(plan),
-            _ => LogicalPlanBuilder::from(plan).limit_by_expr(skip, fetch)?.build(),
+            _ => Ok(plan.limit(skip, fetch)),
         }
     }
 
     /// The rows of a plan in an order, or the first ones of it: these come in no order.
-    pub(super) fn sorted(&self, plan: LogicalPlan, keys: Vec<Sort>, first: Option<Bounds>) -> Result<LogicalPlan> {
+    pub(super) fn sorted(&self, plan: Rel, keys: Vec<Sort>, first: Option<Bounds>) -> Result<Rel> {
         if keys.is_empty() {
             return Ok(plan);
         }
         let Some(bounds) = first else {
             let spans: Vec<_> = keys.iter().map(|key| first_span(&key.expr)).collect();
-            let sorted = LogicalPlanBuilder::from(plan).sort(keys)?.build()?;
-            return if let LogicalPlan::Sort(_) = sorted { with_spans(sorted, &spans) } else { Ok(sorted) };
+            return with_spans(plan.sort(keys)?, &spans);
         };
-        let columns: Vec<Expr> = plan.schema().iter().map(Expr::from).collect();
-        first_rows(plan, keys, bounds, self.functions())?.project(columns)?.build()
+        let columns: Vec<Expr> = plan.ids().into_iter().map(Expr::Column).collect();
+        first_rows(plan, keys, bounds, self.functions())?.project(columns)
     }
 }
 

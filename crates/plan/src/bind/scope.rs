@@ -6,11 +6,12 @@ use std::rc::Rc;
 use anabranch_model::Error;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::{Column, Result};
-use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::Ident;
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::place::{at, column_not_found, through};
+use crate::rel::Rel;
 
 /// What a query calls a table: an alias, or its own name with the database before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ impl<'o> Scope<'o> {
     }
 
     /// The columns of a plan, as those of a table.
-    pub(crate) fn items_of(plan: &LogicalPlan, table: Option<&Rc<TableName>>) -> Vec<Item> {
+    pub(crate) fn items_of(plan: &Rel, table: Option<&Rc<TableName>>) -> Vec<Item> {
         let item = |(qualifier, field): (Option<&datafusion_common::TableReference>, &FieldRef)| Item {
             table: table.cloned(),
             name: field.name().clone(),
@@ -92,7 +93,7 @@ impl<'o> Scope<'o> {
             value: None,
             hidden: false,
         };
-        plan.schema().iter().map(item).collect()
+        plan.columns().iter().map(item).collect()
     }
 
     /// The type of a column of this query, or of one around it.

@@ -1,12 +1,11 @@
 //! SELECT: what is selected, of which rows.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use anabranch_model::Error;
 use datafusion_common::{Column, Result, Span};
 use datafusion_expr::utils::{conjunction, find_aggregate_exprs, find_window_exprs};
-use datafusion_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, SortExpr};
+use datafusion_expr::{Expr, SortExpr};
 use datafusion_sql::sqlparser::ast::{self as ast, BinaryOperator, Distinct, GroupByExpr, OrderByExpr, Select};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
@@ -19,10 +18,10 @@ use super::results::{ResultSpans, Results};
 use super::subquery::{Form, Pending};
 use super::windows::check_windows;
 use super::{Binder, Env, Scope};
-use crate::apply::Bounds;
 use crate::origin::{or_at, span_of, with_spans};
 use crate::place::{at, through};
-use crate::projection::project;
+use crate::rel::Bounds;
+use crate::rel::{Rel, project};
 
 /// The parts of a condition that AND joins.
 pub(super) fn conjuncts(condition: ast::Expr) -> Vec<ast::Expr> {
@@ -144,7 +143,7 @@ impl Binder<'_> {
         select: Select,
         order: Option<(Vec<OrderByExpr>, Option<Bounds>)>,
         env: &Env<'_>,
-    ) -> Result<LogicalPlan> {
+    ) -> Result<Rel> {
         refuse(&select)?;
         check_windows(&select.named_window).map_err(through)?;
         let Select { distinct, mut projection, from, selection, mut group_by, mut having, qualify, .. } = select;
@@ -196,12 +195,12 @@ impl Binder<'_> {
     /// The groups of rows for which HAVING holds. What is selected is over them afterwards.
     fn grouped(
         &self,
-        mut plan: LogicalPlan,
+        mut plan: Rel,
         mut keys: Vec<Expr>,
         mut calls: Vec<Expr>,
         selected: &mut Selected,
         scope: &Scope<'_>,
-    ) -> Result<LogicalPlan> {
+    ) -> Result<Rel> {
         if keys.is_empty() && calls.is_empty() {
             // One group of all rows.
             calls.push(self.count()?);
@@ -231,7 +230,7 @@ impl Binder<'_> {
     }
 
     /// Rows with the values of subqueries and of functions over rows, of which QUALIFY may be a condition.
-    fn over_rows(&self, mut plan: LogicalPlan, selected: &mut Selected) -> Result<LogicalPlan> {
+    fn over_rows(&self, mut plan: Rel, selected: &mut Selected) -> Result<Rel> {
         let pending = std::mem::take(&mut selected.pending);
         plan = self.join_values(plan, pending, &mut selected.exprs())?;
         let calls = selected.calls(|exprs| find_window_exprs(exprs));
@@ -241,7 +240,7 @@ impl Binder<'_> {
         }
         if !calls.is_empty() {
             let (calls, columns) = unique_calls(calls, &HashSet::new());
-            plan = LogicalPlanBuilder::window_plan(plan, calls)?;
+            plan = plan.over_all(calls)?;
             for expr in selected.exprs() {
                 *expr = rebased(std::mem::take(expr), &columns)?;
             }
@@ -252,12 +251,12 @@ impl Binder<'_> {
     /// The results, in the order that is asked for.
     fn projected(
         &self,
-        plan: LogicalPlan,
+        plan: Rel,
         (results, spans): (Results, &[Option<Span>]),
         distinct: bool,
         mut sorts: Vec<SortExpr>,
         first: Option<Bounds>,
-    ) -> Result<LogicalPlan> {
+    ) -> Result<Rel> {
         let exprs: Vec<Expr> = results.into_iter().map(|(name, expr)| named(expr, &name)).collect();
         let output = |expr: &Expr| match expr {
             Expr::Column(column) => Expr::Column(column.clone()),
@@ -290,9 +289,9 @@ impl Binder<'_> {
         }
         let shown: Vec<Expr> = columns.into_iter().map(|(_, column)| column).collect();
         let has_hidden = !hidden.is_empty();
-        let rows = project(plan, exprs.into_iter().chain(hidden).collect())?;
+        let rows = plan.project(exprs.into_iter().chain(hidden))?;
         let rows = with_spans(rows, spans)?;
-        let rows = if distinct { LogicalPlanBuilder::from(rows).distinct()?.build()? } else { rows };
+        let rows = if distinct { rows.distinct() } else { rows };
         let plan = self.sorted(rows, sorts, first)?;
         if has_hidden { project(plan, shown) } else { Ok(plan) }
     }
@@ -325,7 +324,7 @@ impl Binder<'_> {
     }
 
     /// The rows for which conditions hold.
-    pub(super) fn filtered(&self, mut plan: LogicalPlan, conditions: Vec<Condition>) -> Result<LogicalPlan> {
+    pub(super) fn filtered(&self, mut plan: Rel, conditions: Vec<Condition>) -> Result<Rel> {
         let (mut plain, mut rest) = (Vec::new(), Vec::new());
         for condition in conditions {
             match condition {
@@ -334,7 +333,7 @@ impl Binder<'_> {
             }
         }
         let plain = conjunction(plain);
-        let passing = |condition, plan| Filter::try_new(condition, Arc::new(plan)).map(LogicalPlan::Filter);
+        let passing = |condition, plan: Rel| plan.filter(condition);
         if let Some(condition) = &plain {
             plan = passing(condition.clone(), plan)?;
         }

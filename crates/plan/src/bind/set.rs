@@ -1,24 +1,25 @@
 //! UNION, INTERSECT and EXCEPT.
 
-use std::sync::Arc;
-
 use anabranch_model::Error;
-use datafusion_common::{Column, Result, not_impl_err};
-use datafusion_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder, lit, when};
+use datafusion_common::{Column, JoinType, Result, ScalarValue, not_impl_err};
+use datafusion_expr::{Expr, lit, when};
 use datafusion_sql::sqlparser::ast::{SetExpr, SetOperator, SetQuantifier, Spanned};
 
 use super::from::distinct_names;
 use super::{Binder, Env};
+use crate::apply::Fresh as _;
 use crate::copies::Copies;
 use crate::place::{at, through};
-use crate::projection::project;
+use crate::rel::{Rel, project};
 
+/// Name of the right side of INTERSECT and EXCEPT.
+const RIGHT: &str = "$right";
 /// Columns that say how often a row is on the left and on the right.
 const SIDES: [&str; 2] = ["$left", "$right"];
 
 impl Binder<'_> {
     /// The rows of a query without its order.
-    pub(super) fn body(&self, body: SetExpr, env: &Env<'_>) -> Result<LogicalPlan> {
+    pub(super) fn body(&self, body: SetExpr, env: &Env<'_>) -> Result<Rel> {
         match body {
             SetExpr::Select(select) => self.select(*select, None, env),
             SetExpr::Query(query) => self.query(*query, env),
@@ -29,7 +30,7 @@ impl Binder<'_> {
     }
 
     /// Many queries joined by UNION ALL are a tree that is as deep as they are many.
-    fn operation(&self, body: SetExpr, env: &Env<'_>) -> Result<LogicalPlan> {
+    fn operation(&self, body: SetExpr, env: &Env<'_>) -> Result<Rel> {
         let mut next = body;
         let mut rest = Vec::new();
         let first = loop {
@@ -47,7 +48,7 @@ impl Binder<'_> {
             let right = self.body(*right, env)?;
             let by_name =
                 matches!(quantifier, SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName);
-            let widths = [&plan, &right].map(|side| side.schema().fields().len());
+            let widths = [&plan, &right].map(|side| side.width());
             if widths[0] != widths[1] && !by_name {
                 let all = if quantifier == SetQuantifier::All { " ALL" } else { "" };
                 let error = Error::user(format!("the sides of {op}{all} have {} and {} columns", widths[0], widths[1]));
@@ -59,17 +60,17 @@ impl Binder<'_> {
     }
 
     /// Rows of the left side as often as they count, in its columns.
-    fn counted(&self, left: LogicalPlan, right: LogicalPlan, excepted: bool) -> Result<LogicalPlan> {
-        let names: Vec<String> = left.schema().fields().iter().map(|field| field.name().clone()).collect();
+    fn counted(&self, left: Rel, right: Rel, excepted: bool) -> Result<Rel> {
+        let names: Vec<String> = left.columns().fields().iter().map(|field| field.name().clone()).collect();
         let numbered: Vec<String> = (0..names.len()).map(|place| format!("${place}")).collect();
-        let side = |plan: LogicalPlan, counts: [i64; 2]| {
-            let columns = plan.schema().columns().into_iter().zip(&numbered);
+        let side = |plan: Rel, counts: [i64; 2]| {
+            let columns = plan.ids().into_iter().zip(&numbered);
             let columns = columns.map(|(of, name)| Expr::Column(of).alias(name));
             let counts = SIDES.iter().zip(counts).map(|(name, count)| lit(count).alias(*name));
             let columns: Vec<Expr> = columns.chain(counts).collect();
             project(plan, columns)
         };
-        let rows = LogicalPlanBuilder::from(side(left, [1, 0])?).union(side(right, [0, 1])?)?;
+        let rows = Rel::union(vec![side(left, [1, 0])?.into(), side(right, [0, 1])?.into()])?;
         let column = |name: &str| Expr::Column(Column::from_name(name));
         let Some(sum) = self.functions().aggregate("sum") else { return not_impl_err!("there is no SUM") };
         let keys: Vec<Expr> = numbered.iter().map(|name| column(name)).collect();
@@ -83,33 +84,58 @@ impl Binder<'_> {
         let named = numbered.iter().zip(distinct_names(&names)).map(|(number, name)| column(number).alias(name));
         let columns: Vec<Expr> = named.chain([copies.alias("$copies")]).collect();
         let rows = rows.aggregate(keys, sums)?.project(columns)?;
-        let counts = rows.filter(column("$copies").gt(lit(0_i64)))?.build()?;
-        Ok(LogicalPlan::Extension(Extension { node: Arc::new(Copies::new(counts)?) }))
+        let counts = rows.filter(column("$copies").gt(lit(0_i64)))?;
+        Ok(Rel::Copies(Copies::new(counts)?))
     }
 }
 
 fn combined(
     op: SetOperator,
     quantifier: SetQuantifier,
-    left: LogicalPlan,
-    right: LogicalPlan,
+    left: Rel,
+    right: Rel,
     binder: &Binder<'_>,
     start: datafusion_sql::sqlparser::tokenizer::Location,
-) -> Result<LogicalPlan> {
+) -> Result<Rel> {
     use SetQuantifier::{All, AllByName, ByName, Distinct, DistinctByName, None};
-    let plan = |plan: LogicalPlan| LogicalPlanBuilder::from(plan);
     match (op, quantifier) {
-        (SetOperator::Union, All) => plan(left).union(right)?.build(),
-        (SetOperator::Union, AllByName) => plan(left).union_by_name(right)?.build(),
-        (SetOperator::Union, Distinct | None) => plan(left).union_distinct(right)?.build(),
-        (SetOperator::Union, ByName | DistinctByName) => plan(left).union_by_name_distinct(right)?.build(),
+        (SetOperator::Union, All) => united(left, right),
+        (SetOperator::Union, AllByName) => united_by_name(left, right),
+        (SetOperator::Union, Distinct | None) => united(left, right).map(Rel::distinct),
+        (SetOperator::Union, ByName | DistinctByName) => united_by_name(left, right).map(Rel::distinct),
         (SetOperator::Intersect, All) => binder.counted(left, right, false),
         (SetOperator::Except, All) => binder.counted(left, right, true),
-        (SetOperator::Intersect, Distinct | None) => LogicalPlanBuilder::intersect(left, right, false),
-        (SetOperator::Except, Distinct | None) => LogicalPlanBuilder::except(left, right, false),
+        (SetOperator::Intersect, Distinct | None) => {
+            left.matched(right.rename(binder.fresh(RIGHT))?, JoinType::LeftSemi)
+        }
+        (SetOperator::Except, Distinct | None) => left.matched(right.rename(binder.fresh(RIGHT))?, JoinType::LeftAnti),
         (op, quantifier) => {
             let error = Error::user(format!("{op} {quantifier} is not supported"));
             Err(through(error.at(at(start)).remedy("select the columns in the same order")))
         }
     }
+}
+
+fn united(left: Rel, right: Rel) -> Result<Rel> {
+    Rel::union(vec![left.into(), right.into()])
+}
+
+/// Columns of one name are one column. It is NULL where a side does not have it.
+fn united_by_name(left: Rel, right: Rel) -> Result<Rel> {
+    let mut names: Vec<String> = Vec::new();
+    for field in left.columns().fields().iter().chain(right.columns().fields()) {
+        if !names.contains(field.name()) {
+            names.push(field.name().clone());
+        }
+    }
+    let side = |plan: Rel| {
+        let place = |name: &String| plan.columns().fields().iter().position(|field| field.name() == name);
+        let column = |name: &String| match place(name) {
+            Some(place) => Expr::Column(plan.columns().id(place)),
+            None => lit(ScalarValue::Null).alias(name),
+        };
+        let columns: Vec<Expr> = names.iter().map(column).collect();
+        plan.project(columns)
+    };
+    united(side(left)?, side(right)?)
 }

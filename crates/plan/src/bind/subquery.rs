@@ -7,9 +7,7 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, ExprSchema as _, JoinType, Result, ScalarValue, internal_err};
 use datafusion_expr::utils::{conjunction, disjunction};
-use datafusion_expr::{
-    BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit, when,
-};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator, lit, when};
 use datafusion_sql::sqlparser::ast::{self as ast, BinaryOperator, Query, Spanned};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
@@ -17,6 +15,7 @@ use super::scope::Scope;
 use super::{Binder, Env};
 use crate::apply::{Fresh as _, apply, has_one_row, substitute};
 use crate::place::{at, through};
+use crate::rel::{Distinct, Rel};
 use crate::table::is_bounded;
 use crate::walk::Walk;
 
@@ -54,7 +53,7 @@ pub(crate) struct Pending {
     pub(super) field: FieldRef,
     pub(super) form: Form<Vec<Expr>>,
     /// Its rows; columns of the query around it are outer references.
-    pub(super) rows: LogicalPlan,
+    pub(super) rows: Rel,
     start: Location,
 }
 
@@ -74,11 +73,11 @@ impl Pending {
 
     /// The columns of the queries around that it reads.
     pub(super) fn outer(&self) -> Vec<Expr> {
-        self.rows.all_out_ref_exprs()
+        self.rows.outer_references()
     }
 
     /// Whether it reads columns of a plan.
-    pub(super) fn reads(&self, plan: &LogicalPlan) -> bool {
+    pub(super) fn reads(&self, plan: &Rel) -> bool {
         let operands = match &self.form {
             Form::In { left, .. } | Form::Compared { left, .. } => left.as_slice(),
             Form::Value | Form::Exists { .. } => &[],
@@ -89,7 +88,7 @@ impl Pending {
             _ => None,
         });
         let mut columns = operands.iter().flat_map(Expr::column_refs).chain(of_outer);
-        columns.any(|column| plan.schema().has_column(column))
+        columns.any(|column| plan.columns().has(column))
     }
 }
 
@@ -175,13 +174,13 @@ fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
 }
 
 /// The columns of a plan.
-pub(super) fn columns_of(plan: &LogicalPlan) -> Vec<Expr> {
-    plan.schema().columns().into_iter().map(Expr::Column).collect()
+pub(super) fn columns_of(plan: &Rel) -> Vec<Expr> {
+    plan.ids().into_iter().map(Expr::Column).collect()
 }
 
 /// Whether a plan reads columns of a query around it.
-pub(super) fn reads_outer(plan: &LogicalPlan) -> bool {
-    !plan.all_out_ref_exprs().is_empty()
+pub(super) fn reads_outer(plan: &Rel) -> bool {
+    !plan.outer_references().is_empty()
 }
 
 impl Binder<'_> {
@@ -197,7 +196,7 @@ impl Binder<'_> {
         let form = form.plain();
         let place = query.span().start;
         let rows = self.query(query, &env.within(scope))?;
-        let width = rows.schema().fields().len();
+        let width = rows.width();
         let wanted = match &form {
             Form::Exists { .. } => width,
             Form::Value => 1,
@@ -213,7 +212,7 @@ impl Binder<'_> {
             return Err(through(Error::user(what).at(at(place)).remedy("select as many columns as are compared")));
         }
         let data_type = match form {
-            Form::Value => rows.schema().field(0).data_type().clone(),
+            Form::Value => rows.columns().field(0).data_type().clone(),
             _ => DataType::Boolean,
         };
         let column = Column::new(Some(self.fresh(VALUE)), "value");
@@ -222,12 +221,7 @@ impl Binder<'_> {
     }
 
     /// Joins each row of a plan with the values of subqueries, and puts these into the expressions.
-    pub(super) fn join_values(
-        &self,
-        mut plan: LogicalPlan,
-        pending: Vec<Pending>,
-        exprs: &mut [&mut Expr],
-    ) -> Result<LogicalPlan> {
+    pub(super) fn join_values(&self, mut plan: Rel, pending: Vec<Pending>, exprs: &mut [&mut Expr]) -> Result<Rel> {
         let mut known: Vec<(Column, Expr)> = Vec::new();
         for Pending { column, form, rows, start, .. } in pending {
             let form = form.map(&mut |left| left.into_iter().map(|expr| substitute(expr, &known)).collect())?;
@@ -242,7 +236,7 @@ impl Binder<'_> {
     }
 
     /// The rows of a plan for which a subquery holds as a condition.
-    pub(super) fn choose(&self, plan: LogicalPlan, pending: Pending) -> Result<LogicalPlan> {
+    pub(super) fn choose(&self, plan: Rel, pending: Pending) -> Result<Rel> {
         let Pending { form, rows, start, .. } = pending;
         let semi = |negated: bool| if negated { JoinType::LeftAnti } else { JoinType::LeftSemi };
         match form {
@@ -269,7 +263,7 @@ impl Binder<'_> {
                 if let Some(extreme) = extreme.filter(|_| !reads_outer(&rows)) {
                     let best = self.aggregated(rows, Vec::new(), vec![(LISTED, extreme, own)])?;
                     let (plan, value) = self.value(plan, Form::Value, best, start)?;
-                    return LogicalPlanBuilder::from(plan).filter(binary(left, op, value))?.build();
+                    return plan.filter(binary(left, op, value));
                 }
                 let is = binary(left, op, own);
                 let condition = if all { Expr::IsNotTrue(Box::new(is)) } else { is };
@@ -278,18 +272,12 @@ impl Binder<'_> {
         }
     }
 
-    pub(super) fn nullable(&self, expr: &Expr, plan: &LogicalPlan) -> Result<bool> {
-        expr.nullable(plan.schema())
+    pub(super) fn nullable(&self, expr: &Expr, plan: &Rel) -> Result<bool> {
+        expr.nullable(plan.columns())
     }
 
     /// Joins each row of a plan with the value of a subquery.
-    fn value(
-        &self,
-        plan: LogicalPlan,
-        form: Form<Vec<Expr>>,
-        rows: LogicalPlan,
-        start: Location,
-    ) -> Result<(LogicalPlan, Expr)> {
+    fn value(&self, plan: Rel, form: Form<Vec<Expr>>, rows: Rel, start: Location) -> Result<(Rel, Expr)> {
         match form {
             Form::Value => {
                 let row = if has_one_row(&rows) { rows } else { self.single(rows)? };
@@ -328,7 +316,7 @@ impl Binder<'_> {
         }
     }
 
-    fn is_listed(&self, plan: &LogicalPlan, rows: &LogicalPlan, left: &[Expr]) -> Result<Asked> {
+    fn is_listed(&self, plan: &Rel, rows: &Rel, left: &[Expr]) -> Result<Asked> {
         let (mut equal, mut may_be, mut is_known) = (Vec::new(), Vec::new(), true);
         for (left, own) in left.iter().zip(columns_of(rows)) {
             is_known &= !self.nullable(left, plan)? && !self.nullable(&own, rows)?;
@@ -340,22 +328,22 @@ impl Binder<'_> {
     }
 
     /// TRUE if something holds for a row of the subquery, NULL if it may hold for one, else FALSE.
-    fn three_valued(&self, plan: LogicalPlan, rows: LogicalPlan, asked: Asked) -> Result<(LogicalPlan, Expr)> {
+    fn three_valued(&self, plan: Rel, rows: Rel, asked: Asked) -> Result<(Rel, Expr)> {
         let is = outer_of(asked.is, &rows, &plan)?;
-        let some = LogicalPlanBuilder::from(rows.clone()).filter(is)?.build()?;
+        let some = rows.clone().filter(is)?;
         let (plan, there) = self.there(plan, some)?;
         let Some(unknown) = asked.unknown else { return Ok((plan, there)) };
         let unknown = outer_of(unknown, &rows, &plan)?;
-        let some = LogicalPlanBuilder::from(rows).filter(unknown)?.build()?;
+        let some = rows.filter(unknown)?;
         let (plan, unknown) = self.there(plan, some)?;
         let value = when(there, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
         Ok((plan, value))
     }
 
     /// Whether a subquery has rows.
-    pub(super) fn there(&self, plan: LogicalPlan, rows: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
+    pub(super) fn there(&self, plan: Rel, rows: Rel) -> Result<(Rel, Expr)> {
         if reads_outer(&rows) {
-            let there = LogicalPlanBuilder::from(rows).project([lit(true).alias(THERE)])?.distinct()?.build()?;
+            let there = rows.project([lit(true).alias(THERE)])?.distinct();
             let (plan, there) = self.join_row(plan, there)?;
             return Ok((plan, there.is_true()));
         }
@@ -366,24 +354,19 @@ impl Binder<'_> {
     }
 
     /// Aggregates of rows: names, functions and arguments.
-    pub(super) fn aggregated(
-        &self,
-        rows: LogicalPlan,
-        keys: Vec<Expr>,
-        calls: Vec<(&str, &str, Expr)>,
-    ) -> Result<LogicalPlan> {
+    pub(super) fn aggregated(&self, rows: Rel, keys: Vec<Expr>, calls: Vec<(&str, &str, Expr)>) -> Result<Rel> {
         let call = |(name, function, argument): (&str, &str, Expr)| match self.functions().aggregate(function) {
             Some(function) => Ok(function.call(vec![argument]).alias(name)),
             None => internal_err!("there is no aggregate {function}"),
         };
         let calls = calls.into_iter().map(call).collect::<Result<Vec<_>>>()?;
-        LogicalPlanBuilder::from(rows).aggregate(keys, calls)?.build()
+        rows.aggregate(keys, calls)
     }
 
     /// The one row of a subquery that may give several: the job fails if it does.
-    fn single(&self, rows: LogicalPlan) -> Result<LogicalPlan> {
+    fn single(&self, rows: Rel) -> Result<Rel> {
         let value = columns_of(&rows).swap_remove(0);
-        let name = rows.schema().field(0).name().clone();
+        let name = rows.columns().field(0).name().clone();
         let [number, first] = ROWS;
         let row =
             self.aggregated(rows, Vec::new(), vec![(first, "first_value", value), (number, "count", lit(1_i64))])?;
@@ -392,37 +375,31 @@ impl Binder<'_> {
         };
         let column = |name: &str| Expr::Column(Column::new_unqualified(name));
         let single = single.call(vec![column(first), column(number)]).alias(name);
-        LogicalPlanBuilder::from(row).project([single])?.build()
+        row.project([single])
     }
 
     /// Joins each row with the first column of a plan that gives one row at most.
-    pub(super) fn join_row(&self, plan: LogicalPlan, row: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
+    pub(super) fn join_row(&self, plan: Rel, row: Rel) -> Result<(Rel, Expr)> {
         let name = self.fresh(VALUE);
-        let column = Column::new(Some(name.as_str()), row.schema().field(0).name());
+        let column = Column::new(Some(name.as_str()), row.columns().field(0).name());
         // Without a row the value is NULL. An updating aggregate of no rows has none.
         let is_there = !reads_outer(&row) && is_bounded(&row) && !self.streaming() && gives_a_row(&row);
         let kind = if is_there { JoinType::Inner } else { JoinType::Left };
-        let row = LogicalPlanBuilder::from(row).alias(name)?.build()?;
+        let row = row.rename(name)?;
         Ok((self.apply(plan, row, kind, Vec::new())?, Expr::Column(column)))
     }
 
     /// See [`apply`].
-    pub(super) fn apply(
-        &self,
-        left: LogicalPlan,
-        right: LogicalPlan,
-        kind: JoinType,
-        on: Vec<Expr>,
-    ) -> Result<LogicalPlan> {
+    pub(super) fn apply(&self, left: Rel, right: Rel, kind: JoinType, on: Vec<Expr>) -> Result<Rel> {
         apply(left, right, kind, on, self.functions(), self)
     }
 }
 
 /// Columns of `left` that an expression reads, as those of the query around `rows`.
-pub(super) fn outer_of(expr: Expr, rows: &LogicalPlan, left: &LogicalPlan) -> Result<Expr> {
+pub(super) fn outer_of(expr: Expr, rows: &Rel, left: &Rel) -> Result<Expr> {
     let changed = expr.walk_up(&mut |expr| match expr {
-        Expr::Column(column) if !rows.schema().has_column(&column) => {
-            let field = Arc::clone(left.schema().field_from_column(&column)?);
+        Expr::Column(column) if !rows.columns().has(&column) => {
+            let field = Arc::clone(left.columns().field_from_column(&column)?);
             Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
         }
         other => Ok(Transformed::no(other)),
@@ -431,9 +408,9 @@ pub(super) fn outer_of(expr: Expr, rows: &LogicalPlan, left: &LogicalPlan) -> Re
 }
 
 /// What is read of the one row of a plan. While that stays the same nothing changes, however often the row does.
-pub(super) fn what_is_known(row: LogicalPlan, columns: Vec<(&str, Expr)>) -> Result<LogicalPlan> {
+pub(super) fn what_is_known(row: Rel, columns: Vec<(&str, Expr)>) -> Result<Rel> {
     let columns: Vec<Expr> = columns.into_iter().map(|(name, expr)| expr.alias(name)).collect();
-    LogicalPlanBuilder::from(row).project(columns)?.distinct()?.build()
+    Ok(row.project(columns)?.distinct())
 }
 
 /// Whether a number of rows, of which there is none without rows, is above 0.
@@ -442,14 +419,13 @@ pub(super) fn is_positive(rows: Expr) -> Expr {
 }
 
 /// Whether a plan with one row at most has it always, where tables end.
-fn gives_a_row(plan: &LogicalPlan) -> bool {
+fn gives_a_row(plan: &Rel) -> bool {
     match plan {
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        LogicalPlan::Projection(projection) => gives_a_row(&projection.input),
-        LogicalPlan::Distinct(Distinct::All(input)) => gives_a_row(input),
-        LogicalPlan::SubqueryAlias(alias) => gives_a_row(&alias.input),
-        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
-        LogicalPlan::Values(values) => values.values.len() == 1,
+        Rel::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        Rel::Project(projection) => gives_a_row(&projection.input),
+        Rel::Distinct(Distinct { input }) => gives_a_row(input),
+        Rel::Rename(alias) => gives_a_row(&alias.input),
+        Rel::Values(values) => values.rows.len() == 1,
         _ => false,
     }
 }

@@ -4,15 +4,16 @@ use anabranch_dataflow::{DECIMAL_DIGITS_MAX, as_decimal, fraction_digits, sql_na
 use anabranch_model::Error;
 use arrow::datatypes::DataType;
 use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast};
+use datafusion_expr::{Expr, ExprSchemable, cast};
 use datafusion_sql::sqlparser::ast::{Spanned, Values};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 use super::{Binder, Env, Names};
 use crate::place::{at, through};
+use crate::rel::Rel;
 
 impl Binder<'_> {
-    pub(super) fn values(&self, values: Values, env: &Env<'_>) -> Result<LogicalPlan> {
+    pub(super) fn values(&self, values: Values, env: &Env<'_>) -> Result<Rel> {
         let width = values.rows.first().map_or(0, |row| row.content.len());
         // Columns of a query around are known, where there is one.
         let scope = env.scope(Vec::new());
@@ -36,7 +37,7 @@ impl Binder<'_> {
         for column in 0..width {
             unify(column, &mut rows, &places)?;
         }
-        LogicalPlanBuilder::values(rows)?.build()
+        Rel::values(rows)
     }
 }
 

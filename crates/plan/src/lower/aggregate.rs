@@ -9,7 +9,7 @@ use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion_expr::expr::AggregateFunction;
 use datafusion_expr::utils::grouping_set_to_exprlist;
-use datafusion_expr::{Aggregate, Expr as Logical, ExprSchemable};
+use datafusion_expr::{Expr as Logical, ExprSchemable};
 
 use super::AGGREGATE;
 use super::emission::Emission;
@@ -18,9 +18,9 @@ use super::states::{is_mergeable, pane_start, state_fields};
 use super::stream::{LogicalColumn, Stream, minus_ms};
 use super::windowed::{WindowColumn, Windowed};
 use super::{Lowering, Needed, Want, columns_of};
-use crate::column_index::ColumnIndex;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
+use crate::rel::{Aggregate, Columns};
 use crate::settings::RuntimeMode;
 use crate::window_assign::WINDOW_COLUMNS;
 
@@ -72,15 +72,15 @@ impl Lowering<'_> {
         let groups = keys.len() + usize::from(is_expanded);
         let read = aggregate.aggr_expr.iter().enumerate().filter(|(i, _)| needed.contains(&(groups + i)));
         let wanted: Vec<&Logical> = keys.into_iter().chain(read.map(|(_, e)| e)).collect();
-        let below = ColumnIndex::of(aggregate.input.schema());
-        let columns = columns_of(wanted.iter().copied(), &below)?;
+        let below = aggregate.input.columns();
+        let columns = columns_of(wanted.iter().copied(), below)?;
         let want = Want { sessions: !is_expanded, ..Want::columns(columns) };
         let mut stream = self.wanted(&aggregate.input, &want)?;
         if aggregate.group_expr.is_empty() {
             // Of no rows there is one result, which an updated one does not have.
             stream = self.rows_in_batch(stream)?;
         }
-        stream.share(&wanted, &below)?;
+        stream.share(&wanted, below)?;
         match is_expanded {
             true => self.grouping_sets(aggregate, needed, stream),
             false => self.aggregate_rows(aggregate, needed, stream),
@@ -94,11 +94,11 @@ impl Lowering<'_> {
         needed: &Needed,
         mut stream: Stream,
     ) -> Result<Stream> {
-        let below = ColumnIndex::of(aggregate.input.schema());
-        stream = self.sessions_for(aggregate, &below, stream)?;
-        settle_starts(aggregate, &below, &mut stream)?;
-        let emission = self.emission(aggregate, &below, &mut stream)?;
-        let mut grouping = grouping(aggregate, needed, &below, &mut stream)?;
+        let below = aggregate.input.columns();
+        stream = self.sessions_for(aggregate, below, stream)?;
+        settle_starts(aggregate, below, &mut stream)?;
+        let emission = self.emission(aggregate, below, &mut stream)?;
+        let mut grouping = grouping(aggregate, needed, below, &mut stream)?;
         grouping.share_with(emission.as_ref(), &mut stream);
         grouping.windowed.iter().for_each(|of| add_places(&mut self.origins.present, &of.places));
         if let Some(emission) = emission {
@@ -134,7 +134,7 @@ impl Lowering<'_> {
             let first_key = fields.len();
             fields.extend(grouping.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable)));
             for (aggregate_spec, call) in grouping.aggregates.iter().zip(&grouping.calls) {
-                fields.extend(state_fields(aggregate_spec, call, &below)?);
+                fields.extend(state_fields(aggregate_spec, call, below)?);
             }
             stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Partial, &grouping)));
             stream.physical = fields;
@@ -177,7 +177,7 @@ impl Lowering<'_> {
     /// time, and the weight.
     pub(super) fn shuffle_rows(&mut self, mut stream: Stream, grouping: &mut Grouping, target: u32) -> Stream {
         let schema = stream.physical.clone();
-        let mut columns = Columns::of(grouping.keys.clone(), &schema);
+        let mut columns = Shuffled::of(grouping.keys.clone(), &schema);
         for (index, key) in grouping.keys.iter_mut().enumerate() {
             key.expr = Expr::Column(index);
         }
@@ -218,7 +218,7 @@ impl Lowering<'_> {
 }
 
 /// Makes the columns of cumulating windows columns like others if keys have their start alone: several windows have the same.
-fn settle_starts(aggregate: &Aggregate, below: &ColumnIndex, stream: &mut Stream) -> Result<()> {
+fn settle_starts(aggregate: &Aggregate, below: &Columns, stream: &mut Stream) -> Result<()> {
     let is_cumulated = |windowed: &Windowed| !windowed.settled && matches!(windowed.window, Window::Cumulate { .. });
     let columns = aggregate.group_expr.iter().filter_map(|key| stream.plain_column(key, below));
     let mut columns = columns.filter_map(|column| stream.window_column(column));
@@ -228,14 +228,14 @@ fn settle_starts(aggregate: &Aggregate, below: &ColumnIndex, stream: &mut Stream
 }
 
 /// The columns of a shuffled row, collected one by one.
-struct Columns<'a> {
+struct Shuffled<'a> {
     exprs: Vec<NamedExpr>,
     /// The first place in `exprs` of each column that is carried unchanged.
     carried: BTreeMap<usize, usize>,
     schema: &'a [Field],
 }
 
-impl<'a> Columns<'a> {
+impl<'a> Shuffled<'a> {
     fn of(exprs: Vec<NamedExpr>, schema: &'a [Field]) -> Self {
         let mut carried = BTreeMap::new();
         for (place, named) in exprs.iter().enumerate() {
@@ -243,7 +243,7 @@ impl<'a> Columns<'a> {
                 carried.entry(index).or_insert(place);
             }
         }
-        Columns { exprs, carried, schema }
+        Shuffled { exprs, carried, schema }
     }
 
     /// The index of `expr`, which is added if it is new. Without a type it must be a column.
@@ -292,10 +292,10 @@ impl<'a> Columns<'a> {
 fn grouping<'a>(
     aggregate: &'a Aggregate,
     needed: &Needed,
-    below: &ColumnIndex,
+    below: &Columns,
     stream: &mut Stream,
 ) -> Result<Grouping<'a>> {
-    let fields = aggregate.schema.fields();
+    let fields = aggregate.columns.fields();
     let window_column = |stream: &Stream, expr: &Logical| {
         stream.plain_column(expr, below).and_then(|index| stream.window_column(index))
     };
@@ -372,7 +372,7 @@ pub(super) fn aggregate_spec(
     name: String,
     call: &AggregateFunction,
     field: &Field,
-    below: &ColumnIndex,
+    below: &Columns,
     stream: &mut Stream,
 ) -> Result<AggregateSpec> {
     let function = call.func.name().to_string();
@@ -430,7 +430,7 @@ pub(super) fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggre
             grouping.windowed.as_ref().map_or(value.clone(), |w| w.value(column, value, data_type))
         }
     };
-    let outputs = grouping.outputs.iter().zip(aggregate.schema.fields()).enumerate();
+    let outputs = grouping.outputs.iter().zip(aggregate.columns.fields()).enumerate();
     stream.columns = outputs
         .map(|(index, (output, field))| LogicalColumn {
             value: needed.contains(&index).then(|| value(*output, field.data_type())),

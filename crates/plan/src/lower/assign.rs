@@ -2,24 +2,24 @@
 
 use anabranch_dataflow::NamedExpr;
 use anabranch_model::{Error, Result};
-use datafusion_expr::{ExprSchemable, LogicalPlan};
+use datafusion_expr::ExprSchemable;
 
 use super::join_times::plain_time;
 use super::stream::Stream;
 use super::stream_join::late_times;
 use super::windowed::Windowed;
 use super::{Lowering, Needed, Want, columns_of};
-use crate::column_index::ColumnIndex;
 use crate::maps::shown;
 use crate::place::planning_error;
+use crate::rel::Rel;
 use crate::window_assign::WindowAssign;
 
 impl Lowering<'_> {
     pub(super) fn assign(&mut self, assign: &WindowAssign, want: &Want) -> Result<Stream> {
         let needed = &want.columns;
-        let inputs = assign.input.schema().fields().len();
-        let index = ColumnIndex::of(assign.input.schema());
-        let mut below = columns_of(std::iter::once(&assign.time).chain(&assign.partition), &index)?;
+        let inputs = assign.input.width();
+        let index = assign.input.columns();
+        let mut below = columns_of(std::iter::once(&assign.time).chain(&assign.partition), index)?;
         below.extend(needed.iter().filter(|index| **index < inputs));
         let stream = self.plan_by(assign.by_clock, &assign.input, &below)?;
         let mut stream = self.rows_in_batch(stream)?;
@@ -30,7 +30,7 @@ impl Lowering<'_> {
         if !stream.has_event_time {
             return Err(Error::user("a window needs a table with a watermark").remedy("declare WATERMARK FOR"));
         }
-        let column = plain_time(&assign.time, &index);
+        let column = plain_time(&assign.time, index);
         if column.and_then(|column| stream.times.get(&column)).is_none_or(|ms| *ms > 0) {
             return Err(Error::user(format!("'{}' is no event-time column any more", shown(&assign.time))).remedy(
                 "after a join of two streams it is one if the condition bounds how far it may be from an event time of the other \
@@ -40,13 +40,13 @@ impl Lowering<'_> {
         // An earlier window's columns are ordinary columns from here on.
         stream.times = late_times(std::mem::take(&mut stream.times), &stream.columns, stream.zone.as_deref());
         stream.leave_window()?;
-        let time = stream.expr(&assign.time, &index)?;
-        let time_type = assign.time.get_type(&index).map_err(planning_error)?;
+        let time = stream.expr(&assign.time, index)?;
+        let time_type = assign.time.get_type(index).map_err(planning_error)?;
         let mut partition = Vec::new();
         for (number, key) in assign.partition.iter().enumerate() {
-            let data_type = key.get_type(&index).map_err(planning_error)?;
+            let data_type = key.get_type(index).map_err(planning_error)?;
             let name = format!("$session_key_{number}");
-            partition.push(NamedExpr { name, expr: stream.expr(key, &index)?, data_type, nullable: true });
+            partition.push(NamedExpr { name, expr: stream.expr(key, index)?, data_type, nullable: true });
         }
         let (zone, places) = (assign.zone.as_deref(), self.origins.present.clone());
         stream.set_window(Windowed::lazily(assign.window, time, time_type, partition, zone, places), assign);
@@ -57,7 +57,7 @@ impl Lowering<'_> {
     }
 
     /// Lowers what is below windows, or functions over rows, of processing time or of event time.
-    pub(super) fn plan_by(&mut self, by_clock: bool, input: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+    pub(super) fn plan_by(&mut self, by_clock: bool, input: &Rel, needed: &Needed) -> Result<Stream> {
         let outer = self.by_clock.replace(by_clock);
         if outer.is_some_and(|outer| outer != by_clock) {
             return Err(Error::user("windows of event time and of processing time follow each other")

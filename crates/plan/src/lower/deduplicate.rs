@@ -6,7 +6,7 @@ use anabranch_model::Result;
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::expr::WindowFunction;
-use datafusion_expr::{Expr as Logical, LogicalPlan, Window, WindowFrameUnits};
+use datafusion_expr::{Expr as Logical, WindowFrameUnits};
 
 use super::join_times::plain_time;
 use super::over::{RowColumns, call, check_stream, is_by_clock, keep_columns, times_behind};
@@ -15,9 +15,7 @@ use super::rank::{row_number, unique_keys};
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
 use crate::apply::NUMBER;
-use crate::column_index::ColumnIndex;
-use crate::walk::Walk;
-use crate::window_assign::WindowAssign;
+use crate::rel::{Columns, Over, Rel};
 
 /// Short name of the stages of such rows.
 const DEDUPLICATE: &str = "deduplicate";
@@ -32,38 +30,36 @@ pub(crate) enum FirstBy<'a> {
 }
 
 /// The order in which the first row of each partition stays, if rows are numbered in the order of a time.
-pub(crate) fn first_by(window: &Window) -> Option<FirstBy<'_>> {
+pub(crate) fn first_by(window: &Over) -> Option<FirstBy<'_>> {
     let call = row_number(window)?;
     let [sort] = call.params.order_by.as_slice() else { return None };
     if is_limit(window) || !sort.asc {
         return None;
     }
-    let index = ColumnIndex::of(window.input.schema());
-    match is_by_clock(&sort.expr, &window.input, &index)? {
+    let index = window.input.columns();
+    match is_by_clock(&sort.expr, &window.input, index)? {
         true => Some(FirstBy::Arrival),
         false if waits_for_clock(&window.input) => None,
-        false => check_precision(&sort.expr, window, &index).ok().map(|()| FirstBy::EventTime(&sort.expr)),
+        false => check_precision(&sort.expr, window, index).ok().map(|()| FirstBy::EventTime(&sort.expr)),
     }
 }
 
 /// Whether the numbers are those of `ORDER BY ... LIMIT`: as in Flink, its result is updated.
-pub(super) fn is_limit(window: &Window) -> bool {
+pub(super) fn is_limit(window: &Over) -> bool {
     window.window_expr.iter().any(|expr| matches!(expr, Logical::Alias(alias) if alias.name == NUMBER))
 }
 
 /// Whether rows come as processing time goes on: then none waits for event time too.
-fn waits_for_clock(plan: &LogicalPlan) -> bool {
-    let of_node = |node: &LogicalPlan| match node {
-        LogicalPlan::Extension(extension) => {
-            extension.node.as_any().downcast_ref::<WindowAssign>().is_some_and(|assign| assign.by_clock)
-        }
-        LogicalPlan::Window(window) => window.window_expr.iter().filter_map(|expr| call(expr).ok()).any(|call| {
+fn waits_for_clock(plan: &Rel) -> bool {
+    let of_node = |node: &Rel| match node {
+        Rel::Assign(assign) => assign.by_clock,
+        Rel::Over(window) => window.window_expr.iter().filter_map(|expr| call(expr).ok()).any(|call| {
             let frame = &call.params.window_frame;
             let is_bounded = frame.units == WindowFrameUnits::Range && !frame.start_bound.is_unbounded();
             let time = call.params.order_by.first().filter(|_| is_bounded);
             time.is_some_and(|time| {
-                let index = ColumnIndex::of(window.input.schema());
-                is_by_clock(&time.expr, &window.input, &index) == Some(true)
+                let index = window.input.columns();
+                is_by_clock(&time.expr, &window.input, index) == Some(true)
             })
         }),
         _ => false,
@@ -81,28 +77,28 @@ impl Lowering<'_> {
     pub(super) fn deduplicate(
         &mut self,
         mut stream: Stream,
-        (window, call): (&Window, &WindowFunction),
+        (window, call): (&Over, &WindowFunction),
         first: FirstBy<'_>,
         needed: &Needed,
     ) -> Result<Stream> {
-        let index = ColumnIndex::of(window.input.schema());
+        let index = window.input.columns();
         let (mut rows, partition) = (RowColumns::default(), &call.params.partition_by);
         for key in partition {
-            rows.key(&mut stream, key, &index, "ROW_NUMBER()")?;
+            rows.key(&mut stream, key, index, "ROW_NUMBER()")?;
         }
         let (time, times) = match first {
             FirstBy::EventTime(time) => {
-                let times = times_behind(&stream, plain_time(time, &index));
-                (Some(rows.time(&mut stream, time, &index)?), times)
+                let times = times_behind(&stream, plain_time(time, index));
+                (Some(rows.time(&mut stream, time, index)?), times)
             }
             FirstBy::Arrival => (None, stream.times.clone()),
         };
         let mut columns = rows.columns(&stream, needed);
         let output = keep_columns(&mut columns, std::iter::empty());
-        let number = window.input.schema().fields().len();
+        let number = window.input.width();
         let one = Expr::Literal(Literal { data_type: DataType::Int64, text: Some("1".to_owned()) });
         let value = needed.contains(&number).then_some(one);
-        columns.push(LogicalColumn { value, ..LogicalColumn::absent(window.schema.field(number)) });
+        columns.push(LogicalColumn { value, ..LogicalColumn::absent(window.columns.field(number)) });
         let spec = DeduplicateSpec {
             keys: partition.len(),
             time,
@@ -113,14 +109,14 @@ impl Lowering<'_> {
         let mut next = self.partitioned(stream, rows.exprs, spec.keys, DEDUPLICATE);
         next.waits |= spec.time.is_some();
         next.physical = spec.output_schema().fields().iter().map(|field| field.as_ref().clone()).collect();
-        (next.columns, next.times, next.unique) = (columns, times, unique_keys(partition, &index));
+        (next.columns, next.times, next.unique) = (columns, times, unique_keys(partition, index));
         next.operators.push(OperatorSpec::Deduplicate(spec));
         Ok(next)
     }
 }
 
 /// Whether rows stay and have the order, so that the first ones stay too.
-pub(super) fn stays(stream: &Stream, first: FirstBy<'_>, index: &ColumnIndex) -> bool {
+pub(super) fn stays(stream: &Stream, first: FirstBy<'_>, index: &Columns) -> bool {
     let time = if let FirstBy::EventTime(time) = first { Some(time) } else { None };
     check_stream(stream, "ROW_NUMBER()", time, index).is_ok()
 }

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 
 use anabranch_dataflow::{EmissionSpec, Expr, NamedExpr, Window};
 use anabranch_model::Result;
-use datafusion_expr::Aggregate;
 
 use super::Lowering;
 use super::session_rows::emitted_once;
 use super::stream::Stream;
 use super::windowed::{WindowColumn, Windowed};
-use crate::column_index::ColumnIndex;
+use crate::rel::{Aggregate, Columns};
 use crate::settings::RuntimeMode;
 
 /// How the results of windows are emitted.
@@ -30,7 +29,7 @@ impl Lowering<'_> {
     pub(super) fn emission(
         &self,
         aggregate: &Aggregate,
-        below: &ColumnIndex,
+        below: &Columns,
         stream: &mut Stream,
     ) -> Result<Option<Emission>> {
         let is_final = stream.bounded && self.mode != RuntimeMode::Streaming;

@@ -7,12 +7,12 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{BinaryExpr, Expr as Logical, ExprSchemable, Operator, Volatility};
 
 use super::literal::constant;
-use crate::column_index::ColumnIndex;
 use crate::current_watermark;
 use crate::exact::{Meaning, meaning};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::processing_time::is_stamp;
+use crate::rel::Columns;
 use crate::spelling::similar_regex;
 use crate::stamps::Stamp;
 
@@ -27,7 +27,7 @@ pub(super) fn unknown(stamp: Stamp) -> Error {
 }
 
 /// Converts an expression over `schema`; `column` returns the value of each column by its index.
-pub(super) fn convert(expr: &Logical, schema: &ColumnIndex, column: &dyn Fn(usize) -> Result<Expr>) -> Result<Expr> {
+pub(super) fn convert(expr: &Logical, schema: &Columns, column: &dyn Fn(usize) -> Result<Expr>) -> Result<Expr> {
     let sub = |expr: &Logical| convert(expr, schema, column);
     let boxed = |expr: &Logical| sub(expr).map(Box::new);
     Ok(match expr {
@@ -95,7 +95,7 @@ pub(super) fn convert(expr: &Logical, schema: &ColumnIndex, column: &dyn Fn(usiz
     })
 }
 
-fn function_call(call: &ScalarFunction, args: Vec<Expr>, returns: DataType, schema: &ColumnIndex) -> Result<Expr> {
+fn function_call(call: &ScalarFunction, args: Vec<Expr>, returns: DataType, schema: &Columns) -> Result<Expr> {
     let function = call.func.name().to_string();
     if let Some(map) = call.args.first().filter(|_| function == "get_field")
         && matches!(map.get_type(schema), Ok(DataType::Map(..)))
@@ -110,7 +110,7 @@ fn function_call(call: &ScalarFunction, args: Vec<Expr>, returns: DataType, sche
 }
 
 /// Comparisons of maps are calls of a function by now, except those that the optimizer has made of subqueries.
-fn check_comparison(binary: &BinaryExpr, schema: &ColumnIndex) -> Result<()> {
+fn check_comparison(binary: &BinaryExpr, schema: &Columns) -> Result<()> {
     use Operator::{Eq, IsDistinctFrom, IsNotDistinctFrom, NotEq};
     if !matches!(binary.op, Eq | NotEq | IsDistinctFrom | IsNotDistinctFrom) {
         return Ok(());

@@ -5,12 +5,12 @@ use anabranch_dataflow::{
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
-use datafusion_expr::Aggregate;
 
 use super::aggregate::{Grouping, finish};
 use super::stream::Stream;
 use super::{AGGREGATE, Lowering, Needed};
 use crate::maps::{has_map, not_comparable};
+use crate::rel::Aggregate;
 
 /// Functions with accumulators that give results again and again.
 const UPDATING: [&str; 14] = [

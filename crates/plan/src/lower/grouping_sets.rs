@@ -6,16 +6,16 @@ use std::sync::Arc;
 use anabranch_dataflow::{ExpandSpec, Expr, Grouping, NamedExpr, OperatorSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::Field;
-use datafusion_common::{Column, DFSchema};
+use datafusion_common::Column;
+use datafusion_expr::Expr as Logical;
 use datafusion_expr::expr::GroupingSet;
 use datafusion_expr::utils::grouping_set_to_exprlist;
-use datafusion_expr::{Aggregate, EmptyRelation, Expr as Logical, LogicalPlan};
 
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
-use crate::column_index::ColumnIndex;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
+use crate::rel::{Aggregate, Rel};
 
 /// Beginning of the names of the keys, so that they are no columns of the input.
 const KEY: &str = "$key_";
@@ -28,10 +28,10 @@ impl Lowering<'_> {
         needed: &Needed,
         mut stream: Stream,
     ) -> Result<Stream> {
-        let below = ColumnIndex::of(aggregate.input.schema());
+        let below = aggregate.input.columns();
         let keys = grouping_set_to_exprlist(&aggregate.group_expr).map_err(planning_error)?;
         let is_window = |stream: &Stream, key: &Logical| {
-            stream.plain_column(key, &below).is_some_and(|index| stream.window_column(index).is_some())
+            stream.plain_column(key, below).is_some_and(|index| stream.window_column(index).is_some())
         };
         let mut windows: Vec<bool> = keys.iter().map(|key| is_window(&stream, key)).collect();
         let sets = sets(aggregate)?;
@@ -45,20 +45,20 @@ impl Lowering<'_> {
         }
         let groupings = groupings(sets, &keys, &windows);
         // The columns of the window stay as they are; each other key becomes a column, NULL outside of its groupings.
-        let number = aggregate.schema.field(keys.len()).as_ref().clone();
+        let number = aggregate.columns.field(keys.len()).as_ref().clone();
         let (mut expanded, mut group_expr) = (Vec::new(), Vec::new());
         for (place, (key, is_window)) in keys.iter().zip(&windows).enumerate() {
             if *is_window {
                 group_expr.push((*key).clone());
                 continue;
             }
-            let data_type = aggregate.schema.field(place).data_type().clone();
+            let data_type = aggregate.columns.field(place).data_type().clone();
             if has_map(&data_type) {
                 return Err(not_comparable(&format!("{} of GROUP BY", shown(key)), &data_type));
             }
             let name = format!("{KEY}{place}");
             group_expr.push(Logical::Column(Column::new_unqualified(&name)));
-            expanded.push(NamedExpr { name, expr: stream.expr(key, &below)?, data_type, nullable: true });
+            expanded.push(NamedExpr { name, expr: stream.expr(key, below)?, data_type, nullable: true });
         }
         group_expr.push(Logical::Column(Column::new_unqualified(number.name())));
         let fields: Vec<Field> = expanded
@@ -73,22 +73,12 @@ impl Lowering<'_> {
         }
         stream.operators.push(OperatorSpec::Expand(ExpandSpec { keys: expanded, groupings, number }));
         (stream.unique, stream.stamps) = (None, Vec::new());
-        let over = Aggregate::try_new_with_schema(
-            Arc::new(columns(aggregate.input.schema(), fields)?),
-            group_expr,
-            aggregate.aggr_expr.clone(),
-            Arc::clone(&aggregate.schema),
-        );
-        self.aggregate_rows(&over.map_err(planning_error)?, needed, stream)
+        let added = fields.into_iter().map(|field| (None, Arc::new(field)));
+        // A plan with these columns, for the names in expressions.
+        let input = Rel::nothing(aggregate.input.columns().with(added).map_err(planning_error)?);
+        let over = Aggregate { group_expr, input: Arc::new(input), ..aggregate.clone() };
+        self.aggregate_rows(&over, needed, stream)
     }
-}
-
-/// A plan with these columns, for the names in expressions.
-fn columns(input: &DFSchema, added: Vec<Field>) -> Result<LogicalPlan> {
-    let fields = input.iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field)));
-    let fields = fields.chain(added.into_iter().map(|field| (None, Arc::new(field)))).collect();
-    let schema = DFSchema::new_with_metadata(fields, input.metadata().clone()).map_err(planning_error)?;
-    Ok(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema: Arc::new(schema) }))
 }
 
 /// The keys of each grouping.

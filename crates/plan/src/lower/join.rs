@@ -2,20 +2,21 @@
 //! other side before that side reads its first row.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use anabranch_dataflow::{ExchangeKind, Expr, JoinKind, OperatorSpec, Port, StaticJoinSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::Field;
 use datafusion_common::{JoinType, NullEquality};
-use datafusion_expr::{Expr as Logical, ExprSchemable, Join, LogicalPlan};
+use datafusion_expr::{Expr as Logical, ExprSchemable};
 
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream};
 use super::windowed::Windowed;
 use super::{Lowering, Needed, Want, columns_of};
-use crate::column_index::ColumnIndex;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
+use crate::rel::{Columns, Join, Rel, joined_columns};
 use crate::settings::RuntimeMode;
 use crate::table::static_sides;
 use crate::varying::check_repeatable;
@@ -23,8 +24,8 @@ use crate::varying::check_repeatable;
 /// A join seen from its main input.
 pub(super) struct Sides<'a> {
     pub(super) kind: JoinKind,
-    pub(super) probe: &'a LogicalPlan,
-    pub(super) build: &'a LogicalPlan,
+    pub(super) probe: &'a Rel,
+    pub(super) build: &'a Rel,
     /// Pairs of (probe, build) keys.
     pub(super) keys: Vec<(&'a Logical, &'a Logical)>,
     /// Whether the build columns come first in the output.
@@ -40,13 +41,13 @@ impl Lowering<'_> {
             Some(sides) if self.mode != RuntimeMode::Streaming && !nulls_equal => sides,
             _ => return self.stream_join(join, needed),
         };
-        let probe_len = sides.probe.schema().fields().len();
-        let build_len = sides.build.schema().fields().len();
+        let probe_len = sides.probe.width();
+        let build_len = sides.build.width();
         let first_len = if sides.build_first { build_len } else { probe_len };
-        let probe_index = ColumnIndex::of(sides.probe.schema());
-        let build_index = ColumnIndex::of(sides.build.schema());
-        let mut probe_needed = columns_of(sides.keys.iter().map(|(probe, _)| *probe), &probe_index)?;
-        let mut build_needed = columns_of(sides.keys.iter().map(|(_, build)| *build), &build_index)?;
+        let probe_index = sides.probe.columns();
+        let build_index = sides.build.columns();
+        let mut probe_needed = columns_of(sides.keys.iter().map(|(probe, _)| *probe), probe_index)?;
+        let mut build_needed = columns_of(sides.keys.iter().map(|(_, build)| *build), build_index)?;
         let mut output_needed: [Needed; 2] = [BTreeSet::new(), BTreeSet::new()];
         for index in needed {
             let is_build = sides.with_build && (*index < first_len) == sides.build_first;
@@ -75,7 +76,7 @@ impl Lowering<'_> {
     }
 
     /// Lowers the static side to rows of its needed columns.
-    pub(super) fn build_side(&mut self, plan: &LogicalPlan, want: &Want) -> Result<Stream> {
+    pub(super) fn build_side(&mut self, plan: &Rel, want: &Want) -> Result<Stream> {
         let mut build = self.wanted(plan, want)?;
         if build.waits {
             build.settle_window()?;
@@ -100,18 +101,18 @@ pub(super) fn fuse(
 ) -> Result<(Stream, StaticJoinSpec)> {
     // Before any key is used: settling a window moves the columns.
     let read: Vec<&Logical> = sides.keys.iter().map(|(probe_key, _)| *probe_key).chain(filter).collect();
-    let probe_index = ColumnIndex::of(sides.probe.schema());
-    let build_index = ColumnIndex::of(sides.build.schema());
-    probe.settle_window_for(&read, &probe_index)?;
+    let probe_index = sides.probe.columns();
+    let build_index = sides.build.columns();
+    probe.settle_window_for(&read, probe_index)?;
     let mut probe_keys = Vec::new();
     let mut build_keys = Vec::new();
     for (probe_key, build_key) in &sides.keys {
-        let data_type = probe_key.get_type(&probe_index).map_err(planning_error)?;
+        let data_type = probe_key.get_type(probe_index).map_err(planning_error)?;
         if has_map(&data_type) {
             return Err(not_comparable(&format!("{} of the join", shown(probe_key)), &data_type));
         }
-        probe_keys.push(probe.expr(probe_key, &probe_index)?);
-        build_keys.push(build_value(build_key, &build_index, build)?);
+        probe_keys.push(probe.expr(probe_key, probe_index)?);
+        build_keys.push(build_value(build_key, build_index, build)?);
     }
     let filter = match filter {
         Some(filter) => Some(join_filter(filter, sides, &probe, build)?),
@@ -163,11 +164,8 @@ fn sides(join: &Join) -> Result<Option<Sides<'_>>> {
         JoinType::Right if left_static => (JoinKind::Left, true),
         JoinType::LeftSemi if build_right => (JoinKind::LeftSemi, false),
         JoinType::RightSemi if left_static => (JoinKind::LeftSemi, true),
-        JoinType::LeftAnti if build_right && !join.null_aware => (JoinKind::LeftAnti, false),
+        JoinType::LeftAnti if build_right => (JoinKind::LeftAnti, false),
         JoinType::RightAnti if left_static => (JoinKind::LeftAnti, true),
-        JoinType::LeftAnti if join.null_aware => {
-            return Err(Error::user("NOT IN (SELECT ...) is not supported yet").remedy("use NOT EXISTS"));
-        }
         _ => return Ok(None),
     };
     Ok(Some(Sides {
@@ -180,16 +178,21 @@ fn sides(join: &Join) -> Result<Option<Sides<'_>>> {
     }))
 }
 
+/// The columns of two plans.
+pub(super) fn both(left: &Rel, right: &Rel) -> Result<Arc<Columns>> {
+    joined_columns(left.columns(), right.columns(), JoinType::Inner).map_err(planning_error)
+}
+
 /// A condition over probe columns followed by build columns.
 fn join_filter(filter: &Logical, sides: &Sides, probe: &Stream, build: &Stream) -> Result<Expr> {
     if probe.weight.is_some() {
         check_repeatable(filter)?;
     }
-    let schema = sides.probe.schema().join(sides.build.schema()).map_err(planning_error)?;
-    let probe_len = sides.probe.schema().fields().len();
+    let columns = both(sides.probe, sides.build)?;
+    let probe_len = sides.probe.width();
     let offset = probe.physical.len();
     let missing = || Error::internal("a column of a join's condition was not needed");
-    convert(filter, &ColumnIndex::of(&schema), &|index| match index.checked_sub(probe_len) {
+    convert(filter, &columns, &|index| match index.checked_sub(probe_len) {
         None => probe.columns[index].value.clone().ok_or_else(missing),
         Some(index) => match build.columns[index].value {
             Some(Expr::Column(physical)) => Ok(Expr::Column(physical + offset)),
@@ -236,7 +239,7 @@ pub(super) fn keep_values(columns: &[LogicalColumn], needed: &Needed) -> Vec<Log
 }
 
 /// A key over the rows of the static side.
-fn build_value(key: &Logical, schema: &ColumnIndex, build: &Stream) -> Result<Expr> {
+fn build_value(key: &Logical, schema: &Columns, build: &Stream) -> Result<Expr> {
     convert(key, schema, &|index| {
         build.columns[index].value.clone().ok_or_else(|| Error::internal("a key of a join was not needed"))
     })

@@ -15,7 +15,7 @@ use datafusion_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operator};
 
 use super::stream::LogicalColumn;
 use super::windowed::WindowColumn;
-use crate::column_index::ColumnIndex;
+use crate::rel::Columns;
 use crate::window_table::literal_interval_ms;
 
 /// Columns of a stream by their indexes: the rows that follow have later values than the watermark less so many milliseconds.
@@ -34,7 +34,7 @@ pub(super) struct Bounds(BTreeMap<(usize, usize), Apart>);
 
 /// A side of a join, as far as times are concerned.
 pub(super) struct TimedSide<'a> {
-    pub(super) index: &'a ColumnIndex<'a>,
+    pub(super) index: &'a Columns,
     pub(super) columns: &'a [LogicalColumn],
     pub(super) times: &'a Times,
 }
@@ -187,7 +187,7 @@ fn shifted(expr: &Expr, left: &TimedSide, right: &TimedSide) -> Option<Shifted> 
 }
 
 /// The column of timestamps that an expression names, perhaps with finer units.
-pub(super) fn plain_time(expr: &Expr, index: &ColumnIndex) -> Option<usize> {
+pub(super) fn plain_time(expr: &Expr, index: &Columns) -> Option<usize> {
     match expr {
         Expr::Alias(alias) => plain_time(&alias.expr, index),
         Expr::Column(column) => index.find(column),
@@ -203,15 +203,12 @@ pub(super) fn plain_time(expr: &Expr, index: &ColumnIndex) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion_common::DFSchema;
-
     use super::*;
 
     /// Rows that appear at the end of their window may be of any time in it, though a pair is bounded more closely.
     #[test]
     fn rows_without_a_match_are_bounded_by_the_column_that_they_wait_by_alone() {
-        let schema = DFSchema::empty();
-        let index = ColumnIndex::of(&schema);
+        let index = crate::rel::Columns::default();
         let times = Times::from([(0, 0), (1, -1)]);
         let side = TimedSide { index: &index, columns: &[], times: &times };
         let mut bounds = Bounds::default();

@@ -4,11 +4,10 @@
 use anabranch_dataflow::{BinaryOp, Expr, LimitSpec, Literal, NamedExpr, OperatorSpec, RankSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Schema};
-use datafusion_expr::{FetchType, Limit, SkipType};
 
 use super::stream::Stream;
 use super::{Lowering, Needed};
-use crate::place::planning_error;
+use crate::rel::{Bounds, Limit};
 
 /// Short name of the stages.
 const LIMIT: &str = "limit";
@@ -65,13 +64,10 @@ impl Lowering<'_> {
 }
 
 fn spec(limit: &Limit) -> Result<LimitSpec> {
-    let (skip, fetch) = (limit.get_skip_type(), limit.get_fetch_type());
-    match (skip.map_err(planning_error)?, fetch.map_err(planning_error)?) {
-        (SkipType::Literal(skip), FetchType::Literal(Some(fetch))) => {
-            Ok(LimitSpec { skip: skip as u64, fetch: fetch as u64 })
-        }
-        (SkipType::Literal(_), FetchType::Literal(None)) => Err(Error::user("OFFSET without LIMIT is not supported")
+    match limit.bounds() {
+        Some(Bounds { skip, fetch: Some(fetch) }) => Ok(LimitSpec { skip: skip as u64, fetch: fetch as u64 }),
+        Some(Bounds { fetch: None, .. }) => Err(Error::user("OFFSET without LIMIT is not supported")
             .remedy("add LIMIT: which rows come before all others is not known while rows come")),
-        _ => Err(Error::user("LIMIT and OFFSET must be constants")),
+        None => Err(Error::user("LIMIT and OFFSET must be constants")),
     }
 }

@@ -5,14 +5,14 @@ use anabranch_dataflow::{
     ExchangeKind, JoinKind, LookupJoinSpec, LookupKey, OnLate, OnMalformed, OperatorSpec, add_places,
 };
 use anabranch_model::{Error, Result};
+use datafusion_expr::Expr as Logical;
 use datafusion_expr::utils::conjunction;
-use datafusion_expr::{Expr as Logical, LogicalPlan};
 
 use super::join::{Sides, fuse};
 use super::stream::Stream;
 use super::temporal_join::equal_columns;
 use super::{Lowering, Needed, Want, columns_of, same_values};
-use crate::column_index::ColumnIndex;
+use crate::rel::{Columns, Rel};
 use crate::table::Table;
 use crate::temporal_join::{TemporalJoin, asked_table};
 
@@ -21,8 +21,8 @@ impl Lowering<'_> {
         let (left, right) = (join.left.as_ref(), join.right.as_ref());
         let table = asked_table(right).ok_or_else(|| Error::internal("a lookup of something that is no table"))?;
         let here = |error: Error| error.at(format!("table {}", table.name));
-        let indexes = [ColumnIndex::of(left.schema()), ColumnIndex::of(right.schema())];
-        let (pairs, rest) = equal_columns(join, &indexes).map_err(|_| here(no_keys(table)))?;
+        let indexes = [left.columns(), right.columns()];
+        let (pairs, rest) = equal_columns(join, indexes).map_err(|_| here(no_keys(table)))?;
         let filter = conjunction(rest);
         let sides = Sides {
             kind: if join.outer { JoinKind::Left } else { JoinKind::Inner },
@@ -32,7 +32,7 @@ impl Lowering<'_> {
             build_first: false,
             with_build: true,
         };
-        let left_len = left.schema().fields().len();
+        let left_len = left.width();
         let mut output = [Needed::new(), Needed::new()];
         for index in needed {
             match index.checked_sub(left_len) {
@@ -41,8 +41,8 @@ impl Lowering<'_> {
             };
         }
         let mut wanted = output.clone();
-        wanted[0].extend(columns_of(sides.keys.iter().map(|(key, _)| *key), &indexes[0])?);
-        wanted[1].extend(columns_of(sides.keys.iter().map(|(_, key)| *key), &indexes[1])?);
+        wanted[0].extend(columns_of(sides.keys.iter().map(|(key, _)| *key), indexes[0])?);
+        wanted[1].extend(columns_of(sides.keys.iter().map(|(_, key)| *key), indexes[1])?);
         for column in filter.iter().flat_map(|filter| filter.column_refs()) {
             match indexes[0].find(column) {
                 Some(index) => wanted[0].insert(index),
@@ -56,7 +56,7 @@ impl Lowering<'_> {
         }
         // Before the exchange: the join is the first operator of its stage.
         let read: Vec<&Logical> = sides.keys.iter().map(|(key, _)| *key).chain(filter.as_ref()).collect();
-        probe.settle_window_for(&read, &indexes[0])?;
+        probe.settle_window_for(&read, indexes[0])?;
         let (tasks, tasks_max) = (probe.parallelism, probe.tasks_max);
         let mut probe = self.exchange(probe, ExchangeKind::Forward, tasks, format!("lookup {}", table.name));
         probe.tasks_max = tasks_max;
@@ -69,7 +69,7 @@ impl Lowering<'_> {
             ));
         };
         (source.watermark, source.on_late) = (None, OnLate::Drop);
-        let keys = asked_by(&source.projection, right, &sides.keys, &indexes[1]);
+        let keys = asked_by(&source.projection, right, &sides.keys, indexes[1]);
         if keys.is_empty() {
             return Err(here(no_keys(table)));
         }
@@ -86,7 +86,7 @@ impl Lowering<'_> {
     }
 
     /// The rows of the table as they are answered.
-    fn answers(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+    fn answers(&mut self, plan: &Rel, needed: &Needed) -> Result<Stream> {
         let (reads, by_clock) = (std::mem::take(&mut self.reads), self.by_clock.take());
         let build = self.build_side(plan, &Want { asked: true, ..Want::columns(needed.clone()) });
         (self.reads, self.by_clock) = (reads, by_clock);
@@ -95,12 +95,7 @@ impl Lowering<'_> {
 }
 
 /// The columns by which a table is asked, of which these are decoded.
-fn asked_by(
-    decoded: &[usize],
-    table: &LogicalPlan,
-    pairs: &[(&Logical, &Logical)],
-    index: &ColumnIndex,
-) -> Vec<LookupKey> {
+fn asked_by(decoded: &[usize], table: &Rel, pairs: &[(&Logical, &Logical)], index: &Columns) -> Vec<LookupKey> {
     let mut keys: Vec<LookupKey> = Vec::new();
     for (key, (_, theirs)) in pairs.iter().enumerate() {
         let column = same_values(theirs, index).and_then(|column| physical_column(table, column));
@@ -114,19 +109,19 @@ fn asked_by(
 }
 
 /// The column of a table's records that is this column of a plan.
-fn physical_column(plan: &LogicalPlan, index: usize) -> Option<usize> {
+fn physical_column(plan: &Rel, index: usize) -> Option<usize> {
     match plan {
-        LogicalPlan::Projection(projection) => {
-            let below = ColumnIndex::of(projection.input.schema());
-            let column = match projection.expr.get(index)?.clone().unalias() {
+        Rel::Project(projection) => {
+            let below = projection.input.columns();
+            let column = match projection.exprs.get(index)?.clone().unalias() {
                 Logical::Column(column) => below.find(&column)?,
                 _ => return None,
             };
             physical_column(&projection.input, column)
         }
-        LogicalPlan::SubqueryAlias(alias) => physical_column(&alias.input, index),
-        LogicalPlan::Filter(filter) => physical_column(&filter.input, index),
-        LogicalPlan::TableScan(scan) => match &scan.projection {
+        Rel::Rename(alias) => physical_column(&alias.input, index),
+        Rel::Filter(filter) => physical_column(&filter.input, index),
+        Rel::Get(scan) => match &scan.projection {
             Some(columns) => columns.get(index).copied(),
             None => Some(index),
         },

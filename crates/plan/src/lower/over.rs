@@ -13,8 +13,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::ScalarValue;
 use datafusion_expr::expr::{AggregateFunction, Sort, WindowFunction};
 use datafusion_expr::{
-    Expr as Logical, ExprSchemable, LogicalPlan, Window, WindowFrame, WindowFrameBound, WindowFrameUnits,
-    WindowFunctionDefinition, cast,
+    Expr as Logical, ExprSchemable, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition, cast,
 };
 
 use super::aggregate::aggregate_spec;
@@ -24,12 +23,12 @@ use super::over_checks::check_precision;
 use super::rank::key_name;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, columns_of};
-use crate::column_index::ColumnIndex;
 use crate::event_time::event_time_of;
 use crate::functions::ROW_NUMBER;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::processing_time::is_call;
+use crate::rel::{Columns, Over, Rel};
 use crate::window_table::literal_interval_ms;
 
 /// Short name of the stages of such functions.
@@ -154,8 +153,8 @@ fn frame(of: &WindowFrame) -> Result<Frame> {
 }
 
 /// The functions that are needed, with their frames.
-fn calls(window: &Window, needed: &Needed) -> Result<Vec<Call>> {
-    let inputs = window.input.schema().fields().len();
+fn calls(window: &Over, needed: &Needed) -> Result<Vec<Call>> {
+    let inputs = window.input.width();
     let mut found = Vec::new();
     for (place, expr) in window.window_expr.iter().enumerate().filter(|(place, _)| needed.contains(&(inputs + place))) {
         let call = call(expr)?;
@@ -176,7 +175,7 @@ fn calls(window: &Window, needed: &Needed) -> Result<Vec<Call>> {
 }
 
 /// Whether a time by which rows are ordered is processing time. `None`: it is neither that nor an event time.
-pub(super) fn is_by_clock(time: &Logical, input: &LogicalPlan, index: &ColumnIndex) -> Option<bool> {
+pub(super) fn is_by_clock(time: &Logical, input: &Rel, index: &Columns) -> Option<bool> {
     match time {
         Logical::Column(column) => event_time_of(input, index.find(column)?).map(|time| time.by_clock()),
         call => is_call(call).then_some(true),
@@ -184,7 +183,7 @@ pub(super) fn is_by_clock(time: &Logical, input: &LogicalPlan, index: &ColumnInd
 }
 
 /// What the rows are ordered by, and whether that is processing time.
-fn time<'a>(sorts: &'a [Sort], window: &Window, index: &ColumnIndex) -> Result<(&'a Logical, bool)> {
+fn time<'a>(sorts: &'a [Sort], window: &Over, index: &Columns) -> Result<(&'a Logical, bool)> {
     let wrong = |what: &str| Error::user(format!("OVER {what}")).remedy(EXAMPLE);
     let [sort] = sorts else {
         return Err(wrong("needs ORDER BY of the event time or of PROCTIME(), and of nothing else"));
@@ -215,8 +214,8 @@ fn order(by_clock: bool, calls: &mut [Call]) -> Order {
 
 impl Lowering<'_> {
     /// Lowers functions over the rows before each row.
-    pub(super) fn over(&mut self, window: &Window, needed: &Needed) -> Result<Stream> {
-        let index = ColumnIndex::of(window.input.schema());
+    pub(super) fn over(&mut self, window: &Over, needed: &Needed) -> Result<Stream> {
+        let index = window.input.columns();
         let first = window.window_expr.first().ok_or_else(|| Error::internal("OVER without a function"))?;
         let params = &call(first)?.params;
         let (partition, sorts) = (&params.partition_by, &params.order_by);
@@ -226,29 +225,29 @@ impl Lowering<'_> {
                 return Err(Error::internal("functions over other rows in one node"));
             }
         }
-        let (time, by_clock) = time(sorts, window, &index)?;
+        let (time, by_clock) = time(sorts, window, index)?;
         let mut calls = calls(window, needed)?;
         let order = order(by_clock, &mut calls);
         let by_time = Some(time).filter(|_| order != Order::Arrival);
-        let mut below = columns_of(partition.iter().chain(by_time), &index)?;
-        below.extend(columns_of(calls.iter().flat_map(|call| call.function.read()), &index)?);
-        let inputs = window.input.schema().fields().len();
+        let mut below = columns_of(partition.iter().chain(by_time), index)?;
+        below.extend(columns_of(calls.iter().flat_map(|call| call.function.read()), index)?);
+        let inputs = window.input.width();
         below.extend(needed.iter().filter(|column| **column < inputs));
         let stream = match order {
             Order::Arrival => self.plan(&window.input, &below)?,
             _ => self.plan_by(order == Order::Clock, &window.input, &below)?,
         };
         let mut stream = self.rows_in_batch(stream)?;
-        check_stream(&stream, "OVER", by_time, &index)?;
+        check_stream(&stream, "OVER", by_time, index)?;
         stream.settle_window()?;
         let mut rows = RowColumns::default();
         for key in partition {
-            rows.key(&mut stream, key, &index, "OVER")?;
+            rows.key(&mut stream, key, index, "OVER")?;
         }
-        let time = by_time.map(|time| rows.time(&mut stream, time, &index)).transpose()?;
+        let time = by_time.map(|time| rows.time(&mut stream, time, index)).transpose()?;
         let mut specs = Vec::new();
         for call in &calls {
-            specs.push((call.frame, call.place, rows.function(call, window, &index, &mut stream)?));
+            specs.push((call.frame, call.place, rows.function(call, window, index, &mut stream)?));
         }
         let columns = rows.columns(&stream, needed);
         let spec = OverSpec {
@@ -262,7 +261,7 @@ impl Lowering<'_> {
         };
         let mut times = stream.times.clone();
         if let Some(time) = by_time {
-            times = times_behind(&stream, plain_time(time, &index));
+            times = times_behind(&stream, plain_time(time, index));
         }
         let mut next = self.partitioned(stream, rows.exprs, spec.keys, OVER);
         next.waits |= spec.time.is_some();
@@ -298,7 +297,7 @@ impl Function {
 }
 
 /// Whether the rows have the order that `what` needs.
-pub(super) fn check_stream(stream: &Stream, what: &str, time: Option<&Logical>, index: &ColumnIndex) -> Result<()> {
+pub(super) fn check_stream(stream: &Stream, what: &str, time: Option<&Logical>, index: &Columns) -> Result<()> {
     if stream.weight.is_some() {
         return Err(Error::user(format!("{what} needs rows that stay, but these are results that are updated"))
             .remedy("aggregate in a window first, or read a table that only grows"));
@@ -327,7 +326,7 @@ pub(super) fn times_behind(stream: &Stream, waited_for: Option<usize>) -> Times 
 }
 
 /// Adds an operator for each frame. All but the last pass all columns on.
-fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize, AggregateSpec)>, window: &Window) {
+fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize, AggregateSpec)>, window: &Over) {
     let mut frames: Vec<(Frame, Vec<(usize, AggregateSpec)>)> = Vec::new();
     for (frame, place, of) in specs {
         match frames.iter_mut().find(|(known, _)| *known == frame) {
@@ -355,10 +354,10 @@ fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize,
         stream.operators.push(OperatorSpec::Over(own));
     }
     stream.physical = fields;
-    let inputs = window.input.schema().fields().len();
+    let inputs = window.input.width();
     let of_call = |place: usize| LogicalColumn {
         value: results.get(&place).map(|column| Expr::Column(*column)),
-        ..LogicalColumn::absent(window.schema.field(inputs + place))
+        ..LogicalColumn::absent(window.columns.field(inputs + place))
     };
     stream.columns.extend((0..window.window_expr.len()).map(of_call));
 }
@@ -385,7 +384,7 @@ pub(super) struct RowColumns {
 
 impl RowColumns {
     /// A key of the partition of `what`.
-    pub(super) fn key(&mut self, stream: &mut Stream, key: &Logical, index: &ColumnIndex, what: &str) -> Result<()> {
+    pub(super) fn key(&mut self, stream: &mut Stream, key: &Logical, index: &Columns, what: &str) -> Result<()> {
         let data_type = key.get_type(index).map_err(planning_error)?;
         if has_map(&data_type) {
             return Err(not_comparable(&format!("{} of {what}", shown(key)), &data_type));
@@ -395,7 +394,7 @@ impl RowColumns {
         Ok(())
     }
 
-    pub(super) fn time(&mut self, stream: &mut Stream, time: &Logical, index: &ColumnIndex) -> Result<usize> {
+    pub(super) fn time(&mut self, stream: &mut Stream, time: &Logical, index: &Columns) -> Result<usize> {
         let data_type = time.get_type(index).map_err(planning_error)?;
         let name = format!("time {}", key_name(time, self.exprs.len() + 1));
         self.exprs.push(NamedExpr { name, expr: stream.expr(time, index)?, data_type, nullable: true });
@@ -417,14 +416,8 @@ impl RowColumns {
     }
 
     /// A call over these columns. Literals of aggregates stay what they are.
-    fn function(
-        &mut self,
-        call: &Call,
-        window: &Window,
-        index: &ColumnIndex,
-        stream: &mut Stream,
-    ) -> Result<AggregateSpec> {
-        let field = window.schema.field(window.input.schema().fields().len() + call.place);
+    fn function(&mut self, call: &Call, window: &Over, index: &Columns, stream: &mut Stream) -> Result<AggregateSpec> {
+        let field = window.columns.field(window.input.width() + call.place);
         let spec = |function: &str, args: Vec<Expr>| AggregateSpec {
             name: format!("{function}_{}", call.place + 1),
             function: function.to_owned(),

@@ -2,16 +2,16 @@
 
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion_expr::{Expr as Logical, ExprSchemable, Window, WindowFunctionDefinition};
+use datafusion_expr::{Expr as Logical, ExprSchemable, WindowFunctionDefinition};
 
 use super::over::call;
-use crate::column_index::ColumnIndex;
 use crate::event_time::{EventTime, event_time_of};
 use crate::maps::shown;
 use crate::place::planning_error;
+use crate::rel::{Columns, Over};
 
 /// Functions that are no aggregates have neither `IGNORE NULLS` nor `DISTINCT`. Their `FILTER` is refused before, with the text.
-pub(super) fn check_calls(window: &Window) -> Result<()> {
+pub(super) fn check_calls(window: &Over) -> Result<()> {
     for expr in &window.window_expr {
         let call = call(expr)?;
         let WindowFunctionDefinition::WindowUDF(function) = &call.fun else { continue };
@@ -26,7 +26,7 @@ pub(super) fn check_calls(window: &Window) -> Result<()> {
 }
 
 /// The order of rows is that of milliseconds.
-pub(super) fn check_precision(time: &Logical, window: &Window, index: &ColumnIndex) -> Result<()> {
+pub(super) fn check_precision(time: &Logical, window: &Over, index: &Columns) -> Result<()> {
     let digits = match time.get_type(index).map_err(planning_error)? {
         DataType::Timestamp(TimeUnit::Microsecond, _) => 6,
         DataType::Timestamp(TimeUnit::Nanosecond, _) => 9,

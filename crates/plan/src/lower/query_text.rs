@@ -2,19 +2,18 @@
 
 use anabranch_model::Result;
 use datafusion_common::tree_node::TreeNodeRecursion;
-use datafusion_expr::LogicalPlan;
 
 use crate::place::planning_error;
-use crate::walk::Walk;
+use crate::rel::Rel;
 
 /// Words of a query that differ where queries differ. The text of a plan names the first rows of VALUES alone: the others
 /// follow it.
-pub(super) fn query_text(plan: &LogicalPlan) -> Result<String> {
+pub(super) fn query_text(plan: &Rel) -> Result<String> {
     const NAMED: usize = 5;
-    let mut text = plan.display_indent().to_string();
+    let mut text = plan.to_string();
     plan.see(&mut |node| {
-        if let LogicalPlan::Values(values) = node {
-            for row in values.values.iter().skip(NAMED) {
+        if let Rel::Values(values) = node {
+            for row in values.rows.iter().skip(NAMED) {
                 let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
                 text.push_str(&format!("\n({})", cells.join(", ")));
             }

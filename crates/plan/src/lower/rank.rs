@@ -8,26 +8,24 @@ use arrow::datatypes::{Field, Schema};
 use datafusion_common::ScalarValue;
 use datafusion_expr::expr::{Sort, WindowFunction};
 use datafusion_expr::utils::{conjunction, split_conjunction};
-use datafusion_expr::{
-    BinaryExpr, Expr as Logical, ExprSchemable, Filter, LogicalPlan, Operator, Window, WindowFunctionDefinition,
-};
+use datafusion_expr::{BinaryExpr, Expr as Logical, ExprSchemable, Operator, WindowFunctionDefinition};
 
 use super::deduplicate::{FirstBy, first_by, is_limit, stays};
 use super::over::is_by_clock;
 use super::stream::{LogicalColumn, Stream};
 use super::windowed::Windowed;
 use super::{Lowering, Needed, columns_of, same_values};
-use crate::column_index::ColumnIndex;
 use crate::functions::ROW_NUMBER;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
+use crate::rel::{Columns, Filter, Over, Rel};
 use crate::settings::RuntimeMode;
 
 /// Short name of the stages of ranks.
 const RANK: &str = "rank";
 
 /// The call of `ROW_NUMBER` in a plan's node, if it is its only one.
-pub(crate) fn row_number(window: &Window) -> Option<&WindowFunction> {
+pub(crate) fn row_number(window: &Over) -> Option<&WindowFunction> {
     let [expr] = window.window_expr.as_slice() else { return None };
     let expr = if let Logical::Alias(alias) = expr { alias.expr.as_ref() } else { expr };
     let Logical::WindowFunction(call) = expr else { return None };
@@ -38,23 +36,23 @@ pub(crate) fn row_number(window: &Window) -> Option<&WindowFunction> {
 }
 
 /// Whether a column of a plan is the number that a rank below gives.
-fn is_number(plan: &LogicalPlan, column: usize) -> bool {
+fn is_number(plan: &Rel, column: usize) -> bool {
     match plan {
-        LogicalPlan::Window(window) => row_number(window).is_some() && column == window.input.schema().fields().len(),
-        LogicalPlan::SubqueryAlias(alias) => is_number(&alias.input, column),
-        LogicalPlan::Projection(projection) => {
-            let below = ColumnIndex::of(projection.input.schema());
+        Rel::Over(window) => row_number(window).is_some() && column == window.input.width(),
+        Rel::Rename(alias) => is_number(&alias.input, column),
+        Rel::Project(projection) => {
+            let below = projection.input.columns();
             let plain = |expr: &Logical| match expr {
-                Logical::Alias(alias) => below_column(&alias.expr, &below),
-                expr => below_column(expr, &below),
+                Logical::Alias(alias) => below_column(&alias.expr, below),
+                expr => below_column(expr, below),
             };
-            projection.expr.get(column).and_then(plain).is_some_and(|column| is_number(&projection.input, column))
+            projection.exprs.get(column).and_then(plain).is_some_and(|column| is_number(&projection.input, column))
         }
         _ => false,
     }
 }
 
-fn below_column(expr: &Logical, below: &ColumnIndex) -> Option<usize> {
+fn below_column(expr: &Logical, below: &Columns) -> Option<usize> {
     if let Logical::Column(column) = expr { below.find(column) } else { None }
 }
 
@@ -82,10 +80,10 @@ fn with_sql_casts(text: &str) -> String {
 
 /// How many rows a condition on the number of a row lets pass at most, and whether it says more: `n <= 5`, `n < 6`, `n = 1`, `5 >= n`;
 /// `n = 2` does.
-fn limit_of(condition: &Logical, plan: &LogicalPlan) -> Option<(u64, bool)> {
+fn limit_of(condition: &Logical, plan: &Rel) -> Option<(u64, bool)> {
     let Logical::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
-    let index = ColumnIndex::of(plan.schema());
-    let number = |expr: &Logical| below_column(expr, &index).is_some_and(|column| is_number(plan, column));
+    let index = plan.columns();
+    let number = |expr: &Logical| below_column(expr, index).is_some_and(|column| is_number(plan, column));
     let (op, constant) = if number(left) {
         (*op, right)
     } else if number(right) {
@@ -119,17 +117,11 @@ pub(crate) fn bounded_number(filter: &Filter) -> Option<(u64, Option<Logical>)> 
 
 impl Lowering<'_> {
     /// Lowers a numbering of rows of which the first are needed.
-    pub(super) fn rank(
-        &mut self,
-        window: &Window,
-        call: &WindowFunction,
-        limit: u64,
-        needed: &Needed,
-    ) -> Result<Stream> {
-        let inputs = window.input.schema().fields().len();
-        let index = ColumnIndex::of(window.input.schema());
+    pub(super) fn rank(&mut self, window: &Over, call: &WindowFunction, limit: u64, needed: &Needed) -> Result<Stream> {
+        let inputs = window.input.width();
+        let index = window.input.columns();
         let (partition, order) = (&call.params.partition_by, &call.params.order_by);
-        let mut below = columns_of(partition.iter().chain(order.iter().map(|sort| &sort.expr)), &index)?;
+        let mut below = columns_of(partition.iter().chain(order.iter().map(|sort| &sort.expr)), index)?;
         below.extend(needed.iter().filter(|column| **column < inputs));
         // Where all rows are there before, none is late, unless windows follow, which wait for event time too.
         let waits = self.mode != RuntimeMode::Batch || self.by_clock == Some(false);
@@ -139,8 +131,8 @@ impl Lowering<'_> {
             _ => self.plan(&window.input, &below)?,
         };
         stream.settle_window()?;
-        let windowed = window_of(&mut stream, partition, &index);
-        match first.filter(|first| windowed.is_none() && stays(&stream, *first, &index)) {
+        let windowed = window_of(&mut stream, partition, index);
+        match first.filter(|first| windowed.is_none() && stays(&stream, *first, index)) {
             Some(first) => {
                 stream.stamps = Vec::new();
                 self.deduplicate(stream, (window, call), first, needed)
@@ -154,12 +146,12 @@ impl Lowering<'_> {
         &mut self,
         mut stream: Stream,
         mut windowed: Option<Windowed>,
-        (window, call): (&Window, &WindowFunction),
+        (window, call): (&Over, &WindowFunction),
         limit: u64,
         needed: &Needed,
     ) -> Result<Stream> {
-        let inputs = window.input.schema().fields().len();
-        let index = ColumnIndex::of(window.input.schema());
+        let inputs = window.input.width();
+        let index = window.input.columns();
         let (partition, order) = (&call.params.partition_by, &call.params.order_by);
         let last = windowed.as_ref().map(|windowed| NamedExpr {
             name: "window_time".into(),
@@ -172,7 +164,7 @@ impl Lowering<'_> {
             // A row would be taken back at another time than it came.
             stream.stamps = Vec::new();
         }
-        let (mut exprs, places) = sorted_columns(&mut stream, (partition, last, order), &index, needed)?;
+        let (mut exprs, places) = sorted_columns(&mut stream, (partition, last, order), index, needed)?;
         let fields: Vec<Field> = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
         let columns = stream.columns.clone();
         exprs.extend(stream.carried_weight(exprs.len()));
@@ -204,8 +196,8 @@ impl Lowering<'_> {
             outputs.push(LogicalColumn { value: place, window, ..logical });
         }
         let unique = match limit {
-            1 => unique_keys(partition, &index),
-            _ => unique_keys(partition, &index)
+            1 => unique_keys(partition, index),
+            _ => unique_keys(partition, index)
                 .filter(|_| spec.number.is_some())
                 .map(|keys| keys.into_iter().chain([inputs]).collect()),
         };
@@ -214,7 +206,7 @@ impl Lowering<'_> {
             spec.output.push(partition.len());
         }
         let value = spec.number.as_ref().map(|_| Expr::Column(spec.output.len()));
-        outputs.push(LogicalColumn { value, ..LogicalColumn::absent(window.schema.field(inputs)) });
+        outputs.push(LogicalColumn { value, ..LogicalColumn::absent(window.columns.field(inputs)) });
         let mut ranked = self.ranked(stream, spec, outputs, unique);
         ranked.window = windowed;
         Ok(ranked)
@@ -245,19 +237,19 @@ impl Lowering<'_> {
 }
 
 /// Whether the last row by a time is asked for: of rows of the same time, Flink has the one that came last.
-fn is_latest(window: &Window, call: &WindowFunction) -> bool {
+fn is_latest(window: &Over, call: &WindowFunction) -> bool {
     let [sort] = call.params.order_by.as_slice() else { return false };
-    let index = ColumnIndex::of(window.input.schema());
-    !sort.asc && !is_limit(window) && is_by_clock(&sort.expr, &window.input, &index).is_some()
+    let index = window.input.columns();
+    !sort.asc && !is_limit(window) && is_by_clock(&sort.expr, &window.input, index).is_some()
 }
 
 /// The columns that the keys of partitions are, or have the values of.
-pub(super) fn unique_keys(partition: &[Logical], index: &ColumnIndex) -> Option<Vec<usize>> {
+pub(super) fn unique_keys(partition: &[Logical], index: &Columns) -> Option<Vec<usize>> {
     partition.iter().map(|key| same_values(key, index)).collect()
 }
 
 /// The windows of the rows, if each partition is of one window and rows stay.
-fn window_of(stream: &mut Stream, partition: &[Logical], index: &ColumnIndex) -> Option<Windowed> {
+fn window_of(stream: &mut Stream, partition: &[Logical], index: &Columns) -> Option<Windowed> {
     let is_of_window =
         |key: &Logical| stream.plain_column(key, index).is_some_and(|column| stream.window_column(column).is_some());
     let are_of_windows = stream.weight.is_none() && partition.iter().any(is_of_window);
@@ -268,7 +260,7 @@ fn window_of(stream: &mut Stream, partition: &[Logical], index: &ColumnIndex) ->
 fn sorted_columns(
     stream: &mut Stream,
     (partition, last, order): (&[Logical], Option<NamedExpr>, &[Sort]),
-    index: &ColumnIndex,
+    index: &Columns,
     needed: &Needed,
 ) -> Result<(Vec<NamedExpr>, BTreeMap<usize, usize>)> {
     let mut exprs: Vec<NamedExpr> = Vec::new();

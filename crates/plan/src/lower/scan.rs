@@ -6,14 +6,14 @@ use anabranch_dataflow::{Lateness, OnLate, SourceSpec, WatermarkSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::tree_node::Transformed;
-use datafusion_expr::{Expr as LogicalExpr, LogicalPlan, Projection, TableScan};
+use datafusion_expr::Expr as LogicalExpr;
 
 use super::expr::{convert, unknown};
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, Want};
-use crate::column_index::ColumnIndex;
 use crate::place::planning_error;
 use crate::processing_time::is_read_by;
+use crate::rel::{Get, Project, Rel};
 use crate::settings::RuntimeMode;
 use crate::stamps::{Reads, Stamp, with_placeholders};
 use crate::table::Table;
@@ -21,7 +21,7 @@ use crate::varying::varies;
 use crate::walk::Walk;
 
 impl Lowering<'_> {
-    pub(super) fn scan(&mut self, scan: &TableScan, want: &Want) -> Result<Stream> {
+    pub(super) fn scan(&mut self, scan: &Get, want: &Want) -> Result<Stream> {
         let needed = &want.columns;
         let table = plain_scan(scan, want.asked)?;
         // From index in the scan to index in the record.
@@ -54,7 +54,7 @@ impl Lowering<'_> {
             let decoded = needed.contains(&index).then(|| decoded_index(declared_index(index))).transpose()?;
             Ok(LogicalColumn { value: decoded.map(anabranch_dataflow::Expr::Column), ..LogicalColumn::absent(field) })
         };
-        let columns = scan.projected_schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
+        let columns = scan.columns.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
         let weight = table.weight().map(decoded_index).transpose()?;
         let source = SourceSpec {
             table: table.name.clone(),
@@ -104,7 +104,7 @@ impl Lowering<'_> {
     fn watermark(
         &self,
         table: &Table,
-        (time, scan): (&LogicalExpr, &LogicalPlan),
+        (time, scan): (&LogicalExpr, &Rel),
         projection: &[usize],
     ) -> Result<WatermarkSpec> {
         if varies(time) {
@@ -122,7 +122,7 @@ impl Lowering<'_> {
         // In batch mode no source holds another one back.
         let at_end = self.mode == RuntimeMode::Batch;
         Ok(WatermarkSpec {
-            time: convert(&time, &ColumnIndex::of(scan.schema()), &column)?,
+            time: convert(&time, scan.columns(), &column)?,
             delay_ms: table.watermark.as_ref().map_or(0, |w| w.delay_ms),
             idle_timeout_ms: table.options.idle_timeout_ms.or(self.table.idle_timeout_ms).filter(|_| !at_end),
             lateness: table.options.lateness,
@@ -139,10 +139,7 @@ fn decoded_index(projection: &[usize], declared: usize) -> Result<usize> {
 }
 
 /// The table of a scan that does nothing else. `asks`: it is asked by key.
-fn plain_scan(scan: &TableScan, asks: bool) -> Result<&Table> {
-    if !scan.filters.is_empty() || scan.fetch.is_some() {
-        return Err(Error::internal("a scan with filters or a limit"));
-    }
+fn plain_scan(scan: &Get, asks: bool) -> Result<&Table> {
     let table = Table::of_scan(scan)?;
     if asks { Ok(table) } else { table.check_readable().map(|()| table) }
 }
@@ -155,21 +152,21 @@ fn check_own(label: &str, own: Option<u32>, most: u32) -> Result<()> {
 }
 
 /// The event time of a table: its expression, the scan below it, and the physical columns that it reads.
-fn event_time<'a>(table: &Table, plan: &'a LogicalPlan) -> Result<(LogicalExpr, &'a LogicalPlan, Needed)> {
+fn event_time<'a>(table: &Table, plan: &'a Rel) -> Result<(LogicalExpr, &'a Rel, Needed)> {
     // A physical column needs no projection.
-    let (mut expr, mut input) = (LogicalExpr::from(plan.schema().qualified_field(0)), plan);
+    let (mut expr, mut input) = (LogicalExpr::Column(plan.columns().id(0)), plan);
     // What an expression has twice, the optimizer has computed in a projection below.
-    while let LogicalPlan::Projection(projection) = input {
+    while let Rel::Project(projection) = input {
         expr = with_columns_of(expr, projection).map_err(planning_error)?;
         input = projection.input.as_ref();
     }
-    if !matches!(input, LogicalPlan::TableScan(_)) {
+    if !matches!(input, Rel::Get(_)) {
         let column = table.watermark.as_ref().map_or("", |watermark| &watermark.column);
         return Err(Error::user(format!("the event time '{column}' is too complex"))
             .remedy("compute it by one expression of the record's columns"));
     }
     let mut reads = Needed::new();
-    let columns = ColumnIndex::of(input.schema());
+    let columns = input.columns();
     for column in expr.column_refs() {
         reads.insert(scan_column(input, columns.place(column)?));
     }
@@ -177,11 +174,11 @@ fn event_time<'a>(table: &Table, plan: &'a LogicalPlan) -> Result<(LogicalExpr, 
 }
 
 /// The expression with what a projection computes in place of its columns.
-fn with_columns_of(expr: LogicalExpr, projection: &Projection) -> datafusion_common::Result<LogicalExpr> {
-    let columns = ColumnIndex::of(&projection.schema);
+fn with_columns_of(expr: LogicalExpr, projection: &Project) -> datafusion_common::Result<LogicalExpr> {
+    let columns = &projection.columns;
     let replaced = expr.walk_up(&mut |expr| match &expr {
         LogicalExpr::Column(column) => match columns.find(column) {
-            Some(place) => Ok(Transformed::yes(projection.expr[place].clone().unalias())),
+            Some(place) => Ok(Transformed::yes(projection.exprs[place].clone().unalias())),
             None => Ok(Transformed::no(expr)),
         },
         _ => Ok(Transformed::no(expr)),
@@ -190,9 +187,9 @@ fn with_columns_of(expr: LogicalExpr, projection: &Projection) -> datafusion_com
 }
 
 /// The place of the event time among the columns of a scan.
-fn event_time_place(table: &Table, scan: &TableScan) -> Option<usize> {
+fn event_time_place(table: &Table, scan: &Get) -> Option<usize> {
     let watermark = table.watermark.as_ref()?;
-    scan.projected_schema.fields().iter().position(|field| *field.name() == watermark.column)
+    scan.columns.fields().iter().position(|field| *field.name() == watermark.column)
 }
 
 /// The watermark of processing time, which is in this column.
@@ -209,9 +206,9 @@ fn by_clock(column: usize) -> WatermarkSpec {
 }
 
 /// Index in the record of a scan's column.
-fn scan_column(plan: &LogicalPlan, index: usize) -> usize {
+fn scan_column(plan: &Rel, index: usize) -> usize {
     match plan {
-        LogicalPlan::TableScan(TableScan { projection: Some(projection), .. }) => projection[index],
+        Rel::Get(Get { projection: Some(projection), .. }) => projection[index],
         _ => index,
     }
 }

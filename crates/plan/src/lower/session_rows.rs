@@ -9,12 +9,12 @@ use anabranch_dataflow::{
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
-use datafusion_expr::{Aggregate, Expr as Logical};
+use datafusion_expr::Expr as Logical;
 
 use super::Lowering;
 use super::stream::Stream;
 use super::windowed::{WindowColumn, Windowed};
-use crate::column_index::ColumnIndex;
+use crate::rel::{Aggregate, Columns};
 use crate::settings::RuntimeMode;
 use crate::window_assign::WINDOW_COLUMNS;
 
@@ -28,7 +28,7 @@ impl Stream {
     }
 
     /// Whether rows are grouped by their sessions and by what divides these, and read nothing else of the sessions.
-    fn groups_sessions(&mut self, aggregate: &Aggregate, below: &ColumnIndex) -> Result<bool> {
+    fn groups_sessions(&mut self, aggregate: &Aggregate, below: &Columns) -> Result<bool> {
         let Some(Windowed { partition, .. }) = self.open_sessions().cloned() else { return Ok(true) };
         let is_of_window =
             |key: &&Logical| self.plain_column(key, below).is_some_and(|column| self.window_column(column).is_some());
@@ -45,12 +45,7 @@ impl Stream {
 
 impl Lowering<'_> {
     /// Lets rows wait for the end of their sessions, unless they stay and are aggregated by them.
-    pub(super) fn sessions_for(
-        &mut self,
-        aggregate: &Aggregate,
-        below: &ColumnIndex,
-        stream: Stream,
-    ) -> Result<Stream> {
+    pub(super) fn sessions_for(&mut self, aggregate: &Aggregate, below: &Columns, stream: Stream) -> Result<Stream> {
         let mut stream = stream;
         let are_open = stream.weight.is_some() && stream.open_sessions().is_some();
         if stream.groups_sessions(aggregate, below)? && !are_open { Ok(stream) } else { self.session_rows(stream) }

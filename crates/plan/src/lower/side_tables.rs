@@ -7,18 +7,17 @@ use anabranch_dataflow::{OnLate, OnMalformed, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::tree_node::TreeNodeRecursion;
-use datafusion_expr::LogicalPlan;
 
 use super::Lowering;
 use crate::catalog::Catalog;
 use crate::place::{counted, planning_error, through};
+use crate::rel::Rel;
 use crate::table::Table;
-use crate::walk::Walk;
 use crate::with_options::{LATE_TABLE, Malformed};
 
 /// The tables, by name, to which a query's tables write records that they cannot decode, and late rows. Like the query's own
 /// tables, they are those at the time of the statement.
-pub(crate) fn side_tables(plan: &LogicalPlan, catalog: &Catalog) -> Result<BTreeMap<String, Arc<Table>>> {
+pub(crate) fn side_tables(plan: &Rel, catalog: &Catalog) -> Result<BTreeMap<String, Arc<Table>>> {
     let mut found = BTreeMap::new();
     let mut add = |table: &Table, option: &str, name: &str, check: &dyn Fn(&Table) -> Result<()>| -> Result<()> {
         let of = |error: Error| error.at(format!("table {}, option '{option}'", table.name));
@@ -28,7 +27,7 @@ pub(crate) fn side_tables(plan: &LogicalPlan, catalog: &Catalog) -> Result<BTree
         Ok(())
     };
     let walked = plan.see(&mut |node| {
-        let LogicalPlan::TableScan(scan) = node else { return Ok(TreeNodeRecursion::Continue) };
+        let Rel::Get(scan) = node else { return Ok(TreeNodeRecursion::Continue) };
         let table = Table::of_scan(scan).map_err(through)?;
         if let Malformed::DeadLetter(name) = &table.options.malformed {
             add(table, "dead-letter.table", name, &check_dead_letter).map_err(through)?;

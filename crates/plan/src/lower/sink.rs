@@ -11,7 +11,7 @@ use crate::settings::RuntimeMode;
 impl Lowering<'_> {
     /// Lowers a query with the table that takes its rows.
     pub(super) fn output(&mut self, output: &Output) -> Result<()> {
-        let fields = output.plan.schema().fields();
+        let fields = output.plan.columns().fields();
         let mut want = Want::columns((0..fields.len()).collect());
         if matches!(output.updates, Updates::Upserted | Updates::Shown) && self.mode != RuntimeMode::Batch {
             // A row without a value that must be there may be dropped.

@@ -4,16 +4,16 @@ use anabranch_dataflow::{ExchangeKind, NamedExpr, OperatorSpec, Ordering, SortSp
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_expr::expr::Sort as Key;
-use datafusion_expr::{Expr as Logical, ExprSchemable, Sort};
+use datafusion_expr::{Expr as Logical, ExprSchemable};
 
 use super::join_times::{Times, plain_time};
 use super::over::{RowColumns, check_stream, is_by_clock, times_behind};
 use super::rank::key_name;
 use super::stream::Stream;
 use super::{Lowering, Needed, columns_of};
-use crate::column_index::ColumnIndex;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
+use crate::rel::{Columns, Sort};
 use crate::settings::RuntimeMode;
 
 /// Short name of the stages that sort.
@@ -31,13 +31,13 @@ enum Order<'a> {
 }
 
 impl Order<'_> {
-    fn of<'a>(sort: &'a Sort, index: &ColumnIndex, mode: RuntimeMode) -> Order<'a> {
-        let Some(first) = sort.expr.first().filter(|first| first.asc && mode != RuntimeMode::Batch) else {
+    fn of<'a>(sort: &'a Sort, index: &Columns, mode: RuntimeMode) -> Order<'a> {
+        let Some(first) = sort.keys.first().filter(|first| first.asc && mode != RuntimeMode::Batch) else {
             return Order::End;
         };
         match is_by_clock(&first.expr, &sort.input, index) {
             // No two rows have the same processing time then.
-            Some(true) if sort.expr.len() == 1 => Order::Arrival,
+            Some(true) if sort.keys.len() == 1 => Order::Arrival,
             Some(by_clock) => Order::Time { time: &first.expr, by_clock },
             None => Order::End,
         }
@@ -47,11 +47,11 @@ impl Order<'_> {
 impl Lowering<'_> {
     /// Lowers an order of rows, which a single task has.
     pub(super) fn sort(&mut self, sort: &Sort, needed: &Needed) -> Result<Stream> {
-        let index = ColumnIndex::of(sort.input.schema());
-        let order = Order::of(sort, &index, self.mode);
+        let index = sort.input.columns();
+        let order = Order::of(sort, index, self.mode);
         let mut below = match order {
             Order::Arrival => Needed::new(),
-            _ => columns_of(sort.expr.iter().map(|key| &key.expr), &index)?,
+            _ => columns_of(sort.keys.iter().map(|key| &key.expr), index)?,
         };
         below.extend(needed);
         let mut stream = match order {
@@ -60,8 +60,8 @@ impl Lowering<'_> {
         };
         match order {
             Order::Time { .. } if stream.weight.is_some() => return Err(updated_rows(sort)),
-            Order::Time { time, .. } => check_stream(&stream, "ORDER BY", Some(time), &index)?,
-            Order::Arrival => check_stream(&stream, "ORDER BY", None, &index)?,
+            Order::Time { time, .. } => check_stream(&stream, "ORDER BY", Some(time), index)?,
+            Order::Arrival => check_stream(&stream, "ORDER BY", None, index)?,
             Order::End => self.check_end(&stream, sort)?,
         }
         stream.settle_window()?;
@@ -70,18 +70,18 @@ impl Lowering<'_> {
             return Ok(self.gathered(stream, SORT));
         }
         let mut rows = RowColumns::default();
-        let (mut time, mut keys, mut times) = (None, sort.expr.as_slice(), Times::new());
+        let (mut time, mut keys, mut times) = (None, sort.keys.as_slice(), Times::new());
         let mut columns = Vec::new();
         if let Order::Time { time: of, .. } = order {
-            let place = rows.time(&mut stream, of, &index)?;
+            let place = rows.time(&mut stream, of, index)?;
             // Rows wait for milliseconds.
             if is_finer(&rows.exprs[place].data_type) {
                 columns.push((place, Ordering { descending: false, nulls_first: true }));
             }
-            (time, keys, times) = (Some(place), &keys[1..], times_behind(&stream, plain_time(of, &index)));
+            (time, keys, times) = (Some(place), &keys[1..], times_behind(&stream, plain_time(of, index)));
         }
         for key in keys {
-            columns.push(rows.order(&mut stream, key, &index)?);
+            columns.push(rows.order(&mut stream, key, index)?);
         }
         let outputs = rows.columns(&stream, needed);
         let spec = SortSpec { time, order: columns, schema: rows.schema().into() };
@@ -133,7 +133,7 @@ fn updated_rows(sort: &Sort) -> Error {
 }
 
 fn keys_of(sort: &Sort) -> String {
-    sort.expr.iter().map(|key| shown(&key.expr)).collect::<Vec<_>>().join(", ")
+    sort.keys.iter().map(|key| shown(&key.expr)).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether times have more digits than milliseconds.
@@ -143,7 +143,7 @@ fn is_finer(time: &DataType) -> bool {
 
 impl RowColumns {
     /// A column of the order, which is added if it is new.
-    fn order(&mut self, stream: &mut Stream, key: &Key, index: &ColumnIndex) -> Result<(usize, Ordering)> {
+    fn order(&mut self, stream: &mut Stream, key: &Key, index: &Columns) -> Result<(usize, Ordering)> {
         let data_type = key.expr.get_type(index).map_err(planning_error)?;
         if has_map(&data_type) {
             return Err(not_comparable(&format!("{} of ORDER BY", shown(&key.expr)), &data_type));

@@ -9,8 +9,8 @@ use datafusion_expr::expr::AggregateFunction;
 use datafusion_expr::function::StateFieldsArgs;
 use datafusion_expr::{Expr, ExprSchemable};
 
-use crate::column_index::ColumnIndex;
 use crate::place::planning_error;
+use crate::rel::Columns;
 
 /// Aggregates whose states merge to the same result in any order and are much smaller than their rows.
 const MERGEABLE: [&str; 26] = [
@@ -48,7 +48,7 @@ pub(super) fn is_mergeable(spec: &AggregateSpec) -> bool {
 }
 
 /// Columns of an aggregate's partial state, with the names of the aggregate's implementation.
-pub(super) fn state_fields(spec: &AggregateSpec, call: &AggregateFunction, schema: &ColumnIndex) -> Result<Vec<Field>> {
+pub(super) fn state_fields(spec: &AggregateSpec, call: &AggregateFunction, schema: &Columns) -> Result<Vec<Field>> {
     let input_fields: Vec<FieldRef> = call
         .params
         .args
@@ -78,7 +78,6 @@ pub(super) fn pane_start() -> Field {
 #[cfg(test)]
 mod tests {
     use arrow::datatypes::Schema;
-    use datafusion_common::ToDFSchema;
     use datafusion_expr::{col, lit};
     use datafusion_physical_expr::aggregate::AggregateExprBuilder;
     use datafusion_physical_expr::expressions;
@@ -123,9 +122,8 @@ mod tests {
             nullable: built.field().is_nullable(),
         };
         let call = AggregateFunction::new_udf(call, args, false, None, Vec::new(), None);
-        let schema = schema.to_dfschema().expect("schema");
-        let schema = ColumnIndex::of(&schema);
-        assert_eq!(state_fields(&spec, &call, &schema).expect("states"), expected, "{function}");
+        let columns = Columns::of_relation("t", schema.fields().iter().cloned()).expect("columns");
+        assert_eq!(state_fields(&spec, &call, &columns).expect("states"), expected, "{function}");
     }
 
     #[test]

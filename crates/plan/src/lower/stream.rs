@@ -17,8 +17,8 @@ use super::expr::{convert, unknown};
 use super::join_times::Times;
 use super::share::is_field;
 use super::windowed::{WindowColumn, Windowed};
-use crate::column_index::ColumnIndex;
 use crate::place::planning_error;
+use crate::rel::Columns;
 use crate::stamps::{Stamp, with_placeholders};
 use crate::varying::check_repeatable;
 use crate::walk::Walk;
@@ -225,7 +225,7 @@ impl Stream {
     /// Converts a logical expression to one over the physical columns. If the expression reads window columns, they get
     /// values, which moves the physical columns: expressions converted before are not valid after. For several
     /// expressions, first call [`Stream::settle_window_for`] with all of them.
-    pub(super) fn expr(&mut self, expr: &logical::Expr, schema: &ColumnIndex) -> Result<Expr> {
+    pub(super) fn expr(&mut self, expr: &logical::Expr, schema: &Columns) -> Result<Expr> {
         let converted = self.varying_expr(expr, schema)?;
         if self.weight.is_some() {
             check_repeatable(expr)?;
@@ -234,7 +234,7 @@ impl Stream {
     }
 
     /// The same of an expression that may have another value when a row is taken back.
-    pub(super) fn varying_expr(&mut self, expr: &logical::Expr, schema: &ColumnIndex) -> Result<Expr> {
+    pub(super) fn varying_expr(&mut self, expr: &logical::Expr, schema: &Columns) -> Result<Expr> {
         self.settle_window_for(&[expr], schema)?;
         let replaced = with_placeholders(expr).map_err(planning_error)?;
         convert(&replaced, schema, &|index| {
@@ -250,19 +250,19 @@ impl Stream {
     }
 
     /// Computes the window columns if one of the expressions reads one without a value.
-    pub(super) fn settle_window_for(&mut self, exprs: &[&logical::Expr], schema: &ColumnIndex) -> Result<()> {
+    pub(super) fn settle_window_for(&mut self, exprs: &[&logical::Expr], schema: &Columns) -> Result<()> {
         if self.reads_window(exprs, schema) { self.settle_window() } else { Ok(()) }
     }
 
     /// Whether one of the expressions reads a window column without a value. They may also read columns of other streams.
-    pub(super) fn reads_window(&self, exprs: &[&logical::Expr], schema: &ColumnIndex) -> bool {
+    pub(super) fn reads_window(&self, exprs: &[&logical::Expr], schema: &Columns) -> bool {
         let is_lazy = |index: usize| self.columns[index].window.is_some() && self.columns[index].value.is_none();
         let mut read = exprs.iter().flat_map(|e| e.column_refs());
         read.any(|column| schema.find(column).is_some_and(is_lazy))
     }
 
     /// The logical column that an expression names, if it is only a name.
-    pub(super) fn plain_column(&self, expr: &logical::Expr, schema: &ColumnIndex) -> Option<usize> {
+    pub(super) fn plain_column(&self, expr: &logical::Expr, schema: &Columns) -> Option<usize> {
         match expr {
             logical::Expr::Alias(alias) => self.plain_column(&alias.expr, schema),
             logical::Expr::Column(column) => schema.find(column),
@@ -272,7 +272,7 @@ impl Stream {
 
     /// Computes costly columns now if the expressions read one of them more than once, and read those that may fail for
     /// every row.
-    pub(super) fn share(&mut self, exprs: &[&logical::Expr], schema: &ColumnIndex) -> Result<()> {
+    pub(super) fn share(&mut self, exprs: &[&logical::Expr], schema: &Columns) -> Result<()> {
         let mut uses: BTreeMap<usize, usize> = BTreeMap::new();
         for expr in exprs {
             for (column, count) in expr.column_refs_counts() {
@@ -313,7 +313,7 @@ impl Stream {
 
     /// Records the windows of rows; their columns follow the logical ones.
     pub(super) fn set_window(&mut self, windowed: Windowed, assign: &WindowAssign) {
-        let fields = logical::UserDefinedLogicalNodeCore::schema(assign).fields();
+        let fields = assign.columns.fields();
         let names = &fields[fields.len() - WINDOW_COLUMNS.len()..];
         let first = self.columns.len();
         let lags = WindowColumn::ALL.map(|column| windowed.lag_ms(column));
@@ -386,7 +386,7 @@ impl Stream {
 
 /// Adds the columns that an expression reads for every row. Columns read only in a branch of CASE, after AND or OR, as
 /// an argument that a function may skip, or in an aggregate with FILTER are not added.
-fn certain_columns(expr: &logical::Expr, schema: &ColumnIndex, found: &mut BTreeSet<usize>) -> Result<()> {
+fn certain_columns(expr: &logical::Expr, schema: &Columns, found: &mut BTreeSet<usize>) -> Result<()> {
     let walked = expr.see(&mut |expr| {
         Ok(match expr {
             logical::Expr::Case(_) | logical::Expr::ScalarFunction(_) => TreeNodeRecursion::Jump,

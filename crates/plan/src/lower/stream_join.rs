@@ -9,18 +9,19 @@ use anabranch_functions::Zone;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema};
 use datafusion_common::{JoinType, NullEquality};
-use datafusion_expr::{Expr as Logical, ExprSchemable, Join, LogicalPlan};
+use datafusion_expr::{Expr as Logical, ExprSchemable};
 
 use super::expr::convert;
+use super::join::both;
 use super::join_times::{Bounds, TimedSide, Times, plain_time};
 use super::rank::key_name;
 use super::stream::{LogicalColumn, Stream};
 use super::window_join::{WindowedSide, joined_windows};
 use super::windowed::{WindowColumn, Windowed};
 use super::{Lowering, Needed, Want, columns_of, same_values};
-use crate::column_index::ColumnIndex;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
+use crate::rel::{Columns, Join, Rel};
 use crate::varying::check_repeatable;
 use crate::window_assign::EVENT_TIME;
 use crate::zones::is_instant;
@@ -47,20 +48,20 @@ pub(super) struct Side {
 /// A condition over the rows of both sides.
 pub(super) fn condition(
     filter: Option<&Logical>,
-    (left, left_side): (&LogicalPlan, &Side),
-    (right, right_side): (&LogicalPlan, &Side),
+    (left, left_side): (&Rel, &Side),
+    (right, right_side): (&Rel, &Side),
 ) -> Result<Option<Expr>> {
     let Some(filter) = filter else { return Ok(None) };
     if left_side.stream.weight.is_some() || right_side.stream.weight.is_some() {
         check_repeatable(filter)?;
     }
-    let schema = left.schema().join(right.schema()).map_err(planning_error)?;
-    let left_len = left.schema().fields().len();
+    let columns = both(left, right)?;
+    let left_len = left.width();
     let column = |index: usize| match index.checked_sub(left_len) {
         None => left_side.places.get(&index).copied(),
         Some(index) => right_side.places.get(&index).map(|place| place + left_side.fields.len()),
     };
-    let converted = convert(filter, &ColumnIndex::of(&schema), &|index| {
+    let converted = convert(filter, &columns, &|index| {
         let place = column(index).ok_or_else(|| Error::internal("a column of a join's condition was not needed"))?;
         Ok(Expr::Column(place))
     });
@@ -72,8 +73,8 @@ impl Lowering<'_> {
         let (kind, swapped) = kind(join)?;
         let (left, right) = (join.left.as_ref(), join.right.as_ref());
         let (left, right) = if swapped { (right, left) } else { (left, right) };
-        let left_len = left.schema().fields().len();
-        let indexes = [ColumnIndex::of(left.schema()), ColumnIndex::of(right.schema())];
+        let left_len = left.width();
+        let indexes = [left.columns(), right.columns()];
         let pairs = join.on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) });
         let (left_keys, right_keys): (Vec<&Logical>, Vec<&Logical>) = pairs.unzip();
         let mut wanted = [Needed::new(), Needed::new()];
@@ -112,17 +113,17 @@ impl Lowering<'_> {
             zone: None,
         };
         let keys: Vec<(&Logical, &Logical)> = left_keys.into_iter().zip(right_keys).collect();
-        let mut times = bound(&mut spec, join, &keys, [(&left_side, &indexes[0]), (&right_side, &indexes[1])]);
+        let mut times = bound(&mut spec, join, &keys, [(&left_side, indexes[0]), (&right_side, indexes[1])]);
         for (side, plan) in [(&mut spec.left, left), (&mut spec.right, right)] {
             side.time_to_live_ms = self.time_to_live_of(plan).filter(|_| side.expiry.is_none());
         }
-        let marks = join.schema.fields().iter().map(|field| field.metadata().contains_key(EVENT_TIME));
+        let marks = join.columns.fields().iter().map(|field| field.metadata().contains_key(EVENT_TIME));
         let marked: Vec<bool> = marks.collect();
         let late = times.iter().filter(|(column, _)| needed.contains(column) && marked[**column]);
         spec.delay_ms = late.map(|(_, ms)| *ms).max().unwrap_or(0).max(0);
         times.values_mut().for_each(|ms| *ms -= spec.delay_ms);
         let windows =
-            joined_windows(spec.kind, &keys, [&left_side.windows(&indexes[0]), &right_side.windows(&indexes[1])]);
+            joined_windows(spec.kind, &keys, [&left_side.windows(indexes[0]), &right_side.windows(indexes[1])]);
         let mut next = self.joined(spec, left_side, right_side, needed);
         (next.has_event_time, next.times) = (!times.is_empty(), times);
         if let Some(windows) = windows {
@@ -132,9 +133,9 @@ impl Lowering<'_> {
     }
 
     /// Lowers one side of a join.
-    pub(super) fn side_of_join(&mut self, plan: &LogicalPlan, keys: &[&Logical], want: &Want) -> Result<Side> {
-        let index = ColumnIndex::of(plan.schema());
-        let mut needed = columns_of(keys.iter().copied(), &index)?;
+    pub(super) fn side_of_join(&mut self, plan: &Rel, keys: &[&Logical], want: &Want) -> Result<Side> {
+        let index = plan.columns();
+        let mut needed = columns_of(keys.iter().copied(), index)?;
         needed.extend(&want.columns);
         let mut stream = self.wanted(plan, &want.of_input(needed))?;
         stream.settle_window()?;
@@ -142,12 +143,12 @@ impl Lowering<'_> {
         let windowed = stream.window.take();
         let mut exprs: Vec<NamedExpr> = Vec::new();
         for (number, key) in keys.iter().enumerate() {
-            let data_type = key.get_type(&index).map_err(planning_error)?;
+            let data_type = key.get_type(index).map_err(planning_error)?;
             if has_map(&data_type) {
                 return Err(not_comparable(&format!("{} of the join", shown(key)), &data_type));
             }
             let name = key_name(key, number + 1);
-            exprs.push(NamedExpr { name, expr: stream.expr(key, &index)?, data_type, nullable: true });
+            exprs.push(NamedExpr { name, expr: stream.expr(key, index)?, data_type, nullable: true });
         }
         let mut places = BTreeMap::new();
         for column in &want.columns {
@@ -169,7 +170,7 @@ impl Lowering<'_> {
         }
         let columns = stream.columns.clone();
         let (unique, times) = (stream.unique.take(), std::mem::take(&mut stream.times));
-        let key_columns = keys.iter().filter_map(|key| same_values(key, &index)).collect();
+        let key_columns = keys.iter().filter_map(|key| same_values(key, index)).collect();
         let fields = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
         exprs.extend(stream.carried_weight(exprs.len()));
         stream.project(exprs, false);
@@ -220,7 +221,7 @@ impl Lowering<'_> {
 }
 
 impl Side {
-    fn windows<'a>(&'a self, index: &'a ColumnIndex<'a>) -> WindowedSide<'a> {
+    fn windows<'a>(&'a self, index: &'a Columns) -> WindowedSide<'a> {
         WindowedSide { index, columns: &self.columns, windowed: self.windowed.as_ref() }
     }
 
@@ -246,7 +247,7 @@ fn bound(
     spec: &mut StreamJoinSpec,
     join: &Join,
     keys: &[(&Logical, &Logical)],
-    [(left, left_index), (right, right_index)]: [(&Side, &ColumnIndex); 2],
+    [(left, left_index), (right, right_index)]: [(&Side, &Columns); 2],
 ) -> Times {
     // What is taken back comes at any time.
     if spec.left.updating || spec.right.updating {
@@ -338,11 +339,8 @@ fn kind(join: &Join) -> Result<(StreamJoinKind, bool)> {
         JoinType::Full => (StreamJoinKind::Full, false),
         JoinType::LeftSemi => (StreamJoinKind::LeftSemi, false),
         JoinType::RightSemi => (StreamJoinKind::LeftSemi, true),
-        JoinType::LeftAnti if !join.null_aware => (StreamJoinKind::LeftAnti, false),
-        JoinType::RightAnti if !join.null_aware => (StreamJoinKind::LeftAnti, true),
-        JoinType::LeftAnti | JoinType::RightAnti => {
-            return Err(Error::user("NOT IN (SELECT ...) is not supported yet").remedy("use NOT EXISTS"));
-        }
+        JoinType::LeftAnti => (StreamJoinKind::LeftAnti, false),
+        JoinType::RightAnti => (StreamJoinKind::LeftAnti, true),
         JoinType::LeftMark | JoinType::RightMark => {
             let error = "IN and EXISTS are no values where the subquery reads columns of the query around it";
             return Err(Error::user(error).remedy("write a condition of WHERE, joined to others by AND; or LEFT JOIN"));

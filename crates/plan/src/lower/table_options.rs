@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anabranch_model::Result;
-use datafusion_expr::LogicalPlan;
 
 use super::Lowering;
 use crate::hints::TimesToLive;
+use crate::rel::Rel;
 use crate::settings::{RuntimeMode, Settings, TableSettings};
 
 /// What the options say, in the units of the plan.
@@ -54,7 +54,7 @@ impl<'a> TableOptions<'a> {
 
 impl Lowering<'_> {
     /// For how many milliseconds state of the rows of a plan is kept: as a hint says of the one table that they are from, or the option.
-    pub(super) fn time_to_live_of(&self, rows: &LogicalPlan) -> Option<i64> {
+    pub(super) fn time_to_live_of(&self, rows: &Rel) -> Option<i64> {
         match name_of(rows).and_then(|name| self.table.hints.get(&name)) {
             Some(hint) => hint.filter(|_| self.mode != RuntimeMode::Batch),
             None => self.table.time_to_live_ms,
@@ -63,11 +63,11 @@ impl Lowering<'_> {
 }
 
 /// The name or alias of the one table whose rows a plan gives.
-fn name_of(plan: &LogicalPlan) -> Option<String> {
+fn name_of(plan: &Rel) -> Option<String> {
     match plan {
-        LogicalPlan::SubqueryAlias(alias) => Some(alias.alias.table().to_lowercase()),
-        LogicalPlan::TableScan(scan) => Some(scan.table_name.table().to_lowercase()),
-        LogicalPlan::Aggregate(_) => None,
+        Rel::Rename(alias) => Some(alias.name.to_lowercase()),
+        Rel::Get(scan) => Some(scan.name.to_lowercase()),
+        Rel::Aggregate(_) => None,
         other => match other.inputs().as_slice() {
             [input] => name_of(input),
             _ => None,

@@ -5,7 +5,7 @@ use anabranch_dataflow::{ExpirySpec, Expr, Literal, StreamJoinKind, StreamJoinSp
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Schema};
 use datafusion_expr::utils::{conjunction, split_conjunction};
-use datafusion_expr::{BinaryExpr, Expr as Logical, Filter, LogicalPlan, Operator, Projection, Window};
+use datafusion_expr::{BinaryExpr, Expr as Logical, Operator};
 
 use super::group_aggregate::weight_of;
 use super::join_times::{Times, plain_time};
@@ -13,8 +13,8 @@ use super::rank::{bounded_number, row_number};
 use super::stream::{LogicalColumn, Stream};
 use super::stream_join::Side;
 use super::{Lowering, Needed, Want, columns_of, same_values};
-use crate::column_index::ColumnIndex;
 use crate::maps::shown;
+use crate::rel::{Columns, Filter, Over, Project, Rel};
 use crate::settings::RuntimeMode;
 use crate::table::Table;
 use crate::temporal_join::{TemporalJoin, VersionTimes};
@@ -24,12 +24,12 @@ impl Lowering<'_> {
     pub(super) fn temporal_join(&mut self, join: &TemporalJoin, needed: &Needed) -> Result<Stream> {
         let Some(VersionTimes { time, valid_from }) = &join.times else { return self.lookup_join(join, needed) };
         let (left, right) = (join.left.as_ref(), join.right.as_ref());
-        let indexes = [ColumnIndex::of(left.schema()), ColumnIndex::of(right.schema())];
-        let (pairs, rest) = equal_columns(join, &indexes)?;
+        let indexes = [left.columns(), right.columns()];
+        let (pairs, rest) = equal_columns(join, indexes)?;
         let (left_keys, right_keys): (Vec<&Logical>, Vec<&Logical>) = pairs.into_iter().unzip();
-        let left_len = left.schema().fields().len();
+        let left_len = left.width();
         let filter = conjunction(rest);
-        let mut wanted = [columns_of([time], &indexes[0])?, columns_of([valid_from], &indexes[1])?];
+        let mut wanted = [columns_of([time], indexes[0])?, columns_of([valid_from], indexes[1])?];
         for index in needed {
             match index.checked_sub(left_len) {
                 Some(index) => wanted[1].insert(index),
@@ -47,7 +47,7 @@ impl Lowering<'_> {
         self.by_clock = by_clock.or((self.mode == RuntimeMode::Batch).then_some(false));
         let [of_left, of_right] = wanted.map(Want::columns);
         let left_side = self.side_of_join(left, &left_keys, &of_left)?;
-        let are_versions = takes_latest(right, plain_time(valid_from, &indexes[1]));
+        let are_versions = takes_latest(right, plain_time(valid_from, indexes[1]));
         let right_side = self.side_of_join(right, &right_keys, &Want { versions: are_versions, ..of_right })?;
         self.by_clock = by_clock;
         if right_side.stream.weight.is_some() && !are_versions {
@@ -59,8 +59,8 @@ impl Lowering<'_> {
             )
             .remedy("join before you aggregate, or join without FOR SYSTEM_TIME AS OF"));
         }
-        let time = time_of(time, &left_side, &indexes[0])?;
-        let valid_from = time_of(valid_from, &right_side, &indexes[1])?;
+        let time = time_of(time, &left_side, indexes[0])?;
+        let valid_from = time_of(valid_from, &right_side, indexes[1])?;
         let spec = |side: &Side, expiry| StreamSideSpec {
             schema: Schema::new(side.fields.clone()).into(),
             updating: side.stream.weight.is_some(),
@@ -91,15 +91,15 @@ impl Lowering<'_> {
     /// Lowers the choice of the latest row of each key as all of its rows. One that does not satisfy the rest of the condition says that there
     /// is no row any more: it has the weight -1.
     pub(super) fn versions(&mut self, filter: &Filter, rest: Option<&Logical>, want: &Want) -> Result<Stream> {
-        let index = ColumnIndex::of(filter.input.schema());
-        let mut below = columns_of(rest, &index)?;
+        let index = filter.input.columns();
+        let mut below = columns_of(rest, index)?;
         below.extend(&want.columns);
         let mut stream = self.wanted(&filter.input, &want.of_input(below))?;
         let Some(rest) = rest else { return Ok(stream) };
         let one = |text: &str| Expr::Literal(Literal { data_type: DataType::Int64, text: Some(text.to_owned()) });
         let weight = Expr::Case {
             operand: None,
-            branches: vec![(stream.expr(rest, &index)?, one("1"))],
+            branches: vec![(stream.expr(rest, index)?, one("1"))],
             otherwise: Some(Box::new(one("-1"))),
         };
         stream.materialize_with(weight_of(weight));
@@ -107,8 +107,8 @@ impl Lowering<'_> {
     }
 
     /// Lowers a numbering of rows of which all are versions: each was the first when it came.
-    pub(super) fn unnumbered(&mut self, window: &Window, needed: &Needed) -> Result<Stream> {
-        let inputs = window.input.schema().fields().len();
+    pub(super) fn unnumbered(&mut self, window: &Over, needed: &Needed) -> Result<Stream> {
+        let inputs = window.input.width();
         let below = needed.iter().copied().filter(|column| *column < inputs).collect();
         let mut stream = self.plan(&window.input, &below)?;
         if stream.weight.is_some() {
@@ -117,7 +117,7 @@ impl Lowering<'_> {
         stream.settle_window()?;
         (stream.window, stream.unique) = (None, None);
         let one = Expr::Literal(Literal { data_type: DataType::Int64, text: Some("1".to_owned()) });
-        stream.columns.push(LogicalColumn { value: Some(one), ..LogicalColumn::absent(window.schema.field(inputs)) });
+        stream.columns.push(LogicalColumn { value: Some(one), ..LogicalColumn::absent(window.columns.field(inputs)) });
         Ok(stream)
     }
 }
@@ -131,7 +131,7 @@ fn no_versions() -> Error {
 }
 
 /// The place of an event time among the rows of a side.
-fn time_of(time: &Logical, side: &Side, index: &ColumnIndex) -> Result<usize> {
+fn time_of(time: &Logical, side: &Side, index: &Columns) -> Result<usize> {
     let column = plain_time(time, index).filter(|column| side.times.get(column).is_some_and(|ms| *ms <= 0));
     column.and_then(|column| side.places.get(&column).copied()).ok_or_else(|| {
         Error::user(format!("'{}' is no event-time column any more", shown(time)))
@@ -140,31 +140,29 @@ fn time_of(time: &Logical, side: &Side, index: &ColumnIndex) -> Result<usize> {
 }
 
 /// Whether a plan selects the latest row of each key by this column, or by the order of records.
-fn takes_latest(plan: &LogicalPlan, time: Option<usize>) -> bool {
+fn takes_latest(plan: &Rel, time: Option<usize>) -> bool {
     match plan {
-        LogicalPlan::Projection(projection) => {
-            takes_latest(&projection.input, time.and_then(|time| source_of(projection, time)))
-        }
-        LogicalPlan::SubqueryAlias(alias) => takes_latest(&alias.input, time),
-        LogicalPlan::Filter(filter) => {
+        Rel::Project(projection) => takes_latest(&projection.input, time.and_then(|time| source_of(projection, time))),
+        Rel::Rename(alias) => takes_latest(&alias.input, time),
+        Rel::Filter(filter) => {
             matches!(bounded_number(filter), Some((1, _))) && numbers_latest_first(&filter.input, time)
         }
         _ => false,
     }
 }
 
-fn numbers_latest_first(plan: &LogicalPlan, time: Option<usize>) -> bool {
+fn numbers_latest_first(plan: &Rel, time: Option<usize>) -> bool {
     match plan {
-        LogicalPlan::Projection(projection) => {
+        Rel::Project(projection) => {
             numbers_latest_first(&projection.input, time.and_then(|time| source_of(projection, time)))
         }
-        LogicalPlan::SubqueryAlias(alias) => numbers_latest_first(&alias.input, time),
-        LogicalPlan::Window(window) => {
-            let index = ColumnIndex::of(window.input.schema());
+        Rel::Rename(alias) => numbers_latest_first(&alias.input, time),
+        Rel::Over(window) => {
+            let index = window.input.columns();
             let order = row_number(window).map(|call| call.params.order_by.as_slice());
             let Some([by]) = order else { return false };
-            let column = same_values(&by.expr, &index);
-            let is_of_records = column.is_some_and(|c| window.input.schema().field(c).name() == ORDER);
+            let column = same_values(&by.expr, index);
+            let is_of_records = column.is_some_and(|c| window.input.columns().field(c).name() == ORDER);
             !by.asc && (column.is_some() && column == time || is_of_records)
         }
         _ => false,
@@ -172,33 +170,30 @@ fn numbers_latest_first(plan: &LogicalPlan, time: Option<usize>) -> bool {
 }
 
 /// The column of a projection's input whose values this one has.
-fn source_of(projection: &Projection, column: usize) -> Option<usize> {
-    let below = ColumnIndex::of(projection.input.schema());
-    same_values(projection.expr.get(column)?, &below)
+fn source_of(projection: &Project, column: usize) -> Option<usize> {
+    let below = projection.input.columns();
+    same_values(projection.exprs.get(column)?, below)
 }
 
 /// What identifies a row whose versions these are: `Some(None)`, nothing is declared to; `None`, it is not among the columns.
-pub(crate) fn version_key(plan: &LogicalPlan) -> Option<Option<Vec<usize>>> {
+pub(crate) fn version_key(plan: &Rel) -> Option<Option<Vec<usize>>> {
     match plan {
-        LogicalPlan::Projection(projection) => {
-            let below = ColumnIndex::of(projection.input.schema());
-            let kept = |column: usize| projection.expr.iter().position(|e| same_values(e, &below) == Some(column));
+        Rel::Project(projection) => {
+            let below = projection.input.columns();
+            let kept = |column: usize| projection.exprs.iter().position(|e| same_values(e, below) == Some(column));
             match version_key(&projection.input)? {
                 Some(key) => key.into_iter().map(kept).collect::<Option<_>>().map(Some),
                 None => Some(None),
             }
         }
-        LogicalPlan::SubqueryAlias(alias) => version_key(&alias.input),
-        LogicalPlan::Filter(filter) => version_key(&filter.input),
-        LogicalPlan::Window(window) => {
-            let index = ColumnIndex::of(window.input.schema());
-            let keys = row_number(window)?.params.partition_by.iter().map(|key| same_values(key, &index));
+        Rel::Rename(alias) => version_key(&alias.input),
+        Rel::Filter(filter) => version_key(&filter.input),
+        Rel::Over(window) => {
+            let index = window.input.columns();
+            let keys = row_number(window)?.params.partition_by.iter().map(|key| same_values(key, index));
             keys.collect::<Option<_>>().map(Some)
         }
-        LogicalPlan::TableScan(scan) => {
-            if let Some(inlined) = scan.source.get_logical_plan() {
-                return version_key(&inlined);
-            }
+        Rel::Get(scan) => {
             let key = Table::of_scan(scan).ok()?.key();
             let place = |column: &usize| match &scan.projection {
                 Some(columns) => columns.iter().position(|of| of == column),
@@ -214,9 +209,9 @@ pub(crate) fn version_key(plan: &LogicalPlan) -> Option<Option<Vec<usize>>> {
 /// Pairs of equal columns by which versions are found, and the rest of the condition.
 pub(super) type Condition<'a> = (Vec<(&'a Logical, &'a Logical)>, Vec<Logical>);
 
-pub(super) fn equal_columns<'a>(join: &'a TemporalJoin, [left, right]: &[ColumnIndex; 2]) -> Result<Condition<'a>> {
+pub(super) fn equal_columns<'a>(join: &'a TemporalJoin, [left, right]: [&Columns; 2]) -> Result<Condition<'a>> {
     let key: Vec<usize> = join.key.iter().filter_map(|key| same_values(key, right)).collect();
-    let of = |index: &ColumnIndex, expr: &Logical| {
+    let of = |index: &Columns, expr: &Logical| {
         let columns = expr.column_refs();
         !columns.is_empty() && columns.into_iter().all(|column| index.find(column).is_some())
     };

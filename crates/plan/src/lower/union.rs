@@ -2,10 +2,10 @@
 
 use anabranch_dataflow::{ExchangeKind, Expr, Port};
 use anabranch_model::{Error, Result};
-use datafusion_expr::Union;
 
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
+use crate::rel::Union;
 use crate::zones::is_instant;
 
 impl Lowering<'_> {
@@ -17,7 +17,7 @@ impl Lowering<'_> {
             branch.stamps.clear();
             branches.push(branch);
         }
-        let columns = union.schema.fields().iter().enumerate().map(|(index, field)| LogicalColumn {
+        let columns = union.columns.fields().iter().enumerate().map(|(index, field)| LogicalColumn {
             nullable: field.is_nullable() || branches.iter().any(|branch| branch.columns[index].nullable),
             ..LogicalColumn::absent(field)
         });

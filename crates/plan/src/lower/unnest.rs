@@ -3,25 +3,24 @@
 use anabranch_dataflow::{Expr, OperatorSpec, UnnestSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::Schema;
-use datafusion_expr::{ExprSchemable, UserDefinedLogicalNodeCore};
+use datafusion_expr::ExprSchemable;
 
 use super::join::{keep_read_columns, keep_values};
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, columns_of};
-use crate::column_index::ColumnIndex;
 use crate::place::planning_error;
 use crate::unnest::{Unnest, element_fields};
 
 impl Lowering<'_> {
     pub(super) fn unnest(&mut self, unnest: &Unnest, needed: &Needed) -> Result<Stream> {
-        let index = ColumnIndex::of(unnest.input.schema());
-        let inputs = unnest.input.schema().fields().len();
-        let mut below = columns_of([&unnest.value], &index)?;
+        let index = unnest.input.columns();
+        let inputs = unnest.input.width();
+        let mut below = columns_of([&unnest.value], index)?;
         let kept: Needed = needed.iter().copied().filter(|column| *column < inputs).collect();
         below.extend(&kept);
         let mut stream = self.plan(&unnest.input, &below)?;
-        let data_type = unnest.value.get_type(&index).map_err(planning_error)?;
-        let value = stream.expr(&unnest.value, &index)?;
+        let data_type = unnest.value.get_type(index).map_err(planning_error)?;
+        let value = stream.expr(&unnest.value, index)?;
         let element =
             element_fields(&data_type).ok_or_else(|| Error::internal(format!("{data_type} has no elements")))?;
         let mut columns = keep_values(&stream.columns, &kept);
@@ -37,7 +36,7 @@ impl Lowering<'_> {
         };
         let output = spec.output_schema(&Schema::new(stream.physical.clone()));
         stream.physical = output.fields().iter().map(|field| field.as_ref().clone()).collect();
-        let added = unnest.schema().fields().iter().skip(inputs).enumerate();
+        let added = unnest.columns.fields().iter().skip(inputs).enumerate();
         columns.extend(added.map(|(place, field)| LogicalColumn {
             value: Some(Expr::Column(first + place)),
             ..LogicalColumn::absent(field)

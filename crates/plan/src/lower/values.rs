@@ -7,41 +7,28 @@ use anabranch_dataflow::{
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion_common::DFSchema;
-use datafusion_expr::{EmptyRelation, Values};
 
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
-use crate::column_index::ColumnIndex;
+use crate::rel::{Columns, Values};
 
 impl Lowering<'_> {
-    /// One row without columns, or none.
-    pub(super) fn empty(&mut self, empty: &EmptyRelation) -> Stream {
-        let mut stream = one_row();
-        stream.columns = empty.schema.fields().iter().map(|field| LogicalColumn::absent(field)).collect();
-        if !empty.produce_one_row {
-            stream.filter(&literal(DataType::Boolean, Some("false")));
-            // No row is ever late.
-            stream.has_event_time = true;
-            stream.times.extend((0..stream.columns.len()).map(|column| (column, 0)));
-            for column in &mut stream.columns {
-                column.value = Some(literal(column.data_type.clone(), None));
-            }
-        }
-        stream
-    }
-
     pub(super) fn values(&mut self, values: &Values, needed: &Needed) -> Result<Stream> {
-        let fields = values.schema.fields();
+        if values.rows.is_empty() {
+            return Ok(no_row(values));
+        }
+        if values.columns.is_empty() {
+            return Ok(one_row());
+        }
+        let fields = values.columns.fields();
         // The number of rows needs a column that carries it.
         let kept: Vec<usize> = if needed.is_empty() { vec![0] } else { needed.iter().copied().collect() };
-        let schema = DFSchema::empty();
-        let columns = ColumnIndex::of(&schema);
+        let columns = Columns::default();
         let no_column = |_| Err(Error::internal("a constant row reads a column"));
         let cell = |row: &Vec<datafusion_expr::Expr>, index: usize| convert(&row[index], &columns, &no_column);
         let row = |row| kept.iter().map(|index| cell(row, *index)).collect::<Result<Vec<_>>>();
-        let rows = values.values.iter().map(row).collect::<Result<Vec<_>>>()?;
+        let rows = values.rows.iter().map(row).collect::<Result<Vec<_>>>()?;
         let mut stream = one_row();
         stream.columns = fields.iter().map(|field| LogicalColumn::absent(field)).collect();
         for (position, index) in kept.iter().enumerate() {
@@ -52,6 +39,20 @@ impl Lowering<'_> {
         stream.operators.push(OperatorSpec::Values(ValuesSpec { schema, rows }));
         Ok(stream)
     }
+}
+
+/// A chain without rows.
+fn no_row(values: &Values) -> Stream {
+    let mut stream = one_row();
+    stream.columns = values.columns.fields().iter().map(|field| LogicalColumn::absent(field)).collect();
+    stream.filter(&literal(DataType::Boolean, Some("false")));
+    // No row is ever late.
+    stream.has_event_time = true;
+    stream.times.extend((0..stream.columns.len()).map(|column| (column, 0)));
+    for column in &mut stream.columns {
+        column.value = Some(literal(column.data_type.clone(), None));
+    }
+    stream
 }
 
 /// A chain that begins with one row.

@@ -6,11 +6,11 @@ use datafusion_expr::Expr as Logical;
 use super::join_times::plain_time;
 use super::stream::{LogicalColumn, Stream, minus_ms};
 use super::windowed::{WindowColumn, Windowed};
-use crate::column_index::ColumnIndex;
+use crate::rel::Columns;
 
 /// A side of a join, as far as its windows are concerned.
 pub(super) struct WindowedSide<'a> {
-    pub(super) index: &'a ColumnIndex<'a>,
+    pub(super) index: &'a Columns,
     pub(super) columns: &'a [LogicalColumn],
     pub(super) windowed: Option<&'a Windowed>,
 }

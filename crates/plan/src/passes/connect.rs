@@ -3,18 +3,18 @@
 
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, JoinType, NullEquality, Result};
+use datafusion_expr::Expr;
 use datafusion_expr::utils::{conjunction, split_conjunction};
-use datafusion_expr::{Expr, Join, LogicalPlan, LogicalPlanBuilder};
 
+use crate::rel::{Join, Rel};
 use crate::rewrite::is_key;
-use crate::walk::Walk;
 
 /// Orders the inner joins of a plan.
-pub(super) fn connect(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn connect(plan: Rel) -> Result<Rel> {
     let connected = plan.walk_down(&mut |node| {
         let mut joins = Joins::default();
         match &node {
-            LogicalPlan::Filter(_) | LogicalPlan::Join(_) => joins.add(&node),
+            Rel::Filter(_) | Rel::Join(_) => joins.add(&node),
             _ => return Ok(Transformed::no(node)),
         }
         if joins.tables.len() < 3 || joins.conditions.iter().any(Expr::is_volatile) || joins.has_keys() {
@@ -31,19 +31,19 @@ pub(super) fn connect(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// Inner joins over each other.
 #[derive(Default)]
 struct Joins<'a> {
-    tables: Vec<&'a LogicalPlan>,
+    tables: Vec<&'a Rel>,
     joins: Vec<&'a Join>,
     conditions: Vec<Expr>,
 }
 
 impl<'a> Joins<'a> {
-    fn add(&mut self, plan: &'a LogicalPlan) {
+    fn add(&mut self, plan: &'a Rel) {
         match plan {
-            LogicalPlan::Filter(filter) if is_inner(&filter.input) => {
+            Rel::Filter(filter) if is_inner(&filter.input) => {
                 self.conditions.extend(split_conjunction(&filter.predicate).into_iter().cloned());
                 self.add(&filter.input);
             }
-            LogicalPlan::Join(join) if is_inner(plan) => {
+            Rel::Join(join) if is_inner(plan) => {
                 self.joins.push(join);
                 self.conditions.extend(join.on.iter().map(|(left, right)| left.clone().eq(right.clone())));
                 let of_on = join.filter.iter().flat_map(split_conjunction);
@@ -56,9 +56,9 @@ impl<'a> Joins<'a> {
     }
 
     /// Whether a condition compares a value of one part with one of another.
-    fn compares(&self, one: &[&LogicalPlan], other: &LogicalPlan) -> bool {
-        let of_one = |column: &Column| one.iter().any(|plan| plan.schema().has_column(column));
-        let of_other = |column: &Column| other.schema().has_column(column);
+    fn compares(&self, one: &[&Rel], other: &Rel) -> bool {
+        let of_one = |column: &Column| one.iter().any(|plan| plan.columns().has(column));
+        let of_other = |column: &Column| other.columns().has(column);
         self.conditions.iter().any(|condition| is_key(condition, &of_one, &of_other))
     }
 
@@ -68,7 +68,7 @@ impl<'a> Joins<'a> {
     }
 
     /// The joins in an order in which each has a key, as far as there is one; the conditions are above them.
-    fn ordered(&self) -> Result<Option<LogicalPlan>> {
+    fn ordered(&self) -> Result<Option<Rel>> {
         let mut left = self.tables.clone();
         let mut order = vec![left.remove(0)];
         while !left.is_empty() {
@@ -78,19 +78,19 @@ impl<'a> Joins<'a> {
         let is_same = order.iter().zip(&self.tables).all(|(one, other)| std::ptr::eq(*one, *other));
         let mut tables = order.into_iter().cloned();
         let (Some(first), false) = (tables.next(), is_same) else { return Ok(None) };
-        let mut plan = LogicalPlanBuilder::from(first);
+        let mut plan = first;
         for table in tables {
             plan = plan.cross_join(table)?;
         }
         if let Some(conditions) = conjunction(self.conditions.iter().cloned()) {
             plan = plan.filter(conditions)?;
         }
-        let columns = self.tables.iter().flat_map(|table| table.schema().columns()).map(Expr::Column);
-        plan.project(columns)?.build().map(Some)
+        let columns = self.tables.iter().flat_map(|table| table.ids()).map(Expr::Column);
+        plan.project(columns).map(Some)
     }
 }
 
-fn is_inner(plan: &LogicalPlan) -> bool {
-    matches!(plan, LogicalPlan::Join(join) if join.join_type == JoinType::Inner
+fn is_inner(plan: &Rel) -> bool {
+    matches!(plan, Rel::Join(join) if join.join_type == JoinType::Inner
         && (join.on.is_empty() || join.null_equality == NullEquality::NullEqualsNothing))
 }

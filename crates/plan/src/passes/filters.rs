@@ -19,21 +19,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, DFSchema, ExprSchema, Result};
+use datafusion_common::{Column, ExprSchema, Result};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion_expr::{
-    Aggregate, Expr, ExpressionPlacement, Extension, Filter, LogicalPlan, Projection, SubqueryAlias, Union, Unnest,
-    Window,
-};
+use datafusion_expr::{Expr, ExpressionPlacement};
 
+use crate::rel::{Aggregate, Columns, Filter, Over, Project, Rel, Rename, Union};
 use crate::rewrite::with_values;
-use crate::walk::Walk;
+use crate::unnest::Unnest;
+use crate::window_assign::WindowAssign;
 
 /// Moves all conditions of a plan.
-pub(super) fn push_down(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn push_down(plan: Rel) -> Result<Rel> {
     let pushed = plan.walk_down(&mut |node| match node {
-        LogicalPlan::Filter(filter) => below(filter),
-        LogicalPlan::Join(join) => joins::push(join, Vec::new()),
+        Rel::Filter(filter) => below(filter),
+        Rel::Join(join) => joins::push(join, Vec::new()),
         node => Ok(Transformed::no(node)),
     });
     pushed.map(|plan| plan.data)
@@ -43,46 +42,45 @@ pub(super) fn push_down(plan: LogicalPlan) -> Result<LogicalPlan> {
 type Divided = (Vec<Expr>, Vec<Expr>);
 
 /// Moves the conditions of a filter below its input. The filters that this makes are visited next.
-fn below(filter: Filter) -> Result<Transformed<LogicalPlan>> {
-    let bounded = filter.input.fetch()?.is_some() || filter.input.skip()?.is_some();
+fn below(filter: Filter) -> Result<Transformed<Rel>> {
     let conditions = split_conjunction_owned(filter.predicate);
     let unmoved = |conditions, input| Ok(Transformed::no(filtered(conditions, input)));
     match Arc::unwrap_or_clone(filter.input) {
         // A bound counts the rows before the condition is asked.
-        input if bounded => unmoved(conditions, input),
-        LogicalPlan::Filter(inner) => {
+        input @ Rel::Limit(_) => unmoved(conditions, input),
+        Rel::Filter(inner) => {
             let mut all = split_conjunction_owned(inner.predicate);
             let new: Vec<Expr> = conditions.into_iter().filter(|new| new.is_volatile() || !all.contains(new)).collect();
             all.extend(new);
             let both = filtered(all, Arc::unwrap_or_clone(inner.input));
-            let LogicalPlan::Filter(both) = both else { return Ok(Transformed::yes(both)) };
+            let Rel::Filter(both) = both else { return Ok(Transformed::yes(both)) };
             below(both).map(|plan| Transformed::yes(plan.data))
         }
-        LogicalPlan::Sort(mut sort) => {
+        Rel::Sort(mut sort) => {
             sort.input = over(conditions, sort.input);
-            Ok(Transformed::yes(LogicalPlan::Sort(sort)))
+            Ok(Transformed::yes(Rel::Sort(sort)))
         }
-        LogicalPlan::SubqueryAlias(alias) => below_alias(conditions, alias),
-        LogicalPlan::Projection(projection) => below_projection(conditions, projection),
-        LogicalPlan::Unnest(unnest) => below_unnest(conditions, unnest),
-        LogicalPlan::Union(union) => below_union(&conditions, union),
-        LogicalPlan::Aggregate(aggregate) => below_aggregate(conditions, aggregate),
-        LogicalPlan::Window(window) => Ok(below_window(conditions, window)),
-        LogicalPlan::Join(join) => joins::push(join, conditions),
-        LogicalPlan::Extension(extension) => below_extension(conditions, extension),
+        Rel::Rename(alias) => below_alias(conditions, alias),
+        Rel::Project(projection) => below_projection(conditions, projection),
+        Rel::Union(union) => below_union(&conditions, union),
+        Rel::Aggregate(aggregate) => below_aggregate(conditions, aggregate),
+        Rel::Over(window) => Ok(below_window(conditions, window)),
+        Rel::Join(join) => joins::push(join, conditions),
+        Rel::Assign(assign) => Ok(below_assign(conditions, assign)),
+        Rel::Unnest(unnest) => Ok(below_unnest(conditions, unnest)),
         input => unmoved(conditions, input),
     }
 }
 
 /// A plan with conditions above it, if there are any.
-fn filtered(conditions: Vec<Expr>, input: LogicalPlan) -> LogicalPlan {
+fn filtered(conditions: Vec<Expr>, input: Rel) -> Rel {
     match conjunction(conditions) {
-        Some(predicate) => LogicalPlan::Filter(Filter::new(predicate, Arc::new(input))),
+        Some(predicate) => Rel::Filter(Filter { predicate, input: Arc::new(input) }),
         None => input,
     }
 }
 
-fn over(conditions: Vec<Expr>, input: Arc<LogicalPlan>) -> Arc<LogicalPlan> {
+fn over(conditions: Vec<Expr>, input: Arc<Rel>) -> Arc<Rel> {
     if conditions.is_empty() { input } else { Arc::new(filtered(conditions, Arc::unwrap_or_clone(input))) }
 }
 
@@ -95,23 +93,23 @@ fn all_replaced(conditions: Vec<Expr>, columns: &BTreeMap<Column, Expr>) -> Resu
     conditions.into_iter().map(|condition| replaced(condition, columns)).collect()
 }
 
-fn below_alias(conditions: Vec<Expr>, mut alias: SubqueryAlias) -> Result<Transformed<LogicalPlan>> {
-    let names = alias.schema.columns().into_iter();
-    let columns = names.zip(alias.input.schema().columns().into_iter().map(Expr::Column)).collect();
+fn below_alias(conditions: Vec<Expr>, mut alias: Rename) -> Result<Transformed<Rel>> {
+    let names = alias.columns.ids().into_iter();
+    let columns = names.zip(alias.input.ids().into_iter().map(Expr::Column)).collect();
     alias.input = over(all_replaced(conditions, &columns)?, alias.input);
-    Ok(Transformed::yes(LogicalPlan::SubqueryAlias(alias)))
+    Ok(Transformed::yes(Rel::Rename(alias)))
 }
 
-fn below_projection(conditions: Vec<Expr>, mut projection: Projection) -> Result<Transformed<LogicalPlan>> {
-    let computed = projection.expr.iter().map(|expr| expr.clone().unalias_nested().data);
-    let columns: BTreeMap<Column, Expr> = projection.schema.columns().into_iter().zip(computed).collect();
+fn below_projection(conditions: Vec<Expr>, mut projection: Project) -> Result<Transformed<Rel>> {
+    let computed = projection.exprs.iter().map(|expr| expr.clone().unalias_nested().data);
+    let columns: BTreeMap<Column, Expr> = projection.columns.ids().into_iter().zip(computed).collect();
     let stays = |value: &Expr| value.is_volatile() || value.placement() == ExpressionPlacement::MoveTowardsLeafNodes;
     let (pushed, kept): Divided = conditions.into_iter().partition(|condition| {
         !condition.column_refs().into_iter().any(|column| columns.get(column).is_none_or(stays))
     });
     let moved = !pushed.is_empty();
     projection.input = over(all_replaced(pushed, &columns)?, projection.input);
-    Ok(Transformed::new_transformed(filtered(kept, LogicalPlan::Projection(projection)), moved))
+    Ok(Transformed::new_transformed(filtered(kept, Rel::Project(projection)), moved))
 }
 
 /// Moves conditions below a node that keeps these columns of its input.
@@ -122,50 +120,39 @@ fn past(conditions: Vec<Expr>, keeps: impl Fn(&Column) -> bool) -> Divided {
     })
 }
 
-fn below_unnest(conditions: Vec<Expr>, mut unnest: Unnest) -> Result<Transformed<LogicalPlan>> {
-    let input = unnest.input.schema();
-    let lists = unnest.list_type_columns.iter().map(|(_, list)| list.output_column.clone());
-    let rows = unnest.struct_type_columns.iter().map(|place| Column::from(input.qualified_field(*place)));
-    let made: BTreeSet<Column> = lists.chain(rows).collect();
-    let (pushed, kept) = past(conditions, |column| !made.contains(column) && input.has_column(column));
-    let moved = !pushed.is_empty();
-    unnest.input = over(pushed, unnest.input);
-    Ok(Transformed::new_transformed(filtered(kept, LogicalPlan::Unnest(unnest)), moved))
-}
-
-fn below_union(conditions: &[Expr], union: Union) -> Result<Transformed<LogicalPlan>> {
+fn below_union(conditions: &[Expr], union: Union) -> Result<Transformed<Rel>> {
     let inputs = union.inputs.iter().map(|input| {
-        let names = union.schema.columns().into_iter();
-        let columns = names.zip(input.schema().columns().into_iter().map(Expr::Column)).collect();
+        let names = union.columns.ids().into_iter();
+        let columns = names.zip(input.ids().into_iter().map(Expr::Column)).collect();
         Ok(over(all_replaced(conditions.to_vec(), &columns)?, Arc::clone(input)))
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    Ok(Transformed::yes(LogicalPlan::Union(Union { inputs, schema: union.schema })))
+    Ok(Transformed::yes(Rel::Union(Union { inputs, columns: union.columns })))
 }
 
 /// Whether equal values of a column are the same: 0.0 and -0.0 are equal, but a condition tells them apart.
-fn is_exact(schema: &DFSchema, column: &Column) -> bool {
+fn is_exact(schema: &Columns, column: &Column) -> bool {
     schema.field_from_column(column).is_ok_and(|field| !field.data_type().is_floating())
 }
 
-fn below_aggregate(conditions: Vec<Expr>, mut aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+fn below_aggregate(conditions: Vec<Expr>, mut aggregate: Aggregate) -> Result<Transformed<Rel>> {
     let is_key = |expr: &Expr| !matches!(expr, Expr::GroupingSet(_));
     // The keys of grouping sets are NULL in some of the rows.
     let keys = match aggregate.group_expr.iter().all(is_key) {
         true => aggregate.group_expr.iter().map(|key| key.clone().unalias_nested().data).collect(),
         false => Vec::new(),
     };
-    let columns: BTreeMap<Column, Expr> = aggregate.schema.columns().into_iter().zip(keys).collect();
+    let columns: BTreeMap<Column, Expr> = aggregate.columns.ids().into_iter().zip(keys).collect();
     let (pushed, kept) = past(conditions, |column| {
-        is_exact(&aggregate.schema, column) && columns.get(column).is_some_and(|key| !key.is_volatile())
+        is_exact(&aggregate.columns, column) && columns.get(column).is_some_and(|key| !key.is_volatile())
     });
     let moved = !pushed.is_empty();
     aggregate.input = over(all_replaced(pushed, &columns)?, aggregate.input);
-    Ok(Transformed::new_transformed(filtered(kept, LogicalPlan::Aggregate(aggregate)), moved))
+    Ok(Transformed::new_transformed(filtered(kept, Rel::Aggregate(aggregate)), moved))
 }
 
 /// Each function over rows keeps to the rows of its partition: whole partitions are kept or dropped.
-fn below_window(conditions: Vec<Expr>, mut window: Window) -> Transformed<LogicalPlan> {
+fn below_window(conditions: Vec<Expr>, mut window: Over) -> Transformed<Rel> {
     let keys_of = |call: &Expr| match call.clone().unalias() {
         Expr::WindowFunction(call) => {
             let keys = call.params.partition_by.iter().filter_map(|key| key.try_as_col().cloned());
@@ -174,23 +161,23 @@ fn below_window(conditions: Vec<Expr>, mut window: Window) -> Transformed<Logica
         _ => BTreeSet::new(),
     };
     let keys = window.window_expr.iter().map(keys_of).reduce(|all, keys| &all & &keys).unwrap_or_default();
-    let (pushed, kept) = past(conditions, |column| is_exact(window.input.schema(), column) && keys.contains(column));
+    let (pushed, kept) = past(conditions, |column| is_exact(window.input.columns(), column) && keys.contains(column));
     let moved = !pushed.is_empty();
     window.input = over(pushed, window.input);
-    Transformed::new_transformed(filtered(kept, LogicalPlan::Window(window)), moved)
+    Transformed::new_transformed(filtered(kept, Rel::Over(window)), moved)
 }
 
-fn below_extension(conditions: Vec<Expr>, extension: Extension) -> Result<Transformed<LogicalPlan>> {
-    let prevented = extension.node.prevent_predicate_push_down_columns();
-    let plan = LogicalPlan::Extension(extension);
-    if plan.inputs().is_empty() {
-        return Ok(Transformed::no(filtered(conditions, plan)));
-    }
-    let (pushed, kept) = past(conditions, |column| !prevented.contains(&column.name));
-    if pushed.is_empty() {
-        return Ok(Transformed::no(filtered(kept, plan)));
-    }
-    let inputs = plan.inputs().into_iter().map(|input| filtered(pushed.clone(), input.clone())).collect();
-    let plan = plan.with_new_exprs(plan.expressions(), inputs)?;
-    Ok(Transformed::yes(filtered(kept, plan)))
+fn below_assign(conditions: Vec<Expr>, mut assign: WindowAssign) -> Transformed<Rel> {
+    let (pushed, kept) = past(conditions, |column| assign.lets_pass(column));
+    let moved = !pushed.is_empty();
+    assign.input = over(pushed, assign.input);
+    Transformed::new_transformed(filtered(kept, Rel::Assign(assign)), moved)
+}
+
+/// The rows that come of a row have the columns of that row.
+fn below_unnest(conditions: Vec<Expr>, mut unnest: Unnest) -> Transformed<Rel> {
+    let (pushed, kept) = past(conditions, |column| unnest.input.columns().has(column));
+    let moved = !pushed.is_empty();
+    unnest.input = over(pushed, unnest.input);
+    Transformed::new_transformed(filtered(kept, Rel::Unnest(unnest)), moved)
 }

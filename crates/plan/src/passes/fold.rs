@@ -58,7 +58,7 @@ fn step(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
         Expr::TryCast(cast) if scope.is_of_type(&cast.expr, cast.field.data_type()) => Ok(Transformed::yes(*cast.expr)),
         Expr::InList(list) => one_of(list, scope),
         Expr::ScalarFunction(call) if IN_OTHER_FORMS.contains(&call.name()) => {
-            let context = SimplifyContext::builder().with_schema(Arc::clone(scope.columns())).build();
+            let context = SimplifyContext::builder().with_schema(Arc::clone(scope.schema()?)).build();
             match call.func.simplify(call.args, &context)? {
                 ExprSimplifyResult::Simplified(other) => {
                     let other = other.walk_children(&mut |operand| step(operand, scope))?.data;

@@ -7,66 +7,64 @@ mod uses;
 use std::sync::Arc;
 
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, DFSchema, Result};
+use datafusion_common::{Column, Result};
+use datafusion_expr::Expr;
 use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::{
-    Aggregate, Expr, Extension, Filter, Join, LogicalPlan, Projection, SubqueryAlias, TableScan, Union, Window,
-};
 
 use self::uses::{Fields, Use, Uses};
-use crate::projection::project;
+use crate::rel::{Aggregate, Filter, Get, Join, Over, Project, Rel, Rename, Union, joined_columns, project};
 use crate::rewrite::plain_column;
-use crate::walk::{Walk, WalkPlan};
+use crate::walk::Walk;
 
 /// Prunes a plan, all of whose columns are wanted.
-pub(super) fn prune(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let uses = Uses::all(plan.schema());
+pub(super) fn prune(plan: Rel) -> Result<Rel> {
+    let uses = Uses::all(plan.columns());
     Ok(pruned(plan, &uses)?.plan)
 }
 
 /// A plan without what is not read, and columns for fields of rows that it has not.
 struct Pruned {
-    plan: LogicalPlan,
+    plan: Rel,
     fields: Fields,
 }
 
 impl Pruned {
-    fn whole(plan: LogicalPlan) -> Self {
+    fn whole(plan: Rel) -> Self {
         Pruned { plan, fields: Fields::default() }
     }
 }
 
-fn pruned(plan: LogicalPlan, uses: &Uses) -> Result<Pruned> {
+fn pruned(plan: Rel, uses: &Uses) -> Result<Pruned> {
     match plan {
-        LogicalPlan::TableScan(scan) => scanned(scan, uses).and_then(|plan| with_fields(plan, uses)),
-        LogicalPlan::Projection(projection) => projected(projection, uses),
-        LogicalPlan::SubqueryAlias(alias) => renamed(alias, uses),
-        LogicalPlan::Aggregate(aggregate) => aggregated(aggregate, uses).map(Pruned::whole),
-        LogicalPlan::Window(window) => numbered(window, uses),
-        LogicalPlan::Join(join) => joined(join, uses),
-        LogicalPlan::Union(union) => united(union, uses).map(Pruned::whole),
-        LogicalPlan::Extension(extension) => extended(extension, uses).map(Pruned::whole),
-        LogicalPlan::Filter(Filter { predicate, input, .. }) => {
+        Rel::Get(scan) => scanned(scan, uses).and_then(|plan| with_fields(plan, uses)),
+        Rel::Project(projection) => projected(projection, uses),
+        Rel::Rename(alias) => renamed(alias, uses),
+        Rel::Aggregate(aggregate) => aggregated(aggregate, uses).map(Pruned::whole),
+        Rel::Over(window) => numbered(window, uses),
+        Rel::Join(join) => joined(join, uses),
+        Rel::Union(union) => united(union, uses).map(Pruned::whole),
+        Rel::Assign(_) | Rel::Unnest(_) | Rel::Temporal(_) | Rel::Copies(_) => extended(plan, uses).map(Pruned::whole),
+        Rel::Filter(Filter { predicate, input }) => {
             let mut below = uses.clone();
             below.read(&predicate);
             let Pruned { plan, fields } = pruned(Arc::unwrap_or_clone(input), &below)?;
-            let plan = LogicalPlan::Filter(Filter::new(fields.put_into(predicate)?, Arc::new(plan)));
+            let plan = Rel::Filter(Filter { predicate: fields.put_into(predicate)?, input: Arc::new(plan) });
             Ok(Pruned { plan, fields })
         }
-        LogicalPlan::Sort(mut sort) => {
+        Rel::Sort(mut sort) => {
             let mut below = uses.clone();
-            sort.expr.iter().for_each(|sort| below.read(&sort.expr));
+            sort.keys.iter().for_each(|key| below.read(&key.expr));
             let Pruned { plan, fields } = pruned(Arc::unwrap_or_clone(sort.input), &below)?;
-            for of in &mut sort.expr {
+            for of in &mut sort.keys {
                 of.expr = fields.put_into(std::mem::take(&mut of.expr))?;
             }
             sort.input = Arc::new(plan);
-            Ok(Pruned { plan: LogicalPlan::Sort(sort), fields })
+            Ok(Pruned { plan: Rel::Sort(sort), fields })
         }
-        LogicalPlan::Limit(mut limit) => {
+        Rel::Limit(mut limit) => {
             let Pruned { plan, fields } = pruned(Arc::unwrap_or_clone(limit.input), uses)?;
             limit.input = Arc::new(plan);
-            Ok(Pruned { plan: LogicalPlan::Limit(limit), fields })
+            Ok(Pruned { plan: Rel::Limit(limit), fields })
         }
         plan => {
             let below = plan.walk_children(&mut |child| prune(child).map(Transformed::yes))?;
@@ -76,22 +74,22 @@ fn pruned(plan: LogicalPlan, uses: &Uses) -> Result<Pruned> {
 }
 
 /// A table with the columns that are read.
-fn scanned(mut scan: TableScan, uses: &Uses) -> Result<LogicalPlan> {
-    let columns = scan.projected_schema.columns();
+fn scanned(mut scan: Get, uses: &Uses) -> Result<Rel> {
+    let columns = scan.columns.ids();
     let kept: Vec<usize> = (0..columns.len()).filter(|index| uses.wants(&columns[*index])).collect();
     if kept.len() < columns.len() {
-        scan.projected_schema = Arc::new(selected(&scan.projected_schema, &kept)?);
+        scan.columns = scan.columns.selected(&kept)?;
         let declared = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
         scan.projection = Some(kept.into_iter().map(declared).collect());
     }
-    Ok(LogicalPlan::TableScan(scan))
+    Ok(Rel::Get(scan))
 }
 
 /// Makes columns of the fields that are read of a row, where nothing else of it is.
-fn with_fields(plan: LogicalPlan, uses: &Uses) -> Result<Pruned> {
-    let schema = Arc::clone(plan.schema());
+fn with_fields(plan: Rel, uses: &Uses) -> Result<Pruned> {
+    let schema = Arc::clone(plan.shared_columns());
     let (mut exprs, mut fields) = (Vec::new(), Fields::default());
-    for column in schema.columns() {
+    for column in schema.ids() {
         let accesses = match uses.of(&column) {
             Some(Use::Fields(accesses)) => accesses.as_slice(),
             _ => &[],
@@ -102,7 +100,7 @@ fn with_fields(plan: LogicalPlan, uses: &Uses) -> Result<Pruned> {
         }
         for access in accesses {
             let name = uses::field_column(access, &column, &|name| {
-                schema.has_column(name) || fields.columns().any(|other| other == *name)
+                schema.has(name) || fields.columns().any(|other| other == *name)
             });
             exprs.push(access.clone().alias_qualified(name.relation.clone(), name.name.as_str()));
             fields.insert(access.clone(), name);
@@ -115,21 +113,12 @@ fn with_fields(plan: LogicalPlan, uses: &Uses) -> Result<Pruned> {
     Ok(Pruned { plan, fields })
 }
 
-/// A schema with some of its fields.
-fn selected(schema: &DFSchema, kept: &[usize]) -> Result<DFSchema> {
-    let field = |index: &usize| {
-        let (qualifier, field) = schema.qualified_field(*index);
-        (qualifier.cloned(), Arc::clone(field))
-    };
-    DFSchema::new_with_metadata(kept.iter().map(field).collect(), schema.metadata().clone())
-}
-
-fn projected(projection: Projection, uses: &Uses) -> Result<Pruned> {
-    let columns = projection.schema.columns();
+fn projected(projection: Project, uses: &Uses) -> Result<Pruned> {
+    let columns = projection.columns.ids();
     let mut below = Uses::default();
     let kept: Vec<(&Column, &Expr, &Use)> = columns
         .iter()
-        .zip(&projection.expr)
+        .zip(&projection.exprs)
         .filter_map(|(column, expr)| uses.of(column).map(|of| (column, expr, of)))
         .collect();
     for (column, expr, of) in &kept {
@@ -165,18 +154,18 @@ fn projected(projection: Projection, uses: &Uses) -> Result<Pruned> {
             }
         }
     }
-    let is_same = exprs.len() == projection.expr.len() && fields.is_empty();
+    let is_same = exprs.len() == projection.exprs.len() && fields.is_empty();
     let input_plan = Arc::new(input.plan);
     let plan = match is_same {
-        true => Projection::try_new_with_schema(exprs, input_plan, projection.schema).map(LogicalPlan::Projection)?,
+        true => Rel::Project(Project { exprs, input: input_plan, columns: projection.columns }),
         false => project(input_plan, exprs)?,
     };
     Ok(Pruned { plan, fields })
 }
 
-fn renamed(alias: SubqueryAlias, uses: &Uses) -> Result<Pruned> {
-    let SubqueryAlias { input, alias, schema, .. } = alias;
-    let pairs: Vec<(Column, Column)> = schema.columns().into_iter().zip(input.schema().columns()).collect();
+fn renamed(alias: Rename, uses: &Uses) -> Result<Pruned> {
+    let Rename { input, name, columns } = alias;
+    let pairs: Vec<(Column, Column)> = columns.ids().into_iter().zip(input.ids()).collect();
     let mut below = Uses::default();
     for (column, source) in &pairs {
         match uses.of(column) {
@@ -188,9 +177,9 @@ fn renamed(alias: SubqueryAlias, uses: &Uses) -> Result<Pruned> {
         }
     }
     let input = pruned(Arc::unwrap_or_clone(input), &below)?;
-    let sources = input.plan.schema().columns();
-    let renamed = SubqueryAlias::try_new(Arc::new(input.plan), alias)?;
-    let names = renamed.schema.columns();
+    let sources = input.plan.ids();
+    let renamed = input.plan.rename(name)?;
+    let names = renamed.ids();
     let mut fields = Fields::default();
     for (column, source) in &pairs {
         let Some(Use::Fields(accesses)) = uses.of(column) else { continue };
@@ -202,14 +191,14 @@ fn renamed(alias: SubqueryAlias, uses: &Uses) -> Result<Pruned> {
             fields.extend(found.renamed(name_of));
         }
     }
-    Ok(Pruned { plan: LogicalPlan::SubqueryAlias(renamed), fields })
+    Ok(Pruned { plan: renamed, fields })
 }
 
-fn aggregated(aggregate: Aggregate, uses: &Uses) -> Result<LogicalPlan> {
-    let columns = aggregate.schema.columns();
+fn aggregated(aggregate: Aggregate, uses: &Uses) -> Result<Rel> {
+    let columns = aggregate.columns.ids();
     let keys = columns.len() - aggregate.aggr_expr.len();
     let names = NamePreserver::new_for_projection();
-    let Aggregate { input, group_expr, aggr_expr, schema, .. } = aggregate;
+    let Aggregate { input, group_expr, aggr_expr, columns: all } = aggregate;
     let count = aggr_expr.len();
     // Without keys, a call says that there is one row.
     let is_kept = |place: usize| uses.wants(&columns[keys + place]) || keys == 0 && place == 0;
@@ -238,15 +227,15 @@ fn aggregated(aggregate: Aggregate, uses: &Uses) -> Result<LogicalPlan> {
     };
     let input = Arc::new(input.plan);
     let aggregate = match is_whole {
-        true => Aggregate::try_new_with_schema(input, group_expr, calls, schema)?,
-        false => Aggregate::try_new(input, group_expr, calls)?,
+        true => Aggregate { group_expr, aggr_expr: calls, input, columns: all },
+        false => crate::rel::aggregate(input, group_expr, calls)?,
     };
-    Ok(LogicalPlan::Aggregate(aggregate))
+    Ok(Rel::Aggregate(aggregate))
 }
 
 /// Functions over rows. They keep the columns of their input.
-fn numbered(window: Window, uses: &Uses) -> Result<Pruned> {
-    let columns = window.schema.columns();
+fn numbered(window: Over, uses: &Uses) -> Result<Pruned> {
+    let columns = window.columns.ids();
     let inputs = columns.len() - window.window_expr.len();
     let wanted = window.window_expr.into_iter().zip(&columns[inputs..]).filter(|(_, column)| uses.wants(column));
     let calls: Vec<Expr> = wanted.map(|(call, _)| call).collect();
@@ -265,17 +254,16 @@ fn numbered(window: Window, uses: &Uses) -> Result<Pruned> {
         true => calls,
         false => calls.into_iter().map(put).collect::<Result<_>>()?,
     };
-    let window = Window::try_new(calls, Arc::new(input.plan))?;
-    Ok(Pruned { plan: LogicalPlan::Window(window), fields: input.fields })
+    Ok(Pruned { plan: input.plan.over(calls)?, fields: input.fields })
 }
 
 fn joined(join: Join, uses: &Uses) -> Result<Pruned> {
-    let Join { left, right, on, filter, join_type, join_constraint, null_equality, null_aware, .. } = join;
+    let Join { left, right, on, filter, join_type, null_equality, .. } = join;
     let mut all = uses.clone();
     on.iter().flat_map(|(left, right)| [left, right]).chain(&filter).for_each(|expr| all.read(expr));
     let mut fields = Fields::default();
-    let mut side = |input: Arc<LogicalPlan>| {
-        let uses = all.within(input.schema());
+    let mut side = |input: Arc<Rel>| {
+        let uses = all.within(input.columns());
         let input = pruned(Arc::unwrap_or_clone(input), &uses)?;
         fields.extend(input.fields);
         Ok::<_, datafusion_common::DataFusionError>(Arc::new(input.plan))
@@ -284,43 +272,37 @@ fn joined(join: Join, uses: &Uses) -> Result<Pruned> {
     let on = on.into_iter().map(|(left, right)| Ok((fields.put_into(left)?, fields.put_into(right)?)));
     let on = on.collect::<Result<Vec<_>>>()?;
     let filter = filter.map(|filter| fields.put_into(filter)).transpose()?;
-    let join = Join::try_new(left, right, on, filter, join_type, join_constraint, null_equality, null_aware)?;
-    Ok(Pruned { plan: LogicalPlan::Join(join), fields })
+    let columns = joined_columns(left.columns(), right.columns(), join_type)?;
+    let join = Join { left, right, on, filter, join_type, null_equality, columns };
+    Ok(Pruned { plan: Rel::Join(join), fields })
 }
 
-fn united(union: Union, uses: &Uses) -> Result<LogicalPlan> {
-    let columns = union.schema.columns();
+fn united(union: Union, uses: &Uses) -> Result<Rel> {
+    let columns = union.columns.ids();
     let kept: Vec<usize> = (0..columns.len()).filter(|index| uses.wants(&columns[*index])).collect();
     if kept.len() == columns.len() {
         let inputs = union.inputs.into_iter().map(|input| prune(Arc::unwrap_or_clone(input)).map(Arc::new));
-        return Ok(LogicalPlan::Union(Union { inputs: inputs.collect::<Result<_>>()?, schema: union.schema }));
+        return Ok(Rel::Union(Union { inputs: inputs.collect::<Result<_>>()?, columns: union.columns }));
     }
     let inputs = union.inputs.into_iter().map(|input| {
-        let exprs = kept.iter().map(|index| Expr::from(input.schema().qualified_field(*index))).collect();
+        let exprs: Vec<Expr> = kept.iter().map(|index| Expr::Column(input.columns().id(*index))).collect();
         prune(project(input, exprs)?).map(Arc::new)
     });
     let inputs = inputs.collect::<Result<_>>()?;
-    Ok(LogicalPlan::Union(Union { inputs, schema: Arc::new(selected(&union.schema, &kept)?) }))
+    Ok(Rel::Union(Union { inputs, columns: union.columns.selected(&kept)? }))
 }
 
-/// A node of ours, which says what it reads of its inputs.
-fn extended(extension: Extension, uses: &Uses) -> Result<LogicalPlan> {
-    let columns = extension.node.schema().columns();
-    let wanted: Vec<usize> = (0..columns.len()).filter(|index| uses.wants(&columns[*index])).collect();
-    let necessary = extension.node.necessary_children_exprs(&wanted);
-    let plan = LogicalPlan::Extension(extension);
+/// A node whose rows have the columns of its inputs, and others that it adds.
+fn extended(node: Rel, uses: &Uses) -> Result<Rel> {
     let mut read = Uses::default();
-    plan.see_expressions(&mut |expr| {
-        expr.column_refs().into_iter().for_each(|column| read.read_whole(column));
-        Ok(datafusion_common::tree_node::TreeNodeRecursion::Continue)
+    node.ids().iter().filter(|column| uses.wants(column)).for_each(|column| read.read_whole(column));
+    node.expressions().into_iter().flat_map(Expr::column_refs).for_each(|column| read.read_whole(column));
+    if let Rel::Copies(copies) = &node {
+        read.read_whole(&copies.input.columns().id(copies.number()));
+    }
+    let below = node.walk_children(&mut |input| {
+        let uses = read.within(input.columns());
+        pruned(input, &uses).map(|input| Transformed::yes(input.plan))
     })?;
-    let inputs = plan.inputs().into_iter().enumerate().map(|(place, input)| {
-        let Some(necessary) = necessary.as_ref().and_then(|of| of.get(place)) else { return prune(input.clone()) };
-        let columns = input.schema().columns();
-        let mut uses = read.within(input.schema());
-        necessary.iter().filter_map(|index| columns.get(*index)).for_each(|column| uses.read_whole(column));
-        Ok(pruned(input.clone(), &uses)?.plan)
-    });
-    let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    plan.with_new_exprs(plan.expressions(), inputs)
+    below.data.with_types()
 }

@@ -9,12 +9,13 @@ use std::collections::BTreeSet;
 use anabranch_model::Error;
 use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_expr::Expr;
 
 use super::{CalledFunction, SqlFunction};
 use crate::place::through;
-use crate::walk::{Walk, WalkPlan};
+use crate::rel::Rel;
+use crate::rewrite::change_expressions;
+use crate::walk::Walk;
 
 /// Expressions that the calls of one statement may become.
 const NODES_MAX: usize = 50_000;
@@ -22,10 +23,10 @@ const NODES_MAX: usize = 50_000;
 const DEPTH_MAX: usize = 150;
 
 /// The declared functions that a plan calls before it is expanded.
-pub(crate) fn called_functions(plan: &LogicalPlan) -> Result<BTreeSet<CalledFunction>> {
+pub(crate) fn called_functions(plan: &Rel) -> Result<BTreeSet<CalledFunction>> {
     let mut found = BTreeSet::new();
     plan.see(&mut |node| {
-        node.see_expressions(&mut |expr| {
+        for expr in node.expressions() {
             expr.see(&mut |expr| {
                 if let Expr::ScalarFunction(call) = expr
                     && let Some(function) = SqlFunction::of(&call.func)
@@ -34,31 +35,30 @@ pub(crate) fn called_functions(plan: &LogicalPlan) -> Result<BTreeSet<CalledFunc
                     found.extend(function.calls.iter().cloned());
                 }
                 Ok(TreeNodeRecursion::Continue)
-            })
-        })
+            })?;
+        }
+        Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(found)
 }
 
 /// Replaces every call. Its arguments have the types of the parameters by now. Results keep their names.
-pub(crate) fn expand_calls(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(crate) fn expand_calls(plan: Rel) -> Result<Rel> {
     if called_functions(&plan)?.is_empty() {
         return Ok(plan);
     }
     let mut nodes_left = NODES_MAX;
     let expanded = plan.walk_up(&mut |plan| {
-        let names = NamePreserver::new(&plan);
-        let plan = plan.walk_expressions(&mut |expr| {
-            let name = names.save(&expr);
+        let plan = change_expressions(plan, &mut |expr| {
             let expanded = expr.walk_up(&mut |expr| expand(expr, &mut nodes_left))?;
             if expanded.transformed && depth(&expanded.data) > DEPTH_MAX {
                 let error =
                     format!("an expression is nested more than {DEPTH_MAX} deep, with the functions that it calls");
                 return Err(through(Error::user(error).remedy("divide it among several views")));
             }
-            Ok(expanded.update_data(|expr| name.restore(expr)))
+            Ok(expanded)
         })?;
-        plan.map_data(LogicalPlan::recompute_schema)
+        plan.map_data(Rel::with_types)
     });
     expanded.map(|expanded| expanded.data)
 }

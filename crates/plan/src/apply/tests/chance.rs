@@ -4,14 +4,15 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use datafusion_common::{Column, JoinType};
-use datafusion_expr::{Case, Expr, Extension, LogicalPlan, LogicalPlanBuilder, Operator, lit};
+use datafusion_expr::{Case, Expr, Operator, lit};
 
 use super::rows::{Row, Tables, nested_loops, rows};
-use super::{Names, call, from, outer, row_number, table};
+use super::{Names, call, outer, row_number, table};
 use crate::apply::exprs::binary;
 use crate::apply::{Fresh, apply};
 use crate::copies::Copies;
 use crate::functions::Functions;
+use crate::rel::Rel;
 
 const SEEDS: u64 = 1000;
 const KINDS: [JoinType; 4] = [JoinType::Inner, JoinType::Left, JoinType::LeftSemi, JoinType::LeftAnti];
@@ -60,8 +61,8 @@ impl Chance<'_> {
         (0..self.below(6)).map(|_| vec![Some(self.number().unwrap_or(3)), self.number(), self.number()]).collect()
     }
 
-    fn column(&self, plan: &LogicalPlan) -> Expr {
-        match plan.schema().columns().as_slice() {
+    fn column(&self, plan: &Rel) -> Expr {
+        match plan.ids().as_slice() {
             [] => lit(1_i64),
             columns => Expr::Column(self.of(columns).clone()),
         }
@@ -72,7 +73,7 @@ impl Chance<'_> {
     }
 
     /// A value over a plan.
-    fn value(&self, plan: &LogicalPlan) -> Expr {
+    fn value(&self, plan: &Rel) -> Expr {
         match self.below(10) {
             0..=4 => self.column(plan),
             5 => lit(i64::try_from(self.below(3)).unwrap_or(0)),
@@ -87,7 +88,7 @@ impl Chance<'_> {
         }
     }
 
-    fn condition(&self, plan: &LogicalPlan) -> Expr {
+    fn condition(&self, plan: &Rel) -> Expr {
         let key = if self.is(70) { self.column(plan) } else { self.value(plan) };
         match self.below(10) {
             0..=4 => key.eq(self.outer()),
@@ -98,13 +99,13 @@ impl Chance<'_> {
         }
     }
 
-    fn alias(&self, plan: LogicalPlan) -> LogicalPlan {
-        let plan = if plan.schema().fields().is_empty() { self.project(plan) } else { plan };
-        from(plan).alias(self.names.fresh("r")).and_then(LogicalPlanBuilder::build).expect("a relation")
+    fn alias(&self, plan: Rel) -> Rel {
+        let plan = if plan.columns().fields().is_empty() { self.project(plan) } else { plan };
+        plan.rename(self.names.fresh("r")).expect("a relation")
     }
 
     /// Some values as columns, of which the names are those of the tables' columns.
-    fn project(&self, plan: LogicalPlan) -> LogicalPlan {
+    fn project(&self, plan: Rel) -> Rel {
         let mut names = vec!["k", "x", "y"];
         let mut exprs = Vec::new();
         for _ in 0..=self.below(3) {
@@ -114,44 +115,44 @@ impl Chance<'_> {
                 break;
             }
         }
-        from(plan).project(exprs).and_then(LogicalPlanBuilder::build).expect("a projection")
+        plan.project(exprs).expect("a projection")
     }
 
-    fn leaf(&self) -> LogicalPlan {
+    fn leaf(&self) -> Rel {
         match self.below(10) {
-            0 => self.project(LogicalPlanBuilder::empty(true).build().expect("a row")),
+            0 => self.project(Rel::one_row()),
             1 => {
-                let one = LogicalPlanBuilder::empty(true).build().expect("a row");
+                let one = Rel::one_row();
                 let rows = (0..=self.below(2)).map(|_| vec![self.value(&one) + lit(0_i64), self.value(&one)]);
-                LogicalPlanBuilder::values(rows.collect()).and_then(LogicalPlanBuilder::build).expect("rows")
+                Rel::values(rows.collect()).expect("rows")
             }
             place => {
                 let name = if place % 2 == 0 { "t" } else { "s" };
                 let rows = self.alias(table(name));
-                from(rows.clone()).filter(self.condition(&rows)).and_then(LogicalPlanBuilder::build).expect("rows")
+                rows.clone().filter(self.condition(&rows)).expect("rows")
             }
         }
     }
 
-    fn plan(&self, depth: usize) -> LogicalPlan {
+    fn plan(&self, depth: usize) -> Rel {
         if depth == 0 {
             return self.leaf();
         }
         let input = self.plan(depth - 1);
-        let rows = from(input.clone());
+        let rows = input.clone();
         let built = match self.below(14) {
             0 | 1 => rows.filter(self.condition(&input)),
             2 => return self.project(input),
             3 => return self.alias(self.project(input)),
             4 | 5 => {
                 let (left, right) = (self.alias(input), self.alias(self.plan(self.below(depth))));
-                let both = from(left.clone()).cross_join(right.clone()).and_then(LogicalPlanBuilder::build).expect("");
+                let both = left.clone().cross_join(right.clone()).expect("");
                 let on = match self.below(4) {
                     0 => self.condition(&both),
                     1 => self.column(&left).eq(self.column(&right)).and(self.condition(&both)),
                     _ => self.column(&left).eq(self.column(&right)),
                 };
-                let joined = from(left).join_on(right, *self.of(&JOINS), [on]).and_then(LogicalPlanBuilder::build);
+                let joined = left.join(right, *self.of(&JOINS), [on]);
                 return self.alias(self.project(joined.expect("a join")));
             }
             6 | 7 => {
@@ -164,50 +165,51 @@ impl Chance<'_> {
                 rows.aggregate(keys, calls)
             }
             8 => {
-                let order = input.schema().columns().into_iter().map(Expr::Column).collect();
+                let order = input.ids().into_iter().map(Expr::Column).collect();
                 let partition = if self.is(50) { vec![self.column(&input)] } else { Vec::new() };
                 let number = row_number(partition, order);
-                rows.window([if self.is(50) { number.alias(self.names.fresh("w")) } else { number }])
+                rows.over([if self.is(50) { number.alias(self.names.fresh("w")) } else { number }])
             }
             9 => {
-                let order = input.schema().columns().into_iter().map(|column| Expr::Column(column).sort(true, true));
-                let bounds = (self.below(2), self.is(80).then_some(self.below(3)));
-                rows.sort(order).and_then(|rows| rows.limit(bounds.0, bounds.1))
+                let order = input.ids().into_iter().map(|column| Expr::Column(column).sort(true, true));
+                let bounds = [Some(self.below(2) as i64), self.is(80).then_some(self.below(3) as i64)];
+                let [skip, fetch] = bounds.map(|bound| bound.map(lit));
+                rows.sort(order).map(|rows| rows.limit(skip, fetch))
             }
-            10 => rows.distinct(),
+            10 => Ok(rows.distinct()),
             11 => {
                 let other = self.plan(self.below(depth));
                 let [one, two] = [input, other].map(|plan| {
                     let exprs = vec![self.column(&plan).alias("x"), self.column(&plan).alias("k")];
-                    from(plan).project(exprs).and_then(LogicalPlanBuilder::build).expect("")
+                    plan.project(exprs).expect("")
                 });
-                from(one).union(two)
+                Rel::union(vec![one.into(), two.into()])
             }
             12 => {
                 let column = self.column(&input);
                 let when = vec![(Box::new(column.clone().is_null()), Box::new(lit(1_i64)))];
                 let number = Expr::Case(Case::new(None, when, Some(Box::new(column))));
-                let columns = input.schema().columns().into_iter().map(Expr::Column);
+                let columns = input.ids().into_iter().map(Expr::Column);
                 let counted = rows.project(columns.chain([number.alias(self.names.fresh("w"))]));
-                let copies = counted.and_then(LogicalPlanBuilder::build).and_then(Copies::new).expect("copies");
-                Ok(from(LogicalPlan::Extension(Extension { node: Arc::new(copies) })))
+                let copies = counted.and_then(Copies::new).expect("copies");
+                Ok(Rel::Copies(copies))
             }
             _ => return self.nested(input),
         };
-        built.and_then(LogicalPlanBuilder::build).expect("a plan")
+        built.expect("a plan")
     }
 
     /// A dependent join within the subquery.
-    fn nested(&self, input: LogicalPlan) -> LogicalPlan {
+    fn nested(&self, input: Rel) -> Rel {
         let left = self.alias(input);
         let around = self.outer.borrow().len();
-        self.outer.borrow_mut().extend(left.schema().iter().map(|(relation, field)| {
+        self.outer.borrow_mut().extend(left.columns().iter().map(|(relation, field)| {
             let column = Column::new(relation.cloned(), field.name());
             Expr::OuterReferenceColumn(Arc::clone(field), column)
         }));
         let right = self.alias(self.plan(2));
         self.outer.borrow_mut().truncate(around);
-        let column = |plan: &LogicalPlan| self.column(plan);
+        let column = |plan: &Rel| self.column(plan);
         let on = column(&left).eq(column(&right));
         let (kind, on) = (*self.of(&KINDS), if self.is(50) { vec![on] } else { Vec::new() });
         let joined = apply(left, right, kind, on, &Functions::new(), self.names);
@@ -237,14 +239,14 @@ fn agrees(seed: u64) -> bool {
     let joined = match apply(left.clone(), right.clone(), kind, on.clone(), &Functions::new(), &names) {
         Ok(joined) => joined,
         Err(error) if error.to_string().contains("is not supported") => return false,
-        Err(error) => panic!("seed {seed}: {error}\n{}", right.display_indent()),
+        Err(error) => panic!("seed {seed}: {error}\n{}", right),
     };
     let columns: Vec<Column> = match is_choice {
-        true => left.schema().columns(),
-        false => left.schema().columns().into_iter().chain(right.schema().columns()).collect(),
+        true => left.ids(),
+        false => left.ids().into_iter().chain(right.ids()).collect(),
     };
-    let shown = || format!("seed {seed}: {kind} on {on:?}\n{}\n{}", right.display_indent(), joined.display_indent());
-    assert_eq!(joined.schema().columns(), columns, "{}", shown());
+    let shown = || format!("seed {seed}: {kind} on {on:?}\n{}\n{}", right, joined);
+    assert_eq!(joined.ids(), columns, "{}", shown());
     let mut expected = nested_loops((&left, &right), kind, &on, &tables);
     let mut found = rows(&joined, &tables, &[]);
     expected.sort();

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use datafusion_common::{Column, JoinType, NullEquality, ScalarValue};
-use datafusion_expr::{Aggregate, BinaryExpr, Distinct, Expr, Join, LogicalPlan, Operator, Window};
+use datafusion_expr::{BinaryExpr, Expr, Operator};
 
-use crate::copies::Copies;
+use crate::rel::{Aggregate, Distinct, Join, Over, Rel};
 
 pub(super) type Row = Vec<Option<i64>>;
 /// The rows of the tables, by their names.
@@ -84,66 +84,64 @@ fn operation(left: Option<i64>, op: Operator, right: Option<i64>) -> Option<i64>
 }
 
 /// The rows of a plan within queries whose rows have these values.
-pub(super) fn rows(plan: &LogicalPlan, tables: &Tables, outer: &[(Column, Option<i64>)]) -> Vec<Row> {
-    let of = |plan: &LogicalPlan| rows(plan, tables, outer);
+pub(super) fn rows(plan: &Rel, tables: &Tables, outer: &[(Column, Option<i64>)]) -> Vec<Row> {
+    let of = |plan: &Rel| rows(plan, tables, outer);
     match plan {
-        LogicalPlan::TableScan(scan) => tables[scan.table_name.table()].clone(),
-        LogicalPlan::SubqueryAlias(alias) => of(&alias.input),
-        LogicalPlan::Sort(sort) => of(&sort.input),
-        LogicalPlan::EmptyRelation(empty) => vec![Vec::new(); usize::from(empty.produce_one_row)],
-        LogicalPlan::Values(values) => {
+        Rel::Get(scan) => tables[&scan.name].clone(),
+        Rel::Rename(alias) => of(&alias.input),
+        Rel::Sort(sort) => of(&sort.input),
+        Rel::Values(values) => {
             let env = Env { columns: &[], row: &[], outer };
-            values.values.iter().map(|row| row.iter().map(|expr| value(expr, env)).collect()).collect()
+            values.rows.iter().map(|row| row.iter().map(|expr| value(expr, env)).collect()).collect()
         }
-        LogicalPlan::Projection(projection) => {
-            let columns = projection.input.schema().columns();
+        Rel::Project(projection) => {
+            let columns = projection.input.ids();
             let project = |row: Row| {
                 let env = Env { columns: &columns, row: &row, outer };
-                projection.expr.iter().map(|expr| value(expr, env)).collect()
+                projection.exprs.iter().map(|expr| value(expr, env)).collect()
             };
             of(&projection.input).into_iter().map(project).collect()
         }
-        LogicalPlan::Filter(filter) => {
-            let columns = filter.input.schema().columns();
+        Rel::Filter(filter) => {
+            let columns = filter.input.ids();
             let passes = |row: &Row| value(&filter.predicate, Env { columns: &columns, row, outer }) == Some(1);
             of(&filter.input).into_iter().filter(passes).collect()
         }
-        LogicalPlan::Limit(limit) => {
+        Rel::Limit(limit) => {
             let mut input = of(&limit.input);
-            let bound = |expr: &Option<Box<Expr>>| {
+            let bound = |expr: &Option<Expr>| {
                 let env = Env { columns: &[], row: &[], outer };
-                expr.as_deref().and_then(|expr| value(expr, env)).map(|rows| usize::try_from(rows).expect("rows"))
+                expr.as_ref().and_then(|expr| value(expr, env)).map(|rows| usize::try_from(rows).expect("rows"))
             };
             // The order is by all columns.
             input.sort();
             let fetch = bound(&limit.fetch).unwrap_or(usize::MAX);
             input.into_iter().skip(bound(&limit.skip).unwrap_or(0)).take(fetch).collect()
         }
-        LogicalPlan::Distinct(Distinct::All(input)) => {
+        Rel::Distinct(Distinct { input }) => {
             let mut all = of(input);
             all.sort();
             all.dedup();
             all
         }
-        LogicalPlan::Union(union) => union.inputs.iter().flat_map(|input| of(input)).collect(),
-        LogicalPlan::Join(join) => joined(join, tables, outer),
-        LogicalPlan::Aggregate(aggregate) => aggregated(aggregate, of(&aggregate.input), outer),
-        LogicalPlan::Window(window) => windowed(window, of(&window.input), outer),
-        LogicalPlan::Extension(extension) => {
-            let copies = extension.node.as_any().downcast_ref::<Copies>().expect("copies");
+        Rel::Union(union) => union.inputs.iter().flat_map(|input| of(input)).collect(),
+        Rel::Join(join) => joined(join, tables, outer),
+        Rel::Aggregate(aggregate) => aggregated(aggregate, of(&aggregate.input), outer),
+        Rel::Over(window) => windowed(window, of(&window.input), outer),
+        Rel::Copies(copies) => {
             let repeat = |mut row: Row| {
                 let times = usize::try_from(row.pop().flatten().unwrap_or(0)).unwrap_or(0);
                 vec![row; times]
             };
             of(&copies.input).into_iter().flat_map(repeat).collect()
         }
-        other => panic!("{}", other.display()),
+        other => panic!("{other}"),
     }
 }
 
 fn joined(join: &Join, tables: &Tables, outer: &[(Column, Option<i64>)]) -> Vec<Row> {
     let [left, right] = [&join.left, &join.right].map(|side| rows(side, tables, outer));
-    let columns = [&join.left, &join.right].map(|side| side.schema().columns());
+    let columns = [&join.left, &join.right].map(|side| side.ids());
     let both = columns.concat();
     let matches = |a: &Row, b: &Row| {
         let keys = join.on.iter().all(|(of_left, of_right)| {
@@ -199,7 +197,7 @@ fn called(call: &Expr, members: &[Row], columns: &[Column], outer: &[(Column, Op
 }
 
 fn aggregated(aggregate: &Aggregate, input: Vec<Row>, outer: &[(Column, Option<i64>)]) -> Vec<Row> {
-    let columns = aggregate.input.schema().columns();
+    let columns = aggregate.input.ids();
     let mut groups: BTreeMap<Row, Vec<Row>> = BTreeMap::new();
     if aggregate.group_expr.is_empty() {
         groups.insert(Vec::new(), Vec::new());
@@ -216,8 +214,8 @@ fn aggregated(aggregate: &Aggregate, input: Vec<Row>, outer: &[(Column, Option<i
     groups.into_iter().map(with_calls).collect()
 }
 
-fn windowed(window: &Window, mut input: Vec<Row>, outer: &[(Column, Option<i64>)]) -> Vec<Row> {
-    let columns = window.input.schema().columns();
+fn windowed(window: &Over, mut input: Vec<Row>, outer: &[(Column, Option<i64>)]) -> Vec<Row> {
+    let columns = window.input.ids();
     for call in &window.window_expr {
         let Expr::WindowFunction(call) = super::super::exprs::below_names(call) else { panic!("{call}") };
         let of = |expr: &Expr, row: &Row| value(expr, Env { columns: &columns, row, outer });
@@ -237,14 +235,9 @@ fn windowed(window: &Window, mut input: Vec<Row>, outer: &[(Column, Option<i64>)
 }
 
 /// A dependent join as nested loops.
-pub(super) fn nested_loops(
-    (left, right): (&LogicalPlan, &LogicalPlan),
-    kind: JoinType,
-    on: &[Expr],
-    tables: &Tables,
-) -> Vec<Row> {
-    let own = left.schema().columns();
-    let both: Vec<Column> = own.iter().cloned().chain(right.schema().columns()).collect();
+pub(super) fn nested_loops((left, right): (&Rel, &Rel), kind: JoinType, on: &[Expr], tables: &Tables) -> Vec<Row> {
+    let own = left.ids();
+    let both: Vec<Column> = own.iter().cloned().chain(right.ids()).collect();
     let mut all = Vec::new();
     for row in rows(left, tables, &[]) {
         let outer: Vec<(Column, Option<i64>)> = own.iter().cloned().zip(row.iter().copied()).collect();
@@ -255,7 +248,7 @@ pub(super) fn nested_loops(
             JoinType::LeftSemi => all.extend((!found.is_empty()).then_some(row)),
             JoinType::LeftAnti => all.extend(found.is_empty().then_some(row)),
             JoinType::Left if found.is_empty() => {
-                all.push(row.into_iter().chain(vec![None; right.schema().fields().len()]).collect());
+                all.push(row.into_iter().chain(vec![None; right.width()]).collect());
             }
             _ => all.extend(found.into_iter().cloned()),
         }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, DFSchema, ExprSchema, JoinType, NullEquality, Result, ScalarValue};
+use datafusion_common::{Column, ExprSchema, JoinType, NullEquality, Result, ScalarValue};
 use datafusion_expr::utils::{can_hash, conjunction, disjunction, split_binary_owned, split_conjunction_owned};
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, Operator};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
 use super::{filtered, over, replaced};
 use crate::passes::fold::simplify;
+use crate::rel::{Columns, Join, Rel, joined_columns};
 use crate::rewrite::Scope;
 use crate::varying::varies;
 
@@ -34,14 +35,14 @@ fn unkept(kind: JoinType) -> [bool; 2] {
 }
 
 /// Moves conditions above a join, and those of its `ON`, to its sides or into its `ON`.
-pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<LogicalPlan>> {
+pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Rel>> {
     let of_on = join.filter.take().map_or_else(Vec::new, split_conjunction_owned);
     if above.is_empty() && of_on.is_empty() {
-        return Ok(Transformed::no(LogicalPlan::Join(join)));
+        return Ok(Transformed::no(Rel::Join(join)));
     }
     let padded = join.join_type;
     let mut join = without_padding(join, &above)?;
-    let sides = Sides([join.left.schema().as_ref(), join.right.schema().as_ref()]);
+    let sides = Sides([join.left.columns(), join.right.columns()]);
     let (open, allowed) = (unpadded(join.join_type), unkept(join.join_type));
     let mut moved = Moved::default();
     let count_above = above.len();
@@ -70,7 +71,7 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Logic
     let found_keys = !keys.pairs.is_empty();
     join.on.extend(keys.pairs);
     join.null_equality = keys.nulls;
-    let sides = Sides([join.left.schema().as_ref(), join.right.schema().as_ref()]);
+    let sides = Sides([join.left.columns(), join.right.columns()]);
     for condition in inferred(&join, &sides, &moved.of_matches)? {
         if let Some(side) = sides.only(&condition).filter(|side| allowed[*side]) {
             moved.sides[side].push(condition);
@@ -83,18 +84,18 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Logic
     join.filter = conjunction(on);
     join.left = over(left, join.left);
     join.right = over(right, join.right);
-    Ok(Transformed::new_transformed(filtered(kept, LogicalPlan::Join(join)), changed))
+    Ok(Transformed::new_transformed(filtered(kept, Rel::Join(join)), changed))
 }
 
 /// An outer join does not pad rows that the conditions above it drop.
 fn without_padding(join: Join, above: &[Expr]) -> Result<Join> {
-    let drops = |side: &LogicalPlan| -> Result<bool> {
-        let nulls = side.schema().iter().map(|(qualifier, field)| {
+    let drops = |side: &Rel| -> Result<bool> {
+        let nulls = side.columns().iter().map(|(qualifier, field)| {
             let null = ScalarValue::try_new_null(field.data_type())?;
             Ok((Column::from((qualifier, field)), Expr::Literal(null, None)))
         });
         let nulls = nulls.collect::<Result<BTreeMap<Column, Expr>>>()?;
-        let scope = Scope::of_columns(&join.schema);
+        let scope = Scope::of_columns(&join.columns);
         for condition in above.iter().filter(|condition| !condition.is_volatile()) {
             if !condition.column_refs().into_iter().any(|column| nulls.contains_key(column)) {
                 continue;
@@ -118,8 +119,8 @@ fn without_padding(join: Join, above: &[Expr]) -> Result<Join> {
         },
         _ => return Ok(join),
     };
-    let Join { left, right, on, filter, join_constraint, null_equality, null_aware, .. } = join;
-    Join::try_new(left, right, on, filter, kind, join_constraint, null_equality, null_aware)
+    let columns = joined_columns(join.left.columns(), join.right.columns(), kind)?;
+    Ok(Join { join_type: kind, columns, ..join })
 }
 
 /// Keys of a join.
@@ -158,11 +159,11 @@ fn take_keys(on: &mut Vec<Expr>, join: &Join, sides: &Sides) -> Result<Keys> {
 }
 
 /// The columns of both sides.
-struct Sides<'a>([&'a DFSchema; 2]);
+struct Sides<'a>([&'a Columns; 2]);
 
 impl Sides<'_> {
     fn has(&self, side: usize, column: &Column) -> bool {
-        self.0[side].has_column(column)
+        self.0[side].has(column)
     }
 
     /// The side whose columns alone a condition reads.
@@ -251,10 +252,6 @@ fn part_of(condition: &Expr, sides: &Sides, side: usize) -> Option<Expr> {
 
 /// What conditions of matches say of the columns that are equal in matches.
 fn inferred(join: &Join, sides: &Sides, of_matches: &[Expr]) -> Result<Vec<Expr>> {
-    // `x NOT IN (list)` depends on NULL in the list.
-    if join.null_aware {
-        return Ok(Vec::new());
-    }
     // Equal floating-point numbers need not be the same: 0.0 and -0.0.
     let is_exact = |column: &Column| sides.type_of(column).is_some_and(|of| !of.is_floating());
     let pairs = join.on.iter().filter_map(|(left, right)| left.try_as_col().zip(right.try_as_col()));

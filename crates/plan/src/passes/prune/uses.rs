@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion_common::{Column, DFSchema, Result, Spans};
+use datafusion_common::{Column, Result, Spans};
 use datafusion_expr::Expr;
 
 use crate::origin::first_span;
 use crate::passes::filters::replaced;
+use crate::rel::Columns;
 use crate::walk::Walk;
 
 /// How a column is read.
@@ -23,8 +24,8 @@ pub(super) enum Use {
 pub(super) struct Uses(BTreeMap<Column, Use>);
 
 impl Uses {
-    pub(super) fn all(schema: &DFSchema) -> Self {
-        Uses(schema.columns().into_iter().map(|column| (column, Use::Whole)).collect())
+    pub(super) fn all(schema: &Columns) -> Self {
+        Uses(schema.ids().into_iter().map(|column| (column, Use::Whole)).collect())
     }
 
     pub(super) fn of(&self, column: &Column) -> Option<&Use> {
@@ -70,8 +71,8 @@ impl Uses {
     }
 
     /// Those of some columns.
-    pub(super) fn within(&self, schema: &DFSchema) -> Uses {
-        let of_schema = schema.columns().into_iter();
+    pub(super) fn within(&self, schema: &Columns) -> Uses {
+        let of_schema = schema.ids().into_iter();
         Uses(of_schema.filter_map(|column| self.0.get(&column).cloned().map(|of| (column, of))).collect())
     }
 }

@@ -10,28 +10,31 @@ use arrow::array::{
 };
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion_common::{DFSchema, ScalarValue};
-use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_common::ScalarValue;
+use datafusion_expr::Expr;
 
 use super::values::{Value, literal};
 use crate::lower::converted;
+use crate::rel::{Columns, Rel};
+use crate::table::Table;
 
 /// The rows that a plan gives for one row of its table. `None`: it has other nodes.
-pub(super) fn run(plan: &LogicalPlan, row: &[Value]) -> Option<Result<RecordBatch>> {
+pub(super) fn run(plan: &Rel, row: &[Value]) -> Option<Result<RecordBatch>> {
     match plan {
-        LogicalPlan::TableScan(scan) => {
-            let columns: Vec<ArrayRef> = scan.source.schema().fields().iter().zip(row).map(column).collect();
+        Rel::Get(scan) => {
+            let table = Table::of_scan(scan).expect("a table");
+            let columns: Vec<ArrayRef> = table.physical.fields().iter().zip(row).map(column).collect();
             let whole = RecordBatch::try_from_iter(names(columns)).expect("a row");
             Some(Ok(match &scan.projection {
                 Some(places) => whole.project(places).expect("columns"),
                 None => whole,
             }))
         }
-        LogicalPlan::SubqueryAlias(alias) => run(&alias.input, row),
-        LogicalPlan::Projection(projection) => {
+        Rel::Rename(alias) => run(&alias.input, row),
+        Rel::Project(projection) => {
             let input = run(&projection.input, row)?;
             Some(input.and_then(|rows| {
-                let columns = projection.expr.iter().map(|expr| evaluated(expr, projection.input.schema(), &rows));
+                let columns = projection.exprs.iter().map(|expr| evaluated(expr, projection.input.columns(), &rows));
                 let columns = columns.collect::<Result<Vec<_>>>()?;
                 let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
                 let fields: Vec<Field> = columns
@@ -42,10 +45,10 @@ pub(super) fn run(plan: &LogicalPlan, row: &[Value]) -> Option<Result<RecordBatc
                 Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
             }))
         }
-        LogicalPlan::Filter(filter) => {
+        Rel::Filter(filter) => {
             let input = run(&filter.input, row)?;
             Some(input.and_then(|rows| {
-                let passes = evaluated(&filter.predicate, filter.input.schema(), &rows)?;
+                let passes = evaluated(&filter.predicate, filter.input.columns(), &rows)?;
                 let passes: &BooleanArray = passes.as_any().downcast_ref().expect("a condition");
                 Ok(filter_record_batch(&rows, passes)?)
             }))
@@ -54,7 +57,7 @@ pub(super) fn run(plan: &LogicalPlan, row: &[Value]) -> Option<Result<RecordBatc
     }
 }
 
-fn evaluated(expr: &Expr, columns: &DFSchema, rows: &RecordBatch) -> Result<ArrayRef> {
+fn evaluated(expr: &Expr, columns: &Columns, rows: &RecordBatch) -> Result<ArrayRef> {
     CompiledExpr::new(&converted(expr, columns)?, rows.schema_ref(), &Functions::default())?.evaluate(rows)
 }
 

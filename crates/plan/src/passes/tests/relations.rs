@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use arrow::datatypes::DataType;
-use datafusion_common::{Column, DFSchema, JoinType, NullEquality};
-use datafusion_expr::{Aggregate, Distinct, Expr, ExprSchemable, Join, LogicalPlan};
+use datafusion_common::{Column, JoinType, NullEquality};
+use datafusion_expr::{Expr, ExprSchemable};
 
 use super::values::{Result, Value, cast, literal, order, unknown, value};
+use crate::rel::{Aggregate, Columns, Distinct, Join, Rel, joined_columns};
 
 pub(super) type Rows = Vec<Vec<Value>>;
 /// The rows of the tables, by their names.
@@ -14,7 +15,7 @@ pub(super) type Tables = BTreeMap<&'static str, Rows>;
 
 /// A row, and the rows of the queries around.
 pub(super) struct Env<'a> {
-    schema: &'a DFSchema,
+    schema: &'a Columns,
     row: &'a [Value],
     pub(super) outer: Option<&'a Env<'a>>,
 }
@@ -37,57 +38,50 @@ impl<'a> Env<'a> {
     }
 }
 
-fn place(schema: &DFSchema, column: &Column) -> Option<usize> {
-    schema
-        .columns()
-        .iter()
-        .position(|own| own.name == column.name && (column.relation.is_none() || own.relation == column.relation))
+fn place(schema: &Columns, column: &Column) -> Option<usize> {
+    schema.find(column)
 }
 
 /// The rows of a plan.
-pub(super) fn rows(plan: &LogicalPlan, outer: Option<&Env>, tables: &Tables) -> Result<Rows> {
-    let of = |plan: &LogicalPlan| rows(plan, outer, tables);
-    let project = |exprs: &[Expr], schema: &DFSchema, row: &[Value]| {
+pub(super) fn rows(plan: &Rel, outer: Option<&Env>, tables: &Tables) -> Result<Rows> {
+    let of = |plan: &Rel| rows(plan, outer, tables);
+    let project = |exprs: &[Expr], schema: &Columns, row: &[Value]| {
         let env = Env { schema, row, outer };
         exprs.iter().map(|expr| value(expr, &env, tables)).collect::<Result<Vec<_>>>()
     };
     match plan {
-        LogicalPlan::TableScan(scan) => {
-            let Some(rows) = tables.get(scan.table_name.table()) else { return unknown(&scan.table_name) };
+        Rel::Get(scan) => {
+            let Some(rows) = tables.get(scan.name.as_str()) else { return unknown(scan.name.clone()) };
             let chosen = |row: &Vec<Value>| match &scan.projection {
                 Some(places) => places.iter().map(|place| row[*place].clone()).collect(),
                 None => row.clone(),
             };
             Ok(rows.iter().map(chosen).collect())
         }
-        LogicalPlan::Projection(of_rows) => {
-            of(&of_rows.input)?.iter().map(|row| project(&of_rows.expr, of_rows.input.schema(), row)).collect()
+        Rel::Project(of_rows) => {
+            of(&of_rows.input)?.iter().map(|row| project(&of_rows.exprs, of_rows.input.columns(), row)).collect()
         }
-        LogicalPlan::Filter(filter) => {
+        Rel::Filter(filter) => {
             let mut kept = Vec::new();
             for row in of(&filter.input)? {
-                let env = Env { schema: filter.input.schema(), row: &row, outer };
+                let env = Env { schema: filter.input.columns(), row: &row, outer };
                 if value(&filter.predicate, &env, tables)? == Value::Truth(true) {
                     kept.push(row);
                 }
             }
             Ok(kept)
         }
-        LogicalPlan::SubqueryAlias(alias) => of(&alias.input),
-        LogicalPlan::Subquery(subquery) => of(&subquery.subquery),
-        LogicalPlan::Sort(sort) if sort.fetch.is_none() => of(&sort.input),
-        LogicalPlan::EmptyRelation(empty) => Ok(if empty.produce_one_row { vec![Vec::new()] } else { Vec::new() }),
-        LogicalPlan::Values(values) => {
-            values.values.iter().map(|exprs| project(exprs, &DFSchema::empty(), &[])).collect()
-        }
-        LogicalPlan::Distinct(Distinct::All(input)) => Ok(distinct(of(input)?)),
-        LogicalPlan::Union(union) => {
+        Rel::Rename(alias) => of(&alias.input),
+        Rel::Sort(sort) => of(&sort.input),
+        Rel::Values(values) => values.rows.iter().map(|exprs| project(exprs, &Columns::default(), &[])).collect(),
+        Rel::Distinct(Distinct { input }) => Ok(distinct(of(input)?)),
+        Rel::Union(union) => {
             let mut all = Vec::new();
             for input in &union.inputs {
                 for row in of(input)? {
                     let typed = row.into_iter().enumerate();
                     let typed = typed.map(|(place, value)| match value {
-                        Value::Exact(..) => cast(value, super::values::field(&union.schema, place), false),
+                        Value::Exact(..) => cast(value, super::values::field(&union.columns, place), false),
                         value => Ok(value),
                     });
                     all.push(typed.collect::<Result<Vec<_>>>()?);
@@ -95,9 +89,9 @@ pub(super) fn rows(plan: &LogicalPlan, outer: Option<&Env>, tables: &Tables) -> 
             }
             Ok(all)
         }
-        LogicalPlan::Join(join) => joined(join, outer, tables),
-        LogicalPlan::Aggregate(aggregate) => aggregated(aggregate, outer, tables),
-        other => unknown(other.display().to_string()),
+        Rel::Join(join) => joined(join, outer, tables),
+        Rel::Aggregate(aggregate) => aggregated(aggregate, outer, tables),
+        other => unknown(other.to_string()),
     }
 }
 
@@ -112,8 +106,8 @@ fn distinct(rows: Rows) -> Rows {
 
 fn joined(join: &Join, outer: Option<&Env>, tables: &Tables) -> Result<Rows> {
     let (left, right) = (rows(&join.left, outer, tables)?, rows(&join.right, outer, tables)?);
-    let (of_left, of_right) = (join.left.schema(), join.right.schema());
-    let Ok(both) = of_left.join(of_right) else { return unknown("columns of both sides") };
+    let (of_left, of_right) = (join.left.columns(), join.right.columns());
+    let Ok(both) = joined_columns(of_left, of_right, JoinType::Inner) else { return unknown("columns of both sides") };
     let matches = |left: &[Value], right: &[Value]| -> Result<bool> {
         for (a, b) in &join.on {
             let a = value(a, &Env { schema: of_left, row: left, outer }, tables)?;
@@ -139,7 +133,7 @@ fn joined(join: &Join, outer: Option<&Env>, tables: &Tables) -> Result<Rows> {
             }
         }
     }
-    let padding = |schema: &DFSchema| vec![Value::Null; schema.fields().len()];
+    let padding = |schema: &Columns| vec![Value::Null; schema.fields().len()];
     let mut all = Vec::new();
     use JoinType::{Full, Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightSemi};
     for (row, found) in left.iter().zip(&found) {
@@ -168,7 +162,7 @@ fn joined(join: &Join, outer: Option<&Env>, tables: &Tables) -> Result<Rows> {
 }
 
 fn aggregated(aggregate: &Aggregate, outer: Option<&Env>, tables: &Tables) -> Result<Rows> {
-    let schema = aggregate.input.schema();
+    let schema = aggregate.input.columns();
     let mut groups: Vec<(Vec<Value>, Rows)> = Vec::new();
     let mut places: HashMap<Vec<String>, usize> = HashMap::new();
     if aggregate.group_expr.is_empty() {
@@ -187,7 +181,7 @@ fn aggregated(aggregate: &Aggregate, outer: Option<&Env>, tables: &Tables) -> Re
     let first = aggregate.group_expr.len();
     let result = |(mut keys, members): (Vec<Value>, Rows)| {
         for (place, call) in aggregate.aggr_expr.iter().enumerate() {
-            let to = super::values::field(&aggregate.schema, first + place);
+            let to = super::values::field(&aggregate.columns, first + place);
             keys.push(called(call, &members, schema, to, outer, tables)?);
         }
         Ok(keys)
@@ -199,7 +193,7 @@ fn aggregated(aggregate: &Aggregate, outer: Option<&Env>, tables: &Tables) -> Re
 fn called(
     call: &Expr,
     members: &Rows,
-    schema: &DFSchema,
+    schema: &Columns,
     to: &DataType,
     outer: Option<&Env>,
     tables: &Tables,

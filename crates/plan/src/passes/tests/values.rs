@@ -3,11 +3,12 @@
 use std::cmp::Ordering;
 
 use arrow::datatypes::DataType;
-use datafusion_common::{DFSchema, ScalarValue};
+use datafusion_common::ScalarValue;
 use datafusion_expr::{BinaryExpr, Expr, Operator};
 
-use super::relations::{Env, Tables, rows};
+use super::relations::{Env, Tables};
 use crate::exact::{Meaning, meaning};
+use crate::rel::Columns;
 use anabranch_dataflow::{BinaryOp, decimal_result};
 
 /// Why there is no value.
@@ -281,19 +282,6 @@ pub(super) fn value(expr: &Expr, env: &Env, tables: &Tables) -> Result<Value> {
         }
         Expr::Cast(to) => cast(of(&to.expr)?, to.field.data_type(), false)?,
         Expr::TryCast(to) => cast(of(&to.expr)?, to.field.data_type(), true)?,
-        Expr::Exists(exists) => Truth(rows(&exists.subquery.subquery, Some(env), tables)?.is_empty() == exists.negated),
-        Expr::InSubquery(list) => {
-            let items = rows(&list.subquery.subquery, Some(env), tables)?.into_iter().map(|mut row| row.swap_remove(0));
-            as_value(is_in(&of(&list.expr)?, items.collect())?.map(|is| is != list.negated))
-        }
-        Expr::ScalarSubquery(subquery) => {
-            let mut rows = rows(&subquery.subquery, Some(env), tables)?;
-            match rows.len() {
-                0 => Null,
-                1 => rows.swap_remove(0).swap_remove(0),
-                _ => return failure("more than one row"),
-            }
-        }
         Expr::ScalarFunction(call) => function(call, env, tables)?,
         other => return unknown(other.variant_name()),
     })
@@ -359,6 +347,6 @@ fn function(call: &datafusion_expr::expr::ScalarFunction, env: &Env, tables: &Ta
 }
 
 /// The type of a column.
-pub(super) fn field(schema: &DFSchema, place: usize) -> &DataType {
+pub(super) fn field(schema: &Columns, place: usize) -> &DataType {
     schema.field(place).data_type()
 }

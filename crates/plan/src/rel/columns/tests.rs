@@ -17,7 +17,7 @@ thread_local! {
 struct Anything;
 
 impl TableResolver for Anything {
-    fn describe(&self, _: &ConnectorSpec, _: &SchemaRef) -> Result<TableTraits> {
+    fn describe(&self, _: &ConnectorSpec, _: &SchemaRef) -> anabranch_model::Result<TableTraits> {
         Ok(TableTraits {
             bounded: true,
             readable: true,
@@ -60,8 +60,8 @@ fn columns_are_those_that_the_library_finds() {
     let field = |name: &str| Arc::new(Field::new(name, DataType::Int64, true));
     let of = |table: &str| Some(TableReference::bare(table));
     let fields = vec![(of("a"), field("x")), (of("b"), field("x")), (None, field("y")), (of("b"), field("z"))];
-    let schema = DFSchema::new_with_metadata(fields, Default::default()).expect("schema");
-    let index = ColumnIndex::of(&schema);
+    let index = Columns::new(fields).expect("columns");
+    let schema = index.to_schema().expect("a schema");
     for table in [None, of("a"), of("b"), Some(TableReference::partial("s", "b")), of("c")] {
         for name in ["x", "y", "z", "w"] {
             let column = Column::new(table.clone(), name);

@@ -1,0 +1,248 @@
+//! Relational algebra: a query as a tree of operators of plain data.
+//!
+//! A column is identified by a [`Column`]: the relation that gives it, and its name there. No two relations
+//! of a statement have the same name, so a column means the same wherever it is read. What users call a
+//! column is known to [`bind`](crate::bind) alone.
+//!
+//! `build` makes operators and finds their columns, `columns` finds a column by its identity, `walk` visits
+//! and changes trees, `show` writes them for `EXPLAIN`.
+
+mod build;
+mod columns;
+mod over;
+mod show;
+mod walk;
+
+use std::sync::Arc;
+
+use anabranch_dataflow::Place;
+use datafusion_common::{Column, JoinType, NullEquality, ScalarValue};
+use datafusion_expr::Expr;
+use datafusion_expr::expr::Sort as SortKey;
+use datafusion_sql::sqlparser::tokenizer::Location;
+
+pub(crate) use self::build::{aggregate, joined_columns, project};
+pub(crate) use self::columns::Columns;
+pub(crate) use self::walk::Change;
+use crate::copies::Copies;
+use crate::origin::place_of;
+use crate::table::Table;
+use crate::temporal_join::TemporalJoin;
+use crate::unnest::Unnest;
+use crate::window_assign::WindowAssign;
+
+/// The column that says which grouping set a row is of.
+pub(crate) const GROUPING_ID: &str = "__grouping_id";
+
+/// An operator over the rows of those below it.
+#[derive(Clone, Debug)]
+pub(crate) enum Rel {
+    Get(Get),
+    Values(Values),
+    Project(Project),
+    Filter(Filter),
+    Rename(Rename),
+    Join(Join),
+    Aggregate(Aggregate),
+    Over(Over),
+    Sort(Sort),
+    Limit(Limit),
+    Distinct(Distinct),
+    Union(Union),
+    Assign(WindowAssign),
+    Unnest(Unnest),
+    Temporal(TemporalJoin),
+    Copies(Copies),
+}
+
+/// The rows of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Get {
+    pub(crate) name: String,
+    /// `None`: columns that expressions of a declaration may use, such as parameters of a function.
+    pub(crate) table: Option<Arc<Table>>,
+    /// Where a statement names the table.
+    pub(crate) start: Option<Location>,
+    /// The places of the columns among the physical ones of the table. `None`: all.
+    pub(crate) projection: Option<Vec<usize>>,
+    pub(crate) columns: Arc<Columns>,
+}
+
+impl Get {
+    /// Where a statement names the table.
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.start.and_then(place_of)
+    }
+}
+
+/// Rows of constants. Without rows it is the empty relation.
+#[derive(Clone, Debug)]
+pub(crate) struct Values {
+    pub(crate) rows: Vec<Vec<Expr>>,
+    pub(crate) columns: Arc<Columns>,
+}
+
+/// A value of each expression for each row.
+#[derive(Clone, Debug)]
+pub(crate) struct Project {
+    pub(crate) exprs: Vec<Expr>,
+    pub(crate) input: Arc<Rel>,
+    pub(crate) columns: Arc<Columns>,
+}
+
+/// The rows for which a condition is TRUE.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    pub(crate) predicate: Expr,
+    pub(crate) input: Arc<Rel>,
+}
+
+/// The same rows as a relation of another name.
+#[derive(Clone, Debug)]
+pub(crate) struct Rename {
+    pub(crate) name: String,
+    pub(crate) input: Arc<Rel>,
+    pub(crate) columns: Arc<Columns>,
+}
+
+/// Pairs of rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Join {
+    pub(crate) left: Arc<Rel>,
+    pub(crate) right: Arc<Rel>,
+    /// Keys: a value of the left and one of the right side, which are equal.
+    pub(crate) on: Vec<(Expr, Expr)>,
+    /// A condition over the columns of both sides.
+    pub(crate) filter: Option<Expr>,
+    pub(crate) join_type: JoinType,
+    /// Whether NULL is equal to NULL in keys.
+    pub(crate) null_equality: NullEquality,
+    pub(crate) columns: Arc<Columns>,
+}
+
+/// One row for each group.
+#[derive(Clone, Debug)]
+pub(crate) struct Aggregate {
+    /// The keys, or one [`Expr::GroupingSet`].
+    pub(crate) group_expr: Vec<Expr>,
+    pub(crate) aggr_expr: Vec<Expr>,
+    pub(crate) input: Arc<Rel>,
+    pub(crate) columns: Arc<Columns>,
+}
+
+/// Rows with the values of functions over other rows: `OVER`.
+#[derive(Clone, Debug)]
+pub(crate) struct Over {
+    pub(crate) window_expr: Vec<Expr>,
+    pub(crate) input: Arc<Rel>,
+    pub(crate) columns: Arc<Columns>,
+}
+
+/// Rows in an order.
+#[derive(Clone, Debug)]
+pub(crate) struct Sort {
+    pub(crate) keys: Vec<SortKey>,
+    pub(crate) input: Arc<Rel>,
+}
+
+/// The first rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Limit {
+    pub(crate) skip: Option<Expr>,
+    pub(crate) fetch: Option<Expr>,
+    pub(crate) input: Arc<Rel>,
+}
+
+/// How many rows are left out, and how many come then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) skip: usize,
+    /// `None`: all.
+    pub(crate) fetch: Option<usize>,
+}
+
+impl Limit {
+    /// `None`: the bounds are not constants.
+    pub(crate) fn bounds(&self) -> Option<Bounds> {
+        // NULL is no bound.
+        let number = |bound: &Option<Expr>| match bound.as_ref().map(Expr::as_literal) {
+            None | Some(Some(ScalarValue::Int64(None) | ScalarValue::Null)) => Some(None),
+            Some(Some(ScalarValue::Int64(Some(rows)))) => usize::try_from(*rows).ok().map(Some),
+            Some(_) => None,
+        };
+        Some(Bounds { skip: number(&self.skip)?.unwrap_or_default(), fetch: number(&self.fetch)? })
+    }
+}
+
+/// The rows that differ.
+#[derive(Clone, Debug)]
+pub(crate) struct Distinct {
+    pub(crate) input: Arc<Rel>,
+}
+
+/// The rows of all inputs. Columns are those of the same place.
+#[derive(Clone, Debug)]
+pub(crate) struct Union {
+    pub(crate) inputs: Vec<Arc<Rel>>,
+    pub(crate) columns: Arc<Columns>,
+}
+
+impl Rel {
+    /// The columns of its rows.
+    pub(crate) fn columns(&self) -> &Columns {
+        self.shared_columns()
+    }
+
+    /// The same, to be shared.
+    pub(crate) fn shared_columns(&self) -> &Arc<Columns> {
+        match self {
+            Rel::Get(node) => &node.columns,
+            Rel::Values(node) => &node.columns,
+            Rel::Project(node) => &node.columns,
+            Rel::Rename(node) => &node.columns,
+            Rel::Join(node) => &node.columns,
+            Rel::Aggregate(node) => &node.columns,
+            Rel::Over(node) => &node.columns,
+            Rel::Union(node) => &node.columns,
+            Rel::Assign(node) => &node.columns,
+            Rel::Unnest(node) => &node.columns,
+            Rel::Temporal(node) => &node.columns,
+            Rel::Copies(node) => &node.columns,
+            Rel::Filter(Filter { input, .. })
+            | Rel::Sort(Sort { input, .. })
+            | Rel::Limit(Limit { input, .. })
+            | Rel::Distinct(Distinct { input }) => input.shared_columns(),
+        }
+    }
+
+    /// The number of its columns.
+    pub(crate) fn width(&self) -> usize {
+        self.columns().len()
+    }
+
+    /// The identities of its columns.
+    pub(crate) fn ids(&self) -> Vec<Column> {
+        self.shared_columns().ids()
+    }
+
+    /// The operators below.
+    pub(crate) fn inputs(&self) -> Vec<&Rel> {
+        match self {
+            Rel::Get(_) | Rel::Values(_) => Vec::new(),
+            Rel::Project(node) => vec![&node.input],
+            Rel::Filter(node) => vec![&node.input],
+            Rel::Rename(node) => vec![&node.input],
+            Rel::Aggregate(node) => vec![&node.input],
+            Rel::Over(node) => vec![&node.input],
+            Rel::Sort(node) => vec![&node.input],
+            Rel::Limit(node) => vec![&node.input],
+            Rel::Distinct(node) => vec![&node.input],
+            Rel::Assign(node) => vec![&node.input],
+            Rel::Unnest(node) => vec![&node.input],
+            Rel::Copies(node) => vec![&node.input],
+            Rel::Join(node) => vec![&node.left, &node.right],
+            Rel::Temporal(node) => vec![&node.left, &node.right],
+            Rel::Union(node) => node.inputs.iter().map(AsRef::as_ref).collect(),
+        }
+    }
+}

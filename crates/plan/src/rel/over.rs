@@ -1,0 +1,83 @@
+//! Functions over other rows in several partitions and orders: an operator for each, one over the other.
+
+use std::cmp::Ordering;
+
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_common::{Result, internal_err};
+use datafusion_expr::Expr;
+use datafusion_expr::expr::Sort as SortKey;
+
+use super::{Columns, Rel};
+use crate::walk::Walk;
+
+/// What rows are divided and ordered by, and whether each key divides them.
+type Order = Vec<(SortKey, bool)>;
+
+impl Rel {
+    /// Rows with the values of functions over other rows. Those with the longer order are computed first.
+    pub(crate) fn over_all(self, calls: Vec<Expr>) -> Result<Rel> {
+        let mut groups: Vec<(Order, Vec<Expr>)> = Vec::new();
+        for call in calls {
+            let order = order_of(&call)?;
+            match groups.iter_mut().find(|(of, _)| *of == order) {
+                Some((_, calls)) => calls.push(call),
+                None => groups.push((order, vec![call])),
+            }
+        }
+        groups.sort_by(|(one, _), (other, _)| compare(one, other, self.columns()));
+        groups.into_iter().try_fold(self, |rows, (_, calls)| rows.over(calls))
+    }
+}
+
+fn order_of(call: &Expr) -> Result<Order> {
+    let call = match call {
+        Expr::Alias(alias) => return order_of(&alias.expr),
+        Expr::WindowFunction(call) => call,
+        other => return internal_err!("{other} is no function over rows"),
+    };
+    let mut order: Order = Vec::new();
+    for key in &call.params.partition_by {
+        let ordered = call.params.order_by.iter().find(|by| by.expr == *key);
+        let key = ordered.cloned().unwrap_or_else(|| key.clone().sort(true, false));
+        if !order.iter().any(|(of, _)| *of == key) {
+            order.push((key, true));
+        }
+    }
+    for key in &call.params.order_by {
+        if !order.iter().any(|(of, _)| of == key) {
+            order.push((key.clone(), false));
+        }
+    }
+    Ok(order)
+}
+
+fn compare(one: &Order, other: &Order, columns: &Columns) -> Ordering {
+    let keys = one.iter().zip(other).map(|((one, _), (other, _))| compare_keys(one, other, columns));
+    keys.fold(Ordering::Equal, Ordering::then).then(other.len().cmp(&one.len()))
+}
+
+/// By the places of the columns that keys read, and then by their directions.
+fn compare_keys(one: &SortKey, other: &SortKey, columns: &Columns) -> Ordering {
+    let (read_by_one, read_by_other) = (places(&one.expr, columns), places(&other.expr, columns));
+    let by_place = read_by_one.iter().zip(&read_by_other).map(|(one, other)| one.cmp(other));
+    let by_place = by_place.fold(Ordering::Equal, Ordering::then);
+    by_place
+        .then(read_by_other.len().cmp(&read_by_one.len()))
+        .then(one.asc.cmp(&other.asc))
+        .then(other.nulls_first.cmp(&one.nulls_first))
+}
+
+/// The places of the columns that an expression reads. A constant is behind all of them.
+fn places(expr: &Expr, columns: &Columns) -> Vec<usize> {
+    let mut places = Vec::new();
+    // The walk of an expression that is only read does not fail.
+    let _ = expr.see(&mut |expr| {
+        match expr {
+            Expr::Column(column) => places.extend(columns.find(column)),
+            Expr::Literal(..) => places.push(usize::MAX),
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    places
+}
