@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anabranch_dataflow::{DeduplicateSpec, JobOptions};
-use anabranch_model::{Error, EventTime, Result};
+use anabranch_model::{EventTime, Result};
 use anabranch_state::KeyedTable;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::take;
@@ -24,9 +24,9 @@ use crate::keyed_state::{
     Changes, OnDisk, Part, Snapshots, TimeToLive, check_columns, check_size, is_full, keyed_table, narrow, number,
     numbers, with_latest, without_times,
 };
-use crate::operator::{RESULT_ROWS, StateChange, StateShape};
+use crate::operator::{RESULT_ROWS, StateChange, StateShape, same_kind};
 use crate::waiting::{Order, Waiting, timely};
-use crate::{Dropped, Operator, Output, hash_keys};
+use crate::{Dropped, Operator, Output, State, hash_keys};
 
 pub(crate) struct Deduplicate {
     spec: DeduplicateSpec,
@@ -284,6 +284,16 @@ impl Operator for Deduplicate {
         Ok(true)
     }
 
+    fn take_dropped(&mut self) -> Dropped {
+        std::mem::take(&mut self.dropped)
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for Deduplicate {
     /// Forgets keys whose time is over.
     fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
         let Some(times) = self.times.as_mut() else { return Ok(()) };
@@ -305,7 +315,7 @@ impl Operator for Deduplicate {
         self.keep(&left)
     }
 
-    fn state_tables(&self) -> Vec<StateShape> {
+    fn tables(&self) -> Vec<StateShape> {
         self.waiting.iter().map(Waiting::shape).chain([self.shape()]).collect()
     }
 
@@ -350,21 +360,18 @@ impl Operator for Deduplicate {
         self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
 
-    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
-        let former: Box<dyn std::any::Any> = former;
-        let Ok(former) = former.downcast::<Deduplicate>() else {
-            return Err(Error::internal("a deduplication cannot go on with the state of another kind of operator"));
-        };
-        let Deduplicate { keys, waiting, changes, snapshots, times, watermark, firing, dropped, disk, .. } = *former;
-        (self.keys, self.changes, self.disk) = (keys, changes, disk);
-        (self.waiting, self.snapshots) = (waiting.map(Waiting::succeed), snapshots.succeed());
-        self.times = self.times.take().map(|own| own.follow(times));
-        (self.watermark, self.firing, self.dropped) = (watermark, firing, dropped);
+    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
+        let former: &mut Deduplicate = same_kind(former)?;
+        std::mem::swap(&mut self.keys, &mut former.keys);
+        std::mem::swap(&mut self.changes, &mut former.changes);
+        std::mem::swap(&mut self.disk, &mut former.disk);
+        if let (Some(own), Some(former)) = (&mut self.waiting, &mut former.waiting) {
+            own.succeed(former);
+        }
+        self.snapshots = std::mem::take(&mut former.snapshots).succeed();
+        self.times = self.times.take().map(|own| own.follow(former.times.take()));
+        (self.watermark, self.firing, self.dropped) = (former.watermark, former.firing, former.dropped);
         Ok(())
-    }
-
-    fn take_dropped(&mut self) -> Dropped {
-        std::mem::take(&mut self.dropped)
     }
 }
 

@@ -31,9 +31,9 @@ use self::partition::{Entry, Partition, Place, ROWS_MAX};
 use crate::key_hash::canonical;
 use crate::key_table::{KeyTable, Values};
 use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, Windows, halves, is_full, narrow};
-use crate::operator::{StateChange, StateShape};
+use crate::operator::{StateChange, StateShape, same_kind};
 use crate::row_store::{Other, RowStore};
-use crate::{Dropped, Operator, Output, hash_keys};
+use crate::{Dropped, Operator, Output, State, hash_keys};
 
 pub(crate) use self::snapshot::shape;
 
@@ -431,11 +431,21 @@ impl Operator for FirstRows {
         self.go_on_firing(out)
     }
 
+    fn take_dropped(&mut self) -> Dropped {
+        self.windows.as_mut().map(Windows::take_dropped).unwrap_or_default()
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for FirstRows {
     fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
         self.forget(wall_ms)
     }
 
-    fn state_tables(&self) -> Vec<StateShape> {
+    fn tables(&self) -> Vec<StateShape> {
         vec![self.shape()]
     }
 
@@ -463,19 +473,15 @@ impl Operator for FirstRows {
         self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
 
-    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
-        let former: Box<dyn std::any::Any> = former;
-        let Ok(former) = former.downcast::<FirstRows>() else {
-            return Err(Error::internal("first rows cannot go on with the state of another kind of operator"));
-        };
-        let FirstRows { spec, schema, bytes_max, times, of_slice, .. } = std::mem::replace(self, *former);
-        (self.spec, self.schema, self.bytes_max, self.of_slice) = (spec, schema, bytes_max, of_slice);
-        self.times = times.map(|own| own.follow(self.times.take()));
+    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
+        let former: &mut FirstRows = same_kind(former)?;
+        std::mem::swap(self, former);
+        std::mem::swap(&mut self.spec, &mut former.spec);
+        std::mem::swap(&mut self.schema, &mut former.schema);
+        std::mem::swap(&mut self.of_slice, &mut former.of_slice);
+        self.bytes_max = former.bytes_max;
+        self.times = former.times.take().map(|own| own.follow(self.times.take()));
         self.snapshots = std::mem::take(&mut self.snapshots).succeed();
         Ok(())
-    }
-
-    fn take_dropped(&mut self) -> Dropped {
-        self.windows.as_mut().map(Windows::take_dropped).unwrap_or_default()
     }
 }

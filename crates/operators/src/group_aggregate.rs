@@ -44,7 +44,7 @@ use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, Windows, halves, is_full};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
-use crate::{CompiledExpr, Dropped, Functions, Operator, Output, hash_keys};
+use crate::{CompiledExpr, Dropped, Functions, Operator, Output, State, hash_keys};
 
 pub(crate) use succession::goes_on;
 
@@ -376,20 +376,26 @@ impl Operator for GroupAggregate {
         self.go_on_firing(out)
     }
 
+    fn take_dropped(&mut self) -> Dropped {
+        self.groups.windows.as_mut().map(Windows::take_dropped).unwrap_or_default()
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for GroupAggregate {
     fn restored(&mut self, watermark: EventTime) -> Result<()> {
         self.windows_restored(watermark);
         Ok(())
-    }
-
-    fn take_dropped(&mut self) -> Dropped {
-        self.groups.windows.as_mut().map(Windows::take_dropped).unwrap_or_default()
     }
 
     fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
         self.forget(wall_ms)
     }
 
-    fn state_tables(&self) -> Vec<StateShape> {
+    fn tables(&self) -> Vec<StateShape> {
         self.shapes()
     }
 
@@ -413,7 +419,7 @@ impl Operator for GroupAggregate {
         }
     }
 
-    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
+    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
         self.take_over(former)
     }
 }

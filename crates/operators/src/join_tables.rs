@@ -225,14 +225,17 @@ impl Tables {
     }
 
     /// Takes the state of the tables of a former plan version. They have none of their own.
-    pub(crate) fn succeed(&mut self, former: Tables) {
-        let Tables { keys, mut sides, snapshots, disk, timers, due, .. } = former;
-        for (own, former) in self.sides.iter_mut().zip(&mut sides) {
+    pub(crate) fn succeed(&mut self, former: &mut Tables) {
+        for (own, former) in self.sides.iter_mut().zip(&mut former.sides) {
             former.times = own.times.take().map(|own| own.follow(former.times.take()));
             former.fields = std::mem::take(&mut own.fields);
         }
-        (self.keys, self.sides, self.snapshots) = (keys, sides, snapshots.succeed());
-        (self.disk, self.timers, self.due) = (disk, timers, due);
+        std::mem::swap(&mut self.keys, &mut former.keys);
+        std::mem::swap(&mut self.sides, &mut former.sides);
+        std::mem::swap(&mut self.disk, &mut former.disk);
+        std::mem::swap(&mut self.timers, &mut former.timers);
+        std::mem::swap(&mut self.due, &mut former.due);
+        self.snapshots = std::mem::take(&mut former.snapshots).succeed();
     }
 }
 

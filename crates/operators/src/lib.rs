@@ -46,5 +46,5 @@ pub use event_time::{event_times, latest_time};
 pub use expression::{CompiledExpr, Functions, Projection};
 pub use key_hash::{hash_keys, rows_of_groups};
 pub use lookup::{Answer, Lookup, LookupContext, Waiting};
-pub use operator::{Dropped, Element, Operator, Output, StateChange, StateShape};
+pub use operator::{Asking, Dropped, Element, Operator, Output, Sided, State, StateChange, StateShape};
 pub use static_join::StaticSide;

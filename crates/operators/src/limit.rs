@@ -6,13 +6,13 @@ mod tests;
 use std::sync::Arc;
 
 use anabranch_dataflow::LimitSpec;
-use anabranch_model::{Error, EventTime, Result};
+use anabranch_model::{EventTime, Result};
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::Schema;
 
 use crate::keyed_state::{check_columns, number, numbers};
-use crate::operator::{StateChange, StateShape};
-use crate::{Operator, Output};
+use crate::operator::{StateChange, StateShape, same_kind};
+use crate::{Operator, Output, State};
 
 pub(crate) struct Limit {
     spec: LimitSpec,
@@ -48,7 +48,13 @@ impl Operator for Limit {
         Ok(())
     }
 
-    fn state_tables(&self) -> Vec<StateShape> {
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for Limit {
+    fn tables(&self) -> Vec<StateShape> {
         vec![Limit::shape()]
     }
 
@@ -78,11 +84,8 @@ impl Operator for Limit {
         self.noted = Some(self.rows);
     }
 
-    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
-        let former: Box<dyn std::any::Any> = former;
-        let Ok(former) = former.downcast::<Limit>() else {
-            return Err(Error::internal("a limit cannot go on with the state of another kind of operator"));
-        };
+    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
+        let former: &mut Limit = same_kind(former)?;
         (self.rows, self.noted) = (former.rows, former.noted);
         Ok(())
     }

@@ -1,17 +1,18 @@
 //! An operator whose times are local times of a zone, as those of windows are. Watermarks are instants. The operator gets them as local
 //! times, which never go back, and what it emits of them becomes instants again.
 
-use std::any::Any;
-
 use anabranch_functions::Zone;
-use anabranch_model::{EventTime, Result};
+use anabranch_model::{Error, EventTime, Result};
 use arrow::array::RecordBatch;
 
-use crate::{Dropped, Operator, Output, StateChange, StateShape};
+use crate::operator::same_kind;
+use crate::{Dropped, Operator, Output, State, StateChange, StateShape};
 
 pub(crate) struct LocalTime {
     zone: Zone,
     inner: Box<dyn Operator>,
+    /// The tables of its state, if it has one.
+    tables: Vec<StateShape>,
     /// The last watermark, as an instant.
     reached: EventTime,
     /// The last watermark that has left.
@@ -19,8 +20,13 @@ pub(crate) struct LocalTime {
 }
 
 impl LocalTime {
-    pub(crate) fn new(zone: Zone, inner: Box<dyn Operator>) -> Self {
-        LocalTime { zone, inner, reached: EventTime::MIN, passed: EventTime::MIN }
+    pub(crate) fn new(zone: Zone, mut inner: Box<dyn Operator>) -> Self {
+        let tables = inner.state().map(|state| state.tables()).unwrap_or_default();
+        LocalTime { zone, inner, tables, reached: EventTime::MIN, passed: EventTime::MIN }
+    }
+
+    fn of_inner(&mut self) -> Result<&mut dyn State> {
+        self.inner.state().ok_or_else(|| Error::internal("an operator in a zone has no state"))
     }
 
     fn local(&self, instant: EventTime) -> EventTime {
@@ -70,51 +76,54 @@ impl Operator for LocalTime {
         self.call(out, |inner, out| inner.flush(out).map(|()| true)).map(|_| ())
     }
 
-    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
-        self.inner.processing_time(wall_ms)
-    }
-
-    fn state_tables(&self) -> Vec<StateShape> {
-        self.inner.state_tables()
-    }
-
-    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        self.inner.snapshot(adds)
-    }
-
-    fn catch_up(&mut self) -> Result<bool> {
-        self.inner.catch_up()
-    }
-
-    fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
-        self.inner.restore(table, rows)
-    }
-
-    fn restored(&mut self, watermark: EventTime) -> Result<()> {
-        self.reached = self.reached.max(watermark);
-        self.inner.restored(self.local(watermark))
-    }
-
-    fn goes_on(&mut self) {
-        self.inner.goes_on();
-    }
-
-    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
-        let former: Box<dyn Any> = former;
-        let former = former.downcast::<LocalTime>();
-        let former =
-            former.map_err(|_| anabranch_model::Error::internal("an operator in a zone follows one without"))?;
-        let LocalTime { inner, reached, passed, .. } = *former;
-        (self.reached, self.passed) = (reached, passed);
-        self.inner.succeed(inner)
-    }
-
     fn event_time_ahead(&mut self, time: EventTime) {
         self.inner.event_time_ahead(self.local(time));
     }
 
     fn take_dropped(&mut self) -> Dropped {
         self.inner.take_dropped()
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        if self.tables.is_empty() { None } else { Some(self) }
+    }
+}
+
+impl State for LocalTime {
+    fn tables(&self) -> Vec<StateShape> {
+        self.tables.clone()
+    }
+
+    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
+        self.of_inner()?.snapshot(adds)
+    }
+
+    fn catch_up(&mut self) -> Result<bool> {
+        self.of_inner()?.catch_up()
+    }
+
+    fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
+        self.of_inner()?.restore(table, rows)
+    }
+
+    fn restored(&mut self, watermark: EventTime) -> Result<()> {
+        self.reached = self.reached.max(watermark);
+        let local = self.local(watermark);
+        self.of_inner()?.restored(local)
+    }
+
+    fn goes_on(&mut self) {
+        self.inner.state().into_iter().for_each(|state| state.goes_on());
+    }
+
+    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
+        let former: &mut LocalTime = same_kind(former)?;
+        (self.reached, self.passed) = (former.reached, former.passed);
+        self.of_inner()?.succeed(former.of_inner()?)
+    }
+
+    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
+        self.of_inner()?.processing_time(wall_ms)
     }
 }
 

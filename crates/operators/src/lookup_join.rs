@@ -16,7 +16,7 @@ use crate::key_table::KeyTable;
 use crate::operator::Element;
 use crate::project::Project;
 use crate::static_join::StaticJoin;
-use crate::{Answer, CompiledExpr, Functions, Lookup, Operator, Output, Projection, build_operator, hash_keys};
+use crate::{Answer, Asking, CompiledExpr, Functions, Lookup, Operator, Output, Projection, build_operator, hash_keys};
 
 /// See the module.
 pub(crate) struct LookupJoin {
@@ -138,26 +138,6 @@ fn nullable(schema: &Schema) -> Schema {
 }
 
 impl Operator for LookupJoin {
-    fn take_lookup(&mut self, lookup: Box<dyn Lookup>) -> Result<()> {
-        self.lookup = Some(lookup);
-        Ok(())
-    }
-
-    fn ask(&mut self, batch: &RecordBatch) -> Result<()> {
-        let keys = self.keys_of(batch)?;
-        let lookup = self.lookup.as_mut().ok_or_else(|| Error::internal("a join without the table that it asks"))?;
-        self.asked.push_back(if keys.num_rows() > 0 { Some(lookup.ask(&keys)?) } else { None });
-        Ok(())
-    }
-
-    fn is_answered(&self) -> bool {
-        !matches!(self.asked.front(), Some(Some(answer)) if !answer.is_there())
-    }
-
-    fn answers_bytes(&self) -> usize {
-        self.lookup.as_ref().map_or(0, |lookup| lookup.waiting_bytes())
-    }
-
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
         let asked = self.asked.pop_front().ok_or_else(|| Error::internal("rows that nobody has asked for"))?;
         let rows = match asked {
@@ -182,5 +162,31 @@ impl Operator for LookupJoin {
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         self.join.watermark(watermark, out)
+    }
+
+    fn asking(&mut self) -> Option<&mut dyn Asking> {
+        Some(self)
+    }
+}
+
+impl Asking for LookupJoin {
+    fn take_lookup(&mut self, lookup: Box<dyn Lookup>) -> Result<()> {
+        self.lookup = Some(lookup);
+        Ok(())
+    }
+
+    fn ask(&mut self, batch: &RecordBatch) -> Result<()> {
+        let keys = self.keys_of(batch)?;
+        let lookup = self.lookup.as_mut().ok_or_else(|| Error::internal("a join without the table that it asks"))?;
+        self.asked.push_back(if keys.num_rows() > 0 { Some(lookup.ask(&keys)?) } else { None });
+        Ok(())
+    }
+
+    fn is_answered(&self) -> bool {
+        !matches!(self.asked.front(), Some(Some(answer)) if !answer.is_there())
+    }
+
+    fn answers_bytes(&self) -> usize {
+        self.lookup.as_ref().map_or(0, |lookup| lookup.waiting_bytes())
     }
 }

@@ -29,7 +29,7 @@ use self::gathered::Condition;
 use self::product::{Expansion, Origin};
 use crate::join_tables::{Brought, Repeated, Role, Rows, Side, SideShape, Tables, in_order, taken};
 use crate::operator::{StateChange, StateShape};
-use crate::{Functions, Operator, Output};
+use crate::{Functions, Operator, Output, State};
 
 pub(crate) use succession::goes_on;
 
@@ -264,6 +264,12 @@ impl Operator for MultiJoin {
         Ok(false)
     }
 
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for MultiJoin {
     fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
         match self.tables.forget(wall_ms)? {
             true if self.tables.disk.is_none() => self.tables.remove_dead().map(|_| ()),
@@ -271,7 +277,7 @@ impl Operator for MultiJoin {
         }
     }
 
-    fn state_tables(&self) -> Vec<StateShape> {
+    fn tables(&self) -> Vec<StateShape> {
         self.tables.shapes()
     }
 
@@ -290,7 +296,7 @@ impl Operator for MultiJoin {
         self.tables.goes_on();
     }
 
-    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
+    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
         self.take_over(former)
     }
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-use anabranch_model::{EventTime, Result};
+use anabranch_model::{Error, EventTime, Result};
 use anabranch_state::Run;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -16,54 +16,15 @@ pub(crate) const RESULT_ROWS: usize = 1 << 14;
 
 /// One link of a chain. It receives batches, watermarks and calls to flush in the order of the stream and writes its
 /// output to `out`. It never waits, reads no clock and knows nothing of tasks or channels.
+///
+/// What only some operators have is a trait of its own: [`State`], [`Sided`], [`Asking`].
 pub trait Operator: Any + Send {
     /// Rows of the main input.
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()>;
 
     /// Rows of a further input: the second one has the number 1.
     fn input_batch(&mut self, _input: usize, _batch: RecordBatch, _out: &mut Output) -> Result<()> {
-        Err(anabranch_model::Error::internal("this operator has one input"))
-    }
-
-    /// Rows of the static side, all of them before the first call of [`Operator::batch`].
-    fn side_batch(&mut self, _batch: RecordBatch) -> Result<()> {
-        Err(anabranch_model::Error::internal("this operator has no static side"))
-    }
-
-    /// The static side is complete.
-    fn side_end(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    /// The static side, once it is complete.
-    fn static_side(&self) -> Option<StaticSide> {
-        None
-    }
-
-    /// Takes the static side of another operator in place of rows: of the same rows, with the same keys.
-    fn take_static_side(&mut self, _side: StaticSide) -> Result<()> {
-        Err(anabranch_model::Error::internal("this operator has no static side"))
-    }
-
-    /// The table that the operator asks for rows, before any other call.
-    fn take_lookup(&mut self, _lookup: Box<dyn Lookup>) -> Result<()> {
-        Err(anabranch_model::Error::internal("this operator asks no table"))
-    }
-
-    /// Asks for what it must know of a batch of the main input. Batches that were asked for follow by [`Operator::batch`] in this order, each
-    /// once [`Operator::is_answered`] says so. Only called on an operator with a [`Lookup`].
-    fn ask(&mut self, _batch: &RecordBatch) -> Result<()> {
-        Ok(())
-    }
-
-    /// Whether the next batch that was asked for can be processed.
-    fn is_answered(&self) -> bool {
-        true
-    }
-
-    /// Bytes of answers to what was asked that are there and wait for those before them.
-    fn answers_bytes(&self) -> usize {
-        0
+        Err(Error::internal("this operator has one input"))
     }
 
     /// Event time has reached `watermark`. Implementations pass it on after the rows that it causes.
@@ -72,8 +33,9 @@ pub trait Operator: Any + Send {
         Ok(())
     }
 
-    /// Continues with the last batch, watermark or flush: an operator with much to emit, or with more keys than fit into memory, does so in
-    /// pieces. Returns false if nothing was left, and from then on until the next one. Nothing else is called before that.
+    /// Continues with the last batch, watermark or flush: an operator with much to emit, or with more keys than fit
+    /// into memory, does so in pieces. Returns false if nothing was left, and from then on until the next one. Nothing
+    /// else is called before that.
     fn more(&mut self, _out: &mut Output) -> Result<bool> {
         Ok(false)
     }
@@ -85,52 +47,6 @@ pub trait Operator: Any + Send {
         Ok(())
     }
 
-    /// The time of the task's clock, in milliseconds since 1970: at the start, before state is restored, and at the end of each epoch, before
-    /// its snapshot. For state that lives for a time.
-    fn processing_time(&mut self, _wall_ms: i64) -> Result<()> {
-        Ok(())
-    }
-
-    /// The tables of the operator's state; none for an operator without state that must survive. Data derived from
-    /// static input is not state: it is derived again.
-    fn state_tables(&self) -> Vec<StateShape> {
-        Vec::new()
-    }
-
-    /// State that has changed since the last call, for each of the [tables](Operator::state_tables), at the end of an epoch and after
-    /// [`Operator::flush`]. Only called on an operator with state. From the second call with `adds` on, in a row, changes only add to the snapshots before:
-    /// an operator that has restored one of those, and then restores what followed it, has the whole state.
-    fn snapshot(&mut self, _adds: bool) -> Result<Vec<StateChange>> {
-        Err(anabranch_model::Error::internal("this operator has no state"))
-    }
-
-    /// Does a piece of the work that [`Operator::snapshot`] has put off, so that no row waits for all of it. Called between
-    /// batches, and while there is no input. Returns false if there was none.
-    fn catch_up(&mut self) -> Result<bool> {
-        Ok(false)
-    }
-
-    /// Restores rows of a table of earlier snapshots, with changes in any order, before any other call. Columns after
-    /// the keys may have the form of an earlier version.
-    fn restore(&mut self, _table: usize, _rows: RecordBatch) -> Result<()> {
-        Err(anabranch_model::Error::internal("this operator has no state"))
-    }
-
-    /// Follows calls of [`Operator::restore`]: event time had reached `watermark`. More rows may follow, of later snapshots.
-    fn restored(&mut self, _watermark: EventTime) -> Result<()> {
-        Ok(())
-    }
-
-    /// Follows [`Operator::restored`]: the next snapshot need not be complete, because it follows those that were restored.
-    fn goes_on(&mut self) {}
-
-    /// Takes the state of an operator of the former plan version, before any other call. Only called if [`state_goes_on`] says so.
-    ///
-    /// [`state_goes_on`]: crate::state_goes_on
-    fn succeed(&mut self, _former: Box<dyn Operator>) -> Result<()> {
-        Err(anabranch_model::Error::internal("this operator has no state"))
-    }
-
     /// Event time may have reached `time` at the tasks that receive this task's rows, though not here: this task was
     /// idle, and the others continued.
     fn event_time_ahead(&mut self, _time: EventTime) {}
@@ -139,6 +55,99 @@ pub trait Operator: Any + Send {
     fn take_dropped(&mut self) -> Dropped {
         Dropped::default()
     }
+
+    /// The state that must survive. Data derived from static input is not state: it is derived again.
+    fn state(&mut self) -> Option<&mut dyn State> {
+        None
+    }
+
+    /// The static side, if the operator has one.
+    fn sided(&mut self) -> Option<&mut dyn Sided> {
+        None
+    }
+
+    /// How the operator asks a table outside, if it does.
+    fn asking(&mut self) -> Option<&mut dyn Asking> {
+        None
+    }
+}
+
+/// The state of an operator: tables of rows.
+pub trait State: Any {
+    /// The tables, at least one.
+    fn tables(&self) -> Vec<StateShape>;
+
+    /// What has changed since the last call, for each of the [tables](State::tables), at the end of an epoch and after
+    /// [`Operator::flush`]. From the second call with `adds` on, in a row, changes only add to the snapshots before: a
+    /// state that has restored one of those, and then restores what followed it, is whole.
+    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>>;
+
+    /// Does a piece of the work that [`State::snapshot`] has put off, so that no row waits for all of it. Called between
+    /// batches, and while there is no input. Returns false if there was none.
+    fn catch_up(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Restores rows of a table of earlier snapshots, with changes in any order, before any other call. Columns after
+    /// the keys may have another form.
+    fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()>;
+
+    /// Follows calls of [`State::restore`]: event time had reached `watermark`. More rows may follow, of later snapshots.
+    fn restored(&mut self, _watermark: EventTime) -> Result<()> {
+        Ok(())
+    }
+
+    /// Follows [`State::restored`]: the next snapshot need not be complete, because it follows those that were restored.
+    fn goes_on(&mut self);
+
+    /// Takes the state of an operator of the former plan version, before any other call. Only called if [`state_goes_on`]
+    /// says so; another kind of state is an error.
+    ///
+    /// [`state_goes_on`]: crate::state_goes_on
+    fn succeed(&mut self, former: &mut dyn State) -> Result<()>;
+
+    /// The time of the task's clock, in milliseconds since 1970: at the start, before state is restored, and at the end
+    /// of each epoch, before its snapshot. For state that lives for a time.
+    fn processing_time(&mut self, _wall_ms: i64) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The state of a former operator, of the kind of the next one.
+pub(crate) fn same_kind<S: State>(former: &mut dyn State) -> Result<&mut S> {
+    let former: &mut dyn Any = former;
+    former.downcast_mut().ok_or_else(|| Error::internal("an operator cannot go on with the state of another kind"))
+}
+
+/// A static side: a table that is read to its end before the rows of the main input.
+pub trait Sided {
+    /// Rows of the side, all of them before the first call of [`Operator::batch`].
+    fn side_batch(&mut self, batch: RecordBatch) -> Result<()>;
+
+    /// The side is complete.
+    fn side_end(&mut self) -> Result<()>;
+
+    /// The side, once it is complete.
+    fn static_side(&self) -> Option<StaticSide>;
+
+    /// Takes the side of another operator in place of rows: of the same rows, with the same keys.
+    fn take_static_side(&mut self, side: StaticSide) -> Result<()>;
+}
+
+/// A table outside that is asked for what must be known of each batch.
+pub trait Asking {
+    /// The table, before any other call.
+    fn take_lookup(&mut self, lookup: Box<dyn Lookup>) -> Result<()>;
+
+    /// Asks for what must be known of a batch of the main input. Batches that were asked for follow by
+    /// [`Operator::batch`] in this order, each once [`Asking::is_answered`] says so.
+    fn ask(&mut self, batch: &RecordBatch) -> Result<()>;
+
+    /// Whether the next batch that was asked for can be processed.
+    fn is_answered(&self) -> bool;
+
+    /// Bytes of answers to what was asked that are there and wait for those before them.
+    fn answers_bytes(&self) -> usize;
 }
 
 /// Rows that an operator has dropped, by their cause.

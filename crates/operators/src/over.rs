@@ -24,7 +24,7 @@ mod tests;
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, OverSpec};
-use anabranch_model::{Error, EventTime, Result, batch_bytes};
+use anabranch_model::{EventTime, Result, batch_bytes};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 
@@ -32,9 +32,9 @@ use self::history::{History, NONE};
 use self::snapshot::Table;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, check_size, narrow};
-use crate::operator::{RESULT_ROWS, StateChange, StateShape};
+use crate::operator::{RESULT_ROWS, StateChange, StateShape, same_kind};
 use crate::waiting::{Order, Piece, Waiting, timely};
-use crate::{Dropped, Functions, Operator, Output};
+use crate::{Dropped, Functions, Operator, Output, State};
 
 pub(crate) struct Over {
     spec: OverSpec,
@@ -209,11 +209,21 @@ impl Operator for Over {
         Ok(true)
     }
 
+    fn take_dropped(&mut self) -> Dropped {
+        std::mem::take(&mut self.dropped)
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for Over {
     fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
         self.forget_partitions(wall_ms)
     }
 
-    fn state_tables(&self) -> Vec<StateShape> {
+    fn tables(&self) -> Vec<StateShape> {
         self.shapes()
     }
 
@@ -242,26 +252,25 @@ impl Operator for Over {
         self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
 
-    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
-        let former: Box<dyn std::any::Any> = former;
-        let Ok(former) = former.downcast::<Over>() else {
-            return Err(Error::internal("functions over rows cannot go on with the state of another kind of operator"));
-        };
-        let Over { keys, waiting, history, functions, changes, snapshots, restored, times, outdated, .. } = *former;
-        (self.keys, self.history, self.changes, self.disk) = (keys, history, changes, former.disk);
-        (self.waiting, self.snapshots) = (waiting.map(Waiting::succeed), snapshots.succeed());
-        (self.times, self.outdated) = (self.times.take().map(|own| own.follow(times)), outdated);
-        (self.restored, self.restored_max, self.partitions_max) =
-            (restored, former.restored_max, former.partitions_max);
+    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
+        let former: &mut Over = same_kind(former)?;
+        std::mem::swap(&mut self.keys, &mut former.keys);
+        std::mem::swap(&mut self.history, &mut former.history);
+        std::mem::swap(&mut self.changes, &mut former.changes);
+        std::mem::swap(&mut self.disk, &mut former.disk);
+        std::mem::swap(&mut self.restored, &mut former.restored);
+        std::mem::swap(&mut self.outdated, &mut former.outdated);
+        if let (Some(own), Some(former)) = (&mut self.waiting, &mut former.waiting) {
+            own.succeed(former);
+        }
+        self.snapshots = std::mem::take(&mut former.snapshots).succeed();
+        self.times = self.times.take().map(|own| own.follow(former.times.take()));
+        (self.restored_max, self.partitions_max) = (former.restored_max, former.partitions_max);
         (self.watermark, self.firing, self.dropped) = (former.watermark, former.firing, former.dropped);
-        for (own, former) in self.functions.calls.iter_mut().zip(functions.calls) {
-            own.accumulator = former.accumulator;
+        for (own, former) in self.functions.calls.iter_mut().zip(&mut former.functions.calls) {
+            std::mem::swap(&mut own.accumulator, &mut former.accumulator);
         }
         Ok(())
-    }
-
-    fn take_dropped(&mut self) -> Dropped {
-        std::mem::take(&mut self.dropped)
     }
 }
 

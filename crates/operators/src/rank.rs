@@ -26,8 +26,8 @@ use crate::first_rows::FirstRows;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, TimeToLive, halves, is_full, narrow};
-use crate::operator::{RESULT_ROWS, StateChange, StateShape};
-use crate::{Operator, Output, hash_keys};
+use crate::operator::{RESULT_ROWS, StateChange, StateShape, same_kind};
+use crate::{Operator, Output, State, hash_keys};
 
 /// A row of a partition.
 type RowOf = (u32, Box<[u8]>);
@@ -273,11 +273,17 @@ impl Operator for Rank {
         Ok(true)
     }
 
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for Rank {
     fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
         self.forget(wall_ms)
     }
 
-    fn state_tables(&self) -> Vec<StateShape> {
+    fn tables(&self) -> Vec<StateShape> {
         vec![self.shape()]
     }
 
@@ -297,16 +303,16 @@ impl Operator for Rank {
         self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
 
-    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
-        let former: Box<dyn std::any::Any> = former;
-        let Ok(former) = former.downcast::<Rank>() else {
-            return Err(Error::internal("a rank cannot go on with the state of another kind of operator"));
-        };
-        let Rank { keys, rows, sizes, live, bytes, changes, snapshots, times, disk, .. } = *former;
-        self.times = self.times.take().map(|own| own.follow(times));
-        (self.keys, self.rows, self.bytes) = (keys, rows, bytes);
-        (self.sizes, self.live, self.disk) = (sizes, live, disk);
-        (self.changes, self.snapshots) = (changes, snapshots.succeed());
+    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
+        let former: &mut Rank = same_kind(former)?;
+        std::mem::swap(&mut self.keys, &mut former.keys);
+        std::mem::swap(&mut self.rows, &mut former.rows);
+        std::mem::swap(&mut self.sizes, &mut former.sizes);
+        std::mem::swap(&mut self.disk, &mut former.disk);
+        std::mem::swap(&mut self.changes, &mut former.changes);
+        (self.bytes, self.live) = (former.bytes, former.live);
+        self.times = self.times.take().map(|own| own.follow(former.times.take()));
+        self.snapshots = std::mem::take(&mut former.snapshots).succeed();
         Ok(())
     }
 }

@@ -27,10 +27,10 @@ use self::pieces::{Piece, Pieces};
 use crate::event_time::event_times;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, Timers, halves, is_full, narrow};
-use crate::operator::{RESULT_ROWS, StateChange, StateShape};
+use crate::operator::{RESULT_ROWS, StateChange, StateShape, same_kind};
 use crate::window_aggregate::{AggregateFunctions, result_schema};
 use crate::window_assign::bound_columns;
-use crate::{CompiledExpr, Dropped, Functions, Operator, Output, hash_keys};
+use crate::{CompiledExpr, Dropped, Functions, Operator, Output, State, hash_keys};
 
 /// A session with more pieces gets them put together.
 const PIECES_MAX: usize = if cfg!(test) { 3 } else { 16 };
@@ -389,7 +389,17 @@ impl Operator for SessionAggregate {
         Ok(true)
     }
 
-    fn state_tables(&self) -> Vec<StateShape> {
+    fn take_dropped(&mut self) -> Dropped {
+        std::mem::take(&mut self.dropped)
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for SessionAggregate {
+    fn tables(&self) -> Vec<StateShape> {
         vec![self.shape.clone()]
     }
 
@@ -414,23 +424,20 @@ impl Operator for SessionAggregate {
         self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
 
-    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
-        let former: Box<dyn std::any::Any> = former;
-        let Ok(former) = former.downcast::<SessionAggregate>() else {
-            return Err(Error::internal("sessions cannot go on with the state of another kind of operator"));
-        };
-        let former = *former;
-        let SessionAggregate { table, of_keys, live_keys, sessions, ends, pieces, changes, snapshots, .. } = former;
-        (self.table, self.of_keys, self.live_keys) = (table, of_keys, live_keys);
-        (self.sessions, self.ends, self.changes) = (sessions, ends, changes);
-        self.pieces.take_over(pieces);
-        (self.disk, self.timers, self.due) = (former.disk, former.timers, former.due);
-        self.snapshots = snapshots.succeed();
+    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
+        let former: &mut SessionAggregate = same_kind(former)?;
+        std::mem::swap(&mut self.table, &mut former.table);
+        std::mem::swap(&mut self.of_keys, &mut former.of_keys);
+        std::mem::swap(&mut self.sessions, &mut former.sessions);
+        std::mem::swap(&mut self.ends, &mut former.ends);
+        std::mem::swap(&mut self.changes, &mut former.changes);
+        std::mem::swap(&mut self.disk, &mut former.disk);
+        std::mem::swap(&mut self.timers, &mut former.timers);
+        std::mem::swap(&mut self.due, &mut former.due);
+        self.pieces.take_over(&mut former.pieces);
+        self.live_keys = former.live_keys;
+        self.snapshots = std::mem::take(&mut former.snapshots).succeed();
         (self.watermark, self.firing, self.dropped) = (former.watermark, former.firing, former.dropped);
         Ok(())
-    }
-
-    fn take_dropped(&mut self) -> Dropped {
-        std::mem::take(&mut self.dropped)
     }
 }

@@ -17,9 +17,9 @@ use arrow::datatypes::DataType;
 
 use crate::key_hash::canonical;
 use crate::keyed_state::{check_size, narrow};
-use crate::operator::{RESULT_ROWS, StateChange, StateShape};
+use crate::operator::{RESULT_ROWS, StateChange, StateShape, same_kind};
 use crate::waiting::{Order, Piece, Waiting, timely};
-use crate::{Dropped, Operator, Output};
+use crate::{Dropped, Operator, Output, State};
 
 pub(crate) struct Sort {
     spec: SortSpec,
@@ -117,7 +117,17 @@ impl Operator for Sort {
         Ok(true)
     }
 
-    fn state_tables(&self) -> Vec<StateShape> {
+    fn take_dropped(&mut self) -> Dropped {
+        std::mem::take(&mut self.dropped)
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for Sort {
+    fn tables(&self) -> Vec<StateShape> {
         vec![self.waiting.shape()]
     }
 
@@ -139,19 +149,11 @@ impl Operator for Sort {
         self.waiting.goes_on();
     }
 
-    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
-        let former: Box<dyn std::any::Any> = former;
-        let Ok(former) = former.downcast::<Sort>() else {
-            return Err(Error::internal("a sort cannot go on with the state of another kind of operator"));
-        };
-        let Sort { waiting, watermark, firing, dropped, .. } = *former;
-        self.waiting = waiting.succeed();
-        (self.watermark, self.firing, self.dropped) = (watermark, firing, dropped);
+    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
+        let former: &mut Sort = same_kind(former)?;
+        self.waiting.succeed(&mut former.waiting);
+        (self.watermark, self.firing, self.dropped) = (former.watermark, former.firing.take(), former.dropped);
         Ok(())
-    }
-
-    fn take_dropped(&mut self) -> Dropped {
-        std::mem::take(&mut self.dropped)
     }
 }
 

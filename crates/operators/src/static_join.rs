@@ -18,7 +18,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use self::index::Index;
 use crate::key_table::{INLINE, KeyTable, MISSING};
 use crate::operator::RESULT_ROWS;
-use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
+use crate::{CompiledExpr, Functions, Operator, Output, Sided, hash_keys};
 
 /// So many rows of the static side show whether its texts come again.
 const SAMPLE_ROWS: usize = 4096;
@@ -180,6 +180,12 @@ impl Operator for StaticJoin {
         self.go_on(out)
     }
 
+    fn sided(&mut self) -> Option<&mut dyn Sided> {
+        Some(self)
+    }
+}
+
+impl Sided for StaticJoin {
     fn side_batch(&mut self, batch: RecordBatch) -> Result<()> {
         self.pending_bytes += batch_bytes(&batch);
         if self.pending_bytes > self.state_bytes_max {

@@ -33,7 +33,7 @@ use self::versions::Versions;
 use crate::join_tables::{Brought, Repeated, Role, Rows, Side, SideShape, Tables, taken};
 use crate::keyed_state::OnDisk;
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
-use crate::{CompiledExpr, Functions, Operator, Output};
+use crate::{CompiledExpr, Functions, Operator, Output, State};
 
 pub(crate) use succession::goes_on;
 
@@ -356,6 +356,12 @@ impl Operator for StreamJoin {
         Ok(false)
     }
 
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for StreamJoin {
     fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
         match self.tables.forget(wall_ms)? {
             true if self.tables.disk.is_some() => self.index_versions(),
@@ -364,7 +370,7 @@ impl Operator for StreamJoin {
         }
     }
 
-    fn state_tables(&self) -> Vec<StateShape> {
+    fn tables(&self) -> Vec<StateShape> {
         self.tables.shapes()
     }
 
@@ -393,7 +399,7 @@ impl Operator for StreamJoin {
         self.tables.goes_on();
     }
 
-    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
+    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
         self.take_over(former)
     }
 }

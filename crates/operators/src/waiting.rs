@@ -360,9 +360,10 @@ impl Waiting {
         self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
 
-    /// The plan has changed.
-    pub(crate) fn succeed(self) -> Waiting {
-        Waiting { snapshots: self.snapshots.succeed(), ..self }
+    /// Takes the rows of a former plan version. There are none yet.
+    pub(crate) fn succeed(&mut self, former: &mut Waiting) {
+        std::mem::swap(self, former);
+        self.snapshots = std::mem::take(&mut self.snapshots).succeed();
     }
 
     /// Nothing else is restored: rows take their places.

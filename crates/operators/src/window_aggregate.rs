@@ -39,7 +39,7 @@ use self::snapshot::Snapshots;
 use crate::event_time::{WindowTimes, all_within, event_times};
 use crate::operator::RESULT_ROWS;
 use crate::window_assign::window_fields;
-use crate::{CompiledExpr, Dropped, Functions, Operator, Output, StateChange, StateShape};
+use crate::{CompiledExpr, Dropped, Functions, Operator, Output, State, StateChange, StateShape};
 
 /// A table that takes more than this is not kept for reuse.
 const SPARE_BYTES_MAX: usize = 4 << 20;
@@ -347,7 +347,23 @@ impl Operator for WindowAggregate {
         }
     }
 
-    fn state_tables(&self) -> Vec<StateShape> {
+    fn event_time_ahead(&mut self, time: EventTime) {
+        if self.phase == AggregatePhase::Partial {
+            self.ahead = time.0;
+        }
+    }
+
+    fn take_dropped(&mut self) -> Dropped {
+        std::mem::take(&mut self.dropped)
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        if self.phase == AggregatePhase::Partial { None } else { Some(self) }
+    }
+}
+
+impl State for WindowAggregate {
+    fn tables(&self) -> Vec<StateShape> {
         self.shape_of_state().into_iter().collect()
     }
 
@@ -388,17 +404,7 @@ impl Operator for WindowAggregate {
         }
     }
 
-    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
-        self.succeed(former)
-    }
-
-    fn event_time_ahead(&mut self, time: EventTime) {
-        if self.phase == AggregatePhase::Partial {
-            self.ahead = time.0;
-        }
-    }
-
-    fn take_dropped(&mut self) -> Dropped {
-        std::mem::take(&mut self.dropped)
+    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
+        self.take_over(former)
     }
 }

@@ -181,8 +181,8 @@ fn run(seed: u64, spec: &DeduplicateSpec) {
                 }
             }
             1 => {
-                let former = std::mem::replace(&mut deduplicate, operator(spec, bytes));
-                deduplicate.succeed(Box::new(former)).expect("of the same kind");
+                let mut former = std::mem::replace(&mut deduplicate, operator(spec, bytes));
+                deduplicate.succeed(&mut former).expect("of the same kind");
             }
             _ => {}
         }

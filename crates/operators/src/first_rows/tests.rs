@@ -115,8 +115,8 @@ fn run(seed: u64) {
                     rank.restored(EventTime(watermark)).expect("restored");
                 }
                 1 => {
-                    let former = std::mem::replace(&mut rank, operator(limit, bytes));
-                    rank.succeed(Box::new(former)).expect("of the same kind");
+                    let mut former = std::mem::replace(&mut rank, operator(limit, bytes));
+                    rank.succeed(&mut former).expect("of the same kind");
                 }
                 _ => {}
             }

@@ -1,12 +1,12 @@
 //! An aggregate of the next plan version goes on with the state of the former one, in memory.
 
 use anabranch_dataflow::{AggregateSpec, GroupAggregateSpec};
-use anabranch_model::{Error, Result};
+use anabranch_model::Result;
 
+use super::GroupAggregate;
 use super::distinct::followed;
-use super::{GroupAggregate, Groups};
-use crate::operator::StateShape;
-use crate::{Functions, Operator};
+use crate::operator::{StateShape, same_kind};
+use crate::{Functions, State};
 
 /// Whether an aggregate can go on with the state of another one. What keys, arguments and filters are computed from may be
 /// different: state has only their results.
@@ -40,21 +40,21 @@ pub(crate) fn goes_on(former: &GroupAggregateSpec, next: &GroupAggregateSpec, fu
 
 impl GroupAggregate {
     /// Takes the state of an aggregate [with which](goes_on) it can go on. It has none of its own.
-    pub(super) fn take_over(&mut self, former: Box<dyn Operator>) -> Result<()> {
-        let former: Box<dyn std::any::Any> = former;
-        let Ok(former) = former.downcast::<GroupAggregate>() else {
-            return Err(Error::internal("an aggregate cannot go on with the state of another kind of operator"));
-        };
-        let GroupAggregate { groups, snapshots, disk, .. } = *former;
-        let Groups { keys, rows, live, calls, changes, times, outdated, windows, emitted, .. } = groups;
-        (self.snapshots, self.disk) = (snapshots.succeed(), disk);
-        (self.groups.keys, self.groups.rows) = (keys, rows);
-        (self.groups.live, self.groups.changes) = (live, changes);
-        self.groups.times = self.groups.times.take().map(|own| own.follow(times));
-        (self.groups.outdated, self.groups.emitted) = (outdated, emitted);
-        self.groups.windows = self.groups.windows.take().zip(windows).map(|(own, former)| own.follow(former));
-        for (own, former) in self.groups.calls.iter_mut().zip(calls) {
-            own.accumulator = former.accumulator;
+    pub(super) fn take_over(&mut self, former: &mut dyn State) -> Result<()> {
+        let former: &mut GroupAggregate = same_kind(former)?;
+        let (own, groups) = (&mut self.groups, &mut former.groups);
+        self.snapshots = std::mem::take(&mut former.snapshots).succeed();
+        std::mem::swap(&mut self.disk, &mut former.disk);
+        std::mem::swap(&mut own.keys, &mut groups.keys);
+        std::mem::swap(&mut own.rows, &mut groups.rows);
+        std::mem::swap(&mut own.changes, &mut groups.changes);
+        std::mem::swap(&mut own.outdated, &mut groups.outdated);
+        std::mem::swap(&mut own.emitted, &mut groups.emitted);
+        own.live = groups.live;
+        own.times = own.times.take().map(|own| own.follow(groups.times.take()));
+        own.windows = own.windows.take().zip(groups.windows.take()).map(|(own, former)| own.follow(former));
+        for (own, former) in own.calls.iter_mut().zip(&mut groups.calls) {
+            std::mem::swap(&mut own.accumulator, &mut former.accumulator);
         }
         Ok(())
     }

@@ -3,11 +3,41 @@
 use std::collections::BTreeSet;
 
 use anabranch_dataflow::{JobOptions, StateBackendKind};
+use anabranch_model::{EventTime, Result};
 use anabranch_state::decode_rows;
 use arrow::array::RecordBatch;
 
 use crate::event_time::event_times;
-use crate::{Operator, StateChange};
+use crate::{Operator, State, StateChange};
+
+/// Calls of the state of an operator that has one.
+pub(crate) trait Stated: Operator {
+    fn own(&mut self) -> &mut dyn State {
+        Operator::state(self).expect("an operator with state")
+    }
+
+    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
+        self.own().snapshot(adds)
+    }
+
+    fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
+        self.own().restore(table, rows)
+    }
+
+    fn restored(&mut self, watermark: EventTime) -> Result<()> {
+        self.own().restored(watermark)
+    }
+
+    fn goes_on(&mut self) {
+        self.own().goes_on();
+    }
+
+    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
+        self.own().processing_time(wall_ms)
+    }
+}
+
+impl<O: Operator + ?Sized> Stated for O {}
 
 /// Options of an operator whose snapshots are soon complete, with so much memory, and a disk beyond.
 pub(crate) fn options(disk_bytes: Option<usize>) -> JobOptions {
@@ -47,7 +77,7 @@ impl Files {
 
     /// Takes a snapshot.
     pub(crate) fn take(&mut self, operator: &mut dyn Operator, adds: bool) {
-        let panes: Vec<Option<usize>> = operator.state_tables().iter().map(|shape| shape.pane).collect();
+        let panes: Vec<Option<usize>> = operator.own().tables().iter().map(|shape| shape.pane).collect();
         let changes = operator.snapshot(adds).expect("a snapshot");
         self.tables.resize_with(changes.len(), Table::default);
         for ((table, pane), change) in self.tables.iter_mut().zip(panes).zip(changes) {

@@ -39,8 +39,8 @@ fn run(seed: u64, spec: LimitSpec) {
                 }
             }
             1 => {
-                let former = std::mem::replace(&mut limit, Limit::new(spec));
-                limit.succeed(Box::new(former)).expect("of the same kind");
+                let mut former = std::mem::replace(&mut limit, Limit::new(spec));
+                limit.succeed(&mut former).expect("of the same kind");
             }
             _ => {}
         }

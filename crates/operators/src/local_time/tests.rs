@@ -12,6 +12,7 @@ use arrow::array::{AsArray, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMillisecondType};
 
 use super::*;
+use crate::keyed_state::files::Stated;
 use crate::{Element, Functions, build_operator};
 
 const MINUTE: i64 = 60_000;

@@ -220,8 +220,8 @@ fn run(seed: u64, frame: Frame, time: Option<usize>) {
                 }
             }
             1 => {
-                let former = std::mem::replace(&mut over, operator(frame, time, bytes));
-                over.succeed(Box::new(former)).expect("of the same kind");
+                let mut former = std::mem::replace(&mut over, operator(frame, time, bytes));
+                over.succeed(&mut former).expect("of the same kind");
             }
             _ => {}
         }

@@ -9,7 +9,7 @@ use arrow::datatypes::{Field, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::*;
-use crate::keyed_state::files::{Files, options};
+use crate::keyed_state::files::{Files, Stated, options};
 use crate::{Element, Functions, build_operator};
 
 /// A row: key, number that is ordered, text.
@@ -237,7 +237,7 @@ fn partitions_without_rows_take_no_memory() {
             out.drain().for_each(drop);
         }
         if key > 1500 && key % 5 == 0 {
-            rank.snapshot(false).expect("a snapshot");
+            State::snapshot(&mut rank, false).expect("a snapshot");
         }
     }
     assert!(rank.keys.len() < 100, "{} partitions", rank.keys.len());

@@ -152,10 +152,10 @@ impl Pieces {
     }
 
     /// Takes the states of the same functions of a former plan version.
-    pub(super) fn take_over(&mut self, former: Pieces) {
-        let Pieces { chunks, next, rows, live, bytes, .. } = former;
-        (self.chunks, self.next) = (chunks, next);
-        (self.rows, self.live, self.bytes) = (rows, live, bytes);
+    pub(super) fn take_over(&mut self, former: &mut Pieces) {
+        std::mem::swap(&mut self.chunks, &mut former.chunks);
+        (self.next, self.rows) = (former.next, former.rows);
+        (self.live, self.bytes) = (former.live, former.bytes);
     }
 }
 

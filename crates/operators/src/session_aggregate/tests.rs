@@ -180,8 +180,8 @@ fn check(seed: u64, keys: usize) {
                 sessions = restored(&mut files, operator(keys, bytes), watermark, &mut rng);
             }
             3 => {
-                let former = std::mem::replace(&mut sessions, operator(keys, bytes));
-                sessions.succeed(Box::new(former)).expect("of the same kind");
+                let mut former = std::mem::replace(&mut sessions, operator(keys, bytes));
+                sessions.succeed(&mut former).expect("of the same kind");
             }
             _ => {}
         }

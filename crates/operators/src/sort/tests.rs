@@ -140,8 +140,8 @@ fn run(seed: u64, spec: &SortSpec) {
                 }
             }
             1 => {
-                let former = std::mem::replace(&mut sort, operator(spec, bytes));
-                sort.succeed(Box::new(former)).expect("of the same kind");
+                let mut former = std::mem::replace(&mut sort, operator(spec, bytes));
+                sort.succeed(&mut former).expect("of the same kind");
             }
             _ => {}
         }

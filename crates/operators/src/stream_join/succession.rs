@@ -1,11 +1,12 @@
 //! A join of the next plan version goes on with the state of the former one, in memory.
 
 use anabranch_dataflow::StreamJoinSpec;
-use anabranch_model::{Error, Result};
+use anabranch_model::Result;
 
 use super::{Of, StreamJoin};
 use crate::join_tables::columns;
-use crate::{Functions, Operator};
+use crate::operator::same_kind;
+use crate::{Functions, State};
 
 /// Whether a join can go on with the state of another one. Which columns leave it may be different, and also the condition of an inner
 /// join: no row has the number of its matches there.
@@ -28,14 +29,10 @@ pub(crate) fn goes_on(former: &StreamJoinSpec, next: &StreamJoinSpec, functions:
 
 impl StreamJoin {
     /// Takes the state of a join [with which](goes_on) it can go on. It has none of its own.
-    pub(super) fn take_over(&mut self, former: Box<dyn Operator>) -> Result<()> {
-        let former: Box<dyn std::any::Any> = former;
-        let Ok(former) = former.downcast::<StreamJoin>() else {
-            return Err(Error::internal("a join cannot go on with the state of another kind of operator"));
-        };
-        let StreamJoin { tables, watermark, versions, .. } = *former;
-        self.tables.succeed(tables);
-        (self.watermark, self.versions) = (watermark, versions);
+    pub(super) fn take_over(&mut self, former: &mut dyn State) -> Result<()> {
+        let former: &mut StreamJoin = same_kind(former)?;
+        self.tables.succeed(&mut former.tables);
+        (self.watermark, self.versions) = (former.watermark, former.versions.take());
         Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! An aggregate of the next plan version goes on with the state of the former one, in memory.
 
 use anabranch_dataflow::{AggregateSpec, Expr, WindowAggregateSpec};
-use anabranch_model::{Error, Result};
+use anabranch_model::Result;
 use arrow::datatypes::Field;
 
 use super::function::AggregateFunctions;
 use super::{WindowAggregate, state_schema};
-use crate::{Functions, Operator};
+use crate::operator::same_kind;
+use crate::{Functions, State};
 
 /// Whether an aggregate can go on with the state of another one. What keys, arguments, filters and event time are computed from
 /// may be different: state has only their results. Constant arguments, such as a separator, are part of the functions that have the state.
@@ -43,16 +44,15 @@ pub(crate) fn goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, 
 
 impl WindowAggregate {
     /// Takes the state of an aggregate [with which](goes_on) it can go on. It has none of its own.
-    pub(super) fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
-        let former: Box<dyn std::any::Any> = former;
-        let Ok(former) = former.downcast::<WindowAggregate>() else {
-            return Err(Error::internal("an aggregate cannot go on with the state of another kind of operator"));
-        };
-        let WindowAggregate { snapshots, panes, watermark, ahead, dropped, pass_on, backend, sizes, firing, .. } =
-            *former;
-        (self.snapshots, self.panes, self.backend) = (snapshots, panes, backend);
-        (self.watermark, self.ahead, self.dropped) = (watermark, ahead, dropped);
-        (self.pass_on, self.sizes, self.firing) = (pass_on, sizes, firing);
+    pub(super) fn take_over(&mut self, former: &mut dyn State) -> Result<()> {
+        let former: &mut WindowAggregate = same_kind(former)?;
+        std::mem::swap(&mut self.snapshots, &mut former.snapshots);
+        std::mem::swap(&mut self.panes, &mut former.panes);
+        std::mem::swap(&mut self.backend, &mut former.backend);
+        std::mem::swap(&mut self.pass_on, &mut former.pass_on);
+        std::mem::swap(&mut self.sizes, &mut former.sizes);
+        std::mem::swap(&mut self.firing, &mut former.firing);
+        (self.watermark, self.ahead, self.dropped) = (former.watermark, former.ahead, former.dropped);
         self.snapshots.succeed();
         Ok(())
     }

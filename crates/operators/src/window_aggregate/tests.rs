@@ -194,8 +194,8 @@ impl Backup {
         match (rng.below(8), follower.is_some()) {
             // One of the next plan version takes its state. What follows it may go on.
             (3, _) => {
-                let former = std::mem::replace(complete, new());
-                complete.succeed(Box::new(former)).expect("of the same kind");
+                let mut former = std::mem::replace(complete, new());
+                complete.succeed(&mut former).expect("of the same kind");
                 return;
             }
             (0, _) => *complete = saved.restore(new(), complete.watermark, rng),

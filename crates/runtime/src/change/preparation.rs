@@ -78,7 +78,9 @@ impl PreparedOperator {
                 all.clone()
             }
         };
-        if !fill(self.operator.as_mut(), &left, own, plan.key_groups, &mut || wanted())? {
+        if let Some(state) = self.operator.state()
+            && !fill(state, &left, own, plan.key_groups, &mut || wanted())?
+        {
             return Ok(false);
         }
         self.operator.take_dropped();
@@ -94,9 +96,9 @@ impl Preparation {
         for stage in &plan.stages {
             let mut schema = input(&plan, stage, &functions)?;
             for (place, spec) in stage.operators.iter().enumerate() {
-                let (operator, output) = build_operator(spec, &schema, &plan.options, &functions)?;
-                let keys =
-                    operator.state_tables().first().map(|shape| shape.keys.clone()).filter(|keys| !keys.is_empty());
+                let (mut operator, output) = build_operator(spec, &schema, &plan.options, &functions)?;
+                let tables = operator.state().map(|state| state.tables()).unwrap_or_default();
+                let keys = tables.first().map(|shape| shape.keys.clone()).filter(|keys| !keys.is_empty());
                 if let (Some(keys), Some(id)) = (keys, plan.identities.state(stage.id, place)) {
                     for task in tasks.iter().filter(|task| task.stage == stage.id) {
                         let share = (id, plan.assignment.of_task(*task));

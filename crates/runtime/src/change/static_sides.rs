@@ -235,9 +235,10 @@ mod tests {
     fn left(plan: &Plan, placement: &Placement) -> LeftSides {
         let schema = Arc::clone(&plan.stages[0].schema);
         let (mut join, _) = build_operator(&join(), &schema, &plan.options, &Functions::default()).expect("a join");
-        join.side_end().expect("the end");
+        let side = join.sided().expect("a join with a static side");
+        side.side_end().expect("the end");
         let mut left = LeftSides::default();
-        left.add(plan, placement, JOIN, join.static_side().expect("a side"));
+        left.add(plan, placement, JOIN, side.static_side().expect("a side"));
         left
     }
 

@@ -140,7 +140,7 @@ impl Task {
 
     /// What it leaves for the next plan version.
     pub(crate) fn leave(self) -> Left {
-        let (parts, source) = match self {
+        let (mut parts, source) = match self {
             Task::Source(task) => task.leave(),
             Task::Inbox(task) => (task.leave(), None),
         };

@@ -29,7 +29,7 @@ impl Ahead {
     }
 
     /// The next event, if it waits for nothing.
-    pub(crate) fn pop(&mut self, is_answered: impl Fn() -> bool) -> Option<Event> {
+    pub(crate) fn pop(&mut self, is_answered: impl FnOnce() -> bool) -> Option<Event> {
         if !self.is_ready(is_answered) {
             return None;
         }
@@ -39,7 +39,7 @@ impl Ahead {
     }
 
     /// Whether there is an event that waits for nothing.
-    pub(crate) fn is_ready(&self, is_answered: impl Fn() -> bool) -> bool {
+    pub(crate) fn is_ready(&self, is_answered: impl FnOnce() -> bool) -> bool {
         match self.waiting.front() {
             Some(Event::Batch(_)) => is_answered(),
             Some(_) => true,

@@ -131,7 +131,7 @@ impl Chain {
         let mut links = Vec::with_capacity(stage.operators.len());
         for spec in &stage.operators {
             let (mut operator, output) = build_operator(spec, &schema, options, functions)?;
-            operator.processing_time(clock.wall_ms())?;
+            operator.state().map_or(Ok(()), |state| state.processing_time(clock.wall_ms()))?;
             links.push(Link::new(operator, Arc::clone(&output)));
             schema = output;
         }
@@ -160,11 +160,11 @@ impl Chain {
 
     /// Rows of the static side of the operator at `index`.
     pub(crate) fn side_batch(&mut self, index: usize, batch: RecordBatch) -> Result<()> {
-        self.links[index].operator.side_batch(batch)
+        self.sided(index)?.side_batch(batch)
     }
 
     pub(crate) fn side_end(&mut self, index: usize) -> Result<()> {
-        self.links[index].operator.side_end()
+        self.sided(index)?.side_end()
     }
 
     /// Takes rows of an input of the first operator. The chain must be [ready](Progress::Ready).
@@ -273,8 +273,8 @@ impl Chain {
     /// Lets an operator do a piece of what it has put off.
     fn catch_up(&mut self) -> Result<()> {
         if self.put_off {
-            let mut links = self.links.iter_mut();
-            self.put_off = links.try_fold(false, |did, link| Ok::<_, Error>(did || link.operator.catch_up()?))?;
+            let mut states = self.links.iter_mut().filter_map(|link| link.operator.state());
+            self.put_off = states.try_fold(false, |did, state| Ok::<_, Error>(did || state.catch_up()?))?;
         }
         Ok(())
     }

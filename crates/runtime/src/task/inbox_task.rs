@@ -97,7 +97,7 @@ impl InboxTask {
     }
 
     /// Takes an envelope of the channels that are not blocked.
-    pub(crate) fn receive(&self, timeout: Option<Duration>, only: Option<usize>) -> Result<Input> {
+    pub(crate) fn receive(&mut self, timeout: Option<Duration>, only: Option<usize>) -> Result<Input> {
         let (blocked, clock) = (self.alignment.blocked(), self.task.clock.as_ref());
         if let Some(ahead) = &self.ahead {
             // A call that has ended since the task has looked has woken it, perhaps before it waits for the second time.

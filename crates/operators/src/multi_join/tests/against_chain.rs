@@ -28,7 +28,7 @@ impl Chain {
 
 /// Rows of the state of an operator.
 fn state_rows(join: &mut dyn Operator) -> usize {
-    let changes = join.snapshot(false).expect("a snapshot");
+    let changes = join.state().expect("state").snapshot(false).expect("a snapshot");
     changes.iter().flat_map(|change| &change.rows).map(RecordBatch::num_rows).sum()
 }
 

@@ -89,8 +89,8 @@ fn run(seed: u64, frame: Frame, time: Option<usize>, on_disk: bool) -> usize {
                 forgotten += expected.forget(&times);
             }
             2 => {
-                let former = std::mem::replace(&mut over, mortal(frame, time, bytes, wall_ms));
-                over.succeed(Box::new(former)).expect("of the same kind");
+                let mut former = std::mem::replace(&mut over, mortal(frame, time, bytes, wall_ms));
+                over.succeed(&mut former).expect("of the same kind");
             }
             3 | 4 => {
                 wall_ms += rng.below(900) as i64;

@@ -54,8 +54,8 @@ fn the_first_snapshot_after_a_change_of_the_plan_has_what_has_changed() {
     let [0, gathered, ..] = complete[..] else { panic!("complete in rounds {complete:?}") };
     let mut aggregate = new();
     assert_eq!((0..gathered).filter(|round| grows(&mut aggregate, *round)).count(), 1);
-    let former = std::mem::replace(&mut aggregate, new());
-    aggregate.succeed(Box::new(former)).expect("of the same kind");
+    let mut former = std::mem::replace(&mut aggregate, new());
+    aggregate.succeed(&mut former).expect("of the same kind");
     assert!(!grows(&mut aggregate, gathered));
     assert!(grows(&mut aggregate, gathered + 1), "only the first one");
 }

@@ -10,7 +10,8 @@ impl Chain {
     /// Tells the operators what time it is.
     pub(super) fn tell_time(&mut self) -> Result<()> {
         let wall_ms = self.clock.wall_ms();
-        self.links.iter_mut().try_for_each(|link| link.operator.processing_time(wall_ms))
+        let mut states = self.links.iter_mut().filter_map(|link| link.operator.state());
+        states.try_for_each(|state| state.processing_time(wall_ms))
     }
 
     /// The state of the operators that have some.
@@ -19,9 +20,8 @@ impl Chain {
         self.put_off = true;
         let adds = self.control.adds();
         for (place, link) in self.links.iter_mut().enumerate() {
-            let shapes = link.operator.state_tables();
-            if !shapes.is_empty() {
-                let tables = shapes.into_iter().zip(link.operator.snapshot(adds)?).collect();
+            if let Some(state) = link.operator.state() {
+                let tables = state.tables().into_iter().zip(state.snapshot(adds)?).collect();
                 operators.push(OperatorSnapshot { place, tables, watermark: link.reached });
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_model::{Error, KeyGroupRange, KeyGroups, Result};
-use anabranch_operators::{Operator, StateShape, rows_of_groups};
+use anabranch_operators::{State, StateShape, rows_of_groups};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
@@ -29,18 +29,17 @@ impl Chain {
     pub(crate) fn restore(&mut self, restore: &Restore, mut wanted: impl FnMut() -> bool) -> Result<()> {
         let Restore { operators, go_on, is_first, own, groups } = restore;
         for (place, link) in self.links.iter_mut().enumerate() {
-            let tables = link.operator.state_tables();
-            let (Some(first), Some(state)) = (tables.first(), operators.get(&place)) else { continue };
-            let own = match first.keys.is_empty() {
+            let (Some(own_state), Some(state)) = (link.operator.state(), operators.get(&place)) else { continue };
+            let own = match own_state.tables().first().is_none_or(|first| first.keys.is_empty()) {
                 true if *is_first => groups.all(),
                 true => KeyGroupRange::EMPTY,
                 false => *own,
             };
-            if !fill(link.operator.as_mut(), state, own, *groups, &mut wanted)? {
+            if !fill(own_state, state, own, *groups, &mut wanted)? {
                 return Ok(());
             }
             if go_on.contains(&place) {
-                link.operator.goes_on();
+                own_state.goes_on();
             }
             link.reached = state.watermark;
         }
@@ -48,18 +47,15 @@ impl Chain {
     }
 }
 
-/// Gives an operator the rows of its key groups. Calls `wanted` after each piece, and returns false early once that is false.
+/// Gives the state of an operator the rows of its key groups. Calls `wanted` after each piece, and returns false early once that is false.
 pub(crate) fn fill(
-    operator: &mut dyn Operator,
+    own_state: &mut dyn State,
     state: &RestoredOperator,
     own: KeyGroupRange,
     groups: KeyGroups,
     wanted: &mut dyn FnMut() -> bool,
 ) -> Result<bool> {
-    let tables = operator.state_tables();
-    if tables.is_empty() {
-        return Ok(true);
-    }
+    let tables = own_state.tables();
     let mut room = Vec::new();
     for (file, share) in state.files(own) {
         let Some(table) = tables.iter().position(|shape| shape.table == file.table) else {
@@ -71,7 +67,7 @@ pub(crate) fn fill(
         for rows in state.rows(file, content.clone()) {
             let own = own_rows(rows?, &tables[table], (share, is_own), groups)?;
             if own.num_rows() > 0 {
-                operator.restore(table, own)?;
+                own_state.restore(table, own)?;
             }
             if !wanted() {
                 return Ok(false);
@@ -80,7 +76,7 @@ pub(crate) fn fill(
         // An operator that has kept a part of it keeps the memory.
         room = content.try_into_mut().map(Vec::from).unwrap_or_default();
     }
-    operator.restored(state.watermark).map(|()| true)
+    own_state.restored(state.watermark).map(|()| true)
 }
 
 /// The rows of state whose key groups a task owns; all rows if the state has no keys, or if they are known to be its own. The

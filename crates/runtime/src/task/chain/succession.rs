@@ -1,27 +1,33 @@
 //! What a chain leaves for the next plan version, and takes from the former one.
 
-use anabranch_model::{EventTime, Result};
-use anabranch_operators::{Operator, StaticSide};
+use anabranch_model::{Error, EventTime, Result};
+use anabranch_operators::{Operator, Sided, StaticSide};
 
 use super::{Chain, Link, SinkTail, Tail};
 use crate::task::left::LeftOperator;
 
 impl Chain {
     /// The static sides of its joins, by their places.
-    pub(crate) fn static_sides(&self) -> Vec<(usize, StaticSide)> {
-        let sides = self.links.iter().map(|link| link.operator.static_side()).enumerate();
+    pub(crate) fn static_sides(&mut self) -> Vec<(usize, StaticSide)> {
+        let sides = self.links.iter_mut().map(|link| link.operator.sided()?.static_side()).enumerate();
         sides.filter_map(|(place, side)| Some((place, side?))).collect()
     }
 
     /// The join at this place goes on with the static side that it had.
     pub(crate) fn take_static_side(&mut self, place: usize, side: StaticSide) -> Result<()> {
-        self.links[place].operator.take_static_side(side)
+        self.sided(place)?.take_static_side(side)
+    }
+
+    /// The static side of the operator at a place.
+    pub(super) fn sided(&mut self, place: usize) -> Result<&mut dyn Sided> {
+        let sided = self.links.get_mut(place).and_then(|link| link.operator.sided());
+        sided.ok_or_else(|| Error::internal(format!("operator {place} has no static side")))
     }
 
     /// What the operators have at the end of an epoch, and the sink.
     pub(crate) fn leave_parts(self) -> (Vec<LeftOperator>, Option<SinkTail>) {
-        let left = |(place, Link { operator, reached, .. }): (usize, Link)| {
-            (!operator.state_tables().is_empty()).then_some(LeftOperator { place, operator, watermark: reached })
+        let left = |(place, Link { mut operator, reached, .. }): (usize, Link)| {
+            operator.state().is_some().then_some(LeftOperator { place, operator, watermark: reached })
         };
         let operators = self.links.into_iter().enumerate().filter_map(left).collect();
         match self.tail {
@@ -31,9 +37,12 @@ impl Chain {
     }
 
     /// The operator goes on with the state that this one had at the end of the epoch before.
-    pub(crate) fn succeed(&mut self, place: usize, former: Box<dyn Operator>, reached: EventTime) -> Result<()> {
+    pub(crate) fn succeed(&mut self, place: usize, mut former: Box<dyn Operator>, reached: EventTime) -> Result<()> {
         let link = &mut self.links[place];
         link.reached = reached;
-        link.operator.succeed(former)
+        match (link.operator.state(), former.state()) {
+            (Some(own), Some(former)) => own.succeed(former),
+            _ => Err(Error::internal("an operator without state cannot go on with one")),
+        }
     }
 }

@@ -5,7 +5,7 @@ use anabranch_dataflow::{ExchangeKind, JobOptions};
 use anabranch_model::{
     Envelope, ErrorKind, Incarnation, KeyGroups, ManualClock, MarkerKind, PlanVersion, StageId, TaskId,
 };
-use anabranch_operators::Sink;
+use anabranch_operators::{Sink, State, StateChange, StateShape};
 use anabranch_protocol::coordinator::Report;
 use arrow::array::{ArrayRef, Int64Array};
 
@@ -255,10 +255,34 @@ impl Operator for Behind {
         Ok(())
     }
 
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for Behind {
+    fn tables(&self) -> Vec<StateShape> {
+        Vec::new()
+    }
+
+    fn snapshot(&mut self, _: bool) -> Result<Vec<StateChange>> {
+        Ok(Vec::new())
+    }
+
     fn catch_up(&mut self) -> Result<bool> {
         let left = self.0.checked_sub(1);
         self.0 = left.unwrap_or_default();
         Ok(left.is_some())
+    }
+
+    fn restore(&mut self, _: usize, _: RecordBatch) -> Result<()> {
+        Ok(())
+    }
+
+    fn goes_on(&mut self) {}
+
+    fn succeed(&mut self, _: &mut dyn State) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -314,6 +338,30 @@ struct Clocked(Arc<Mutex<Vec<i64>>>);
 
 impl Operator for Clocked {
     fn batch(&mut self, _: RecordBatch, _: &mut Output) -> Result<()> {
+        Ok(())
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for Clocked {
+    fn tables(&self) -> Vec<StateShape> {
+        Vec::new()
+    }
+
+    fn snapshot(&mut self, _: bool) -> Result<Vec<StateChange>> {
+        Ok(Vec::new())
+    }
+
+    fn restore(&mut self, _: usize, _: RecordBatch) -> Result<()> {
+        Ok(())
+    }
+
+    fn goes_on(&mut self) {}
+
+    fn succeed(&mut self, _: &mut dyn State) -> Result<()> {
         Ok(())
     }
 
