@@ -7,35 +7,31 @@
 //! memory as a whole or not at all (`keyed_state::OnDisk`).
 
 mod emitted;
-mod on_disk;
 mod partition;
 mod snapshot;
-mod time_to_live;
-mod windows;
 
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, RankSpec, StateBackendKind};
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::{SortOptions, filter_record_batch, take_record_batch};
+use arrow::compute::{SortOptions, filter_record_batch};
 use arrow::datatypes::{DataType, SchemaRef};
 
-use self::emitted::Emitted;
+use self::emitted::{Emitted, emit};
 use self::partition::{Entry, Partition, Place, ROWS_MAX};
 use crate::key_hash::canonical;
-use crate::key_table::{KeyTable, Values};
-use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, Windows, halves, is_full, narrow};
-use crate::operator::{StateChange, StateShape, same_kind};
+use crate::key_table::Values;
+use crate::keyed_state::{Changes, KeyedState, Keys, SPARSE_MIN, TimeToLive, Windows, narrow};
+use crate::operator::RESULT_ROWS;
 use crate::row_store::{Other, RowStore};
-use crate::{Dropped, Operator, Output, State, hash_keys};
+use crate::{Dropped, Operator, Output, State};
 
-pub(crate) use self::snapshot::shape;
+pub(crate) use self::snapshot::table;
 
 /// The partition of a row whose number another one may get.
 const FREE: u32 = u32::MAX;
@@ -43,7 +39,12 @@ const FREE: u32 = u32::MAX;
 pub(crate) struct FirstRows {
     spec: RankSpec,
     schema: SchemaRef,
-    keys: KeyTable,
+    state: KeyedState<Partitions>,
+}
+
+/// The first rows of all partitions.
+struct Partitions {
+    spec: RankSpec,
     partitions: Vec<Partition>,
     /// Number of partitions that have rows.
     live: usize,
@@ -60,18 +61,6 @@ pub(crate) struct FirstRows {
     changes: Changes,
     /// Rows are being restored: those that are gone are still in their partitions.
     restores: bool,
-    snapshots: Snapshots,
-    /// If the partitions are of windows.
-    windows: Option<Windows>,
-    /// When partitions were changed last, if they do not live for ever.
-    times: Option<TimeToLive>,
-    bytes_max: usize,
-    /// Where partitions are that do not fit into memory.
-    disk: Option<OnDisk>,
-    /// Parts of a batch whose partitions do not fit into memory at once.
-    divided: VecDeque<RecordBatch>,
-    /// Partitions of a window on the disk that fire.
-    of_slice: Option<Box<FirstRows>>,
     touched: Touched,
 }
 
@@ -92,9 +81,70 @@ struct Touched {
 
 impl FirstRows {
     pub(crate) fn new(spec: &RankSpec, options: &JobOptions) -> Result<FirstRows> {
-        let fields = spec.schema.fields();
-        let mut types = fields.iter().map(|field| field.data_type().clone());
-        let key_types: Vec<DataType> = types.by_ref().take(spec.keys).collect();
+        let state = |options: &JobOptions| {
+            let window = spec.window.map(|window| (window, 0));
+            let keys = Keys::first_of(&spec.schema, spec.keys);
+            let keys = Keys { time_to_live_ms: spec.time_to_live_ms, window, ..keys };
+            KeyedState::new(Partitions::new(spec)?, keys, options)
+        };
+        let in_memory = JobOptions { state_backend: StateBackendKind::Memory, ..options.clone() };
+        Ok(FirstRows {
+            schema: Arc::new(spec.output_schema()),
+            spec: spec.clone(),
+            state: state(options)?.with_slice(|| state(&in_memory))?,
+        })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Adds the rows of a batch, and emits what differs among the first ones.
+    fn take_in(&mut self, batch: &RecordBatch, out: &mut Output) -> Result<()> {
+        let columns: Vec<ArrayRef> = batch.columns().iter().map(canonical).collect();
+        let (keys, values) = columns.split_at(self.spec.keys);
+        if let Some(windows) = &mut self.state.windows
+            && let Some(on_time) = windows.rows_on_time(keys)?
+        {
+            return self.take_in(&filter_record_batch(batch, &on_time)?, out);
+        }
+        if let Some(halves) = self.state.bring(keys, batch.num_rows())? {
+            return self.state.divide(batch, &halves);
+        }
+        let KeyedState { rows: partitions, ids: groups, times, .. } = &mut self.state;
+        let values = partitions.rows.values(values)?;
+        let prefixes = partitions.rows.prefixes(&values, groups.len());
+        partitions.touched.begin();
+        for (row, group) in groups.iter().enumerate() {
+            partitions.compete(*group, prefixes[row], (&values, row))?;
+        }
+        partitions.store(&values, times.as_mut())?;
+        if self.spec.window.is_none() {
+            emit(&self.state, &Emitted::of_changes(&self.state.rows)?, &self.schema, out)?;
+        }
+        self.state.rows.free_former();
+        self.state.remove_dead()?;
+        self.state.keep_to_size(0).map(|_| ())
+    }
+
+    /// Emits the next partitions whose windows have ended, then forgets them. False if everything had been emitted.
+    fn go_on_firing(&mut self, out: &mut Output) -> Result<bool> {
+        let schema = &self.schema;
+        let rows_of_each = usize::try_from(self.spec.limit).unwrap_or(RESULT_ROWS).clamp(1, RESULT_ROWS);
+        let most = RESULT_ROWS / rows_of_each;
+        self.state.go_on_firing(most, out, |state, groups, out| {
+            let mut emitted = Emitted::default();
+            for group in groups {
+                emitted.add_all(*group, state.rows.partitions[*group].entries())?;
+            }
+            emit(state, &emitted, schema, out)
+        })
+    }
+}
+
+impl Partitions {
+    fn new(spec: &RankSpec) -> Result<Partitions> {
+        let types = spec.schema.fields().iter().skip(spec.keys).map(|field| field.data_type().clone());
         let sorted = |(index, data_type): (usize, DataType)| {
             let order = spec.order.get(index);
             let order = order.map(|of| SortOptions { descending: of.descending, nulls_first: of.nulls_first });
@@ -103,10 +153,8 @@ impl FirstRows {
         let rows = RowStore::new(types.enumerate().map(sorted).collect()).map_err(|error| {
             Error::user(format!("the rows cannot be ordered: {error}")).remedy("leave out columns of such a type")
         })?;
-        let mut first_rows = FirstRows {
-            schema: Arc::new(spec.output_schema()),
+        Ok(Partitions {
             spec: spec.clone(),
-            keys: KeyTable::by_id(key_types)?,
             partitions: Vec::new(),
             live: 0,
             rows,
@@ -116,73 +164,8 @@ impl FirstRows {
             partition_bytes: 0,
             changes: Changes::default(),
             restores: false,
-            snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
-            windows: spec.window.map(|window| Windows::new(window, 0)),
-            times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
-            bytes_max: options.state_bytes,
-            disk: None,
-            divided: VecDeque::new(),
-            of_slice: None,
             touched: Touched::default(),
-        };
-        first_rows.disk = OnDisk::new(&[first_rows.shape()], spec.window, options)?;
-        if first_rows.disk.is_some() {
-            first_rows.changes.for_disk();
-            if spec.window.is_some() {
-                let in_memory = JobOptions { state_backend: StateBackendKind::Memory, ..options.clone() };
-                first_rows.of_slice = Some(Box::new(FirstRows::new(spec, &in_memory)?));
-            }
-        }
-        Ok(first_rows)
-    }
-
-    pub(crate) fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    /// There may be new partitions among these.
-    fn make_room(&mut self, groups: &[usize], keys: &[ArrayRef]) -> Result<()> {
-        self.partitions.resize_with(self.keys.len(), Partition::default);
-        self.touched.stamps.resize(self.keys.len(), 0);
-        self.windows.iter_mut().try_for_each(|windows| windows.add(groups, keys))
-    }
-
-    /// Adds the rows of a batch, and emits what differs among the first ones.
-    fn take_in(&mut self, batch: &RecordBatch, out: &mut Output) -> Result<()> {
-        let columns: Vec<ArrayRef> = batch.columns().iter().map(canonical).collect();
-        let (keys, values) = columns.split_at(self.spec.keys);
-        if let Some(windows) = &mut self.windows
-            && let Some(on_time) = windows.rows_on_time(keys)?
-        {
-            return self.take_in(&filter_record_batch(batch, &on_time)?, out);
-        }
-        let (mut hashes, mut groups) = (Vec::new(), Vec::new());
-        hash_keys(keys, batch.num_rows(), &mut hashes)?;
-        let known = self.keys.len();
-        self.keys.intern(keys, &hashes, &mut groups)?;
-        self.make_room(&groups, keys)?;
-        if !self.load(known, &groups, &hashes)? {
-            // What is in memory makes room, and each half needs half of the partitions.
-            self.put_away()?;
-            for half in halves(&hashes).iter().rev() {
-                self.divided.push_front(take_record_batch(batch, half)?);
-            }
-            return Ok(());
-        }
-        let values = self.rows.values(values)?;
-        let prefixes = self.rows.prefixes(&values, groups.len());
-        self.touched.begin();
-        for (row, group) in groups.iter().enumerate() {
-            self.compete(*group, prefixes[row], (&values, row))?;
-        }
-        self.store(&values)?;
-        if self.spec.window.is_none() {
-            let emitted = Emitted::of_changes(self)?;
-            self.emit(&emitted, out)?;
-        }
-        self.free_former();
-        self.remove_dead()?;
-        self.keep_to_size()
+        })
     }
 
     /// Puts a row of a batch among the first ones of its partition, if it is one of them.
@@ -215,7 +198,8 @@ impl FirstRows {
         if let Some(entry) = partition.entries().first() {
             let by_time =
                 entry.prefix.cmp(&prefix).then_with(|| self.rows.order_by_first(values, row, other(entry)).reverse());
-            let is_same = || self.times.is_none() && order(&self.rows, entry, prefix, (values, row)).is_eq();
+            let is_same =
+                || self.spec.time_to_live_ms.is_none() && order(&self.rows, entry, prefix, (values, row)).is_eq();
             if by_time.is_lt() || by_time.is_eq() && is_same() {
                 return Ok(());
             }
@@ -229,7 +213,7 @@ impl FirstRows {
     }
 
     /// Stores the rows of a batch that are among the first ones, and forgets those that are not any more.
-    fn store(&mut self, values: &[Values<'_>]) -> Result<()> {
+    fn store(&mut self, values: &[Values<'_>], mut times: Option<&mut TimeToLive>) -> Result<()> {
         let mut new = Vec::new();
         for (place, group) in self.touched.groups.iter().enumerate() {
             let before = before(&self.touched.ends, &self.touched.before, place);
@@ -240,7 +224,7 @@ impl FirstRows {
                 self.copies[entry.kept()] = 0;
             }
             let (mut kept, added) = (0, new.len());
-            let is_outdated = self.times.as_mut().is_some_and(|times| times.write(*group as usize));
+            let is_outdated = times.as_mut().is_some_and(|times| times.write(*group as usize));
             for entry in partition.entries_mut() {
                 match entry.place() {
                     Place::Kept(row) => {
@@ -294,63 +278,37 @@ impl FirstRows {
         }
     }
 
-    /// Forgets rows that are gone and partitions without rows, once they are most. None may be waiting for a snapshot.
-    fn remove_dead(&mut self) -> Result<()> {
+    /// Forgets rows that are gone, once they are most. None may be waiting for a snapshot.
+    fn remove_gone(&mut self) -> Result<()> {
         let gone = self.rows.len().saturating_sub(self.live_rows + self.changes.len());
-        if gone > self.rows.len() / 2 + SPARSE_MIN {
-            let kept: Vec<usize> =
-                (0..self.rows.len()).filter(|row| self.copies[*row] > 0 || self.changes.has(*row)).collect();
-            self.rows.keep(&kept)?;
-            let mut places = vec![u32::MAX; self.copies.len()];
-            for (new, old) in kept.iter().enumerate() {
-                places[*old] = narrow(new)?;
-            }
-            let entries = self.partitions.iter_mut().flat_map(Partition::entries_mut);
-            entries.for_each(|entry| entry.keep_as(places[entry.kept()]));
-            self.groups = kept.iter().map(|row| self.groups[*row]).collect();
-            self.copies = kept.iter().map(|row| self.copies[*row]).collect();
-            self.changes.renumber(|row| places.get(row).filter(|new| **new != u32::MAX).map(|new| *new as usize));
+        if gone <= self.rows.len() / 2 + SPARSE_MIN {
+            return Ok(());
         }
-        if self.keys.len() > 2 * self.live + SPARSE_MIN && self.changes.is_empty() && self.disk.is_none() {
-            self.remove_empty()?;
+        let kept: Vec<usize> =
+            (0..self.rows.len()).filter(|row| self.copies[*row] > 0 || self.changes.has(*row)).collect();
+        self.rows.keep(&kept)?;
+        let mut places = vec![u32::MAX; self.copies.len()];
+        for (new, old) in kept.iter().enumerate() {
+            places[*old] = narrow(new)?;
         }
+        let entries = self.partitions.iter_mut().flat_map(Partition::entries_mut);
+        entries.for_each(|entry| entry.keep_as(places[entry.kept()]));
+        self.groups = kept.iter().map(|row| self.groups[*row]).collect();
+        self.copies = kept.iter().map(|row| self.copies[*row]).collect();
+        self.changes.renumber(|row| places.get(row).filter(|new| **new != u32::MAX).map(|new| *new as usize));
         Ok(())
     }
 
-    /// Forgets the partitions without rows.
-    fn remove_empty(&mut self) -> Result<()> {
-        let live: Vec<usize> = (0..self.partitions.len()).filter(|group| self.partitions[*group].rows() > 0).collect();
-        let columns = self.keys.keep(&live)?;
-        let mut places = vec![FREE; self.partitions.len()];
-        for (new, old) in live.iter().enumerate() {
-            places[*old] = narrow(new)?;
+    /// Forgets the rows of a partition, without taking them back.
+    fn forget_partition(&mut self, group: usize) {
+        let partition = std::mem::take(&mut self.partitions[group]);
+        self.partition_bytes -= partition.size_bytes();
+        self.live -= usize::from(partition.rows() > 0);
+        self.live_rows -= partition.entries().len();
+        for entry in partition.entries() {
+            self.copies[entry.kept()] = 0;
+            self.changes.add(entry.kept());
         }
-        // Those of rows that are gone do not matter.
-        let place = |group: u32| places.get(group as usize).copied().unwrap_or(FREE);
-        self.groups.iter_mut().for_each(|group| *group = place(*group));
-        self.partitions = live.iter().map(|group| std::mem::take(&mut self.partitions[*group])).collect();
-        self.windows.iter_mut().for_each(|windows| windows.keep(&live));
-        self.times.iter_mut().for_each(|times| times.keep(&live));
-        self.touched = Touched::default();
-        self.make_room(&(0..live.len()).collect::<Vec<_>>(), &columns)
-    }
-
-    fn size_bytes(&self) -> usize {
-        let partitions = self.partitions.capacity() * (size_of::<Partition>() + size_of::<u32>());
-        let rows = (self.groups.capacity() + self.copies.capacity()) * size_of::<u32>();
-        self.keys.size_bytes()
-            + self.rows.size_bytes()
-            + self.changes.size_bytes()
-            + partitions
-            + rows
-            + self.partition_bytes
-            + self.times.as_ref().map_or(0, TimeToLive::size_bytes)
-            + self.windows.as_ref().map_or(0, Windows::size_bytes)
-    }
-
-    fn keep_to_size(&mut self) -> Result<()> {
-        let is_full = is_full(self.disk.as_ref(), self.size_bytes(), self.bytes_max)?;
-        if is_full { self.put_away() } else { Ok(()) }
     }
 }
 
@@ -409,22 +367,18 @@ fn before<'a>(ends: &[usize], before: &'a [Entry], place: usize) -> &'a [Entry] 
 
 impl Operator for FirstRows {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        self.settle();
-        if let Some(disk) = &mut self.disk {
-            disk.restored()?;
-        }
+        self.state.settle()?;
         self.take_in(&batch, out)?;
-        self.disk.as_mut().map_or(Ok(()), OnDisk::work)
+        self.state.work()
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        self.settle();
-        self.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
-        self.fire(watermark, out)
+        self.state.begin_firing(watermark, out)?;
+        self.go_on_firing(out).map(|_| ())
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        if let Some(batch) = self.divided.pop_front() {
+        if let Some(batch) = self.state.divided.pop_front() {
             self.take_in(&batch, out)?;
             return Ok(true);
         }
@@ -432,56 +386,10 @@ impl Operator for FirstRows {
     }
 
     fn take_dropped(&mut self) -> Dropped {
-        self.windows.as_mut().map(Windows::take_dropped).unwrap_or_default()
+        self.state.windows.as_mut().map(Windows::take_dropped).unwrap_or_default()
     }
 
     fn state(&mut self) -> Option<&mut dyn State> {
-        Some(self)
-    }
-}
-
-impl State for FirstRows {
-    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
-        self.forget(wall_ms)
-    }
-
-    fn tables(&self) -> Vec<StateShape> {
-        vec![self.shape()]
-    }
-
-    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        self.settle();
-        let changes = self.take_snapshot(adds)?;
-        self.free_gone();
-        self.remove_dead()?;
-        Ok(changes)
-    }
-
-    fn restore(&mut self, _table: usize, rows: RecordBatch) -> Result<()> {
-        self.take_up(rows)
-    }
-
-    fn restored(&mut self, watermark: EventTime) -> Result<()> {
-        self.windows.iter_mut().for_each(|windows| windows.restored(watermark));
-        Ok(())
-    }
-
-    fn goes_on(&mut self) {
-        self.settle();
-        self.snapshots.go_on(self.live_rows);
-        self.changes.note();
-        self.disk.iter_mut().for_each(OnDisk::goes_on);
-    }
-
-    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
-        let former: &mut FirstRows = same_kind(former)?;
-        std::mem::swap(self, former);
-        std::mem::swap(&mut self.spec, &mut former.spec);
-        std::mem::swap(&mut self.schema, &mut former.schema);
-        std::mem::swap(&mut self.of_slice, &mut former.of_slice);
-        self.bytes_max = former.bytes_max;
-        self.times = former.times.take().map(|own| own.follow(self.times.take()));
-        self.snapshots = std::mem::take(&mut self.snapshots).succeed();
-        Ok(())
+        Some(&mut self.state)
     }
 }

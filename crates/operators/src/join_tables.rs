@@ -5,29 +5,28 @@
 
 mod expiry;
 mod kept;
-mod on_disk;
 mod repeated;
 #[cfg(test)]
 pub(crate) mod samples;
 mod side;
-mod snapshot;
-mod time_to_live;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, StreamSideSpec};
-use anabranch_model::Result;
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
+use anabranch_model::{EventTime, Result};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute::take;
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, TimestampMillisecondType};
 
 pub(crate) use self::repeated::Repeated;
+use self::side::Own;
 pub(crate) use self::side::{Role, Side};
-pub(crate) use self::snapshot::columns;
-use crate::hash_keys;
 use crate::key_hash::canonical;
-use crate::key_table::KeyTable;
-use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, Timers, halves, is_full};
+use crate::keyed_state::{
+    self, Identity, KeyedState, Keys, Needed, Noted, Part, SPARSE_MIN, Table, Taken, TimeToLive, number, numbers,
+};
+use crate::operator::StateShape;
 use crate::row_store::once;
 
 /// What a table of a side is made with.
@@ -42,22 +41,17 @@ pub(crate) struct SideShape<'a> {
     pub(crate) gives_pairs: bool,
 }
 
-/// The rows of all sides of a join.
-pub(crate) struct Tables {
-    /// The keys of all sides, by their ids.
-    pub(crate) keys: KeyTable,
-    pub(crate) key_types: Vec<DataType>,
-    nulls_equal: bool,
+/// The state of a join: the rows of all sides by their keys.
+pub(crate) type Tables = KeyedState<Sides>;
+
+/// The rows of all sides. Each row has a time to live of its own, if rows have one.
+pub(crate) struct Sides {
     pub(crate) sides: Vec<Side>,
-    pub(crate) snapshots: Snapshots,
-    bytes_max: usize,
-    /// Where rows are that do not fit into memory.
-    pub(crate) disk: Option<OnDisk>,
-    /// When rows of keys on the disk appear, and hashes of keys of which some may appear now.
-    pub(crate) timers: Option<Timers>,
-    due: Vec<Vec<u64>>,
-    hashes: Vec<u64>,
-    ids: Vec<usize>,
+    tables: Vec<Table>,
+    nulls_equal: bool,
+    /// Number of key columns, and of keys.
+    key_columns: usize,
+    keys: usize,
 }
 
 /// Rows of a side, in its columns, and their weights.
@@ -82,53 +76,45 @@ impl Rows {
     }
 }
 
+impl Sides {
+    fn new(shapes: Vec<SideShape<'_>>, keys: usize, nulls_equal: bool, options: &JobOptions) -> Result<Sides> {
+        let (mut sides, mut tables) = (Vec::new(), Vec::new());
+        for shape in shapes {
+            let (name, mut fields) = (shape.table.clone(), shape.fields.clone());
+            let side = Side::new(shape, keys, options)?;
+            fields.extend(side.rows.is_numbered().then(|| number("$row")));
+            let identity = Identity::Counted(fields.len());
+            fields.extend(["$weight", "$matches"].map(number));
+            let pane = side.expiry.as_ref().map(expiry::Expiry::time_column);
+            tables.push(Table { pane, ..Table::new(name, fields, identity, side.times.is_some()) });
+            sides.push(side);
+        }
+        Ok(Sides { sides, tables, nulls_equal, key_columns: keys, keys: 0 })
+    }
+}
+
 impl Tables {
-    pub(crate) fn new(
+    /// For sides with so many key columns.
+    pub(crate) fn of_sides(
         shapes: Vec<SideShape<'_>>,
         keys: usize,
         nulls_equal: bool,
         options: &JobOptions,
     ) -> Result<Tables> {
         let first = shapes.first().map(|shape| shape.spec.schema.fields()).cloned().unwrap_or_default();
-        let key_types: Vec<DataType> = first.iter().take(keys).map(|field| field.data_type().clone()).collect();
+        let types = first.iter().take(keys).map(|field| field.data_type().clone()).collect();
         let wait_ms = shapes.iter().map(|shape| shape.spec.expiry.map_or(0, |expiry| expiry.after_ms)).max();
-        let sides = shapes.into_iter().map(|shape| Side::new(shape, keys, options)).collect::<Result<Vec<Side>>>()?;
-        let mut tables = Tables {
-            keys: KeyTable::by_id(key_types.clone())?,
-            key_types,
-            nulls_equal,
-            sides,
-            snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
-            bytes_max: options.state_bytes,
-            disk: None,
-            timers: None,
-            due: Vec::new(),
-            hashes: Vec::new(),
-            ids: Vec::new(),
-        };
-        tables.disk = OnDisk::new(&tables.shapes(), None, options)?;
-        if tables.sides.iter().any(Side::waits) {
-            tables.timers = Timers::new(wait_ms.unwrap_or(0), options)?;
-        }
-        tables.note_for_disk();
-        Ok(tables)
-    }
-
-    /// Nothing else is restored.
-    pub(crate) fn restored(&mut self) -> Result<()> {
-        for side in &mut self.sides {
-            side.changes.restored();
-            side.rows.restored();
-        }
-        self.disk.as_mut().map_or(Ok(()), OnDisk::restored)
+        let sides = Sides::new(shapes, keys, nulls_equal, options)?;
+        let wait_ms = wait_ms.filter(|_| sides.sides.iter().any(Side::waits));
+        KeyedState::new(sides, Keys { types, time_to_live_ms: None, window: None, wait_ms }, options)
     }
 
     /// The rows of a batch of a side: those that may match others, and those that match none, because a key is NULL.
-    pub(crate) fn divide(&self, side: usize, batch: &RecordBatch) -> Result<(Rows, Option<Rows>)> {
-        let (columns, weights) = self.sides[side].divide(batch)?;
+    pub(crate) fn with_keys(&self, side: usize, batch: &RecordBatch) -> Result<(Rows, Option<Rows>)> {
+        let (columns, weights) = self.rows.sides[side].divide(batch)?;
         let rows = Rows { columns: columns.iter().map(canonical).collect(), weights };
         let keys = &rows.columns[..self.key_types.len()];
-        if self.nulls_equal || keys.iter().all(|key| key.null_count() == 0) {
+        if self.rows.nulls_equal || keys.iter().all(|key| key.null_count() == 0) {
             return Ok((rows, None));
         }
         let has_key = |row: &u64| keys.iter().all(|key| key.is_valid(*row as usize));
@@ -137,26 +123,17 @@ impl Tables {
     }
 
     /// Gets the keys of rows, with all that there is of them, into memory.
-    pub(crate) fn bring(&mut self, rows: Rows) -> Result<Brought> {
-        let keys = &rows.columns[..self.key_types.len()];
-        hash_keys(keys, rows.weights.len(), &mut self.hashes)?;
-        let known = self.keys.len();
-        self.keys.intern(keys, &self.hashes, &mut self.ids)?;
-        let ids = std::mem::take(&mut self.ids);
-        if self.load(known, &ids)? {
-            return Ok(Brought::All(rows, ids));
+    pub(crate) fn bring_rows(&mut self, rows: Rows) -> Result<Brought> {
+        match self.bring(&rows.columns[..self.key_types.len()], rows.weights.len())? {
+            None => Ok(Brought::All(rows, std::mem::take(&mut self.ids))),
+            Some([before, after]) => Ok(Brought::Halves([rows.at(&before)?, rows.at(&after)?])),
         }
-        // What is in memory makes room, and each half has half of the keys.
-        let [before, after] = halves(&self.hashes);
-        self.put_away()?;
-        Ok(Brought::Halves([rows.at(&before)?, rows.at(&after)?]))
     }
 
     /// Keeps rows of a side with these keys. Returns their ids.
     pub(crate) fn add(&mut self, side: usize, rows: &Rows, keys: &[usize]) -> Result<Vec<usize>> {
         let count = self.keys.len();
-        self.sides.iter_mut().for_each(|side| side.make_room(count));
-        self.sides[side].add((keys, count), (&rows.columns, self.key_types.len()), &rows.weights)
+        self.rows.sides[side].add((keys, count), (&rows.columns, self.key_types.len()), &rows.weights)
     }
 
     /// Memory for the ids of the next keys.
@@ -167,76 +144,181 @@ impl Tables {
     /// The columns of kept rows.
     pub(crate) fn columns_of(&self, side: usize, rows: &[usize]) -> Result<Vec<ArrayRef>> {
         each_once(rows, |rows| {
-            let (keys, values) = self.sides[side].rows.rows_of(rows)?;
+            let (keys, values) = self.rows.sides[side].rows.rows_of(rows)?;
             Ok(self.keys.keys_of(&keys)?.into_iter().chain(values).collect())
         })
     }
 
     /// The columns of kept rows after their keys.
     pub(crate) fn values_of(&self, side: usize, rows: &[usize]) -> Result<Vec<ArrayRef>> {
-        each_once(rows, |rows| Ok(self.sides[side].rows.rows_of(rows)?.1))
+        each_once(rows, |rows| Ok(self.rows.sides[side].rows.rows_of(rows)?.1))
+    }
+}
+
+impl keyed_state::Rows for Sides {
+    fn tables(&self) -> Vec<Table> {
+        self.tables.clone()
     }
 
-    pub(crate) fn size_bytes(&self) -> usize {
-        self.keys.size_bytes() + self.sides.iter().map(Side::size_bytes).sum::<usize>()
+    fn changes(&mut self, each: &mut dyn FnMut(&mut dyn Noted)) {
+        self.sides.iter_mut().for_each(|side| each(&mut side.changes));
     }
 
-    /// Writes what is in memory to the disk, if it takes too much with so many bytes besides. Returns whether it did.
-    pub(crate) fn keep_to_size(&mut self, more_bytes: usize) -> Result<bool> {
-        let is_full = is_full(self.disk.as_ref(), self.size_bytes() + more_bytes, self.bytes_max)?;
-        if is_full {
-            self.put_away()?;
+    fn make_room(&mut self, keys: usize) {
+        self.keys = keys;
+        self.sides.iter_mut().for_each(|side| side.make_room(keys));
+    }
+
+    fn take_out(&mut self, part: Part, _number: i64) -> Result<Vec<Taken>> {
+        let taken = self.sides.iter_mut().map(|side| {
+            let ids = side.take(part);
+            let (keys, mut columns) = side.rows.rows_of(&ids)?;
+            columns.extend(side.rows.numbers_of(&ids));
+            let matches = |id: &usize| side.matches.get(*id).copied().unwrap_or(0);
+            columns.extend([
+                Arc::new(ids.iter().map(|id| side.weight(*id)).collect::<Int64Array>()) as ArrayRef,
+                Arc::new(ids.iter().map(matches).collect::<Int64Array>()),
+            ]);
+            let times = side.times.as_ref().map(|times| times.times_of(&ids));
+            Ok(Taken { times, ..Taken::new(keys, columns) })
+        });
+        taken.collect()
+    }
+
+    fn put_in(
+        &mut self,
+        table: usize,
+        keys: &[usize],
+        rows: &RecordBatch,
+        versions: Option<&Int64Array>,
+    ) -> Result<()> {
+        let side = &mut self.sides[table];
+        let (values, own) = rows.columns().split_at(side.types.len());
+        let after = usize::from(side.rows.is_numbered());
+        let own = Own {
+            numbers: side.rows.is_numbered().then(|| numbers(own, 0)).transpose()?,
+            weights: numbers(own, after)?,
+            matches: numbers(own, after + 1)?,
+            times: own.get(after + 2).and_then(|times| times.as_primitive_opt::<TimestampMillisecondType>()),
+        };
+        side.restore((keys, self.keys), (values, self.key_columns), own, versions)
+    }
+
+    fn succeed(&mut self, former: &mut Self) {
+        for (own, former) in self.sides.iter_mut().zip(&mut former.sides) {
+            former.times = own.times.take().map(|own| own.follow(former.times.take()));
         }
-        Ok(is_full)
+        std::mem::swap(&mut self.sides, &mut former.sides);
+        self.keys = former.keys;
     }
 
-    /// Gives back the memory of rows that do not exist any more, once they are most. Returns whether it did. Ids are others then.
-    pub(crate) fn remove_dead(&mut self) -> Result<bool> {
+    fn count(&mut self) -> usize {
+        self.sides.iter().map(|side| side.live).sum()
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.sides.iter().map(Side::size_bytes).sum()
+    }
+
+    /// The keys of rows that exist, once most do not.
+    fn living(&mut self) -> Result<Option<Vec<usize>>> {
         let rows: usize = self.sides.iter().map(Side::len).sum();
         let dead: usize = self.sides.iter().map(Side::dead).sum();
         if dead <= rows / 2 + SPARSE_MIN {
-            return Ok(false);
+            return Ok(None);
         }
-        let mut keys = KeyTable::by_id(self.key_types.clone())?;
+        let mut is_living = vec![false; self.keys];
+        for side in &self.sides {
+            side.rows.keys_of(&side.kept())?.into_iter().for_each(|key| is_living[key] = true);
+        }
+        Ok(Some((0..self.keys).filter(|key| is_living[*key]).collect()))
+    }
+
+    fn keep(&mut self, keys: &[usize]) -> Result<()> {
+        let mut places = vec![0; self.keys];
+        keys.iter().enumerate().for_each(|(new, old)| places[*old] = new);
         for side in &mut self.sides {
             let kept = side.kept();
-            let columns = self.keys.keys_of(&side.rows.keys_of(&kept)?)?;
-            hash_keys(&columns, kept.len(), &mut self.hashes)?;
-            keys.intern(&columns, &self.hashes, &mut self.ids)?;
-            side.keep(&kept, &self.ids, keys.len())?;
+            let of_rows: Vec<usize> = side.rows.keys_of(&kept)?.into_iter().map(|key| places[key]).collect();
+            side.keep(&kept, &of_rows, keys.len())?;
         }
-        let count = keys.len();
-        self.keys = keys;
-        self.sides.iter_mut().for_each(|side| side.make_room(count));
-        Ok(true)
+        self.keys = keys.len();
+        Ok(())
     }
 
-    /// What is put off until a batch is done.
-    pub(crate) fn work(&mut self) -> Result<()> {
-        self.timers.as_mut().map_or(Ok(()), Timers::work)?;
-        self.disk.as_mut().map_or(Ok(()), OnDisk::work)
+    fn clear(&mut self) -> Result<()> {
+        self.keys = 0;
+        self.sides.iter_mut().try_for_each(Side::clear)
     }
 
-    /// The next snapshot follows those that were restored.
-    pub(crate) fn goes_on(&mut self) {
-        self.snapshots.go_on(self.sides.iter().map(|side| side.live).sum());
-        self.sides.iter_mut().for_each(|side| side.changes.note());
-        self.disk.iter_mut().for_each(OnDisk::goes_on);
+    fn forget(&mut self, _keys: &[usize]) -> Result<()> {
+        self.sides.iter_mut().for_each(Side::forget);
+        Ok(())
     }
 
-    /// Takes the state of the tables of a former plan version. They have none of their own.
-    pub(crate) fn succeed(&mut self, former: &mut Tables) {
-        for (own, former) in self.sides.iter_mut().zip(&mut former.sides) {
-            former.times = own.times.take().map(|own| own.follow(former.times.take()));
-            former.fields = std::mem::take(&mut own.fields);
+    fn settle(state: &mut KeyedState<Self>) -> Result<()> {
+        state.rows.sides.iter_mut().for_each(|side| side.rows.restored());
+        Ok(())
+    }
+
+    /// Rows whose time had ended have appeared before the snapshot.
+    fn restored(state: &mut KeyedState<Self>) -> Result<()> {
+        let watermark = EventTime(state.watermark);
+        state.rows.sides.iter_mut().for_each(|side| _ = side.expire(watermark));
+        Ok(())
+    }
+
+    fn needed(&self, table: usize, watermark: i64, _first_written: Option<i64>) -> Needed {
+        match (&self.sides[table].expiry, &self.sides[table].times) {
+            (Some(expiry), _) if watermark > i64::MIN => Needed::Since(expiry.first_time(EventTime(watermark)).0),
+            (None, Some(times)) => Needed::Since(times.first_needed()),
+            _ => Needed::All,
         }
-        std::mem::swap(&mut self.keys, &mut former.keys);
-        std::mem::swap(&mut self.sides, &mut former.sides);
-        std::mem::swap(&mut self.disk, &mut former.disk);
-        std::mem::swap(&mut self.timers, &mut former.timers);
-        std::mem::swap(&mut self.due, &mut former.due);
-        self.snapshots = std::mem::take(&mut former.snapshots).succeed();
     }
+
+    fn first_pane(&self, table: usize, watermark: i64) -> EventTime {
+        let expiry = self.sides[table].expiry.as_ref();
+        expiry.map_or(EventTime::MIN, |expiry| expiry.first_time(EventTime(watermark)))
+    }
+
+    fn times(&self, table: usize) -> Option<&TimeToLive> {
+        self.sides[table].times.as_ref()
+    }
+
+    fn advance(&mut self, wall_ms: i64) -> bool {
+        let times = self.sides.iter_mut().filter_map(|side| side.times.as_mut());
+        times.fold(false, |is_time, times| times.advance(wall_ms) || is_time)
+    }
+
+    fn timers(&self) -> Result<Vec<(i64, usize)>> {
+        let mut timers = Vec::new();
+        for side in &self.sides {
+            let Some(expiry) = side.expiry.as_ref().filter(|_| side.waits()) else { continue };
+            let rows: Vec<usize> = (0..side.len()).filter(|row| side.weight(*row) != 0).collect();
+            timers.extend(rows.iter().map(|row| expiry.end(*row)).zip(side.rows.keys_of(&rows)?));
+        }
+        Ok(timers)
+    }
+
+    fn timers_away(&self, table: usize, rows: &RecordBatch) -> Result<Vec<(i64, usize)>> {
+        let side = &self.sides[table];
+        let expiry = side.expiry.as_ref().filter(|_| side.waits());
+        let ends = expiry.map(|expiry| expiry.ends_of(rows.columns())).transpose()?;
+        Ok(ends.into_iter().flatten().zip(0..).collect())
+    }
+
+    fn arrive(&mut self, table: usize, rows: &RecordBatch) -> Result<()> {
+        let side = &mut self.sides[table];
+        if side.rows.is_numbered() {
+            side.rows.exist(numbers(rows.columns(), side.types.len())?);
+        }
+        Ok(())
+    }
+}
+
+/// Types of the columns of a table, and whether they may be NULL.
+pub(crate) fn columns(shape: &StateShape) -> Vec<(DataType, bool)> {
+    shape.schema.fields().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()
 }
 
 /// The columns of rows. Texts are long, and what says where they are is short.

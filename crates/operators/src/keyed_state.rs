@@ -1,257 +1,309 @@
-//! What operators share whose rows of state replace each other: what has changed since the last snapshot, whether the next one is
-//! complete, and which of several restored rows is the latest.
+//! The state of operators with keys: written once, whatever an operator keeps of a key.
+//!
+//! A [`KeyedState`] has the keys and their ids, the operator's [`Rows`], and what follows from both: snapshots and what they emit, the time
+//! to live of keys, windows that fire, timers, rows that wait, and the disk for what does not fit into memory (`on_disk`). An operator asks
+//! it to [bring](KeyedState::bring) the keys of a batch into memory, and changes their rows.
 
+mod changes;
 #[cfg(test)]
 pub(crate) mod files;
+mod firing;
 mod halves;
 mod latest;
 mod on_disk;
+mod persistent;
+mod rows;
+mod snapshots;
 pub(crate) mod time_to_live;
 mod timers;
 mod windows;
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 
+use anabranch_dataflow::JobOptions;
 use anabranch_model::{Error, Result};
-use anabranch_state::Run;
-use arrow::array::{ArrayRef, AsArray, Int64Array};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
+use arrow::compute::{filter_record_batch, take_record_batch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
+pub(crate) use changes::{ChangedRows, Changes, Noted, Part};
 pub(crate) use halves::halves;
 pub(crate) use latest::{Latest, Needed};
 pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory, keyed_table, with_latest};
+pub(crate) use rows::{Identity, Rows, Table, Taken};
+pub(crate) use snapshots::Snapshots;
 pub(crate) use time_to_live::{TimeToLive, without_times};
 pub(crate) use timers::Timers;
-pub(crate) use windows::{Slice, Windows, unknown};
+pub(crate) use windows::Windows;
 
-/// Ids, each once.
-#[derive(Default)]
-struct Ids {
-    flags: Vec<bool>,
-    ids: Vec<usize>,
+use self::persistent::{keyed_tables, shapes};
+use crate::hash_keys;
+use crate::key_table::KeyTable;
+use crate::operator::StateShape;
+use crate::waiting::Waiting;
+
+/// The state of an operator with keys.
+pub(crate) struct KeyedState<R> {
+    pub(crate) keys: KeyTable,
+    pub(crate) key_types: Vec<DataType>,
+    /// What the operator keeps for the keys.
+    pub(crate) rows: R,
+    /// How often keys and rows have got other ids.
+    pub(crate) renumbered: usize,
+    /// The tables of `rows`, as they are in snapshots.
+    shapes: Vec<StateShape>,
+    snapshots: Snapshots,
+    /// When keys were changed last, if they do not live for ever.
+    pub(crate) times: Option<TimeToLive>,
+    /// If the keys are of windows.
+    pub(crate) windows: Option<Windows>,
+    /// Keys of a window on the disk that fire.
+    slice: Option<Box<KeyedState<R>>>,
+    /// Rows that wait for event time before they change anything. Their table comes first.
+    pub(crate) waiting: Option<Waiting>,
+    /// When something is to be done with keys on the disk, and hashes of keys with which something may be to be done now.
+    pub(crate) timers: Option<Timers>,
+    pub(crate) due: Vec<Vec<u64>>,
+    /// Event time that the operator has reached, and the one that it is about to reach.
+    pub(crate) watermark: i64,
+    pub(crate) firing: Option<i64>,
+    pub(crate) bytes_max: usize,
+    /// Where keys are that do not fit into memory.
+    pub(crate) disk: Option<OnDisk>,
+    /// Parts of a batch whose keys do not fit into memory at once.
+    pub(crate) divided: VecDeque<RecordBatch>,
+    /// The hashes and the ids of the keys that were brought last.
+    pub(crate) hashes: Vec<u64>,
+    pub(crate) ids: Vec<usize>,
 }
 
-impl Ids {
-    fn add(&mut self, id: usize) {
-        if self.flags.len() <= id {
-            self.flags.resize(id + 1, false);
-        }
-        if !std::mem::replace(&mut self.flags[id], true) {
-            self.ids.push(id);
-        }
-    }
-
-    fn take(&mut self) -> Vec<usize> {
-        self.flags.clear();
-        std::mem::take(&mut self.ids)
-    }
-
-    fn has(&self, id: usize) -> bool {
-        self.flags.get(id).copied().unwrap_or(false)
-    }
-
-    fn renumber(&mut self, number: impl Fn(usize) -> Option<usize>) {
-        self.take().into_iter().filter_map(number).for_each(|id| self.add(id));
-    }
-
-    fn size_bytes(&self) -> usize {
-        self.flags.capacity() + self.ids.capacity() * size_of::<usize>()
-    }
+/// What a [`KeyedState`] is made with.
+pub(crate) struct Keys {
+    pub(crate) types: Vec<DataType>,
+    /// How long a key lives without a change.
+    pub(crate) time_to_live_ms: Option<i64>,
+    /// The key column that has the last instant of a window, and how many milliseconds after it the window is still changed.
+    pub(crate) window: Option<(usize, i64)>,
+    /// The operator waits for about so many milliseconds until it does something with a key.
+    pub(crate) wait_ms: Option<i64>,
 }
 
-/// Ids that have changed.
-#[derive(Default)]
-pub(crate) struct Changes {
-    /// Nothing is noted before the first snapshot, which contains everything.
-    noted: bool,
-    /// Since the last snapshot.
-    changed: Ids,
-    /// Since the tables were written to the disk, if they are.
-    unwritten: Option<Ids>,
-    /// While state is restored: the snapshot that the row of each id is from.
-    versions: Vec<i64>,
-}
-
-/// Which rows are taken from the tables of an operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// Those that have changed since the last snapshot.
-    Changed,
-    /// Those that have changed since the tables were written to the disk.
-    Unwritten,
-    /// Those that exist.
-    All,
-}
-
-impl Part {
-    /// What a snapshot contains of the tables.
-    fn of_snapshot(complete: bool, on_disk: bool) -> Part {
-        match (complete, on_disk) {
-            (false, _) => Part::Changed,
-            (true, true) => Part::Unwritten,
-            (true, false) => Part::All,
-        }
+impl Keys {
+    /// The first columns of rows of this schema.
+    pub(crate) fn first_of(schema: &Schema, keys: usize) -> Keys {
+        let types = schema.fields().iter().take(keys).map(|field| field.data_type().clone()).collect();
+        Keys { types, time_to_live_ms: None, window: None, wait_ms: None }
     }
 }
 
-impl Changes {
-    /// Tables will be written to the disk.
-    pub(crate) fn for_disk(&mut self) {
-        (self.noted, self.unwritten) = (true, Some(Ids::default()));
+impl<R: Rows> KeyedState<R> {
+    pub(crate) fn new(mut rows: R, keys: Keys, options: &JobOptions) -> Result<KeyedState<R>> {
+        let tables = rows.tables();
+        let window = keys.window.map(|(column, _)| column);
+        let disk = OnDisk::of(keyed_tables(&tables, keys.types.len(), window), options)?;
+        if disk.is_some() {
+            rows.changes(&mut |changes| changes.for_disk());
+        }
+        let mut state = KeyedState {
+            shapes: shapes(tables, keys.types.len(), disk.is_some()),
+            keys: KeyTable::by_id(keys.types.clone())?,
+            key_types: keys.types,
+            rows,
+            renumbered: 0,
+            snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
+            times: keys.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
+            windows: keys.window.map(|(column, lateness_ms)| Windows::new(column, lateness_ms)),
+            slice: None,
+            waiting: None,
+            timers: keys.wait_ms.map(|ms| Timers::new(ms, options)).transpose()?.flatten(),
+            due: Vec::new(),
+            watermark: i64::MIN,
+            firing: None,
+            bytes_max: options.state_bytes,
+            disk,
+            divided: VecDeque::new(),
+            hashes: Vec::new(),
+            ids: Vec::new(),
+        };
+        state.forget_away();
+        Ok(state)
     }
 
-    pub(crate) fn add(&mut self, id: usize) {
-        if self.noted {
-            self.changed.add(id);
-            self.unwritten.iter_mut().for_each(|unwritten| unwritten.add(id));
+    /// Before each batch and watermark: nothing else is restored.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        R::settle(self)?;
+        self.rows.changes(&mut |changes| changes.restored());
+        self.disk.as_mut().map_or(Ok(()), OnDisk::restored)
+    }
+
+    /// Gets the keys of so many rows into memory, with all rows that they have: their ids are in `self.ids`. If that is too much at once,
+    /// what is in memory makes room, and the rows are to come again, divided by their keys: each half needs half of the keys.
+    pub(crate) fn bring(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Option<[UInt64Array; 2]>> {
+        hash_keys(keys, rows, &mut self.hashes)?;
+        let known = self.keys.len();
+        self.keys.intern(keys, &self.hashes, &mut self.ids)?;
+        self.windows.iter_mut().try_for_each(|windows| windows.add(&self.ids, keys))?;
+        self.rows.make_room(self.keys.len());
+        if self.load(known)? {
+            return Ok(None);
+        }
+        let halves = halves(&self.hashes);
+        self.put_away()?;
+        Ok(Some(halves))
+    }
+
+    /// Keeps the halves of a batch for later.
+    pub(crate) fn divide(&mut self, batch: &RecordBatch, halves: &[UInt64Array; 2]) -> Result<()> {
+        for half in halves.iter().rev() {
+            self.divided.push_front(take_record_batch(batch, half)?);
+        }
+        Ok(())
+    }
+
+    /// Reads the keys of `self.ids` that have come into the table, from the id `known` on. False if that is too much at once.
+    fn load(&mut self, known: usize) -> Result<bool> {
+        let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_empty()) else { return Ok(true) };
+        let windows = self.windows.as_ref();
+        let placed = |id: &usize, hash: &u64| windows.map_or(*hash, |windows| windows.hash(*id, *hash));
+        let new = self.ids.iter().zip(&self.hashes).filter(|(id, _)| **id >= known);
+        let Some(tables) = disk.look_up(new.map(|(id, hash)| placed(id, hash)).collect())? else { return Ok(false) };
+        self.load_rows(&tables, known)?;
+        Ok(true)
+    }
+
+    /// Takes rows of each table of the disk, of the keys with an id from `known` on, which have no others.
+    fn load_rows(&mut self, tables: &[RecordBatch], known: usize) -> Result<()> {
+        for (table, rows) in tables.iter().enumerate().filter(|(_, rows)| rows.num_rows() > 0) {
+            let mut ids = self.intern(rows)?;
+            // Another key with the same hash may be in memory, where it is later.
+            let is_new: BooleanArray = ids.iter().map(|id| Some(*id >= known)).collect();
+            let rows = filter_record_batch(rows, &is_new)?;
+            ids.retain(|id| *id >= known);
+            if let Some(times) = self.times.as_mut().filter(|_| table == 0) {
+                times.restore_rows(&ids, &rows)?;
+            }
+            let (ids, rows) = self.living(ids, rows)?;
+            self.rows.put_in(table, &ids, &rows, None)?;
+            self.note_fired(&ids);
+        }
+        Ok(())
+    }
+
+    /// Notes which of these keys are of windows that have fired.
+    fn note_fired(&mut self, ids: &[usize]) {
+        if let Some(windows) = &self.windows {
+            self.rows.had_fired(&ids.iter().copied().filter(|id| windows.has_fired(*id)).collect::<Vec<_>>());
         }
     }
 
-    /// Whether no change must be kept: for the next snapshot, or to be written.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.changed.ids.is_empty() && self.unwritten.as_ref().is_none_or(|unwritten| unwritten.ids.is_empty())
-    }
-
-    /// How many changes are kept, at most.
-    pub(crate) fn len(&self) -> usize {
-        self.changed.ids.len() + self.unwritten.as_ref().map_or(0, |unwritten| unwritten.ids.len())
-    }
-
-    /// Whether a change of an id is kept.
-    pub(crate) fn has(&self, id: usize) -> bool {
-        self.changed.has(id) || self.unwritten.as_ref().is_some_and(|unwritten| unwritten.has(id))
-    }
-
-    /// Ids have new numbers, or none.
-    pub(crate) fn renumber(&mut self, number: impl Fn(usize) -> Option<usize>) {
-        self.changed.renumber(&number);
-        self.unwritten.iter_mut().for_each(|unwritten| unwritten.renumber(&number));
-    }
-
-    /// Whether changes are kept: a snapshot was taken, or the tables are written to the disk.
-    pub(crate) fn are_noted(&self) -> bool {
-        self.noted
-    }
-
-    /// Notes changes from now on.
-    pub(crate) fn note(&mut self) {
-        self.noted = true;
-    }
-
-    /// Returns what belongs to this part, and notes anew what changes from now on until the next snapshot. `all`: all that exist.
-    pub(crate) fn take(&mut self, part: Part, all: impl FnOnce() -> Vec<usize>) -> Vec<usize> {
-        self.noted = true;
-        let changed = self.changed.take();
-        match part {
-            Part::Changed => changed,
-            Part::Unwritten => self.unwritten.as_ref().map(|unwritten| unwritten.ids.clone()).unwrap_or_default(),
-            Part::All => all(),
+    /// The rows of a table that have the time of their key, with their keys.
+    pub(crate) fn living(&self, ids: Vec<usize>, rows: RecordBatch) -> Result<(Vec<usize>, RecordBatch)> {
+        match &self.times {
+            Some(times) => times.living(ids, &rows),
+            None => Ok((ids, rows)),
         }
     }
 
-    /// The tables were written, and are empty.
-    pub(crate) fn written(&mut self) {
-        *self = Changes::default();
-        self.for_disk();
+    /// The ids of the keys of rows of state.
+    pub(crate) fn intern(&mut self, rows: &RecordBatch) -> Result<Vec<usize>> {
+        let (keys, mut ids) = (&rows.columns()[..self.key_types.len()], Vec::new());
+        let mut hashes = Vec::new();
+        hash_keys(keys, rows.num_rows(), &mut hashes)?;
+        self.keys.intern(keys, &hashes, &mut ids)?;
+        self.windows.iter_mut().try_for_each(|windows| windows.add(&ids, keys))?;
+        self.rows.make_room(self.keys.len());
+        Ok(ids)
     }
 
-    /// Rows of these ids are restored: those that are later than what was restored before. Ids are not repeated.
-    pub(crate) fn latest(&mut self, ids: &[usize], versions: &Int64Array) -> Vec<usize> {
-        let len = ids.iter().max().map_or(0, |id| id + 1).max(self.versions.len());
-        self.versions.resize(len, i64::MIN);
-        let mut rows = Vec::new();
-        for (row, (id, version)) in ids.iter().zip(versions.values()).enumerate() {
-            if *version > self.versions[*id] {
-                self.versions[*id] = *version;
-                rows.push(row);
+    /// Reads the next keys with which something may be to be done. False if there are none.
+    pub(crate) fn load_due(&mut self) -> Result<bool> {
+        let (Some(disk), Some(timers)) = (&self.disk, &mut self.timers) else { return Ok(false) };
+        let next = self.due.pop().map_or_else(|| timers.next(), |hashes| Ok(Some(hashes)))?;
+        let Some(mut hashes) = next else { return Ok(false) };
+        match disk.look_up(hashes.clone())? {
+            Some(tables) => self.load_rows(&tables, self.keys.len())?,
+            None => {
+                // What is in memory makes room, and half of the keys have less.
+                let half = hashes.split_off(hashes.len() / 2);
+                self.due.extend([half, hashes]);
+                self.put_away()?;
             }
         }
-        rows
+        Ok(true)
     }
 
-    /// Everything was restored.
-    pub(crate) fn restored(&mut self) {
-        self.versions = Vec::new();
+    /// Writes what has changed to the disk, and starts again with empty tables.
+    pub(crate) fn put_away(&mut self) -> Result<()> {
+        if self.timers.is_some() {
+            let (times, keys): (Vec<i64>, Vec<usize>) = self.rows.timers()?.into_iter().unzip();
+            hash_keys(&self.keys.keys_of(&keys)?, keys.len(), &mut self.hashes)?;
+            let set = times.into_iter().zip(self.hashes.iter().copied()).collect();
+            self.timers.as_mut().map_or(Ok(()), |timers| timers.put(set))?;
+        }
+        let rows = self.take_out(Part::Unwritten)?;
+        self.disk.as_mut().map_or(Ok(()), |disk| disk.put(&rows))?;
+        let rows = &self.rows;
+        self.windows.iter_mut().for_each(|windows| windows.put_away(|key| rows.awaits(key)));
+        self.clear()?;
+        self.rows.changes(&mut |changes| changes.for_disk());
+        Ok(())
+    }
+
+    /// Removes everything from memory.
+    fn clear(&mut self) -> Result<()> {
+        self.renumbered += 1;
+        self.keys = KeyTable::by_id(self.key_types.clone())?;
+        self.rows.clear()?;
+        self.times.iter_mut().for_each(|times| times.keep(&[]));
+        self.windows.iter_mut().for_each(|windows| windows.keep(&[]));
+        Ok(())
+    }
+
+    /// Gives back the memory of keys without rows, once they are most. Keys have other ids then. Returns whether ids are others.
+    pub(crate) fn remove_dead(&mut self) -> Result<bool> {
+        let Some(keys) = self.rows.living()? else { return Ok(false) };
+        self.renumbered += 1;
+        self.keys.keep(&keys)?;
+        self.rows.keep(&keys)?;
+        self.times.iter_mut().for_each(|times| times.keep(&keys));
+        self.windows.iter_mut().for_each(|windows| windows.keep(&keys));
+        Ok(true)
+    }
+
+    /// Rows on the disk that are not needed any more are found no more.
+    pub(crate) fn forget_away(&mut self) {
+        let Some(disk) = &mut self.disk else { return };
+        let first_written = self.times.as_ref().map(TimeToLive::first_needed);
+        for table in 0..self.shapes.len() {
+            disk.need(table, self.rows.needed(table, self.watermark, first_written));
+        }
     }
 
     pub(crate) fn size_bytes(&self) -> usize {
-        let unwritten = self.unwritten.as_ref().map_or(0, Ids::size_bytes);
-        self.changed.size_bytes() + unwritten + self.versions.capacity() * size_of::<i64>()
-    }
-}
-
-/// A snapshot is complete when the rows emitted since the last complete one exceed its rows by this factor.
-const CHANGES_PER_STATE: usize = 4;
-
-/// The runs of each table that is on the disk.
-pub(crate) type RunsOfTables = Vec<Vec<Arc<Run>>>;
-
-/// What has been emitted.
-#[derive(Default)]
-pub(crate) struct Snapshots {
-    /// Rows of the last complete snapshot; `None` before the first.
-    complete_rows: Option<usize>,
-    /// Rows emitted since.
-    changed_rows: usize,
-    restored_rows: usize,
-    /// Fewer changed rows than this are not worth a complete snapshot.
-    changed_rows_min: usize,
-    /// The operator goes on with the state of a former plan version, and has taken no snapshot since. The change is settled with the first
-    /// one, so that is not complete only because the state has grown.
-    has_succeeded: bool,
-    /// Of the last snapshot.
-    pub(crate) number: i64,
-}
-
-impl Snapshots {
-    pub(crate) fn new(changed_rows_min: usize) -> Snapshots {
-        Snapshots { changed_rows_min, ..Snapshots::default() }
+        let times = self.times.as_ref().map_or(0, TimeToLive::size_bytes);
+        let windows = self.windows.as_ref().map_or(0, Windows::size_bytes);
+        self.keys.size_bytes() + self.rows.size_bytes() + times + windows
     }
 
-    /// The plan has changed.
-    pub(crate) fn succeed(self) -> Snapshots {
-        Snapshots { has_succeeded: true, ..self }
-    }
-
-    /// The next snapshot follows those that were restored.
-    pub(crate) fn go_on(&mut self, groups: usize) {
-        self.complete_rows = Some(groups);
-        self.changed_rows = self.restored_rows.saturating_sub(groups);
-    }
-
-    /// Whether the next snapshot contains the whole state.
-    pub(crate) fn is_complete(&self, adds: bool) -> bool {
-        let outgrown = |rows: usize| self.changed_rows > self.changed_rows_min.max(CHANGES_PER_STATE * rows);
-        self.complete_rows.is_none_or(|rows| !adds && !self.has_succeeded && outgrown(rows))
-    }
-
-    /// Begins a snapshot: whether it is complete, what it contains of the tables in memory, and the files of each table on the disk.
-    pub(crate) fn begin(&self, disk: Option<&mut OnDisk>, adds: bool) -> Result<(bool, Part, RunsOfTables)> {
-        let on_disk = disk.is_some();
-        let (complete, files) = match disk {
-            Some(disk) => disk.snapshot(adds, self)?,
-            None => (self.is_complete(adds), Vec::new()),
+    /// Writes what is in memory to the disk, if it takes too much with so many bytes besides. Returns whether it did. Without a disk, too
+    /// much is an error.
+    pub(crate) fn keep_to_size(&mut self, more_bytes: usize) -> Result<bool> {
+        let bytes = self.size_bytes() + more_bytes;
+        let Some(disk) = &self.disk else {
+            let waiting = self.waiting.as_ref().map_or(0, Waiting::size_bytes);
+            return check_size(bytes + waiting, self.bytes_max).map(|()| false);
         };
-        Ok((complete, Part::of_snapshot(complete, on_disk), files))
-    }
-
-    /// Rows with these numbers of snapshots are restored.
-    pub(crate) fn restoring(&mut self, versions: &Int64Array) {
-        self.number = self.number.max(versions.values().iter().copied().max().unwrap_or(0));
-        self.restoring_rows(versions.len());
-    }
-
-    /// So many rows are restored.
-    pub(crate) fn restoring_rows(&mut self, rows: usize) {
-        self.restored_rows += rows;
-    }
-
-    pub(crate) fn emitted(&mut self, complete: bool, rows: usize) {
-        self.has_succeeded = false;
-        match complete {
-            true => (self.complete_rows, self.changed_rows) = (Some(rows), 0),
-            false => self.changed_rows += rows,
+        let is_full = disk.is_full(bytes)?;
+        if is_full {
+            self.put_away()?;
         }
+        Ok(is_full)
+    }
+
+    /// A small step of the work on the disk, after each batch.
+    pub(crate) fn work(&mut self) -> Result<()> {
+        self.timers.as_mut().map_or(Ok(()), Timers::work)?;
+        self.disk.as_mut().map_or(Ok(()), OnDisk::work)
     }
 }
 
@@ -273,13 +325,8 @@ pub(crate) fn check_size(bytes: usize, max: usize) -> Result<()> {
         ))
 }
 
-/// Whether tables of so many bytes must be written to the disk. Without one, an error if they are too many.
-pub(crate) fn is_full(disk: Option<&OnDisk>, bytes: usize, max: usize) -> Result<bool> {
-    match disk {
-        Some(disk) => disk.is_full(bytes),
-        None => check_size(bytes, max).map(|()| false),
-    }
-}
+/// The column of the numbers of snapshots: rows that replace each other have different ones.
+pub(crate) const SNAPSHOT: &str = "$snapshot";
 
 /// A column of numbers of a state.
 pub(crate) fn number(name: &str) -> Field {
@@ -305,25 +352,3 @@ pub(crate) fn check_columns(then: &Schema, now: &Schema) -> Result<()> {
 
 /// Fewer rows than this are not worth to be removed.
 pub(crate) const SPARSE_MIN: usize = if cfg!(test) { 4 } else { 1 << 12 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A change of the plan waits for the first snapshot after it.
-    #[test]
-    fn state_that_has_grown_is_written_as_a_whole_but_not_by_the_first_snapshot_after_a_change() {
-        let mut snapshots = Snapshots::new(0);
-        assert!(snapshots.is_complete(true), "the first one");
-        snapshots.emitted(true, 10);
-        snapshots.emitted(false, 40);
-        assert!(!snapshots.is_complete(false));
-        snapshots.emitted(false, 1);
-        assert!(snapshots.is_complete(false) && !snapshots.is_complete(true));
-        let mut snapshots = snapshots.succeed();
-        assert!(!snapshots.is_complete(false));
-        snapshots.emitted(false, 1);
-        assert!(snapshots.is_complete(false));
-        assert!(Snapshots::new(0).succeed().is_complete(false), "there was none before");
-    }
-}

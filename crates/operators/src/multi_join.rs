@@ -21,14 +21,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, MultiJoinSpec};
-use anabranch_model::{EventTime, Result};
+use anabranch_model::Result;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use self::gathered::Condition;
 use self::product::{Expansion, Origin};
 use crate::join_tables::{Brought, Repeated, Role, Rows, Side, SideShape, Tables, in_order, taken};
-use crate::operator::{StateChange, StateShape};
 use crate::{Functions, Operator, Output, State};
 
 pub(crate) use succession::goes_on;
@@ -89,7 +88,7 @@ impl MultiJoin {
             inputs: (0..spec.inputs.len()).map(|input| Input::new(spec, input)).collect(),
             conditions: conditions.collect::<Result<_>>()?,
             output: spec.output.iter().map(|column| spec.place(*column)).collect(),
-            tables: Tables::new(shapes.collect(), spec.keys, spec.nulls_equal, options)?,
+            tables: Tables::of_sides(shapes.collect(), spec.keys, spec.nulls_equal, options)?,
             origins: VecDeque::new(),
             expansion: None,
             repeated: VecDeque::new(),
@@ -99,8 +98,8 @@ impl MultiJoin {
 
     /// Keeps a batch, and begins to join it.
     fn take_in(&mut self, input: usize, batch: &RecordBatch, out: &mut Output) -> Result<()> {
-        self.tables.restored()?;
-        let (rows, without) = self.tables.divide(input, batch)?;
+        self.tables.settle()?;
+        let (rows, without) = self.tables.with_keys(input, batch)?;
         if let Some(without) = without.filter(|_| self.appears_alone(input)) {
             // They match nothing, and so appear with NULL for all other inputs.
             self.origins.push_back(Origin::of_rows(input, without, None));
@@ -115,7 +114,7 @@ impl MultiJoin {
 
     /// Joins rows whose keys are not NULL.
     fn join(&mut self, input: usize, rows: Rows, out: &mut Output) -> Result<()> {
-        let (rows, keys) = match self.tables.bring(rows)? {
+        let (rows, keys) = match self.tables.bring_rows(rows)? {
             Brought::All(rows, keys) => (rows, keys),
             Brought::Halves(halves) => {
                 halves.into_iter().rev().for_each(|half| self.divided.push_front((input, half)));
@@ -125,10 +124,10 @@ impl MultiJoin {
         let outer = self.inputs[input].outer;
         let different: Vec<usize> =
             if outer { keys.iter().copied().collect::<BTreeSet<_>>().into_iter().collect() } else { Vec::new() };
-        let side = &self.tables.sides[input];
+        let side = &self.tables.rows.sides[input];
         let before: Vec<bool> = different.iter().map(|key| has_row(side, *key)).collect();
         let ids = self.tables.add(input, &rows, &keys)?;
-        let side = &self.tables.sides[input];
+        let side = &self.tables.rows.sides[input];
         let after = different.iter().map(|key| has_row(side, *key));
         // What appears without rows of this input is taken back before they appear, and brought after they have disappeared.
         let (mut gone, mut new) = (Vec::new(), Vec::new());
@@ -265,38 +264,6 @@ impl Operator for MultiJoin {
     }
 
     fn state(&mut self) -> Option<&mut dyn State> {
-        Some(self)
-    }
-}
-
-impl State for MultiJoin {
-    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
-        match self.tables.forget(wall_ms)? {
-            true if self.tables.disk.is_none() => self.tables.remove_dead().map(|_| ()),
-            _ => Ok(()),
-        }
-    }
-
-    fn tables(&self) -> Vec<StateShape> {
-        self.tables.shapes()
-    }
-
-    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        let changes = self.tables.take_snapshot(adds, EventTime::MIN)?;
-        // Now nothing waits for a snapshot.
-        self.tables.remove_dead()?;
-        Ok(changes)
-    }
-
-    fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
-        self.tables.take_up(table, rows)
-    }
-
-    fn goes_on(&mut self) {
-        self.tables.goes_on();
-    }
-
-    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
-        self.take_over(former)
+        Some(&mut self.tables)
     }
 }

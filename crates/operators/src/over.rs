@@ -14,9 +14,7 @@ mod finite;
 mod frames;
 mod functions;
 mod history;
-mod on_disk;
-mod snapshot;
-mod time_to_live;
+mod partitions;
 
 #[cfg(test)]
 mod tests;
@@ -24,93 +22,38 @@ mod tests;
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, OverSpec};
-use anabranch_model::{EventTime, Result, batch_bytes};
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use anabranch_model::{EventTime, Result};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::compute::{interleave, take_record_batch};
 use arrow::datatypes::{DataType, SchemaRef};
 
-use self::history::{History, NONE};
-use self::snapshot::Table;
-use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, TimeToLive, check_size, narrow};
-use crate::operator::{RESULT_ROWS, StateChange, StateShape, same_kind};
+use self::partitions::Partitions;
+use crate::keyed_state::{KeyedState, Keys};
 use crate::waiting::{Order, Piece, Waiting, timely};
 use crate::{Dropped, Functions, Operator, Output, State};
 
 pub(crate) struct Over {
     spec: OverSpec,
     schema: SchemaRef,
-    keys: KeyTable,
-    /// `None`: results follow at once.
-    waiting: Option<Waiting>,
-    /// The columns of the input that functions read.
-    read: Vec<usize>,
-    history: History,
-    functions: functions::Functions,
-    /// Partitions whose states have changed, where all rows before count.
-    changes: Changes,
-    snapshots: Snapshots,
-    /// When partitions had rows last, if they are kept for a time only.
-    times: Option<TimeToLive>,
-    /// Partitions that have another time since the last snapshot: all that there is of them is in the next one.
-    outdated: Vec<usize>,
-    /// Rows of snapshots that have not taken their places yet, because more may follow: rows before, and values with the times of their
-    /// partitions.
-    restored: Vec<(Table, RecordBatch)>,
-    /// With more of these, those that no frame of a number of rows has any more are looked for.
-    restored_max: usize,
-    /// With more partitions than these, those without rows are looked for.
-    partitions_max: usize,
-    watermark: i64,
-    /// The watermark whose rows are being emitted.
-    firing: Option<i64>,
+    /// Without event time no rows wait: results follow at once.
+    state: KeyedState<Partitions>,
     dropped: Dropped,
-    bytes_max: usize,
-    /// Where partitions are that do not fit into memory.
-    disk: Option<OnDisk>,
 }
 
 impl Over {
     pub(crate) fn new(spec: &OverSpec, functions: &Functions, options: &JobOptions) -> Result<Over> {
-        let fields = spec.schema.fields();
-        let read = functions::columns_read(spec);
-        let types = |columns: &[usize]| columns.iter().map(|column| fields[*column].data_type().clone()).collect();
         // Of the memory before a disk, rows that wait take a part.
         let share = JobOptions { state_bytes: options.state_bytes / 2, ..options.clone() };
         let order = spec.time.map(Order::Time);
         let waiting = order.map(|order| Waiting::new(Arc::clone(&spec.schema), spec.keys, order, &share));
-        let mut over = Over {
+        let keys = Keys { time_to_live_ms: spec.time_to_live_ms, ..Keys::first_of(&spec.schema, spec.keys) };
+        let state = KeyedState::new(Partitions::new(spec, functions)?, keys, options)?;
+        Ok(Over {
             schema: Arc::new(spec.output_schema()),
-            keys: KeyTable::by_id(types(&(0..spec.keys).collect::<Vec<_>>()))?,
-            waiting: waiting.transpose()?,
-            history: History::new(types(&read)),
-            functions: functions::Functions::new(spec, &read, functions)?,
-            read,
-            changes: Changes::default(),
-            snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
-            times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
-            outdated: Vec::new(),
-            restored: Vec::new(),
-            restored_max: 0,
-            partitions_max: SPARSE_MIN,
-            watermark: i64::MIN,
-            firing: None,
-            dropped: Dropped::default(),
-            bytes_max: options.state_bytes,
+            state: state.with_waiting(waiting.transpose()?),
             spec: spec.clone(),
-            disk: None,
-        };
-        over.disk = OnDisk::of(over.keyed_tables(), options)?;
-        if over.disk.is_some() {
-            over.changes_of_tables().for_each(Changes::for_disk);
-        }
-        over.forget_on_disk();
-        Ok(over)
-    }
-
-    fn make_room(&mut self) {
-        let partitions = self.keys.len();
-        self.history.lists.resize_with(partitions, Default::default);
-        self.functions.resize(partitions);
+            dropped: Dropped::default(),
+        })
     }
 
     /// Emits rows that are next in their order.
@@ -124,88 +67,58 @@ impl Over {
         Ok(())
     }
 
-    /// Forgets partitions without rows, once they are most.
-    fn remove_dead(&mut self) -> Result<()> {
-        if !self.spec.frame.ends_by_time() || self.keys.len() <= self.partitions_max {
-            return Ok(());
+    /// The results of rows whose partitions do not fit into memory at once: first those of one half of the partitions, then of the other.
+    fn results_of_halves(&mut self, piece: &Piece, halves: &[UInt64Array; 2]) -> Result<Vec<ArrayRef>> {
+        let mut places = vec![(0, 0); piece.rows.num_rows()];
+        let mut results = Vec::with_capacity(2);
+        for (half, at) in halves.iter().enumerate() {
+            at.values().iter().enumerate().for_each(|(place, row)| places[*row as usize] = (half, place));
+            let numbers = at.values().iter().map(|row| piece.numbers[*row as usize]).collect();
+            let part = Piece { rows: take_record_batch(&piece.rows, at)?, numbers };
+            results.push(self.results(&part)?);
+            self.keep_to_size()?;
         }
-        let is_live: Vec<bool> = self.history.lists.iter().map(|list| !list.rows.is_empty()).collect();
-        let live: Vec<usize> = (0..is_live.len()).filter(|group| is_live[*group]).collect();
-        self.partitions_max = 2 * live.len() + SPARSE_MIN;
-        if self.keys.len() <= self.partitions_max { Ok(()) } else { self.keep(&live) }
+        let functions = results[0].iter().zip(&results[1]);
+        functions.map(|(a, b)| Ok(interleave(&[a.as_ref(), b.as_ref()], &places)?)).collect()
     }
 
-    /// Keeps these partitions only; the first of them gets the number 0. The others have no rows before.
-    fn keep(&mut self, live: &[usize]) -> Result<()> {
-        let mut numbers = vec![NONE; self.keys.len()];
-        for (new, old) in live.iter().enumerate() {
-            numbers[*old] = narrow(new)?;
-        }
-        self.keys.keep(live)?;
-        self.functions.calls.iter_mut().try_for_each(|call| call.accumulator.keep(live))?;
-        self.history.renumber(&numbers, live);
-        let renumbered = |group: usize| live.binary_search(&group).ok();
-        self.changes.renumber(renumbered);
-        self.outdated = std::mem::take(&mut self.outdated).into_iter().filter_map(renumbered).collect();
-        self.times.iter_mut().for_each(|times| times.keep(live));
-        Ok(())
-    }
-
-    /// Of partitions.
-    fn size_bytes(&self) -> usize {
-        let rows = self.history.size_bytes() + self.restored.iter().map(|(_, rows)| batch_bytes(rows)).sum::<usize>();
-        let times = self.times.as_ref().map_or(0, TimeToLive::size_bytes);
-        self.keys.size_bytes() + rows + self.functions.size_bytes() + self.changes.size_bytes() + times
-    }
-
-    /// Also of the rows that wait.
-    fn check_size(&self) -> Result<()> {
-        if self.disk.is_some() {
-            return Ok(());
-        }
-        check_size(self.size_bytes() + self.waiting.as_ref().map_or(0, Waiting::size_bytes), self.bytes_max)
+    fn keep_to_size(&mut self) -> Result<()> {
+        self.state.keep_to_size(0)?;
+        self.state.work()
     }
 }
 
 impl Operator for Over {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        match (self.spec.time, &mut self.waiting) {
+        match (self.spec.time, &mut self.state.waiting) {
             (Some(time), Some(waiting)) => {
-                let kept = timely(batch.column(time), self.watermark, &mut self.dropped)?;
+                let kept = timely(batch.column(time), self.state.watermark, &mut self.dropped)?;
                 waiting.add(&batch, kept)?;
+                self.keep_to_size()
             }
             _ => {
-                self.settle()?;
+                self.state.settle()?;
                 let numbers = vec![i64::MIN; batch.num_rows()];
-                self.emit(&Piece { rows: batch, numbers }, out)?;
+                self.emit(&Piece { rows: batch, numbers }, out)
             }
         }
-        self.check_size()
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        self.settle()?;
-        let Some(waiting) = &mut self.waiting else {
-            out.watermark(watermark);
-            return Ok(());
-        };
-        // After a restore the inputs may be behind the restored watermark.
-        let to = watermark.0.max(self.watermark);
-        waiting.reach(to)?;
-        self.firing = Some(to);
+        self.state.reach(watermark, out)?;
         self.more(out).map(|_| ())
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        let (Some(to), Some(waiting)) = (self.firing, &mut self.waiting) else { return Ok(false) };
-        if let Some(piece) = waiting.take(RESULT_ROWS)? {
+        if let Some(piece) = self.state.next_piece()? {
             self.emit(&piece, out)?;
             return Ok(true);
         }
-        (self.watermark, self.firing) = (to, None);
-        self.forget()?;
-        self.remove_dead()?;
-        out.watermark(EventTime(to));
+        let Some(watermark) = self.state.pass() else { return Ok(false) };
+        self.state.forget_away();
+        self.state.rows.drop_early(watermark.0)?;
+        self.state.remove_dead()?;
+        out.watermark(watermark);
         Ok(true)
     }
 
@@ -214,63 +127,7 @@ impl Operator for Over {
     }
 
     fn state(&mut self) -> Option<&mut dyn State> {
-        Some(self)
-    }
-}
-
-impl State for Over {
-    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
-        self.forget_partitions(wall_ms)
-    }
-
-    fn tables(&self) -> Vec<StateShape> {
-        self.shapes()
-    }
-
-    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        self.settle()?;
-        self.take_snapshot(adds)
-    }
-
-    fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
-        self.take_up(table, rows)?;
-        if self.restored_rows() > self.restored_max + SPARSE_MIN || self.size_bytes() > self.bytes_max {
-            self.keep_last_rows()?;
-        }
-        self.check_size()
-    }
-
-    fn restored(&mut self, watermark: EventTime) -> Result<()> {
-        self.watermark = watermark.0;
-        self.drop_restored()
-    }
-
-    fn goes_on(&mut self) {
-        self.snapshots.go_on(self.restored_rows() + self.keys.len());
-        self.changes_of_tables().for_each(Changes::note);
-        self.waiting.iter_mut().for_each(Waiting::goes_on);
-        self.disk.iter_mut().for_each(OnDisk::goes_on);
-    }
-
-    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
-        let former: &mut Over = same_kind(former)?;
-        std::mem::swap(&mut self.keys, &mut former.keys);
-        std::mem::swap(&mut self.history, &mut former.history);
-        std::mem::swap(&mut self.changes, &mut former.changes);
-        std::mem::swap(&mut self.disk, &mut former.disk);
-        std::mem::swap(&mut self.restored, &mut former.restored);
-        std::mem::swap(&mut self.outdated, &mut former.outdated);
-        if let (Some(own), Some(former)) = (&mut self.waiting, &mut former.waiting) {
-            own.succeed(former);
-        }
-        self.snapshots = std::mem::take(&mut former.snapshots).succeed();
-        self.times = self.times.take().map(|own| own.follow(former.times.take()));
-        (self.restored_max, self.partitions_max) = (former.restored_max, former.partitions_max);
-        (self.watermark, self.firing, self.dropped) = (former.watermark, former.firing, former.dropped);
-        for (own, former) in self.functions.calls.iter_mut().zip(&mut former.functions.calls) {
-            std::mem::swap(&mut own.accumulator, &mut former.accumulator);
-        }
-        Ok(())
+        Some(&mut self.state)
     }
 }
 

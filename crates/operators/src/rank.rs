@@ -5,29 +5,26 @@
 //! of whole rows, whichever came first, and the same after a restore. With state on a local disk, a partition is in memory as a whole or
 //! not at all (`keyed_state::OnDisk`).
 
-mod on_disk;
-mod snapshot;
-mod time_to_live;
-
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, RankSpec};
 use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions};
-use arrow::compute::{SortOptions, take_record_batch};
-use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use arrow::compute::SortOptions;
+use arrow::datatypes::{Int64Type, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 
-use crate::first_rows::FirstRows;
+use crate::first_rows::{self, FirstRows};
 use crate::key_hash::canonical;
-use crate::key_table::KeyTable;
-use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, TimeToLive, halves, is_full, narrow};
-use crate::operator::{RESULT_ROWS, StateChange, StateShape, same_kind};
-use crate::{Operator, Output, State, hash_keys};
+use crate::keyed_state::{
+    ChangedRows, KeyedState, Keys, Noted, Part, Rows, SPARSE_MIN, Table, Taken, TimeToLive, narrow, numbers,
+};
+use crate::operator::RESULT_ROWS;
+use crate::{Operator, Output, State};
 
 /// A row of a partition.
 type RowOf = (u32, Box<[u8]>);
@@ -35,9 +32,14 @@ type RowOf = (u32, Box<[u8]>);
 pub(crate) struct Rank {
     spec: RankSpec,
     schema: SchemaRef,
+    state: KeyedState<Partitions>,
+}
+
+/// The rows of all partitions.
+struct Partitions {
+    spec: RankSpec,
     converter: RowConverter,
-    keys: KeyTable,
-    /// The rows of all partitions, each with the number of its copies.
+    /// The rows, each with the number of its copies.
     rows: BTreeMap<RowOf, i64>,
     /// Number of different rows of each partition.
     sizes: Vec<u32>,
@@ -45,81 +47,33 @@ pub(crate) struct Rank {
     live: usize,
     /// Bytes of the rows.
     bytes: usize,
-    changes: Changes,
-    snapshots: Snapshots,
-    /// When partitions were changed last, if they do not live for ever.
-    times: Option<TimeToLive>,
-    bytes_max: usize,
-    /// Where partitions are that do not fit into memory.
-    disk: Option<OnDisk>,
-    /// Parts of a batch whose partitions do not fit into memory at once.
-    divided: VecDeque<RecordBatch>,
-}
-
-/// Rows that have changed since the last snapshot. One that is not among the rows is gone.
-#[derive(Default)]
-struct Changes {
-    /// Nothing is noted before the first snapshot, which contains everything.
-    noted: bool,
-    rows: BTreeSet<RowOf>,
-    /// Since the rows were written to the disk, if they are.
-    unwritten: Option<BTreeSet<RowOf>>,
-    /// While state is restored: the snapshot that each row is from.
-    versions: BTreeMap<RowOf, i64>,
-}
-
-impl Changes {
-    fn add(&mut self, row: &RowOf) {
-        if self.noted {
-            self.rows.insert(row.clone());
-            self.unwritten.iter_mut().for_each(|unwritten| _ = unwritten.insert(row.clone()));
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.rows.len() + self.unwritten.as_ref().map_or(0, BTreeSet::len) + self.versions.len()
-    }
+    /// A row that is not among the rows is gone.
+    changes: ChangedRows<RowOf>,
 }
 
 /// The first rows of a partition, each as often as it is there.
 type First = Vec<Box<[u8]>>;
 
-impl Rank {
-    pub(crate) fn new(spec: &RankSpec, options: &JobOptions) -> Result<Rank> {
-        let fields = spec.schema.fields();
-        let key_types: Vec<DataType> = fields.iter().take(spec.keys).map(|field| field.data_type().clone()).collect();
+impl Partitions {
+    fn new(spec: &RankSpec) -> Result<Partitions> {
         let sorted = |(index, field): (usize, &Arc<arrow::datatypes::Field>)| {
             let order = spec.order.get(index);
             let order = order.map(|of| SortOptions { descending: of.descending, nulls_first: of.nulls_first });
             SortField::new_with_options(field.data_type().clone(), order.unwrap_or_default())
         };
-        let converter = RowConverter::new(fields.iter().skip(spec.keys).enumerate().map(sorted).collect());
-        let converter = converter.map_err(|error| {
+        let fields = spec.schema.fields().iter().skip(spec.keys);
+        let converter = RowConverter::new(fields.enumerate().map(sorted).collect()).map_err(|error| {
             Error::user(format!("the rows cannot be ordered: {error}")).remedy("leave out columns of such a type")
         })?;
-        let mut rank = Rank {
-            schema: Arc::new(spec.output_schema()),
+        Ok(Partitions {
             spec: spec.clone(),
             converter,
-            keys: KeyTable::by_id(key_types)?,
             rows: BTreeMap::new(),
             sizes: Vec::new(),
             live: 0,
             bytes: 0,
-            changes: Changes::default(),
-            snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
-            times: spec.time_to_live_ms.map(|ms| TimeToLive::new(ms, options)),
-            bytes_max: options.state_bytes,
-            disk: None,
-            divided: VecDeque::new(),
-        };
-        rank.disk = OnDisk::new(&[rank.shape()], None, options)?;
-        rank.note_for_disk();
-        Ok(rank)
-    }
-
-    pub(crate) fn schema(&self) -> &SchemaRef {
-        &self.schema
+            changes: ChangedRows::default(),
+        })
     }
 
     /// The first rows of a partition.
@@ -167,153 +121,207 @@ impl Rank {
         }
     }
 
-    /// There may be new partitions.
-    fn make_room(&mut self) {
-        self.sizes.resize(self.keys.len(), 0);
+    /// All rows of a partition are written anew: they have an earlier time than it.
+    fn renew(&mut self, group: u32) {
+        if self.changes.are_noted() {
+            self.rows_of(group).iter().for_each(|row| self.changes.add(row));
+        }
     }
 
-    /// Forgets partitions without rows, once they are most. None may be waiting for a snapshot.
-    fn remove_dead(&mut self) -> Result<()> {
-        if self.keys.len() <= 2 * self.live + SPARSE_MIN || !self.changes.rows.is_empty() || self.disk.is_some() {
-            return Ok(());
+    fn rows_of(&self, group: u32) -> Vec<RowOf> {
+        let rows = self.rows.range((group, Box::default())..).take_while(|((of, _), _)| *of == group);
+        rows.map(|(row, _)| row.clone()).collect()
+    }
+
+    /// The columns of rows after their keys.
+    fn values<'a>(&self, rows: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ArrayRef>> {
+        let parser = self.converter.parser();
+        Ok(self.converter.convert_rows(rows.map(|row| parser.parse(row)))?)
+    }
+
+    fn taken<'a>(&self, rows: impl Iterator<Item = (&'a RowOf, i64)> + Clone) -> Result<Taken> {
+        let mut columns = self.values(rows.clone().map(|((_, row), _)| &**row))?;
+        columns.push(Arc::new(rows.clone().map(|(_, copies)| copies).collect::<Int64Array>()));
+        Ok(Taken::new(rows.map(|((group, _), _)| *group as usize).collect(), columns))
+    }
+}
+
+impl Rows for Partitions {
+    fn tables(&self) -> Vec<Table> {
+        vec![first_rows::table(&self.spec)]
+    }
+
+    fn changes(&mut self, each: &mut dyn FnMut(&mut dyn Noted)) {
+        each(&mut self.changes);
+    }
+
+    fn make_room(&mut self, keys: usize) {
+        self.sizes.resize(keys, 0);
+    }
+
+    fn take_out(&mut self, part: Part, _number: i64) -> Result<Vec<Taken>> {
+        let taken = match self.changes.take(part) {
+            None => self.taken(self.rows.iter().map(|(row, copies)| (row, *copies))),
+            Some(rows) => self.taken(rows.iter().map(|row| (row, self.rows.get(row).copied().unwrap_or(0)))),
+        };
+        Ok(vec![taken?])
+    }
+
+    fn put_in(
+        &mut self,
+        _table: usize,
+        keys: &[usize],
+        rows: &RecordBatch,
+        versions: Option<&Int64Array>,
+    ) -> Result<()> {
+        let (columns, own) = rows.columns().split_at(self.spec.schema.fields().len());
+        let encoded = self.converter.convert_columns(&columns[self.spec.keys..])?;
+        let copies = numbers(own, 0)?;
+        for (row, key) in keys.iter().enumerate() {
+            let of: RowOf = (narrow(*key)?, encoded.row(row).data().into());
+            if versions.is_none_or(|versions| self.changes.is_latest(&of, versions.value(row))) {
+                self.set(of, |_| copies.value(row));
+            }
         }
-        let live: Vec<usize> = (0..self.sizes.len()).filter(|group| self.sizes[*group] > 0).collect();
-        let columns = self.keys.keys_of(&live)?;
-        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
-        hash_keys(&columns, live.len(), &mut hashes)?;
-        let mut keys = KeyTable::by_id(columns.iter().map(|column| column.data_type().clone()).collect())?;
-        keys.intern(&columns, &hashes, &mut ids)?;
-        let places: BTreeMap<u32, u32> =
-            live.iter().zip(&ids).map(|(old, new)| Ok((narrow(*old)?, narrow(*new)?))).collect::<Result<_>>()?;
-        let rows = std::mem::take(&mut self.rows).into_iter();
-        self.rows = rows.filter_map(|((group, row), copies)| Some(((*places.get(&group)?, row), copies))).collect();
-        self.sizes = live.iter().map(|group| self.sizes[*group]).collect();
-        self.times.iter_mut().for_each(|times| times.keep(&live));
-        self.keys = keys;
         Ok(())
     }
 
-    /// Memory that it takes. Changes are copies of rows.
+    fn succeed(&mut self, former: &mut Self) {
+        std::mem::swap(&mut self.rows, &mut former.rows);
+        std::mem::swap(&mut self.sizes, &mut former.sizes);
+        std::mem::swap(&mut self.changes, &mut former.changes);
+        (self.live, self.bytes) = (former.live, former.bytes);
+    }
+
+    fn count(&mut self) -> usize {
+        self.rows.len()
+    }
+
+    /// Changes are copies of rows.
     fn size_bytes(&self) -> usize {
         // The nodes of the tree are about two thirds full.
         let row = 2 * size_of::<(RowOf, i64)>() + 16 + self.bytes / self.rows.len().max(1);
-        let groups = self.sizes.capacity() * size_of::<u32>();
-        let times = self.times.as_ref().map_or(0, TimeToLive::size_bytes);
-        self.keys.size_bytes() + (self.rows.len() + self.changes.len()) * row + groups + times
+        (self.rows.len() + self.changes.len()) * row + self.sizes.capacity() * size_of::<u32>()
+    }
+
+    fn living(&mut self) -> Result<Option<Vec<usize>>> {
+        let is_sparse = self.sizes.len() > 2 * self.live + SPARSE_MIN && self.changes.is_empty();
+        Ok(is_sparse.then(|| (0..self.sizes.len()).filter(|group| self.sizes[*group] > 0).collect()))
+    }
+
+    fn keep(&mut self, keys: &[usize]) -> Result<()> {
+        let rows = std::mem::take(&mut self.rows).into_iter();
+        let place = |group: u32| keys.binary_search(&(group as usize)).ok().and_then(|place| u32::try_from(place).ok());
+        self.rows = rows.filter_map(|((group, row), copies)| Some(((place(group)?, row), copies))).collect();
+        self.sizes = keys.iter().map(|group| self.sizes[*group]).collect();
+        self.bytes = self.rows.keys().map(|(_, row)| row.len()).sum();
+        self.live = self.sizes.iter().filter(|size| **size > 0).count();
+        Ok(())
+    }
+
+    fn exists(&self, key: usize) -> bool {
+        self.sizes[key] > 0
+    }
+
+    fn forget(&mut self, keys: &[usize]) -> Result<()> {
+        for group in keys {
+            for row in self.rows_of(narrow(*group)?) {
+                self.changes.add(&row);
+                self.set(row, |_| 0);
+            }
+        }
+        Ok(())
     }
 }
 
 impl Rank {
+    pub(crate) fn new(spec: &RankSpec, options: &JobOptions) -> Result<Rank> {
+        let keys = Keys { time_to_live_ms: spec.time_to_live_ms, ..Keys::first_of(&spec.schema, spec.keys) };
+        Ok(Rank {
+            schema: Arc::new(spec.output_schema()),
+            spec: spec.clone(),
+            state: KeyedState::new(Partitions::new(spec)?, keys, options)?,
+        })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
     /// Adds the rows of a batch, and emits what differs among the first ones.
     fn take_in(&mut self, batch: &RecordBatch, out: &mut Output) -> Result<()> {
         let columns = &batch.columns()[..self.spec.schema.fields().len()];
         let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();
         let (keys, values) = columns.split_at(self.spec.keys);
-        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
-        hash_keys(keys, batch.num_rows(), &mut hashes)?;
-        let known = self.keys.len();
-        self.keys.intern(keys, &hashes, &mut ids)?;
-        self.make_room();
-        if !self.load(known, &ids, &hashes)? {
-            // What is in memory makes room, and each half needs half of the partitions.
-            self.put_away()?;
-            for half in halves(&hashes).iter().rev() {
-                self.divided.push_front(take_record_batch(batch, half)?);
-            }
-            return Ok(());
+        if let Some(halves) = self.state.bring(keys, batch.num_rows())? {
+            return self.state.divide(batch, &halves);
         }
-        let encoded = self.converter.convert_columns(values)?;
+        let KeyedState { rows: partitions, ids, times, .. } = &mut self.state;
+        let encoded = partitions.converter.convert_columns(values)?;
         let weights = batch.columns().get(columns.len()).and_then(|column| column.as_primitive_opt::<Int64Type>());
         let weights = weights.ok_or_else(|| Error::internal("the weight of a row is not BIGINT"))?;
         let mut touched: BTreeMap<u32, First> = BTreeMap::new();
-        for (row, id) in ids.into_iter().enumerate() {
-            let group = narrow(id)?;
-            let (row, weight) = ((group, encoded.row(row).data().into()), weights.value(row));
-            if self.takes_back_forgotten(&row, weight) {
+        for (row, id) in ids.iter().enumerate() {
+            let group = narrow(*id)?;
+            let (row, weight): (RowOf, i64) = ((group, encoded.row(row).data().into()), weights.value(row));
+            // What takes back a row that is forgotten does not count.
+            if times.is_some() && weight < 0 && partitions.rows.get(&row).copied().unwrap_or(0) + weight < 0 {
                 continue;
             }
-            touched.entry(group).or_insert_with(|| self.first(group));
-            self.write(group);
-            self.add(row, weight);
+            touched.entry(group).or_insert_with(|| partitions.first(group));
+            if times.as_mut().is_some_and(|times: &mut TimeToLive| times.write(*id)) {
+                partitions.renew(group);
+            }
+            partitions.add(row, weight);
         }
         let mut changed = Emitted::default();
         for (group, before) in touched {
-            let after = self.first(group);
+            let after = partitions.first(group);
             match self.spec.number {
                 Some(_) => changed.add_numbered(group, before, after),
                 None => changed.add(group, &before, &after),
             }
         }
         self.emit(&changed, out)?;
-        if !self.changes.noted {
-            self.remove_dead()?;
+        if !self.state.rows.changes.are_noted() {
+            self.state.remove_dead()?;
         }
-        self.keep_to_size()
+        self.state.keep_to_size(0).map(|_| ())
     }
 
-    fn keep_to_size(&mut self) -> Result<()> {
-        let is_full = is_full(self.disk.as_ref(), self.size_bytes(), self.bytes_max)?;
-        if is_full { self.put_away() } else { Ok(()) }
+    fn emit(&self, emitted: &Emitted, out: &mut Output) -> Result<()> {
+        let Emitted { groups, rows, numbers, weights } = emitted;
+        for first in (0..rows.len()).step_by(RESULT_ROWS) {
+            let piece = first..rows.len().min(first + RESULT_ROWS);
+            let mut all = self.state.keys.keys_of(&groups[piece.clone()])?;
+            all.extend(self.state.rows.values(rows[piece.clone()].iter().map(|row| &**row))?);
+            let mut columns: Vec<ArrayRef> = self.spec.output.iter().map(|column| Arc::clone(&all[*column])).collect();
+            if self.spec.number.is_some() {
+                columns.push(Arc::new(Int64Array::from(numbers[piece.clone()].to_vec())));
+            }
+            columns.push(Arc::new(Int64Array::from(weights[piece.clone()].to_vec())));
+            let options = RecordBatchOptions::new().with_row_count(Some(piece.len()));
+            out.batch(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?);
+        }
+        Ok(())
     }
 }
 
 impl Operator for Rank {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        self.changes.versions.clear();
-        if let Some(disk) = &mut self.disk {
-            disk.restored()?;
-        }
+        self.state.settle()?;
         self.take_in(&batch, out)?;
-        self.disk.as_mut().map_or(Ok(()), OnDisk::work)
+        self.state.work()
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        let Some(batch) = self.divided.pop_front() else { return Ok(false) };
+        let Some(batch) = self.state.divided.pop_front() else { return Ok(false) };
         self.take_in(&batch, out)?;
         Ok(true)
     }
 
     fn state(&mut self) -> Option<&mut dyn State> {
-        Some(self)
-    }
-}
-
-impl State for Rank {
-    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
-        self.forget(wall_ms)
-    }
-
-    fn tables(&self) -> Vec<StateShape> {
-        vec![self.shape()]
-    }
-
-    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        let changes = self.take_snapshot(adds)?;
-        self.remove_dead()?;
-        Ok(changes)
-    }
-
-    fn restore(&mut self, _table: usize, rows: RecordBatch) -> Result<()> {
-        self.take_up(rows)
-    }
-
-    fn goes_on(&mut self) {
-        self.snapshots.go_on(self.rows.len());
-        self.changes.noted = true;
-        self.disk.iter_mut().for_each(OnDisk::goes_on);
-    }
-
-    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
-        let former: &mut Rank = same_kind(former)?;
-        std::mem::swap(&mut self.keys, &mut former.keys);
-        std::mem::swap(&mut self.rows, &mut former.rows);
-        std::mem::swap(&mut self.sizes, &mut former.sizes);
-        std::mem::swap(&mut self.disk, &mut former.disk);
-        std::mem::swap(&mut self.changes, &mut former.changes);
-        (self.bytes, self.live) = (former.bytes, former.live);
-        self.times = self.times.take().map(|own| own.follow(former.times.take()));
-        self.snapshots = std::mem::take(&mut former.snapshots).succeed();
-        Ok(())
+        Some(&mut self.state)
     }
 }
 
@@ -366,31 +374,6 @@ impl Emitted {
                 is.into_iter().for_each(|row| self.push(group, row, number, 1));
             }
         }
-    }
-}
-
-impl Rank {
-    /// The columns of rows.
-    fn columns<'a>(&self, groups: &[usize], rows: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ArrayRef>> {
-        let parser = self.converter.parser();
-        let values = self.converter.convert_rows(rows.map(|row| parser.parse(row)))?;
-        Ok(self.keys.keys_of(groups)?.into_iter().chain(values).collect())
-    }
-
-    fn emit(&self, emitted: &Emitted, out: &mut Output) -> Result<()> {
-        let Emitted { groups, rows, numbers, weights } = emitted;
-        for first in (0..rows.len()).step_by(RESULT_ROWS) {
-            let piece = first..rows.len().min(first + RESULT_ROWS);
-            let all = self.columns(&groups[piece.clone()], rows[piece.clone()].iter().map(|row| &**row))?;
-            let mut columns: Vec<ArrayRef> = self.spec.output.iter().map(|column| Arc::clone(&all[*column])).collect();
-            if self.spec.number.is_some() {
-                columns.push(Arc::new(Int64Array::from(numbers[piece.clone()].to_vec())));
-            }
-            columns.push(Arc::new(Int64Array::from(weights[piece.clone()].to_vec())));
-            let options = RecordBatchOptions::new().with_row_count(Some(piece.len()));
-            out.batch(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?);
-        }
-        Ok(())
     }
 }
 

@@ -31,8 +31,7 @@ use arrow::datatypes::SchemaRef;
 use self::pairs::Pending;
 use self::versions::Versions;
 use crate::join_tables::{Brought, Repeated, Role, Rows, Side, SideShape, Tables, taken};
-use crate::keyed_state::OnDisk;
-use crate::operator::{RESULT_ROWS, StateChange, StateShape};
+use crate::operator::RESULT_ROWS;
 use crate::{CompiledExpr, Functions, Operator, Output, State};
 
 pub(crate) use succession::goes_on;
@@ -54,7 +53,6 @@ pub(crate) struct StreamJoin {
     /// Rows that appear because their time has ended, with their weights, and the watermark that follows them.
     leaving: Vec<(Of, Vec<(usize, i64)>)>,
     passing: Option<EventTime>,
-    watermark: EventTime,
     delay_ms: i64,
     /// If right rows are versions.
     versions: Option<Versions>,
@@ -115,14 +113,13 @@ impl StreamJoin {
             output: spec.output.clone(),
             is_updating: spec.is_updating(),
             gives_pairs,
-            tables: Tables::new(vec![left, right], spec.keys, spec.nulls_equal, options)?,
+            tables: Tables::of_sides(vec![left, right], spec.keys, spec.nulls_equal, options)?,
             kind: spec.kind,
             versions: spec.versions.map(Versions::new),
             pending: None,
             repeated: VecDeque::new(),
             leaving: Vec::new(),
             passing: None,
-            watermark: EventTime::MIN,
             delay_ms: spec.delay_ms,
             divided: VecDeque::new(),
         })
@@ -134,17 +131,17 @@ impl StreamJoin {
     }
 
     fn side(&self, of: Of) -> &Side {
-        &self.tables.sides[of as usize]
+        &self.tables.rows.sides[of as usize]
     }
 
     fn side_mut(&mut self, of: Of) -> &mut Side {
-        &mut self.tables.sides[of as usize]
+        &mut self.tables.rows.sides[of as usize]
     }
 
     /// Keeps a batch, and begins to join it.
     fn take_in(&mut self, of: Of, batch: &RecordBatch, out: &mut Output) -> Result<()> {
-        self.tables.restored()?;
-        let (rows, without) = self.tables.divide(of as usize, batch)?;
+        self.tables.settle()?;
+        let (rows, without) = self.tables.with_keys(of as usize, batch)?;
         let has_no_version = self.versions.is_some() && self.kind == StreamJoinKind::Inner;
         if let Some(without) = without.filter(|_| self.side(of).role.shows_unmatched() && !has_no_version) {
             self.emit_alone(of, &without.columns, without.weights, out)?;
@@ -154,22 +151,20 @@ impl StreamJoin {
 
     /// Joins rows whose keys are not NULL.
     fn join(&mut self, of: Of, rows: Rows, out: &mut Output) -> Result<()> {
-        let known = self.side(Of::Right).len();
-        let (rows, keys) = match self.tables.bring(rows)? {
+        let (rows, keys) = match self.tables.bring_rows(rows)? {
             Brought::All(rows, keys) => (rows, keys),
             Brought::Halves(halves) => {
-                self.index_versions()?;
                 halves.into_iter().rev().for_each(|half| self.divided.push_front((of, half)));
                 return Ok(());
             }
         };
-        self.index_versions_from(known)?;
+        self.index_versions()?;
         let ids = self.tables.add(of as usize, &rows, &keys)?;
         if let Some(versions) = &mut self.versions {
             return match of {
                 Of::Left => Ok(()),
                 Of::Right => {
-                    let right = &mut self.tables.sides[Of::Right as usize];
+                    let right = &mut self.tables.rows.sides[Of::Right as usize];
                     versions.add(right, (&keys, &ids), &rows.columns, &rows.weights)
                 }
             };
@@ -228,10 +223,7 @@ impl StreamJoin {
 
     fn keep_to_size(&mut self) -> Result<()> {
         let versions = self.versions.as_ref().map_or(0, Versions::size_bytes);
-        if self.tables.keep_to_size(versions)? {
-            self.index_versions()?;
-        }
-        Ok(())
+        self.tables.keep_to_size(versions).map(|_| ())
     }
 
     /// Reads rows from the disk of which some may appear. Returns false if there are none.
@@ -240,30 +232,17 @@ impl StreamJoin {
             return Ok(false);
         }
         self.keep_to_size()?;
-        let known = self.side(Of::Right).len();
         let found = self.tables.load_due()?;
-        match self.side(Of::Right).len() < known {
-            true => self.index_versions()?,
-            false => self.index_versions_from(known)?,
-        }
+        self.index_versions()?;
         Ok(found)
     }
 
     /// Forgets the rows of a side whose time has ended, and lets those appear that have waited for it.
     fn expire(&mut self, of: Of) {
-        let watermark = self.watermark;
+        let watermark = EventTime(self.tables.watermark);
         let appear = self.side_mut(of).expire(watermark);
         if !appear.is_empty() {
             self.leaving.push((of, appear));
-        }
-    }
-
-    /// Rows on the disk whose time has ended are not needed any more.
-    fn forget_away(&mut self) {
-        let Some(disk) = &mut self.tables.disk else { return };
-        for (table, side) in self.tables.sides.iter().enumerate() {
-            let first = side.expiry.as_ref().map(|expiry| expiry.first_time(self.watermark));
-            first.into_iter().for_each(|first| disk.forget_before(table, first.0));
         }
     }
 
@@ -276,7 +255,7 @@ impl StreamJoin {
                 return Ok(true);
             }
             let Some(watermark) = self.passing.take() else { return Ok(false) };
-            self.forget_away();
+            self.tables.forget_away();
             out.watermark(match watermark {
                 // The end of the input.
                 EventTime::MAX => watermark,
@@ -298,14 +277,6 @@ impl StreamJoin {
         self.emit_alone(of, &columns, weights, out)?;
         Ok(true)
     }
-
-    /// Gives back the memory of rows that do not exist any more, once they are most.
-    fn remove_dead(&mut self) -> Result<()> {
-        if self.pending.is_some() || !self.leaving.is_empty() || !self.tables.remove_dead()? {
-            return Ok(());
-        }
-        self.index_versions()
-    }
 }
 
 fn opposite(of: Of) -> Of {
@@ -326,12 +297,14 @@ impl Operator for StreamJoin {
 
     /// Rows whose time has ended appear before the watermark passes on.
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        self.watermark = self.watermark.max(watermark);
+        self.tables.settle()?;
+        self.index_versions()?;
+        self.tables.watermark = self.tables.watermark.max(watermark.0);
         self.expire(Of::Left);
         self.expire(Of::Right);
         self.passing = Some(watermark);
-        self.tables.disk.as_mut().map_or(Ok(()), OnDisk::restored)?;
-        self.tables.timers.iter_mut().for_each(|timers| timers.reach(self.watermark.0));
+        let reached = self.tables.watermark;
+        self.tables.timers.iter_mut().for_each(|timers| timers.reach(reached));
         if self.leaving.is_empty() { self.leave(out).map(|_| ()) } else { Ok(()) }
     }
 
@@ -346,8 +319,9 @@ impl Operator for StreamJoin {
             return Ok(true);
         }
         self.sweep_versions();
-        self.remove_dead()?;
+        self.tables.remove_dead()?;
         self.keep_to_size()?;
+        self.index_versions()?;
         if let Some((of, rows)) = self.divided.pop_front() {
             self.join(of, rows, out)?;
             return Ok(true);
@@ -357,49 +331,6 @@ impl Operator for StreamJoin {
     }
 
     fn state(&mut self) -> Option<&mut dyn State> {
-        Some(self)
-    }
-}
-
-impl State for StreamJoin {
-    fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
-        match self.tables.forget(wall_ms)? {
-            true if self.tables.disk.is_some() => self.index_versions(),
-            true => self.remove_dead(),
-            false => Ok(()),
-        }
-    }
-
-    fn tables(&self) -> Vec<StateShape> {
-        self.tables.shapes()
-    }
-
-    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        let changes = self.tables.take_snapshot(adds, self.watermark)?;
-        // Now nothing waits for a snapshot.
-        self.remove_dead()?;
-        Ok(changes)
-    }
-
-    fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
-        self.tables.take_up(table, rows)
-    }
-
-    /// Rows whose time had ended have appeared before the snapshot.
-    fn restored(&mut self, watermark: EventTime) -> Result<()> {
-        self.watermark = self.watermark.max(watermark);
-        self.expire(Of::Left);
-        self.expire(Of::Right);
-        self.leaving.clear();
-        self.forget_away();
-        self.index_versions()
-    }
-
-    fn goes_on(&mut self) {
-        self.tables.goes_on();
-    }
-
-    fn succeed(&mut self, former: &mut dyn State) -> Result<()> {
-        self.take_over(former)
+        Some(&mut self.tables)
     }
 }

@@ -6,11 +6,12 @@ use std::collections::btree_map::Entry;
 
 use anabranch_model::Rng;
 use arrow::array::{AsArray, StringViewArray, TimestampMillisecondArray};
-use arrow::datatypes::{Int64Type, TimeUnit};
+use arrow::datatypes::{Field, Int64Type, Schema, TimeUnit};
 
 use super::*;
 use crate::Element;
-use crate::keyed_state::files::{Files, options};
+use crate::keyed_state::TimeToLive;
+use crate::keyed_state::files::{Files, Stated, options};
 
 /// A row: key, time, and its number.
 type Row = (Option<&'static str>, Option<i64>, i64);
@@ -133,7 +134,7 @@ fn run(seed: u64, spec: &DeduplicateSpec) {
     let mut model = Model::new(spec);
     let (mut found, mut dropped, mut clock) = (Vec::new(), Dropped::default(), 1_000_000);
     // The time of what is changed now: of the operator, as if it had one more key.
-    let written = |of: &Deduplicate| of.times.as_ref().map_or(0, TimeToLive::current);
+    let written = |of: &Deduplicate| of.state.times.as_ref().map_or(0, TimeToLive::current);
     for step in 0..60_i64 {
         let now = step * 2;
         let row = |number: u64, rng: &mut Rng| {
@@ -191,7 +192,7 @@ fn run(seed: u64, spec: &DeduplicateSpec) {
     fire(&mut deduplicate, i64::MAX, &mut found);
     assert_eq!(found, model.emitted, "seed {seed}, {spec}");
     assert_eq!((dropped.late_rows, dropped.rows_without_event_time), (model.late, model.without_time));
-    assert!(deduplicate.waiting.is_none_or(|waiting| waiting.is_empty()));
+    assert!(deduplicate.state.waiting.is_none_or(|waiting| waiting.is_empty()));
 }
 
 #[test]
@@ -218,7 +219,7 @@ fn rows_of_keys_that_have_had_one_do_not_wait() {
     deduplicate.batch(batch(&spec, &rows(0)), &mut Output::default()).expect("rows");
     fire(&mut deduplicate, 100, &mut found);
     deduplicate.batch(batch(&spec, &rows(200)), &mut Output::default()).expect("rows");
-    assert!(deduplicate.waiting.as_ref().is_some_and(Waiting::is_empty));
+    assert!(deduplicate.state.waiting.as_ref().is_some_and(Waiting::is_empty));
     assert_eq!(found, [0, 1, 2, 3, 4]);
 }
 
@@ -269,6 +270,6 @@ fn keys_on_the_disk_are_known() {
             numbers_of(&mut out, &mut found);
         }
     }
-    assert!(deduplicate.disk.as_ref().is_some_and(|disk| !disk.is_empty()), "it has written keys");
+    assert!(deduplicate.state.disk.as_ref().is_some_and(|disk| !disk.is_empty()), "it has written keys");
     assert_eq!(found, rows.iter().map(|row| row.2).collect::<Vec<_>>());
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use anabranch_model::Result;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::take;
+use arrow::datatypes::SchemaRef;
 
 use super::partition::Entry;
-use super::{FirstRows, before};
+use super::{Partitions, before};
 use crate::Output;
-use crate::keyed_state::narrow;
+use crate::keyed_state::{KeyedState, narrow};
 use crate::operator::RESULT_ROWS;
 
 /// Rows to emit.
@@ -26,7 +27,7 @@ pub(super) struct Emitted {
 
 impl Emitted {
     /// What the batch has changed.
-    pub(super) fn of_changes(of: &FirstRows) -> Result<Emitted> {
+    pub(super) fn of_changes(of: &Partitions) -> Result<Emitted> {
         let mut emitted = Emitted::default();
         for (place, group) in of.touched.groups.iter().enumerate() {
             let group = *group as usize;
@@ -38,10 +39,6 @@ impl Emitted {
             }
         }
         Ok(emitted)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.places.len()
     }
 
     /// Rows of the store that are to be emitted; returns their place.
@@ -158,36 +155,41 @@ fn numbered(entries: &[Entry]) -> impl Iterator<Item = usize> {
     entries.iter().enumerate().flat_map(|(at, entry)| std::iter::repeat_n(at, entry.copies as usize))
 }
 
-impl FirstRows {
-    pub(super) fn emit(&self, emitted: &Emitted, out: &mut Output) -> Result<()> {
-        let Emitted { rows, groups, places, numbers, weights } = emitted;
-        if places.is_empty() {
-            return Ok(());
-        }
-        let keys = self.keys.keys_of(groups)?;
-        let wanted = |column: usize| match column.checked_sub(self.spec.keys) {
-            None => Ok(Arc::clone(&keys[column])),
-            Some(column) => self.rows.column_of(column, rows),
-        };
-        let once = self.spec.output.iter().map(|column| wanted(*column)).collect::<Result<Vec<ArrayRef>>>()?;
-        let all_once = places.iter().enumerate().all(|(row, place)| row == *place as usize);
-        for first in (0..places.len()).step_by(RESULT_ROWS) {
-            let piece = first..places.len().min(first + RESULT_ROWS);
-            let at = UInt32Array::from(if all_once { Vec::new() } else { places[piece.clone()].to_vec() });
-            let column = |column: &ArrayRef| match all_once {
-                true => Ok(column.slice(first, piece.len())),
-                false => take(column, &at, None),
-            };
-            let mut columns = once.iter().map(column).collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
-            if self.spec.number.is_some() {
-                columns.push(Arc::new(Int64Array::from(numbers[piece.clone()].to_vec())));
-            }
-            if self.spec.window.is_none() {
-                columns.push(Arc::new(Int64Array::from(weights[piece.clone()].to_vec())));
-            }
-            let options = RecordBatchOptions::new().with_row_count(Some(piece.len()));
-            out.batch(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?);
-        }
-        Ok(())
+/// Emits rows of a state.
+pub(super) fn emit(
+    state: &KeyedState<Partitions>,
+    emitted: &Emitted,
+    schema: &SchemaRef,
+    out: &mut Output,
+) -> Result<()> {
+    let Emitted { rows, groups, places, numbers, weights } = emitted;
+    if places.is_empty() {
+        return Ok(());
     }
+    let spec = &state.rows.spec;
+    let keys = state.keys.keys_of(groups)?;
+    let wanted = |column: usize| match column.checked_sub(spec.keys) {
+        None => Ok(Arc::clone(&keys[column])),
+        Some(column) => state.rows.rows.column_of(column, rows),
+    };
+    let once = spec.output.iter().map(|column| wanted(*column)).collect::<Result<Vec<ArrayRef>>>()?;
+    let all_once = places.iter().enumerate().all(|(row, place)| row == *place as usize);
+    for first in (0..places.len()).step_by(RESULT_ROWS) {
+        let piece = first..places.len().min(first + RESULT_ROWS);
+        let at = UInt32Array::from(if all_once { Vec::new() } else { places[piece.clone()].to_vec() });
+        let column = |column: &ArrayRef| match all_once {
+            true => Ok(column.slice(first, piece.len())),
+            false => take(column, &at, None),
+        };
+        let mut columns = once.iter().map(column).collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
+        if spec.number.is_some() {
+            columns.push(Arc::new(Int64Array::from(numbers[piece.clone()].to_vec())));
+        }
+        if spec.window.is_none() {
+            columns.push(Arc::new(Int64Array::from(weights[piece.clone()].to_vec())));
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(piece.len()));
+        out.batch(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?);
+    }
+    Ok(())
 }

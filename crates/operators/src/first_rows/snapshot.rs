@@ -1,97 +1,152 @@
-//! Snapshots: the rows that have changed since the last one, or all. A row that is gone has the weight 0.
+//! The table of the rows of partitions. A row that is gone has the weight 0.
 
 use std::sync::Arc;
 
 use anabranch_dataflow::RankSpec;
 use anabranch_model::Result;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use arrow::datatypes::{Field, Schema};
 
 use super::partition::{Entry, Partition};
-use super::{FirstRows, order};
-use crate::hash_keys;
+use super::{Partitions, Touched, order};
 use crate::key_hash::canonical;
-use crate::keyed_state::{Part, TimeToLive, check_columns, narrow, number, numbers, without_times};
-use crate::operator::{StateChange, StateShape};
+use crate::keyed_state::{Identity, KeyedState, Noted, Part, Rows, SPARSE_MIN, Table, Taken, narrow, number, numbers};
 use crate::row_store::Other;
 
 /// The table of the rows of partitions.
-pub(crate) fn shape(spec: &RankSpec) -> StateShape {
-    let times = spec.time_to_live_ms.map(|_| TimeToLive::field());
+pub(crate) fn table(spec: &RankSpec) -> Table {
     let fields = spec.schema.fields().iter().map(|field| field.as_ref().clone()).chain([number("$weight")]);
-    let fields: Vec<Field> = fields.chain(times).chain([number("$snapshot")]).collect();
-    StateShape { table: String::new(), schema: Arc::new(Schema::new(fields)), keys: 0..spec.keys, pane: None }
+    let identity = Identity::Counted(spec.schema.fields().len());
+    Table::new("", fields.collect(), identity, spec.time_to_live_ms.is_some())
 }
 
-impl FirstRows {
-    pub(super) fn shape(&self) -> StateShape {
-        shape(&self.spec)
+impl Rows for Partitions {
+    fn tables(&self) -> Vec<Table> {
+        vec![table(&self.spec)]
     }
 
-    pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        let (complete, part, runs) = self.snapshots.begin(self.disk.as_mut(), adds)?;
-        let rows = self.take_rows(part)?;
-        self.snapshots.emitted(complete, rows.num_rows());
-        Ok(StateChange::of_tables(vec![rows], complete, runs))
+    fn changes(&mut self, each: &mut dyn FnMut(&mut dyn Noted)) {
+        each(&mut self.changes);
     }
 
-    /// Takes rows, as those of a new snapshot.
-    pub(super) fn take_rows(&mut self, part: Part) -> Result<RecordBatch> {
+    fn make_room(&mut self, keys: usize) {
+        self.partitions.resize_with(keys, Partition::default);
+        self.touched.stamps.resize(keys, 0);
+    }
+
+    fn take_out(&mut self, part: Part, number: i64) -> Result<Vec<Taken>> {
         // A row may have come again after its partition was forgotten, or after another one: then the one that is gone has a lower number.
-        let comes_again = self.times.is_some() || self.spec.latest;
-        self.snapshots.number += 1 + i64::from(comes_again);
-        let number = |row: &usize| self.snapshots.number - i64::from(comes_again && self.copies[*row] == 0);
+        let number = |row: &usize| number - i64::from(self.copies[*row] == 0);
         let copies = &self.copies;
         let rows = self.changes.take(part, || (0..copies.len()).filter(|row| copies[*row] > 0).collect());
-        let groups: Vec<usize> = rows.iter().map(|row| self.groups[*row] as usize).collect();
-        let mut columns = self.keys.keys_of(&groups)?;
-        columns.extend(self.rows.rows(&rows)?);
-        columns.push(Arc::new(rows.iter().map(|row| i64::from(copies[*row])).collect::<Int64Array>()) as ArrayRef);
-        columns.extend(self.times.as_ref().map(|times| times.times_of(&groups)));
-        columns.push(Arc::new(rows.iter().map(number).collect::<Int64Array>()));
-        Ok(RecordBatch::try_new(self.shape().schema, columns)?)
+        let mut columns = self.rows.rows(&rows)?;
+        columns.push(Arc::new(rows.iter().map(|row| i64::from(copies[*row])).collect::<Int64Array>()));
+        let numbers: ArrayRef = Arc::new(rows.iter().map(number).collect::<Int64Array>());
+        let keys = rows.iter().map(|row| self.groups[*row] as usize).collect();
+        self.free_gone();
+        Ok(vec![Taken { numbers: Some(numbers), ..Taken::new(keys, columns) }])
     }
 
-    /// Merges rows of a snapshot.
-    pub(super) fn take_up(&mut self, rows: RecordBatch) -> Result<()> {
-        let schema = self.shape().schema;
-        let rows = match &self.times {
-            Some(times) => times.needed(rows, &schema)?,
-            None => without_times(rows, &schema)?,
-        };
-        check_columns(&rows.schema(), &schema)?;
-        let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
-        self.snapshots.restoring(versions);
-        if let Some(disk) = &mut self.disk {
-            if let Some(windows) = &mut self.windows {
-                let copies = numbers(rows.columns(), self.spec.schema.fields().len())?;
-                windows.restored_away(&rows.columns()[..self.spec.keys], |row| copies.value(row) > 0)?;
-            }
-            return disk.restore(0, rows);
-        }
-        self.restores = true;
-        let groups = self.groups_of(&rows)?;
-        let ids = self.intern(&rows, &groups)?;
+    fn put_in(
+        &mut self,
+        _table: usize,
+        keys: &[usize],
+        rows: &RecordBatch,
+        versions: Option<&Int64Array>,
+    ) -> Result<()> {
         let copies = numbers(rows.columns(), self.spec.schema.fields().len())?;
-        for row in self.changes.latest(&ids, versions) {
-            self.copies[ids[row]] = self.copies_of(copies.value(row));
+        let ids = self.intern(rows, keys)?;
+        if let Some(versions) = versions {
+            self.restores = true;
+            for row in self.changes.latest(&ids, versions) {
+                self.copies[ids[row]] = self.copies_of(copies.value(row));
+            }
+            return Ok(());
         }
-        self.keep_to_size()
+        for (id, copies) in ids.iter().zip(copies.values()) {
+            self.copies[*id] = self.copies_of(*copies);
+        }
+        let mut groups = keys.to_vec();
+        groups.sort_unstable();
+        groups.dedup();
+        for group in groups {
+            let partition = &mut self.partitions[group];
+            partition.settle(&mut self.copies, self.spec.limit);
+            self.live += usize::from(partition.rows() > 0);
+            self.live_rows += partition.entries().len();
+            self.partition_bytes += partition.size_bytes();
+        }
+        Ok(())
     }
 
-    /// The partitions of rows of state.
-    pub(super) fn groups_of(&mut self, rows: &RecordBatch) -> Result<Vec<usize>> {
-        let keys = &rows.columns()[..self.spec.keys];
-        let (mut hashes, mut groups) = (Vec::new(), Vec::new());
-        hash_keys(keys, rows.num_rows(), &mut hashes)?;
-        self.keys.intern(keys, &hashes, &mut groups)?;
-        self.make_room(&groups, keys)?;
-        if let Some(times) = &mut self.times {
-            times.restore_rows(&groups, rows)?;
-        }
-        Ok(groups)
+    fn succeed(&mut self, former: &mut Self) {
+        std::mem::swap(self, former);
+        std::mem::swap(&mut self.spec, &mut former.spec);
     }
 
+    fn count(&mut self) -> usize {
+        self.rows_restored();
+        self.live_rows
+    }
+
+    fn size_bytes(&self) -> usize {
+        let partitions = self.partitions.capacity() * (size_of::<Partition>() + size_of::<u32>());
+        let rows = (self.groups.capacity() + self.copies.capacity()) * size_of::<u32>();
+        self.rows.size_bytes() + self.changes.size_bytes() + partitions + rows + self.partition_bytes
+    }
+
+    fn living(&mut self) -> Result<Option<Vec<usize>>> {
+        self.remove_gone()?;
+        let is_sparse = self.partitions.len() > 2 * self.live + SPARSE_MIN && self.changes.is_empty();
+        Ok(is_sparse.then(|| (0..self.partitions.len()).filter(|group| self.exists(*group)).collect()))
+    }
+
+    fn keep(&mut self, keys: &[usize]) -> Result<()> {
+        let mut places = vec![super::FREE; self.partitions.len()];
+        for (new, old) in keys.iter().enumerate() {
+            places[*old] = narrow(new)?;
+        }
+        // Those of rows that are gone do not matter.
+        let place = |group: u32| places.get(group as usize).copied().unwrap_or(super::FREE);
+        self.groups.iter_mut().for_each(|group| *group = place(*group));
+        self.partitions = keys.iter().map(|group| std::mem::take(&mut self.partitions[*group])).collect();
+        self.touched = Touched::default();
+        self.make_room(keys.len());
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        self.rows.clear()?;
+        (self.partitions, self.touched) = (Vec::new(), Touched::default());
+        (self.groups, self.copies) = (Vec::new(), Vec::new());
+        (self.live, self.live_rows, self.partition_bytes) = (0, 0, 0);
+        Ok(())
+    }
+
+    fn exists(&self, key: usize) -> bool {
+        self.partitions[key].rows() > 0
+    }
+
+    fn forget(&mut self, keys: &[usize]) -> Result<()> {
+        keys.iter().for_each(|group| self.forget_partition(*group));
+        Ok(())
+    }
+
+    fn settle(state: &mut KeyedState<Self>) -> Result<()> {
+        state.rows.rows_restored();
+        Ok(())
+    }
+
+    fn awaits(&self, key: usize) -> bool {
+        self.exists(key)
+    }
+
+    fn await_away(&self, _table: usize, rows: &RecordBatch) -> Result<Vec<bool>> {
+        let copies = numbers(rows.columns(), self.spec.schema.fields().len())?;
+        Ok(copies.values().iter().map(|copies| *copies > 0).collect())
+    }
+}
+
+impl Partitions {
     /// How many equal rows may be among the first ones.
     pub(super) fn copies_of(&self, copies: i64) -> u32 {
         let most = u32::try_from(self.spec.limit).unwrap_or(u32::MAX);
@@ -137,7 +192,7 @@ impl FirstRows {
     }
 
     /// Everything was restored.
-    pub(super) fn settle(&mut self) {
+    fn rows_restored(&mut self) {
         if !std::mem::take(&mut self.restores) {
             return;
         }

@@ -9,7 +9,7 @@ use arrow::datatypes::{Field, Int64Type, Schema, TimeUnit};
 
 use super::*;
 use crate::Element;
-use crate::keyed_state::files::{Files, options};
+use crate::keyed_state::files::{Files, Stated, options};
 
 /// A row: key, last instant of its window, number.
 type WindowRow = (i64, Option<i64>, i64);
@@ -125,7 +125,7 @@ fn run(seed: u64) {
     found.extend(fire(&mut rank, i64::MAX));
     found.sort_unstable();
     assert_eq!(found, expected(&all, limit), "seed {seed}, the first {limit}");
-    assert!(rank.live_rows == 0 && rank.live == 0, "state is left over");
+    assert!(rank.state.rows.live_rows == 0 && rank.state.rows.live == 0, "state is left over");
 }
 
 #[test]
@@ -142,13 +142,13 @@ fn windows_with_more_rows_than_memory_fire() {
         let rows: Vec<WindowRow> =
             (0..1000).map(|n| (n * 7 + piece, Some((n + piece) % 8 * 10 + 9), n * 31 % 1009)).collect();
         feed(&mut rank, &rows);
-        assert!(rank.size_bytes() <= BYTES / 4, "{} bytes", rank.size_bytes());
+        assert!(rank.state.size_bytes() <= BYTES / 4, "{} bytes", rank.state.size_bytes());
         all.extend(rows);
     }
     let mut found = Vec::new();
     for window in 0..8 {
         found.extend(fire(&mut rank, window * 10 + 9));
-        assert!(rank.size_bytes() <= BYTES / 4, "{} bytes", rank.size_bytes());
+        assert!(rank.state.size_bytes() <= BYTES / 4, "{} bytes", rank.state.size_bytes());
     }
     found.sort_unstable();
     assert!(found == expected(&all, 2), "{} rows", found.len());
@@ -197,10 +197,10 @@ fn rows_that_stay_need_no_more_memory_than_the_first_ones() {
             rank.snapshot(false).expect("a snapshot");
         }
     }
-    assert_eq!((rank.live_rows, rank.live), (21, 7));
+    assert_eq!((rank.state.rows.live_rows, rank.state.rows.live), (21, 7));
     // Those of a hundred batches wait for the next snapshot.
-    assert!(rank.rows.len() < 200, "{} rows", rank.rows.len());
-    assert!(rank.size_bytes() < 1 << 16, "{} bytes", rank.size_bytes());
+    assert!(rank.state.rows.rows.len() < 200, "{} rows", rank.state.rows.rows.len());
+    assert!(rank.state.size_bytes() < 1 << 16, "{} bytes", rank.state.size_bytes());
 }
 
 /// An earlier version kept all rows of a partition.

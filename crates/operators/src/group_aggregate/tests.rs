@@ -11,12 +11,12 @@ use anabranch_dataflow::{AggregateSpec, Expr, Literal, NamedExpr, WEIGHT, weight
 use anabranch_model::Rng;
 use arrow::array::{Array, AsArray, Float64Array, StringViewArray};
 use arrow::compute::concat_batches;
-use arrow::datatypes::{Field, Float64Type, Schema};
+use arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::*;
 use crate::Element;
-use crate::keyed_state::files::{Files, options};
+use crate::keyed_state::files::{Files, Stated, options};
 
 /// A row: key, number, text.
 type Row = (Option<i64>, Option<i64>, Option<&'static str>);
@@ -306,8 +306,8 @@ fn groups_that_are_gone_take_no_memory() {
             assert!(changes[0].rows.iter().map(RecordBatch::num_rows).sum::<usize>() <= 4);
         }
     }
-    assert!(now.groups.rows.len() < 100, "{} groups", now.groups.rows.len());
-    assert!(now.groups.size_bytes() < 1 << 18, "{} bytes", now.groups.size_bytes());
+    assert!(now.state.rows.rows.len() < 100, "{} groups", now.state.rows.rows.len());
+    assert!(now.state.size_bytes() < 1 << 18, "{} bytes", now.state.size_bytes());
 }
 
 #[test]

@@ -227,10 +227,3 @@ fn find(table: &mut KeyTable, keys: Vec<u32>, values: &[ArrayRef], hashes: &mut 
     table.intern(&columns, hashes, &mut ids)?;
     Ok(ids)
 }
-
-/// Numbers for rows that an earlier version has stored without them: it had equal ones once. Those below zero are given to no other row.
-pub(crate) fn numbers_of_content(keys: usize, columns: &[ArrayRef], rows: usize) -> Result<Int64Array> {
-    let mut hashes = Vec::new();
-    hash_keys(&columns[keys..], rows, &mut hashes)?;
-    Ok(hashes.iter().map(|hash| !((hash >> 1) as i64)).collect())
-}

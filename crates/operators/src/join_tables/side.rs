@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anabranch_dataflow::JobOptions;
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
-use arrow::datatypes::{DataType, Field, Int64Type};
+use arrow::datatypes::{DataType, Int64Type};
 
 use super::SideShape;
 use super::expiry::Expiry;
@@ -69,9 +69,6 @@ fn narrowed(keys: &[usize]) -> Result<Vec<u32>> {
 
 /// Rows by their ids, in a list for each key.
 pub(crate) struct Side {
-    /// Name and columns of its table in snapshots, without those that this adds.
-    pub(super) table: String,
-    pub(super) fields: Vec<Field>,
     pub(crate) role: Role,
     updating: bool,
     /// Types of all columns, the keys first.
@@ -98,13 +95,11 @@ pub(crate) struct Side {
 
 impl Side {
     pub(crate) fn new(shape: SideShape<'_>, keys: usize, options: &JobOptions) -> Result<Side> {
-        let SideShape { spec, role, table, fields, gives_pairs } = shape;
+        let SideShape { spec, role, gives_pairs, .. } = shape;
         let types: Vec<DataType> = spec.schema.fields().iter().map(|field| field.data_type().clone()).collect();
         // Equal rows are likely where only keys are kept, or what a condition reads: they are one, with a weight.
         let is_numbered = gives_pairs && types.len() > keys && !role.counts() && !spec.updating;
         Ok(Side {
-            table,
-            fields,
             role,
             updating: spec.updating,
             rows: Kept::new(&types[keys..], is_numbered)?,
@@ -312,12 +307,10 @@ impl Side {
         Ok(())
     }
 
-    /// Removes all rows, which were written to the disk.
+    /// Removes all rows.
     pub(crate) fn clear(&mut self) -> Result<()> {
-        self.keep(&[], &[], 0)?;
         self.live = 0;
-        self.changes.written();
-        Ok(())
+        self.keep(&[], &[], 0)
     }
 
     /// Restores rows of a snapshot, unless the numbers of their snapshots say that later ones were restored.

@@ -32,6 +32,10 @@ pub(crate) trait Stated: Operator {
         self.own().goes_on();
     }
 
+    fn succeed(&mut self, former: &mut dyn Operator) -> Result<()> {
+        self.own().succeed(former.own())
+    }
+
     fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
         self.own().processing_time(wall_ms)
     }

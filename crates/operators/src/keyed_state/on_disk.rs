@@ -19,11 +19,12 @@ use anabranch_model::{Error, Result, batch_bytes};
 use anabranch_state::{KeyedRuns, KeyedTable, LatestTime, Merge, Run, in_window};
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::{concat_batches, filter_record_batch};
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::Schema;
 
+use super::check_size;
 use super::latest::{Latest, Needed};
-use super::time_to_live;
-use super::{RunsOfTables, Slice, Snapshots, check_size};
+use super::snapshots::{RunsOfTables, Snapshots};
+use super::windows::Slice;
 use crate::event_time::{event_times, latest_time};
 use crate::hash_keys;
 use crate::operator::StateShape;
@@ -74,11 +75,6 @@ struct Table {
 }
 
 impl OnDisk {
-    /// For tables of these shapes, if state is to be on disk. `window`: which of the keys is the time of a window, if one is.
-    pub(crate) fn new(shapes: &[StateShape], window: Option<usize>, options: &JobOptions) -> Result<Option<OnDisk>> {
-        OnDisk::of(shapes.iter().map(|shape| table_of(shape, window)).collect::<Result<_>>()?, options)
-    }
-
     /// For these tables, if state is to be on disk.
     pub(crate) fn of(tables: Vec<KeyedTable>, options: &JobOptions) -> Result<Option<OnDisk>> {
         if options.state_backend != StateBackendKind::Disk {
@@ -314,16 +310,6 @@ fn hash_in_windows(keys: &[ArrayRef], rows: usize, window: Option<usize>, hashes
         hashes.iter_mut().zip(times.iter()).for_each(|(hash, time)| *hash = in_window(*time, *hash));
     }
     Ok(())
-}
-
-/// The table of rows of this shape, which replace each other and may be gone.
-fn table_of(shape: &StateShape, window: Option<usize>) -> Result<KeyedTable> {
-    let is_count = |field: &Arc<Field>| ["$rows", "$weight", "$sessions"].contains(&field.name().as_str());
-    let count = shape.schema.fields().iter().rposition(is_count);
-    let count = count.ok_or_else(|| Error::internal("rows of state without their number"))?;
-    let table = keyed_table(shape, (0..count).collect(), Some(count));
-    let time = time_to_live::column(&shape.schema).or(shape.pane).or(window);
-    Ok(KeyedTable { window, time: time.map(with_latest), ..table })
 }
 
 /// The table of rows of this shape with these columns as their identity, and one that says how often they count, if they may be gone. Any

@@ -182,11 +182,6 @@ impl Windows {
         (!ids.is_empty()).then_some(ids)
     }
 
-    /// The next key that fires.
-    pub(crate) fn next_id(&mut self) -> Option<usize> {
-        self.firing.pop()
-    }
-
     /// What is left of the window on the disk that fires.
     pub(crate) fn next_slice(&self) -> Option<&Slice> {
         self.slices.last()

@@ -132,7 +132,7 @@ impl MultiJoin {
         if let Some(mut level) = expansion.levels.pop() {
             let next = self.inputs[expansion.origin.input].order[step - 1];
             let keys = expansion.origin.keys.as_deref();
-            let piece = level.extend(keys, &self.tables.sides[next], self.inputs[next].outer);
+            let piece = level.extend(keys, &self.tables.rows.sides[next], self.inputs[next].outer);
             if level.is_done() {
                 // What leaves the piece takes its place, with a row more.
                 level.piece = Piece::default();
@@ -151,7 +151,7 @@ impl MultiJoin {
     fn first_piece(&self, origin: &Origin) -> Piece {
         let needed: Vec<&Side> = (0..self.inputs.len())
             .filter(|input| *input != origin.input && !self.inputs[*input].outer)
-            .map(|input| &self.tables.sides[input])
+            .map(|input| &self.tables.rows.sides[input])
             .collect();
         let weights = &origin.rows.weights;
         let is_there = |row: &usize| match &origin.keys {
@@ -180,7 +180,7 @@ impl MultiJoin {
         }
         if let Some(next) = input.order.get(step) {
             let mut level = Level { piece, row: 0, next: None, is_extended: false };
-            level.begin(origin.keys.as_deref(), &self.tables.sides[*next]);
+            level.begin(origin.keys.as_deref(), &self.tables.rows.sides[*next]);
             expansion.levels.push(level);
             return Ok(());
         }

@@ -1,12 +1,10 @@
 //! A join of the next plan version goes on with the state of the former one, in memory.
 
 use anabranch_dataflow::MultiJoinSpec;
-use anabranch_model::Result;
 
 use super::MultiJoin;
+use crate::Functions;
 use crate::join_tables::columns;
-use crate::operator::same_kind;
-use crate::{Functions, State};
 
 /// Whether a join can go on with the state of another one. Which columns leave it may be different, and also its conditions: no row has
 /// anything that follows from them.
@@ -24,13 +22,4 @@ pub(crate) fn goes_on(former: &MultiJoinSpec, next: &MultiJoinSpec, functions: &
     };
     let of = tables(former);
     kinds(former) == kinds(next) && of.is_some() && of == tables(next)
-}
-
-impl MultiJoin {
-    /// Takes the state of a join [with which](goes_on) it can go on. It has none of its own.
-    pub(super) fn take_over(&mut self, former: &mut dyn State) -> Result<()> {
-        let former: &mut MultiJoin = same_kind(former)?;
-        self.tables.succeed(&mut former.tables);
-        Ok(())
-    }
 }

@@ -13,7 +13,7 @@ use arrow::datatypes::{Field, Int64Type, Schema};
 
 use super::*;
 use crate::join_tables::samples::{Row, TEXTS, add, batch, fields, pieces, side, texts};
-use crate::keyed_state::files::{Files, options};
+use crate::keyed_state::files::{Files, Stated, options};
 
 /// What is drawn for a run.
 #[derive(Clone, Debug)]
@@ -289,7 +289,7 @@ fn equal_rows_that_stay_are_emitted_as_often_as_they_count() {
     }
     add(&mut found, &mut join, 1, batch(&[(row, 1); 3], false));
     add(&mut found, &mut join, 0, batch(&[(row, 1); 2], false));
-    assert_eq!(join.tables.sides[2].len(), 1);
+    assert_eq!(join.tables.rows.sides[2].len(), 1);
     assert_eq!(found, BTreeMap::from([("1|1|1".to_owned(), 60)]));
 }
 
@@ -305,7 +305,7 @@ fn rows_that_are_gone_take_no_memory() {
             join.snapshot(false).expect("a snapshot");
         }
     }
-    let rows: usize = join.tables.sides.iter().map(Side::len).sum();
+    let rows: usize = join.tables.rows.sides.iter().map(Side::len).sum();
     assert!(rows < 100, "{rows} rows");
     assert!(join.tables.size_bytes() < 1 << 18, "{} bytes", join.tables.size_bytes());
 }

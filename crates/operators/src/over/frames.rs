@@ -5,12 +5,11 @@ use anabranch_model::Result;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::take;
 
-use super::Over;
 use super::history::History;
+use super::{Over, Partitions};
 use crate::group_aggregate::readings::Readings;
-use crate::hash_keys;
 use crate::key_hash::canonical;
-use crate::keyed_state::narrow;
+use crate::keyed_state::{KeyedState, narrow};
 use crate::waiting::Piece;
 
 /// Rows that enter and leave frames.
@@ -48,15 +47,11 @@ impl Over {
     /// The results of rows that are next in their order, a column of each function.
     pub(super) fn results(&mut self, piece: &Piece) -> Result<Vec<ArrayRef>> {
         let keys: Vec<ArrayRef> = piece.rows.columns()[..self.spec.keys].iter().map(canonical).collect();
-        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
-        hash_keys(&keys, piece.rows.num_rows(), &mut hashes)?;
-        let known = self.keys.len();
-        self.keys.intern(&keys, &hashes, &mut ids)?;
-        self.make_room();
-        if !self.load(known, &ids, &hashes)? {
-            return self.results_of_halves(piece, &hashes);
+        if let Some(halves) = self.state.bring(&keys, piece.rows.num_rows())? {
+            return self.results_of_halves(piece, &halves);
         }
-        let of: Vec<u32> = ids.into_iter().map(narrow).collect::<Result<_>>()?;
+        let KeyedState { rows: partitions, ids, times: written, .. } = &mut self.state;
+        let of: Vec<u32> = ids.iter().map(|id| narrow(*id)).collect::<Result<_>>()?;
         // Rows of a partition follow each other; those that came first stay first.
         let mut order: Vec<u32> = (0..narrow(of.len())?).collect();
         let is_sorted = of.is_sorted();
@@ -65,14 +60,14 @@ impl Over {
         }
         let at = UInt32Array::from(order);
         let sorted = |column: &ArrayRef| if is_sorted { Ok(ArrayRef::clone(column)) } else { take(column, &at, None) };
-        let columns = self.read.iter().map(|column| Ok(sorted(piece.rows.column(*column))?));
+        let columns = partitions.read.iter().map(|column| Ok(sorted(piece.rows.column(*column))?));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let groups: Vec<u32> = at.values().iter().map(|row| of[*row as usize]).collect();
         let times: Vec<i64> = at.values().iter().map(|row| piece.numbers[*row as usize]).collect();
-        self.write(&groups);
+        partitions.write(&groups, written.as_mut());
         let results = match self.spec.frame.is_unbounded() {
-            true => self.unbounded(&columns, &groups, &times)?,
-            false => self.bounded(&columns, &groups, &times, (&piece.rows, &at))?,
+            true => partitions.unbounded(&columns, &groups, &times)?,
+            false => partitions.bounded(&columns, &groups, &times, (&piece.rows, &at))?,
         };
         if is_sorted {
             return Ok(results);
@@ -82,7 +77,9 @@ impl Over {
         let places = UInt32Array::from(places);
         results.iter().map(|results| Ok(take(results, &places, None)?)).collect()
     }
+}
 
+impl Partitions {
     /// Functions of all rows so far.
     fn unbounded(&mut self, columns: &[ArrayRef], groups: &[u32], times: &[i64]) -> Result<Vec<ArrayRef>> {
         let of: Vec<usize> = groups.iter().map(|group| *group as usize).collect();
@@ -200,10 +197,9 @@ impl Over {
     }
 
     /// Removes the rows that are too early for the frame of any row that may follow.
-    pub(super) fn forget(&mut self) -> Result<()> {
-        self.forget_on_disk();
+    pub(super) fn drop_early(&mut self, watermark: i64) -> Result<()> {
         let Frame::Range { preceding_ms: Some(preceding_ms) } = self.spec.frame else { return Ok(()) };
-        let last = self.watermark.saturating_sub(preceding_ms);
+        let last = watermark.saturating_sub(preceding_ms);
         while let Some((rows, groups)) = self.history.pop_chunk(last) {
             let batch = self.batch_of(self.history.columns(&rows)?, rows.len())?;
             self.functions.run(&batch, (&groups, Some(&vec![-1; rows.len()])), &Readings::default())?;

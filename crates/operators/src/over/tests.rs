@@ -11,7 +11,8 @@ mod time_to_live;
 
 use super::*;
 use crate::Element;
-use crate::keyed_state::files::{Files, options};
+use crate::keyed_state::SPARSE_MIN;
+use crate::keyed_state::files::{Files, Stated, options};
 
 /// A row: key, time, value, text, and its number.
 type Row = (Option<&'static str>, Option<i64>, Option<i64>, &'static str, i64);
@@ -229,7 +230,7 @@ fn run(seed: u64, frame: Frame, time: Option<usize>) {
     fire(&mut over, i64::MAX, &mut found);
     assert_eq!(found, expected(&all, frame, time.is_some()), "seed {seed}, {frame:?}");
     assert_eq!(late, 0, "late rows are counted");
-    assert!(over.waiting.is_none_or(|waiting| waiting.is_empty()));
+    assert!(over.state.waiting.is_none_or(|waiting| waiting.is_empty()));
 }
 
 #[test]
@@ -254,18 +255,18 @@ fn only_rows_that_later_ones_need_stay() {
         for time in 0..2000 {
             over.batch(batch(&[(KEYS[0], Some(time), Some(time), TEXTS[0], time)]), &mut out).expect("rows");
             fire(&mut over, time, &mut found);
-            most = most.max(over.history.live);
+            most = most.max(over.state.rows.history.live);
         }
         assert!(most <= 2 * kept + SPARSE_MIN, "{most} rows, {frame:?}");
-        let memory = over.size_bytes();
+        let memory = over.state.size_bytes();
         for time in 2000..4000 {
             over.batch(batch(&[(KEYS[0], Some(time), Some(time), TEXTS[0], time)]), &mut out).expect("rows");
             fire(&mut over, time, &mut found);
         }
-        assert!(over.size_bytes() < 2 * memory, "{} bytes after {memory}, {frame:?}", over.size_bytes());
+        assert!(over.state.size_bytes() < 2 * memory, "{} bytes after {memory}, {frame:?}", over.state.size_bytes());
         fire(&mut over, 10_000, &mut found);
         let left = if matches!(frame, Frame::Rows { .. }) { 2 } else { 0 };
-        assert_eq!(over.history.live, left, "{frame:?}");
+        assert_eq!(over.state.rows.history.live, left, "{frame:?}");
     }
 }
 
@@ -277,7 +278,7 @@ fn partitions_whose_time_is_over_are_forgotten() {
         let time = time as i64;
         over.batch(batch(&[(Some(name), Some(time), Some(1), TEXTS[1], time)]), &mut Output::default()).expect("rows");
         fire(&mut over, time, &mut found);
-        assert!(over.keys.len() < 40, "{} partitions", over.keys.len());
+        assert!(over.state.keys.len() < 40, "{} partitions", over.state.keys.len());
     }
     assert!(found.values().all(|results| results[0] == "1" && results[1] == "1"));
 }
@@ -294,10 +295,10 @@ fn rows_that_are_in_no_frame_any_more_are_not_restored() {
     assert!(files.most_changes() > 300, "each snapshot adds a file");
     let mut over = operator(frame, None, None);
     // All of them would take more.
-    over.bytes_max = 64 << 10;
+    over.state.bytes_max = 64 << 10;
     files.restore(&mut over, false, &mut |len| len / 2);
     over.restored(EventTime::MIN).expect("restored");
-    assert_eq!(over.restored_rows(), 2 * KEYS.len());
+    assert_eq!(over.state.rows.restored_rows(), 2 * KEYS.len());
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod time_to_live;
 use anabranch_dataflow::{OperatorSpec, Ordering, WEIGHT, weight_field};
 use anabranch_model::Rng;
 use arrow::array::StringViewArray;
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::*;
@@ -237,9 +237,9 @@ fn partitions_without_rows_take_no_memory() {
             out.drain().for_each(drop);
         }
         if key > 1500 && key % 5 == 0 {
-            State::snapshot(&mut rank, false).expect("a snapshot");
+            rank.snapshot(false).expect("a snapshot");
         }
     }
-    assert!(rank.keys.len() < 100, "{} partitions", rank.keys.len());
-    assert!(rank.size_bytes() < 1 << 16, "{} bytes", rank.size_bytes());
+    assert!(rank.state.keys.len() < 100, "{} partitions", rank.state.keys.len());
+    assert!(rank.state.size_bytes() < 1 << 16, "{} bytes", rank.state.size_bytes());
 }

@@ -1,13 +1,15 @@
 //! Sessions against those of all rows, sorted anew: with rows out of order, snapshots, and restored operators.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use anabranch_dataflow::{AggregatePhase, AggregateSpec, Expr, Literal, NamedExpr};
 use anabranch_model::Rng;
-use arrow::array::{AsArray, Int64Array, StringViewArray, TimestampMillisecondArray};
+use arrow::array::{ArrayRef, AsArray, Int64Array, StringViewArray, TimestampMillisecondArray};
 use arrow::datatypes::{Field, Int64Type, Schema, TimeUnit, TimestampMillisecondType};
 
 use super::*;
 use crate::Element;
-use crate::keyed_state::files::{Files, options};
+use crate::keyed_state::files::{Files, Stated, options};
 
 const GAP: i64 = 10;
 const TIME: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
@@ -189,9 +191,9 @@ fn check(seed: u64, keys: usize) {
     found.extend(fire(&mut sessions, i64::MAX));
     found.sort();
     assert_eq!(found, expected(&all, keys > 0), "seed {seed}, {keys} keys");
-    assert!(sessions.sessions.is_empty() && sessions.ends.is_empty(), "state is left over");
-    assert_eq!((sessions.pieces.size_bytes(), sessions.live_keys), (0, 0), "state is left over");
-    assert!(sessions.due.is_empty(), "keys are left over");
+    assert!(sessions.state.rows.sessions.is_empty() && sessions.state.rows.ends.is_empty(), "state is left over");
+    assert_eq!((sessions.state.rows.pieces.size_bytes(), sessions.state.rows.live_keys), (0, 0), "state is left over");
+    assert!(sessions.state.due.is_empty(), "keys are left over");
 }
 
 #[test]
@@ -257,10 +259,10 @@ fn more_sessions_than_memory_are_open() {
         let rows: Vec<Row> = (0..400).map(row).collect();
         feed(&mut sessions, &rows);
         all.extend(rows);
-        assert!(sessions.size_bytes() <= BYTES / 4, "{} bytes", sessions.size_bytes());
+        assert!(sessions.state.size_bytes() <= BYTES / 4, "{} bytes", sessions.state.size_bytes());
         if step % 10 == 9 {
             found.extend(fire(&mut sessions, step * 2));
-            assert!(sessions.size_bytes() <= BYTES / 4, "{} bytes", sessions.size_bytes());
+            assert!(sessions.state.size_bytes() <= BYTES / 4, "{} bytes", sessions.state.size_bytes());
         }
     }
     found.extend(fire(&mut sessions, i64::MAX));
@@ -268,24 +270,10 @@ fn more_sessions_than_memory_are_open() {
     assert!(found == expected(&all, true), "{} sessions", found.len());
 }
 
-/// An earlier version had the columns in another order.
-#[test]
-fn rows_of_an_earlier_version_are_restored() {
-    let mut sessions = operator(1, None);
-    feed(&mut sessions, &[(Some("a"), Some(5), Some(1))]);
-    let change = sessions.snapshot(false).expect("a snapshot").remove(0);
-    let rows = &change.rows[0];
-    let (there, last) = (2, rows.num_columns() - 1);
-    let order: Vec<usize> = (0..there).chain(there + 1..last).chain([there, last]).collect();
-    let mut restored = operator(1, None);
-    restored.restore(0, rows.project(&order).expect("columns")).expect("restored");
-    assert_eq!(fire(&mut restored, 15), [(Some("a".to_owned()), 5, 15, 1, Some(1), Some(1), 1)]);
-}
-
 #[test]
 fn state_beyond_its_bound_stops_the_job_with_a_remedy() {
     let mut sessions = operator(1, None);
-    sessions.bytes_max = 1 << 14;
+    sessions.state.bytes_max = 1 << 14;
     let rows: Vec<Row> = (0..1000).map(|n| (Some("a"), Some(n * 20), Some(n))).collect();
     let error = sessions.batch(batch(&rows), &mut Output::default()).expect_err("too much");
     assert!(error.to_string().contains("state-bytes"), "{error}");

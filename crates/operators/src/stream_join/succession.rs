@@ -1,12 +1,10 @@
 //! A join of the next plan version goes on with the state of the former one, in memory.
 
 use anabranch_dataflow::StreamJoinSpec;
-use anabranch_model::Result;
 
 use super::{Of, StreamJoin};
+use crate::Functions;
 use crate::join_tables::columns;
-use crate::operator::same_kind;
-use crate::{Functions, State};
 
 /// Whether a join can go on with the state of another one. Which columns leave it may be different, and also the condition of an inner
 /// join: no row has the number of its matches there.
@@ -25,14 +23,4 @@ pub(crate) fn goes_on(former: &StreamJoinSpec, next: &StreamJoinSpec, functions:
         && times(former) == times(next)
         && (!counts || former.filter == next.filter)
         && tables(&of) == tables(&then)
-}
-
-impl StreamJoin {
-    /// Takes the state of a join [with which](goes_on) it can go on. It has none of its own.
-    pub(super) fn take_over(&mut self, former: &mut dyn State) -> Result<()> {
-        let former: &mut StreamJoin = same_kind(former)?;
-        self.tables.succeed(&mut former.tables);
-        (self.watermark, self.versions) = (former.watermark, former.versions.take());
-        Ok(())
-    }
 }

@@ -15,7 +15,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use super::*;
 use crate::Element;
 use crate::join_tables::samples::{Row, TEXTS, add, batch, fields, side};
-use crate::keyed_state::files::{Files, options};
+use crate::keyed_state::files::{Files, Stated, options};
 
 const KINDS: [StreamJoinKind; 6] = [
     StreamJoinKind::Inner,
@@ -177,35 +177,6 @@ fn many_matches_are_emitted_in_pieces() {
     }
     assert_eq!(pieces.iter().sum::<usize>(), 90_000);
     assert!(pieces.len() > 4 && pieces.iter().all(|rows| *rows <= 1 << 14), "{pieces:?}");
-}
-
-/// Rows of a side that only adds had no numbers: equal ones were there once, with the latest weight.
-#[test]
-fn state_of_rows_without_numbers_is_restored() {
-    let way = Way { kind: StreamJoinKind::Inner, filter: false, nulls_equal: false, updating: [false; 2] };
-    let (equal, other) = ((Some(1), Some(TEXTS[2]), Some(1)), (Some(1), Some(TEXTS[2]), Some(2)));
-    let written = |rows: &[(Row, i64)], version: i64| {
-        let numbers = |value: &dyn Fn(i64) -> i64| -> ArrayRef {
-            Arc::new(rows.iter().map(|(_, weight)| value(*weight)).collect::<Int64Array>())
-        };
-        let own = ["$weight", "$matches", "$snapshot"].into_iter();
-        let own = own.zip([numbers(&|weight| weight), numbers(&|_| 0), numbers(&|_| version)]);
-        let rows = batch(rows, false);
-        let columns = fields().into_iter().map(|field| field.name().clone()).zip(rows.columns().to_vec());
-        RecordBatch::try_from_iter(columns.chain(own.map(|(name, of)| (name.to_owned(), of)))).expect("rows")
-    };
-    let all = [written(&[(equal, 2), (other, 1)], 1), written(&[(equal, 3)], 2)];
-    for (order, disk_bytes) in [([0, 1], None), ([1, 0], None), ([0, 1], Some(1000)), ([1, 0], Some(1000))] {
-        let (mut join, mut files) = (on(way, disk_bytes), Files::default());
-        order.into_iter().for_each(|at| join.restore(0, all[at].clone()).expect("restored"));
-        add(&mut BTreeMap::new(), &mut join, 0, batch(&[(equal, 1)], false));
-        files.take(&mut join, false);
-        let mut join = operator(way);
-        files.restore(&mut join, false, &mut |_| 0);
-        let mut found = BTreeMap::new();
-        add(&mut found, &mut join, 1, batch(&[(equal, 1)], false));
-        assert_eq!(found, results(way, &[equal, equal, equal, equal, other], &[equal]), "{order:?}, {disk_bytes:?}");
-    }
 }
 
 #[test]

@@ -20,13 +20,16 @@ pub(super) struct Versions {
     column: usize,
     /// By the id of the key and the time, the row's id.
     places: BTreeMap<(u32, i64), u32>,
+    /// The rows of the side that it knows, and how often these had got other ids then.
+    known: usize,
+    renumbered: usize,
     /// How many there were after those that were not needed were forgotten.
     kept: usize,
 }
 
 impl Versions {
     pub(super) fn new(column: usize) -> Versions {
-        Versions { column, places: BTreeMap::new(), kept: 0 }
+        Versions { column, places: BTreeMap::new(), known: 0, renumbered: 0, kept: 0 }
     }
 
     /// Rows were added to the side. A version takes the place of one of the same time; a row without a time is none.
@@ -49,6 +52,7 @@ impl Versions {
             }
             side.set_weight(*id, weights[row].signum());
         }
+        self.known = side.len();
         Ok(())
     }
 
@@ -97,20 +101,18 @@ impl Versions {
 }
 
 impl StreamJoin {
-    /// Notes anew where versions are, since rows have new ids.
+    /// Notes where versions are: those of rows that were read or restored, or of all if rows have other ids.
     pub(super) fn index_versions(&mut self) -> Result<()> {
-        self.versions.iter_mut().for_each(|versions| {
-            versions.places.clear();
-            // Those that were kept at the last sweep may be on disk.
-            versions.kept = 0;
-        });
-        self.index_versions_from(0)
-    }
-
-    /// Notes where versions are, from a row on.
-    pub(super) fn index_versions_from(&mut self, first: usize) -> Result<()> {
         let Some(versions) = &mut self.versions else { return Ok(()) };
-        let right = &self.tables.sides[Of::Right as usize];
+        let right = &self.tables.rows.sides[Of::Right as usize];
+        if std::mem::replace(&mut versions.renumbered, self.tables.renumbered) != self.tables.renumbered {
+            // Those that were kept at the last sweep may be on disk.
+            *versions = Versions { renumbered: versions.renumbered, ..Versions::new(versions.column) };
+        }
+        let first = std::mem::replace(&mut versions.known, right.len());
+        if first >= right.len() {
+            return Ok(());
+        }
         let rows: Vec<usize> = (first..right.len()).filter(|row| right.weight(*row) != 0).collect();
         let (keys, values) = right.rows.rows_of(&rows)?;
         let times = match versions.column.checked_sub(self.tables.key_types.len()) {
@@ -129,7 +131,7 @@ impl StreamJoin {
         let Some(versions) = &mut self.versions else { return };
         let bytes = self.tables.size_bytes() + versions.size_bytes();
         let is_full = self.tables.disk.as_ref().is_some_and(|disk| matches!(disk.is_full(bytes), Ok(true)));
-        versions.sweep(self.watermark, &mut self.tables.sides[Of::Right as usize], is_full);
+        versions.sweep(EventTime(self.tables.watermark), &mut self.tables.rows.sides[Of::Right as usize], is_full);
     }
 
     /// Emits left rows with the versions of their times.

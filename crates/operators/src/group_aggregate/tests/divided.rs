@@ -29,7 +29,7 @@ fn groups_that_all_batches_touch_are_read_once_and_leave_few_files() {
         }
         integral.add(&mut out);
         most_parts = most_parts.max(parts);
-        let files = now.disk.as_ref().map_or(0, |disk| disk.files());
+        let files = now.state.disk.as_ref().map_or(0, |disk| disk.files());
         most_files = most_files.max(files);
     }
     let expected = (0..GROUPS).map(|group| format!("{group}|1200"));

@@ -145,10 +145,10 @@ fn a_time_to_live_may_come_and_go() {
     now.processing_time(10_700).expect("a time");
     let mut files = Files::default();
     files.take(&mut now, false);
-    assert_eq!(now.groups.live, 1);
+    assert_eq!(now.state.rows.live, 1);
     now.processing_time(15_000).expect("a time");
-    assert_eq!(now.groups.live, 0);
+    assert_eq!(now.state.rows.live, 0);
     let mut now = super::operator(true, None);
     files.restore(&mut now, false, &mut |_| 0);
-    assert_eq!(now.groups.live, 1);
+    assert_eq!(now.state.rows.live, 1);
 }

@@ -161,7 +161,7 @@ fn run(seed: u64) {
     }
     late += now.take_dropped().late_rows;
     assert_eq!(late, expected.late, "seed {seed}, {way:?}");
-    let rows = now.groups.live;
+    let rows = now.state.rows.live;
     assert!(rows < 60, "{rows} groups are there, though most windows are over");
 }
 
@@ -184,7 +184,7 @@ fn results_in_pieces(disk_bytes: Option<usize>) {
     for rows in rows.chunks(1000) {
         now.batch(batch(rows), &mut out).expect("a batch");
         while now.more(&mut out).expect("more") {}
-        assert!(disk_bytes.is_none_or(|bytes| now.size_bytes() <= bytes / 4), "{} bytes", now.size_bytes());
+        assert!(disk_bytes.is_none_or(|bytes| now.state.size_bytes() <= bytes / 4), "{} bytes", now.state.size_bytes());
     }
     assert!(out.is_empty());
     now.watermark(EventTime(99), &mut out).expect("a watermark");

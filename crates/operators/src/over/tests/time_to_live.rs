@@ -1,6 +1,7 @@
 //! Partitions that live for a time, against the rows that each has had since it was forgotten.
 
 use super::*;
+use crate::keyed_state::TimeToLive;
 
 const TTL_MS: i64 = 800;
 
@@ -159,11 +160,11 @@ fn what_lives_for_a_time_stays_flat() {
                 files.take(&mut over, false);
             }
             let half = usize::from(step >= 600);
-            most[half] = over.size_bytes().max(most[half]);
+            most[half] = over.state.size_bytes().max(most[half]);
         }
         assert!(most[1] <= most[0] * 5 / 4, "{most:?} bytes, {frame:?}, {disk:?}");
         if disk.is_none() {
-            assert!(over.keys.len() < 300, "{} partitions", over.keys.len());
+            assert!(over.state.keys.len() < 300, "{} partitions", over.state.keys.len());
         }
     }
 }

@@ -163,7 +163,7 @@ fn run(seed: u64) {
                 now = operator(way, disk);
                 (rows, found, watermark) = then.clone();
                 files.restore(&mut now, false, &mut |end| below(end as i64) as usize);
-                State::restored(&mut now, EventTime(watermark)).expect("restored");
+                now.restored(EventTime(watermark)).expect("restored");
                 if below(2) == 0 {
                     now.goes_on();
                 }

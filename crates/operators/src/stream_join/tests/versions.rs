@@ -120,7 +120,7 @@ fn run(seed: u64) {
             1 if !files.is_empty() => {
                 (now, model) = (operator(below(3)), then.clone());
                 files.restore(&mut now, false, &mut |end| below(end as i64) as usize);
-                State::restored(&mut now, EventTime(model.watermark)).expect("restored");
+                now.restored(EventTime(model.watermark)).expect("restored");
                 if below(2) == 0 {
                     now.goes_on();
                 }

@@ -1,0 +1,239 @@
+//! What has changed in a state since its last snapshot, and since its tables were written to the disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use arrow::array::Int64Array;
+
+/// Ids, each once.
+#[derive(Default)]
+struct Ids {
+    flags: Vec<bool>,
+    ids: Vec<usize>,
+}
+
+impl Ids {
+    fn add(&mut self, id: usize) {
+        if self.flags.len() <= id {
+            self.flags.resize(id + 1, false);
+        }
+        if !std::mem::replace(&mut self.flags[id], true) {
+            self.ids.push(id);
+        }
+    }
+
+    fn take(&mut self) -> Vec<usize> {
+        self.flags.clear();
+        std::mem::take(&mut self.ids)
+    }
+
+    fn has(&self, id: usize) -> bool {
+        self.flags.get(id).copied().unwrap_or(false)
+    }
+
+    fn renumber(&mut self, number: impl Fn(usize) -> Option<usize>) {
+        self.take().into_iter().filter_map(number).for_each(|id| self.add(id));
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.flags.capacity() + self.ids.capacity() * size_of::<usize>()
+    }
+}
+
+/// Ids that have changed.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// Nothing is noted before the first snapshot, which contains everything.
+    noted: bool,
+    /// Since the last snapshot.
+    changed: Ids,
+    /// Since the tables were written to the disk, if they are.
+    unwritten: Option<Ids>,
+    /// While state is restored: the snapshot that the row of each id is from.
+    versions: Vec<i64>,
+}
+
+/// Which rows are taken from the tables of an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Those that have changed since the last snapshot.
+    Changed,
+    /// Those that have changed since the tables were written to the disk.
+    Unwritten,
+    /// Those that exist.
+    All,
+}
+
+impl Part {
+    /// What a snapshot contains of the tables.
+    pub(super) fn of_snapshot(complete: bool, on_disk: bool) -> Part {
+        match (complete, on_disk) {
+            (false, _) => Part::Changed,
+            (true, true) => Part::Unwritten,
+            (true, false) => Part::All,
+        }
+    }
+}
+
+impl Changes {
+    pub(crate) fn add(&mut self, id: usize) {
+        if self.noted {
+            self.changed.add(id);
+            self.unwritten.iter_mut().for_each(|unwritten| unwritten.add(id));
+        }
+    }
+
+    /// How many changes are kept, at most.
+    pub(crate) fn len(&self) -> usize {
+        self.changed.ids.len() + self.unwritten.as_ref().map_or(0, |unwritten| unwritten.ids.len())
+    }
+
+    /// Whether a change of an id is kept.
+    pub(crate) fn has(&self, id: usize) -> bool {
+        self.changed.has(id) || self.unwritten.as_ref().is_some_and(|unwritten| unwritten.has(id))
+    }
+
+    /// Ids have new numbers, or none.
+    pub(crate) fn renumber(&mut self, number: impl Fn(usize) -> Option<usize>) {
+        self.changed.renumber(&number);
+        self.unwritten.iter_mut().for_each(|unwritten| unwritten.renumber(&number));
+    }
+
+    /// Whether changes are kept: a snapshot was taken, or the tables are written to the disk.
+    pub(crate) fn are_noted(&self) -> bool {
+        self.noted
+    }
+
+    /// Returns what belongs to this part, and notes anew what changes from now on until the next snapshot. `all`: all that exist.
+    pub(crate) fn take(&mut self, part: Part, all: impl FnOnce() -> Vec<usize>) -> Vec<usize> {
+        self.noted = true;
+        let changed = self.changed.take();
+        match part {
+            Part::Changed => changed,
+            Part::Unwritten => self.unwritten.as_ref().map(|unwritten| unwritten.ids.clone()).unwrap_or_default(),
+            Part::All => all(),
+        }
+    }
+
+    /// Rows of these ids are restored: those that are later than what was restored before. Ids are not repeated.
+    pub(crate) fn latest(&mut self, ids: &[usize], versions: &Int64Array) -> Vec<usize> {
+        let len = ids.iter().max().map_or(0, |id| id + 1).max(self.versions.len());
+        self.versions.resize(len, i64::MIN);
+        let mut rows = Vec::new();
+        for (row, (id, version)) in ids.iter().zip(versions.values()).enumerate() {
+            if *version > self.versions[*id] {
+                self.versions[*id] = *version;
+                rows.push(row);
+            }
+        }
+        rows
+    }
+
+    pub(crate) fn size_bytes(&self) -> usize {
+        let unwritten = self.unwritten.as_ref().map_or(0, Ids::size_bytes);
+        self.changed.size_bytes() + unwritten + self.versions.capacity() * size_of::<i64>()
+    }
+}
+
+/// Notes changes of the rows of a state.
+pub(crate) trait Noted {
+    /// Notes changes from now on. Before the first snapshot, which contains everything, none are.
+    fn note(&mut self);
+
+    /// The tables will be written to the disk.
+    fn for_disk(&mut self);
+
+    /// Everything was restored.
+    fn restored(&mut self);
+
+    /// Whether no change must be kept: for the next snapshot, or to be written.
+    fn is_empty(&self) -> bool;
+}
+
+impl Noted for Changes {
+    fn note(&mut self) {
+        self.noted = true;
+    }
+
+    fn for_disk(&mut self) {
+        *self = Changes { noted: true, unwritten: Some(Ids::default()), ..Changes::default() };
+    }
+
+    fn restored(&mut self) {
+        self.versions = Vec::new();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.changed.ids.is_empty() && self.unwritten.as_ref().is_none_or(|unwritten| unwritten.ids.is_empty())
+    }
+}
+
+/// Rows that have changed, by what they are: for rows without ids.
+pub(crate) struct ChangedRows<K> {
+    noted: bool,
+    changed: BTreeSet<K>,
+    unwritten: Option<BTreeSet<K>>,
+    versions: BTreeMap<K, i64>,
+}
+
+impl<K> Default for ChangedRows<K> {
+    fn default() -> ChangedRows<K> {
+        ChangedRows { noted: false, changed: BTreeSet::new(), unwritten: None, versions: BTreeMap::new() }
+    }
+}
+
+impl<K: Ord + Clone> ChangedRows<K> {
+    pub(crate) fn add(&mut self, row: &K) {
+        if self.noted {
+            self.changed.insert(row.clone());
+            self.unwritten.iter_mut().for_each(|unwritten| _ = unwritten.insert(row.clone()));
+        }
+    }
+
+    /// Rows that are kept, in all.
+    pub(crate) fn len(&self) -> usize {
+        self.changed.len() + self.unwritten.as_ref().map_or(0, BTreeSet::len) + self.versions.len()
+    }
+
+    /// Whether changes are kept.
+    pub(crate) fn are_noted(&self) -> bool {
+        self.noted
+    }
+
+    /// Returns the rows of this part, and notes anew what changes from now on until the next snapshot. `None`: all that exist.
+    pub(crate) fn take(&mut self, part: Part) -> Option<Vec<K>> {
+        self.noted = true;
+        let changed = std::mem::take(&mut self.changed);
+        match part {
+            Part::Changed => Some(changed.into_iter().collect()),
+            Part::Unwritten => Some(self.unwritten.iter().flatten().cloned().collect()),
+            Part::All => None,
+        }
+    }
+
+    /// Whether a row that is restored is later than what was restored of it before.
+    pub(crate) fn is_latest(&mut self, row: &K, version: i64) -> bool {
+        let is_latest = self.versions.get(row).is_none_or(|earlier| *earlier < version);
+        if is_latest {
+            self.versions.insert(row.clone(), version);
+        }
+        is_latest
+    }
+}
+
+impl<K: Ord + Clone> Noted for ChangedRows<K> {
+    fn note(&mut self) {
+        self.noted = true;
+    }
+
+    fn for_disk(&mut self) {
+        *self = ChangedRows { noted: true, unwritten: Some(BTreeSet::new()), ..ChangedRows::default() };
+    }
+
+    fn restored(&mut self) {
+        self.versions.clear();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.changed.is_empty() && self.unwritten.as_ref().is_none_or(BTreeSet::is_empty)
+    }
+}
