@@ -26,7 +26,7 @@ use crate::static_join::StaticJoin;
 use crate::stream_join;
 use crate::unnest::Unnest;
 use crate::values::Values;
-use crate::window_aggregate::{WindowAggregate, succession};
+use crate::window_aggregate::{self, succession};
 use crate::window_assign::WindowAssign;
 use crate::{Functions, Operator, Projection};
 
@@ -101,11 +101,7 @@ fn build(
             let schema = Arc::clone(aggregate.schema());
             (Box::new(aggregate), schema)
         }
-        OperatorSpec::WindowAggregate(spec) => {
-            let aggregate = WindowAggregate::new(spec, functions, options)?;
-            let schema = Arc::clone(aggregate.schema());
-            (Box::new(aggregate), schema)
-        }
+        OperatorSpec::WindowAggregate(spec) => window_aggregate::build(spec, functions, options)?,
         OperatorSpec::GroupAggregate(spec) => {
             let aggregate = GroupAggregate::new(spec, functions, options)?;
             let schema = Arc::clone(aggregate.schema());

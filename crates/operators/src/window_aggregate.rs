@@ -1,6 +1,7 @@
-//! Aggregation by keys and event-time window, whole or as one half of two phases.
+//! Aggregation by keys and event-time window, as three operators: [`CompleteAggregate`] of rows to results, and its two halves,
+//! [`PartialAggregate`] of rows to states and [`FinalAggregate`] of states to results.
 //!
-//! State is one group table per pane, so a fired window is dropped as a whole. A batch whose rows are all in one pane,
+//! State is one group table per pane ([`Panes`]), so a fired window is dropped as a whole. A batch whose rows are all in one pane,
 //! the usual case, is not split. Hopping windows merge the states of their panes when they fire. A pane that was merged
 //! once is kept as columns of states until its last window fires, or until a straggler reopens it. Full tables are
 //! given to the state backend, whose contents are read back in slices when a window fires.
@@ -33,7 +34,7 @@ use self::backed::{Sizes, states_of};
 use self::firing::Firing;
 pub(crate) use self::function::AggregateFunctions;
 use self::groups::{Grouped, Groups, Input};
-use self::partial::PassOn;
+use self::partial::PartialAggregate;
 use self::put_off::PutOff;
 use self::snapshot::Snapshots;
 use crate::event_time::{WindowTimes, all_within, event_times};
@@ -44,32 +45,47 @@ use crate::{CompiledExpr, Dropped, Functions, Operator, Output, State, StateChan
 /// A table that takes more than this is not kept for reuse.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
-pub(crate) struct WindowAggregate {
-    phase: AggregatePhase,
-    times: Option<WindowTimes>,
+/// Rows to results.
+pub(crate) struct CompleteAggregate {
+    reads: Reads,
+    panes: Panes,
+}
+
+/// The states of partial halves to results.
+pub(crate) struct FinalAggregate {
+    panes: Panes,
+}
+
+/// What is read of rows: their keys, and their event time.
+struct Reads {
     time: Option<CompiledExpr>,
-    time_type: DataType,
     keys: Vec<CompiledExpr>,
+}
+
+/// The groups of all windows that have not fired.
+struct Panes {
+    times: Option<WindowTimes>,
+    time_type: DataType,
     key_types: Vec<DataType>,
     functions: AggregateFunctions,
+    /// Of results.
     schema: SchemaRef,
-    /// Schema of states in transit: the output of the partial half, and the contents of snapshots.
+    /// Of the contents of snapshots: of states in transit.
     state_schema: SchemaRef,
     snapshots: Snapshots,
     /// Panes by start; the global window is the pane at 0.
     panes: BTreeMap<i64, Pane>,
     watermark: i64,
-    /// The event time that the receivers of the partial half's states may have reached.
-    ahead: i64,
     dropped: Dropped,
-    spare: Option<Groups>,
-    pass_on: PassOn,
-    /// Number of groups at which the partial half emits all of them.
-    partial_groups_max: usize,
+    spare: Spare,
     backend: Box<dyn StateBackend>,
     sizes: Sizes,
     firing: Firing,
 }
+
+/// One emptied table for the next pane.
+#[derive(Default)]
+struct Spare(Option<Box<Groups>>);
 
 enum Pane {
     /// Accepts rows.
@@ -96,107 +112,101 @@ struct Split {
     late: Vec<u32>,
 }
 
-impl WindowAggregate {
-    pub(crate) fn new(spec: &WindowAggregateSpec, functions: &Functions, options: &JobOptions) -> Result<Self> {
-        let input = &spec.input_schema;
-        let times = WindowTimes::new(spec.window)?;
-        let keys = match spec.phase {
-            AggregatePhase::Final => Vec::new(),
-            _ => spec.keys.iter().map(|k| CompiledExpr::new(&k.expr, input, functions)).collect::<Result<_>>()?,
-        };
-        let time = match (spec.phase, &spec.time) {
-            (AggregatePhase::Final, _) | (_, None) => None,
-            (_, Some(time)) => Some(CompiledExpr::new(time, input, functions)?),
-        };
-        if times.is_some() && time.is_none() && spec.phase != AggregatePhase::Final {
+impl Reads {
+    fn new(spec: &WindowAggregateSpec, functions: &Functions) -> Result<Reads> {
+        let compile = |expr| CompiledExpr::new(expr, &spec.input_schema, functions);
+        let time = spec.time.as_ref().map(compile).transpose()?;
+        if WindowTimes::new(spec.window)?.is_some() && time.is_none() {
             return Err(Error::internal("a window without event time"));
         }
-        let functions = AggregateFunctions::new(&spec.aggregates, input, functions)?;
+        Ok(Reads { time, keys: spec.keys.iter().map(|key| compile(&key.expr)).collect::<Result<_>>()? })
+    }
+
+    /// Keys and values of a batch, and the event time of its rows.
+    fn input(&mut self, batch: &RecordBatch, functions: &mut AggregateFunctions) -> Result<(Input, Option<ArrayRef>)> {
+        let keys = self.keys.iter_mut().map(|k| k.evaluate(batch)).collect::<Result<_>>()?;
+        let (values, filters) = functions.arguments(batch)?;
+        let time = self.time.as_mut().map(|t| t.evaluate(batch)).transpose()?;
+        Ok((Input { rows: batch.num_rows(), keys, grouped: values, filters: Some(filters) }, time))
+    }
+}
+
+impl Spare {
+    /// An empty table.
+    fn take(&mut self, key_types: &[DataType], functions: &AggregateFunctions) -> Result<Box<Groups>> {
+        match self.0.take() {
+            Some(spare) => Ok(spare),
+            None => Ok(Box::new(Groups::new(key_types.to_vec(), functions)?)),
+        }
+    }
+
+    /// Keeps a table, unless it is so large that emptying it costs more than creating a new one.
+    fn recycle(&mut self, mut groups: Box<Groups>) {
+        if self.0.is_none() && groups.size_bytes() <= SPARE_BYTES_MAX {
+            groups.clear();
+            self.0 = Some(groups);
+        }
+    }
+}
+
+/// Panes of rows with these event times, in order of time. Rows without event time are counted and excluded.
+fn split(time: &ArrayRef, times: WindowTimes, late_below: i64, dropped: &mut Dropped) -> Result<Split> {
+    let values = event_times(time)?;
+    if time.null_count() == 0 {
+        let Some(first) = values.first() else { return Ok(Split::default()) };
+        let pane = times.pane_of(*first);
+        let (from, to) = (pane.max(late_below), pane.saturating_add(times.pane - 1));
+        if from <= to && all_within(&values, from, to) {
+            return Ok(Split { panes: vec![(pane, None)], late: Vec::new() });
+        }
+    }
+    let (mut panes, mut late): (BTreeMap<i64, Vec<u32>>, _) = (BTreeMap::new(), Vec::new());
+    for (row, value) in values.iter().enumerate() {
+        if time.is_null(row) {
+            dropped.rows_without_event_time += 1;
+        } else if *value < late_below {
+            late.push(row as u32);
+        } else {
+            panes.entry(times.pane_of(*value)).or_default().push(row as u32);
+        }
+    }
+    Ok(Split { panes: panes.into_iter().map(|(pane, rows)| (pane, Some(rows))).collect(), late })
+}
+
+impl Panes {
+    fn new(spec: &WindowAggregateSpec, functions: &Functions, options: &JobOptions) -> Result<Panes> {
+        let times = WindowTimes::new(spec.window)?;
+        let functions = AggregateFunctions::new(&spec.aggregates, &spec.input_schema, functions)?;
         let state_schema = state_schema(spec, times.is_some(), &functions);
-        let sizes = Sizes::new(options, &functions);
-        let backend = backed::backend(spec.phase, &state_schema, options)?;
-        let schema = match spec.phase {
-            AggregatePhase::Partial => Arc::clone(&state_schema),
-            _ => result_schema(spec, times.is_some()),
-        };
-        Ok(WindowAggregate {
-            phase: spec.phase,
+        Ok(Panes {
+            schema: result_schema(spec, times.is_some()),
             times,
-            time,
             time_type: spec.time_type.clone(),
-            keys,
             key_types: spec.keys.iter().map(|k| k.data_type.clone()).collect(),
+            sizes: Sizes::new(options, &functions),
             functions,
-            schema,
+            backend: backed::backend(&state_schema, options)?,
             state_schema,
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
             panes: BTreeMap::new(),
             watermark: i64::MIN,
-            ahead: i64::MIN,
             dropped: Dropped::default(),
-            spare: None,
-            pass_on: PassOn::default(),
-            partial_groups_max: options.thresholds.partial_groups,
-            backend,
-            sizes,
+            spare: Spare::default(),
             firing: Firing::default(),
         })
     }
 
-    pub(crate) fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    /// Keys and values of a batch, and the event time of its rows or the start of its panes.
-    fn input(&mut self, batch: &RecordBatch) -> Result<(Input, Option<ArrayRef>)> {
-        if self.phase == AggregatePhase::Final {
-            return states_of(batch, self.times.is_some(), &self.functions);
-        }
-        let keys = self.keys.iter_mut().map(|k| k.evaluate(batch)).collect::<Result<_>>()?;
-        let (values, filters) = self.functions.arguments(batch)?;
-        let time = self.time.as_mut().map(|t| t.evaluate(batch)).transpose()?;
-        Ok((Input { rows: batch.num_rows(), keys, grouped: values, filters: Some(filters) }, time))
-    }
-
-    /// Panes of the rows, in order of time. Rows without event time are counted and excluded.
-    fn split(&mut self, time: &ArrayRef, times: WindowTimes) -> Result<Split> {
-        let values = event_times(time)?;
-        let late_below = times.late_below(self.watermark.max(self.ahead));
-        if time.null_count() == 0 {
-            let Some(first) = values.first() else { return Ok(Split::default()) };
-            let pane = times.pane_of(*first);
-            let (from, to) = (pane.max(late_below), pane.saturating_add(times.pane - 1));
-            if from <= to && all_within(&values, from, to) {
-                return Ok(Split { panes: vec![(pane, None)], late: Vec::new() });
-            }
-        }
-        let (mut panes, mut late): (BTreeMap<i64, Vec<u32>>, _) = (BTreeMap::new(), Vec::new());
-        for (row, value) in values.iter().enumerate() {
-            if time.is_null(row) {
-                self.dropped.rows_without_event_time += 1;
-            } else if *value < late_below {
-                late.push(row as u32);
-            } else {
-                panes.entry(times.pane_of(*value)).or_default().push(row as u32);
-            }
-        }
-        Ok(Split { panes: panes.into_iter().map(|(pane, rows)| (pane, Some(rows))).collect(), late })
-    }
-
-    /// Adds each row to its pane. Late rows are dropped; the partial half leaves that to the final half.
-    fn add_to_panes(&mut self, input: &Input, time: Option<&ArrayRef>, out: Option<&mut Output>) -> Result<()> {
+    /// Adds each row to its pane. Late rows are dropped.
+    fn add_to_panes(&mut self, input: &Input, time: Option<&ArrayRef>) -> Result<()> {
         let (Some(time), Some(times)) = (time, self.times) else { return self.add(0, input) };
-        let Split { panes, late } = self.split(time, times)?;
+        let Split { panes, late } = split(time, times, times.late_below(self.watermark), &mut self.dropped)?;
         for (pane, rows) in panes {
             match rows {
                 None => self.add(pane, input)?,
                 Some(rows) => self.add(pane, &input.take(rows)?)?,
             }
         }
-        match out.filter(|_| self.phase == AggregatePhase::Partial && !late.is_empty()) {
-            Some(out) => self.pass_late_on(late, input, time, out)?,
-            None => self.dropped.late_rows += late.len() as u64,
-        }
+        self.dropped.late_rows += late.len() as u64;
         Ok(())
     }
 
@@ -215,19 +225,13 @@ impl WindowAggregate {
             },
             false => &mut open.groups,
         };
-        let before = groups.len();
-        groups.update(input)?;
-        self.pass_on.groups += (groups.len() - before) as u64;
-        Ok(())
+        groups.update(input)
     }
 
     /// Opens a pane that is new, or was sealed.
     fn open(&mut self, pane: i64) -> Result<()> {
         self.times.map_or(Ok(()), |times| times.check(pane))?;
-        let mut groups = match self.spare.take() {
-            Some(spare) => Box::new(spare),
-            None => Box::new(Groups::new(self.key_types.clone(), &self.functions)?),
-        };
+        let mut groups = self.spare.take(&self.key_types, &self.functions)?;
         if let Some(Pane::Sealed(sealed)) = self.panes.get(&pane) {
             groups.merge(sealed)?;
         }
@@ -235,13 +239,30 @@ impl WindowAggregate {
         Ok(())
     }
 
-    /// Keeps one emptied table for the next pane, unless it is so large that emptying it costs more than creating a new
-    /// one.
-    fn recycle(&mut self, mut groups: Groups) {
-        if self.spare.is_none() && groups.size_bytes() <= SPARE_BYTES_MAX {
-            groups.clear();
-            self.spare = Some(groups);
-        }
+    /// Event time goes on: windows that end are emitted before it.
+    fn reach(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
+        // After a restore the inputs may be behind the restored watermark.
+        self.begin_firing(watermark.0.max(self.watermark));
+        self.go_on_firing(out).map(|_| ())
+    }
+}
+
+/// The operator of a specification, and the schema of its output.
+pub(crate) fn build(
+    spec: &WindowAggregateSpec,
+    functions: &Functions,
+    options: &JobOptions,
+) -> Result<(Box<dyn Operator>, SchemaRef)> {
+    if spec.phase == AggregatePhase::Partial {
+        let partial = PartialAggregate::new(spec, functions, options)?;
+        let schema = Arc::clone(partial.schema());
+        return Ok((Box::new(partial), schema));
+    }
+    let panes = Panes::new(spec, functions, options)?;
+    let schema = Arc::clone(&panes.schema);
+    match spec.phase {
+        AggregatePhase::Final => Ok((Box::new(FinalAggregate { panes }), schema)),
+        _ => Ok((Box::new(CompleteAggregate { reads: Reads::new(spec, functions)?, panes }), schema)),
     }
 }
 
@@ -300,71 +321,57 @@ pub(crate) fn result_schema(spec: &WindowAggregateSpec, windowed: bool) -> Schem
     Arc::new(Schema::new(keys.chain(window).chain(aggregates).collect::<Vec<_>>()))
 }
 
-impl Operator for WindowAggregate {
-    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        let rows = batch.num_rows();
-        let (input, time) = self.input(&batch)?;
-        let all_timed = time.as_ref().is_none_or(|t| t.null_count() == 0);
-        if self.phase == AggregatePhase::Partial && self.pass_on.rows_left > 0 && all_timed {
-            return self.pass_rows_on(input, time.as_ref(), out);
-        }
-        self.pass_on.rows += rows as u64;
-        self.add_to_panes(&input, time.as_ref(), Some(out))?;
-        match self.phase {
-            AggregatePhase::Partial => self.after_partial(out),
-            _ => self.keep_to_size(&batch),
-        }
+impl Operator for CompleteAggregate {
+    fn batch(&mut self, batch: RecordBatch, _out: &mut Output) -> Result<()> {
+        let (input, time) = self.reads.input(&batch, &mut self.panes.functions)?;
+        self.panes.add_to_panes(&input, time.as_ref())?;
+        self.panes.keep_to_size(&batch)
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        // After a restore the inputs may be behind the restored watermark.
-        let watermark = EventTime(watermark.0.max(self.watermark));
-        match (self.phase, self.times) {
-            (AggregatePhase::Partial, _) if watermark == EventTime::MAX => self.give_out(i64::MAX, out)?,
-            (AggregatePhase::Partial, Some(times)) => {
-                // The last instant of a pane is `start + pane - 1`: panes that start before this are closed.
-                self.give_out(watermark.0.saturating_add(2).saturating_sub(times.pane), out)?;
-            }
-            (AggregatePhase::Partial, None) => {}
-            _ => {
-                self.begin_firing(watermark.0);
-                return self.more(out).map(|_| ());
-            }
-        }
-        self.watermark = watermark.0;
-        out.watermark(watermark);
-        Ok(())
+        self.panes.reach(watermark, out)
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        self.go_on_firing(out)
-    }
-
-    fn flush(&mut self, out: &mut Output) -> Result<()> {
-        match self.phase {
-            AggregatePhase::Partial => self.give_out(i64::MAX, out),
-            _ => Ok(()),
-        }
-    }
-
-    fn event_time_ahead(&mut self, time: EventTime) {
-        if self.phase == AggregatePhase::Partial {
-            self.ahead = time.0;
-        }
+        self.panes.go_on_firing(out)
     }
 
     fn take_dropped(&mut self) -> Dropped {
-        std::mem::take(&mut self.dropped)
+        std::mem::take(&mut self.panes.dropped)
     }
 
     fn state(&mut self) -> Option<&mut dyn State> {
-        if self.phase == AggregatePhase::Partial { None } else { Some(self) }
+        Some(&mut self.panes)
     }
 }
 
-impl State for WindowAggregate {
+impl Operator for FinalAggregate {
+    fn batch(&mut self, batch: RecordBatch, _out: &mut Output) -> Result<()> {
+        let (input, time) = states_of(&batch, self.panes.times.is_some(), &self.panes.functions)?;
+        self.panes.add_to_panes(&input, time.as_ref())?;
+        self.panes.keep_to_size(&batch)
+    }
+
+    fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
+        self.panes.reach(watermark, out)
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        self.panes.go_on_firing(out)
+    }
+
+    fn take_dropped(&mut self) -> Dropped {
+        std::mem::take(&mut self.panes.dropped)
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(&mut self.panes)
+    }
+}
+
+impl State for Panes {
     fn tables(&self) -> Vec<StateShape> {
-        self.shape_of_state().into_iter().collect()
+        vec![self.shape_of_state()]
     }
 
     fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{AggregatePhase, JobOptions, StateBackendKind};
+use anabranch_dataflow::{JobOptions, StateBackendKind};
 use anabranch_model::{Error, Result, batch_bytes};
 use anabranch_state::{BUCKETS, Buckets, DiskBackend, MemoryBackend, Merge, StateBackend};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -11,7 +11,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::function::AggregateFunctions;
 use super::groups::{Grouped, Groups, Input};
-use super::{PANE_TYPE, Pane, WindowAggregate};
+use super::{PANE_TYPE, Pane, Panes};
 use crate::event_time::{event_times, time_column};
 use crate::hash_keys;
 use crate::keyed_state::directory;
@@ -47,22 +47,18 @@ impl Sizes {
     }
 }
 
-pub(super) fn backend(
-    phase: AggregatePhase,
-    schema: &SchemaRef,
-    options: &JobOptions,
-) -> Result<Box<dyn StateBackend>> {
+pub(super) fn backend(schema: &SchemaRef, options: &JobOptions) -> Result<Box<dyn StateBackend>> {
     let bytes_max = options.state_bytes;
     Ok(match options.state_backend {
-        StateBackendKind::Disk if phase != AggregatePhase::Partial => {
+        StateBackendKind::Disk => {
             let disk = DiskBackend::new(SchemaRef::clone(schema), directory(options), bytes_max)?;
             Box::new(disk.with_file_bytes(options.thresholds.run_file_bytes))
         }
-        _ => Box::new(MemoryBackend { bytes_max }),
+        StateBackendKind::Memory => Box::new(MemoryBackend { bytes_max }),
     })
 }
 
-impl WindowAggregate {
+impl Panes {
     /// Called after these rows were added. The state has a stated limit: beyond it, groups go to the backend, or the
     /// job stops with an error, before the machine runs out of memory.
     pub(super) fn keep_to_size(&mut self, rows: &RecordBatch) -> Result<()> {
@@ -125,7 +121,7 @@ impl WindowAggregate {
     }
 
     fn compact(&mut self) -> Result<()> {
-        let WindowAggregate { backend, state_schema, times, key_types, functions, sizes, .. } = self;
+        let Panes { backend, state_schema, times, key_types, functions, sizes, .. } = self;
         backend.work(&|| {
             let groups = Groups::new(key_types.clone(), functions)?;
             let (windowed, bytes_max) = (times.is_some(), sizes.bytes_max);
@@ -135,7 +131,7 @@ impl WindowAggregate {
 
     /// Returns a merge of rows of state, of any panes, into empty groups.
     pub(super) fn merge(&self, groups: Groups) -> MergeStates<'_> {
-        let WindowAggregate { state_schema: schema, times, functions, sizes, .. } = self;
+        let Panes { state_schema: schema, times, functions, sizes, .. } = self;
         MergeStates { groups, pane: 0, functions, schema, windowed: times.is_some(), bytes_max: sizes.bytes_max }
     }
 }

@@ -9,7 +9,7 @@ use anabranch_state::{BUCKETS, Buckets, Merge};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 
 use super::groups::{Grouped, Groups};
-use super::{Pane, WindowAggregate, emit_batch};
+use super::{Pane, Panes, emit_batch};
 use crate::Output;
 use crate::event_time::WindowTimes;
 use crate::window_assign::window_columns;
@@ -35,7 +35,7 @@ struct Slices {
     groups: Groups,
 }
 
-impl WindowAggregate {
+impl Panes {
     pub(super) fn begin_firing(&mut self, watermark: i64) {
         self.firing = Firing { to: Some(watermark), from: None, slices: None };
     }
@@ -105,7 +105,7 @@ impl WindowAggregate {
             if let Some(Pane::Open(open)) = self.panes.remove(&start) {
                 let mut groups = open.whole()?;
                 let results = groups.results()?;
-                self.recycle(*groups);
+                self.spare.recycle(groups);
                 return self.emit(results, Some((start, times)), out);
             }
             return Ok(());

@@ -30,7 +30,7 @@ use super::backed::{batch_of, states_of};
 use super::groups::{Grouped, Groups};
 use super::put_off::Origin;
 use super::sample::Sample;
-use super::{OpenPane, Pane, WindowAggregate, former};
+use super::{OpenPane, Pane, Panes, former};
 use crate::{StateChange, StateShape};
 
 /// A snapshot is complete when the rows emitted since the last complete one exceed its rows by this factor.
@@ -189,15 +189,12 @@ impl OpenPane {
     }
 }
 
-impl WindowAggregate {
-    pub(super) fn shape_of_state(&self) -> Option<StateShape> {
-        if self.phase == anabranch_dataflow::AggregatePhase::Partial {
-            return None;
-        }
+impl Panes {
+    pub(super) fn shape_of_state(&self) -> StateShape {
         let pane = self.times.map(|_| 0);
         let first_key = usize::from(pane.is_some());
         let keys: Range<usize> = first_key..first_key + self.key_types.len();
-        Some(StateShape { table: String::new(), schema: self.state_schema.clone(), keys, pane })
+        StateShape { table: String::new(), schema: self.state_schema.clone(), keys, pane }
     }
 
     /// Whether the next snapshot contains the whole state.
@@ -292,6 +289,6 @@ impl WindowAggregate {
     pub(super) fn take_up(&mut self, rows: &RecordBatch) -> Result<()> {
         let rows = former::current(rows, &self.state_schema, &self.functions)?;
         let (input, pane) = states_of(&rows, self.times.is_some(), &self.functions)?;
-        self.add_to_panes(&input, pane.as_ref(), None)
+        self.add_to_panes(&input, pane.as_ref())
     }
 }

@@ -5,7 +5,7 @@ use anabranch_model::Result;
 use arrow::datatypes::Field;
 
 use super::function::AggregateFunctions;
-use super::{WindowAggregate, state_schema};
+use super::{Panes, state_schema};
 use crate::operator::same_kind;
 use crate::{Functions, State};
 
@@ -42,17 +42,16 @@ pub(crate) fn goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, 
         && state.fields().iter().zip(next_state.fields()).all(fits)
 }
 
-impl WindowAggregate {
+impl Panes {
     /// Takes the state of an aggregate [with which](goes_on) it can go on. It has none of its own.
     pub(super) fn take_over(&mut self, former: &mut dyn State) -> Result<()> {
-        let former: &mut WindowAggregate = same_kind(former)?;
+        let former: &mut Panes = same_kind(former)?;
         std::mem::swap(&mut self.snapshots, &mut former.snapshots);
         std::mem::swap(&mut self.panes, &mut former.panes);
         std::mem::swap(&mut self.backend, &mut former.backend);
-        std::mem::swap(&mut self.pass_on, &mut former.pass_on);
         std::mem::swap(&mut self.sizes, &mut former.sizes);
         std::mem::swap(&mut self.firing, &mut former.firing);
-        (self.watermark, self.ahead, self.dropped) = (former.watermark, former.ahead, former.dropped);
+        (self.watermark, self.dropped) = (former.watermark, former.dropped);
         self.snapshots.succeed();
         Ok(())
     }

@@ -169,6 +169,49 @@ impl Saved {
     }
 }
 
+/// A complete aggregate or a final half, and its panes.
+struct WindowAggregate(Box<dyn Operator>);
+
+impl WindowAggregate {
+    fn new(spec: &WindowAggregateSpec, functions: &Functions, options: &JobOptions) -> Result<WindowAggregate> {
+        build(spec, functions, options).map(|(operator, _)| WindowAggregate(operator))
+    }
+}
+
+impl std::ops::Deref for WindowAggregate {
+    type Target = Panes;
+
+    fn deref(&self) -> &Panes {
+        let operator: &dyn std::any::Any = &*self.0;
+        let complete = operator.downcast_ref::<CompleteAggregate>().map(|complete| &complete.panes);
+        complete.or(operator.downcast_ref::<FinalAggregate>().map(|last| &last.panes)).expect("panes")
+    }
+}
+
+impl std::ops::DerefMut for WindowAggregate {
+    fn deref_mut(&mut self) -> &mut Panes {
+        crate::operator::same_kind(self.0.state().expect("state")).expect("panes")
+    }
+}
+
+impl Operator for WindowAggregate {
+    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        self.0.batch(batch, out)
+    }
+
+    fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
+        self.0.watermark(watermark, out)
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        self.0.more(out)
+    }
+
+    fn take_dropped(&mut self) -> Dropped {
+        self.0.take_dropped()
+    }
+}
+
 /// What is saved of an operator, and an operator that follows snapshots that only add.
 #[derive(Default)]
 struct Backup {
@@ -195,7 +238,7 @@ impl Backup {
             // One of the next plan version takes its state. What follows it may go on.
             (3, _) => {
                 let mut former = std::mem::replace(complete, new());
-                complete.succeed(&mut former).expect("of the same kind");
+                complete.succeed(&mut *former).expect("of the same kind");
                 return;
             }
             (0, _) => *complete = saved.restore(new(), complete.watermark, rng),
@@ -244,11 +287,12 @@ fn check_on(options: &JobOptions, seed: u64, window: Window, two_phases: bool, m
     let functions = Functions::default();
     let new = |phase| WindowAggregate::new(&spec(phase, window), &functions, options).expect("valid");
     let mut complete = new(if two_phases { AggregatePhase::Final } else { AggregatePhase::Complete });
-    let mut partial = two_phases.then(|| new(AggregatePhase::Partial));
+    let partial = || PartialAggregate::new(&spec(AggregatePhase::Partial, window), &functions, options).expect("valid");
+    let mut partial = two_phases.then(partial);
     let windowed = window != Window::Global;
     let (mut rng, mut out, mut results) = (Rng::new(seed), Output::default(), Results::new());
     let (mut expected, mut watermark, mut late) = (BTreeMap::<_, Vec<Option<i64>>>::new(), i64::MIN, 0);
-    let feed = |element: Element, complete: &mut WindowAggregate, out: &mut Output| match element {
+    let feed = |element: Element, complete: &mut dyn Operator, out: &mut Output| match element {
         Element::Batch(batch) => complete.batch(batch, out).expect("batch"),
         Element::Watermark(time) => {
             complete.watermark(time, out).expect("watermark");
@@ -387,7 +431,7 @@ fn two_phases_equal_one_and_count_the_same_late_rows() {
 fn keys_that_hardly_repeat_are_passed_on_as_states() {
     let functions = Functions::default();
     let window = Window::Tumble { size_ms: 1000, offset_ms: 0 };
-    let mut partial = WindowAggregate::new(&spec(AggregatePhase::Partial, window), &functions, &JobOptions::default())
+    let mut partial = PartialAggregate::new(&spec(AggregatePhase::Partial, window), &functions, &JobOptions::default())
         .expect("valid");
     let mut out = Output::default();
     for first in (0..SAMPLE_ROWS as i64 * 2).step_by(4096) {

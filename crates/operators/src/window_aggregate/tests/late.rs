@@ -8,6 +8,11 @@ fn new(phase: AggregatePhase) -> WindowAggregate {
     WindowAggregate::new(&spec(phase, TUMBLE), &Functions::default(), &JobOptions::default()).expect("valid")
 }
 
+fn partial_half() -> PartialAggregate {
+    let spec = spec(AggregatePhase::Partial, TUMBLE);
+    PartialAggregate::new(&spec, &Functions::default(), &JobOptions::default()).expect("valid")
+}
+
 /// Rows of one key at these times; `None` has no event time.
 fn at(times: &[Option<i64>]) -> RecordBatch {
     let rows = batch(&times.iter().map(|_| (Some("key".to_owned()), 0, Some(1))).collect::<Vec<_>>());
@@ -46,7 +51,7 @@ fn rows_without_event_time_are_not_late() {
 /// The final half counts rows, not groups, that the partial half could not know to be late.
 #[test]
 fn a_task_that_was_idle_hands_on_rows_that_may_be_late_singly() {
-    let (mut partial, mut last) = (new(AggregatePhase::Partial), new(AggregatePhase::Final));
+    let (mut partial, mut last) = (partial_half(), new(AggregatePhase::Final));
     let mut out = Output::default();
     last.watermark(EventTime(19), &mut out).expect("watermark");
     out.drain().count();
@@ -68,7 +73,7 @@ fn late_rows_are_counted_one_by_one_whatever_the_functions() {
     let mut spec = spec(AggregatePhase::Partial, TUMBLE);
     spec.aggregates =
         vec![aggregate("deviation", "stddev", vec![cast_to_float(Expr::Column(2))], None, DataType::Float64)];
-    let mut partial = WindowAggregate::new(&spec, &Functions::default(), &JobOptions::default()).expect("valid");
+    let mut partial = PartialAggregate::new(&spec, &Functions::default(), &JobOptions::default()).expect("valid");
     let mut last = WindowAggregate::new(
         &WindowAggregateSpec { phase: AggregatePhase::Final, ..spec },
         &Functions::default(),
@@ -76,7 +81,7 @@ fn late_rows_are_counted_one_by_one_whatever_the_functions() {
     )
     .expect("valid");
     let mut out = Output::default();
-    for half in [&mut partial, &mut last] {
+    for half in [&mut partial as &mut dyn Operator, &mut last] {
         half.watermark(EventTime(19), &mut out).expect("watermark");
     }
     out.drain().count();
@@ -117,13 +122,13 @@ fn a_full_partial_half_loses_no_group() {
         JobOptions { thresholds: Thresholds { partial_groups: 3, ..Thresholds::default() }, ..JobOptions::default() };
     let functions = Functions::default();
     let mut partial =
-        WindowAggregate::new(&spec(AggregatePhase::Partial, TUMBLE), &functions, &options).expect("valid");
+        PartialAggregate::new(&spec(AggregatePhase::Partial, TUMBLE), &functions, &options).expect("valid");
     let mut out = Output::default();
     let mut groups = 0;
     for n in 0..20_i64 {
         let rows: Vec<Row> = (0..2).map(|i| (Some(format!("key {n} {i}")), 5, Some(i))).collect();
         partial.batch(batch(&rows), &mut out).expect("batch");
-        let held: usize = partial.panes.values().map(Pane::len).sum();
+        let held: usize = partial.panes.values().map(|groups| groups.len()).sum();
         assert!(held < 3, "{held} groups are held");
         groups += out.drain().map(|e| if let Element::Batch(b) = e { b.num_rows() } else { 0 }).sum::<usize>();
     }
@@ -193,7 +198,7 @@ fn changes_are_gathered_however_often_state_moves() {
 #[test]
 fn rows_of_any_century_may_be_late() {
     for times_of in [[1, 5, 9], [-9, -5, -1], [i64::MIN / 4, i64::MIN / 4 + 1, i64::MIN / 4 + 2]] {
-        let (mut partial, mut out) = (new(AggregatePhase::Partial), Output::default());
+        let (mut partial, mut out) = (partial_half(), Output::default());
         partial.event_time_ahead(EventTime::MAX);
         partial.batch(times(&times_of), &mut out).expect("batch");
         assert!(partial.panes.is_empty(), "{times_of:?}");

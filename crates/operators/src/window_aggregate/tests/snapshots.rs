@@ -55,7 +55,7 @@ fn the_first_snapshot_after_a_change_of_the_plan_has_what_has_changed() {
     let mut aggregate = new();
     assert_eq!((0..gathered).filter(|round| grows(&mut aggregate, *round)).count(), 1);
     let mut former = std::mem::replace(&mut aggregate, new());
-    aggregate.succeed(&mut former).expect("of the same kind");
+    aggregate.succeed(&mut *former).expect("of the same kind");
     assert!(!grows(&mut aggregate, gathered));
     assert!(grows(&mut aggregate, gathered + 1), "only the first one");
 }
