@@ -1,9 +1,9 @@
 //! The first row of each key, of rows that stay: it stays too, and the others are left out.
 //!
-//! Which keys have had a row is all that is kept of them, so a row costs nothing once it has left. With event time, the first row of a key is
-//! the earliest one: rows wait until the watermark reaches them, unless their key has had one already, and are in their order then.
-//! Otherwise it is the one that comes first. With state on a local disk, keys that do not fit into memory are looked up when rows of them are
-//! next in their order.
+//! Which keys have had a row is all that is kept of them, so a row costs nothing once it has left. With event
+//! time, the first row of a key is the earliest one: rows wait until the watermark reaches them, unless their
+//! key has had one already, and are in their order then. Otherwise it is the one that comes first. With state
+//! on a local disk, keys that do not fit into memory are looked up when rows of them are next in their order.
 
 #[cfg(test)]
 mod tests;
@@ -144,7 +144,8 @@ impl Deduplicate {
         let known = self.state.keys.len();
         self.state.rows.on_disk.clear();
         if self.state.bring(&keys, rows.num_rows())?.is_some() {
-            // Half of the rows need fewer keys. A key takes little: it may be read for each part, and rows stay in order.
+            // Half of the rows need fewer keys. A key takes little: it may be read for each part, and rows
+            // stay in order.
             let half = rows.num_rows() / 2;
             self.state.divided.push_front(rows.slice(half, rows.num_rows() - half));
             self.state.divided.push_front(rows.slice(0, half));
@@ -179,8 +180,8 @@ impl Deduplicate {
         Ok(())
     }
 
-    /// The rows of a batch that wait: those that are not late, and whose keys are not known to have had a row. Keys that live for a time may be
-    /// forgotten until then.
+    /// The rows of a batch that wait: those that are not late, and whose keys are not known to have had a
+    /// row. Keys that live for a time may be forgotten until then.
     fn waiting_rows(&mut self, rows: &RecordBatch, time: usize) -> Result<Vec<usize>> {
         let mut kept = timely(rows.column(time), self.state.watermark, &mut self.dropped)?;
         if self.state.keys.len() > 0 && self.state.times.is_none() {
@@ -231,7 +232,8 @@ impl Operator for Deduplicate {
     }
 }
 
-/// Whether a deduplication can go on with the state of another one: the same rows wait in the same order, and keys are known for ever, or not.
+/// Whether a deduplication can go on with the state of another one: the same rows wait in the same order, and
+/// keys are known for ever, or not.
 pub(crate) fn goes_on(former: &DeduplicateSpec, next: &DeduplicateSpec) -> bool {
     let types = |spec: &DeduplicateSpec| -> Vec<(DataType, bool)> {
         spec.kept().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()

@@ -1,10 +1,11 @@
-//! The first rows of each partition, in an order, of rows that stay: as an updating stream, or once, when the window of the partition
-//! ends.
+//! The first rows of each partition, in an order, of rows that stay: as an updating stream, or once, when the
+//! window of the partition ends.
 //!
-//! A row that is not among the first ones will never be, so nothing is kept of it. A batch is taken as a whole: each row is compared
-//! with the last one that counts, most often by one number, and only rows that are among the first ones at the batch's end are stored.
-//! The order is one of whole rows, whichever came first, and the same after a restore. With state on a local disk, a partition is in
-//! memory as a whole or not at all (`keyed_state::OnDisk`).
+//! A row that is not among the first ones will never be, so nothing is kept of it. A batch is taken as a
+//! whole: each row is compared with the last one that counts, most often by one number, and only rows that
+//! are among the first ones at the batch's end are stored. The order is one of whole rows, whichever came
+//! first, and the same after a restore. With state on a local disk, a partition is in memory as a whole or
+//! not at all (`keyed_state::OnDisk`).
 
 mod emitted;
 mod partition;
@@ -50,8 +51,8 @@ struct Partitions {
     live: usize,
     /// The columns after the keys of rows that are, or were, among the first ones.
     rows: RowStore,
-    /// Of each row: its partition, and how many equal ones are among the first. None: the row is gone. Then it has no partition either, once
-    /// another row may take its number.
+    /// Of each row: its partition, and how many equal ones are among the first. None: the row is gone. Then
+    /// it has no partition either, once another row may take its number.
     groups: Vec<u32>,
     copies: Vec<u32>,
     /// How many rows are not gone.
@@ -127,7 +128,8 @@ impl FirstRows {
         self.state.keep_to_size(0).map(|_| ())
     }
 
-    /// Emits the next partitions whose windows have ended, then forgets them. False if everything had been emitted.
+    /// Emits the next partitions whose windows have ended, then forgets them. False if everything had been
+    /// emitted.
     fn go_on_firing(&mut self, out: &mut Output) -> Result<bool> {
         let schema = &self.schema;
         let rows_of_each = usize::try_from(self.spec.limit).unwrap_or(RESULT_ROWS).clamp(1, RESULT_ROWS);

@@ -1,11 +1,12 @@
 //! Aggregation by keys without a window: results of all rows so far, as an updating stream.
 //!
-//! A batch is taken as a whole. The results of the groups that it touches are read before and after it; what differs leaves as
-//! the former row with weight -1 and the new one with weight 1. So a group that many rows of a batch touch changes once.
+//! A batch is taken as a whole. The results of the groups that it touches are read before and after it; what
+//! differs leaves as the former row with weight -1 and the new one with weight 1. So a group that many rows
+//! of a batch touch changes once.
 //!
-//! State is a table of groups and, for functions that keep values, one table each. A row of a snapshot replaces all earlier rows
-//! of its key: it has the number of its snapshot. With state on a local disk, a group is in memory with all of its values, or not at all
-//! (`keyed_state::OnDisk`).
+//! State is a table of groups and, for functions that keep values, one table each. A row of a snapshot
+//! replaces all earlier rows of its key: it has the number of its snapshot. With state on a local disk, a
+//! group is in memory with all of its values, or not at all (`keyed_state::OnDisk`).
 
 pub(crate) mod accumulator;
 mod count;
@@ -142,7 +143,8 @@ impl GroupAggregate {
         self.state.keep_to_size(0).map(|_| ())
     }
 
-    /// Emits a piece of the results of windows that end, then forgets what no row changes any more. Returns false if nothing was left.
+    /// Emits a piece of the results of windows that end, then forgets what no row changes any more. Returns
+    /// false if nothing was left.
     fn go_on_firing(&mut self, out: &mut Output) -> Result<bool> {
         let (schema, is_updating) = (&self.schema, self.is_updating);
         self.state.go_on_firing(RESULT_ROWS, out, |state, groups, out| {

@@ -1,11 +1,11 @@
 //! What joins of streams keep: the rows of each side by their keys, in memory and on a local disk.
 //!
-//! All sides have the same key columns, and one table of keys. The rows of a key are in memory, those of all sides, or none of them
-//! (`keyed_state::OnDisk`). Snapshots have a table for each side.
+//! All sides have the same key columns, and one table of keys. The rows of a key are in memory, those of all
+//! sides, or none of them (`keyed_state::OnDisk`). Snapshots have a table for each side.
 
 mod expiry;
 mod kept;
-mod repeated;
+mod results;
 #[cfg(test)]
 pub(crate) mod samples;
 mod side;
@@ -19,7 +19,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Arra
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, TimestampMillisecondType};
 
-pub(crate) use self::repeated::Repeated;
+pub(crate) use self::results::Results;
 use self::side::Own;
 pub(crate) use self::side::{Role, Side};
 use crate::key_hash::canonical;
@@ -80,8 +80,8 @@ impl Sides {
     fn new(shapes: Vec<SideShape<'_>>, keys: usize, nulls_equal: bool, options: &JobOptions) -> Result<Sides> {
         let (mut sides, mut tables) = (Vec::new(), Vec::new());
         for shape in shapes {
-            let (name, mut fields) = (shape.table.clone(), shape.fields.clone());
-            let side = Side::new(shape, keys, options)?;
+            let side = Side::new(&shape, keys, options)?;
+            let SideShape { table: name, mut fields, .. } = shape;
             fields.extend(side.rows.is_numbered().then(|| number("$row")));
             let identity = Identity::Counted(fields.len());
             fields.extend(["$weight", "$matches"].map(number));
@@ -109,7 +109,8 @@ impl Tables {
         KeyedState::new(sides, Keys { types, time_to_live_ms: None, window: None, wait_ms }, options)
     }
 
-    /// The rows of a batch of a side: those that may match others, and those that match none, because a key is NULL.
+    /// The rows of a batch of a side: those that may match others, and those that match none, because a key
+    /// is NULL.
     pub(crate) fn with_keys(&self, side: usize, batch: &RecordBatch) -> Result<(Rows, Option<Rows>)> {
         let (columns, weights) = self.rows.sides[side].divide(batch)?;
         let rows = Rows { columns: columns.iter().map(canonical).collect(), weights };
@@ -286,8 +287,11 @@ impl keyed_state::Rows for Sides {
     }
 
     fn advance(&mut self, wall_ms: i64) -> bool {
-        let times = self.sides.iter_mut().filter_map(|side| side.times.as_mut());
-        times.fold(false, |is_time, times| times.advance(wall_ms) || is_time)
+        let mut is_time = false;
+        for times in self.sides.iter_mut().filter_map(|side| side.times.as_mut()) {
+            is_time |= times.advance(wall_ms);
+        }
+        is_time
     }
 
     fn timers(&self) -> Result<Vec<(i64, usize)>> {
@@ -329,8 +333,8 @@ fn each_once(rows: &[usize], columns: impl Fn(&[usize]) -> Result<Vec<ArrayRef>>
     }
 }
 
-/// The rows of a batch with what they add up to, given their ids: what is taken back comes before what takes its place. So the last row of
-/// a key is the one that is there.
+/// The rows of a batch with what they add up to, given their ids: what is taken back comes before what takes
+/// its place. So the last row of a key is the one that is there.
 pub(crate) fn in_order(ids: &[usize], weights: &[i64]) -> Vec<(usize, i64)> {
     let mut sums: BTreeMap<usize, (usize, i64)> = BTreeMap::new();
     for (row, (id, weight)) in ids.iter().zip(weights).enumerate() {

@@ -1,8 +1,9 @@
 //! The state of operators with keys: written once, whatever an operator keeps of a key.
 //!
-//! A [`KeyedState`] has the keys and their ids, the operator's [`Rows`], and what follows from both: snapshots and what they emit, the time
-//! to live of keys, windows that fire, timers, rows that wait, and the disk for what does not fit into memory (`on_disk`). An operator asks
-//! it to [bring](KeyedState::bring) the keys of a batch into memory, and changes their rows.
+//! A [`KeyedState`] has the keys and their ids, the operator's [`Rows`], and what follows from both:
+//! snapshots and what they emit, the time to live of keys, windows that fire, timers, rows that wait, and the
+//! disk for what does not fit into memory (`on_disk`). An operator asks it to [bring](KeyedState::bring) the
+//! keys of a batch into memory, and changes their rows.
 
 mod changes;
 #[cfg(test)]
@@ -61,7 +62,8 @@ pub(crate) struct KeyedState<R> {
     slice: Option<Box<KeyedState<R>>>,
     /// Rows that wait for event time before they change anything. Their table comes first.
     pub(crate) waiting: Option<Waiting>,
-    /// When something is to be done with keys on the disk, and hashes of keys with which something may be to be done now.
+    /// When something is to be done with keys on the disk, and hashes of keys with which something may be to
+    /// be done now.
     pub(crate) timers: Option<Timers>,
     pub(crate) due: Vec<Vec<u64>>,
     /// Event time that the operator has reached, and the one that it is about to reach.
@@ -82,7 +84,8 @@ pub(crate) struct Keys {
     pub(crate) types: Vec<DataType>,
     /// How long a key lives without a change.
     pub(crate) time_to_live_ms: Option<i64>,
-    /// The key column that has the last instant of a window, and how many milliseconds after it the window is still changed.
+    /// The key column that has the last instant of a window, and how many milliseconds after it the window is
+    /// still changed.
     pub(crate) window: Option<(usize, i64)>,
     /// The operator waits for about so many milliseconds until it does something with a key.
     pub(crate) wait_ms: Option<i64>,
@@ -136,8 +139,9 @@ impl<R: Rows> KeyedState<R> {
         self.disk.as_mut().map_or(Ok(()), OnDisk::restored)
     }
 
-    /// Gets the keys of so many rows into memory, with all rows that they have: their ids are in `self.ids`. If that is too much at once,
-    /// what is in memory makes room, and the rows are to come again, divided by their keys: each half needs half of the keys.
+    /// Gets the keys of so many rows into memory, with all rows that they have: their ids are in `self.ids`.
+    /// If that is too much at once, what is in memory makes room, and the rows are to come again, divided by
+    /// their keys: each half needs half of the keys.
     pub(crate) fn bring(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Option<[UInt64Array; 2]>> {
         hash_keys(keys, rows, &mut self.hashes)?;
         let known = self.keys.len();
@@ -160,7 +164,8 @@ impl<R: Rows> KeyedState<R> {
         Ok(())
     }
 
-    /// Reads the keys of `self.ids` that have come into the table, from the id `known` on. False if that is too much at once.
+    /// Reads the keys of `self.ids` that have come into the table, from the id `known` on. False if that is
+    /// too much at once.
     fn load(&mut self, known: usize) -> Result<bool> {
         let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_empty()) else { return Ok(true) };
         let windows = self.windows.as_ref();
@@ -259,7 +264,8 @@ impl<R: Rows> KeyedState<R> {
         Ok(())
     }
 
-    /// Gives back the memory of keys without rows, once they are most. Keys have other ids then. Returns whether ids are others.
+    /// Gives back the memory of keys without rows, once they are most. Keys have other ids then. Returns
+    /// whether ids are others.
     pub(crate) fn remove_dead(&mut self) -> Result<bool> {
         let Some(keys) = self.rows.living()? else { return Ok(false) };
         self.renumbered += 1;
@@ -285,8 +291,8 @@ impl<R: Rows> KeyedState<R> {
         self.keys.size_bytes() + self.rows.size_bytes() + times + windows
     }
 
-    /// Writes what is in memory to the disk, if it takes too much with so many bytes besides. Returns whether it did. Without a disk, too
-    /// much is an error.
+    /// Writes what is in memory to the disk, if it takes too much with so many bytes besides. Returns whether
+    /// it did. Without a disk, too much is an error.
     pub(crate) fn keep_to_size(&mut self, more_bytes: usize) -> Result<bool> {
         let bytes = self.size_bytes() + more_bytes;
         let Some(disk) = &self.disk else {
@@ -341,10 +347,13 @@ pub(crate) fn numbers(state: &[ArrayRef], column: usize) -> Result<&Int64Array> 
 
 /// Ensures that rows of a snapshot have the columns of the state.
 pub(crate) fn check_columns(then: &Schema, now: &Schema) -> Result<()> {
-    let types = |schema: &Schema| schema.fields().iter().map(|f| f.data_type().to_string()).collect::<Vec<_>>();
-    if types(then) == types(now) {
+    let mut pairs = then.fields().iter().zip(now.fields());
+    if then.fields().len() == now.fields().len()
+        && pairs.all(|(then, now)| then.data_type().equals_datatype(now.data_type()))
+    {
         return Ok(());
     }
+    let types = |schema: &Schema| schema.fields().iter().map(|f| f.data_type().to_string()).collect::<Vec<_>>();
     let (then, now) = (types(then).join(", "), types(now).join(", "));
     Err(Error::user(format!("the checkpoint has [{then}] as rows of state, the query has [{now}]"))
         .remedy("finish the job with the version of Anabranch that wrote the checkpoint"))

@@ -1,5 +1,5 @@
-//! An operator whose times are local times of a zone, as those of windows are. Watermarks are instants. The operator gets them as local
-//! times, which never go back, and what it emits of them becomes instants again.
+//! An operator whose times are local times of a zone, as those of windows are. Watermarks are instants. The
+//! operator gets them as local times, which never go back, and what it emits of them becomes instants again.
 
 use anabranch_functions::Zone;
 use anabranch_model::{Error, EventTime, Result};
@@ -43,7 +43,8 @@ impl LocalTime {
         let result = call(self.inner.as_mut(), out);
         let (zone, instant) = (self.zone, self.reached);
         out.change_watermarks(before, |watermark| {
-            // Where clocks are set back, rows of a local time that comes again follow: they become instants of its first time.
+            // Where clocks are set back, rows of a local time that comes again follow: they become instants
+            // of its first time.
             let reached = EventTime(zone.passed_instant_ms(watermark.0)).min(instant);
             self.passed = self.passed.max(reached);
             self.passed

@@ -1,4 +1,5 @@
-//! Join with a table outside that is asked for the keys of each batch. What it answers is joined like a static table.
+//! Join with a table outside that is asked for the keys of each batch. What it answers is joined like a
+//! static table.
 
 #[cfg(test)]
 mod tests;

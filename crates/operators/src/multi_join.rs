@@ -1,12 +1,15 @@
-//! Join of several streams by the same keys over all rows so far, as the symmetric hash join of Wilschut and Apers (1991) for any number of
-//! inputs (Viglas, Naughton and Burger, 2003): a batch of one input is joined with what all others have, then kept for what follows there.
-//! So the state is the rows of the inputs: what a chain of joins of two keeps of their pairs is made again when it is needed.
+//! Join of several streams by the same keys over all rows so far, as the symmetric hash join of Wilschut and
+//! Apers (1991) for any number of inputs (Viglas, Naughton and Burger, 2003): a batch of one input is joined
+//! with what all others have, then kept for what follows there. So the state is the rows of the inputs: what
+//! a chain of joins of two keeps of their pairs is made again when it is needed.
 //!
-//! A batch is extended by the rows of one further input at a time ([`product`]), in pieces. A condition is evaluated as soon as the inputs are
-//! there that it reads. Rows whose key another input lacks are dropped before anything is made of them.
+//! A batch is extended by the rows of one further input at a time ([`product`]), in pieces. A condition is
+//! evaluated as soon as the inputs are there that it reads. Rows whose key another input lacks are dropped
+//! before anything is made of them.
 //!
-//! An input may be outer: a key without a row of it appears with NULL for its columns. The key alone decides that, so it is seen in the
-//! tables. A batch that brings the first rows of a key, or takes the last ones, takes back or brings what appears without them.
+//! An input may be outer: a key without a row of it appears with NULL for its columns. The key alone decides
+//! that, so it is seen in the tables. A batch that brings the first rows of a key, or takes the last ones,
+//! takes back or brings what appears without them.
 //!
 //! The rows of all inputs, in memory and on disk, are in `join_tables`.
 
@@ -22,19 +25,17 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, MultiJoinSpec};
 use anabranch_model::Result;
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use self::gathered::Condition;
 use self::product::{Expansion, Origin};
-use crate::join_tables::{Brought, Repeated, Role, Rows, Side, SideShape, Tables, in_order, taken};
+use crate::join_tables::{Brought, Results, Role, Rows, Side, SideShape, Tables, in_order, taken};
 use crate::{Functions, Operator, Output, State};
 
 pub(crate) use succession::goes_on;
 
 pub(crate) struct MultiJoin {
-    schema: SchemaRef,
-    is_updating: bool,
     inputs: Vec<Input>,
     conditions: Vec<Condition>,
     /// Input and column of each column of the output.
@@ -44,8 +45,7 @@ pub(crate) struct MultiJoin {
     origins: VecDeque<Origin>,
     /// Those for which that has begun.
     expansion: Option<Expansion>,
-    /// Rows that are still to be emitted.
-    repeated: VecDeque<Repeated>,
+    results: Results,
     /// Parts of a batch that are still to be joined: all keys of it do not fit into memory at once.
     divided: VecDeque<(usize, Rows)>,
 }
@@ -68,7 +68,7 @@ pub(crate) fn build(
     options: &JobOptions,
 ) -> Result<(Box<dyn Operator>, SchemaRef)> {
     let join = MultiJoin::new(spec, functions, options)?;
-    let schema = Arc::clone(&join.schema);
+    let schema = Arc::clone(&join.results.schema);
     Ok((Box::new(join), schema))
 }
 
@@ -83,15 +83,13 @@ impl MultiJoin {
             gives_pairs: true,
         });
         Ok(MultiJoin {
-            schema: Arc::new(spec.output_schema()),
-            is_updating: spec.is_updating(),
             inputs: (0..spec.inputs.len()).map(|input| Input::new(spec, input)).collect(),
             conditions: conditions.collect::<Result<_>>()?,
             output: spec.output.iter().map(|column| spec.place(*column)).collect(),
             tables: Tables::of_sides(shapes.collect(), spec.keys, spec.nulls_equal, options)?,
             origins: VecDeque::new(),
             expansion: None,
-            repeated: VecDeque::new(),
+            results: Results::new(Arc::new(spec.output_schema()), spec.is_updating()),
             divided: VecDeque::new(),
         })
     }
@@ -129,7 +127,8 @@ impl MultiJoin {
         let ids = self.tables.add(input, &rows, &keys)?;
         let side = &self.tables.rows.sides[input];
         let after = different.iter().map(|key| has_row(side, *key));
-        // What appears without rows of this input is taken back before they appear, and brought after they have disappeared.
+        // What appears without rows of this input is taken back before they appear, and brought after they
+        // have disappeared.
         let (mut gone, mut new) = (Vec::new(), Vec::new());
         for ((key, before), after) in different.iter().zip(before).zip(after) {
             match (before, after) {
@@ -159,32 +158,6 @@ impl MultiJoin {
         columns.extend(self.inputs[input].values.iter().map(|of| new_null_array(of, keys.len())));
         let rows = Rows { weights: vec![weight; keys.len()], columns };
         Ok(Some(Origin { is_missing: true, ..Origin::of_rows(input, rows, Some(keys)) }))
-    }
-
-    /// Emits the next of the rows that count several times. Returns false if there was none.
-    fn repeat(&mut self, out: &mut Output) -> Result<bool> {
-        let Some(repeated) = self.repeated.front_mut() else { return Ok(false) };
-        out.batch(repeated.next_rows()?);
-        if repeated.is_done() {
-            self.repeated.pop_front();
-        }
-        Ok(true)
-    }
-
-    /// Emits rows, given the columns of the output.
-    fn emit(&mut self, mut columns: Vec<ArrayRef>, weights: Vec<i64>, out: &mut Output) -> Result<()> {
-        let options = RecordBatchOptions::new().with_row_count(Some(weights.len()));
-        let are_equal = !self.is_updating && weights.iter().any(|weight| *weight != 1);
-        if self.is_updating {
-            columns.push(Arc::new(Int64Array::from(weights.clone())));
-        }
-        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
-        match are_equal {
-            // Equal rows are kept as one.
-            true => self.repeated.push_back(Repeated::new(rows, weights)),
-            false => out.batch(rows),
-        }
-        Ok(())
     }
 }
 
@@ -250,7 +223,7 @@ impl Operator for MultiJoin {
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        if self.repeat(out)? || self.go_on(out)? {
+        if self.results.repeat(out)? || self.go_on(out)? {
             return Ok(true);
         }
         self.tables.remove_dead()?;

@@ -14,8 +14,8 @@ use crate::{Lookup, StaticSide};
 /// Approximate number of rows that an operator emits at once if its output may be many times its input.
 pub(crate) const RESULT_ROWS: usize = 1 << 14;
 
-/// One link of a chain. It receives batches, watermarks and calls to flush in the order of the stream and writes its
-/// output to `out`. It never waits, reads no clock and knows nothing of tasks or channels.
+/// One link of a chain. It receives batches, watermarks and calls to flush in the order of the stream and
+/// writes its output to `out`. It never waits, reads no clock and knows nothing of tasks or channels.
 ///
 /// What only some operators have is a trait of its own: [`State`], [`Sided`], [`Asking`].
 pub trait Operator: Any + Send {
@@ -33,22 +33,22 @@ pub trait Operator: Any + Send {
         Ok(())
     }
 
-    /// Continues with the last batch, watermark or flush: an operator with much to emit, or with more keys than fit
-    /// into memory, does so in pieces. Returns false if nothing was left, and from then on until the next one. Nothing
-    /// else is called before that.
+    /// Continues with the last batch, watermark or flush: an operator with much to emit, or with more keys
+    /// than fit into memory, does so in pieces. Returns false if nothing was left, and from then on until the
+    /// next one. Nothing else is called before that.
     fn more(&mut self, _out: &mut Output) -> Result<bool> {
         Ok(false)
     }
 
-    /// Writes to `out` all rows that the operator buffers for efficiency only. Called where other tasks may get ahead:
-    /// before the marker that ends an epoch, and when the input has become idle, because event time then advances
-    /// without this task.
+    /// Writes to `out` all rows that the operator buffers for efficiency only. Called where other tasks may
+    /// get ahead: before the marker that ends an epoch, and when the input has become idle, because event
+    /// time then advances without this task.
     fn flush(&mut self, _out: &mut Output) -> Result<()> {
         Ok(())
     }
 
-    /// Event time may have reached `time` at the tasks that receive this task's rows, though not here: this task was
-    /// idle, and the others continued.
+    /// Event time may have reached `time` at the tasks that receive this task's rows, though not here: this
+    /// task was idle, and the others continued.
     fn event_time_ahead(&mut self, _time: EventTime) {}
 
     /// Rows dropped since the last call.
@@ -77,37 +77,40 @@ pub trait State: Any {
     /// The tables, at least one.
     fn tables(&self) -> Vec<StateShape>;
 
-    /// What has changed since the last call, for each of the [tables](State::tables), at the end of an epoch and after
-    /// [`Operator::flush`]. From the second call with `adds` on, in a row, changes only add to the snapshots before: a
-    /// state that has restored one of those, and then restores what followed it, is whole.
+    /// What has changed since the last call, for each of the [tables](State::tables), at the end of an epoch
+    /// and after [`Operator::flush`]. From the second call with `adds` on, in a row, changes only add to the
+    /// snapshots before: a state that has restored one of those, and then restores what followed it, is
+    /// whole.
     fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>>;
 
-    /// Does a piece of the work that [`State::snapshot`] has put off, so that no row waits for all of it. Called between
-    /// batches, and while there is no input. Returns false if there was none.
+    /// Does a piece of the work that [`State::snapshot`] has put off, so that no row waits for all of it.
+    /// Called between batches, and while there is no input. Returns false if there was none.
     fn catch_up(&mut self) -> Result<bool> {
         Ok(false)
     }
 
-    /// Restores rows of a table of earlier snapshots, with changes in any order, before any other call. Columns after
-    /// the keys may have another form.
+    /// Restores rows of a table of earlier snapshots, with changes in any order, before any other call.
+    /// Columns after the keys may have another form.
     fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()>;
 
-    /// Follows calls of [`State::restore`]: event time had reached `watermark`. More rows may follow, of later snapshots.
+    /// Follows calls of [`State::restore`]: event time had reached `watermark`. More rows may follow, of
+    /// later snapshots.
     fn restored(&mut self, _watermark: EventTime) -> Result<()> {
         Ok(())
     }
 
-    /// Follows [`State::restored`]: the next snapshot need not be complete, because it follows those that were restored.
+    /// Follows [`State::restored`]: the next snapshot need not be complete, because it follows those that
+    /// were restored.
     fn goes_on(&mut self);
 
-    /// Takes the state of an operator of the former plan version, before any other call. Only called if [`state_goes_on`]
-    /// says so; another kind of state is an error.
+    /// Takes the state of an operator of the former plan version, before any other call. Only called if
+    /// [`state_goes_on`] says so; another kind of state is an error.
     ///
     /// [`state_goes_on`]: crate::state_goes_on
     fn succeed(&mut self, former: &mut dyn State) -> Result<()>;
 
-    /// The time of the task's clock, in milliseconds since 1970: at the start, before state is restored, and at the end
-    /// of each epoch, before its snapshot. For state that lives for a time.
+    /// The time of the task's clock, in milliseconds since 1970: at the start, before state is restored, and
+    /// at the end of each epoch, before its snapshot. For state that lives for a time.
     fn processing_time(&mut self, _wall_ms: i64) -> Result<()> {
         Ok(())
     }
@@ -168,13 +171,16 @@ pub struct StateShape {
     pub table: String,
     /// Columns of the rows.
     pub schema: SchemaRef,
-    /// Which of them are the key; their hash gives the key group of a row. Empty: the state belongs to one task.
+    /// Which of them are the key; their hash gives the key group of a row. Empty: the state belongs to one
+    /// task.
     pub keys: Range<usize>,
-    /// Column of event times in milliseconds, if rows are not needed once the watermark has passed their window.
+    /// Column of event times in milliseconds, if rows are not needed once the watermark has passed their
+    /// window.
     pub pane: Option<usize>,
 }
 
-/// What has changed in a table of an operator's state. Several rows may have the same key: the operator merges them.
+/// What has changed in a table of an operator's state. Several rows may have the same key: the operator
+/// merges them.
 #[derive(Debug)]
 pub struct StateChange {
     /// The rows, in the columns of the [`StateShape`].

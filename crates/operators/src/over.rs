@@ -1,13 +1,15 @@
-//! Functions over the rows before each row: `SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)`.
+//! Functions over the rows before each row: `SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING
+//! AND CURRENT ROW)`.
 //!
-//! With event time, rows wait until the watermark reaches them, and are in their order then. Otherwise their order is that in which they
-//! come, and results follow at once. A row enters the frames of its partition once and leaves them once: aggregates add it and take it back,
-//! whatever the size of the frame. All rows that are next in their order are taken together, function by function, with results read between
-//! the rows (`Accumulator::running`).
+//! With event time, rows wait until the watermark reaches them, and are in their order then. Otherwise their
+//! order is that in which they come, and results follow at once. A row enters the frames of its partition
+//! once and leaves them once: aggregates add it and take it back, whatever the size of the frame. All rows
+//! that are next in their order are taken together, function by function, with results read between the rows
+//! (`Accumulator::running`).
 //!
-//! What stays is what later rows may need: of a frame of rows or of a time, the columns that functions read; where all rows before count,
-//! only the states of the functions. With state on a local disk, a partition is in memory as a whole or not at all: it is looked up when
-//! rows of it are next in their order.
+//! What stays is what later rows may need: of a frame of rows or of a time, the columns that functions read;
+//! where all rows before count, only the states of the functions. With state on a local disk, a partition is
+//! in memory as a whole or not at all: it is looked up when rows of it are next in their order.
 
 mod fifo;
 mod finite;
@@ -67,7 +69,8 @@ impl Over {
         Ok(())
     }
 
-    /// The results of rows whose partitions do not fit into memory at once: first those of one half of the partitions, then of the other.
+    /// The results of rows whose partitions do not fit into memory at once: first those of one half of the
+    /// partitions, then of the other.
     fn results_of_halves(&mut self, piece: &Piece, halves: &[UInt64Array; 2]) -> Result<Vec<ArrayRef>> {
         let mut places = vec![(0, 0); piece.rows.num_rows()];
         let mut results = Vec::with_capacity(2);
@@ -142,8 +145,8 @@ pub(crate) fn build(
     Ok((Box::new(over), schema))
 }
 
-/// Whether functions over rows can go on with the state of others: the same functions of the same columns, over the same frames, and
-/// partitions are kept for ever, or not.
+/// Whether functions over rows can go on with the state of others: the same functions of the same columns,
+/// over the same frames, and partitions are kept for ever, or not.
 pub(crate) fn goes_on(former: &OverSpec, next: &OverSpec) -> bool {
     let types = |spec: &OverSpec| -> Vec<(DataType, bool)> {
         spec.schema.fields().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()

@@ -1,9 +1,9 @@
-//! The first rows of each partition, in an order, of rows that may be taken back: any of them may be among the first ones one day, so all
-//! are kept. Rows that stay have `first_rows`.
+//! The first rows of each partition, in an order, of rows that may be taken back: any of them may be among
+//! the first ones one day, so all are kept. Rows that stay have `first_rows`.
 //!
-//! A row is kept as bytes that compare as the rows do (Arrow's row format): the columns of the order, then the others. So the order is one
-//! of whole rows, whichever came first, and the same after a restore. With state on a local disk, a partition is in memory as a whole or
-//! not at all (`keyed_state::OnDisk`).
+//! A row is kept as bytes that compare as the rows do (Arrow's row format): the columns of the order, then
+//! the others. So the order is one of whole rows, whichever came first, and the same after a restore. With
+//! state on a local disk, a partition is in memory as a whole or not at all (`keyed_state::OnDisk`).
 
 #[cfg(test)]
 mod tests;
@@ -342,7 +342,8 @@ impl Emitted {
         self.weights.push(weight);
     }
 
-    /// What is in one of the lists only: both are in order. What leaves comes first, so that the last row of a key is the one that is there.
+    /// What is in one of the lists only: both are in order. What leaves comes first, so that the last row of
+    /// a key is the one that is there.
     fn add(&mut self, group: u32, before: &First, after: &First) {
         let (mut b, mut a) = (0, 0);
         let mut entering = Vec::new();
@@ -389,7 +390,8 @@ pub(crate) fn build(spec: &RankSpec, options: &JobOptions) -> Result<(Box<dyn Op
     Ok((Box::new(first_rows), schema))
 }
 
-/// Whether a rank can go on with the state of another one: the rows of a smaller limit are not enough for a larger one.
+/// Whether a rank can go on with the state of another one: the rows of a smaller limit are not enough for a
+/// larger one.
 pub(crate) fn goes_on(former: &RankSpec, next: &RankSpec) -> bool {
     let columns = |spec: &RankSpec| spec.schema.fields().iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
     let kinds = |spec: &RankSpec| (spec.keys, spec.order.clone(), spec.limit, spec.latest, spec.updating, spec.window);

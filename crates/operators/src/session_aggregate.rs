@@ -1,11 +1,14 @@
-//! Aggregation by keys and session: rows of a key belong together while each follows another one by no more than the gap.
+//! Aggregation by keys and session: rows of a key belong together while each follows another one by no more
+//! than the gap.
 //!
-//! The rows of a batch are divided into sessions of their own, which are then merged with those of earlier batches. A session has a
-//! list of pieces: rows of aggregate states, in columns, that are only put together when the session ends, when its list has grown
-//! long, and for a snapshot. So a row costs no read of a state.
+//! The rows of a batch are divided into sessions of their own, which are then merged with those of earlier
+//! batches. A session has a list of pieces: rows of aggregate states, in columns, that are only put together
+//! when the session ends, when its list has grown long, and for a snapshot. So a row costs no read of a
+//! state.
 //!
-//! A row that is exactly the gap behind another one continues its session. Such a row may come until the watermark has reached the
-//! session's end, one millisecond after `window_time`. So sessions fire then, and what leaves the operator is event time 1 ms earlier.
+//! A row that is exactly the gap behind another one continues its session. Such a row may come until the
+//! watermark has reached the session's end, one millisecond after `window_time`. So sessions fire then, and
+//! what leaves the operator is event time 1 ms earlier.
 
 mod pieces;
 mod sessions;

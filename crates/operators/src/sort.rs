@@ -1,8 +1,9 @@
-//! Sort: rows in the order of event time, each when the watermark reaches it, and rows of the same time in the order of further columns.
-//! Without a time, all rows wait until the input ends.
+//! Sort: rows in the order of event time, each when the watermark reaches it, and rows of the same time in
+//! the order of further columns. Without a time, all rows wait until the input ends.
 //!
-//! Rows that are equal in everything that the order compares leave in the order in which they came, also after a restore. They wait in the
-//! order of their times, or of what their first column begins with (`waiting`), in memory or on a local disk, and are sorted in pieces.
+//! Rows that are equal in everything that the order compares leave in the order in which they came, also
+//! after a restore. They wait in the order of their times, or of what their first column begins with
+//! (`waiting`), in memory or on a local disk, and are sorted in pieces.
 
 #[cfg(test)]
 mod tests;

@@ -282,8 +282,8 @@ impl BuildTable {
     }
 }
 
-/// A column in which equal texts are stored once, if many are equal: it takes less memory, and who groups by it knows the texts again
-/// by their views.
+/// A column in which equal texts are stored once, if many are equal: it takes less memory, and who groups by
+/// it knows the texts again by their views.
 fn with_equal_texts_once(column: &ArrayRef) -> ArrayRef {
     let Some(texts) = column.as_string_view_opt() else { return Arc::clone(column) };
     let sample = texts.slice(0, texts.len().min(SAMPLE_ROWS));

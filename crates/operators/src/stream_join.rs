@@ -1,15 +1,19 @@
-//! Join of two streams over all rows so far, as the symmetric hash join of Wilschut and Apers (1991): a batch of one side is joined
-//! with what the other side has, then kept for what follows there.
+//! Join of two streams over all rows so far, as the symmetric hash join of Wilschut and Apers (1991): a batch
+//! of one side is joined with what the other side has, then kept for what follows there.
 //!
-//! Rows that appear without a match (outer and anti joins), or once however many matches they have (semi joins), carry the number of
-//! their matches. A batch of the other side that makes it rise from none, or fall to none, takes rows back or brings them.
+//! Rows that appear without a match (outer and anti joins), or once however many matches they have (semi
+//! joins), carry the number of their matches. A batch of the other side that makes it rise from none, or fall
+//! to none, takes rows back or brings them.
 //!
-//! Where the condition bounds how far the event times of a pair are apart, a row is forgotten when the watermark says that nothing which
-//! matches it follows. Rows without a match then appear at that time, once and for all.
+//! Where the condition bounds how far the event times of a pair are apart, a row is forgotten when the
+//! watermark says that nothing which matches it follows. Rows without a match then appear at that time, once
+//! and for all.
 //!
-//! A side may have versions of rows (`versions`): then a row of the other side is joined when its time has come, with the version of that time.
+//! A side may have versions of rows (`versions`): then a row of the other side is joined when its time has
+//! come, with the version of that time.
 //!
-//! A batch may have any number of matches. They are emitted in pieces, between which the chain sends on what there is.
+//! A batch may have any number of matches. They are emitted in pieces, between which the chain sends on what
+//! there is.
 //!
 //! The rows of both sides, in memory and on disk, are in `join_tables`.
 
@@ -25,32 +29,30 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, StreamJoinKind, StreamJoinSpec};
 use anabranch_model::{EventTime, Result};
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use arrow::datatypes::SchemaRef;
 
 use self::pairs::Pending;
 use self::versions::Versions;
-use crate::join_tables::{Brought, Repeated, Role, Rows, Side, SideShape, Tables, taken};
+use crate::join_tables::{Brought, Results, Role, Rows, Side, SideShape, Tables, taken};
 use crate::operator::RESULT_ROWS;
 use crate::{CompiledExpr, Functions, Operator, Output, State};
 
 pub(crate) use succession::goes_on;
 
 pub(crate) struct StreamJoin {
-    schema: SchemaRef,
     joined_schema: SchemaRef,
     filter: Option<CompiledExpr>,
     kind: StreamJoinKind,
     output: Vec<usize>,
-    is_updating: bool,
     gives_pairs: bool,
     /// The rows of the left and of the right side.
     tables: Tables,
     /// The batch whose matches are being emitted.
     pending: Option<Pending>,
-    /// Rows that are still to be emitted.
-    repeated: VecDeque<Repeated>,
-    /// Rows that appear because their time has ended, with their weights, and the watermark that follows them.
+    results: Results,
+    /// Rows that appear because their time has ended, with their weights, and the watermark that follows
+    /// them.
     leaving: Vec<(Of, Vec<(usize, i64)>)>,
     passing: Option<EventTime>,
     delay_ms: i64,
@@ -74,7 +76,7 @@ pub(crate) fn build(
     options: &JobOptions,
 ) -> Result<(Box<dyn Operator>, SchemaRef)> {
     let join = StreamJoin::new(spec, functions, options)?;
-    let schema = Arc::clone(&join.schema);
+    let schema = Arc::clone(&join.results.schema);
     Ok((Box::new(join), schema))
 }
 
@@ -107,17 +109,15 @@ impl StreamJoin {
         let left = shape(&spec.left, left, "", of_left);
         let right = shape(&spec.right, padded(pads_right), "right", of_right);
         Ok(StreamJoin {
-            schema: Arc::new(spec.output_schema()),
             filter: spec.filter.as_ref().map(|f| CompiledExpr::new(f, &joined_schema, functions)).transpose()?,
             joined_schema,
             output: spec.output.clone(),
-            is_updating: spec.is_updating(),
             gives_pairs,
             tables: Tables::of_sides(vec![left, right], spec.keys, spec.nulls_equal, options)?,
             kind: spec.kind,
             versions: spec.versions.map(Versions::new),
             pending: None,
-            repeated: VecDeque::new(),
+            results: Results::new(Arc::new(spec.output_schema()), spec.is_updating()),
             leaving: Vec::new(),
             passing: None,
             delay_ms: spec.delay_ms,
@@ -196,29 +196,8 @@ impl StreamJoin {
 
     /// Emits rows in the joined columns.
     fn emit(&mut self, joined: &[ArrayRef], weights: Vec<i64>, out: &mut Output) -> Result<()> {
-        let options = RecordBatchOptions::new().with_row_count(Some(weights.len()));
-        let mut columns: Vec<ArrayRef> = self.output.iter().map(|column| Arc::clone(&joined[*column])).collect();
-        let are_equal = !self.is_updating && weights.iter().any(|weight| *weight != 1);
-        if self.is_updating {
-            columns.push(Arc::new(Int64Array::from(weights.clone())));
-        }
-        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
-        match are_equal {
-            // Equal rows are kept as one.
-            true => self.repeated.push_back(Repeated::new(rows, weights)),
-            false => out.batch(rows),
-        }
-        Ok(())
-    }
-
-    /// Emits the next of the rows that count several times. Returns false if there was none.
-    fn repeat(&mut self, out: &mut Output) -> Result<bool> {
-        let Some(repeated) = self.repeated.front_mut() else { return Ok(false) };
-        out.batch(repeated.next_rows()?);
-        if repeated.is_done() {
-            self.repeated.pop_front();
-        }
-        Ok(true)
+        let columns = self.output.iter().map(|column| Arc::clone(&joined[*column])).collect();
+        self.results.emit(columns, weights, out)
     }
 
     fn keep_to_size(&mut self) -> Result<()> {
@@ -246,7 +225,8 @@ impl StreamJoin {
         }
     }
 
-    /// Emits a piece of the rows that appear because their time has ended, then the watermark. Returns false if there was nothing.
+    /// Emits a piece of the rows that appear because their time has ended, then the watermark. Returns false
+    /// if there was nothing.
     fn leave(&mut self, out: &mut Output) -> Result<bool> {
         let Some((of, rows)) = self.leaving.last_mut() else {
             if self.passing.is_some() && self.load_due()? {
@@ -309,7 +289,7 @@ impl Operator for StreamJoin {
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        if self.repeat(out)? || self.go_on(out)? || self.leave(out)? {
+        if self.results.repeat(out)? || self.go_on(out)? || self.leave(out)? {
             return Ok(true);
         }
         // Rows that came after the end of their time.

@@ -1,7 +1,9 @@
-//! The rows that wait for their turn: each batch as a run that is sorted by a number, the time or what a column begins with.
+//! The rows that wait for their turn: each batch as a run that is sorted by a number, the time or what a
+//! column begins with.
 //!
-//! With state on a local disk, runs that take too much memory leave it as rows of a snapshot, in the order of their numbers. When their
-//! turn has come, they are read in slices of a few blocks of each run, and join those that are in memory.
+//! With state on a local disk, runs that take too much memory leave it as rows of a snapshot, in the order of
+//! their numbers. When their turn has come, they are read in slices of a few blocks of each run, and join
+//! those that are in memory.
 
 mod order;
 
@@ -40,7 +42,8 @@ pub(crate) struct Waiting {
     /// Rows with lower numbers wait no more. `None`: no row does.
     first: Option<i64>,
     due: Option<Due>,
-    /// Rows of snapshots that have not taken their places yet: more may follow, and event time goes on meanwhile.
+    /// Rows of snapshots that have not taken their places yet: more may follow, and event time goes on
+    /// meanwhile.
     restored: Vec<RecordBatch>,
     snapshots: Snapshots,
     /// As it is on the disk.
@@ -374,7 +377,8 @@ impl Waiting {
         let rows = concat_batches(&self.shape.schema, &std::mem::take(&mut self.restored))?;
         let mut found = self.in_order(&rows)?;
         if found.as_ref().is_some_and(|(_, sequences)| sequences.windows(2).any(|pair| pair[0] == pair[1])) {
-            // The files of several snapshots may have the same rows. Those of several tasks may have the same numbers.
+            // The files of several snapshots may have the same rows. Those of several tasks may have the same
+            // numbers.
             let mut latest = Latest::new(&self.table, Needed::All)?;
             latest.add(&rows)?;
             found = self.in_order(&latest.take()?)?;

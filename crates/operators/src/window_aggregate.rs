@@ -1,15 +1,15 @@
-//! Aggregation by keys and event-time window, as three operators: [`CompleteAggregate`] of rows to results, and its two halves,
-//! [`PartialAggregate`] of rows to states and [`FinalAggregate`] of states to results.
+//! Aggregation by keys and event-time window, as three operators: [`CompleteAggregate`] of rows to results,
+//! and its two halves, [`PartialAggregate`] of rows to states and [`FinalAggregate`] of states to results.
 //!
-//! State is one group table per pane ([`Panes`]), so a fired window is dropped as a whole. A batch whose rows are all in one pane,
-//! the usual case, is not split. Hopping windows merge the states of their panes when they fire. A pane that was merged
-//! once is kept as columns of states until its last window fires, or until a straggler reopens it. Full tables are
-//! given to the state backend, whose contents are read back in slices when a window fires.
+//! State is one group table per pane ([`Panes`]), so a fired window is dropped as a whole. A batch whose rows
+//! are all in one pane, the usual case, is not split. Hopping windows merge the states of their panes when
+//! they fire. A pane that was merged once is kept as columns of states until its last window fires, or until
+//! a straggler reopens it. Full tables are given to the state backend, whose contents are read back in slices
+//! when a window fires.
 
 mod backed;
 pub(crate) mod exact;
 mod firing;
-mod former;
 mod function;
 mod groups;
 mod partial;

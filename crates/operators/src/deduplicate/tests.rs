@@ -1,5 +1,5 @@
-//! The rows that are emitted against all rows, in their order: with rows out of order, late rows, keys that are forgotten, snapshots, and
-//! restored operators.
+//! The rows that are emitted against all rows, in their order: with rows out of order, late rows, keys that
+//! are forgotten, snapshots, and restored operators.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -67,7 +67,8 @@ impl Emitted {
         Ok(())
     }
 
-    /// What is in one of the lists only. What leaves comes first, so that the last row of a key is the one that is there.
+    /// What is in one of the lists only. What leaves comes first, so that the last row of a key is the one
+    /// that is there.
     fn add(&mut self, group: usize, pairs: &Pairs<'_>, copies: &[u32]) -> Result<()> {
         for entry in pairs.before {
             self.copies(group, entry, copies[entry.kept()], -1)?;
@@ -138,7 +139,8 @@ struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
-    /// Where an entry was before the batch, if it was there. Entries are asked for in order, from the place `at` on.
+    /// Where an entry was before the batch, if it was there. Entries are asked for in order, from the place
+    /// `at` on.
     fn former(&self, entry: &Entry, at: &mut usize) -> Option<usize> {
         if self.is_stored[entry.kept()] {
             return None;

@@ -34,7 +34,8 @@ impl Rows for Partitions {
     }
 
     fn take_out(&mut self, part: Part, number: i64) -> Result<Vec<Taken>> {
-        // A row may have come again after its partition was forgotten, or after another one: then the one that is gone has a lower number.
+        // A row may have come again after its partition was forgotten, or after another one: then the one
+        // that is gone has a lower number.
         let number = |row: &usize| number - i64::from(self.copies[*row] == 0);
         let copies = &self.copies;
         let rows = self.changes.take(part, || (0..copies.len()).filter(|row| copies[*row] > 0).collect());
@@ -153,7 +154,8 @@ impl Partitions {
         u32::try_from(copies.max(0)).unwrap_or(u32::MAX).min(most)
     }
 
-    /// The numbers of rows of state, which are stored if they are new. In their partitions they have a place, and no copies.
+    /// The numbers of rows of state, which are stored if they are new. In their partitions they have a place,
+    /// and no copies.
     pub(super) fn intern(&mut self, state: &RecordBatch, groups: &[usize]) -> Result<Vec<usize>> {
         let columns = &state.columns()[self.spec.keys..self.spec.schema.fields().len()];
         let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();

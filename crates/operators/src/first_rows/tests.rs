@@ -1,4 +1,5 @@
-//! First rows of windows: once, when the window ends, and then nothing of it is left. Others are tested with those that are taken back.
+//! First rows of windows: once, when the window ends, and then nothing of it is left. Others are tested with
+//! those that are taken back.
 
 use std::collections::BTreeMap;
 

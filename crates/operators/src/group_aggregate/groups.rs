@@ -1,7 +1,8 @@
 //! The groups of an aggregate: the states of its functions, and for functions that keep values, these.
 //!
-//! A group that exists no more has a row of state that says so, until a snapshot is complete. Groups that no row changes for long are
-//! forgotten, with their values. Groups of windows are there until no row can change them any more.
+//! A group that exists no more has a row of state that says so, until a snapshot is complete. Groups that no
+//! row changes for long are forgotten, with their values. Groups of windows are there until no row can change
+//! them any more.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +36,8 @@ pub(super) struct Groups {
     lives: bool,
     /// Groups whose values are to be written anew: they have an earlier time.
     outdated: Vec<usize>,
-    /// If the groups are of windows: whether their results are emitted before their window ends, and whether that of each group was emitted.
+    /// If the groups are of windows: whether their results are emitted before their window ends, and whether
+    /// that of each group was emitted.
     early: Option<bool>,
     emitted: Vec<bool>,
     /// The number of the batch that has touched a group last.
@@ -96,7 +98,8 @@ impl Groups {
         }
     }
 
-    /// Which rows of a batch count, unless all of them do: a row that takes back what is forgotten does not. Without weights, all count.
+    /// Which rows of a batch count, unless all of them do: a row that takes back what is forgotten does not.
+    /// Without weights, all count.
     pub(super) fn rows_of_known(&self, ids: &[usize], weights: Option<&[i64]>) -> Option<BooleanArray> {
         let weights = weights.filter(|weights| weights.iter().any(|weight| *weight < 0))?;
         let mut rows = HashMap::new();
@@ -148,7 +151,8 @@ impl Groups {
         }
     }
 
-    /// Whether the result of each of these groups was emitted before a batch, and whether it is there after it.
+    /// Whether the result of each of these groups was emitted before a batch, and whether it is there after
+    /// it.
     pub(super) fn shown(&mut self, groups: &[usize], existed: &[bool], windows: Option<&Windows>) -> Vec<(bool, bool)> {
         let shown = groups.iter().zip(existed).map(|(group, existed)| {
             let exists = self.rows[*group] > 0;

@@ -7,8 +7,8 @@ use super::distinct::followed;
 use crate::Functions;
 use crate::operator::StateShape;
 
-/// Whether an aggregate can go on with the state of another one. What keys, arguments and filters are computed from may be
-/// different: state has only their results.
+/// Whether an aggregate can go on with the state of another one. What keys, arguments and filters are
+/// computed from may be different: state has only their results.
 pub(crate) fn goes_on(former: &GroupAggregateSpec, next: &GroupAggregateSpec, functions: &Functions) -> bool {
     let call = |a: &AggregateSpec| (a.function.clone(), a.distinct, a.data_type.clone(), a.args.len());
     let calls = |spec: &GroupAggregateSpec| spec.aggregates.iter().map(call).collect::<Vec<_>>();

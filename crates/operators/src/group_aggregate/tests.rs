@@ -1,4 +1,5 @@
-//! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and restored operators.
+//! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and
+//! restored operators.
 
 mod below_zero;
 mod divided;
@@ -114,8 +115,8 @@ fn batch(rows: &[(Row, i64)], weighted: bool) -> RecordBatch {
     RecordBatch::try_new(input(weighted), columns).expect("a batch")
 }
 
-/// Values in the order in which they came; one that is taken back leaves the first of its places. `distinct`: only values that come to be
-/// come, and only those that cease to be leave.
+/// Values in the order in which they came; one that is taken back leaves the first of its places. `distinct`:
+/// only values that come to be come, and only those that cease to be leave.
 fn in_order<T: Copy + PartialEq>(events: &[(T, i64)], distinct: bool) -> Vec<T> {
     let (mut list, mut all) = (Vec::new(), Vec::new());
     for (value, weight) in events {

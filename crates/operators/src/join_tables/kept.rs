@@ -1,9 +1,10 @@
 //! The rows of a side by their ids.
 //!
-//! Rows that may be taken back, or whose matches are counted, are found by all of their columns: each is there once, with a weight. Other
-//! rows are only added, and never looked for, so they need no table that finds them, if equal ones are rare: they appear in pairs, and have
-//! columns after their keys. Each has a number in place of that. It says in
-//! snapshots which row it is: equal rows have different numbers, and a row that is restored twice is there once.
+//! Rows that may be taken back, or whose matches are counted, are found by all of their columns: each is
+//! there once, with a weight. Other rows are only added, and never looked for, so they need no table that
+//! finds them, if equal ones are rare: they appear in pairs, and have columns after their keys. Each has a
+//! number in place of that. It says in snapshots which row it is: equal rows have different numbers, and a
+//! row that is restored twice is there once.
 
 use std::sync::Arc;
 
@@ -87,7 +88,8 @@ impl Kept {
         }
     }
 
-    /// Adds rows of a snapshot with these numbers, if they have numbers. With `may_be_there`, some may have been restored already.
+    /// Adds rows of a snapshot with these numbers, if they have numbers. With `may_be_there`, some may have
+    /// been restored already.
     pub(crate) fn restore(
         &mut self,
         keys: Vec<u32>,

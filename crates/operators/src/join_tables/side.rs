@@ -94,10 +94,11 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    pub(crate) fn new(shape: SideShape<'_>, keys: usize, options: &JobOptions) -> Result<Side> {
-        let SideShape { spec, role, gives_pairs, .. } = shape;
+    pub(crate) fn new(shape: &SideShape<'_>, keys: usize, options: &JobOptions) -> Result<Side> {
+        let SideShape { spec, role, gives_pairs, .. } = *shape;
         let types: Vec<DataType> = spec.schema.fields().iter().map(|field| field.data_type().clone()).collect();
-        // Equal rows are likely where only keys are kept, or what a condition reads: they are one, with a weight.
+        // Equal rows are likely where only keys are kept, or what a condition reads: they are one, with a
+        // weight.
         let is_numbered = gives_pairs && types.len() > keys && !role.counts() && !spec.updating;
         Ok(Side {
             role,

@@ -103,7 +103,8 @@ impl Changes {
         self.noted
     }
 
-    /// Returns what belongs to this part, and notes anew what changes from now on until the next snapshot. `all`: all that exist.
+    /// Returns what belongs to this part, and notes anew what changes from now on until the next snapshot.
+    /// `all`: all that exist.
     pub(crate) fn take(&mut self, part: Part, all: impl FnOnce() -> Vec<usize>) -> Vec<usize> {
         self.noted = true;
         let changed = self.changed.take();
@@ -114,7 +115,8 @@ impl Changes {
         }
     }
 
-    /// Rows of these ids are restored: those that are later than what was restored before. Ids are not repeated.
+    /// Rows of these ids are restored: those that are later than what was restored before. Ids are not
+    /// repeated.
     pub(crate) fn latest(&mut self, ids: &[usize], versions: &Int64Array) -> Vec<usize> {
         let len = ids.iter().max().map_or(0, |id| id + 1).max(self.versions.len());
         self.versions.resize(len, i64::MIN);
@@ -199,7 +201,8 @@ impl<K: Ord + Clone> ChangedRows<K> {
         self.noted
     }
 
-    /// Returns the rows of this part, and notes anew what changes from now on until the next snapshot. `None`: all that exist.
+    /// Returns the rows of this part, and notes anew what changes from now on until the next snapshot.
+    /// `None`: all that exist.
     pub(crate) fn take(&mut self, part: Part) -> Option<Vec<K>> {
         self.noted = true;
         let changed = std::mem::take(&mut self.changed);

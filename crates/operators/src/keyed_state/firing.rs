@@ -11,7 +11,8 @@ use crate::operator::RESULT_ROWS;
 use crate::waiting::{Piece, Waiting};
 
 impl<R: Rows> KeyedState<R> {
-    /// Keys of windows that are on the disk only are read into a state of their own, in memory, when they fire.
+    /// Keys of windows that are on the disk only are read into a state of their own, in memory, when they
+    /// fire.
     pub(crate) fn with_slice(self, slice: impl FnOnce() -> Result<KeyedState<R>>) -> Result<KeyedState<R>> {
         let fires_from_disk = self.disk.is_some() && self.windows.is_some();
         let slice = if fires_from_disk { Some(Box::new(slice()?)) } else { None };
@@ -34,8 +35,8 @@ impl<R: Rows> KeyedState<R> {
         Ok(())
     }
 
-    /// Lets `emit` emit some keys of windows that end, so many at once, then forgets what no row changes any more. Returns false if nothing
-    /// was left.
+    /// Lets `emit` emit some keys of windows that end, so many at once, then forgets what no row changes any
+    /// more. Returns false if nothing was left.
     pub(crate) fn go_on_firing(
         &mut self,
         most: usize,
@@ -61,7 +62,8 @@ impl<R: Rows> KeyedState<R> {
         Ok(true)
     }
 
-    /// Emits keys of a window that are on the disk only. That they have fired follows from event time, so nothing is written.
+    /// Emits keys of a window that are on the disk only. That they have fired follows from event time, so
+    /// nothing is written.
     fn fire_slice(
         &mut self,
         slice: &Slice,
@@ -82,7 +84,8 @@ impl<R: Rows> KeyedState<R> {
         check_size(self.size_bytes() + bytes, self.bytes_max.max(LEAST_BYTES))
     }
 
-    /// Event time goes on: the turn of rows that wait has come. If none can wait, the watermark passes at once.
+    /// Event time goes on: the turn of rows that wait has come. If none can wait, the watermark passes at
+    /// once.
     pub(crate) fn reach(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         self.settle()?;
         let Some(waiting) = &mut self.waiting else {

@@ -1,14 +1,16 @@
 //! State that does not fit into memory: rows of snapshots, on a local disk.
 //!
-//! A key is in memory with all that there is of it, in all tables of the operator, or it is not there at all. So an operator looks up the
-//! keys of a batch that it does not know, and has then the same as if everything were in memory. When its tables are full it writes what has
-//! changed in them as rows of a snapshot, and starts again with empty ones: keys that return soon are looked up again, all of a batch at
-//! once.
+//! A key is in memory with all that there is of it, in all tables of the operator, or it is not there at all.
+//! So an operator looks up the keys of a batch that it does not know, and has then the same as if everything
+//! were in memory. When its tables are full it writes what has changed in them as rows of a snapshot, and
+//! starts again with empty ones: keys that return soon are looked up again, all of a batch at once.
 //!
-//! Snapshots contain all runs, and what has changed since the tables were written. Snapshots that only add contain the runs of those
-//! before them: these are frozen, and those that were written since are merged among themselves only, with the rows that say that a key is gone.
+//! Snapshots contain all runs, and what has changed since the tables were written. Snapshots that only add
+//! contain the runs of those before them: these are frozen, and those that were written since are merged
+//! among themselves only, with the rows that say that a key is gone.
 //!
-//! What is restored goes to the disk as it is, because the operator may have read an earlier or later row of the key.
+//! What is restored goes to the disk as it is, because the operator may have read an earlier or later row of
+//! the key.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -29,7 +31,8 @@ use crate::event_time::{event_times, latest_time};
 use crate::hash_keys;
 use crate::operator::StateShape;
 
-/// Tables are full at this share of the limit. A table that grows holds its old slots beside twice as many new ones.
+/// Tables are full at this share of the limit. A table that grows holds its old slots beside twice as many
+/// new ones.
 const FULL_SHARE: usize = 4;
 /// Filters take at most this share of the limit.
 const FILTERS_SHARE: usize = 4;
@@ -41,7 +44,8 @@ const MERGED_BYTES: usize = 4 << 20;
 const SLICE_SHARE: usize = 8;
 const SLICE_BLOCKS_MAX: usize = 64;
 const BLOCK_BYTES: usize = 32 << 10;
-/// Default place of state that does not fit into memory: a folder that exists everywhere and is not itself in memory.
+/// Default place of state that does not fit into memory: a folder that exists everywhere and is not itself in
+/// memory.
 const DIRECTORY: &str = "/var/tmp";
 
 /// Where state is kept that does not fit into memory.
@@ -86,8 +90,8 @@ impl OnDisk {
         Ok(Some(OnDisk { tables, bytes_max: options.state_bytes, has_written: false, follows: false, freezes: false }))
     }
 
-    /// For a table that is read in the order of its hashes only, if state is to be on disk. Its rows are never replaced: those with the
-    /// same hash must fit into memory.
+    /// For a table that is read in the order of its hashes only, if state is to be on disk. Its rows are
+    /// never replaced: those with the same hash must fit into memory.
     pub(crate) fn in_order(table: KeyedTable, options: &JobOptions) -> Result<Option<OnDisk>> {
         if options.state_backend != StateBackendKind::Disk {
             return Ok(None);
@@ -114,13 +118,15 @@ impl OnDisk {
         self.tables.iter().map(|table| table.runs.files().len()).sum()
     }
 
-    /// Whether tables of so many bytes must be written. An error if what one batch needs does not fit into memory.
+    /// Whether tables of so many bytes must be written. An error if what one batch needs does not fit into
+    /// memory.
     pub(crate) fn is_full(&self, bytes: usize) -> Result<bool> {
         check_size(bytes, self.bytes_max.max(LEAST_BYTES))?;
         Ok(bytes > self.bytes_max / FULL_SHARE)
     }
 
-    /// The rows that count of the keys with these hashes, each table's. `None` if these are more than fit into memory, and of several keys.
+    /// The rows that count of the keys with these hashes, each table's. `None` if these are more than fit
+    /// into memory, and of several keys.
     pub(crate) fn look_up(&self, mut hashes: Vec<u64>) -> Result<Option<Vec<RecordBatch>>> {
         hashes.sort_unstable();
         hashes.dedup();
@@ -152,7 +158,8 @@ impl OnDisk {
         Ok((found, last))
     }
 
-    /// The rows that count of the first keys with hashes in a range, each table's, and the last hash of these keys.
+    /// The rows that count of the first keys with hashes in a range, each table's, and the last hash of these
+    /// keys.
     pub(crate) fn read_range(&self, hashes: &RangeInclusive<u64>) -> Result<(Vec<RecordBatch>, u64)> {
         let blocks = (self.bytes_max / SLICE_SHARE / BLOCK_BYTES).clamp(1, SLICE_BLOCKS_MAX);
         let ends = self.tables.iter().map(|table| table.runs.slice_end(hashes, blocks));
@@ -312,8 +319,8 @@ fn hash_in_windows(keys: &[ArrayRef], rows: usize, window: Option<usize>, hashes
     Ok(())
 }
 
-/// The table of rows of this shape with these columns as their identity, and one that says how often they count, if they may be gone. Any
-/// column may be NULL there: a former plan version may have had it so.
+/// The table of rows of this shape with these columns as their identity, and one that says how often they
+/// count, if they may be gone. Any column may be NULL there: a former plan version may have had it so.
 pub(crate) fn keyed_table(shape: &StateShape, identity: Vec<usize>, count: Option<usize>) -> KeyedTable {
     let fields = shape.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
     let (schema, keys) = (Arc::new(Schema::new(fields.collect::<Vec<_>>())), shape.keys.clone());

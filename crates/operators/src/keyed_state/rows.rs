@@ -6,8 +6,9 @@ use arrow::datatypes::Field;
 
 use super::{KeyedState, Needed, Noted, Part, SNAPSHOT, TimeToLive, number};
 
-/// What an operator keeps for its keys, which have ids. The operator adds to it; everything else happens by these methods: rows are
-/// taken out for a snapshot or for the disk, put in when they are restored or read, and forgotten.
+/// What an operator keeps for its keys, which have ids. The operator adds to it; everything else happens by
+/// these methods: rows are taken out for a snapshot or for the disk, put in when they are restored or read,
+/// and forgotten.
 ///
 /// A key is in memory with all of its rows in all tables, or not at all.
 pub(crate) trait Rows: Sized + Send + 'static {
@@ -20,11 +21,12 @@ pub(crate) trait Rows: Sized + Send + 'static {
     /// There are so many keys now.
     fn make_room(&mut self, keys: usize);
 
-    /// Rows of each table that belong to this part, as those of the snapshot with this number. Changes are noted anew.
+    /// Rows of each table that belong to this part, as those of the snapshot with this number. Changes are
+    /// noted anew.
     fn take_out(&mut self, part: Part, number: i64) -> Result<Vec<Taken>>;
 
-    /// Puts in rows of a table, whose keys have these ids. `versions`: rows are restored, in any order, from snapshots with these numbers.
-    /// Otherwise they come from the disk, and these are all rows of their keys.
+    /// Puts in rows of a table, whose keys have these ids. `versions`: rows are restored, in any order, from
+    /// snapshots with these numbers. Otherwise they come from the disk, and these are all rows of their keys.
     fn put_in(&mut self, table: usize, keys: &[usize], rows: &RecordBatch, versions: Option<&Int64Array>)
     -> Result<()>;
 
@@ -37,7 +39,8 @@ pub(crate) trait Rows: Sized + Send + 'static {
     /// Memory that it takes.
     fn size_bytes(&self) -> usize;
 
-    /// Gives back memory of rows that are gone. Returns the keys that are left, if most have no rows and no change of them must be kept.
+    /// Gives back memory of rows that are gone. Returns the keys that are left, if most have no rows and no
+    /// change of them must be kept.
     fn living(&mut self) -> Result<Option<Vec<usize>>>;
 
     /// Keeps these keys only. The first of them gets the id 0.
@@ -73,7 +76,8 @@ pub(crate) trait Rows: Sized + Send + 'static {
         Some(rows)
     }
 
-    /// Which rows of a table on the disk are needed. `first_written`: those of keys that were changed before are not, in milliseconds.
+    /// Which rows of a table on the disk are needed. `first_written`: those of keys that were changed before
+    /// are not, in milliseconds.
     fn needed(&self, _table: usize, _watermark: i64, first_written: Option<i64>) -> Needed {
         first_written.map_or(Needed::All, Needed::Since)
     }
@@ -135,15 +139,14 @@ pub(crate) trait Rows: Sized + Send + 'static {
     }
 }
 
-/// A table of an operator's state. Behind the columns that the operator fills, rows have the time of their key, if keys live for a time
-/// only, and a number.
+/// A table of an operator's state. Behind the columns that the operator fills, rows have the time of their
+/// key, if keys live for a time only, and a number.
 #[derive(Clone)]
 pub(crate) struct Table {
     /// Its name; empty for the first table of an operator.
     pub(crate) name: String,
     /// The columns, those of the keys first.
     pub(crate) fields: Vec<Field>,
-    /// Rows with the same values of so many columns, or of these, replace each other.
     pub(crate) identity: Identity,
     /// Whether rows live for a time.
     pub(crate) lives: bool,
@@ -160,7 +163,8 @@ pub(crate) enum Identity {
     Counted(usize),
     /// Those with the same first columns, so many.
     First(usize),
-    /// None: rows are never changed. All columns but those behind the keys say which row it is, so many of which the operator reads.
+    /// None: a row is never changed. The keys say which row it is, and the columns behind those that the operator
+    /// reads.
     Last { keys: usize, read: usize },
 }
 

@@ -24,8 +24,8 @@ pub(crate) struct Snapshots {
     restored_rows: usize,
     /// Fewer changed rows than this are not worth a complete snapshot.
     changed_rows_min: usize,
-    /// The operator goes on with the state of a former plan version, and has taken no snapshot since. The change is settled with the first
-    /// one, so that is not complete only because the state has grown.
+    /// The operator goes on with the state of a former plan version, and has taken no snapshot since. The
+    /// change is settled with the first one, so that is not complete only because the state has grown.
     has_succeeded: bool,
     /// Of the last snapshot.
     pub(crate) number: i64,
@@ -53,7 +53,8 @@ impl Snapshots {
         self.complete_rows.is_none_or(|rows| !adds && !self.has_succeeded && outgrown(rows))
     }
 
-    /// Begins a snapshot: whether it is complete, what it contains of the tables in memory, and the files of each table on the disk.
+    /// Begins a snapshot: whether it is complete, what it contains of the tables in memory, and the files of
+    /// each table on the disk.
     pub(crate) fn begin(&self, disk: Option<&mut OnDisk>, adds: bool) -> Result<(bool, Part, RunsOfTables)> {
         let on_disk = disk.is_some();
         let (complete, files) = match disk {

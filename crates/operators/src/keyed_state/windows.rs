@@ -1,7 +1,8 @@
 //! Windows of keys: which of them fire when the watermark passes, and which are over.
 //!
-//! In memory, keys are found by the ends of their windows. On a disk, those of a window lie together (`state::in_window`): what must be known
-//! is only which windows have keys there that have not fired. Their keys are read in slices when the window fires.
+//! In memory, keys are found by the ends of their windows. On a disk, those of a window lie together
+//! (`state::in_window`): what must be known is only which windows have keys there that have not fired. Their
+//! keys are read in slices when the window fires.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;

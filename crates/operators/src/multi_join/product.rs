@@ -1,8 +1,8 @@
 //! The product of rows of one input with those of all others, a piece at a time.
 //!
-//! A piece has rows of the first input, and of each input that has been joined so far one row. It is extended by the rows that the next input
-//! has for the same keys, and what leaves that is extended before the piece goes on. So there is one piece for each input, and rows appear in
-//! the order of those that they begin with.
+//! A piece has rows of the first input, and of each input that has been joined so far one row. It is extended
+//! by the rows that the next input has for the same keys, and what leaves that is extended before the piece
+//! goes on. So there is one piece for each input, and rows appear in the order of those that they begin with.
 
 use anabranch_model::Result;
 
@@ -163,7 +163,8 @@ impl MultiJoin {
         Piece { rows: rows.into_iter().map(|row| row as u64).collect(), met: Vec::new(), weights }
     }
 
-    /// Extends the rows of a piece that satisfy the conditions, or emits them if they have a row of each input.
+    /// Extends the rows of a piece that satisfy the conditions, or emits them if they have a row of each
+    /// input.
     fn pass_on(&mut self, expansion: &mut Expansion, mut piece: Piece, out: &mut Output) -> Result<()> {
         let origin = &expansion.origin;
         let step = piece.met.len();
@@ -188,6 +189,6 @@ impl MultiJoin {
         for (of, column) in &self.output {
             columns.push(gathered.column((*of, *column), origin, &piece, &self.tables, &input.order)?);
         }
-        self.emit(columns, piece.weights, out)
+        self.results.emit(columns, piece.weights, out)
     }
 }

@@ -6,8 +6,8 @@ use super::MultiJoin;
 use crate::Functions;
 use crate::join_tables::columns;
 
-/// Whether a join can go on with the state of another one. Which columns leave it may be different, and also its conditions: no row has
-/// anything that follows from them.
+/// Whether a join can go on with the state of another one. Which columns leave it may be different, and also
+/// its conditions: no row has anything that follows from them.
 pub(crate) fn goes_on(former: &MultiJoinSpec, next: &MultiJoinSpec, functions: &Functions) -> bool {
     if former == next {
         return true;

@@ -1,4 +1,5 @@
-//! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, restored operators, and state on disk.
+//! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots,
+//! restored operators, and state on disk.
 
 mod against_chain;
 
@@ -220,8 +221,8 @@ fn state_goes_to_other_tasks_by_its_keys() {
     }
 }
 
-/// Each input has one row of each number at a time, and each batch changes some. A table that keeps the last row of each combination of
-/// numbers has the result.
+/// Each input has one row of each number at a time, and each batch changes some. A table that keeps the last
+/// row of each combination of numbers has the result.
 #[test]
 fn the_last_row_of_a_key_is_the_one_that_is_there() {
     for seed in 1..=100 {

@@ -1,4 +1,5 @@
-//! What happens to the functions for rows that are in their order: rows enter frames and leave them, and results are read between.
+//! What happens to the functions for rows that are in their order: rows enter frames and leave them, and
+//! results are read between.
 
 use anabranch_dataflow::Frame;
 use anabranch_model::Result;

@@ -1,7 +1,8 @@
-//! What functions over rows keep of each partition. Rows that may be in the frames of later ones are never changed: a restore takes those
-//! of them that are still needed, and adds them up again. Where all rows before count, the state of each partition replaces its former
-//! ones, as in a group aggregate. Partitions that have no more rows for long are forgotten: a row that comes later is the first one of its
-//! partition, as in Flink. What event time ends needs no such time.
+//! What functions over rows keep of each partition. Rows that may be in the frames of later ones are never
+//! changed: a restore takes those of them that are still needed, and adds them up again. Where all rows
+//! before count, the state of each partition replaces its former ones, as in a group aggregate. Partitions
+//! that have no more rows for long are forgotten: a row that comes later is the first one of its partition,
+//! as in Flink. What event time ends needs no such time.
 
 use std::sync::Arc;
 
@@ -32,10 +33,11 @@ pub(super) struct Partitions {
     pub(super) functions: Functions,
     /// Partitions whose states have changed, where all rows before count.
     pub(super) changes: Changes,
-    /// Partitions that have another time since the last snapshot: all that there is of them is in the next one.
+    /// Partitions that have another time since the last snapshot: all that there is of them is in the next
+    /// one.
     outdated: Vec<usize>,
-    /// Rows of snapshots that have not taken their places yet, because more may follow: rows before, and values with the times of their
-    /// partitions. With the numbers of their tables.
+    /// Rows of snapshots that have not taken their places yet, because more may follow: rows before, and
+    /// values with the times of their partitions. With the numbers of their tables.
     restored: Vec<(usize, RecordBatch)>,
     /// With more of these, those that no frame of a number of rows has any more are looked for.
     restored_max: usize,
@@ -207,8 +209,9 @@ impl Partitions {
         self.restored.iter().map(|(_, rows)| rows.num_rows()).sum()
     }
 
-    /// Takes rows before of partitions that have none yet, in the order of their times, and then of their places among the rows of their
-    /// partitions. Those that are in no frame any more are left out, and each is taken once: the files of several snapshots may have it.
+    /// Takes rows before of partitions that have none yet, in the order of their times, and then of their
+    /// places among the rows of their partitions. Those that are in no frame any more are left out, and each
+    /// is taken once: the files of several snapshots may have it.
     fn take_before(&mut self, ids: &[usize], rows: &RecordBatch) -> Result<()> {
         let keys = self.spec.keys;
         let places = places(rows)?;
@@ -428,7 +431,8 @@ impl Rows for Partitions {
     }
 }
 
-/// Drops restored rows that are in no frame of a number of rows any more: files of several snapshots have more.
+/// Drops restored rows that are in no frame of a number of rows any more: files of several snapshots have
+/// more.
 fn keep_last_rows(state: &mut KeyedState<Partitions>) -> Result<()> {
     let Frame::Rows { preceding: Some(preceding) } = state.rows.spec.frame else { return Ok(()) };
     let preceding = i64::try_from(preceding).unwrap_or(i64::MAX);
@@ -452,7 +456,8 @@ fn keep_last_rows(state: &mut KeyedState<Partitions>) -> Result<()> {
     Ok(())
 }
 
-/// Takes the rows before that were restored, with their partitions: those that have the time of their partition.
+/// Takes the rows before that were restored, with their partitions: those that have the time of their
+/// partition.
 fn take_living(state: &mut KeyedState<Partitions>) -> Result<Vec<(Vec<usize>, RecordBatch)>> {
     let rows = std::mem::take(&mut state.rows.restored).into_iter().map(|(_, rows)| {
         let ids = state.intern(&rows)?;

@@ -1,4 +1,5 @@
-//! Each row against the rows before it of all rows, sorted anew: with rows out of order, late rows, snapshots, and restored operators.
+//! Each row against the rows before it of all rows, sorted anew: with rows out of order, late rows,
+//! snapshots, and restored operators.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! First rows against those of all rows so far, sorted anew: with rows that stay or are taken back, snapshots, and restored operators.
+//! First rows against those of all rows so far, sorted anew: with rows that stay or are taken back,
+//! snapshots, and restored operators.
 
 mod time_to_live;
 
@@ -180,7 +181,8 @@ fn the_integral_of_the_output_is_the_first_rows_of_the_integral_of_the_input() {
     (1..=400).for_each(|seed| run(seed, None));
 }
 
-/// Little memory: all partitions are written after each batch, and batches are divided. More: some partitions stay.
+/// Little memory: all partitions are written after each batch, and batches are divided. More: some partitions
+/// stay.
 #[test]
 fn partitions_on_disk_have_the_same_first_rows() {
     (1..=60).for_each(|seed| run(seed, Some([1_000, 8_000, 1 << 30][seed as usize % 3])));

@@ -1,4 +1,5 @@
-//! Aggregate states of sessions, as rows of columns. A session has one or several of them, which are merged when they are needed.
+//! Aggregate states of sessions, as rows of columns. A session has one or several of them, which are merged
+//! when they are needed.
 
 use std::collections::BTreeMap;
 

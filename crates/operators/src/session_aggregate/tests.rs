@@ -1,4 +1,5 @@
-//! Sessions against those of all rows, sorted anew: with rows out of order, snapshots, and restored operators.
+//! Sessions against those of all rows, sorted anew: with rows out of order, snapshots, and restored
+//! operators.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! The rows that leave against all rows, sorted anew: with rows out of order, late rows, snapshots, and restored operators.
+//! The rows that leave against all rows, sorted anew: with rows out of order, late rows, snapshots, and
+//! restored operators.
 
 use std::cmp::Ordering as Compared;
 

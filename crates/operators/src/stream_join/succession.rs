@@ -6,8 +6,8 @@ use super::{Of, StreamJoin};
 use crate::Functions;
 use crate::join_tables::columns;
 
-/// Whether a join can go on with the state of another one. Which columns leave it may be different, and also the condition of an inner
-/// join: no row has the number of its matches there.
+/// Whether a join can go on with the state of another one. Which columns leave it may be different, and also
+/// the condition of an inner join: no row has the number of its matches there.
 pub(crate) fn goes_on(former: &StreamJoinSpec, next: &StreamJoinSpec, functions: &Functions) -> bool {
     if former == next {
         return true;

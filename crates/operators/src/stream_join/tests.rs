@@ -1,4 +1,5 @@
-//! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and restored operators.
+//! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and
+//! restored operators.
 
 mod expiry;
 mod time_to_live;
@@ -207,7 +208,8 @@ fn equal_rows_that_only_match_are_there_once() {
     assert_eq!(found, BTreeMap::from([("a|1|1|1".to_owned(), 10)]));
 }
 
-/// The table that finds rows which are restored twice was as large as they are, so that a task at half of its limit could not restart.
+/// The table that finds rows which are restored twice was as large as they are, so that a task at half of its
+/// limit could not restart.
 #[test]
 fn state_that_fits_is_restored_within_the_same_limit() {
     let way = Way { kind: StreamJoinKind::Inner, filter: false, nulls_equal: false, updating: [false; 2] };
@@ -244,8 +246,8 @@ fn rows_that_are_gone_take_no_memory() {
     assert!(join.tables.size_bytes() < 1 << 18, "{} bytes", join.tables.size_bytes());
 }
 
-/// Both sides have one row of each number at a time, and each batch of a side changes some. A table that keeps the last row of each
-/// pair of numbers has the result.
+/// Both sides have one row of each number at a time, and each batch of a side changes some. A table that
+/// keeps the last row of each pair of numbers has the result.
 #[test]
 fn the_last_row_of_a_key_is_the_one_that_is_there() {
     for seed in 1..=150 {

@@ -1,5 +1,6 @@
-//! Rows of the right side that are versions of the row of their key, each valid from its event time on until the next one is. A left row is
-//! joined when the watermark has reached its event time, with the version that is valid then.
+//! Rows of the right side that are versions of the row of their key, each valid from its event time on until
+//! the next one is. A left row is joined when the watermark has reached its event time, with the version that
+//! is valid then.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +33,8 @@ impl Versions {
         Versions { column, places: BTreeMap::new(), known: 0, renumbered: 0, kept: 0 }
     }
 
-    /// Rows were added to the side. A version takes the place of one of the same time; a row without a time is none.
+    /// Rows were added to the side. A version takes the place of one of the same time; a row without a time
+    /// is none.
     pub(super) fn add(
         &mut self,
         side: &mut Side,
@@ -125,8 +127,8 @@ impl StreamJoin {
         Ok(())
     }
 
-    /// All rows whose time has come were emitted. Few versions are many if tables are about to be written to the disk: with its key, each is
-    /// read again.
+    /// All rows whose time has come were emitted. Few versions are many if tables are about to be written to
+    /// the disk: with its key, each is read again.
     pub(super) fn sweep_versions(&mut self) {
         let Some(versions) = &mut self.versions else { return };
         let bytes = self.tables.size_bytes() + versions.size_bytes();

@@ -1,5 +1,5 @@
-//! Keeps state within its memory bound: which groups go to the state backend, and when; conversion of groups to rows of
-//! state and back.
+//! Keeps state within its memory bound: which groups go to the state backend, and when; conversion of groups
+//! to rows of state and back.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::event_time::{event_times, time_column};
 use crate::hash_keys;
 use crate::keyed_state::directory;
 
-/// Upper estimates of the memory that a row adds before the next check of the tables' size: for states of fixed size,
-/// and for others (a sketch of a set, a list).
+/// Upper estimates of the memory that a row adds before the next check of the tables' size: for states of
+/// fixed size, and for others (a sketch of a set, a list).
 const ROW_BYTES: usize = 256;
 const VARIABLE_ROW_BYTES: usize = 16 << 10;
 /// How much more memory a value may take in such a state than in a column.
@@ -59,8 +59,8 @@ pub(super) fn backend(schema: &SchemaRef, options: &JobOptions) -> Result<Box<dy
 }
 
 impl Panes {
-    /// Called after these rows were added. The state has a stated limit: beyond it, groups go to the backend, or the
-    /// job stops with an error, before the machine runs out of memory.
+    /// Called after these rows were added. The state has a stated limit: beyond it, groups go to the backend,
+    /// or the job stops with an error, before the machine runs out of memory.
     pub(super) fn keep_to_size(&mut self, rows: &RecordBatch) -> Result<()> {
         self.compact()?;
         let added = (batch_bytes(rows) * self.sizes.factor).max(rows.num_rows() * self.sizes.row_bytes);
@@ -70,8 +70,8 @@ impl Panes {
         }
         let mut bytes: usize = self.panes.values().map(Pane::size_bytes).sum();
         if self.backend.is_full(bytes)? {
-            // The largest first: few large runs are better than many small ones. Not all: what stays in memory needs no
-            // merge.
+            // The largest first: few large runs are better than many small ones. Not all: what stays in
+            // memory needs no merge.
             let mut panes: Vec<(usize, i64)> = self.panes.iter().map(|(pane, of)| (of.size_bytes(), *pane)).collect();
             panes.sort_unstable();
             let enough = bytes / 2;

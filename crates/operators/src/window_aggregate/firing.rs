@@ -1,5 +1,6 @@
-//! Windows whose end the watermark has reached, in order of their ends. A window in memory is emitted at once. A window
-//! with panes in the state backend is emitted bucket by bucket, so it is never in memory as a whole.
+//! Windows whose end the watermark has reached, in order of their ends. A window in memory is emitted at
+//! once. A window with panes in the state backend is emitted bucket by bucket, so it is never in memory as a
+//! whole.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -18,7 +18,8 @@ use crate::{CompiledExpr, Functions};
 
 pub(crate) struct AggregateFunctions {
     functions: Vec<AggregateFunction>,
-    /// One accumulator of each function, without groups, to convert single rows to states; `None` if a function cannot.
+    /// One accumulator of each function, without groups, to convert single rows to states; `None` if a
+    /// function cannot.
     converters: Option<Vec<Box<dyn GroupsAccumulator>>>,
 }
 
@@ -56,11 +57,6 @@ impl AggregateFunctions {
 
     pub(crate) fn state_fields(&self) -> impl Iterator<Item = Field> {
         self.functions.iter().flat_map(|f| f.state_fields.clone())
-    }
-
-    /// Name of each function and the columns of its state.
-    pub(super) fn states(&self) -> impl Iterator<Item = (&str, &[Field])> {
-        self.functions.iter().map(|f| (f.function.fun().name(), &*f.state_fields))
     }
 
     pub(crate) fn state_columns(&self) -> usize {

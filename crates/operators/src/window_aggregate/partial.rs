@@ -1,13 +1,14 @@
-//! The partial half: groups rows before they are sent to the final half, and holds them only as long as that saves
-//! work.
+//! The partial half: groups rows before they are sent to the final half, and holds them only as long as that
+//! saves work.
 //!
-//! Rows are held only within an epoch and while their windows are open. Their states are emitted when the watermark
-//! passes a pane, when the epoch ends, when the input is idle, and when there are too many groups. Where keys hardly
-//! repeat, grouping twice is a waste. Then each row becomes a state of its own, and grouping is tried again after a
-//! while (compare "adaptive partial aggregation" in the literature on parallel databases, Larson 1997).
+//! Rows are held only within an epoch and while their windows are open. Their states are emitted when the
+//! watermark passes a pane, when the epoch ends, when the input is idle, and when there are too many groups.
+//! Where keys hardly repeat, grouping twice is a waste. Then each row becomes a state of its own, and
+//! grouping is tried again after a while (compare "adaptive partial aggregation" in the literature on
+//! parallel databases, Larson 1997).
 //!
-//! The final half decides which rows are late, and counts them. A row that may be late there is never grouped here: it
-//! is sent as a state of its own, so that the final half counts rows and not groups.
+//! The final half decides which rows are late, and counts them. A row that may be late there is never grouped
+//! here: it is sent as a state of its own, so that the final half counts rows and not groups.
 
 use std::collections::BTreeMap;
 
@@ -161,7 +162,8 @@ impl PartialAggregate {
         Ok(())
     }
 
-    /// After rows were grouped: emits the groups if there are too many, and decides whether to continue grouping.
+    /// After rows were grouped: emits the groups if there are too many, and decides whether to continue
+    /// grouping.
     fn after_rows(&mut self, out: &mut Output) -> Result<()> {
         let groups: usize = self.panes.values().map(|groups| groups.len()).sum();
         if groups >= self.groups_max {

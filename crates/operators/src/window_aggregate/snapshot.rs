@@ -1,23 +1,23 @@
 //! Snapshots of open panes: as rows of state, what has changed since the last one.
 //!
-//! From the first snapshot on, rows are grouped beside a pane's groups in a table of changes. At the next snapshot the
-//! states of this table are emitted and merged into the groups. So the cost of a snapshot depends on what has changed,
-//! not on the size of the state, and what is emitted is immutable while it is written. When the changes since the last
-//! complete snapshot outgrow the state several times over, the next snapshot is complete: that bounds what a restore
-//! reads.
+//! From the first snapshot on, rows are grouped beside a pane's groups in a table of changes. At the next
+//! snapshot the states of this table are emitted and merged into the groups. So the cost of a snapshot
+//! depends on what has changed, not on the size of the state, and what is emitted is immutable while it is
+//! written. When the changes since the last complete snapshot outgrow the state several times over, the next
+//! snapshot is complete: that bounds what a restore reads.
 //!
 //! A snapshot takes states out, and what that leaves to do is [put off](super::put_off).
 //!
-//! Where most groups change between two snapshots, grouping twice is a waste. Then rows go directly into the groups and
-//! the next snapshots are complete, which costs less than changes of that size. They go on as long as a [sample](super::sample) of the
-//! groups says that most of them change. Where it does not say so, as of states that rows leave as they are, changes are measured
-//! again after a number of snapshots that doubles each time that most groups have changed. A snapshot with too few rows for that ends the
-//! series at once.
+//! Where most groups change between two snapshots, grouping twice is a waste. Then rows go directly into the
+//! groups and the next snapshots are complete, which costs less than changes of that size. They go on as long
+//! as a [sample](super::sample) of the groups says that most of them change. Where it does not say so, as of
+//! states that rows leave as they are, changes are measured again after a number of snapshots that doubles
+//! each time that most groups have changed. A snapshot with too few rows for that ends the series at once.
 //!
 //! The backend's runs are part of the snapshot as they are: they are immutable.
 //!
-//! Snapshots that only add contain no complete state, and the runs of the first one throughout. What is put away meanwhile is among
-//! the changes too, up to a bound: beyond it, a snapshot is complete after all.
+//! Snapshots that only add contain no complete state, and the runs of the first one throughout. What is put
+//! away meanwhile is among the changes too, up to a bound: beyond it, a snapshot is complete after all.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ use super::backed::{batch_of, states_of};
 use super::groups::{Grouped, Groups};
 use super::put_off::Origin;
 use super::sample::Sample;
-use super::{OpenPane, Pane, Panes, former};
+use super::{OpenPane, Pane, Panes};
+use crate::keyed_state::check_columns;
 use crate::{StateChange, StateShape};
 
 /// A snapshot is complete when the rows emitted since the last complete one exceed its rows by this factor.
@@ -51,7 +52,8 @@ pub(super) struct Snapshots {
     restored_rows: usize,
     /// Fewer changed rows than this are not worth a complete snapshot.
     changed_rows_min: usize,
-    /// How many of the next snapshots are complete because most groups change, and how many were the last time.
+    /// How many of the next snapshots are complete because most groups change, and how many were the last
+    /// time.
     whole_left: u32,
     whole_last: u32,
     /// Of the last complete snapshot.
@@ -62,8 +64,8 @@ pub(super) struct Snapshots {
     sealed: Vec<(i64, Grouped)>,
     /// Groups were given to the backend since the last snapshot, some of which earlier snapshots contain.
     put_away: bool,
-    /// The operator goes on with the state of a former plan version, and has taken no snapshot since. The change is settled with the first
-    /// one, so that is not complete only because the state has grown.
+    /// The operator goes on with the state of a former plan version, and has taken no snapshot since. The
+    /// change is settled with the first one, so that is not complete only because the state has grown.
     has_succeeded: bool,
     /// The last snapshot was one of those that only add, with these runs.
     runs: Option<Vec<Arc<Run>>>,
@@ -103,8 +105,8 @@ impl Snapshots {
         self.restored_rows += rows;
     }
 
-    /// What was restored contains all of so many groups. The rest of it counts as emitted: otherwise the files of state that is
-    /// moved often would never be replaced by a complete one.
+    /// What was restored contains all of so many groups. The rest of it counts as emitted: otherwise the
+    /// files of state that is moved often would never be replaced by a complete one.
     pub(super) fn go_on(&mut self, groups: usize) {
         self.complete_rows = Some(groups);
         self.changed_rows = self.restored_rows.saturating_sub(groups);
@@ -130,7 +132,8 @@ impl Snapshots {
         self.put_away = true;
     }
 
-    /// Merges an open pane's changes into its groups before it is sealed, and keeps them for the next snapshot.
+    /// Merges an open pane's changes into its groups before it is sealed, and keeps them for the next
+    /// snapshot.
     pub(super) fn keep(&mut self, pane: i64, open: &mut OpenPane) -> Result<()> {
         if let Some(states) = open.gather()? {
             self.sealed.push((pane, states));
@@ -147,7 +150,8 @@ impl OpenPane {
         Ok(self.groups)
     }
 
-    /// Rows go into the table of changes: snapshots contain changes only, or the groups do not have their states back.
+    /// Rows go into the table of changes: snapshots contain changes only, or the groups do not have their
+    /// states back.
     pub(super) fn goes_beside(&self, snapshots: &Snapshots) -> bool {
         snapshots.are_changes() || self.put_off.has_states_of_groups()
     }
@@ -163,7 +167,8 @@ impl OpenPane {
         Ok(())
     }
 
-    /// Takes what has changed. The groups get it later, and now what is left of the time before: no more than that is ever put off.
+    /// Takes what has changed. The groups get it later, and now what is left of the time before: no more than
+    /// that is ever put off.
     fn take_changes(&mut self) -> Result<Option<Grouped>> {
         let Some(changed) = &mut self.changed else { return Ok(None) };
         self.put_off.merge_all(&mut self.groups)?;
@@ -284,11 +289,11 @@ impl Panes {
         }
     }
 
-    /// Merges rows of a snapshot. The next snapshot is complete and contains them, because it may have another
-    /// parallelism.
+    /// Merges rows of a snapshot. The next snapshot is complete and contains them, because it may have
+    /// another parallelism.
     pub(super) fn take_up(&mut self, rows: &RecordBatch) -> Result<()> {
-        let rows = former::current(rows, &self.state_schema, &self.functions)?;
-        let (input, pane) = states_of(&rows, self.times.is_some(), &self.functions)?;
+        check_columns(rows.schema_ref(), &self.state_schema)?;
+        let (input, pane) = states_of(rows, self.times.is_some(), &self.functions)?;
         self.add_to_panes(&input, pane.as_ref())
     }
 }

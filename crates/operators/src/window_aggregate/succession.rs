@@ -9,8 +9,9 @@ use super::{Panes, state_schema};
 use crate::operator::same_kind;
 use crate::{Functions, State};
 
-/// Whether an aggregate can go on with the state of another one. What keys, arguments, filters and event time are computed from
-/// may be different: state has only their results. Constant arguments, such as a separator, are part of the functions that have the state.
+/// Whether an aggregate can go on with the state of another one. What keys, arguments, filters and event time
+/// are computed from may be different: state has only their results. Constant arguments, such as a separator,
+/// are part of the functions that have the state.
 pub(crate) fn goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, functions: &Functions) -> bool {
     let kinds = |spec: &WindowAggregateSpec| {
         (spec.phase, spec.window, spec.time_type.clone(), spec.keys.len(), spec.aggregates.len())

@@ -89,7 +89,8 @@ fn summary(values: &[Option<i64>]) -> String {
     format!("{} {positive} {total:?} {:?} {mean:?}", values.len(), present.iter().min())
 }
 
-/// End and last instant of the windows by definition: every start that is a multiple of the slide and holds the time.
+/// End and last instant of the windows by definition: every start that is a multiple of the slide and holds
+/// the time.
 fn windows_of(window: Window, time: i64) -> Vec<(i64, i64)> {
     let (size, slide, offset) = match window {
         Window::Global => return vec![(0, i64::MAX)],
@@ -272,8 +273,8 @@ fn random_rows(rng: &mut Rng, count: u64, now: i64, many_keys: bool) -> Vec<Row>
     (0..count).map(row).collect()
 }
 
-/// With `restarts`, snapshots are taken at random times, and at random times a new operator that restores them replaces
-/// the old one, or one that has followed snapshots that only add.
+/// With `restarts`, snapshots are taken at random times, and at random times a new operator that restores
+/// them replaces the old one, or one that has followed snapshots that only add.
 fn check_with(seed: u64, window: Window, two_phases: bool, many_keys: bool, restarts: bool) {
     // Every other seed has thresholds that few rows reach.
     let thresholds = match seed % 2 {

@@ -12,7 +12,8 @@ fn mortal(frame: Frame, time: Option<usize>, disk: Option<usize>, wall_ms: i64) 
     over
 }
 
-/// What each partition has had since it was forgotten, and when its last row came; rows that wait; the watermark.
+/// What each partition has had since it was forgotten, and when its last row came; rows that wait; the
+/// watermark.
 #[derive(Clone)]
 struct Expected {
     partitions: BTreeMap<Option<&'static str>, (Vec<Row>, i64)>,

@@ -1,7 +1,8 @@
-//! Rows whose event times may be a bounded length apart: they are forgotten, and appear without a match, at the end of their time.
+//! Rows whose event times may be a bounded length apart: they are forgotten, and appear without a match, at
+//! the end of their time.
 
 use anabranch_dataflow::{ExpirySpec, Literal};
-use arrow::array::TimestampMillisecondArray;
+use arrow::array::{Int64Array, TimestampMillisecondArray};
 use arrow::datatypes::{IntervalUnit, TimeUnit};
 
 use super::*;

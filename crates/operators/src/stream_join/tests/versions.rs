@@ -1,7 +1,7 @@
 //! Rows joined with the version that is valid at their time.
 
 use anabranch_dataflow::ExpirySpec;
-use arrow::array::TimestampMillisecondArray;
+use arrow::array::{Int64Array, TimestampMillisecondArray};
 use arrow::datatypes::TimeUnit;
 
 use super::*;

@@ -161,8 +161,8 @@ fn an_outgrown_snapshot_holds_everything() {
     panic!("changes are never gathered");
 }
 
-/// An operator that goes on from files which others have written counts the changes in them: state that moves again and again is
-/// written as a whole in the end.
+/// An operator that goes on from files which others have written counts the changes in them: state that moves
+/// again and again is written as a whole in the end.
 #[test]
 fn changes_are_gathered_however_often_state_moves() {
     let options = JobOptions {

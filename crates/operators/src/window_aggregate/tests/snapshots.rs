@@ -32,7 +32,8 @@ fn a_snapshot_holds_what_has_changed() {
     panic!("changes are never gathered");
 }
 
-/// A change of the plan waits for the first snapshot, so that is not complete only because the state has grown.
+/// A change of the plan waits for the first snapshot, so that is not complete only because the state has
+/// grown.
 #[test]
 fn the_first_snapshot_after_a_change_of_the_plan_has_what_has_changed() {
     let functions = Functions::default();
@@ -78,7 +79,8 @@ fn snapshots_are_complete_while_most_groups_change() {
         (0..snapshots).map(|_| given(aggregate, keys, rows)).collect()
     };
 
-    // The first one is complete, the second one shows that most groups change, and then complete ones show that they still do.
+    // The first one is complete, the second one shows that most groups change, and then complete ones show
+    // that they still do.
     let spec = spec(AggregatePhase::Complete, Window::Global);
     let mut counts = new(&spec);
     assert_eq!(series(&mut counts, 1000, 1000, 2), [true, false]);
@@ -87,8 +89,8 @@ fn snapshots_are_complete_while_most_groups_change() {
     assert_eq!(series(&mut counts, 1000, 1000, 2), [false, true]);
     assert_eq!(series(&mut counts, 10, 1000, 5), [true, false, false, false, false], "many rows of few groups");
 
-    // States that rows leave as they are show nothing: then there are longer and longer series of complete ones, each after one that
-    // shows what changes.
+    // States that rows leave as they are show nothing: then there are longer and longer series of complete
+    // ones, each after one that shows what changes.
     let mut least = new(&WindowAggregateSpec { aggregates: vec![spec.aggregates[3].clone()], ..spec });
     let expected = [true, false, true, false, true, true, false, true, true];
     assert_eq!(series(&mut least, 1000, 1000, 9), expected);
