@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use anabranch_protocol::{coordinator, membership, worker};
+use anabranch_protocol::{change, coordinator, membership, worker};
 
 #[test]
 fn the_documents_show_the_transition_tables() {
@@ -11,6 +11,7 @@ fn the_documents_show_the_transition_tables() {
         ("coordinator", coordinator::document()),
         ("worker", worker::document()),
         ("membership", membership::document()),
+        ("change", change::document()),
     ];
     for (name, document) in documents {
         let path = Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo"))
@@ -26,19 +27,20 @@ fn the_documents_show_the_transition_tables() {
 
 #[test]
 fn every_state_can_be_reached_from_the_first_of_its_machine() {
-    for (name, _, transitions) in coordinator::MACHINES.iter().chain(worker::MACHINES).chain(membership::MACHINES) {
+    let machines = [coordinator::MACHINES, worker::MACHINES, membership::MACHINES, change::MACHINES];
+    for (name, _, transitions) in machines.concat() {
         let mut reached = vec![transitions[0].state];
-        if *name == "group size" {
+        if name == "group size" {
             reached.push("fixed");
         }
         for _ in 0..transitions.len() {
-            for transition in *transitions {
+            for transition in transitions {
                 if reached.contains(&transition.state) && !reached.contains(&transition.next) {
                     reached.push(transition.next);
                 }
             }
         }
-        for transition in *transitions {
+        for transition in transitions {
             assert!(reached.contains(&transition.state), "{name}: {} is out of reach", transition.state);
         }
     }

@@ -14,6 +14,7 @@ pub mod network;
 mod shell;
 mod task;
 
+pub use anabranch_protocol::change::Changing;
 pub use change::passing::{How, Load, Passing};
 pub use change::reconfiguration::{
     Ahead, Change, ChangedPart, Fate, Moves, Reconfigure, Reconfigured, settled_version,
@@ -29,6 +30,6 @@ pub use shell::occupancy::Occupancy;
 pub use shell::remote::{Link, RemoteWorker};
 pub use shell::routes::{Arrival, Routes};
 pub use shell::shared::Restart;
-pub use shell::status::{Changing, Completed, Status};
+pub use shell::status::{Completed, Status};
 pub use shell::{messages, stepped};
 pub use task::phases::{Passage, Phases, Slowest, TaskPhase};

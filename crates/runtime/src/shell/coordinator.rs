@@ -18,6 +18,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Result};
+use anabranch_protocol::change::Input as ChangeInput;
 use anabranch_protocol::coordinator::{Cause, Checkpoint, Command, Entry, Input, Pace, Phase, Tasks};
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_protocol::{Coordinator, Peers};
@@ -129,6 +130,7 @@ impl Shell {
         shared: Arc<Shared>,
         durable: Option<Durable>,
     ) -> Shell {
+        let reconfiguring = Reconfiguring::new(worker.deployment().plan.version);
         Shell {
             coordinator,
             peers: Peers::default(),
@@ -146,7 +148,7 @@ impl Shell {
             failure: None,
             store_failure: None,
             waiting: Vec::new(),
-            reconfiguring: Reconfiguring::default(),
+            reconfiguring,
             cancelled: false,
             unanswered: BTreeMap::new(),
             stopping: false,
@@ -311,11 +313,10 @@ impl Shell {
                 self.waiting.push(Waiting { answer, epoch: None });
                 self.inputs.push_back(Input::Checkpoint);
             }
-            // The user may not wait any more.
-            Message::AbortChange(answer) => drop(answer.send(self.abort_change())),
+            Message::AbortChange(answer) => self.abort_change(answer),
             Message::Stop => {
                 self.stopping = true;
-                self.give_up_preparing(self.why_not());
+                self.change(ChangeInput::Tick, None);
                 self.inputs.push_back(Input::Stop);
             }
             Message::Reconfigure(requested) => self.reconfigure(*requested),
@@ -339,7 +340,7 @@ impl Shell {
             }
             if self.inputs.is_empty() {
                 // It may have waited until the tasks run.
-                self.reconfigure_next();
+                self.change(ChangeInput::Tick, None);
             }
             let Some(input) = self.inputs.pop_front() else { break };
             self.coordinator.handle(self.clock.now(), input);
@@ -392,14 +393,14 @@ impl Shell {
                 }
                 self.shared.life.checkpoint_completed(self.coordinator.newest_checkpoint(), self.clock.now());
                 self.committed(Committed { incarnation, epoch });
-                self.prepare_from_newest();
+                self.change(ChangeInput::Committed(epoch), None);
             }
             Command::Cancel(_) => {
                 self.cancelled = true;
                 self.watch.begin(Awaited::Tasks, self.clock.now());
             }
-            Command::Changed(version) => self.reconfigured(version, true),
-            Command::NotChanged(version) => self.reconfigured(version, false),
+            Command::Changed(version) => self.change(ChangeInput::Settled { version, changed: true }, None),
+            Command::NotChanged(version) => self.change(ChangeInput::Settled { version, changed: false }, None),
             Command::Finish(_) => self.finish(),
             Command::Fail(_, cause) => {
                 let store = self.durable.as_ref().map(|durable| &durable.store);

@@ -1,10 +1,10 @@
 //! Where a job is in its life, and its checkpoints in numbers, for observers.
 
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anabranch_model::{Epoch, Incarnation, Nanos, Notice, Result};
+use anabranch_protocol::change::Changing;
 use anabranch_protocol::coordinator::{Checkpoint, Phase};
 use anabranch_protocol::membership::Process;
 use anabranch_protocol::worker::Term;
@@ -42,33 +42,6 @@ pub struct Status {
     pub checkpoints_abandoned: u64,
     /// The newest checkpoint that this process has committed.
     pub last_checkpoint: Option<Completed>,
-}
-
-/// How far a change of a job's plan is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changing {
-    /// The tasks do not run yet.
-    Waiting,
-    /// State is loaded where the new version needs it, and the tasks of the present one run.
-    Preparing {
-        /// How often workers have begun to load what was added.
-        rounds: u32,
-        /// Bytes of state that were given to them.
-        bytes: u64,
-    },
-    /// The tasks end, or those of the new version have begun and no checkpoint has been taken.
-    Switching,
-}
-
-impl fmt::Display for Changing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Changing::Waiting => f.write_str("waiting until all tasks of the job run"),
-            Changing::Preparing { rounds: 0, .. } => f.write_str("preparing"),
-            Changing::Preparing { rounds, bytes } => write!(f, "preparing: {bytes} bytes of state, round {rounds}"),
-            Changing::Switching => f.write_str("switching"),
-        }
-    }
 }
 
 /// A committed checkpoint in numbers.

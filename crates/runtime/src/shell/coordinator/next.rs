@@ -1,6 +1,7 @@
 //! The incarnations after the first: after a failure, or by another plan version.
 
 use anabranch_model::{Error, Incarnation};
+use anabranch_protocol::change::Input as ChangeInput;
 use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_state::TaskState;
 
@@ -13,9 +14,8 @@ impl Shell {
     /// Starts the next incarnation, from the newest checkpoint: after a failure, or by another plan version.
     pub(super) fn restart(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
         self.watch = Watch::default();
-        // Tasks have failed meanwhile.
-        self.give_up_preparing(self.why_not());
         self.switches(from.as_ref());
+        self.change(ChangeInput::Begins(self.coordinator.version()), None);
         // Tasks that ended for a change have not failed.
         if std::mem::take(&mut self.cancelled) {
             let error = self.take_failure();
@@ -38,7 +38,6 @@ impl Shell {
         self.restoring.clear();
         self.begins(incarnation, from.as_ref());
         self.place(incarnation, from);
-        self.reconfigure_next();
     }
 
     /// Whether an incarnation can follow one that has failed. Only a job with checkpoints restarts.

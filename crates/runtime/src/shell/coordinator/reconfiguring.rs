@@ -1,28 +1,30 @@
 //! Reconfigurations: the job goes on by another plan version, or elsewhere, from the end of an epoch on.
 //!
-//! One at a time, others wait. A request is compared with the present plan first, and [prepared](super::preparing) if much state
-//! moves. Then the coordinator lets the tasks end after
-//! one more epoch, with a checkpoint, and the next incarnation begins from there by the new version. It is settled with the
-//! first checkpoint by the new version. If anything fails before, the version before goes on.
+//! [`Changes`] decides which request is next, whether its state is loaded [ahead](super::preparing), and when the tasks switch. The
+//! coordinator then lets the tasks end after one more epoch, with a checkpoint, and the next incarnation begins from there by
+//! the new version. If anything fails before the first checkpoint by the new version, the version before goes on. This module
+//! compares requests with the present plan, and carries out what the two decide.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, PlanVersion, Result, TaskId};
+use anabranch_protocol::Changes;
+use anabranch_protocol::change::Input as ChangeInput;
+use anabranch_protocol::change::{Answer, Checked, Command, Copied, Job, NotAborted, Request, Ticket};
 use anabranch_protocol::coordinator::{Checkpoint, Input, Phase};
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_state::TaskState;
 
-use super::preparing::Preparing;
+use super::preparing::ToLoad;
 use super::{HERE_NAME, Shell};
 use crate::change::passing::Passings;
 use crate::change::reconfiguration::{Ahead, Change, Compared, Fate, Moves, Reconfigure, Reconfigured, compare};
 use crate::durable::scribe;
 use crate::durable::settings::tasks;
 use crate::shell::remote::Remotes;
-use crate::shell::status::Changing;
 
 /// A request, and where its answer goes.
 pub(crate) struct Requested {
@@ -31,129 +33,161 @@ pub(crate) struct Requested {
 }
 
 /// The reconfigurations of a job.
-#[derive(Default)]
 pub(super) struct Reconfiguring {
-    waiting: VecDeque<Requested>,
+    pub(super) changes: Changes,
+    /// Those that were not compared with the present plan.
+    requests: BTreeMap<Ticket, Requested>,
+    /// Number of the last one.
+    last: u64,
+    /// A user who does not want the present one any more.
+    aborts: Option<Sender<Result<()>>>,
     pub(super) present: Option<Present>,
     /// The plan that goes on after a change that has failed.
     undone: Option<(Arc<Plan>, BTreeSet<WorkerId>)>,
-    /// The highest version that was ever asked for.
-    last: u32,
 }
 
 /// The reconfiguration that is being carried out.
 pub(super) struct Present {
-    pub(super) step: Step,
+    ticket: Ticket,
     pub(super) plan: Arc<Plan>,
     former: Arc<Plan>,
     /// Workers that get no task by the former plan.
     away_from: BTreeSet<WorkerId>,
     moves: Moves,
     changes: Vec<Change>,
-    /// Bytes of state that were loaded ahead.
-    pub(super) copied_bytes: u64,
-    pub(super) answer: Sender<Result<Reconfigured>>,
-}
-
-/// How far it is.
-pub(super) enum Step {
-    /// State is loaded where it will be.
-    Preparing(Box<Preparing>),
-    /// The tasks end, or those of the next version have begun.
-    Switching,
+    pub(super) to_load: ToLoad,
+    answer: Sender<Result<Reconfigured>>,
 }
 
 impl Reconfiguring {
-    /// The one that is being prepared.
-    pub(super) fn preparing(&mut self) -> Option<(PlanVersion, &mut Preparing)> {
-        match &mut self.present {
-            Some(Present { step: Step::Preparing(preparing), plan, .. }) => Some((plan.version, preparing)),
-            _ => None,
-        }
-    }
-
-    /// The next one that waits is not carried out. False if none waits.
-    pub(super) fn refuse_next(&mut self, why: Error) -> bool {
-        // The user may not wait any more.
-        self.waiting.pop_front().map(|next| drop(next.answer.send(Err(why)))).is_some()
-    }
-
-    /// The one that was being prepared is not carried out.
-    pub(super) fn take_preparing(&mut self) -> Option<Present> {
-        self.present.take_if(|present| matches!(present.step, Step::Preparing(_)))
-    }
-
-    /// Whether the version has begun, and is not settled.
-    pub(super) fn has_begun(&self, version: PlanVersion) -> bool {
-        self.present.as_ref().is_some_and(|present| present.plan.version == version)
+    /// For a job that has this version of its plan.
+    pub(super) fn new(version: PlanVersion) -> Reconfiguring {
+        let (requests, last) = (BTreeMap::new(), 0);
+        Reconfiguring { changes: Changes::new(version), requests, last, aborts: None, present: None, undone: None }
     }
 }
 
 impl Shell {
     /// A user asks for a reconfiguration.
     pub(super) fn reconfigure(&mut self, requested: Requested) {
-        self.reconfiguring.waiting.push_back(requested);
-        self.reconfigure_next();
+        let Reconfiguring { requests, last, .. } = &mut self.reconfiguring;
+        *last += 1;
+        let request = Request { ticket: Ticket(*last), dry_run: requested.request.dry_run };
+        requests.insert(request.ticket, requested);
+        self.change(ChangeInput::Requested(request), None);
     }
 
-    /// Begins the next reconfiguration, unless one is under way.
-    pub(super) fn reconfigure_next(&mut self) {
-        // Only tasks that run can be prepared for a change. A job that stops refuses.
-        let may_begin = self.coordinator.phase() == Phase::Running || self.stopping;
-        let is_next = |next: &mut Requested| may_begin || next.request.dry_run;
-        // The plan that goes on after a failure has a version of its own.
-        while self.reconfiguring.present.is_none()
-            && self.reconfiguring.undone.is_none()
-            && let Some(Requested { request, answer }) = self.reconfiguring.waiting.pop_front_if(is_next)
-        {
-            // The user may not wait any more.
-            match self.begin_to_reconfigure(&request) {
-                Ok((reconfigured, _)) if reconfigured.unchanged => drop(answer.send(Ok(reconfigured))),
-                Ok((Reconfigured { version, changes, .. }, plan)) => {
-                    let plan = Plan { version, ..plan };
-                    let former = Arc::clone(&self.worker.deployment().plan);
-                    self.reconfiguring.last = version.0;
-                    let away_from = self.remotes.as_ref().map(Remotes::away_from).unwrap_or_default();
-                    let mut moves = request.moves;
-                    moves.away_from.extend(away_from.iter().copied());
-                    let preparing = self.begin_preparing(&plan, &moves);
-                    if preparing.is_some() || self.writes_long() {
-                        if preparing.is_none() {
-                            self.add_only();
+    /// A user does not want the change any more.
+    pub(super) fn abort_change(&mut self, answer: Sender<Result<()>>) {
+        self.reconfiguring.aborts = Some(answer);
+        // What was asked for was right: it is undone, and not refused.
+        self.change(ChangeInput::Abort, Some(Error::outside("the change was aborted by a request")));
+    }
+
+    /// Something happens that concerns changes. `why`: the reason for which one is then not carried out, if it has none of its own.
+    pub(super) fn change(&mut self, input: ChangeInput, mut why: Option<Error>) {
+        let job = match self.coordinator.phase() {
+            _ if self.stopping => Job::Stops,
+            Phase::Running => Job::Runs,
+            _ => Job::Waits,
+        };
+        self.reconfiguring.changes.handle(job, input);
+        while let Some(command) = self.reconfiguring.changes.poll() {
+            match command {
+                Command::Check(ticket) => {
+                    let checked = self.check(ticket);
+                    self.reconfiguring.changes.handle(job, ChangeInput::Checked(checked));
+                }
+                Command::Prepare(_, told) => self.prepare(&told),
+                Command::AddOnly => self.add_only(),
+                Command::Checkpoint => self.inputs.push_back(Input::Checkpoint),
+                Command::Load(_, processes) => {
+                    let bytes = self.load(&processes);
+                    self.reconfiguring.changes.handle(job, ChangeInput::Loads(bytes));
+                }
+                Command::Switch(_, copied) => self.switch(copied),
+                Command::GiveUp(told) => self.give_up_preparing(&told),
+                Command::Answer(ticket, answer) => self.answer_change(ticket, answer, why.take()),
+                Command::Aborted(result) => {
+                    let result = result.map_err(|why| match why {
+                        NotAborted::Switches => {
+                            Error::user("the tasks are switching already").remedy("change the job back")
                         }
-                        // What the tasks write while no row is processed is then only what follows this.
-                        self.inputs.push_back(Input::Checkpoint);
-                    }
-                    let step = preparing.map_or(Step::Switching, |preparing| Step::Preparing(Box::new(preparing)));
-                    let plan = Arc::new(plan);
-                    self.shared.life.changes(Some(Changing::Preparing { rounds: 0, bytes: 0 }));
-                    let switches = matches!(step, Step::Switching);
-                    self.reconfiguring.present =
-                        Some(Present { step, plan, former, away_from, moves, changes, copied_bytes: 0, answer });
-                    if switches {
-                        self.switch();
+                        NotAborted::NoChange => Error::user("no change of the job is being carried out"),
+                    });
+                    if let Some(answer) = self.reconfiguring.aborts.take() {
+                        // The user may not wait any more.
+                        let _ = answer.send(result);
                     }
                 }
-                Err(error) => drop(answer.send(Err(error))),
             }
         }
-        if self.reconfiguring.present.is_none() {
-            let waits = !self.reconfiguring.waiting.is_empty();
-            self.shared.life.changes(waits.then_some(Changing::Waiting));
+        self.shared.life.changes(self.reconfiguring.changes.changing());
+    }
+
+    /// Compares a request with the present plan.
+    fn check(&mut self, ticket: Ticket) -> Checked {
+        let requested = self.reconfiguring.requests.remove(&ticket);
+        let Some(Requested { request, answer }) = requested else { return Checked::Answered };
+        // The user may not wait any more.
+        match self.compare_with_present(&request) {
+            Ok((reconfigured, _)) if reconfigured.unchanged => drop(answer.send(Ok(reconfigured))),
+            Ok((Reconfigured { version, changes, .. }, plan)) => {
+                let plan = Arc::new(Plan { version, ..plan });
+                let former = Arc::clone(&self.worker.deployment().plan);
+                let away_from = self.remotes.as_ref().map(Remotes::away_from).unwrap_or_default();
+                let mut moves = request.moves;
+                moves.away_from.extend(away_from.iter().copied());
+                let to_load = self.look_ahead(&plan, &moves);
+                let next = self.next(&to_load.moved);
+                self.reconfiguring.present =
+                    Some(Present { ticket, plan, former, away_from, moves, changes, to_load, answer });
+                return Checked::Next(next);
+            }
+            Err(error) => drop(answer.send(Err(error))),
         }
+        Checked::Answered
     }
 
-    /// Whether checkpoints are so large that the last one before a change should have little to write.
-    fn writes_long(&self) -> bool {
-        self.shared.life.status().last_checkpoint.is_none_or(|last| last.bytes > self.little())
+    /// Lets the tasks end for the next plan version.
+    fn switch(&mut self, Copied { rounds, bytes }: Copied) {
+        let Some(present) = &self.reconfiguring.present else { return };
+        if rounds > 0 {
+            let version = present.plan.version.0;
+            let text = format!("{bytes} bytes of state are where version {version} of the plan needs them");
+            self.shared.notify(format!("{text}, after {rounds} rounds"));
+        }
+        self.inputs.push_back(Input::Change(tasks(&present.plan)));
     }
 
-    /// Bytes of state that may be written or moved while no row is processed.
-    pub(super) fn little(&self) -> u64 {
-        self.worker.deployment().plan.options.thresholds.little_bytes
+    /// The job has changed, or it does not.
+    fn answer_change(&mut self, ticket: Ticket, answer: Answer, why: Option<Error>) {
+        let why = why.unwrap_or_else(|| self.why_not());
+        // The users may not wait any more.
+        let Some(present) = self.reconfiguring.present.take_if(|present| present.ticket == ticket) else {
+            if let Some(waiting) = self.reconfiguring.requests.remove(&ticket) {
+                let _ = waiting.answer.send(Err(why));
+            }
+            return;
+        };
+        let result = match answer {
+            Answer::Changed(Copied { bytes: copied_bytes, .. }) => {
+                let version = present.plan.version;
+                let next = PlanVersion(version.0 + 1);
+                let changes = present.changes;
+                Ok(Reconfigured { version, next, changes, unchanged: false, copied_bytes, ahead: None })
+            }
+            Answer::NotChanged { undoes } => {
+                if undoes {
+                    self.reconfiguring.undone = Some((present.former, present.away_from));
+                }
+                Err(why)
+            }
+        };
+        drop(present.answer.send(result));
     }
 
-    fn begin_to_reconfigure(&self, request: &Reconfigure) -> Result<(Reconfigured, Plan)> {
+    fn compare_with_present(&self, request: &Reconfigure) -> Result<(Reconfigured, Plan)> {
         if self.stopping {
             return Err(Error::user("the job is being stopped").remedy("start it again with the new text"));
         }
@@ -177,7 +211,7 @@ impl Shell {
         plan.check()?;
         self.check_moves(&request.moves, &plan)?;
         let unchanged = request.dry_run || (plan == **present && request.moves == Moves::default());
-        let next = PlanVersion(present.version.0.max(self.reconfiguring.last) + 1);
+        let next = self.reconfiguring.changes.next_version();
         let version = match unchanged {
             true => present.version,
             false => next,
@@ -207,8 +241,7 @@ impl Shell {
         };
         let passings = Passings::new((present, &now), (plan, &placement), newest, &name);
         passings.add_to(changes);
-        let shares = passings.moved.keys().copied().collect();
-        Some(newest.is_some_and(|newest| self.is_much(newest, &shares)))
+        Some(self.next(&passings.moved).moves_much())
     }
 
     fn check_moves(&self, moves: &Moves, plan: &Plan) -> Result<()> {
@@ -242,7 +275,6 @@ impl Shell {
             }
             (None, None) => return,
         };
-        self.reconfiguring.last = self.reconfiguring.last.max(version.0);
         let (number, epoch) = (version.0, from.map_or(0, |from| from.epoch.0));
         self.shared.notify(format!("version {number} of the plan begins after epoch {epoch}"));
         let places = self.former_places(&plan);
@@ -262,29 +294,8 @@ impl Shell {
         }
     }
 
-    /// The job has changed to a plan version, or it does not.
-    pub(super) fn reconfigured(&mut self, version: PlanVersion, changed: bool) {
-        let Some(present) = self.reconfiguring.present.take_if(|present| present.plan.version == version) else {
-            return;
-        };
-        self.shared.life.changes(None);
-        let Present { former, away_from, changes, copied_bytes, answer, .. } = present;
-        if !changed && self.coordinator.version() == version {
-            self.reconfiguring.undone = Some((former, away_from));
-        }
-        let result = match changed {
-            true => {
-                let next = PlanVersion(version.0 + 1);
-                Ok(Reconfigured { version, next, changes, unchanged: false, copied_bytes, ahead: None })
-            }
-            false => Err(self.why_not()),
-        };
-        // The user may not wait any more.
-        let _ = answer.send(result);
-        self.reconfigure_next();
-    }
-
-    pub(super) fn why_not(&self) -> Error {
+    /// Why a change is not carried out.
+    fn why_not(&self) -> Error {
         match &self.failure {
             Some(failure) => {
                 let error = failure.error();

@@ -22,7 +22,7 @@ impl Shell {
             None => self.tasks.all.iter().map(|task| (*task, HERE)).collect(),
             Some(remotes) => match remotes.place(taken, &self.peers.placement(), &mut self.worker) {
                 Ok(placement) => placement,
-                Err(missing) if self.reconfiguring.has_begun(self.coordinator.version()) => {
+                Err(missing) if self.reconfiguring.changes.has_begun(self.coordinator.version()) => {
                     return self.cannot_place(incarnation, &missing);
                 }
                 Err(missing) => {
