@@ -4,13 +4,16 @@
 //! it. [`worker`] is what one worker does for one job, and [`peers`] the coordinator's side of the messages between the two.
 //! [`membership`] is which workers there are, and [`placement`] which of them has which task. [`autoscale`] decides how many tasks
 //! the stages need, and [`balance`] which of them owns which key groups. [`alignment`] is how far sources may be ahead of each other.
-//! [`change`] is which change of a job's plan is carried out, and how far it is.
+//! [`change`] is which change of a job's plan is carried out, and how far it is. [`hold`] is whose sources wait for full sinks, and
+//! [`agree`] which list all tasks use.
 
+pub mod agree;
 pub mod alignment;
 pub mod autoscale;
 pub mod balance;
 pub mod change;
 pub mod coordinator;
+pub mod hold;
 pub mod membership;
 pub mod peers;
 pub mod placement;

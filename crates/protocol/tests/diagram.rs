@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use anabranch_protocol::{change, coordinator, membership, worker};
+use anabranch_protocol::{agree, change, coordinator, hold, membership, worker};
 
 #[test]
 fn the_documents_show_the_transition_tables() {
@@ -12,6 +12,8 @@ fn the_documents_show_the_transition_tables() {
         ("worker", worker::document()),
         ("membership", membership::document()),
         ("change", change::document()),
+        ("hold", hold::document()),
+        ("agree", agree::document()),
     ];
     for (name, document) in documents {
         let path = Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo"))
@@ -27,7 +29,14 @@ fn the_documents_show_the_transition_tables() {
 
 #[test]
 fn every_state_can_be_reached_from_the_first_of_its_machine() {
-    let machines = [coordinator::MACHINES, worker::MACHINES, membership::MACHINES, change::MACHINES];
+    let machines = [
+        coordinator::MACHINES,
+        worker::MACHINES,
+        membership::MACHINES,
+        change::MACHINES,
+        hold::MACHINES,
+        agree::MACHINES,
+    ];
     for (name, _, transitions) in machines.concat() {
         let mut reached = vec![transitions[0].state];
         if name == "group size" {

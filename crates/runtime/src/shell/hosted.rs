@@ -309,12 +309,13 @@ impl Host {
             (ToWorker::Load { version, from }, Some(shell)) => shell.load(version, &from),
             (ToWorker::AddOnly, Some(shell)) => shell.add_only(),
             (ToWorker::GiveUp, Some(shell)) => shell.give_up_preparing(),
-            (ToWorker::Protocol(message), Some(shell)) => shell.message(*message),
-            (ToWorker::Hold { incarnation, held }, Some(shell)) => {
-                // The coordinator may be a new one.
-                (self.sent, self.sent_rows) = (None, (None, Vec::new()));
-                shell.hold(incarnation, held);
+            (ToWorker::Protocol(message), Some(shell)) => {
+                if shell.message(*message) {
+                    // The coordinator is another one, and knows nothing of the tasks.
+                    (self.sent, self.sent_rows) = (None, (None, Vec::new()));
+                }
             }
+            (ToWorker::Hold { incarnation, held }, Some(shell)) => shell.hold(incarnation, held),
             (ToWorker::Align { incarnation, group, time }, Some(shell)) => shell.aligned(incarnation, group, time),
             (ToWorker::Agreed { incarnation, key, list }, Some(shell)) => shell.agreed(incarnation, &key, &list),
             // Messages follow a deployment.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use anabranch_dataflow::Plan;
 use anabranch_model::{Epoch, Error, EventTime, Incarnation, Nanos, Result, StageId, TaskId};
 use anabranch_operators::Connectors;
+use anabranch_protocol::agree::Lists;
 use anabranch_protocol::alignment::Processes;
+use anabranch_protocol::hold::Sinks;
 use anabranch_protocol::membership::{Member, Process, WorkerId};
 use anabranch_protocol::placement::{Former, Stage, place};
 use anabranch_protocol::worker::{FromCoordinator, Term};
@@ -63,12 +65,12 @@ pub(crate) struct Remotes {
     term: Term,
     /// Workers whose tasks have opened their tables.
     opened: BTreeSet<Process>,
-    /// Workers with a sink that is full.
-    full: BTreeSet<Process>,
+    /// Full sinks, and whose sources wait for them.
+    sinks: Sinks,
     /// How far the sources of each group have come.
     alignment: Processes,
-    /// What the first tasks have found that asked.
-    agreed: BTreeMap<String, Vec<String>>,
+    /// Lists that all tasks use.
+    lists: Lists,
     /// Where tasks are to be that are placed next.
     to: BTreeMap<TaskId, WorkerId>,
     /// Where they were by another version of the plan.
@@ -117,9 +119,9 @@ impl Remotes {
             incarnation: Incarnation(0),
             term: Term(0),
             opened: BTreeSet::new(),
-            full: BTreeSet::new(),
+            sinks: Sinks::new(Incarnation(0), []),
             alignment: Processes::default(),
-            agreed: BTreeMap::new(),
+            lists: Lists::new(Incarnation(0)),
             to: BTreeMap::new(),
             former: BTreeMap::new(),
             away_from: BTreeSet::new(),
@@ -164,7 +166,7 @@ impl Remotes {
         })?;
         self.seen_ahead = None;
         (self.to, self.former) = (BTreeMap::new(), BTreeMap::new());
-        self.renew(taken);
+        self.renew(taken, &placement);
         self.deploy(&placement, here);
         Ok(placement)
     }
@@ -301,20 +303,18 @@ impl Remotes {
         }
     }
 
-    fn renew(&mut self, taken: (Incarnation, Term)) {
+    fn renew(&mut self, taken: (Incarnation, Term), placed: &BTreeMap<TaskId, Process>) {
         (self.incarnation, self.term) = taken;
-        (self.opened, self.full, self.agreed) = ([].into(), [].into(), [].into());
+        self.opened = BTreeSet::new();
+        self.sinks = Sinks::new(self.incarnation, placed.values().copied());
+        self.lists = Lists::new(self.incarnation);
         self.alignment = Processes::default();
     }
 
-    /// The tasks of an incarnation go on at these processes. Those with a full sink say so again.
+    /// The tasks of an incarnation go on at these processes.
     pub(crate) fn adopt(&mut self, taken: (Incarnation, Term), placed: &BTreeMap<TaskId, Process>) {
-        self.renew(taken);
+        self.renew(taken, placed);
         self.opened.extend(placed.values());
-        let processes: BTreeSet<Process> = placed.values().copied().collect();
-        for worker in processes.iter().filter_map(|process| self.workers.get(process)) {
-            worker.link.send(self.term, ToWorker::Hold { incarnation: self.incarnation, held: false });
-        }
         let (job, occupancy) = &self.job;
         occupancy.adopted(*job, placed);
     }
@@ -388,17 +388,14 @@ impl Remotes {
         self.opened.len()
     }
 
-    /// A worker has a sink that is full, or none any more: the sources of the others are held back, or no longer.
-    pub(crate) fn full(&mut self, process: Process, full: bool, all: &[Process], here: &mut WorkerShell) {
-        match full {
-            true => self.full.insert(process),
-            false => self.full.remove(&process),
-        };
+    /// A worker has a sink that is full, or none any more.
+    pub(crate) fn full(&mut self, process: Process, of: Incarnation, full: bool, here: &mut WorkerShell) {
         let incarnation = self.incarnation;
-        let held = |other: Process| self.full.iter().any(|full| *full != other);
-        here.hold(incarnation, held(HERE));
-        for (other, worker) in self.workers.iter().filter(|(other, _)| all.contains(other)) {
-            worker.link.send(self.term, ToWorker::Hold { incarnation, held: held(*other) });
+        for (process, held) in self.sinks.says(process, of, full) {
+            match process == HERE {
+                true => here.hold(incarnation, held),
+                false => self.tell(process, ToWorker::Hold { incarnation, held }),
+            }
         }
     }
 
@@ -420,13 +417,21 @@ impl Remotes {
         }
     }
 
-    /// A task has found a list: all tasks that ask use the one of the first.
-    pub(crate) fn agree(&mut self, process: Process, key: String, list: Vec<String>, here: &mut WorkerShell) {
-        let incarnation = self.incarnation;
-        let list = self.agreed.entry(key.clone()).or_insert(list).clone();
-        match self.workers.get(&process) {
-            Some(worker) => worker.link.send(self.term, ToWorker::Agreed { incarnation, key, list }),
-            None => here.agreed(incarnation, &key, &list),
+    /// A worker has found a list: it gets the one that all tasks use.
+    pub(crate) fn agree(
+        &mut self,
+        process: Process,
+        (incarnation, key): (Incarnation, String),
+        list: Vec<String>,
+        here: &mut WorkerShell,
+    ) {
+        let Some(list) = self.lists.found(incarnation, &key, list) else { return };
+        match process == HERE {
+            true => here.agreed(incarnation, &key, list),
+            false => {
+                let list = list.to_vec();
+                self.tell(process, ToWorker::Agreed { incarnation, key, list });
+            }
         }
     }
 }

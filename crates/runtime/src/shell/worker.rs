@@ -12,7 +12,9 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, Nanos, Result, StageId, TaskId};
 use anabranch_operators::Connectors;
 use anabranch_protocol::Worker;
+use anabranch_protocol::agree::Asking;
 use anabranch_protocol::coordinator::{Checkpoint, Report, Tasks, Then};
+use anabranch_protocol::hold::Held;
 use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order, Phase, Term};
 use anabranch_state::{Store, TaskState};
 
@@ -72,14 +74,12 @@ pub(crate) struct WorkerShell {
     /// Tasks that start when the channels to other workers are there.
     connecting: Option<Starting>,
     pub(crate) running: Option<Running>,
-    /// Whether a sink is full, and of which tasks.
-    full: Option<(Incarnation, bool)>,
-    /// The newest message that said whether sources are held back, and for which tasks.
-    held: Option<(Incarnation, bool)>,
+    /// Whether sinks are full, here and elsewhere.
+    held: Held,
     /// The newest messages that said how far sources at other workers have come, and for which tasks, by group.
     elsewhere: BTreeMap<String, (Incarnation, EventTime)>,
-    /// Tasks that wait for a list, by what it is of.
-    asking: BTreeMap<String, Vec<Sender<Vec<String>>>>,
+    /// Tasks that wait for an agreed list.
+    asking: Asking<Sender<Vec<String>>>,
     /// Tasks that restore their state, with their names for messages.
     restoring: BTreeMap<TaskId, String>,
     dropped: Vec<(Epoch, String)>,
@@ -120,10 +120,9 @@ impl WorkerShell {
             preparing: None,
             connecting: None,
             running: None,
-            full: None,
-            held: None,
+            held: Held::default(),
             elsewhere: BTreeMap::new(),
-            asking: BTreeMap::new(),
+            asking: Asking::default(),
             restoring: BTreeMap::new(),
             dropped: Vec::new(),
             collector: Collector::default(),
@@ -159,17 +158,14 @@ impl WorkerShell {
 
     /// A sink at another worker is full, or none is any more.
     pub(crate) fn hold(&mut self, incarnation: Incarnation, held: bool) {
-        self.held = Some((incarnation, held));
+        self.held.told(incarnation, held);
         self.take_hold();
     }
 
     /// Holds the sources of the tasks that run, or no longer, as the newest message for their incarnation says.
     fn take_hold(&self) {
-        if let (Some((incarnation, held)), Some(running)) = (self.held, &self.running)
-            && incarnation == running.control.incarnation()
-        {
-            running.control.hold(held);
-        }
+        let Some(control) = self.running.as_ref().map(|running| &running.control) else { return };
+        self.held.holds(control.incarnation()).into_iter().for_each(|held| control.hold(held));
     }
 
     /// The sources of a group at other workers have come so far.
@@ -199,8 +195,7 @@ impl WorkerShell {
     pub(crate) fn agreed(&mut self, incarnation: Incarnation, key: &str, list: &[String]) {
         if incarnation == self.incarnation() {
             // A task that has ended meanwhile needs no answer.
-            let asking = self.asking.remove(key).unwrap_or_default();
-            asking.into_iter().for_each(|answer| drop(answer.send(list.to_vec())));
+            self.asking.answered(key).into_iter().for_each(|answer| drop(answer.send(list.to_vec())));
         }
     }
 
@@ -219,22 +214,21 @@ impl WorkerShell {
         self.protocol.fence().incarnation
     }
 
-    /// A message of the coordinator has arrived.
-    pub(crate) fn message(&mut self, message: FromCoordinator<TaskState>) {
+    /// A message of the coordinator has arrived. Returns whether it is another coordinator, which has adopted the tasks.
+    pub(crate) fn message(&mut self, message: FromCoordinator<TaskState>) -> bool {
         let before = self.protocol.fence();
         self.input(Input::Message(message));
         let now = self.protocol.fence();
-        // Another coordinator has adopted the tasks.
         let adopted = now.term > before.term && now.incarnation == before.incarnation;
-        if let Some((incarnation, full)) =
-            self.full.filter(|(incarnation, _)| adopted && *incarnation == now.incarnation)
-        {
-            self.outbox.push_back(FromWorker::Full { incarnation, full });
-        }
         if adopted {
+            let incarnation = now.incarnation;
+            let full = self.held.adopted(incarnation);
+            self.take_hold();
+            self.outbox.extend(full.map(|full| FromWorker::Full { incarnation, full }));
             self.tell_alignment(true);
             self.give_up_preparing();
         }
+        adopted
     }
 
     /// Whether tasks are here, though they may be ending.
@@ -292,13 +286,14 @@ impl WorkerShell {
             FromTask::Dropped(..) => {}
             FromTask::Checkpoint => self.outbox.push_back(FromWorker::Checkpoint),
             FromTask::Full(incarnation, full) => {
-                self.full = Some((incarnation, full));
+                self.held.says(incarnation, full);
                 self.outbox.push_back(FromWorker::Full { incarnation, full });
             }
             FromTask::Reached => self.tell_alignment(false),
             FromTask::Agree(incarnation, key, list, answer) if incarnation == self.incarnation() => {
-                self.asking.entry(key.clone()).or_default().push(answer);
-                self.outbox.push_back(FromWorker::Agree { incarnation, key, list });
+                if self.asking.asks(&key, answer) {
+                    self.outbox.push_back(FromWorker::Agree { incarnation, key, list });
+                }
             }
             FromTask::Agree(..) => {}
         }
@@ -345,7 +340,7 @@ impl WorkerShell {
 
     /// Cancels the tasks and waits for them. Returns what does not end, if anything.
     pub(crate) fn end(&mut self) -> Option<String> {
-        self.asking.clear();
+        self.asking.cancelled();
         if let (Some(starting), Some((network, job))) = (self.connecting.take(), &self.network) {
             // Nobody waits for the peers any more.
             network.cancel(*job, starting.incarnation);
@@ -405,7 +400,7 @@ impl WorkerShell {
             (Order::AbortCheckpoint(epoch), Some(control)) => control.checkpoint_aborted(epoch),
             (Order::NoneDone, Some(control)) => control.set_none_done(),
             (Order::Cancel, _) => {
-                self.asking.clear();
+                self.asking.cancelled();
                 self.running.iter().for_each(Running::cancel);
                 if let Some((network, job)) = &self.network {
                     network.cancel(*job, incarnation);

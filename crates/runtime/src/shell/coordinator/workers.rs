@@ -154,19 +154,18 @@ impl Shell {
             }
             // The sink sees its commit.
             FromWorker::Checkpoint => self.inputs.push_back(Input::Checkpoint),
-            FromWorker::Full { incarnation, full } if incarnation == present => {
-                if let Some(remotes) = &mut self.remotes {
-                    remotes.full(process, full, &self.peers.processes(), &mut self.worker);
-                }
+            FromWorker::Full { incarnation, full } => {
+                let remotes = self.remotes.iter_mut();
+                remotes.for_each(|remotes| remotes.full(process, incarnation, full, &mut self.worker));
             }
             FromWorker::Reached { incarnation, group, time } if incarnation == present => {
                 if let Some(remotes) = &mut self.remotes {
                     remotes.reached(process, (&group, time), &self.peers.processes(), &mut self.worker);
                 }
             }
-            FromWorker::Agree { incarnation, key, list } if incarnation == present => {
+            FromWorker::Agree { incarnation, key, list } => {
                 if let Some(remotes) = &mut self.remotes {
-                    remotes.agree(process, key, list, &mut self.worker);
+                    remotes.agree(process, (incarnation, key), list, &mut self.worker);
                 }
             }
             FromWorker::Loaded { version, error } => self.loaded(process, version, error),
@@ -180,11 +179,7 @@ impl Shell {
             FromWorker::KeyGroups { incarnation, rows } if incarnation == present => {
                 self.shared.show_key_groups(process, incarnation, rows);
             }
-            FromWorker::KeyGroups { .. }
-            | FromWorker::Opened { .. }
-            | FromWorker::Full { .. }
-            | FromWorker::Reached { .. }
-            | FromWorker::Agree { .. } => {}
+            FromWorker::KeyGroups { .. } | FromWorker::Opened { .. } | FromWorker::Reached { .. } => {}
         }
     }
 
@@ -209,7 +204,7 @@ impl Shell {
         let heard = heard.map(|heard| self.shared.hearts.newest(process).map_or(heard, |newest| newest.max(heard)));
         let messages = self.peers.messages(process, heard, now, repeat);
         match &mut self.remotes {
-            _ if process == HERE => messages.into_iter().for_each(|message| self.worker.message(message)),
+            _ if process == HERE => messages.into_iter().for_each(|message| _ = self.worker.message(message)),
             Some(remotes) => remotes.send(process, messages),
             None => {}
         }

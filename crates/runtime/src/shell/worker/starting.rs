@@ -27,7 +27,7 @@ impl WorkerShell {
         self.from = starting.from.as_ref().map(|from| (from.incarnation, from.epoch));
         self.handover =
             self.running.take().zip(self.from).and_then(|(running, (of, epoch))| running.hand_over(of, epoch));
-        self.asking.clear();
+        self.asking.cancelled();
         self.restoring.clear();
         self.dropped.clear();
         let incarnation = starting.incarnation;
