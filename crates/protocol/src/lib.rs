@@ -5,7 +5,7 @@
 //! [`membership`] is which workers there are, and [`placement`] which of them has which task. [`autoscale`] decides how many tasks
 //! the stages need, and [`balance`] which of them owns which key groups. [`alignment`] is how far sources may be ahead of each other.
 //! [`change`] is which change of a job's plan is carried out, and how far it is. [`hold`] is whose sources wait for full sinks, and
-//! [`agree`] which list all tasks use.
+//! [`agree`] which list all tasks use. [`message`] has what passes between a coordinator and its workers.
 
 pub mod agree;
 pub mod alignment;
@@ -15,6 +15,7 @@ pub mod change;
 pub mod coordinator;
 pub mod hold;
 pub mod membership;
+pub mod message;
 pub mod peers;
 pub mod placement;
 mod table;

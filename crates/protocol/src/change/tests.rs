@@ -124,7 +124,7 @@ fn what_is_prepared_is_given_up_when_the_job_stops_or_restarts_or_a_worker_that_
     for (job, input) in [
         (Job::Stops, Input::Tick),
         (Job::Waits, Input::Begins(PlanVersion(1))),
-        (Job::Runs, failed.clone()),
+        (Job::Runs, failed),
         (Job::Runs, Input::Lost(process(1))),
         (Job::Runs, Input::Lost(process(2))),
     ] {

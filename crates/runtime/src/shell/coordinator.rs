@@ -21,6 +21,7 @@ use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Result};
 use anabranch_protocol::change::Input as ChangeInput;
 use anabranch_protocol::coordinator::{Cause, Checkpoint, Command, Entry, Input, Pace, Phase, Tasks};
 use anabranch_protocol::membership::{Process, WorkerId};
+use anabranch_protocol::message::Upward;
 use anabranch_protocol::{Coordinator, Peers};
 use anabranch_state::{Store, TaskState};
 
@@ -286,7 +287,8 @@ impl Shell {
             Message::Thread(message) => self.worker.thread(message),
             Message::Worker(process, _) if !self.is_known(process) => {}
             Message::Worker(process, message) => {
-                let awaits_answer = matches!(message, FromWorker::Summary(_));
+                let is_summary = |message: &Upward<_>| matches!(message, Upward::Summary(_));
+                let awaits_answer = matches!(&message, FromWorker::Protocol(message) if is_summary(message));
                 self.heard(process, message);
                 if awaits_answer {
                     let at = self.clock.now().plus(ANSWER);

@@ -19,7 +19,7 @@ use crate::shell::adoption::Hosted;
 use crate::shell::contact::Contact;
 use crate::shell::coordinator::REPEAT;
 use crate::shell::deployment::{Checkpoints, Deployment};
-use crate::shell::messages::{Deploy, DeployCheckpoints, FromWorker, ToWorker};
+use crate::shell::messages::{Deploy, DeployCheckpoints, FromWorker, Observed, ToWorker};
 use crate::shell::running::Drive;
 use crate::shell::shared::Shared;
 use crate::shell::worker::{FromThread, WorkerMail, WorkerShell};
@@ -304,20 +304,15 @@ impl Host {
     fn coordinator(&mut self, message: ToWorker) {
         self.heard_at = self.shared.clock().now();
         match (message, &mut self.shell) {
+            (ToWorker::Deploy(deploy), _) if deploy.prepares => self.prepare(*deploy),
             (ToWorker::Deploy(deploy), _) => self.deploy(*deploy),
-            (ToWorker::Prepare(deploy), _) => self.prepare(*deploy),
-            (ToWorker::Load { version, from }, Some(shell)) => shell.load(version, &from),
-            (ToWorker::AddOnly, Some(shell)) => shell.add_only(),
-            (ToWorker::GiveUp, Some(shell)) => shell.give_up_preparing(),
             (ToWorker::Protocol(message), Some(shell)) => {
-                if shell.message(*message) {
+                if shell.hears(*message) {
                     // The coordinator is another one, and knows nothing of the tasks.
                     (self.sent, self.sent_rows) = (None, (None, Vec::new()));
                 }
             }
-            (ToWorker::Hold { incarnation, held }, Some(shell)) => shell.hold(incarnation, held),
-            (ToWorker::Align { incarnation, group, time }, Some(shell)) => shell.aligned(incarnation, group, time),
-            (ToWorker::Agreed { incarnation, key, list }, Some(shell)) => shell.agreed(incarnation, &key, &list),
+            (ToWorker::Observed(reached), Some(shell)) => shell.aligned(reached),
             // Messages follow a deployment.
             (_, None) => {}
         }
@@ -378,7 +373,7 @@ impl Host {
         if let Some(last) = notices.last() {
             self.noticed = last.number;
             let texts = notices.into_iter().map(|notice| notice.text).collect();
-            self.premises.send(self.job, FromWorker::Notices(texts));
+            self.premises.send(self.job, FromWorker::Observed(Observed::Notices(texts)));
         }
         let (activity, now) = (self.shared.activity(), self.shared.clock().now());
         let rows = self.sent.as_ref().and_then(|(sent, _)| Activity::rows_since(&activity, sent));
@@ -386,7 +381,7 @@ impl Host {
         let is_idle = is_recent && rows.is_some_and(|rows| rows < FEW_ROWS);
         if !activity.is_empty() && !is_idle {
             self.sent = Some((activity, now));
-            self.premises.send(self.job, FromWorker::Metrics(self.shared.metrics()));
+            self.premises.send(self.job, FromWorker::Observed(Observed::Metrics(self.shared.metrics())));
             self.send_key_groups();
         }
         rows.is_none_or(|rows| rows >= FEW_ROWS)
@@ -399,7 +394,7 @@ impl Host {
         if now != self.sent_rows && !now.1.is_empty() {
             let rows = now.1.clone();
             self.sent_rows = now;
-            self.premises.send(self.job, FromWorker::KeyGroups { incarnation, rows });
+            self.premises.send(self.job, FromWorker::Observed(Observed::KeyGroups { incarnation, rows }));
         }
     }
 }

@@ -1,5 +1,6 @@
-//! What a coordinator and the workers in other processes tell each other of one job. Their form on the wire is JSON, and is frozen: a
-//! test compares it with fixtures.
+//! What a coordinator and the workers in other processes tell each other of one job: what is to be known before tasks start, what the
+//! machines of `protocol` decide and need, and what is observed. Their form on the wire is JSON, and is frozen: a test compares it with
+//! fixtures.
 //!
 //! The messages of one connection arrive in their order. A connection that breaks ends the tasks that it was for.
 
@@ -8,10 +9,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Epoch, Error, EventTime, Incarnation, KeyGroupReading, PlanVersion, TaskId, TaskMetrics};
-use anabranch_protocol::coordinator::Checkpoint;
+use anabranch_model::{Epoch, Error, EventTime, Incarnation, KeyGroupReading, TaskId, TaskMetrics};
 use anabranch_protocol::membership::WorkerId;
-use anabranch_protocol::worker::{FromCoordinator, ToCoordinator};
+use anabranch_protocol::message::{Downward, Upward};
 use anabranch_state::TaskState;
 use serde::{Deserialize, Serialize};
 
@@ -25,48 +25,23 @@ pub const MESSAGES_VERSION: u32 = 7;
 /// What a coordinator tells a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// What is to be known before the tasks of an incarnation start.
+    /// What is to be known before the tasks of an incarnation start, or are prepared.
     Deploy(Box<Deploy>),
-    /// A message of the protocol.
-    Protocol(Box<FromCoordinator<TaskState>>),
-    /// Tasks of the next plan version are to be at the worker, which loads their state ahead.
-    Prepare(Box<Deploy>),
-    /// What a checkpoint of the present version adds to that.
-    Load {
-        /// The next one.
-        version: PlanVersion,
-        /// The checkpoint.
-        from: Box<Checkpoint<TaskState>>,
-    },
-    /// The plan is about to change: until then no snapshot is complete only because the state has grown.
-    AddOnly,
-    /// The present plan version goes on.
-    GiveUp,
-    /// A sink at another worker is full, or none is any more.
-    Hold {
-        /// Of the tasks.
-        incarnation: Incarnation,
-        /// Whether sources are held back.
-        held: bool,
-    },
-    /// The sources of a group at other workers have reached this event time.
-    Align {
-        /// Of the tasks.
-        incarnation: Incarnation,
-        /// The group.
-        group: String,
-        /// The least that all of them have reached.
-        time: EventTime,
-    },
-    /// The answer to [`FromWorker::Agree`].
-    Agreed {
-        /// Of the tasks.
-        incarnation: Incarnation,
-        /// What was asked for.
-        key: String,
-        /// What the first task found that asked.
-        list: Vec<String>,
-    },
+    /// What the coordinator has decided.
+    Protocol(Box<Downward<TaskState>>),
+    /// What the sources of a group at other workers have reached.
+    Observed(Reached),
+}
+
+/// The sources of a group have reached an event time.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Reached {
+    /// Of the tasks.
+    pub incarnation: Incarnation,
+    /// The group.
+    pub group: String,
+    /// The least that all of them have reached.
+    pub time: EventTime,
 }
 
 /// What a worker must know of a job to start tasks of it.
@@ -74,6 +49,8 @@ pub enum ToWorker {
 pub struct Deploy {
     /// Of the tasks that will start.
     pub incarnation: Incarnation,
+    /// The tasks are those of the next plan version: the worker will load their state ahead.
+    pub prepares: bool,
     /// The plan, with the identities of its parts.
     pub plan: Plan,
     /// Where the savepoint is from which the job starts while it has no checkpoint.
@@ -115,8 +92,22 @@ pub struct DeployCheckpoints {
 /// What a worker tells the coordinator of a job.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum FromWorker {
-    /// A message of the protocol, and what has accumulated since the one before.
-    Summary(Box<Summary>),
+    /// The tables of all its tasks are open.
+    Deployed {
+        /// Of the tasks.
+        incarnation: Incarnation,
+        /// Names of those that restore their state.
+        restoring: Vec<String>,
+    },
+    /// What the coordinator needs to decide.
+    Protocol(Box<Upward<TaskState>>),
+    /// What it shows to users, or passes on.
+    Observed(Observed),
+}
+
+/// What a worker has observed.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Observed {
     /// Why a task has failed, before the summary that says that it has.
     Failed {
         /// Of the task.
@@ -126,47 +117,10 @@ pub enum FromWorker {
         /// Why.
         error: Error,
     },
-    /// The tables of all its tasks are open.
-    Opened {
-        /// Of the tasks.
-        incarnation: Incarnation,
-        /// Names of those that restore their state.
-        restoring: Vec<String>,
-    },
-    /// A sink requests a checkpoint.
-    Checkpoint,
-    /// A sink is full, or none is any more.
-    Full {
-        /// Of the tasks.
-        incarnation: Incarnation,
-        /// Whether one is.
-        full: bool,
-    },
-    /// The sources of a group at this worker have reached this event time.
-    Reached {
-        /// Of the tasks.
-        incarnation: Incarnation,
-        /// The group.
-        group: String,
-        /// The least that all of them have reached.
-        time: EventTime,
-    },
-    /// A task has found this list, and uses the one of the first task that found one.
-    Agree {
-        /// Of the task.
-        incarnation: Incarnation,
-        /// What it is a list of.
-        key: String,
-        /// The list.
-        list: Vec<String>,
-    },
-    /// The state of a checkpoint is loaded for the next plan version.
-    Loaded {
-        /// The next one.
-        version: PlanVersion,
-        /// Why it is not.
-        error: Option<Error>,
-    },
+    /// What the sources of a group at this worker have reached.
+    Reached(Reached),
+    /// What has accumulated since the last summary, before the next one. Omitted if that is nothing.
+    Since(Since),
     /// Notices for the user.
     Notices(Vec<String>),
     /// A reading of every task here.
@@ -180,11 +134,11 @@ pub enum FromWorker {
     },
 }
 
-/// A message of the protocol, and what has accumulated since the one before.
+/// What has accumulated between two summaries.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Summary {
-    /// The message.
-    pub message: ToCoordinator<TaskState>,
+pub struct Since {
+    /// Of the tasks.
+    pub incarnation: Incarnation,
     /// The longest time that a source waited for a grant, in nanoseconds.
     pub grant_wait_ns: u64,
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
@@ -192,6 +146,13 @@ pub struct Summary {
     /// What tasks have measured of checkpoints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passages: Vec<Passage>,
+}
+
+impl Since {
+    /// Whether nothing has accumulated.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.grant_wait_ns == 0 && self.dropped.is_empty() && self.passages.is_empty()
+    }
 }
 
 #[cfg(test)]

@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Epoch, Error, EventTime, Incarnation, Nanos, Result, StageId, TaskId};
+use anabranch_model::{Epoch, Error, Incarnation, Nanos, Result, StageId, TaskId};
 use anabranch_operators::Connectors;
 use anabranch_protocol::agree::Lists;
 use anabranch_protocol::alignment::Processes;
 use anabranch_protocol::hold::Sinks;
 use anabranch_protocol::membership::{Member, Process, WorkerId};
 use anabranch_protocol::placement::{Former, Stage, place};
-use anabranch_protocol::worker::{FromCoordinator, Term};
-use anabranch_state::{LocalCopies, TaskState};
+use anabranch_protocol::worker::Term;
+use anabranch_state::LocalCopies;
 
 use crate::change::reconfiguration::Moves;
 use crate::network::Peer;
 use crate::shell::coordinator::HERE;
 use crate::shell::deployment::Deployment;
-use crate::shell::messages::{Deploy, DeployCheckpoints, ToWorker};
+use crate::shell::messages::{Deploy, DeployCheckpoints, Reached, ToWorker};
 use crate::shell::occupancy::Occupancy;
 use crate::shell::worker::WorkerShell;
 
@@ -66,11 +66,11 @@ pub(crate) struct Remotes {
     /// Workers whose tasks have opened their tables.
     opened: BTreeSet<Process>,
     /// Full sinks, and whose sources wait for them.
-    sinks: Sinks,
+    pub(crate) sinks: Sinks,
     /// How far the sources of each group have come.
     alignment: Processes,
     /// Lists that all tasks use.
-    lists: Lists,
+    pub(crate) lists: Lists,
     /// Where tasks are to be that are placed next.
     to: BTreeMap<TaskId, WorkerId>,
     /// Where they were by another version of the plan.
@@ -330,7 +330,8 @@ impl Remotes {
         let mut deployment = here.deployment().clone();
         deployment.plan = Arc::new(plan.clone());
         let (deploy, _) = self.deployed(placement, deployment);
-        told.iter().for_each(|process| self.tell(*process, ToWorker::Prepare(Box::new(deploy.clone()))));
+        let deploy = Deploy { prepares: true, ..deploy };
+        told.iter().for_each(|process| self.tell(*process, ToWorker::Deploy(Box::new(deploy.clone()))));
     }
 
     /// Tells a worker something.
@@ -366,6 +367,7 @@ impl Remotes {
         });
         let deploy = Deploy {
             incarnation: self.incarnation,
+            prepares: false,
             plan: (*deployment.plan).clone(),
             origin: deployment.origin.as_ref().map(|origin| origin.place().to_owned()),
             checkpoints,
@@ -377,62 +379,20 @@ impl Remotes {
         (deploy, deployment)
     }
 
-    pub(crate) fn send(&self, process: Process, messages: Vec<FromCoordinator<TaskState>>) {
-        let Some(worker) = self.workers.get(&process) else { return };
-        messages.into_iter().for_each(|message| worker.link.send(self.term, ToWorker::Protocol(Box::new(message))));
-    }
-
     /// The tables of a worker's tasks are open. Returns of how many workers they are.
     pub(crate) fn opened(&mut self, process: Process) -> usize {
         self.opened.insert(process);
         self.opened.len()
     }
 
-    /// A worker has a sink that is full, or none any more.
-    pub(crate) fn full(&mut self, process: Process, of: Incarnation, full: bool, here: &mut WorkerShell) {
-        let incarnation = self.incarnation;
-        for (process, held) in self.sinks.says(process, of, full) {
-            match process == HERE {
-                true => here.hold(incarnation, held),
-                false => self.tell(process, ToWorker::Hold { incarnation, held }),
-            }
+    /// The sources of a group at a worker have come so far. Returns what other workers are to learn.
+    pub(crate) fn reached(&mut self, process: Process, reached: Reached, all: &[Process]) -> Vec<(Process, Reached)> {
+        let Reached { incarnation, group, time } = reached;
+        if incarnation != self.incarnation {
+            return Vec::new();
         }
-    }
-
-    /// The sources of a group at a worker have come so far, which those at other workers may have to know.
-    pub(crate) fn reached(
-        &mut self,
-        process: Process,
-        (group, time): (&str, EventTime),
-        all: &[Process],
-        here: &mut WorkerShell,
-    ) {
-        let incarnation = self.incarnation;
-        for (process, time) in self.alignment.reached(group, process, time, all) {
-            let group = group.to_owned();
-            match self.workers.get(&process) {
-                Some(worker) => worker.link.send(self.term, ToWorker::Align { incarnation, group, time }),
-                None => here.aligned(incarnation, group, time),
-            }
-        }
-    }
-
-    /// A worker has found a list: it gets the one that all tasks use.
-    pub(crate) fn agree(
-        &mut self,
-        process: Process,
-        (incarnation, key): (Incarnation, String),
-        list: Vec<String>,
-        here: &mut WorkerShell,
-    ) {
-        let Some(list) = self.lists.found(incarnation, &key, list) else { return };
-        match process == HERE {
-            true => here.agreed(incarnation, &key, list),
-            false => {
-                let list = list.to_vec();
-                self.tell(process, ToWorker::Agreed { incarnation, key, list });
-            }
-        }
+        let news = self.alignment.reached(&group, process, time, all).into_iter();
+        news.map(|(process, time)| (process, Reached { incarnation, group: group.clone(), time })).collect()
     }
 }
 

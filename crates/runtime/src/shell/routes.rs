@@ -81,7 +81,7 @@ impl<C> Routes<C> {
         let (life, arrival) = match self.jobs.get(&job) {
             Some(route) => (route.life, Arrival::Present),
             // Everything else concerns tasks that were here.
-            None if !matches!(message, ToWorker::Deploy(_) | ToWorker::Prepare(_)) => return Arrival::Missing,
+            None if !matches!(message, ToWorker::Deploy(_)) => return Arrival::Missing,
             None => {
                 self.lives += 1;
                 (self.lives, Arrival::New(self.lives))
@@ -141,11 +141,12 @@ impl<C> Routes<C> {
 #[cfg(test)]
 mod tests {
     use anabranch_model::Incarnation;
+    use anabranch_protocol::message::Downward;
 
     use super::*;
 
     fn hold() -> ToWorker {
-        ToWorker::Hold { incarnation: Incarnation(1), held: false }
+        ToWorker::Protocol(Box::new(Downward::Hold { incarnation: Incarnation(1), held: false }))
     }
 
     #[test]

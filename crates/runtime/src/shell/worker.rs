@@ -15,6 +15,7 @@ use anabranch_protocol::Worker;
 use anabranch_protocol::agree::Asking;
 use anabranch_protocol::coordinator::{Checkpoint, Report, Tasks, Then};
 use anabranch_protocol::hold::Held;
+use anabranch_protocol::message::{Downward, Upward};
 use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order, Phase, Term};
 use anabranch_state::{Store, TaskState};
 
@@ -27,7 +28,7 @@ use crate::network::wiring::{Network, Wiring};
 use crate::shell::adoption::Hosted;
 use crate::shell::coordinator::HERE;
 use crate::shell::deployment::Deployment;
-use crate::shell::messages::{FromWorker, Summary};
+use crate::shell::messages::{FromWorker, Observed, Reached, Since};
 use crate::shell::remote::stages_here;
 use crate::shell::running::{Drive, Running};
 use crate::shell::shared::Shared;
@@ -156,12 +157,6 @@ impl WorkerShell {
         &self.deployment
     }
 
-    /// A sink at another worker is full, or none is any more.
-    pub(crate) fn hold(&mut self, incarnation: Incarnation, held: bool) {
-        self.held.told(incarnation, held);
-        self.take_hold();
-    }
-
     /// Holds the sources of the tasks that run, or no longer, as the newest message for their incarnation says.
     fn take_hold(&self) {
         let Some(control) = self.running.as_ref().map(|running| &running.control) else { return };
@@ -169,7 +164,7 @@ impl WorkerShell {
     }
 
     /// The sources of a group at other workers have come so far.
-    pub(crate) fn aligned(&mut self, incarnation: Incarnation, group: String, time: EventTime) {
+    pub(crate) fn aligned(&mut self, Reached { incarnation, group, time }: Reached) {
         self.elsewhere.insert(group, (incarnation, time));
         self.take_alignment();
     }
@@ -187,12 +182,12 @@ impl WorkerShell {
         let Some(running) = &self.running else { return };
         let incarnation = running.control.incarnation();
         for (group, time) in running.control.reached_here(again, self.clock.now()) {
-            self.outbox.push_back(FromWorker::Reached { incarnation, group, time });
+            self.observes(Observed::Reached(Reached { incarnation, group, time }));
         }
     }
 
     /// The list that the first task of the job has found.
-    pub(crate) fn agreed(&mut self, incarnation: Incarnation, key: &str, list: &[String]) {
+    fn agreed(&mut self, incarnation: Incarnation, key: &str, list: &[String]) {
         if incarnation == self.incarnation() {
             // A task that has ended meanwhile needs no answer.
             self.asking.answered(key).into_iter().for_each(|answer| drop(answer.send(list.to_vec())));
@@ -215,7 +210,22 @@ impl WorkerShell {
     }
 
     /// A message of the coordinator has arrived. Returns whether it is another coordinator, which has adopted the tasks.
-    pub(crate) fn message(&mut self, message: FromCoordinator<TaskState>) -> bool {
+    pub(crate) fn hears(&mut self, message: Downward<TaskState>) -> bool {
+        match message {
+            Downward::Order(message) => return self.message(message),
+            Downward::AddOnly => self.add_only(),
+            Downward::Load { version, from } => self.load(version, &from),
+            Downward::GiveUp => self.give_up_preparing(),
+            Downward::Hold { incarnation, held } => {
+                self.held.told(incarnation, held);
+                self.take_hold();
+            }
+            Downward::Agreed { incarnation, key, list } => self.agreed(incarnation, &key, &list),
+        }
+        false
+    }
+
+    fn message(&mut self, message: FromCoordinator<TaskState>) -> bool {
         let before = self.protocol.fence();
         self.input(Input::Message(message));
         let now = self.protocol.fence();
@@ -224,7 +234,7 @@ impl WorkerShell {
             let incarnation = now.incarnation;
             let full = self.held.adopted(incarnation);
             self.take_hold();
-            self.outbox.extend(full.map(|full| FromWorker::Full { incarnation, full }));
+            full.into_iter().for_each(|full| self.says(Upward::Full { incarnation, full }));
             self.tell_alignment(true);
             self.give_up_preparing();
         }
@@ -284,15 +294,15 @@ impl WorkerShell {
                 self.dropped.extend(dropped);
             }
             FromTask::Dropped(..) => {}
-            FromTask::Checkpoint => self.outbox.push_back(FromWorker::Checkpoint),
+            FromTask::Checkpoint => self.says(Upward::Checkpoint),
             FromTask::Full(incarnation, full) => {
                 self.held.says(incarnation, full);
-                self.outbox.push_back(FromWorker::Full { incarnation, full });
+                self.says(Upward::Full { incarnation, full });
             }
             FromTask::Reached => self.tell_alignment(false),
             FromTask::Agree(incarnation, key, list, answer) if incarnation == self.incarnation() => {
                 if self.asking.asks(&key, answer) {
-                    self.outbox.push_back(FromWorker::Agree { incarnation, key, list });
+                    self.says(Upward::Agree { incarnation, key, list });
                 }
             }
             FromTask::Agree(..) => {}
@@ -305,6 +315,16 @@ impl WorkerShell {
             FromThread::Connected(incarnation, wiring) => self.connected(incarnation, wiring),
             FromThread::Loaded(preparation, given_up, loaded) => self.loaded(preparation, &given_up, loaded),
         }
+    }
+
+    /// Tells the coordinator what it needs to decide.
+    fn says(&mut self, message: Upward<TaskState>) {
+        self.outbox.push_back(FromWorker::Protocol(Box::new(message)));
+    }
+
+    /// Tells the coordinator what it shows or passes on.
+    fn observes(&mut self, observed: Observed) {
+        self.outbox.push_back(FromWorker::Observed(observed));
     }
 
     /// The next message for the coordinator.
@@ -358,14 +378,17 @@ impl WorkerShell {
                     Command::Send(message) => {
                         if message.summary.gone && self.is_remote() {
                             // The last reading of the tasks is not missing at the end.
-                            self.outbox.push_back(FromWorker::Metrics(self.shared.metrics()));
+                            self.observes(Observed::Metrics(self.shared.metrics()));
                         }
                         let control = self.running.as_ref().map(|running| &running.control);
                         let grant_wait_ns = control.map_or(0, |control| control.take_grant_wait_ns());
-                        let dropped = std::mem::take(&mut self.dropped);
                         let passages = control.map(|control| control.take_passages()).unwrap_or_default();
-                        let summary = Summary { message, grant_wait_ns, dropped, passages };
-                        self.outbox.push_back(FromWorker::Summary(Box::new(summary)));
+                        let (dropped, incarnation) = (std::mem::take(&mut self.dropped), message.fence.incarnation);
+                        let since = Since { incarnation, grant_wait_ns, dropped, passages };
+                        if !since.is_empty() {
+                            self.observes(Observed::Since(since));
+                        }
+                        self.says(Upward::Summary(message));
                     }
                 }
             }
@@ -418,7 +441,7 @@ impl WorkerShell {
             return;
         }
         let restoring = self.restoring.values().cloned().collect();
-        self.outbox.push_back(FromWorker::Opened { incarnation, restoring });
+        self.outbox.push_back(FromWorker::Deployed { incarnation, restoring });
         self.tell_alignment(false);
         let tasks = self.shared.tasks();
         let opened = tasks.first().map(|task| Input::Task(incarnation, task.id, Report::Restoring));
@@ -430,7 +453,7 @@ impl WorkerShell {
 
     /// A task has failed. `retry`: whether a retry may help.
     fn failed(&mut self, incarnation: Incarnation, task: TaskId, error: Error, retry: bool) {
-        self.outbox.push_back(FromWorker::Failed { incarnation, task, error });
+        self.observes(Observed::Failed { incarnation, task, error });
         self.input(Input::Task(incarnation, task, Report::Failed { retry }));
     }
 }

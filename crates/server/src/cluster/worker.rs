@@ -18,7 +18,7 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Error, ErrorKind, Nanos, Result, SystemClock};
 use anabranch_protocol::membership::WorkerId;
 use anabranch_protocol::worker::Term;
-use anabranch_runtime::messages::{FromWorker, MESSAGES_VERSION, ToWorker};
+use anabranch_runtime::messages::{FromWorker, MESSAGES_VERSION, Observed, ToWorker};
 use anabranch_runtime::network::{Endpoint, Keys, Peer, is_loopback};
 use anabranch_runtime::{Arrival, Hosted, HostedJob, Origin, Premises, Routes};
 use anabranch_state::{LocalCopies, Store};
@@ -110,7 +110,7 @@ impl Premises for Place {
     }
 
     fn send(&self, job: u64, message: FromWorker) {
-        if let FromWorker::Failed { incarnation, task, error } = &message {
+        if let FromWorker::Observed(Observed::Failed { incarnation, task, error }) = &message {
             let (task, worker) = (task.to_string(), &self.here.name);
             warn!(job = self.name, worker, incarnation = incarnation.0, task, error = %error, "task failed");
         }
@@ -405,7 +405,7 @@ impl<'a> Process<'a> {
         }
         if let Arrival::New(life) = arrival {
             let name = match &message {
-                ToWorker::Deploy(deploy) | ToWorker::Prepare(deploy) => deploy.plan.options.job_name.clone(),
+                ToWorker::Deploy(deploy) => deploy.plan.options.job_name.clone(),
                 _ => job.to_string(),
             };
             let premises: Arc<dyn Premises> = Arc::new(Place { here: Arc::clone(&self.here), name, life });

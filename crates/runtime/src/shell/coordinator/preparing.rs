@@ -8,6 +8,7 @@ use anabranch_model::{Error, PlanVersion, TaskId};
 use anabranch_protocol::change::{Input, Next};
 use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_protocol::membership::Process;
+use anabranch_protocol::message::Downward;
 use anabranch_state::TaskState;
 
 use super::reconfiguring::Present;
@@ -16,7 +17,6 @@ use crate::change::moved::{files, moved};
 use crate::change::preparation::Share;
 use crate::change::reconfiguration::Moves;
 use crate::durable::settings::tasks;
-use crate::shell::messages::ToWorker;
 use crate::shell::remote::TakenSlots;
 
 /// What is loaded before the tasks switch.
@@ -94,40 +94,26 @@ impl Shell {
     }
 
     /// Tells the tasks that their next snapshots are not to be complete.
-    pub(super) fn add_only(&self) {
-        if let Some(remotes) = &self.remotes {
-            let processes: BTreeSet<Process> = self.peers.placement().into_values().collect();
-            processes.into_iter().for_each(|process| remotes.tell(process, ToWorker::AddOnly));
-        }
-        self.worker.add_only();
+    pub(super) fn add_only(&mut self) {
+        let processes: BTreeSet<Process> = self.peers.placement().into_values().collect();
+        processes.into_iter().for_each(|process| self.say(process, Downward::AddOnly));
     }
 
     /// Lets workers load what the newest checkpoint adds. Returns its bytes.
     pub(super) fn load(&mut self, processes: &BTreeSet<Process>) -> u64 {
-        let newest = self.coordinator.newest_checkpoint();
-        let Some((Present { plan, to_load, .. }, newest)) = self.reconfiguring.present.as_mut().zip(newest) else {
-            return 0;
-        };
-        let version = plan.version;
+        let newest = self.coordinator.newest_checkpoint().cloned();
+        let Some((present, newest)) = self.reconfiguring.present.as_mut().zip(newest) else { return 0 };
+        let (bytes, version) = (present.to_load.add(&newest), present.plan.version);
         for process in processes {
-            match &self.remotes {
-                _ if *process == HERE => self.worker.load(version, newest),
-                Some(remotes) => {
-                    remotes.tell(*process, ToWorker::Load { version, from: Box::new(newest.clone()) });
-                }
-                None => {}
-            }
+            self.say(*process, Downward::Load { version, from: newest.clone() });
         }
-        to_load.add(newest)
+        bytes
     }
 
     /// The present plan goes on, without having ended: workers drop what they have prepared.
     pub(super) fn give_up_preparing(&mut self, told: &BTreeSet<Process>) {
-        self.worker.give_up_preparing();
-        if let Some(remotes) = &mut self.remotes {
-            remotes.give_up_ahead();
-            told.iter().for_each(|process| remotes.tell(*process, ToWorker::GiveUp));
-        }
+        self.remotes.iter_mut().for_each(|remotes| remotes.give_up_ahead());
+        told.iter().for_each(|process| self.say(*process, Downward::GiveUp));
     }
 
     /// A worker has loaded what it was told to, or cannot.

@@ -6,11 +6,12 @@ use std::time::Duration;
 use anabranch_model::{Error, ErrorKind, Incarnation, TaskId};
 use anabranch_protocol::coordinator::{Checkpoint, Input, Phase, Report, Tasks};
 use anabranch_protocol::membership::Process;
+use anabranch_protocol::message::{Downward, Upward};
 use anabranch_state::TaskState;
 
 use super::{HERE, REPEAT, Shell, Unplaced, WAITING};
 use crate::durable::scribe;
-use crate::shell::messages::{FromWorker, Summary};
+use crate::shell::messages::{FromWorker, Observed, Since, ToWorker};
 use crate::shell::remote::RemoteWorker;
 use crate::shell::watch::Awaited;
 
@@ -127,23 +128,8 @@ impl Shell {
 
     /// A worker says something.
     pub(super) fn heard(&mut self, process: Process, message: FromWorker) {
-        let present = self.coordinator.incarnation();
         match message {
-            FromWorker::Summary(summary) => {
-                let Summary { message, grant_wait_ns, dropped, passages } = *summary;
-                self.grant_wait_ns = self.grant_wait_ns.max(grant_wait_ns);
-                let counts = message.fence.incarnation == present;
-                if counts && !passages.is_empty() {
-                    self.shared.life.passed(process, &passages);
-                }
-                if let Some(durable) = self.durable.as_ref().filter(|_| counts && !dropped.is_empty()) {
-                    // The scribe ends only after this.
-                    let _ = durable.scribe.send(scribe::Task::Dropped(dropped));
-                }
-                self.inputs.extend(self.peers.heard(process, message));
-            }
-            FromWorker::Failed { incarnation, task, error } => self.failed(incarnation, Some(task), error),
-            FromWorker::Opened { incarnation, restoring } if incarnation == present => {
+            FromWorker::Deployed { incarnation, restoring } if incarnation == self.coordinator.incarnation() => {
                 let workers = self.peers.processes().len();
                 let opened = self.remotes.as_mut().map_or(1, |remotes| remotes.opened(process));
                 self.was_open |= opened == workers;
@@ -152,34 +138,78 @@ impl Shell {
                 }
                 self.restoring.extend(restoring);
             }
+            FromWorker::Deployed { .. } => {}
+            FromWorker::Protocol(message) => self.decides(process, *message),
+            FromWorker::Observed(observed) => self.observed(process, observed),
+        }
+    }
+
+    /// A worker says what the machines of the protocol decide by.
+    fn decides(&mut self, process: Process, message: Upward<TaskState>) {
+        match message {
+            Upward::Summary(message) => self.inputs.extend(self.peers.heard(process, message)),
             // The sink sees its commit.
-            FromWorker::Checkpoint => self.inputs.push_back(Input::Checkpoint),
-            FromWorker::Full { incarnation, full } => {
-                let remotes = self.remotes.iter_mut();
-                remotes.for_each(|remotes| remotes.full(process, incarnation, full, &mut self.worker));
-            }
-            FromWorker::Reached { incarnation, group, time } if incarnation == present => {
-                if let Some(remotes) = &mut self.remotes {
-                    remotes.reached(process, (&group, time), &self.peers.processes(), &mut self.worker);
+            Upward::Checkpoint => self.inputs.push_back(Input::Checkpoint),
+            Upward::Loaded { version, error } => self.loaded(process, version, error),
+            Upward::Full { incarnation, full } => {
+                let Some(remotes) = &mut self.remotes else { return };
+                for (other, held) in remotes.sinks.says(process, incarnation, full) {
+                    self.say(other, Downward::Hold { incarnation, held });
                 }
             }
-            FromWorker::Agree { incarnation, key, list } => {
-                if let Some(remotes) = &mut self.remotes {
-                    remotes.agree(process, (incarnation, key), list, &mut self.worker);
+            Upward::Agree { incarnation, key, list } => {
+                let Some(remotes) = &mut self.remotes else { return };
+                if let Some(list) = remotes.lists.found(incarnation, &key, list).map(<[_]>::to_vec) {
+                    self.say(process, Downward::Agreed { incarnation, key, list });
                 }
             }
-            FromWorker::Loaded { version, error } => self.loaded(process, version, error),
-            FromWorker::Notices(notices) => notices.into_iter().for_each(|notice| self.shared.notify(notice)),
-            FromWorker::Metrics(mut metrics) => {
+        }
+    }
+
+    /// A worker says what it has observed.
+    fn observed(&mut self, process: Process, observed: Observed) {
+        let present = self.coordinator.incarnation();
+        match observed {
+            Observed::Failed { incarnation, task, error } => self.failed(incarnation, Some(task), error),
+            Observed::Reached(reached) => {
+                let (Some(remotes), all) = (&mut self.remotes, self.peers.processes()) else { return };
+                for (other, reached) in remotes.reached(process, reached, &all) {
+                    match other == HERE {
+                        true => self.worker.aligned(reached),
+                        false => remotes.tell(other, ToWorker::Observed(reached)),
+                    }
+                }
+            }
+            Observed::Since(Since { incarnation, grant_wait_ns, dropped, passages }) if incarnation == present => {
+                self.grant_wait_ns = self.grant_wait_ns.max(grant_wait_ns);
+                if !passages.is_empty() {
+                    self.shared.life.passed(process, &passages);
+                }
+                if let Some(durable) = self.durable.as_ref().filter(|_| !dropped.is_empty()) {
+                    // The scribe ends only after this.
+                    let _ = durable.scribe.send(scribe::Task::Dropped(dropped));
+                }
+            }
+            Observed::Notices(notices) => notices.into_iter().for_each(|notice| self.shared.notify(notice)),
+            Observed::Metrics(mut metrics) => {
                 // A worker still shows the tasks of an earlier incarnation that are elsewhere now.
                 let placement = self.peers.placement();
                 metrics.retain(|metrics| placement.get(&metrics.task) == Some(&process));
                 self.shared.show_remote(process, Some(metrics));
             }
-            FromWorker::KeyGroups { incarnation, rows } if incarnation == present => {
+            Observed::KeyGroups { incarnation, rows } if incarnation == present => {
                 self.shared.show_key_groups(process, incarnation, rows);
             }
-            FromWorker::KeyGroups { .. } | FromWorker::Opened { .. } | FromWorker::Reached { .. } => {}
+            Observed::Since(_) | Observed::KeyGroups { .. } => {}
+        }
+    }
+
+    /// Tells a worker what was decided.
+    pub(super) fn say(&mut self, process: Process, message: Downward<TaskState>) {
+        match &self.remotes {
+            _ if process == HERE => _ = self.worker.hears(message),
+            Some(remotes) => remotes.tell(process, ToWorker::Protocol(Box::new(message))),
+            None => {}
         }
     }
 
@@ -203,10 +233,6 @@ impl Shell {
         let heard = self.remotes.as_ref().and_then(|remotes| remotes.heard_at(process));
         let heard = heard.map(|heard| self.shared.hearts.newest(process).map_or(heard, |newest| newest.max(heard)));
         let messages = self.peers.messages(process, heard, now, repeat);
-        match &mut self.remotes {
-            _ if process == HERE => messages.into_iter().for_each(|message| _ = self.worker.message(message)),
-            Some(remotes) => remotes.send(process, messages),
-            None => {}
-        }
+        messages.into_iter().for_each(|message| self.say(process, Downward::Order(message)));
     }
 }

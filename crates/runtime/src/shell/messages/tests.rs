@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anabranch_dataflow::JobOptions;
 use anabranch_model::{Group, KeyGroupReading, KeyGroups, Nanos, PlanVersion, StageId};
 use anabranch_protocol::coordinator::{Checkpoint, Granted, Pace, Tasks, Then};
-use anabranch_protocol::worker::{self, Fence, Order, Orders, Snapshots, Term};
+use anabranch_protocol::worker::{self, Fence, FromCoordinator, Order, Orders, Snapshots, Term, ToCoordinator};
 use serde::de::DeserializeOwned;
 
 use super::*;
@@ -25,8 +25,9 @@ pub(crate) fn to_worker() -> Vec<ToWorker> {
     let fence = Fence { term: Term(1000), incarnation: ONE, version: PlanVersion(1) };
     let order = |order| {
         let message = FromCoordinator { fence, heard: Nanos(5), received: 2, order };
-        ToWorker::Protocol(Box::new(message))
+        ToWorker::Protocol(Box::new(Downward::Order(message)))
     };
+    let protocol = |message| ToWorker::Protocol(Box::new(message));
     let all = BTreeSet::from([task(0), task(1)]);
     let tasks = Tasks { version: PlanVersion(1), all: all.clone(), sources: all, sinks: BTreeSet::new() };
     let tasks_then = BTreeMap::from([(task(0), state(0))]);
@@ -36,6 +37,7 @@ pub(crate) fn to_worker() -> Vec<ToWorker> {
     let peers = BTreeMap::from([(WorkerId(1), "127.0.0.1:7070".parse().expect("an address"))]);
     let deploy = Deploy {
         incarnation: ONE,
+        prepares: false,
         plan,
         origin: Some("/savepoints/a".into()),
         checkpoints: Some(DeployCheckpoints {
@@ -50,7 +52,7 @@ pub(crate) fn to_worker() -> Vec<ToWorker> {
     };
     let key = serde_json::from_value(serde_json::Value::String("0123456789abcdef".repeat(4))).expect("a key");
     let encrypted = Deploy { keys: BTreeMap::from([(WorkerId(1), key)]), ..deploy.clone() };
-    let prepared = deploy.clone();
+    let prepared = Deploy { prepares: true, ..deploy.clone() };
     vec![
         ToWorker::Deploy(Box::new(deploy)),
         ToWorker::Deploy(Box::new(encrypted)),
@@ -63,13 +65,13 @@ pub(crate) fn to_worker() -> Vec<ToWorker> {
         order(Some(Order::AbortCheckpoint(Epoch(5)))),
         order(Some(Order::NoneDone)),
         order(Some(Order::Cancel)),
-        ToWorker::Prepare(Box::new(prepared)),
-        ToWorker::Load { version: PlanVersion(2), from: Box::new(from) },
-        ToWorker::AddOnly,
-        ToWorker::GiveUp,
-        ToWorker::Hold { incarnation: ONE, held: true },
-        ToWorker::Align { incarnation: ONE, group: "clicks and ads".into(), time: EventTime(1000) },
-        ToWorker::Agreed { incarnation: ONE, key: "files of /a".into(), list: vec!["b".into()] },
+        ToWorker::Deploy(Box::new(prepared)),
+        protocol(Downward::Load { version: PlanVersion(2), from }),
+        protocol(Downward::AddOnly),
+        protocol(Downward::GiveUp),
+        protocol(Downward::Hold { incarnation: ONE, held: true }),
+        ToWorker::Observed(Reached { incarnation: ONE, group: "clicks and ads".into(), time: EventTime(1000) }),
+        protocol(Downward::Agreed { incarnation: ONE, key: "files of /a".into(), list: vec!["b".into()] }),
     ]
 }
 
@@ -98,8 +100,9 @@ fn from_worker() -> Vec<FromWorker> {
     };
     let active = worker::Summary { active: Epoch(4), ..summary.clone() };
     let active = ToCoordinator { fence, summary: active };
-    let of = |message, grant_wait_ns, dropped, passages| {
-        FromWorker::Summary(Box::new(Summary { message, grant_wait_ns, dropped, passages }))
+    let protocol = |message| FromWorker::Protocol(Box::new(message));
+    let since = |grant_wait_ns, dropped, passages| {
+        FromWorker::Observed(Observed::Since(Since { incarnation: ONE, grant_wait_ns, dropped, passages }))
     };
     let passage = |index, due_ns| {
         let [entered_ns, taken_ns, begun_ns, written_ns] = [20, 30, 40, 50];
@@ -108,24 +111,26 @@ fn from_worker() -> Vec<FromWorker> {
     let passages = vec![passage(0, Some(10)), passage(1, None)];
     let message = ToCoordinator { fence, summary };
     let dropped = vec![(Epoch(2), "state/1-1-0.0-0.arrow".into())];
+    let reached = Reached { incarnation: ONE, group: "clicks and ads".into(), time: EventTime::MAX };
     let error = Error::outside("no answer").at("table clicks").remedy("look at it");
     vec![
-        of(message, 7, dropped, Vec::new()),
-        of(active.clone(), 0, Vec::new(), Vec::new()),
-        of(active, 0, Vec::new(), passages),
-        FromWorker::Failed { incarnation: ONE, task: task(0), error },
-        FromWorker::Opened { incarnation: ONE, restoring: vec!["stage 0 task 1 (count)".into()] },
-        FromWorker::Checkpoint,
-        FromWorker::Full { incarnation: ONE, full: true },
-        FromWorker::Reached { incarnation: ONE, group: "clicks and ads".into(), time: EventTime::MAX },
-        FromWorker::Agree { incarnation: ONE, key: "files of /a".into(), list: vec!["b".into()] },
-        FromWorker::Loaded { version: PlanVersion(2), error: None },
-        FromWorker::Notices(vec!["a notice".into()]),
-        FromWorker::Metrics(Vec::new()),
-        FromWorker::KeyGroups {
+        protocol(Upward::Summary(message)),
+        protocol(Upward::Summary(active)),
+        since(7, dropped, Vec::new()),
+        since(0, Vec::new(), passages),
+        FromWorker::Observed(Observed::Failed { incarnation: ONE, task: task(0), error }),
+        FromWorker::Deployed { incarnation: ONE, restoring: vec!["stage 0 task 1 (count)".into()] },
+        protocol(Upward::Checkpoint),
+        protocol(Upward::Full { incarnation: ONE, full: true }),
+        FromWorker::Observed(Observed::Reached(reached)),
+        protocol(Upward::Agree { incarnation: ONE, key: "files of /a".into(), list: vec!["b".into()] }),
+        protocol(Upward::Loaded { version: PlanVersion(2), error: None }),
+        FromWorker::Observed(Observed::Notices(vec!["a notice".into()])),
+        FromWorker::Observed(Observed::Metrics(Vec::new())),
+        FromWorker::Observed(Observed::KeyGroups {
             incarnation: ONE,
             rows: vec![KeyGroupReading { from: task(0), to: StageId(1), rows: vec![3, 0] }],
-        },
+        }),
     ]
 }
 

@@ -11,11 +11,11 @@ use std::time::Duration;
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, Nanos, PlanVersion, Result, TaskId};
 use anabranch_protocol::coordinator::Checkpoint;
+use anabranch_protocol::message::Upward;
 use anabranch_state::TaskState;
 
 use super::{FromThread, WorkerShell};
 use crate::change::preparation::{Preparation, Share, passed_on, states};
-use crate::shell::messages::FromWorker;
 use crate::shell::running::Drive;
 use crate::task::job_state::JobState;
 use crate::task::processor::set_nice;
@@ -54,7 +54,7 @@ impl WorkerShell {
                 let progress = Arc::default();
                 self.preparing = Some(Preparing { version, progress, preparation, given_up });
             }
-            Err(error) => self.outbox.push_back(FromWorker::Loaded { version, error: Some(error) }),
+            Err(error) => self.says(Upward::Loaded { version, error: Some(error) }),
         }
         self.add_only();
     }
@@ -70,7 +70,7 @@ impl WorkerShell {
         let store = self.deployment.checkpoints.as_ref().map(|of| of.store.clone());
         let (Some(preparing), Some(store)) = (preparing, store) else {
             let error = Error::outside("a worker does not know of the change, or cannot open the place of checkpoints");
-            self.outbox.push_back(FromWorker::Loaded { version, error: Some(error) });
+            self.says(Upward::Loaded { version, error: Some(error) });
             return;
         };
         // It says when it has loaded what it is loading.
@@ -97,8 +97,7 @@ impl WorkerShell {
                     load(std::thread::available_parallelism().map_or(1, NonZero::get));
                 });
                 let failed = thread.map_err(|error| no_thread(&error)).err();
-                let failed = failed.map(|error| FromWorker::Loaded { version, error: Some(error) });
-                self.outbox.extend(failed);
+                failed.into_iter().for_each(|error| self.says(Upward::Loaded { version, error: Some(error) }));
             }
         }
     }
@@ -108,7 +107,7 @@ impl WorkerShell {
         let version = preparation.plan.version;
         if let Some(preparing) = self.preparing.as_mut().filter(|present| Arc::ptr_eq(&present.given_up, given_up)) {
             preparing.preparation = Some(preparation);
-            self.outbox.push_back(FromWorker::Loaded { version, error: loaded.err() });
+            self.says(Upward::Loaded { version, error: loaded.err() });
         }
     }
 
@@ -126,8 +125,8 @@ impl WorkerShell {
         if let Some(Preparing { version, .. }) = self.preparing {
             let seconds = NO_PROGRESS_MAX.as_secs();
             let error = Error::outside(format!("no state was loaded for {seconds} s: the store does not answer"));
-            self.outbox
-                .push_back(FromWorker::Loaded { version, error: Some(error.remedy("change the job again later")) });
+            let error = Some(error.remedy("change the job again later"));
+            self.says(Upward::Loaded { version, error });
         }
         self.give_up_preparing();
     }
@@ -174,6 +173,7 @@ mod tests {
 
     use super::*;
     use crate::shell::deployment::Deployment;
+    use crate::shell::messages::FromWorker;
     use crate::shell::shared::Shared;
     use crate::shell::worker::WorkerMail;
     use crate::task::mail::Unheard;
@@ -210,7 +210,10 @@ mod tests {
         assert!(!shell.is_preparing() && given_up.load(SeqCst));
         assert_eq!(shell.next_deadline(), None);
         let told = std::iter::from_fn(|| shell.poll()).find_map(|message| match message {
-            FromWorker::Loaded { version: PlanVersion(2), error } => error,
+            FromWorker::Protocol(message) => match *message {
+                Upward::Loaded { version: PlanVersion(2), error } => error,
+                _ => None,
+            },
             _ => None,
         });
         assert!(told.is_some_and(|error| error.to_string().contains("no state was loaded for 120 s")));

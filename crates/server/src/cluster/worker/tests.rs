@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anabranch_model::Incarnation;
 use anabranch_protocol::membership::WorkerId;
+use anabranch_protocol::message::Downward;
 use anabranch_protocol::worker::Term;
 use anabranch_runtime::messages::{Deploy, ToWorker};
 
@@ -82,7 +83,7 @@ fn job(message: ToWorker) -> FromCluster {
 }
 
 fn hold() -> FromCluster {
-    job(ToWorker::Hold { incarnation: Incarnation(1), held: false })
+    job(ToWorker::Protocol(Box::new(Downward::Hold { incarnation: Incarnation(1), held: false })))
 }
 
 #[test]
@@ -104,6 +105,7 @@ fn the_worker_of_a_job_that_no_coordinator_has_ends() {
     join(silence, |connection, events| {
         let deploy = Deploy {
             incarnation: Incarnation(1),
+            prepares: false,
             plan: nothing(),
             origin: None,
             checkpoints: None,

@@ -6,7 +6,8 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Epoch, Incarnation, PlanVersion, TaskId};
 use anabranch_protocol::coordinator::Then;
 use anabranch_protocol::membership::{Process, WorkerId};
-use anabranch_protocol::worker::{Fence, Order, Snapshots, Summary, Term};
+use anabranch_protocol::message::{Downward, Upward};
+use anabranch_protocol::worker::{Fence, Order, Snapshots, Summary, Term, ToCoordinator};
 use anabranch_runtime::messages::{FromWorker, ToWorker};
 use anabranch_state::TaskState;
 
@@ -54,7 +55,9 @@ impl Carrier {
         if self.mutation != Some(Mutation::OlderTermTaken) || term >= newest {
             return (term, message);
         }
-        if let ToWorker::Protocol(protocol) = &mut message {
+        if let ToWorker::Protocol(protocol) = &mut message
+            && let Downward::Order(protocol) = &mut **protocol
+        {
             protocol.fence.term = newest;
         }
         (newest, message)
@@ -63,7 +66,9 @@ impl Carrier {
     /// A message arrives at a worker. Returns what it gets.
     pub(super) fn down(&mut self, worker: WorkerId, mut message: ToWorker) -> Vec<ToWorker> {
         let mut more = Vec::new();
-        if let ToWorker::Protocol(protocol) = &mut message {
+        if let ToWorker::Protocol(protocol) = &mut message
+            && let Downward::Order(protocol) = &mut **protocol
+        {
             let fence = protocol.fence;
             let before = Incarnation(fence.incarnation.0 - u64::from(protocol.order != Some(Order::Cancel)));
             let cancelled = self.cancelled.entry(worker).or_insert(before);
@@ -80,7 +85,7 @@ impl Carrier {
                     let older = self.granted.get(&worker).filter(|(old, _)| old.incarnation < fence.incarnation);
                     if let Some((_, epoch)) = older {
                         let order = Some(Order::CheckpointDone(*epoch));
-                        more.push(ToWorker::Protocol(Box::new(clone_with(protocol, order))));
+                        more.push(ToWorker::Protocol(Box::new(Downward::Order(clone_with(protocol, order)))));
                     }
                 }
                 (Some(Mutation::ClaimedTwice), Some(Order::Start { tasks, .. })) => {
@@ -98,6 +103,7 @@ impl Carrier {
         }
         if self.mutation == Some(Mutation::KeyGroupsTwice)
             && let ToWorker::Deploy(deploy) = &mut message
+            && !deploy.prepares
             && deploy.plan.version > PlanVersion(1)
             && is_first(&mut self.shifted, deploy.incarnation, worker)
         {
@@ -109,10 +115,11 @@ impl Carrier {
 
     /// A message of a worker arrives at the coordinator. Returns what that gets.
     pub(super) fn up(&mut self, process: Process, mut message: FromWorker) -> Vec<FromWorker> {
-        if let FromWorker::Summary(summary) = &mut message {
-            let fence = summary.message.fence;
+        if let FromWorker::Protocol(upward) = &mut message
+            && let Upward::Summary(ToCoordinator { fence, summary }) = &mut **upward
+        {
+            let fence = *fence;
             let incarnation = fence.incarnation;
-            let summary = &mut summary.message.summary;
             let was_told = self.cancelled.get(&process.worker).is_some_and(|cancelled| *cancelled >= incarnation);
             if summary.cancelled && !was_told {
                 self.ends = self.ends.max(incarnation);
