@@ -155,7 +155,7 @@ use anabranch_model::{
     Envelope, Epoch, Error, EventTime, Group, Incarnation, ManualClock, Nanos, StageId, Stamped, TaskId,
 };
 use anabranch_protocol::alignment::Aligned;
-use anabranch_protocol::coordinator::Pace;
+use anabranch_protocol::coordinator::{Pace, Then};
 use control::Control;
 use coordinator::{Message, Shell};
 use inbox::{Inbox, Received};
@@ -309,18 +309,48 @@ fn threads_that_wait_at_an_inbox_continue_when_the_job_is_cancelled() {
     shuttle::check_random(interleave, SCHEDULES);
 }
 
+/// A source that may cut an epoch knows whether that is a checkpoint and its last one.
 #[test]
-fn whether_an_epoch_is_a_checkpoint_is_known_before_it_may_be_cut() {
+fn orders_are_seen_as_a_whole() {
     let interleave = || {
         let control = control(Vec::new());
-        let source = Arc::clone(&control);
-        let source = thread::spawn(move || {
-            if source.granted() == Epoch(2) {
-                assert!(source.is_checkpoint(Epoch(2)));
-            }
+        let sources = [0, 1].map(|_| {
+            let source = Arc::clone(&control);
+            thread::spawn(move || {
+                let (granted, stop_after) = (source.granted(), source.stop_after());
+                match granted {
+                    Epoch(2) => assert!(source.is_checkpoint(Epoch(2)) || source.granted() == Epoch(4)),
+                    Epoch(4) => assert!(source.is_checkpoint(Epoch(4)) && stop_after == Some(Epoch(4))),
+                    _ => assert_eq!(granted, Epoch(0)),
+                }
+            })
         });
-        control.grant(Group { first: Epoch(1), last: Epoch(2) }, Pace::Steady, true);
-        source.join().unwrap();
+        let group = |last: u64| Group { first: Epoch(last - 1), last: Epoch(last) };
+        control.grant(group(2), Pace::Steady, Then::Next, Some(Nanos(0)));
+        control.grant(group(4), Pace::AtOnce, Then::Stop, Some(Nanos(0)));
+        sources.into_iter().for_each(|source| source.join().unwrap());
+    };
+    shuttle::check_random(interleave, SCHEDULES);
+}
+
+/// A value that is read while it is replaced is no mixture of two.
+#[test]
+fn no_reader_sees_a_part_of_an_order() {
+    let interleave = || {
+        let published = Arc::new(orders::Published::after(Epoch(0)));
+        let readers = [0, 1].map(|_| {
+            let published = Arc::clone(&published);
+            thread::spawn(move || {
+                for orders in (0..3).filter_map(|_| published.read()) {
+                    assert_eq!(orders.granted, orders.done);
+                    assert_eq!(orders.granted, orders.aborted);
+                }
+            })
+        });
+        for epoch in [1, 2].map(Epoch) {
+            published.change(|orders| (orders.granted, orders.aborted, orders.done) = (epoch, epoch, epoch));
+        }
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
     };
     shuttle::check_random(interleave, SCHEDULES);
 }

@@ -13,7 +13,7 @@ use anabranch_model::{Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, Na
 use anabranch_operators::Connectors;
 use anabranch_protocol::Worker;
 use anabranch_protocol::agree::Asking;
-use anabranch_protocol::coordinator::{Checkpoint, Report, Tasks, Then};
+use anabranch_protocol::coordinator::{Checkpoint, Report, Tasks};
 use anabranch_protocol::hold::Held;
 use anabranch_protocol::message::{Downward, Upward};
 use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order, Phase, Term};
@@ -401,17 +401,8 @@ impl WorkerShell {
         match (order, control) {
             (Order::Start { tasks, from }, _) => self.start(Starting { incarnation, tasks, from }),
             (Order::Grant { group, checkpoint, then, pace }, Some(control)) => {
-                if then == Then::Switch {
-                    control.switch();
-                }
-                if then.ends() {
-                    // A source that takes the grant then knows that this epoch is its last one.
-                    control.stop(group.last);
-                }
-                if checkpoint {
-                    control.checkpoint_requested(group.last, self.clock.now());
-                }
-                control.grant(group, pace, checkpoint);
+                // A source that takes the grant then knows whether this epoch is its last one.
+                control.grant(group, pace, then, checkpoint.then(|| self.clock.now()));
             }
             (Order::EpochDone(epoch), Some(control)) if !by_checkpoint => control.set_done(epoch),
             (Order::CheckpointDone(epoch), Some(control)) => {

@@ -1,7 +1,7 @@
 //! Communication between the tasks of an incarnation and its coordinator, outside of the channels.
 //!
-//! Tasks report by messages, at most a few per epoch. The worker's [`Orders`] for all tasks are numbers that tasks
-//! read without a lock, and so is what tasks have [`Reported`].
+//! Tasks report by messages, at most a few per epoch. The worker's [`Orders`] for all tasks are one value that tasks read
+//! without a lock. What tasks have [`Reported`] for each other are numbers.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use anabranch_model::{Epoch, Error, ErrorKind, EventTime, Group, Incarnation, Nanos, Result, TaskId};
 use anabranch_protocol::alignment::Aligned;
-use anabranch_protocol::coordinator::{Pace, Report, Tasks, turn};
+use anabranch_protocol::coordinator::{Pace, Report, Tasks, Then};
 use anabranch_state::TaskState;
 
 use crate::task::gathered::Gathered;
 use crate::task::hold_back::Foremost;
 use crate::task::inbox::Inbox;
 use crate::task::mail::{FromTask, Mail};
-use crate::task::orders::Orders;
+use crate::task::orders::{Orders, Published};
 use crate::task::phases::Passage;
 use crate::task::reported::Reported;
 use crate::task::sync::atomic::Ordering::SeqCst;
@@ -31,13 +31,11 @@ pub(crate) struct Control {
     mail: Arc<dyn Mail>,
     /// Locked while the worker is given reports, so none overtakes another.
     gathered: Mutex<Gathered>,
-    orders: Orders,
+    orders: Published,
     reported: Reported,
-    /// The last checkpoint that was granted, and when this process has taken the request.
-    requested: Mutex<(Epoch, Nanos)>,
     /// What tasks have measured of checkpoints, for the next summary.
     passages: Mutex<Vec<Passage>>,
-    /// Held while a value changes that a task may wait for.
+    /// Held while the orders change, or another value that a task may wait for.
     waiting: Mutex<()>,
     changed: Condvar,
     /// Sources have something else to do than to wait for rows. Few of the changes of `changed` are of that kind.
@@ -60,9 +58,8 @@ impl Control {
             incarnation,
             mail,
             gathered: Mutex::new(Gathered::none()),
-            orders: Orders::after(after),
+            orders: Published::after(after),
             reported: Reported::after(after, tasks),
-            requested: Mutex::new((after, Nanos(0))),
             passages: Mutex::new(Vec::new()),
             waiting: Mutex::new(()),
             changed: Condvar::new(),
@@ -185,35 +182,39 @@ impl Control {
         self.reported.grant_wait_ns.swap(0, SeqCst)
     }
 
-    /// Sources may cut the epochs of this group. Whether the last one is a checkpoint is stored before that epoch can
-    /// be cut.
-    pub(crate) fn grant(&self, group: Group, pace: Pace, checkpoint: bool) {
-        if checkpoint {
-            self.orders.checkpoint.store(group.last.0, SeqCst);
-            self.reported.requested.store(false, SeqCst);
-        }
-        self.orders.turn.store(turn(group).0, SeqCst);
-        let awaited = self.change(|| {
-            let granted = self.orders.granted.swap(group.last.0, SeqCst);
-            if pace == Pace::AtOnce {
-                self.orders.at_once.store(group.last.0, SeqCst);
-            }
-            pace == Pace::AtOnce || self.foremost().0 >= granted
+    /// What the worker orders now.
+    fn orders(&self) -> Orders {
+        self.orders.read().unwrap_or_else(|| {
+            let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let orders = self.orders.read_locked();
+            drop(waiting);
+            orders
+        })
+    }
+
+    /// Publishes other orders, and wakes tasks that wait.
+    fn order<T>(&self, change: impl FnOnce(&mut Orders) -> T) -> T {
+        self.change(|| self.orders.change(change))
+    }
+
+    /// Sources may cut the epochs of this group. `checkpoint`: a checkpoint at the end of the group was requested, and this process has
+    /// taken the request then.
+    pub(crate) fn grant(&self, group: Group, pace: Pace, then: Then, checkpoint: Option<Nanos>) {
+        let awaited = self.order(|orders| {
+            let checkpoint = checkpoint.map(|at| (at, self.reported.requests.load(SeqCst)));
+            let granted = orders.granted;
+            orders.grant(group, pace, then, checkpoint);
+            then.ends() || pace == Pace::AtOnce || self.foremost() >= granted
         });
         if awaited {
             self.interrupted.notify_all();
         }
     }
 
-    /// A checkpoint at the end of this epoch is requested, before its group is granted.
-    pub(crate) fn checkpoint_requested(&self, epoch: Epoch, now: Nanos) {
-        *self.requested.lock().unwrap_or_else(PoisonError::into_inner) = (epoch, now);
-    }
-
     /// When this process has taken the request for the checkpoint of this epoch, if it is the last one.
     pub(crate) fn requested_at(&self, epoch: Epoch) -> Option<Nanos> {
-        let (of, at) = *self.requested.lock().unwrap_or_else(PoisonError::into_inner);
-        (of == epoch).then_some(at)
+        let orders = self.orders();
+        (orders.checkpoint == epoch).then_some(orders.requested_at)
     }
 
     /// A task has measured this of a checkpoint. Its acknowledgement follows.
@@ -228,11 +229,11 @@ impl Control {
 
     /// Snapshots only add to those before, or no longer: the plan is about to change, or its next version is being prepared from them.
     pub(crate) fn set_adds(&self, adds: bool) {
-        self.orders.adds.store(adds, SeqCst);
+        self.order(|orders| orders.adds = adds);
     }
 
     pub(crate) fn adds(&self) -> bool {
-        self.orders.adds.load(SeqCst)
+        self.orders().adds
     }
 
     /// A source has passed something on in this epoch: reports that, unless another source of this worker has.
@@ -243,9 +244,9 @@ impl Control {
     }
 
     /// Whether an epoch is granted for which sources have waited.
-    fn has_awaited_grant(&self) -> bool {
+    fn has_awaited_grant(&self, orders: &Orders) -> bool {
         let told = Epoch(self.reported.told_active.load(SeqCst));
-        told > self.foremost() && told <= self.granted()
+        told > self.foremost() && told <= orders.granted
     }
 
     /// A sink is full, or has room again. While a sink is full, sources are held back.
@@ -262,9 +263,9 @@ impl Control {
 
     /// Sinks at other workers are full and request a checkpoint, or none is full any more.
     pub(crate) fn hold(&self, held: bool) {
-        self.change(|| {
-            self.reported.requested.fetch_or(held, SeqCst);
-            self.orders.held_by_others.store(held, SeqCst);
+        self.order(|orders| {
+            orders.wants_checkpoint |= held;
+            orders.held_by_others = held;
         });
         self.interrupted.notify_all();
     }
@@ -284,40 +285,36 @@ impl Control {
 
     /// Whether sources are held back.
     pub(crate) fn is_held(&self) -> bool {
-        self.reported.full_sinks.load(SeqCst) > 0 || self.orders.held_by_others.load(SeqCst)
+        self.is_held_by(&self.orders())
+    }
+
+    fn is_held_by(&self, orders: &Orders) -> bool {
+        orders.held_by_others || self.reported.full_sinks.load(SeqCst) > 0
     }
 
     /// The checkpoint at the end of this epoch is given up. A sink that waits for it waits for the next one.
     pub(crate) fn checkpoint_aborted(&self, epoch: Epoch) {
-        self.change(|| {
-            self.orders.aborted.fetch_max(epoch.0, SeqCst);
-            self.reported.requested.store(true, SeqCst);
+        self.order(|orders| {
+            orders.aborted = orders.aborted.max(epoch);
+            orders.wants_checkpoint = true;
         });
     }
 
     /// A sink requests a checkpoint.
     pub(crate) fn request_checkpoint(&self) {
-        self.reported.requested.store(true, SeqCst);
+        self.reported.requests.fetch_add(1, SeqCst);
         self.mail.send(FromTask::Checkpoint);
     }
 
     /// Sources cut all epochs up to this one at once.
     pub(crate) fn at_once(&self) -> Epoch {
-        Epoch(self.orders.at_once.load(SeqCst))
+        self.orders().at_once
     }
 
-    /// Whether an epoch ends before its time is over. It does if a group was granted that is to be cut at once. It does too if
-    /// sources are held back and a checkpoint releases them at the end of this epoch, of a later one, or of the group that is
-    /// granted next.
+    /// Whether an epoch ends before its time is over.
     pub(crate) fn cuts_early(&self, epoch: Epoch) -> bool {
-        if epoch <= self.at_once() {
-            return true;
-        }
-        let checkpoint = Epoch(self.orders.checkpoint.load(SeqCst));
-        let settled = self.done().max(Epoch(self.orders.aborted.load(SeqCst)));
-        let leads_to_checkpoint =
-            epoch <= checkpoint || (checkpoint <= settled && self.reported.requested.load(SeqCst));
-        self.is_held() && epoch <= self.granted() && leads_to_checkpoint
+        let orders = self.orders();
+        orders.cuts_early(epoch, self.is_held_by(&orders), self.reported.requests.load(SeqCst))
     }
 
     /// Waits at most `timeout` while sources are held back, or the slowest one of `ahead_of` has not come further than this, and a source
@@ -331,7 +328,9 @@ impl Control {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let is_ahead = || ahead_of.is_some_and(|(group, least)| self.least(group) <= least);
         let nothing_to_do = |_: &mut ()| {
-            (self.is_held() || is_ahead()) && !self.cuts_early(epoch) && self.done() <= done && !self.is_cancelled()
+            let orders = self.orders();
+            let waits = self.is_held_by(&orders) || is_ahead();
+            waits && !self.cuts_early(epoch) && orders.done <= done && !orders.cancelled
         };
         // Whatever ended the wait, the source checks everything again.
         drop(self.changed.wait_timeout_while(waiting, timeout, nothing_to_do));
@@ -340,12 +339,14 @@ impl Control {
     /// Waits for this time, or until a source has something else to do than to wait for rows.
     pub(crate) fn wait_for_rows(&self, time: Duration) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let (was_held, was_at_once) = (self.is_held(), self.at_once().min(self.foremost()));
-        let (was_granted, has_cut_all) = (self.granted(), self.foremost() >= self.granted());
+        let (was, foremost) = (self.orders(), self.foremost());
+        let (was_held, was_at_once) = (self.is_held_by(&was), was.at_once.min(foremost));
+        let has_cut_all = foremost >= was.granted;
         let nothing_else = |_: &mut ()| {
-            let no_grant = !(has_cut_all && self.granted() > was_granted) && self.at_once() == was_at_once;
-            let unchanged = no_grant && !self.has_awaited_grant() && self.is_held() == was_held;
-            unchanged && self.stop_after().is_none() && !self.is_cancelled()
+            let orders = self.orders();
+            let no_grant = !(has_cut_all && orders.granted > was.granted) && orders.at_once == was_at_once;
+            let unchanged = no_grant && !self.has_awaited_grant(&orders) && self.is_held_by(&orders) == was_held;
+            unchanged && orders.stop_after.is_none() && !orders.cancelled
         };
         drop(self.interrupted.wait_timeout_while(waiting, time, nothing_else));
     }
@@ -354,8 +355,8 @@ impl Control {
     /// last one. A source that has cut a group's turning epoch has also cut every epoch of the groups before it.
     /// `active` is the newest epoch up to this one in which the source has passed something on.
     pub(crate) fn cut(&self, task: TaskId, epoch: Epoch, active: Epoch) {
-        let granted = self.granted();
-        if epoch == granted || epoch.0 == self.orders.turn.load(SeqCst) {
+        let Orders { granted, turn, .. } = self.orders();
+        if epoch == granted || epoch == turn {
             self.tell_active(task, active);
             self.report(task, Report::EpochCut(epoch));
         }
@@ -378,25 +379,15 @@ impl Control {
         Epoch(self.reported.foremost.load(SeqCst))
     }
 
-    /// The next plan version follows after the last epoch: the tasks leave their parts for it.
-    pub(crate) fn switch(&self) {
-        self.orders.leaves_parts.store(true, SeqCst);
-    }
-
     /// Whether the tasks leave their parts.
     pub(crate) fn leaves_parts(&self) -> bool {
-        self.orders.leaves_parts.load(SeqCst) && !self.is_cancelled()
-    }
-
-    /// Sources must end after this epoch.
-    pub(crate) fn stop(&self, after: Epoch) {
-        self.change(|| self.orders.stop_after.store(after.0, SeqCst));
-        self.interrupted.notify_all();
+        let orders = self.orders();
+        orders.leaves_parts && !orders.cancelled
     }
 
     /// Everything up to the end of this epoch is done.
     pub(crate) fn set_done(&self, epoch: Epoch) {
-        self.change(|| self.orders.done.store(epoch.0, SeqCst));
+        self.order(|orders| orders.done = epoch);
     }
 
     /// Wakes sinks that wait, so that they check what is done and make visible what they prepared.
@@ -406,12 +397,12 @@ impl Control {
 
     /// No further epoch will be done.
     pub(crate) fn set_none_done(&self) {
-        self.change(|| self.orders.none_done.store(true, SeqCst));
+        self.order(|orders| orders.none_done = true);
     }
 
     /// Cancels all tasks; each ends at its next check.
     pub(crate) fn cancel(&self) {
-        self.change(|| self.orders.cancelled.store(true, SeqCst));
+        self.order(|orders| orders.cancelled = true);
         self.interrupted.notify_all();
         self.inboxes.iter().for_each(|inbox| inbox.close());
     }
@@ -426,46 +417,44 @@ impl Control {
 
     /// Whether this epoch ends with a checkpoint.
     pub(crate) fn is_checkpoint(&self, epoch: Epoch) -> bool {
-        self.orders.checkpoint.load(SeqCst) == epoch.0
+        self.orders().checkpoint == epoch
     }
 
     /// The last epoch that sources may cut.
     pub(crate) fn granted(&self) -> Epoch {
-        Epoch(self.orders.granted.load(SeqCst))
+        self.orders().granted
     }
 
     /// The epoch after which sources end, once a stop was requested.
     pub(crate) fn stop_after(&self) -> Option<Epoch> {
-        match self.orders.stop_after.load(SeqCst) {
-            u64::MAX => None,
-            epoch => Some(Epoch(epoch)),
-        }
+        self.orders().stop_after
     }
 
     /// Whether sources end with this epoch or an earlier one.
     pub(crate) fn stops_after(&self, epoch: Epoch) -> bool {
-        self.stop_after().is_some_and(|last| epoch >= last)
+        self.orders().stops_after(epoch)
     }
 
     /// The last epoch that every sink has written; with checkpoints, the last one that a checkpoint covers.
     pub(crate) fn done(&self) -> Epoch {
-        Epoch(self.orders.done.load(SeqCst))
+        self.orders().done
     }
 
     /// Whether the tasks must end at once.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.orders.cancelled.load(SeqCst)
+        self.orders().cancelled
     }
 
     /// Whether `epoch` is done, or will certainly not be done.
     pub(crate) fn is_settled(&self, epoch: Epoch) -> bool {
-        self.done() >= epoch || self.orders.none_done.load(SeqCst) || self.is_cancelled()
+        self.orders().is_settled(epoch)
     }
 
     /// Whether `epoch` is done and the tasks should still make results visible: a cancelled incarnation leaves that to the
     /// next one.
     pub(crate) fn is_done(&self, epoch: Epoch) -> bool {
-        self.done() >= epoch && !self.is_cancelled()
+        let orders = self.orders();
+        orders.done >= epoch && !orders.cancelled
     }
 
     /// Waits until `epoch` is done or will certainly not be.

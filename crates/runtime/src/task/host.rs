@@ -149,7 +149,7 @@ pub(crate) fn log_notice(job: &str, Notice { number, times, text, .. }: &Notice)
 #[cfg(test)]
 mod tests {
     use anabranch_model::{Group, ManualClock};
-    use anabranch_protocol::coordinator::Pace;
+    use anabranch_protocol::coordinator::{Pace, Then};
 
     use super::*;
     use crate::task::mail::Unheard;
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_source_that_waits_for_rows_is_interrupted() {
         let changes: [fn(&Control, bool); 4] = [
-            |control, _| control.stop(Epoch(3)),
+            |control, _| control.grant(Group { first: Epoch(1), last: Epoch(3) }, Pace::Steady, Then::Stop, None),
             |control, _| control.cancel(),
             |control, again| control.hold(!again),
             |control, again| control.set_full(!again),
@@ -203,15 +203,15 @@ mod tests {
     fn a_full_sink_does_not_wait_for_a_checkpoint_that_was_given_up() {
         let control = Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1);
         let group = |first, last| Group { first: Epoch(first), last: Epoch(last) };
-        control.grant(group(1, 4), Pace::Steady, true);
+        control.grant(group(1, 4), Pace::Steady, Then::Next, Some(Nanos(0)));
         control.set_full(true);
-        control.grant(group(5, 8), Pace::Steady, false);
+        control.grant(group(5, 8), Pace::Steady, Then::Next, None);
         let cuts_early = || (1..=9).filter(|epoch| control.cuts_early(Epoch(*epoch))).collect::<Vec<_>>();
         assert_eq!(cuts_early(), [1, 2, 3, 4], "the next checkpoint comes without more epochs");
         control.checkpoint_aborted(Epoch(4));
         assert_eq!(cuts_early(), [1, 2, 3, 4, 5, 6, 7, 8]);
         assert!(control.is_checkpoint(Epoch(4)), "sources that have not cut it yet cut it alike");
-        control.grant(group(9, 12), Pace::Steady, true);
+        control.grant(group(9, 12), Pace::Steady, Then::Next, Some(Nanos(0)));
         control.set_full(false);
         assert_eq!(cuts_early(), [0; 0]);
     }

@@ -3,10 +3,10 @@
 use anabranch_model::Epoch;
 
 use crate::task::hold_back::Foremost;
-use crate::task::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use crate::task::sync::atomic::{AtomicU64, AtomicUsize};
 
-/// Tasks write these, on their threads, each for all of them together. The worker writes two of them too: it sets `requested` when a sink
-/// needs the next checkpoint, clears it with the grant, and takes `grant_wait_ns` for its next summary. Who reads is said at each.
+/// Tasks write these, on their threads, each for all of them together. The worker only takes `grant_wait_ns`, for its next summary.
+/// Who reads is said at each.
 pub(crate) struct Reported {
     /// Tasks whose tables are not open yet. Read by the tasks, which wait for the last one.
     pub(crate) unopened: AtomicUsize,
@@ -20,9 +20,8 @@ pub(crate) struct Reported {
     pub(crate) foremost_time: Foremost,
     /// Number of sinks that cannot take more rows before a checkpoint covers those that they hold. Read by the sources, which wait meanwhile.
     pub(crate) full_sinks: AtomicUsize,
-    /// A sink has requested a checkpoint, here or at another worker, and none has been granted since. Read by the sources, which then end
-    /// an epoch early.
-    pub(crate) requested: AtomicBool,
+    /// How many checkpoints sinks have requested. Read by the sources, which end an epoch early if not all were granted, and by the worker.
+    pub(crate) requests: AtomicU64,
     /// The longest time that a source waited for a grant since the last reading. Read by the worker.
     pub(crate) grant_wait_ns: AtomicU64,
 }
@@ -37,7 +36,7 @@ impl Reported {
             next_cut: AtomicU64::new(0),
             foremost_time: Foremost::default(),
             full_sinks: AtomicUsize::new(0),
-            requested: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
             grant_wait_ns: AtomicU64::new(0),
         }
     }

@@ -12,7 +12,7 @@ use anabranch_model::{
     TaskCounters, TaskId,
 };
 use anabranch_operators::{Connector as _, Delivery, Functions, TaskContext};
-use anabranch_protocol::coordinator::Pace;
+use anabranch_protocol::coordinator::{Pace, Then};
 use arrow::array::{ArrayRef, AsArray as _, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
 
@@ -98,7 +98,7 @@ impl<'a> Worker<'a> {
     fn new(plan: &'a Plan, tables: &'a Tables, clock: &Arc<dyn Clock>) -> Worker<'a> {
         let notices = Arc::default();
         let control = Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1);
-        control.grant(Group { first: Epoch(1), last: Epoch(1 << 40) }, Pace::Steady, false);
+        control.grant(Group { first: Epoch(1), last: Epoch(1 << 40) }, Pace::Steady, Then::Next, None);
         control.set_none_done();
         let own = Some(Arc::clone(&control));
         let life = HostLife { incarnation: Incarnation(1), after: Epoch(0), log: None, control: own, asks: false };
