@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anabranch_model::parse_duration;
 use anabranch_server::TableOption;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -370,28 +371,16 @@ fn table_option(text: &str) -> Result<TableOption, String> {
     }
 }
 
-/// The same, or none at all.
+/// A time, which may be zero.
 fn time(text: &str) -> Result<Duration, String> {
-    if text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ') == "0" {
-        return Ok(Duration::ZERO);
-    }
-    duration(text)
+    let time = parse_duration(text, Some(Duration::from_secs(1)));
+    time.ok_or_else(|| "give a time, such as 0, 30s, 500ms, 5min, 1h".into())
 }
 
+/// A time above zero.
 fn duration(text: &str) -> Result<Duration, String> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let seconds = match unit.trim() {
-        "ms" => Some(0.001),
-        "" | "s" | "sec" => Some(1.0),
-        "m" | "min" => Some(60.0),
-        "h" => Some(3600.0),
-        _ => None,
-    };
-    let length = number.parse::<f64>().ok().zip(seconds).map(|(number, unit)| number * unit);
-    let length = length.and_then(|s| Duration::try_from_secs_f64(s).ok()).filter(|d| !d.is_zero());
-    length.ok_or_else(|| "give a time above zero, such as 30s, 500ms, 5min, 1h".into())
+    let duration = parse_duration(text, Some(Duration::from_secs(1))).filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| "give a time above zero, such as 30s, 500ms, 5min, 1h".into())
 }
 
 #[cfg(test)]

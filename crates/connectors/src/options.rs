@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anabranch_dataflow::ConnectorSpec;
-use anabranch_model::{Error, Result, nearest};
+use anabranch_model::{Error, Result, nearest, parse_bytes, parse_duration};
 
 /// Options that the planner reads itself, for tables of every connector.
 pub(crate) const PLAN_OPTIONS: [&str; 10] = [
@@ -58,7 +58,8 @@ impl<'a> Options<'a> {
 
     /// A length of time: `10 s`, `500 ms`, `1 min`; without a unit in milliseconds.
     pub fn duration(&mut self, name: &str) -> Result<Option<Duration>> {
-        self.parsed(name, "a duration such as '10 s', '500 ms' or '1 min'", parse_duration)
+        let parse = |text: &str| parse_duration(text, Some(Duration::from_millis(1)));
+        self.parsed(name, "a duration such as '10 s', '500 ms' or '1 min'", parse)
     }
 
     /// A number of bytes: `64 kb`, `128 mb`, `4096`. Units are powers of 1024.
@@ -126,41 +127,6 @@ impl<'a> Options<'a> {
 pub(crate) fn no_choice<T>(name: &str, text: &str, choices: &[(&str, T)]) -> Error {
     let words: Vec<_> = choices.iter().map(|(word, _)| format!("'{word}'")).collect();
     Error::user(format!("option '{name}' is '{text}'")).remedy(format!("use {}", words.join(" or ")))
-}
-
-/// Splits `10 min` into its number and its unit.
-fn number_and_unit(text: &str) -> Option<(u64, &str)> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    Some((number.parse().ok()?, unit.trim()))
-}
-
-/// Reads `10 min`.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
-    let (number, unit) = number_and_unit(text)?;
-    let seconds = |each: u64| number.checked_mul(each).map(Duration::from_secs);
-    match unit {
-        "ns" => Some(Duration::from_nanos(number)),
-        "us" | "µs" => Some(Duration::from_micros(number)),
-        "" | "ms" => Some(Duration::from_millis(number)),
-        "s" | "sec" | "second" | "seconds" => seconds(1),
-        "m" | "min" | "minute" | "minutes" => seconds(60),
-        "h" | "hour" | "hours" => seconds(3600),
-        "d" | "day" | "days" => seconds(86_400),
-        _ => None,
-    }
-}
-
-fn parse_bytes(text: &str) -> Option<u64> {
-    let (number, unit) = number_and_unit(text)?;
-    let shift = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" | "bytes" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        _ => return None,
-    };
-    number.checked_mul(1 << shift)
 }
 
 #[cfg(test)]

@@ -19,26 +19,6 @@ fn values_are_read_with_their_types() {
 }
 
 #[test]
-fn durations() {
-    let cases = [
-        ("10 s", Some(10_000)),
-        ("500ms", Some(500)),
-        ("1 min", Some(60_000)),
-        ("0", Some(0)),
-        ("2 h", Some(7_200_000)),
-        ("5000", Some(5000)),
-        ("s", None),
-        ("-1 s", None),
-        ("1 fortnight", None),
-        ("", None),
-        ("18446744073709551615 d", None),
-    ];
-    for (text, millis) in cases {
-        assert_eq!(parse_duration(text), millis.map(Duration::from_millis), "{text}");
-    }
-}
-
-#[test]
 fn an_unreadable_value_names_the_option_and_what_is_right() {
     let spec = spec(&[("rows", "many"), ("mode", "c")]);
     let mut options = Options::new(&spec);

@@ -6,6 +6,9 @@ use anabranch_model::{Error, Result};
 use anabranch_schedule::{Aggregate, Condition, Grouping, Level};
 use serde::{Deserialize, Deserializer};
 
+/// The longest time that a key may have: eleven days.
+const DURATION_MAX: Duration = Duration::from_secs(1_000_000);
+
 fn parsed<'de, D: Deserializer<'de>, T>(deserializer: D, parse: impl Fn(&str) -> Result<T>) -> Result<T, D::Error> {
     let text = String::deserialize(deserializer)?;
     parse(&text).map_err(|error| {
@@ -45,18 +48,8 @@ fn one_of<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T> {
     })
 }
 
-/// `250ms`, `1 s`, `2 min`.
+/// `250ms`, `1 s`, `2 min`: at most [`DURATION_MAX`].
 fn parse_duration(text: &str) -> Result<Duration> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let number: Option<f64> = text[..digits].parse().ok();
-    let unit_ms = match text[digits..].trim() {
-        "ms" => Some(1.0),
-        "s" => Some(1e3),
-        "min" => Some(6e4),
-        _ => None,
-    };
-    let ms = number.zip(unit_ms).map(|(number, unit)| number * unit).filter(|ms| ms.is_finite() && *ms <= 1e9);
-    ms.map(|ms| Duration::from_secs_f64(ms / 1e3))
-        .ok_or_else(|| Error::user(format!("'{text}' is not a duration")).remedy("use for example '250 ms'"))
+    let duration = anabranch_model::parse_duration(text, None).filter(|duration| *duration <= DURATION_MAX);
+    duration.ok_or_else(|| Error::user(format!("'{text}' is not a duration")).remedy("use for example '250 ms'"))
 }

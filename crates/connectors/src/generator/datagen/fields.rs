@@ -2,13 +2,13 @@
 //! `fields.NAME.element.min`, `fields.NAME.key.min`, `fields.NAME.value.min`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anabranch_dataflow::sql_name;
-use anabranch_model::{Error, Result, hash_bytes};
+use anabranch_model::{Error, Result, hash_bytes, parse_duration};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 
 use crate::generator::faker::Expression;
-use crate::options::parse_duration;
 
 /// Flink's defaults.
 const TEXT_LENGTH: u32 = 100;
@@ -182,7 +182,8 @@ impl Part<'_> {
             DataType::Binary => Content::Bytes(self.varying(left)?),
             DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) => Content::Time { past_ms: 0 },
             DataType::Timestamp(..) => {
-                let past = self.option(left, "max-past", "a duration such as '5 s'", parse_duration)?;
+                let parse = |text: &str| parse_duration(text, Some(Duration::from_millis(1)));
+                let past = self.option(left, "max-past", "a duration such as '5 s'", parse)?;
                 Content::Time { past_ms: past.map_or(0, |past| u64::try_from(past.as_millis()).unwrap_or(u64::MAX)) }
             }
             DataType::List(item) => {

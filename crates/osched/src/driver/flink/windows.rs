@@ -1,6 +1,8 @@
 //! When windows end, as far as the plan tells: the size or slide of a window over event time is in the
 //! description of its operator.
 
+use anabranch_model::parse_duration;
+
 /// How the plan describes windows: what stands before the numbers, and which of the numbers is the time
 /// between two ends.
 const FORMS: [(&str, Step); 7] = [
@@ -30,7 +32,10 @@ pub(super) fn step_ms(description: &str) -> Option<i64> {
                 let inner = rest.split_once(')')?.0;
                 inner.rsplit(',').next()?.trim().parse().ok()
             }
-            Step::Named(name) => duration_ms(rest.split_once(name)?.1.split_once(']')?.0),
+            Step::Named(name) => {
+                let step = parse_duration(rest.split_once(name)?.1.split_once(']')?.0, None)?;
+                i64::try_from(step.as_millis()).ok()
+            }
         }
     };
     FORMS.iter().find_map(step).filter(|step: &i64| *step > 0)
@@ -39,20 +44,6 @@ pub(super) fn step_ms(description: &str) -> Option<i64> {
 /// Milliseconds until the next end of a window: windows are taken to start at multiples of their step.
 pub(super) fn until_end_ms(step_ms: i64, watermark_ms: i64) -> i64 {
     step_ms - watermark_ms.rem_euclid(step_ms)
-}
-
-/// `10 s`, `1 min`, `500 ms`, as Flink writes them.
-fn duration_ms(text: &str) -> Option<i64> {
-    let (number, unit) = text.trim().split_once(' ')?;
-    let ms = match unit.trim() {
-        "ms" => 1,
-        "s" => 1_000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    number.parse::<i64>().ok()?.checked_mul(ms)
 }
 
 #[cfg(test)]
