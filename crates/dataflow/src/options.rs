@@ -85,7 +85,7 @@ impl Scheduling {
 
     /// As users write it.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Scheduling::Drain => "drain",
             Scheduling::QueueSize => "queue-size",

@@ -82,7 +82,7 @@ pub use catalog::Catalog;
 pub use function_changes::FunctionChanges;
 pub use parts::{TextPart, TextParts};
 pub use script::{COLLECT, LogicalPlans, Outcome, QueryPlan, execute};
-pub use settings::{autoscale_options, autoscale_settings, share_setting, stage_setting};
+pub use settings::{autoscale_options, autoscale_settings, options_page, share_setting, stage_setting};
 pub use sql_function::CalledFunction;
 pub use steps::{JobStep, Planned, QueryStep, Step, Steps, plan_script, plan_steps};
 pub use text::{Ending, StatementText, ending, split_statements};

@@ -3,115 +3,137 @@
 use std::time::Duration;
 
 use anabranch_dataflow::AutoscaleOptions;
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, duration_text};
 
-use super::{Settings, parse_duration, parse_parallelism, parse_percent};
+use super::option::{Opt, parse_duration, parse_duration_from, parse_percent, parse_whole, parse_word, put, word};
+use super::{Settings, parse_parallelism};
 
 /// Readings of idle tasks are this old at most, so shorter intervals would show nothing.
 const INTERVAL_MIN: Duration = Duration::from_millis(500);
 /// A need that must last longer is not followed at all.
 const INTERVALS_MAX: u32 = 1000;
+/// With which the names of all options begin that decisions depend on.
+const PREFIX: &str = "autoscale-";
 
-/// How `SET` shows whether the number of tasks follows the load.
-pub(super) fn mode_name(options: Option<&AutoscaleOptions>) -> &'static str {
-    match options {
-        None => "off",
-        Some(options) if options.observes_only => "observe",
-        Some(_) => "on",
-    }
+/// Whether the number of tasks follows the load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mode {
+    #[default]
+    Off,
+    On,
+    /// Decisions are shown and not carried out.
+    Observe,
 }
+
+const MODES: &[(&str, Mode)] = &[("on", Mode::On), ("observe", Mode::Observe), ("off", Mode::Off)];
+
+pub(super) const OPTIONS: &[Opt] = &[
+    Opt {
+        name: "autoscale",
+        help: "`on`; `observe`: decisions are shown and not carried out; `off`",
+        get: |s| word(&s.autoscale_mode, MODES),
+        set: |s, text, _| put(&mut s.autoscale_mode, parse_word(text, MODES)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "autoscale-tasks-min",
+        help: "smallest number of tasks of a stage",
+        get: |s| s.autoscale.tasks_min.to_string(),
+        set: |s, text, key_groups| {
+            let tasks = parse_parallelism(text, s.key_groups(key_groups))?;
+            if tasks > s.autoscale.tasks_max {
+                let error =
+                    Error::user(format!("{tasks} is more than 'autoscale-tasks-max', {}", s.autoscale.tasks_max));
+                return Err(error.remedy("raise that first, or lower this one"));
+            }
+            put(&mut s.autoscale.tasks_min, Ok(tasks))
+        },
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "autoscale-tasks-max",
+        help: "largest number of tasks of a stage. There are never more than slots of workers",
+        get: |s| s.autoscale.tasks_max.to_string(),
+        set: |s, text, key_groups| {
+            let tasks = parse_parallelism(text, s.key_groups(key_groups))?;
+            if tasks < s.autoscale.tasks_min {
+                let error =
+                    Error::user(format!("{tasks} is less than 'autoscale-tasks-min', {}", s.autoscale.tasks_min));
+                return Err(error.remedy("lower that first, or raise this one"));
+            }
+            put(&mut s.autoscale.tasks_max, Ok(tasks))
+        },
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "autoscale-interval",
+        help: "time between two decisions, at least 500 ms. It should be longer than the windows of the job",
+        get: |s| duration_text(s.autoscale.interval),
+        set: |s, text, _| put(&mut s.autoscale.interval, parse_duration_from(text, INTERVAL_MIN)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "autoscale-intervals",
+        help: "in how many successive intervals another number must be needed. The largest need counts",
+        get: |s| s.autoscale.intervals.to_string(),
+        set: |s, text, _| put(&mut s.autoscale.intervals, parse_whole(text, 1..=INTERVALS_MAX)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "autoscale-quiet",
+        help: "for how long nothing is changed after a change, also one by a user",
+        get: |s| duration_text(s.autoscale.quiet),
+        set: |s, text, _| put(&mut s.autoscale.quiet, parse_duration(text)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "autoscale-utilization-percent",
+        help: "the share of its time for which a task is to be busy",
+        get: |s| s.autoscale.utilization_percent.to_string(),
+        set: |s, text, _| put(&mut s.autoscale.utilization_percent, parse_percent(text, 1.0..=99.0)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "autoscale-threshold-percent",
+        help: "a need that differs by at most this share of the present number changes nothing",
+        get: |s| s.autoscale.threshold_percent.to_string(),
+        set: |s, text, _| put(&mut s.autoscale.threshold_percent, parse_percent(text, 0.0..=100.0)),
+        ..Opt::PLAIN
+    },
+];
 
 /// The options by their names, apart from `autoscale` itself.
 #[must_use]
 pub fn autoscale_settings(options: &AutoscaleOptions) -> Vec<(String, String)> {
-    let values = [
-        ("tasks-min", options.tasks_min.to_string()),
-        ("tasks-max", options.tasks_max.to_string()),
-        ("interval", format!("{} ms", options.interval.as_millis())),
-        ("intervals", options.intervals.to_string()),
-        ("quiet", format!("{} ms", options.quiet.as_millis())),
-        ("utilization-percent", options.utilization_percent.to_string()),
-        ("threshold-percent", options.threshold_percent.to_string()),
-    ];
-    values.into_iter().map(|(name, value)| (format!("autoscale-{name}"), value)).collect()
+    let settings = Settings { autoscale: options.clone(), ..Settings::default() };
+    let own = OPTIONS.iter().filter(|option| option.name.starts_with(PREFIX));
+    own.map(|option| (option.name.to_owned(), (option.get)(&settings))).collect()
 }
 
-/// Options that are set by name, as by `SET`, for jobs with so many key groups.
+/// Reads options by their names, as `SET` does, for jobs with this number of key groups.
 ///
 /// # Errors
 /// Another option, or a value that is wrong.
 pub fn autoscale_options(given: &[(String, String)], key_groups: u16) -> Result<AutoscaleOptions> {
     let mut settings = Settings::default();
     for (name, value) in given {
-        if !name.starts_with("autoscale-") {
+        if !name.starts_with(PREFIX) {
             let error = Error::user(format!("the option '{name}' has no effect on decisions on the number of tasks"));
-            return Err(error.remedy("set options whose names begin with 'autoscale-'"));
+            return Err(error.remedy(format!("set options whose names begin with '{PREFIX}'")));
         }
         settings.set(name, value, key_groups)?;
     }
     Ok(settings.autoscale)
 }
 
-impl Settings {
-    /// Sets an option that begins with `autoscale`.
-    pub(super) fn set_autoscale(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
-        let options = &mut self.autoscale;
-        let mut is_on = self.job.autoscale.is_some();
-        match name {
-            "autoscale" => match value.trim().to_lowercase().as_str() {
-                "off" => is_on = false,
-                mode @ ("on" | "observe") => (is_on, options.observes_only) = (true, mode == "observe"),
-                _ => {
-                    let error = Error::user(format!("'{value}' is not a way to scale"));
-                    return Err(error.remedy("use 'on'; 'observe', which only shows decisions; or 'off'"));
-                }
-            },
-            "autoscale-tasks-min" => {
-                let tasks = parse_parallelism(value, key_groups)?;
-                if tasks > options.tasks_max {
-                    let error =
-                        Error::user(format!("{tasks} is more than 'autoscale-tasks-max', {}", options.tasks_max));
-                    return Err(error.remedy("raise that first, or lower this one"));
-                }
-                options.tasks_min = tasks;
-            }
-            "autoscale-tasks-max" => {
-                let tasks = parse_parallelism(value, key_groups)?;
-                if tasks < options.tasks_min {
-                    let error =
-                        Error::user(format!("{tasks} is less than 'autoscale-tasks-min', {}", options.tasks_min));
-                    return Err(error.remedy("lower that first, or raise this one"));
-                }
-                options.tasks_max = tasks;
-            }
-            "autoscale-interval" => {
-                let interval = parse_duration(value)?;
-                if interval < INTERVAL_MIN {
-                    let error = Error::user(format!("an interval of '{value}' is too short to measure rates in"));
-                    return Err(error.remedy(format!("use at least {} ms", INTERVAL_MIN.as_millis())));
-                }
-                options.interval = interval;
-            }
-            "autoscale-intervals" => {
-                let intervals = value.trim().parse().ok().filter(|intervals| (1..=INTERVALS_MAX).contains(intervals));
-                options.intervals = intervals.ok_or_else(|| {
-                    let error = Error::user(format!("'{value}' is not a number of intervals"));
-                    error.remedy(format!("use a whole number from 1 to {INTERVALS_MAX}"))
-                })?;
-            }
-            "autoscale-quiet" => options.quiet = parse_duration(value)?,
-            "autoscale-utilization-percent" => options.utilization_percent = parse_percent(value, 1.0..=99.0)?,
-            _ => options.threshold_percent = parse_percent(value, 0.0..=100.0)?,
-        }
-        // A need within the threshold is not met: the tasks that are there must suffice for it.
-        if options.utilization_percent * (1.0 + options.threshold_percent / 100.0) >= 100.0 {
-            let error =
-                Error::user("with this utilization and threshold a stage would be overloaded and not be scaled");
-            return Err(error.remedy("lower one of them, such as a utilization of 80 and a threshold of 10"));
-        }
-        self.job.autoscale = is_on.then(|| options.clone());
-        Ok(())
+/// Fails if the options contradict each other.
+pub(super) fn check(options: &AutoscaleOptions) -> Result<()> {
+    // A need within the threshold is not met: the tasks that are there must suffice for it.
+    if options.utilization_percent * (1.0 + options.threshold_percent / 100.0) >= 100.0 {
+        let error = Error::user("with this utilization and threshold a stage would be overloaded and not be scaled");
+        return Err(error.remedy("lower one of them, such as a utilization of 80 and a threshold of 10"));
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -125,11 +147,11 @@ mod tests {
             settings.set(name, value, 128).map_err(|error| error.to_string())
         };
         for (name, value, expected) in [
-            ("autoscale", "yes", "'observe', which only shows decisions"),
+            ("autoscale", "yes", "use one of: on, observe, off"),
             ("autoscale-tasks-max", "0", "use a whole number from 1 to 128"),
             ("autoscale-tasks-max", "129", "more than the 128 key groups"),
-            ("autoscale-interval", "100 ms", "use at least 500 ms"),
-            ("autoscale-intervals", "0", "is not a number of intervals"),
+            ("autoscale-interval", "100 ms", "use at least '500 ms'"),
+            ("autoscale-intervals", "0", "use a whole number from 1 to 1000"),
             ("autoscale-utilization-percent", "95", "would be overloaded"),
             ("autoscale-threshold-percent", "-1", "is not between"),
             ("autoscale-tasks", "3", "did you mean 'autoscale-tasks-m"),

@@ -4,6 +4,60 @@ use std::collections::BTreeMap;
 
 use anabranch_model::{Error, KeyGroups, Result};
 
+use super::option::{Opt, parse_whole_or, put, text_or};
+
+/// Shown for a number that is left to the engine.
+const DEFAULT: &str = "default";
+
+pub(super) const OPTIONS: &[Opt] = &[
+    Opt {
+        name: "parallelism",
+        flink: &["parallelism.default", "table.exec.resource.default-parallelism"],
+        help: "tasks per stage, at most `max-parallelism`. `--parallelism` overrides it",
+        default: "number of processors",
+        get: |s| text_or(DEFAULT, s.parallelism),
+        set: |s, text, key_groups| {
+            let key_groups = s.key_groups(key_groups);
+            let is_default = text.trim() == DEFAULT;
+            let tasks = if is_default { Ok(None) } else { parse_parallelism(text, key_groups).map(Some) };
+            put(&mut s.parallelism, tasks)
+        },
+    },
+    Opt {
+        name: "max-parallelism",
+        flink: &["pipeline.max-parallelism"],
+        help: "number of key groups of the job, 1 to 32768: an upper bound of the tasks per stage. It is fixed at \
+               the job's first start: state belongs to key groups",
+        default: "`128`",
+        get: |s| text_or(DEFAULT, s.max_parallelism),
+        set: |s, text, _| put(&mut s.max_parallelism, parse_max_parallelism(text)),
+    },
+    Opt {
+        name: "stage-parallelism",
+        help: "tasks of single stages: `aggregate=8, source events=2`; see \
+               [changing.md](../changing.md#stages-with-a-number-of-their-own)",
+        default: "none",
+        get: |s| stage_setting(&s.job.stage_parallelism),
+        set: |s, text, key_groups| {
+            let tasks = parse_stages(text, s.key_groups(key_groups));
+            put(&mut s.job.stage_parallelism, tasks)
+        },
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "stage-key-groups",
+        help: "how many of the key groups each task of an aggregate has: `aggregate=40+88`; see \
+               [changing.md](../changing.md#keys-that-are-not-evenly-divided)",
+        default: "even",
+        get: |s| share_setting(&s.job.stage_key_groups),
+        set: |s, text, key_groups| {
+            let shares = parse_shares(text, s.key_groups(key_groups));
+            put(&mut s.job.stage_key_groups, shares)
+        },
+        ..Opt::PLAIN
+    },
+];
+
 /// A number of tasks of one stage. A task without a key group would have nothing to do.
 pub(crate) fn parse_parallelism(text: &str, key_groups: u16) -> Result<u32> {
     let raise = match key_groups {
@@ -24,20 +78,16 @@ pub(crate) fn parse_parallelism(text: &str, key_groups: u16) -> Result<u32> {
 /// Most key groups that a job can have, as in Flink.
 const KEY_GROUPS_MAX: u16 = 32_768;
 
-/// A number of key groups; as in Flink, -1 leaves it to the engine.
-pub(super) fn parse_max_parallelism(text: &str) -> Result<Option<u16>> {
-    match text.trim().parse::<i64>() {
-        Ok(-1) => Ok(None),
-        // As SET without arguments lists it.
-        Err(_) if text.trim() == "default" => Ok(None),
-        Ok(groups @ 1..=32_768) => Ok(u16::try_from(groups).ok()),
-        _ => Err(Error::user(format!("'{text}' is not a number of key groups"))
-            .remedy(format!("use a whole number from 1 to {KEY_GROUPS_MAX}; it is an upper bound of the parallelism"))),
+/// Reads a number of key groups; as in Flink, -1 leaves it to the engine.
+fn parse_max_parallelism(text: &str) -> Result<Option<u16>> {
+    if text.trim() == "-1" {
+        return Ok(None);
     }
+    parse_whole_or(DEFAULT, text, 1..=KEY_GROUPS_MAX)
 }
 
 /// `aggregate=4, source events=2`.
-pub(super) fn parse_stages(text: &str, key_groups: u16) -> Result<BTreeMap<String, u32>> {
+fn parse_stages(text: &str, key_groups: u16) -> Result<BTreeMap<String, u32>> {
     let entry = |entry: &str| {
         let (label, tasks) = entry.rsplit_once('=').ok_or_else(|| {
             let error = Error::user(format!("'{entry}' is not the number of tasks of a stage"));
@@ -56,7 +106,7 @@ pub fn stage_setting(tasks: &BTreeMap<String, u32>) -> String {
 }
 
 /// `aggregate=40+88, aggregate#2=64+64`.
-pub(super) fn parse_shares(text: &str, key_groups: u16) -> Result<BTreeMap<String, Vec<u16>>> {
+fn parse_shares(text: &str, key_groups: u16) -> Result<BTreeMap<String, Vec<u16>>> {
     let entry = |entry: &str| {
         let wrong = || {
             let error = Error::user(format!("'{entry}' does not say how many key groups each task of a stage has"));
@@ -95,7 +145,7 @@ mod tests {
         settings.set("stage-key-groups", "aggregate=30000+2768", 128).expect("all key groups");
         for wrong in ["0", "32769", "-2", "many"] {
             let error = settings.set("max-parallelism", wrong, 128).expect_err(wrong).to_string();
-            assert!(error.contains("use a whole number from 1 to 32768"), "{error}");
+            assert!(error.contains("use 'default', or a whole number from 1 to 32768"), "{error}");
         }
         settings.set("max-parallelism", "-1", 128).expect("as in Flink");
         assert_eq!(settings.key_groups(128), 128);

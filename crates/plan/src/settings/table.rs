@@ -1,13 +1,27 @@
-//! Options that begin with `table.`, as in Flink: how statements are planned.
+//! Options by which statements are planned. Their names are Flink's.
 
 use std::time::Duration;
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, duration_text};
 
-use super::parse_duration;
+use super::option::{
+    Opt, SWITCH, parse_duration, parse_optional_duration, parse_whole_or, parse_word, put, text_or, word,
+};
 use crate::zones::parse_zone;
 
-/// The options by their names, without those of sinks.
+/// What an aggregation without a window emits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RuntimeMode {
+    /// Final results where all tables end, updated ones elsewhere.
+    #[default]
+    Automatic,
+    /// Updated results.
+    Streaming,
+    /// Final results. Tables that do not end are refused.
+    Batch,
+}
+
+/// The values of the options that begin with `table.`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableSettings {
     /// `table.exec.sink.not-null-enforcer`: whether rows with NULL for a NOT NULL column of a sink are dropped instead of stopping the job.
@@ -21,8 +35,10 @@ pub(crate) struct TableSettings {
     pub(crate) lateness: Duration,
     /// `table.exec.emit.early-fire.enabled`: whether results of windows are emitted as they change, before the windows end.
     pub(crate) early: bool,
-    /// `table.exec.emit.early-fire.delay`, `table.exec.emit.late-fire.delay`: changes come at once, and so not later than that.
-    delays: [Option<Duration>; 2],
+    /// `table.exec.emit.early-fire.delay`: changes come at once, and so not later than that.
+    early_delay: Option<Duration>,
+    /// `table.exec.emit.late-fire.delay`: the same after the end.
+    late_delay: Option<Duration>,
     /// `table.exec.emit.late-fire.enabled`: has no meaning of its own.
     late: bool,
     /// `table.exec.mini-batch.enabled`: whether aggregates gather rows until the end of an epoch.
@@ -37,63 +53,129 @@ pub(crate) struct TableSettings {
     pub(crate) joins_two: bool,
 }
 
-/// Names of the options, in the order of [`TableSettings::list`].
-pub(super) const NAMES: [&str; 13] = [
-    "table.exec.sink.not-null-enforcer",
-    "table.exec.state.ttl",
-    "table.exec.source.idle-timeout",
-    "table.exec.emit.allow-lateness",
-    "table.exec.emit.early-fire.enabled",
-    "table.exec.emit.early-fire.delay",
-    "table.exec.emit.late-fire.enabled",
-    "table.exec.emit.late-fire.delay",
-    "table.exec.mini-batch.enabled",
-    "table.exec.mini-batch.allow-latency",
-    "table.exec.mini-batch.size",
-    "table.local-time-zone",
-    "table.optimizer.multi-join.enabled",
+const ENFORCERS: &[(&str, bool)] = &[("ERROR", false), ("DROP", true)];
+const MODES: &[(&str, RuntimeMode)] =
+    &[("automatic", RuntimeMode::Automatic), ("streaming", RuntimeMode::Streaming), ("batch", RuntimeMode::Batch)];
+/// A delay that is not set.
+const NO_DELAY: &str = "none";
+
+pub(super) const OPTIONS: &[Opt] = &[
+    Opt {
+        name: "execution.runtime-mode",
+        help: "what an aggregate without a window emits: `streaming`, changes of its result; `batch`, final results \
+               only, also of joins and first rows, and only tables that end may be read; `automatic`, the final \
+               result where all tables end and changes elsewhere ([Tables that end](updating.md#tables-that-end))",
+        get: |s| word(&s.runtime_mode, MODES),
+        set: |s, text, _| put(&mut s.runtime_mode, parse_word(text, MODES)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "table.exec.sink.not-null-enforcer",
+        help: "what a row with NULL for a NOT NULL column of a written table does: `ERROR` stops the job, `DROP` \
+               drops the row",
+        get: |s| word(&s.table.drop_nulls, ENFORCERS),
+        set: |s, text, _| put(&mut s.table.drop_nulls, parse_word(text, ENFORCERS)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "table.exec.state.ttl",
+        help: "for how long unchanged state is kept, where event time does not end it \
+               ([Time to live](updating.md#time-to-live)); `0` is for ever",
+        get: |s| duration_text(s.table.time_to_live.unwrap_or_default()),
+        set: |s, text, _| put(&mut s.table.time_to_live, parse_optional_duration(text)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "table.exec.source.idle-timeout",
+        help: "after how long a partition without rows holds event time back no more, for tables without \
+               `scan.idle-timeout`; `0` is never",
+        get: |s| duration_text(s.table.idle_timeout.unwrap_or_default()),
+        set: |s, text, _| put(&mut s.table.idle_timeout, parse_optional_duration(text)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "table.exec.emit.allow-lateness",
+        help: "for how long after its end rows change the result of a window \
+               ([Early and late results](updating.md#early-and-late-results))",
+        get: |s| duration_text(s.table.lateness),
+        set: |s, text, _| put(&mut s.table.lateness, parse_duration(text)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "table.exec.emit.early-fire.enabled",
+        help: "whether results of windows come before their end, as they change. It needs the delay",
+        get: |s| s.table.early.to_string(),
+        set: |s, text, _| put(&mut s.table.early, parse_word(text, SWITCH)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "table.exec.emit.early-fire.delay",
+        help: "the latest time at which a change is emitted before the end; changes come at once, and so not later",
+        get: |s| delay_text(s.table.early_delay),
+        set: |s, text, _| put(&mut s.table.early_delay, parse_delay(text)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "table.exec.emit.late-fire.enabled",
+        help: "has no effect of its own: late rows change results where `allow-lateness` allows it",
+        get: |s| s.table.late.to_string(),
+        set: |s, text, _| put(&mut s.table.late, parse_word(text, SWITCH)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "table.exec.emit.late-fire.delay",
+        help: "the latest time at which a change is emitted after the end; changes come at once",
+        get: |s| delay_text(s.table.late_delay),
+        set: |s, text, _| put(&mut s.table.late_delay, parse_delay(text)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "table.exec.mini-batch.enabled",
+        help: "whether aggregates without a window gather rows until the end of an epoch \
+               ([Updating aggregates](updating.md#updating-aggregates)). It needs the other two",
+        get: |s| s.table.gathers.to_string(),
+        set: |s, text, _| put(&mut s.table.gathers, parse_word(text, SWITCH)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "table.exec.mini-batch.allow-latency",
+        help: "for how long they gather rows at most: an epoch or longer",
+        get: |s| duration_text(s.table.latency),
+        set: |s, text, _| put(&mut s.table.latency, parse_duration(text)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "table.exec.mini-batch.size",
+        help: "how many rows they gather at most; `-1` is not set",
+        get: |s| text_or("-1", s.table.rows),
+        set: |s, text, _| put(&mut s.table.rows, parse_whole_or("-1", text, 1..=i64::MAX as u64)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "table.local-time-zone",
+        help: "the [time zone](tables.md#time-zones) of the session: `'Europe/Berlin'`, `'GMT+03:00'`, `'UTC'`",
+        get: |s| text_or("UTC", s.table.zone.as_ref()),
+        set: |s, text, _| put(&mut s.table.zone, parse_zone(text)),
+        ..Opt::PLAIN
+    },
+    Opt {
+        name: "table.optimizer.multi-join.enabled",
+        help: "whether joins of several streams by the same keys are [carried out at once](joins.md#several-streams)",
+        get: |s| (!s.table.joins_two).to_string(),
+        set: |s, text, _| put(&mut s.table.joins_two, parse_word(text, SWITCH).map(|at_once| !at_once)),
+        ..Opt::PLAIN
+    },
 ];
 
+fn parse_delay(text: &str) -> Result<Option<Duration>> {
+    if text.trim() == NO_DELAY { Ok(None) } else { parse_duration(text).map(Some) }
+}
+
+fn delay_text(delay: Option<Duration>) -> String {
+    text_or(NO_DELAY, delay.map(duration_text))
+}
+
 impl TableSettings {
-    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let some = |time: Duration| Some(time).filter(|time| !time.is_zero());
-        match name {
-            "table.exec.sink.not-null-enforcer" => self.drop_nulls = parse_enforcer(value)?,
-            "table.exec.state.ttl" => self.time_to_live = some(parse_duration(value)?),
-            "table.exec.source.idle-timeout" => self.idle_timeout = some(parse_duration(value)?),
-            "table.exec.emit.allow-lateness" => self.lateness = parse_duration(value)?,
-            "table.exec.emit.early-fire.enabled" => self.early = parse_switch(value)?,
-            "table.exec.emit.early-fire.delay" => self.delays[0] = Some(parse_duration(value)?),
-            "table.exec.emit.late-fire.enabled" => self.late = parse_switch(value)?,
-            "table.exec.emit.late-fire.delay" => self.delays[1] = Some(parse_duration(value)?),
-            "table.exec.mini-batch.enabled" => self.gathers = parse_switch(value)?,
-            "table.exec.mini-batch.allow-latency" => self.latency = parse_duration(value)?,
-            "table.exec.mini-batch.size" => self.rows = parse_rows(value)?,
-            "table.optimizer.multi-join.enabled" => self.joins_two = !parse_switch(value)?,
-            _ => self.zone = parse_zone(value)?,
-        }
-        Ok(())
-    }
-
-    pub(super) fn list(&self) -> [String; NAMES.len()] {
-        let ms = |time: Option<Duration>| format!("{} ms", time.map_or(0, |time| time.as_millis()));
-        [
-            if self.drop_nulls { "DROP".into() } else { "ERROR".into() },
-            ms(self.time_to_live),
-            ms(self.idle_timeout),
-            ms(Some(self.lateness)),
-            self.early.to_string(),
-            ms(self.delays[0]),
-            self.late.to_string(),
-            ms(self.delays[1]),
-            self.gathers.to_string(),
-            ms(Some(self.latency)),
-            self.rows.map_or_else(|| "-1".into(), |rows| rows.to_string()),
-            self.zone.clone().unwrap_or_else(|| "UTC".into()),
-            (!self.joins_two).to_string(),
-        ]
-    }
-
     /// Whether windows emit results early, or change them for late rows.
     ///
     /// # Errors
@@ -106,7 +188,7 @@ impl TableSettings {
         if self.late && self.lateness.is_zero() {
             return Err(missing("late-fire.enabled", "allow-lateness", "1 h"));
         }
-        if self.early && self.delays[0].is_none() {
+        if self.early && self.early_delay.is_none() {
             return Err(missing("early-fire.enabled", "early-fire.delay", "1 s"));
         }
         Ok(self.early || !self.lateness.is_zero())
@@ -135,31 +217,5 @@ impl TableSettings {
             return Err(error.remedy("allow more, or SET 'epoch-interval' to less"));
         }
         self.rows.map(Some).ok_or_else(|| missing("size", "50000"))
-    }
-}
-
-/// Whether rows with NULL for a NOT NULL column are dropped.
-fn parse_enforcer(text: &str) -> Result<bool> {
-    match text.trim().to_uppercase().as_str() {
-        "ERROR" => Ok(false),
-        "DROP" => Ok(true),
-        _ => Err(Error::user(format!("'{text}' is not a way to enforce NOT NULL"))
-            .remedy("use 'ERROR' to stop the job, or 'DROP' to drop the row")),
-    }
-}
-
-fn parse_switch(text: &str) -> Result<bool> {
-    match text.trim().to_lowercase().as_str() {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err(Error::user(format!("'{text}' is neither true nor false")).remedy("use 'true' or 'false'")),
-    }
-}
-
-fn parse_rows(text: &str) -> Result<Option<u64>> {
-    match text.trim().parse::<i64>() {
-        Ok(-1) => Ok(None),
-        Ok(rows) if rows > 0 => Ok(Some(rows.unsigned_abs())),
-        _ => Err(Error::user(format!("'{text}' is not a number of rows")).remedy("use a whole number from 1, or -1")),
     }
 }

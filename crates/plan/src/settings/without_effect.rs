@@ -1,9 +1,11 @@
 //! Options of Flink that scripts set, and that have no effect here.
 
+use std::collections::BTreeMap;
+
 use anabranch_model::{Error, Result};
 
-/// Their names, and why they have none.
-const OPTIONS: [(&str, &str); 69] = [
+/// Their names, and why they have no effect.
+const OPTIONS: &[(&str, &str)] = &[
     ("client.timeout", AWAITED),
     ("execution.attached", AWAITED),
     ("execution.batch-shuffle-mode", "tasks exchange rows in memory"),
@@ -76,7 +78,7 @@ const OPTIONS: [(&str, &str); 69] = [
 ];
 
 /// Beginnings of names of groups of options.
-const GROUPS: [(&str, &str); 19] = [
+const GROUPS: &[(&str, &str)] = &[
     ("akka.", CLUSTER),
     ("blob.", CLUSTER),
     ("classloader.", JARS),
@@ -126,37 +128,77 @@ pub(super) fn reason(name: &str) -> Option<&'static str> {
     OPTIONS.iter().find(|(known, _)| *known == name).or_else(of_group).map(|(_, reason)| *reason)
 }
 
-/// Whether a value can be set, if the option is one of these, or one of which a value says what is so anyway.
+/// An option of which one value says what is so anyway.
+pub(super) struct Fixed {
+    pub(super) name: &'static str,
+    pub(super) value: &'static str,
+    remedy: &'static str,
+}
+
+/// What a script should do instead of saying where its job begins.
+const ORIGIN: &str = "start the job with its savepoint: anabranch run FILE.sql --from DIRECTORY";
+
+pub(super) const FIXED: &[Fixed] = &[
+    Fixed {
+        name: "execution.checkpointing.mode",
+        value: "EXACTLY_ONCE",
+        remedy: "leave the option out: each table says in docs/connectors.md how often it is written",
+    },
+    Fixed {
+        name: "table.exec.legacy-cast-behaviour",
+        value: "DISABLED",
+        remedy: "leave the option out, and use TRY_CAST where a cast may fail",
+    },
+    Fixed {
+        name: "table.exec.sink.type-length-enforcer",
+        value: "IGNORE",
+        remedy: "leave the option out, and cut texts in the query: LEFT(name, 10)",
+    },
+    Fixed {
+        name: "execution.target",
+        value: "local",
+        remedy: "leave the option out, and give the job to workers: anabranch submit",
+    },
+    Fixed {
+        name: "table.exec.source.cdc-events-duplicate",
+        value: "false",
+        remedy: "leave the option out: a change that comes twice counts twice",
+    },
+    Fixed {
+        name: "table.exec.sink.require-on-conflict",
+        value: "false",
+        remedy: "leave the option out: without ON CONFLICT, a table has the latest row of each key",
+    },
+    Fixed {
+        name: "table.sql-dialect",
+        value: "default",
+        remedy: "leave the option out: there is one dialect, Flink's",
+    },
+    Fixed {
+        name: "table.dynamic-table-options.enabled",
+        value: "true",
+        remedy: "leave the option out, and the hints too",
+    },
+];
+
+/// Whether an option of Flink without effect may have a value. `None`: it is none of these.
 pub(super) fn check(name: &str, value: &str) -> Option<Result<()>> {
-    let (only, remedy) = match name {
-        "execution.checkpointing.mode" => {
-            ("EXACTLY_ONCE", "leave the option out: each table says in docs/connectors.md how often it is written")
-        }
-        "table.exec.legacy-cast-behaviour" => {
-            ("DISABLED", "leave the option out, and use TRY_CAST where a cast may fail")
-        }
-        "table.exec.sink.type-length-enforcer" => {
-            ("IGNORE", "leave the option out, and cut texts in the query: LEFT(name, 10)")
-        }
-        "execution.target" => ("local", "leave the option out, and give the job to workers: anabranch submit"),
-        "execution.savepoint.path" | "execution.state-recovery.path" => {
-            let error = Error::user("where a job begins is not said in its script");
-            return Some(
-                Err(error.remedy("start the job with its savepoint: anabranch run FILE.sql --from DIRECTORY")),
-            );
-        }
-        "table.exec.source.cdc-events-duplicate" => {
-            ("false", "leave the option out: a change that comes twice counts twice")
-        }
-        "table.exec.sink.require-on-conflict" => {
-            ("false", "leave the option out: without ON CONFLICT, a table has the latest row of each key")
-        }
-        "table.sql-dialect" => ("default", "leave the option out: there is one dialect, Flink's"),
-        "table.dynamic-table-options.enabled" => ("true", "leave the option out, and the hints too"),
-        _ => return reason(name).map(|_| Ok(())),
-    };
-    Some(match value.trim().eq_ignore_ascii_case(only) {
+    if matches!(name, "execution.savepoint.path" | "execution.state-recovery.path") {
+        return Some(Err(Error::user("where a job begins is not said in its script").remedy(ORIGIN)));
+    }
+    let Some(fixed) = FIXED.iter().find(|fixed| fixed.name == name) else { return reason(name).map(|_| Ok(())) };
+    Some(match value.trim().eq_ignore_ascii_case(fixed.value) {
         true => Ok(()),
-        false => Err(Error::user(format!("'{name}' can only be '{only}'")).remedy(remedy)),
+        false => Err(Error::user(format!("'{name}' can only be '{}'", fixed.value)).remedy(fixed.remedy)),
     })
+}
+
+/// The options that have no effect, by the reason.
+pub(super) fn by_reason() -> BTreeMap<&'static str, Vec<String>> {
+    let mut reasons: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    let groups = GROUPS.iter().map(|(name, reason)| (format!("{name}*"), *reason));
+    for (name, reason) in OPTIONS.iter().map(|(name, reason)| ((*name).to_owned(), *reason)).chain(groups) {
+        reasons.entry(reason).or_default().push(name);
+    }
+    reasons
 }
