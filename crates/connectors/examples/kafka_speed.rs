@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use anabranch_connectors::kafka::KafkaConnector;
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
 use anabranch_model::{Epoch, SystemClock};
-use anabranch_operators::{Connector, Delivery, Former, NoHost, Polled, TaskContext};
+use anabranch_operators::testing::TestHost;
+use anabranch_operators::{Connector, Delivery, Former, Polled, TaskContext};
 use arrow::array::{RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
@@ -80,7 +81,14 @@ fn schema(columns: &[(&str, DataType)]) -> SchemaRef {
 
 fn context() -> TaskContext {
     let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
-    TaskContext { index: 0, parallelism: 1, batch_rows: BATCH_ROWS, delivery, clock, host: Arc::new(NoHost) }
+    TaskContext {
+        index: 0,
+        parallelism: 1,
+        batch_rows: BATCH_ROWS,
+        delivery,
+        clock,
+        host: Arc::new(TestHost::default()),
+    }
 }
 
 fn write(servers: &str, topic: &str, delivery: &Delivery, records: usize) -> Result<usize, Box<dyn Error>> {

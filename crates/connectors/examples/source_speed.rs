@@ -7,13 +7,14 @@ use std::time::Duration;
 use anabranch_connectors::standard;
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
 use anabranch_model::{Epoch, SystemClock};
-use anabranch_operators::{Delivery, NoHost, Polled, TaskContext};
+use anabranch_operators::testing::TestHost;
+use anabranch_operators::{Delivery, Polled, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 
 fn context() -> TaskContext {
     let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
-    TaskContext { index: 0, parallelism: 1, batch_rows: 8192, delivery, clock, host: Arc::new(NoHost) }
+    TaskContext { index: 0, parallelism: 1, batch_rows: 8192, delivery, clock, host: Arc::new(TestHost::default()) }
 }
 
 fn spec(connector: &str, options: &[(&str, &str)]) -> ConnectorSpec {

@@ -145,7 +145,8 @@ fn line(lines: &mut Vec<u8>, prefix: &str, sign: &str, record: &[u8]) {
 mod tests {
     use std::sync::Arc;
 
-    use anabranch_operators::{Delivery, NoHost};
+    use anabranch_operators::Delivery;
+    use anabranch_operators::testing::TestHost;
     use arrow::array::{ArrayRef, Int64Array, ListArray, StringViewArray};
 
     use super::*;
@@ -206,7 +207,7 @@ mod tests {
             batch_rows: 10,
             delivery: Delivery::AtLeastOnce,
             clock,
-            host: Arc::new(NoHost),
+            host: Arc::new(TestHost::default()),
         };
         let shared = Shared::default();
         let writer = shared.clone();

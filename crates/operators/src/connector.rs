@@ -159,28 +159,6 @@ pub trait Host: Send + Sync {
     fn notify(&self, text: String);
 }
 
-/// The host of a source or sink that is used outside of a job.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoHost;
-
-impl Host for NoHost {
-    fn incarnation(&self) -> Incarnation {
-        Incarnation(1)
-    }
-
-    fn is_owner(&self) -> Result<bool> {
-        Ok(true)
-    }
-
-    fn is_cancelled(&self) -> bool {
-        false
-    }
-
-    fn request_checkpoint(&self) {}
-
-    fn notify(&self, _text: String) {}
-}
-
 /// Reads partitions of a table. Partition `p` belongs to the task with `index == p % parallelism`.
 pub trait Source: Send {
     /// Polls for what comes next. Waits at most `wait`, and returns [`Polled::Pending`] if nothing came.

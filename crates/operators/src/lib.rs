@@ -30,6 +30,7 @@ mod session_aggregate;
 mod sort;
 mod static_join;
 mod stream_join;
+pub mod testing;
 mod unnest;
 mod values;
 mod waiting;
@@ -39,8 +40,8 @@ mod window_assign;
 pub use anabranch_functions::Zone;
 pub use build::{build_operator, state_goes_on};
 pub use connector::{
-    Committable, Connector, Connectors, Delivery, Former, Host, Malformed, NoHost, Polled, Positions, Rows, Sink,
-    Source, TaskContext,
+    Committable, Connector, Connectors, Delivery, Former, Host, Malformed, Polled, Positions, Rows, Sink, Source,
+    TaskContext,
 };
 pub use event_time::{event_times, latest_time};
 pub use expression::{CompiledExpr, Functions, Projection};

@@ -272,7 +272,7 @@ mod tests {
 
     use anabranch_dataflow::ConnectorSpec;
     use anabranch_model::SystemClock;
-    use anabranch_operators::NoHost;
+    use anabranch_operators::testing::TestHost;
     use rdkafka::mocking::MockCluster;
 
     use super::*;
@@ -293,13 +293,14 @@ mod tests {
             batch_rows: 1,
             delivery: Delivery::AtLeastOnce,
             clock: Arc::new(SystemClock::new()),
-            host: Arc::new(NoHost),
+            host: Arc::new(TestHost::default()),
         };
         let outage = RefCell::new(Outage::of_writer(&table, &context));
         let deadline = |ms| clock.now().plus(Duration::from_millis(ms));
         let mut probe = None;
         let ask = |probe: &mut Option<Arc<Producer>>, ms| {
-            let bounds = Bounds { deadline: deadline(ms), clock: &clock, host: &NoHost, outage: &outage };
+            let host = TestHost::default();
+            let bounds = Bounds { deadline: deadline(ms), clock: &clock, host: &host, outage: &outage };
             await_brokers(probe, "t", &bounds).is_ok()
         };
         cluster.broker_down(1).unwrap();

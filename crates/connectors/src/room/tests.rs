@@ -1,54 +1,19 @@
-use std::sync::Mutex;
+use std::sync::atomic::Ordering::SeqCst;
 
-use anabranch_model::Incarnation;
+use anabranch_operators::testing::TestHost;
 
 use super::*;
 
-/// Notes what is requested of it.
-#[derive(Default)]
-struct Notes {
-    requests: Mutex<u32>,
-    full: Mutex<Vec<bool>>,
-}
-
-impl Host for Notes {
-    fn incarnation(&self) -> Incarnation {
-        Incarnation(1)
-    }
-
-    fn resumed_after(&self) -> Option<Epoch> {
-        None
-    }
-
-    fn is_owner(&self) -> Result<bool> {
-        Ok(true)
-    }
-
-    fn is_cancelled(&self) -> bool {
-        false
-    }
-
-    fn request_checkpoint(&self) {
-        *self.requests.lock().unwrap() += 1;
-    }
-
-    fn set_full(&self, full: bool) {
-        self.full.lock().unwrap().push(full);
-    }
-
-    fn notify(&self, _text: String) {}
-}
-
-fn room() -> (Arc<Notes>, Room) {
-    let notes = Arc::new(Notes::default());
-    (notes.clone(), Room::new(notes, 800))
+fn room() -> (Arc<TestHost>, Room) {
+    let host = Arc::new(TestHost::default());
+    (host.clone(), Room::new(host, 800))
 }
 
 #[test]
 fn a_checkpoint_is_requested_once_before_sources_are_held_back_until_it_is_committed() {
-    let (notes, mut room) = room();
-    let requests = || *notes.requests.lock().unwrap();
-    let full = || notes.full.lock().unwrap().clone();
+    let (host, mut room) = room();
+    let requests = || host.checkpoint_requests.load(SeqCst);
+    let full = || host.reports_of_full.lock().unwrap().clone();
     room.wrote(99).unwrap();
     assert_eq!(requests(), 0);
     room.wrote(100).unwrap();
@@ -73,11 +38,11 @@ fn a_checkpoint_is_requested_once_before_sources_are_held_back_until_it_is_commi
 /// The memory of a batch and of full channels does not depend on the sink's bound.
 #[test]
 fn what_is_on_its_way_may_exceed_a_small_bound() {
-    let (notes, mut room) = room();
+    let (host, mut room) = room();
     room.wrote(EPOCH_LEAST).unwrap();
-    assert_eq!((*notes.requests.lock().unwrap(), notes.full.lock().unwrap().clone()), (1, vec![true]));
+    assert_eq!((host.checkpoint_requests.load(SeqCst), host.reports_of_full.lock().unwrap().clone()), (1, vec![true]));
     room.wrote(EPOCH_LEAST + 1).unwrap_err();
-    let mut large = Room::new(notes, 2 * EPOCH_LEAST);
+    let mut large = Room::new(host, 2 * EPOCH_LEAST);
     large.wrote(2 * EPOCH_LEAST).unwrap();
 }
 

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
-use anabranch_model::{Clock, Epoch, Incarnation, SystemClock};
-use anabranch_operators::{
-    Connector, Delivery, Former, Host, Malformed, NoHost, Polled, Positions, Sink, Source, TaskContext,
-};
+use anabranch_model::{Clock, Epoch, SystemClock};
+use anabranch_operators::testing::TestHost;
+use anabranch_operators::{Connector, Delivery, Former, Malformed, Polled, Positions, Sink, Source, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -43,7 +41,7 @@ pub(crate) fn spec(connector: &str, options: &[(&str, &str)]) -> ConnectorSpec {
 
 pub(crate) fn context(index: u32, parallelism: u32) -> TaskContext {
     let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
-    TaskContext { index, parallelism, batch_rows: BATCH_ROWS, delivery, clock, host: Arc::new(NoHost) }
+    TaskContext { index, parallelism, batch_rows: BATCH_ROWS, delivery, clock, host: Arc::new(TestHost::default()) }
 }
 
 /// The context of a task that writes exactly once, in the first incarnation of its job.
@@ -52,33 +50,6 @@ pub(crate) fn exact_context(index: u32, parallelism: u32, scope: &str) -> TaskCo
         delivery: Delivery::ExactlyOnce { scope: scope.into(), former: Former::default() },
         ..context(index, parallelism)
     }
-}
-
-/// An incarnation of a job.
-#[derive(Debug)]
-pub(crate) struct Life {
-    pub(crate) incarnation: u64,
-    pub(crate) is_cancelled: AtomicBool,
-}
-
-impl Life {
-    pub(crate) fn new(incarnation: u64) -> Arc<Life> {
-        Arc::new(Life { incarnation, is_cancelled: AtomicBool::new(false) })
-    }
-}
-
-impl Host for Life {
-    fn incarnation(&self) -> Incarnation {
-        Incarnation(self.incarnation)
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.is_cancelled.load(SeqCst)
-    }
-
-    fn request_checkpoint(&self) {}
-
-    fn notify(&self, _text: String) {}
 }
 
 /// A reader of columns of a table.

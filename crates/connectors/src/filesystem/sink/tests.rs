@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anabranch_dataflow::ConnectorSpec;
-use anabranch_model::{ErrorKind, Incarnation, Rng, SystemClock};
-use anabranch_operators::{Committable, Former, Host};
+use anabranch_model::{ErrorKind, Rng, SystemClock};
+use anabranch_operators::testing::TestHost;
+use anabranch_operators::{Committable, Former};
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -152,22 +153,6 @@ impl Model {
     }
 }
 
-struct Life(u64);
-
-impl Host for Life {
-    fn incarnation(&self) -> Incarnation {
-        Incarnation(self.0)
-    }
-
-    fn is_cancelled(&self) -> bool {
-        false
-    }
-
-    fn request_checkpoint(&self) {}
-
-    fn notify(&self, _: String) {}
-}
-
 /// A table of numbers.
 struct Table {
     root: tempfile::TempDir,
@@ -211,7 +196,7 @@ impl Table {
             batch_rows: 64,
             delivery: self.delivery.clone(),
             clock: Arc::new(SystemClock::new()),
-            host: Arc::new(Life(incarnation)),
+            host: TestHost::of_incarnation(incarnation),
         };
         open_on(disk, &spec, options, &context)
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use anabranch_dataflow::OnMalformed;
 use anabranch_model::SystemClock;
-use anabranch_operators::{Delivery, NoHost, Polled};
+use anabranch_operators::testing::TestHost;
+use anabranch_operators::{Delivery, Polled};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{concat_batches, max, min};
 use arrow::datatypes::{
@@ -45,7 +46,7 @@ fn open(columns: &SchemaRef, options: &[(&str, &str)], from: Option<&Positions>)
         batch_rows: 300,
         delivery: Delivery::AtLeastOnce,
         clock: Arc::new(SystemClock::new()),
-        host: Arc::new(NoHost),
+        host: Arc::new(TestHost::default()),
     };
     DatagenConnector.source(&source, &context, from)
 }

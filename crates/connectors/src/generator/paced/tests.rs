@@ -1,5 +1,6 @@
 use anabranch_model::{ManualClock, Result};
-use anabranch_operators::{Delivery, NoHost, Rows};
+use anabranch_operators::testing::TestHost;
+use anabranch_operators::{Delivery, Rows};
 use arrow::datatypes::Schema;
 
 use super::*;
@@ -27,7 +28,7 @@ fn context(index: u32, parallelism: u32, clock: &Arc<ManualClock>) -> TaskContex
         batch_rows: 100,
         delivery: Delivery::AtLeastOnce,
         clock: clock.clone(),
-        host: Arc::new(NoHost),
+        host: Arc::new(TestHost::default()),
     }
 }
 

@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering::SeqCst;
 use anabranch_connectors::FilesystemConnector;
 use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::{Epoch, ErrorKind};
+use anabranch_operators::testing::TestHost;
 use anabranch_operators::{Committable, Sink};
 use tempfile::TempDir;
 
 use crate::rows::{batches, schema};
 use crate::suite::commit::{CommitCase, check_commits, check_late_commits};
-use crate::suite::{Life, drain, spec};
+use crate::suite::{drain, spec};
 
 fn table(path: &Path, options: &[(&str, &str)]) -> ConnectorSpec {
     spec("filesystem", &[&[("path", path.to_str().unwrap())], options].concat())
@@ -66,10 +67,10 @@ fn a_process_that_lost_its_job_takes_nothing_from_the_one_that_has_it() {
         let read = || visible(&spec);
         let job = files(&spec, "job-0", &read);
         // The checkpoint of epoch 1 is complete, and the commit of it is delayed when the other process takes over.
-        let mut sink = job.open_in(&Life::new(1), 0, 1);
+        let mut sink = job.open_in(&TestHost::of_incarnation(1), 0, 1);
         let covered = job.prepare(sink.as_mut(), &[0], 1);
         let mut loser = Loser { sink, covered: covered.clone() };
-        let mut winner = job.open_in(&Life::new(2), 0, 1);
+        let mut winner = job.open_in(&TestHost::of_incarnation(2), 0, 1);
         let (mut loser_steps, mut winner_steps) = (0..LOSER_STEPS, 0..WINNER_STEPS);
         let (mut second, mut third) = (None, None);
         for turn in 0..LOSER_STEPS + WINNER_STEPS {
@@ -96,13 +97,13 @@ fn nothing_is_committed_after_the_cancellation() {
     let spec = table(folder.path(), &[("format", "json")]);
     let read = || visible(&spec);
     let job = files(&spec, "job-0", &read);
-    let life = Life::new(1);
+    let life = TestHost::of_incarnation(1);
     let mut sink = job.open_in(&life, 0, 1);
     let covered = job.prepare(sink.as_mut(), &[0], 1);
     life.is_cancelled.store(true, SeqCst);
     sink.commit(&covered).unwrap();
     job.assert_visible(&[], "after the cancellation");
-    job.open_in(&Life::new(2), 0, 1).commit(&covered).unwrap();
+    job.open_in(&TestHost::of_incarnation(2), 0, 1).commit(&covered).unwrap();
     job.assert_visible(&[0], "after the commit of the next incarnation");
 }
 
@@ -112,7 +113,7 @@ fn files_of_the_version_before_are_committed_and_removed() {
     let spec = table(folder.path(), &[("format", "json")]);
     let read = || visible(&spec);
     let job = files(&spec, "job-0", &read);
-    let mut sink = job.open_in(&Life::new(1), 0, 1);
+    let mut sink = job.open_in(&TestHost::of_incarnation(1), 0, 1);
     let written = job.prepare(sink.as_mut(), &[0], 1);
     let hidden = names(folder.path());
     assert_eq!(hidden.len(), 1);
@@ -126,7 +127,7 @@ fn files_of_the_version_before_are_committed_and_removed() {
         .replace(&hidden[0], old)
         .replace("\"version\":2", "\"version\":1");
     let committable = Committable { content: text.into_bytes().into(), ..written };
-    let mut sink = job.open_in(&Life::new(2), 0, 1);
+    let mut sink = job.open_in(&TestHost::of_incarnation(2), 0, 1);
     sink.commit(&committable).unwrap();
     job.assert_visible(&[0], "after the commit");
     let next = job.prepare(sink.as_mut(), &[1], 2);
@@ -181,7 +182,7 @@ fn what_a_crash_left_is_removed_when_nobody_can_own_it() {
         read: &read,
     };
     let (job, other) = (case("job-1"), case("job"));
-    let (before, now) = (Life::new(1), Life::new(2));
+    let (before, now) = (TestHost::of_incarnation(1), TestHost::of_incarnation(2));
     let mut crashed: Vec<_> = (0..3).map(|task| job.open_in(&before, task, 3)).collect();
     let prepared: Vec<_> = crashed.iter_mut().map(|sink| job.prepare(sink.as_mut(), &[0], 1)).collect();
     let lost: Vec<_> = crashed.iter_mut().map(|sink| job.prepare(sink.as_mut(), &[1], 2)).collect();
@@ -224,7 +225,11 @@ fn a_visible_file_may_be_moved_away_but_a_hidden_one_may_not() {
     let hidden = names(folder.path()).into_iter().find(|name| name.ends_with(".complete")).unwrap();
     fs::remove_file(folder.path().join(&hidden)).unwrap();
     // Neither the sink that prepared it nor one of a later incarnation omits its rows.
-    for sink in [&mut sink, &mut job.open_in(&Life::new(2), 0, 1), &mut job.open_in(&Life::new(3), 1, 2)] {
+    for sink in [
+        &mut sink,
+        &mut job.open_in(&TestHost::of_incarnation(2), 0, 1),
+        &mut job.open_in(&TestHost::of_incarnation(3), 1, 2),
+    ] {
         let error = sink.commit(&second).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Damaged, "a restart within the process does not help");
         let error = error.to_string();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anabranch_connectors::FilesystemConnector;
 use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::{Epoch, Result};
+use anabranch_operators::testing::TestHost;
 use anabranch_operators::{Connector, Polled, Positions};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
@@ -20,7 +21,7 @@ use tempfile::TempDir;
 use crate::rows::{batches, schema};
 use crate::suite::commit::CommitCase;
 use crate::suite::resume::with_rows;
-use crate::suite::{Life, context, drain, source_spec, spec};
+use crate::suite::{context, drain, source_spec, spec};
 
 const ROWS: i64 = 30;
 
@@ -150,14 +151,14 @@ fn a_foreign_file_of_the_next_name_is_moved_away() {
     let read = || drain(&FilesystemConnector, &spec, &schema(), &all, 1).sorted();
     let (spec, connector) = (spec.clone(), &FilesystemConnector);
     let job = CommitCase { connector, spec, scope: "a", batches: batches(), read: &read };
-    let mut sink = job.open_in(&Life::new(1), 0, 1);
+    let mut sink = job.open_in(&TestHost::of_incarnation(1), 0, 1);
     let prepared = job.prepare(sink.as_mut(), &[0], 9);
     fs::write(out.join("part-a-0-9-0.json"), "").unwrap();
     let error = sink.commit(&prepared).unwrap_err().to_string();
     assert!(error.contains("part-a-0-9-0.json is there already"), "{error}");
     assert!(error.contains("move the file to another folder, and start the job again"), "{error}");
     fs::rename(out.join("part-a-0-9-0.json"), folder.path().join("elsewhere")).unwrap();
-    let mut sink = job.open_in(&Life::new(2), 0, 1);
+    let mut sink = job.open_in(&TestHost::of_incarnation(2), 0, 1);
     sink.commit(&prepared).unwrap();
     job.assert_visible(&[0], "after the remedy");
     let next = job.prepare(sink.as_mut(), &[1], 10);

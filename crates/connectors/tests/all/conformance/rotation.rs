@@ -3,12 +3,13 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_connectors::FilesystemConnector;
-use anabranch_model::{Incarnation, Result};
-use anabranch_operators::{Connector, Host, Polled, Positions, Source, TaskContext};
+use anabranch_model::Result;
+use anabranch_operators::testing::TestHost;
+use anabranch_operators::{Connector, Polled, Positions, Source, TaskContext};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tempfile::TempDir;
 
@@ -196,42 +197,17 @@ fn positions_of_followed_files_are_words_and_those_of_former_versions_are_unders
     assert_eq!(read(&mut open(copy.path(), 2, Some(&b))), ["something else altogether"], "b.log had been read");
 }
 
-/// Collects what a user is notified of.
-#[derive(Default)]
-struct Told(Mutex<Vec<String>>);
-
-impl Host for Told {
-    fn incarnation(&self) -> Incarnation {
-        Incarnation(1)
-    }
-
-    fn is_owner(&self) -> Result<bool> {
-        Ok(true)
-    }
-
-    fn is_cancelled(&self) -> bool {
-        false
-    }
-
-    fn request_checkpoint(&self) {}
-
-    fn notify(&self, text: String) {
-        self.0.lock().unwrap().push(text);
-    }
-}
-
 /// Opens a folder at positions; the error if it is refused, and what the user was notified of.
 fn resume(folder: &Path, from: &Positions) -> (Result<Vec<Box<dyn Source>>>, Vec<String>) {
     let options = [("path", folder.to_str().unwrap()), ("format", "raw"), ("source.monitor-interval", "5 ms")];
     let reader = source_spec(&spec("filesystem", &options), &columns(), &[0]);
-    let told = Arc::new(Told::default());
+    let host = Arc::new(TestHost::default());
     let task = |index| {
-        let context = TaskContext { host: Arc::clone(&told) as Arc<dyn Host>, ..context(index, 2) };
+        let context = TaskContext { host: host.clone(), ..context(index, 2) };
         FilesystemConnector.source(&reader, &context, Some(from))
     };
     let opened = (0..2).map(task).collect();
-    let told = std::mem::take(&mut *told.0.lock().unwrap());
-    (opened, told)
+    (opened, host.take_notices())
 }
 
 #[test]

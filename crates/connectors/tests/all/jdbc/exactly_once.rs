@@ -1,33 +1,21 @@
 //! Exactly once: rows are in the database when their checkpoint is complete, once.
 
+use std::sync::Arc;
+
 use anabranch_connectors::JdbcConnector;
 use anabranch_dataflow::SinkSpec;
 use anabranch_model::{Epoch, Incarnation};
-use anabranch_operators::{Connector, Former, Host, TaskContext};
+use anabranch_operators::testing::TestHost;
+use anabranch_operators::{Connector, Former, TaskContext};
 
 use super::harness::{exactly, keyed, rows, schema, table, updates};
 use crate::postgres::shared;
 use crate::suite::commit::{CommitCase, check_commits, check_late_commits};
 
 /// A job that resumes from the checkpoint of an epoch.
-struct Resumed(u64);
-
-impl Host for Resumed {
-    fn incarnation(&self) -> Incarnation {
-        Incarnation(2)
-    }
-
-    fn resumed_after(&self) -> Option<Epoch> {
-        Some(Epoch(self.0))
-    }
-
-    fn is_cancelled(&self) -> bool {
-        false
-    }
-
-    fn request_checkpoint(&self) {}
-
-    fn notify(&self, _text: String) {}
+fn resumed_after(epoch: u64) -> Arc<TestHost> {
+    let (incarnation, resumed_after) = (Incarnation(2), Some(Epoch(epoch)));
+    Arc::new(TestHost { incarnation, resumed_after, ..TestHost::default() })
 }
 
 #[test]
@@ -64,7 +52,7 @@ fn the_rows_of_a_checkpoint_are_one_change_of_each_key() {
     assert_eq!(server.sql("SELECT * FROM once ORDER BY id"), ["1|d", "2|b"]);
     sink.commit(&second).unwrap();
     // Again, after a restart: the older one would bring back what is gone.
-    let host = std::sync::Arc::new(Resumed(3));
+    let host = resumed_after(3);
     let resumed = TaskContext { host, ..exactly("once", Former::default()) };
     let mut sink = JdbcConnector.sink(&spec, &resumed).unwrap();
     sink.commit(&first).unwrap();
@@ -86,8 +74,7 @@ fn a_job_that_goes_back_is_refused_unless_it_has_a_new_scope() {
         committables.push(sink.prepare_commit(Epoch(epoch as u64)).unwrap().unwrap());
         sink.commit(&committables[epoch as usize - 1]).unwrap();
     }
-    let at =
-        |scope: &str, former: Former| TaskContext { host: std::sync::Arc::new(Resumed(2)), ..exactly(scope, former) };
+    let at = |scope: &str, former: Former| TaskContext { host: resumed_after(2), ..exactly(scope, former) };
     let error = JdbcConnector.sink(&spec, &at("back-1", Former::default())).err().unwrap().to_string();
     assert!(error.contains("has results up to epoch 3, but the job resumes after epoch 2"), "{error}");
     // With a new scope, what was prepared under the former one is not written again, and epochs come again.

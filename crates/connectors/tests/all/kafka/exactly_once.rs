@@ -7,7 +7,7 @@ use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use super::harness::{
-    BOUNDED, Outside, PATIENCE, Place, Reader, open_exact, open_exact_at, open_renamed, open_sink, records, rows,
+    BOUNDED, Outside, PATIENCE, Reader, open_exact, open_exact_at, open_renamed, open_sink, process, records, rows,
     table, table_at,
 };
 use crate::broker::Broker;
@@ -92,7 +92,7 @@ fn keys_and_partitions_are_kept() {
 #[test]
 fn a_writer_that_was_replaced_is_fenced() {
     Outside::shared().create_topic("fenced", 1);
-    let mut zombie = open_exact_at(table("fenced", &[]), "fenced", Place::new(false, None)).unwrap();
+    let mut zombie = open_exact_at(table("fenced", &[]), "fenced", process(false, None)).unwrap();
     let one = prepare(zombie.as_mut(), 1);
     zombie.commit(&one).unwrap();
     let mut next = open_exact(table("fenced", &[]), 0, 1, "fenced").unwrap();
@@ -111,10 +111,10 @@ fn a_writer_that_was_replaced_is_fenced() {
 #[test]
 fn a_writer_whose_job_is_its_own_takes_its_transactions_back() {
     Outside::shared().create_topic("owned", 1);
-    let owner = || Place::new(true, Some(1));
+    let owner = || process(true, Some(1));
     let one = prepare(open_exact_at(table("owned", &[]), "owned", owner()).unwrap().as_mut(), 1);
     let mut winner = open_exact_at(table("owned", &[]), "owned", owner()).unwrap();
-    let mut loser = open_exact_at(table("owned", &[]), "owned", Place::new(false, Some(1))).unwrap();
+    let mut loser = open_exact_at(table("owned", &[]), "owned", process(false, Some(1))).unwrap();
     winner.commit(&one).unwrap();
     let error = loser.commit(&one).unwrap_err().to_string();
     assert!(error.contains("another writer has taken over"), "{error}");
@@ -126,7 +126,7 @@ fn a_writer_whose_job_is_its_own_takes_its_transactions_back() {
 #[test]
 fn a_job_that_resumes_behind_its_results_is_refused() {
     Outside::shared().create_topic("ahead", 1);
-    let open = |after| open_exact_at(table("ahead", &[]), "ahead", Place::new(true, Some(after)));
+    let open = |after| open_exact_at(table("ahead", &[]), "ahead", process(true, Some(after)));
     let mut sink = open(0).unwrap();
     for epoch in [3, 5] {
         let prepared = prepare(sink.as_mut(), epoch);
@@ -174,7 +174,7 @@ fn transactions_that_were_left_open_under_former_scopes_end_with_the_next_start(
     send(&Outside::shared().producer, topic, 0..3);
     assert_eq!(committed_now(topic), ids(&[]), "the open transactions are in the way");
     let former = former(&["renamed", "renamed-2"], 4);
-    let _sink = open_renamed(table(topic, &[]), "renamed-3", former, Place::new(true, Some(5))).unwrap();
+    let _sink = open_renamed(table(topic, &[]), "renamed-3", former, process(true, Some(5))).unwrap();
     assert_eq!(committed(topic), [0, 1, 2]);
     for dead in open {
         dead.commit_transaction(PATIENCE).unwrap_err();
@@ -197,7 +197,7 @@ fn what_was_committed_under_a_former_scope_is_not_committed_again() {
     drop((sink, other));
     let open = |scope: &str| {
         let former = former(&["before"], 2);
-        open_renamed(table(topic, &[]), scope, former, Place::new(true, Some(1))).unwrap()
+        open_renamed(table(topic, &[]), scope, former, process(true, Some(1))).unwrap()
     };
     // Killed before its first checkpoint, the job starts once more under another scope.
     for scope in ["before-3", "before-4"] {

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use anabranch_model::{Clock, Epoch, SystemClock};
 
 use super::harness::{
-    BOUNDED, Outside, Place, Reader, open_exact_at, open_sink, open_sink_at, open_source, records, refusal, rows,
-    table, table_at,
+    BOUNDED, Outside, Reader, await_notice, open_exact_at, open_sink, open_sink_at, open_source, process, records,
+    refusal, rows, table, table_at,
 };
 use crate::broker::Broker;
 
@@ -55,13 +55,13 @@ fn an_outage_is_bridged_by_reader_and_writer() {
     outside.create_topic("bridged", 1);
     outside.produce("bridged", 0, &records(0..10));
     let quick = [("scan.topic-partition-discovery.interval", "200 ms")];
-    let place = Place::new(true, None);
-    let mut reader = Reader::open_at(table_at(broker.servers(), "bridged", &quick), place.clone());
+    let host = process(true, None);
+    let mut reader = Reader::open_at(table_at(broker.servers(), "bridged", &quick), host.clone());
     let mut sink = open_sink(table_at(broker.servers(), "bridged", &[]), 0, 1).expect("sink");
     reader.read_until("ten rows", |reader| reader.count() == 10);
     broker.stop();
     sink.write(&rows(10..20)).expect("written while the broker is down");
-    let notices = || place.notices.lock().unwrap().clone();
+    let notices = || host.notices.lock().unwrap().clone();
     reader.read_until("a notice", |_| !notices().is_empty());
     let told = format!("topic bridged: no Kafka broker answers at {}", broker.servers());
     assert!(notices()[0].starts_with(&told), "{:?}", notices());
@@ -80,10 +80,10 @@ fn writers_report_a_broker_that_hangs_and_wait_for_it() {
     let outside = Outside::new(broker.servers());
     outside.create_topic("hung", 1);
     outside.create_topic("hung-exact", 1);
-    let (place, exact_place) = (Place::new(true, None), Place::new(true, None));
-    let mut loose = open_sink_at(table_at(broker.servers(), "hung", &[]), place.clone()).expect("sink");
+    let (host, exact_host) = (process(true, None), process(true, None));
+    let mut loose = open_sink_at(table_at(broker.servers(), "hung", &[]), host.clone()).expect("sink");
     let mut exact =
-        open_exact_at(table_at(broker.servers(), "hung-exact", &[]), "hung", exact_place.clone()).expect("sink");
+        open_exact_at(table_at(broker.servers(), "hung-exact", &[]), "hung", exact_host.clone()).expect("sink");
     for sink in [&mut loose, &mut exact] {
         sink.write(&rows(0..10)).expect("written");
     }
@@ -94,13 +94,13 @@ fn writers_report_a_broker_that_hangs_and_wait_for_it() {
     let thread = |name: &str| std::thread::Builder::new().name(name.into());
     let storing = thread("store").spawn(move || loose.epoch_end(Epoch(2))).expect("thread");
     let committing = thread("commit").spawn(move || exact.commit(&prepared)).expect("thread");
-    place.await_notice(&format!("topic hung: no Kafka broker answers at {}", broker.servers()));
-    exact_place.await_notice("topic hung-exact: requests to the Kafka brokers");
+    await_notice(&host, &format!("topic hung: no Kafka broker answers at {}", broker.servers()));
+    await_notice(&exact_host, "topic hung-exact: requests to the Kafka brokers");
     drop(pause);
     storing.join().expect("no panic").expect("stored");
     committing.join().expect("no panic").expect("committed");
-    place.await_notice("answer again, after");
-    exact_place.await_notice("answer again, after");
+    await_notice(&host, "answer again, after");
+    await_notice(&exact_host, "answer again, after");
     let ids = |topic: &str| {
         outside.settle(topic);
         Reader::read_to_end(table_at(broker.servers(), topic, &[BOUNDED]), 0, 1).sorted_ids()

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use anabranch_connectors::kafka::KafkaConnector;
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
-use anabranch_model::{Clock, Epoch, Incarnation, Nanos, PartitionId, Result, SystemClock};
-use anabranch_operators::{
-    Connector, Delivery, Former, Host, Malformed, NoHost, Polled, Positions, Sink, Source, TaskContext,
-};
+use anabranch_model::{Clock, Epoch, Nanos, PartitionId, Result, SystemClock};
+use anabranch_operators::testing::TestHost;
+use anabranch_operators::{Connector, Delivery, Former, Malformed, Polled, Positions, Sink, Source, TaskContext};
 use arrow::array::{AsArray, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication, TopicResult};
@@ -62,7 +61,7 @@ pub(crate) fn table_like(pattern: &str, extra: &[(&str, &str)]) -> ConnectorSpec
 
 pub(crate) fn context(index: u32, parallelism: u32) -> TaskContext {
     let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
-    TaskContext { index, parallelism, batch_rows: 500, delivery, clock, host: Arc::new(NoHost) }
+    TaskContext { index, parallelism, batch_rows: 500, delivery, clock, host: Arc::new(TestHost::default()) }
 }
 
 pub(crate) fn open_source(connector: ConnectorSpec, index: u32, parallelism: u32) -> Result<Box<dyn Source>> {
@@ -108,81 +107,29 @@ pub(crate) fn open_exact(connector: ConnectorSpec, index: u32, parallelism: u32,
     KafkaConnector.sink(&spec, &TaskContext { delivery, ..context(index, parallelism) })
 }
 
-/// A host that stands for one process among several.
-pub(crate) struct Place {
-    pub(crate) is_owner: bool,
-    pub(crate) resumed_after: Option<Epoch>,
-    /// The notices to the user.
-    pub(crate) notices: Mutex<Vec<String>>,
-    agreed: Mutex<BTreeMap<String, Vec<String>>>,
+/// The host of one process among several.
+pub(crate) fn process(is_owner: bool, resumed_after: Option<u64>) -> Arc<TestHost> {
+    Arc::new(TestHost { is_owner, resumed_after: resumed_after.map(Epoch), ..TestHost::default() })
 }
 
-impl Place {
-    pub(crate) fn new(is_owner: bool, resumed_after: Option<u64>) -> Arc<Place> {
-        Arc::new(Place {
-            is_owner,
-            resumed_after: resumed_after.map(Epoch),
-            notices: Mutex::default(),
-            agreed: Mutex::default(),
-        })
-    }
-}
-
-impl Place {
-    /// Waits until a notice has these words.
-    pub(crate) fn await_notice(&self, words: &str) {
-        let clock = SystemClock::new();
-        let deadline = deadline(&clock);
-        while !self.notices.lock().unwrap().iter().any(|notice| notice.contains(words)) {
-            assert!(clock.now() < deadline, "no notice '{words}': {:?}", self.notices.lock().unwrap());
-            anabranch_model::pause(Duration::from_millis(20));
-        }
-    }
-}
-
-impl Host for Place {
-    fn incarnation(&self) -> Incarnation {
-        Incarnation(1)
-    }
-
-    fn resumed_after(&self) -> Option<Epoch> {
-        self.resumed_after
-    }
-
-    fn is_owner(&self) -> Result<bool> {
-        Ok(self.is_owner)
-    }
-
-    fn is_cancelled(&self) -> bool {
-        false
-    }
-
-    fn agreed(&self, key: &str, list: &mut dyn FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
-        if let Some(list) = self.agreed.lock().unwrap().get(key) {
-            return Ok(list.clone());
-        }
-        let list = list()?;
-        self.agreed.lock().unwrap().insert(key.to_owned(), list.clone());
-        Ok(list)
-    }
-
-    fn request_checkpoint(&self) {}
-
-    fn set_full(&self, _full: bool) {}
-
-    fn notify(&self, text: String) {
-        self.notices.lock().unwrap().push(text);
+/// Waits until a notice has these words.
+pub(crate) fn await_notice(host: &TestHost, words: &str) {
+    let clock = SystemClock::new();
+    let deadline = deadline(&clock);
+    while !host.notices.lock().unwrap().iter().any(|notice| notice.contains(words)) {
+        assert!(clock.now() < deadline, "no notice '{words}': {:?}", host.notices.lock().unwrap());
+        anabranch_model::pause(Duration::from_millis(20));
     }
 }
 
 /// Opens the only writer of a table in this place, which writes at least once.
-pub(crate) fn open_sink_at(connector: ConnectorSpec, host: Arc<Place>) -> Result<Box<dyn Sink>> {
+pub(crate) fn open_sink_at(connector: ConnectorSpec, host: Arc<TestHost>) -> Result<Box<dyn Sink>> {
     let spec = SinkSpec::new("results", connector, schema());
     KafkaConnector.sink(&spec, &TaskContext { host, ..context(0, 1) })
 }
 
 /// Opens the only writer of a table in this place, which writes exactly once.
-pub(crate) fn open_exact_at(connector: ConnectorSpec, scope: &str, host: Arc<Place>) -> Result<Box<dyn Sink>> {
+pub(crate) fn open_exact_at(connector: ConnectorSpec, scope: &str, host: Arc<TestHost>) -> Result<Box<dyn Sink>> {
     open_renamed(connector, scope, Former::default(), host)
 }
 
@@ -191,7 +138,7 @@ pub(crate) fn open_renamed(
     connector: ConnectorSpec,
     scope: &str,
     former: Former,
-    host: Arc<Place>,
+    host: Arc<TestHost>,
 ) -> Result<Box<dyn Sink>> {
     let spec = SinkSpec::new("results", connector, schema());
     let delivery = Delivery::ExactlyOnce { scope: scope.into(), former };
@@ -245,12 +192,12 @@ impl Reader {
     }
 
     /// The only reader of a table in this place.
-    pub(crate) fn open_at(connector: ConnectorSpec, host: Arc<Place>) -> Reader {
+    pub(crate) fn open_at(connector: ConnectorSpec, host: Arc<TestHost>) -> Reader {
         Reader::open_at_from(connector, host, None)
     }
 
     /// The same, from these positions.
-    pub(crate) fn open_at_from(connector: ConnectorSpec, host: Arc<Place>, from: Option<&Positions>) -> Reader {
+    pub(crate) fn open_at_from(connector: ConnectorSpec, host: Arc<TestHost>, from: Option<&Positions>) -> Reader {
         let context = TaskContext { host, ..context(0, 1) };
         Reader::of(KafkaConnector.source(&source_spec(connector), &context, from).expect("source"))
     }

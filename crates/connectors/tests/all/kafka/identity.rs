@@ -5,7 +5,9 @@ use std::time::Duration;
 use anabranch_model::{Clock as _, Error, ErrorKind, SystemClock};
 use anabranch_operators::{Positions, Source};
 
-use super::harness::{BOUNDED, Outside, PATIENCE, Place, Reader, open_source_from, records, table, table_like};
+use super::harness::{
+    BOUNDED, Outside, PATIENCE, Reader, await_notice, open_source_from, process, records, table, table_like,
+};
 
 /// The error of what does not open.
 fn error_of(opened: anabranch_model::Result<Box<dyn Source>>) -> Error {
@@ -51,9 +53,9 @@ fn a_topic_that_was_created_anew_is_refused_and_both_remedies_read_all_of_it() {
         let pattern = error.split_once("'topic-pattern' = '").and_then(|(_, rest)| rest.split_once('\''));
         let (pattern, rest) = pattern.expect("a pattern to write");
         assert_eq!(pattern, "renewed\\.a");
-        let place = Place::new(true, None);
-        let mut reader = Reader::open_at_from(table_like(pattern, startup), place.clone(), Some(&positions));
-        place.await_notice("created again: renewed.a; the job reads the new ones from their beginning");
+        let host = process(true, None);
+        let mut reader = Reader::open_at_from(table_like(pattern, startup), host.clone(), Some(&positions));
+        await_notice(&host, "created again: renewed.a; the job reads the new ones from their beginning");
         reader.read_until("all rows", |reader| reader.count() == 150);
         assert_eq!(reader.sorted_ids(), (1000..1150).collect::<Vec<_>>());
         // The other remedy.
@@ -127,14 +129,14 @@ fn a_position_beyond_the_end_of_the_log_is_final() {
 fn positions_without_the_identity_of_their_topic_are_taken_once() {
     let outside = Outside::shared();
     read_all(&outside, "former", 10);
-    let place = Place::new(true, None);
+    let host = process(true, None);
     let positions: Positions = [("former/0".to_owned(), "4".to_owned())].into();
-    let mut reader = Reader::open_at_from(table("former", &[]), place.clone(), Some(&positions));
-    place.await_notice("positions in former without the identity of the topic");
+    let mut reader = Reader::open_at_from(table("former", &[]), host.clone(), Some(&positions));
+    await_notice(&host, "positions in former without the identity of the topic");
     assert!(reader.source.positions().expect("positions")["former/0"].starts_with("4 topic-id "));
     reader.read_until("the rest", |reader| reader.count() == 6);
     let positions = reader.source.positions().expect("positions");
-    let place = Place::new(true, None);
-    Reader::open_at_from(table("former", &[]), place.clone(), Some(&positions));
-    assert!(place.notices.lock().unwrap().is_empty(), "{:?}", place.notices.lock().unwrap());
+    let host = process(true, None);
+    Reader::open_at_from(table("former", &[]), host.clone(), Some(&positions));
+    assert!(host.notices.lock().unwrap().is_empty(), "{:?}", host.notices.lock().unwrap());
 }

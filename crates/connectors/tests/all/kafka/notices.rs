@@ -1,9 +1,11 @@
 //! Notices about options, each with what it says to do.
 
-use super::harness::{Outside, Place, Reader, records, table};
+use anabranch_operators::testing::TestHost;
 
-fn notices(place: &Place) -> Vec<String> {
-    place.notices.lock().unwrap().clone()
+use super::harness::{Outside, Reader, process, records, table};
+
+fn notices(host: &TestHost) -> Vec<String> {
+    host.notices.lock().unwrap().clone()
 }
 
 #[test]
@@ -12,10 +14,10 @@ fn a_start_that_is_not_flinks_is_told_until_the_table_says_where_it_starts() {
     outside.create_topic("unsaid", 1);
     outside.produce("unsaid", 0, &records(0..10));
     let open = |options: &[(&str, &str)]| {
-        let place = Place::new(true, None);
-        let mut reader = Reader::open_at(table("unsaid", options), place.clone());
+        let host = process(true, None);
+        let mut reader = Reader::open_at(table("unsaid", options), host.clone());
         reader.read_until("all rows", |reader| reader.count() == 10);
-        (notices(&place), reader.source.positions().expect("positions"))
+        (notices(&host), reader.source.positions().expect("positions"))
     };
     let group = ("properties.group.id", "unsaid");
     let (told, positions) = open(&[group]);
@@ -27,9 +29,9 @@ fn a_start_that_is_not_flinks_is_told_until_the_table_says_where_it_starts() {
     }
     assert_eq!(open(&[]).0, [""; 0], "no group");
     // A job that resumes goes on at its positions.
-    let place = Place::new(true, None);
-    Reader::open_at_from(table("unsaid", &[group]), place.clone(), Some(&positions));
-    assert_eq!(notices(&place), [""; 0]);
+    let host = process(true, None);
+    Reader::open_at_from(table("unsaid", &[group]), host.clone(), Some(&positions));
+    assert_eq!(notices(&host), [""; 0]);
 }
 
 #[test]
@@ -41,10 +43,10 @@ fn properties_of_the_java_client_that_have_no_effect_are_told() {
         ("properties.zookeeper.connect", "localhost:2181"),
         ("properties.key.deserializer", "org.apache.kafka.common.serialization.StringDeserializer"),
     ];
-    let place = Place::new(true, None);
-    let mut reader = Reader::open_at(table("java", &java), place.clone());
+    let host = process(true, None);
+    let mut reader = Reader::open_at(table("java", &java), host.clone());
     reader.read_until("all rows", |reader| reader.count() == 10);
-    let told = notices(&place);
+    let told = notices(&host);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("'properties.key.deserializer', 'properties.zookeeper.connect'"), "{told:?}");
     assert!(told[0].contains("leave them out"), "{told:?}");

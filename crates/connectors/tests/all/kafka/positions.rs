@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anabranch_model::PartitionId;
 use anabranch_operators::Positions;
 
-use super::harness::{BOUNDED, Outside, Place, Reader, open_source_from, records, refusal, table};
+use super::harness::{BOUNDED, Outside, Reader, open_source_from, process, records, refusal, table};
 
 fn from(positions: &[(&str, &str)]) -> Positions {
     positions.iter().map(|(partition, position)| ((*partition).to_owned(), (*position).to_owned())).collect()
@@ -45,9 +45,9 @@ fn readers_of_one_job_agree_on_the_latest_offsets() {
     let outside = Outside::shared();
     outside.create_topic("agreed", 2);
     outside.produce("agreed", 0, &records(0..10));
-    let place = Place::new(true, None);
+    let host = process(true, None);
     let latest = ("scan.startup.mode", "latest-offset");
-    let open = |option| Reader::open_at(table("agreed", &[option]), place.clone());
+    let open = |option| Reader::open_at(table("agreed", &[option]), host.clone());
     let starts = text(&[("agreed/0", "10"), ("agreed/1", "0")]);
     let ends = text(&[("agreed/0", "beginning..10"), ("agreed/1", "beginning..0")]);
     assert_eq!(stands_at(&open(latest)), starts);
@@ -55,7 +55,7 @@ fn readers_of_one_job_agree_on_the_latest_offsets() {
     outside.produce("agreed", 1, &records(15..20));
     assert_eq!(stands_at(&open(latest)), starts);
     assert_eq!(stands_at(&open(BOUNDED)), ends);
-    let other = Reader::open_at(table("agreed", &[latest]), Place::new(true, None));
+    let other = Reader::open_at(table("agreed", &[latest]), process(true, None));
     assert_eq!(stands_at(&other), text(&[("agreed/0", "15"), ("agreed/1", "5")]));
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anabranch_model::PartitionId;
 
 use super::harness::{
-    BOUNDED, Outside, Place, Reader, open_source, open_source_from, records, refusal, table, table_like,
+    BOUNDED, Outside, Reader, await_notice, open_source, open_source_from, process, records, refusal, table, table_like,
 };
 
 #[test]
@@ -152,9 +152,9 @@ fn new_topics_that_match_are_read_from_their_beginning_and_lost_ones_left_out_af
     let outside = Outside::shared();
     let options = [("scan.topic-partition-discovery.interval", "200 ms"), ("connection.timeout", "2 s")];
     let spec = || table_like("coming-.*", &[options[0], options[1], ("scan.startup.mode", "latest-offset")]);
-    let place = Place::new(true, None);
-    let mut first = Reader::open_at(spec(), place.clone());
-    place.await_notice("there are no topics like 'coming-.*'");
+    let host = process(true, None);
+    let mut first = Reader::open_at(spec(), host.clone());
+    await_notice(&host, "there are no topics like 'coming-.*'");
     let read = |reader: &mut Reader, ids: std::ops::Range<i64>| {
         reader.read_until("what was written", |reader| reader.count() as i64 >= ids.end - ids.start);
         assert_eq!(reader.sorted_ids(), ids.collect::<Vec<_>>());
@@ -169,7 +169,7 @@ fn new_topics_that_match_are_read_from_their_beginning_and_lost_ones_left_out_af
     assert!(positions.get("coming-a/0").is_some_and(|position| position.starts_with("10 topic-id ")), "{positions:?}");
     drop(first);
     // A task that is placed again while the job runs knows what was found since the start.
-    let mut moved = Reader::open_at_from(spec(), place.clone(), Some(&positions));
+    let mut moved = Reader::open_at_from(spec(), host.clone(), Some(&positions));
     outside.produce("coming-a", 0, &records(20..21));
     read(&mut moved, 20..21);
     let positions = moved.source.positions().expect("positions");
@@ -195,8 +195,8 @@ fn new_topics_that_match_are_read_from_their_beginning_and_lost_ones_left_out_af
     let error = last.read_until_error();
     assert!(error.contains("coming-b") && error.contains("restart the job"), "{error}");
     drop(last);
-    let mut rest = Reader::open_at_from(spec(), place.clone(), Some(&positions));
-    place.await_notice("coming-b; the job goes on without them");
+    let mut rest = Reader::open_at_from(spec(), host.clone(), Some(&positions));
+    await_notice(&host, "coming-b; the job goes on without them");
     let kept = |name: &str| positions.get(name).cloned();
     assert_eq!(rest.source.positions().expect("positions").get("coming-b/1").cloned(), kept("coming-b/1"));
     outside.produce("coming-a", 0, &records(30..33));

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::Epoch;
+use anabranch_operators::testing::TestHost;
 use anabranch_operators::{Committable, Connector, Sink, TaskContext};
 use arrow::array::RecordBatch;
 
-use super::{Life, exact_context, row_texts, sink_spec};
+use super::{exact_context, row_texts, sink_spec};
 
 /// A table that is written exactly once, and how to see what is visible of it.
 pub(crate) struct CommitCase<'a> {
@@ -27,7 +28,7 @@ impl CommitCase<'_> {
     }
 
     /// A task of this incarnation of the job.
-    pub(crate) fn open_in(&self, life: &Arc<Life>, index: u32, parallelism: u32) -> Box<dyn Sink> {
+    pub(crate) fn open_in(&self, life: &Arc<TestHost>, index: u32, parallelism: u32) -> Box<dyn Sink> {
         let spec = sink_spec(&self.spec, &self.batches[0].schema());
         let context = TaskContext { host: life.clone(), ..exact_context(index, parallelism, self.scope) };
         self.connector.sink(&spec, &context).unwrap()
@@ -101,7 +102,7 @@ pub(crate) fn check_commits(case: &CommitCase<'_>) {
 
 /// Checks a sink whose commits come later than the next rows: what is prepared or written meanwhile is not lost.
 pub(crate) fn check_late_commits(case: &CommitCase<'_>) {
-    let mut sink = case.open_in(&Life::new(3), 0, 1);
+    let mut sink = case.open_in(&TestHost::of_incarnation(3), 0, 1);
     let first = case.prepare(sink.as_mut(), &[0], 1);
     let second = case.prepare(sink.as_mut(), &[1], 2);
     sink.write(&case.batches[2]).unwrap();

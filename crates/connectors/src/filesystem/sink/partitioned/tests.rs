@@ -2,28 +2,13 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use anabranch_dataflow::ConnectorSpec;
-use anabranch_model::{Incarnation, SystemClock};
-use anabranch_operators::{Former, Host};
+use anabranch_model::SystemClock;
+use anabranch_operators::Former;
+use anabranch_operators::testing::TestHost;
 use arrow::array::{Int64Array, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 
 use super::*;
-
-struct Life(u64);
-
-impl Host for Life {
-    fn incarnation(&self) -> Incarnation {
-        Incarnation(self.0)
-    }
-
-    fn is_cancelled(&self) -> bool {
-        false
-    }
-
-    fn request_checkpoint(&self) {}
-
-    fn notify(&self, _: String) {}
-}
 
 /// The sink of a task.
 fn sink(base: &Path, (task, tasks): (u32, u32), life: Option<u64>, trigger: &str) -> Box<dyn Sink> {
@@ -47,7 +32,7 @@ fn sink(base: &Path, (task, tasks): (u32, u32), life: Option<u64>, trigger: &str
         None => Delivery::AtLeastOnce,
         Some(_) => Delivery::ExactlyOnce { scope: "job".into(), former: Former::default() },
     };
-    let host = Arc::new(Life(life.unwrap_or(1)));
+    let host = TestHost::of_incarnation(life.unwrap_or(1));
     let clock = Arc::new(SystemClock::new());
     let context = TaskContext { index: task, parallelism: tasks, batch_rows: 10, delivery, clock, host };
     let options = FileOptions::read(&spec.connector).unwrap();
