@@ -30,30 +30,32 @@ const JOIN: &[&[Kind]] = &[&[Kind::List, Kind::Text], &[Kind::List, Kind::Text, 
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     // ARRAY[a, b, ...].
-    Definition {
-        variadic: true,
-        ..function("make_array", &[&[Kind::Common]], Returns::Of(types::array_of), build::make_array)
-    },
-    function("cardinality", &[&[Kind::Array], &[Kind::Map]], Returns::Int, cardinality),
+    function("make_array", &[&[Kind::Common]], Returns::Of(types::array_of), build::make_array)
+        .never_fails()
+        .variadic(),
+    function("cardinality", &[&[Kind::Array], &[Kind::Map]], Returns::Int, cardinality).never_fails(),
     function("element", &[&[Kind::Array]], Returns::Of(types::element), element),
-    function("array_contains", WITH_ELEMENT, Returns::Boolean, contains),
-    function("array_position", WITH_ELEMENT, Returns::Int, position),
-    function("array_remove", WITH_ELEMENT, Returns::First, sets::remove),
-    function("array_append", WITH_ELEMENT, Returns::First, |a| build::extend(a, false)),
-    function("array_prepend", WITH_ELEMENT, Returns::First, |a| build::extend(a, true)),
-    function("array_distinct", ONE, Returns::First, sets::distinct),
-    function("array_union", TWO, Returns::First, sets::union),
-    function("array_intersect", TWO, Returns::First, sets::intersect),
-    function("array_except", TWO, Returns::First, sets::except),
-    Definition { variadic: true, ..function("array_concat", &[&[Kind::CommonList]], Returns::First, build::concat) },
-    function("array_reverse", ONE, Returns::First, build::reverse),
-    function("array_slice", SLICE, Returns::First, build::slice),
-    function("array_sort", SORT, Returns::Of(types::sorted), order::sort),
-    function("array_max", ONE, Returns::Of(types::compared), |a| order::extreme(a, |new, best| new > best)),
-    function("array_min", ONE, Returns::Of(types::compared), |a| order::extreme(a, |new, best| new < best)),
-    function("array_join", JOIN, Returns::Of(joined), join),
+    function("array_contains", WITH_ELEMENT, Returns::Boolean, contains).never_fails(),
+    function("array_position", WITH_ELEMENT, Returns::Int, position).never_fails(),
+    function("array_remove", WITH_ELEMENT, Returns::First, sets::remove).never_fails(),
+    function("array_append", WITH_ELEMENT, Returns::First, |a| build::extend(a, false)).never_fails(),
+    function("array_prepend", WITH_ELEMENT, Returns::First, |a| build::extend(a, true)).never_fails(),
+    function("array_distinct", ONE, Returns::First, sets::distinct).never_fails(),
+    function("array_union", TWO, Returns::First, sets::union).never_fails(),
+    function("array_intersect", TWO, Returns::First, sets::intersect).never_fails(),
+    function("array_except", TWO, Returns::First, sets::except).never_fails(),
+    function("array_concat", &[&[Kind::CommonList]], Returns::First, build::concat).never_fails().variadic(),
+    function("array_reverse", ONE, Returns::First, build::reverse).never_fails(),
+    function("array_slice", SLICE, Returns::First, build::slice).never_fails(),
+    function("array_sort", SORT, Returns::Of(types::sorted), order::sort).never_fails(),
+    function("array_max", ONE, Returns::Of(types::compared), |a| order::extreme(a, |new, best| new > best))
+        .never_fails(),
+    function("array_min", ONE, Returns::Of(types::compared), |a| order::extreme(a, |new, best| new < best))
+        .never_fails(),
+    function("array_join", JOIN, Returns::Of(joined), join).fails_if(|call| !call.is_short(1) || !call.is_short(2)),
     function("$percentile", &[&[Kind::List, Kind::Any]], Returns::Of(percentile::returned), percentile::percentile),
-    function("split", &[&[Kind::Text, Kind::Text]], Returns::Of(|_| Ok(types::list_of(DataType::Utf8View))), split),
+    function("split", &[&[Kind::Text, Kind::Text]], Returns::Of(|_| Ok(types::list_of(DataType::Utf8View))), split)
+        .never_fails(),
 ];
 
 /// Whether a function compares elements. Maps are not compared.

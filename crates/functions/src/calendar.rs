@@ -8,6 +8,7 @@ use datafusion_common::Result;
 use datafusion_expr::ReturnFieldArgs;
 
 use crate::arguments::{Arguments, primitives, try_primitives};
+use crate::call::ZoneUse;
 use crate::definition::{Definition, Kind, Returns, failure, function};
 use crate::moment::{Moments, moments, out_of_range};
 use crate::zone::Zone;
@@ -20,9 +21,9 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     field("dayofyear", |a| get(a, |t| i64::from(t.ordinal()))),
     field("dayofmonth", |a| get(a, |t| i64::from(t.day()))),
     field("dayofweek", |a| get(a, |t| i64::from(t.weekday().number_from_sunday()))),
-    function("hour", CLOCK, Returns::BigInt, |a| get(a, |t| i64::from(t.hour()))),
-    function("minute", CLOCK, Returns::BigInt, |a| get(a, |t| i64::from(t.minute()))),
-    function("second", CLOCK, Returns::BigInt, |a| get(a, |t| i64::from(t.second()))),
+    function("hour", CLOCK, Returns::BigInt, |a| get(a, |t| i64::from(t.hour()))).never_fails().reads_local_time(),
+    function("minute", CLOCK, Returns::BigInt, |a| get(a, |t| i64::from(t.minute()))).never_fails().reads_local_time(),
+    function("second", CLOCK, Returns::BigInt, |a| get(a, |t| i64::from(t.second()))).never_fails().reads_local_time(),
     field("extract_isodow", |a| get(a, |t| i64::from(t.weekday().number_from_monday()))),
     field("extract_isoyear", |a| get(a, |t| i64::from(t.iso_week().year()))),
     field("extract_millisecond", |a| get(a, |t| i64::from(t.nanosecond() / 1_000_000))),
@@ -33,8 +34,10 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     field("extract_century", |a| get(a, |t| i64::from((t.year() + 99).div_euclid(100)))),
     field("extract_millennium", |a| get(a, |t| i64::from((t.year() + 999).div_euclid(1000)))),
     // The unit is a constant that the planner writes.
-    function("floor_to", &[&[Kind::Moment, Kind::Text]], Returns::First, |a| to_unit(a, Unit::floor, None)),
-    function("ceil_to", &[&[Kind::Moment, Kind::Text]], Returns::First, |a| to_unit(a, Unit::ceil, None)),
+    function("floor_to", &[&[Kind::Moment, Kind::Text]], Returns::First, |a| to_unit(a, Unit::floor, None))
+        .in_zone(ZoneUse::Last("floor_to_in")),
+    function("ceil_to", &[&[Kind::Moment, Kind::Text]], Returns::First, |a| to_unit(a, Unit::ceil, None))
+        .in_zone(ZoneUse::Last("ceil_to_in")),
     // Of an instant, in the time zone that is the last argument.
     function("floor_to_in", TO_UNIT_IN, Returns::First, |a| to_unit(a, Unit::floor, Some(zone_of_call(a)?))),
     function("ceil_to_in", TO_UNIT_IN, Returns::First, |a| to_unit(a, Unit::ceil, Some(zone_of_call(a)?))),
@@ -42,7 +45,8 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     // By a unit shorter than a day, which makes a timestamp of a date.
     function("timestamp_add_time", ADD, Returns::Of(time_of), add),
     // TO_TIMESTAMP_LTZ(seconds, 0).
-    function("timestamp_of_seconds", &[&[Kind::Integer], &[Kind::Double]], Returns::Of(of_seconds_type), of_seconds),
+    function("timestamp_of_seconds", &[&[Kind::Integer], &[Kind::Double]], Returns::Of(of_seconds_type), of_seconds)
+        .never_fails(),
     function("timestamp_diff", &[&[Kind::Text, Kind::Moment, Kind::Moment]], Returns::Int, difference),
 ];
 
@@ -51,7 +55,7 @@ const ADD: &[&[Kind]] = &[&[Kind::Text, Kind::Integer, Kind::Moment]];
 const CLOCK: &[&[Kind]] = &[&[Kind::Clock]];
 
 const fn field(name: &'static str, evaluate: fn(&Arguments) -> Result<ArrayRef>) -> Definition {
-    function(name, &[&[Kind::Moment]], Returns::BigInt, evaluate)
+    function(name, &[&[Kind::Moment]], Returns::BigInt, evaluate).never_fails().reads_local_time()
 }
 
 fn get(arguments: &Arguments, value: fn(NaiveDateTime) -> i64) -> Result<ArrayRef> {

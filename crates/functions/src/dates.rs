@@ -8,6 +8,7 @@ use datafusion_expr::ReturnFieldArgs;
 
 use crate::arguments::{Arguments, Column, primitives, try_primitives, try_texts};
 use crate::calendar::within_years;
+use crate::call::ZoneUse;
 use crate::date_pattern::{Library, Pattern, Use, read_date, read_sql};
 use crate::definition::{Definition, Kind, Returns, failure, function};
 use crate::moment::{Moments, moments};
@@ -25,13 +26,16 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
             checked(args, 1, library, Use::WriteLocal, DataType::Utf8View)
         }),
         date_format,
-    ),
+    )
+    .reads_local_time()
+    .fails_if(|call| !call.is_constant(1)),
     function(
         "to_date",
         TEXT,
         Returns::Of(|args| checked(args, 1, Library::Text, Use::Read, DataType::Date32)),
         to_date,
-    ),
+    )
+    .reads_local_time(),
     function(
         "to_timestamp",
         TEXT,
@@ -46,19 +50,22 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         &[&[Kind::Text], &[Kind::Integer], &[Kind::Text, Kind::Text], &[Kind::Text, Kind::Text, Kind::Text]],
         Returns::Of(|args| checked(args, 1, Library::Time, Use::Read, ltz())),
         to_timestamp_ltz,
-    ),
+    )
+    .never_fails(),
     function(
         "unix_timestamp",
         TEXT,
         Returns::Of(|args| checked(args, 1, Library::Text, Use::Read, DataType::Int64)),
         |a| unix_timestamp(a, 0, None),
-    ),
+    )
+    .in_zone(ZoneUse::First("unix_timestamp_in")),
     function(
         "from_unixtime",
         &[&[Kind::Integer], &[Kind::Integer, Kind::Text]],
         Returns::Of(|args| checked(args, 1, Library::Text, Use::Write, DataType::Utf8View)),
         |a| from_unixtime(a, 0, None),
-    ),
+    )
+    .in_zone(ZoneUse::First("from_unixtime_in")),
     // The same in the time zone before the other arguments, a constant that the planner writes.
     function(
         "unix_timestamp_in",

@@ -7,6 +7,7 @@ use datafusion_expr::type_coercion::binary::type_union_resolution;
 use datafusion_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
 use crate::arguments::Arguments;
+use crate::call::{Call, Fails, ZoneUse};
 
 /// Kinds of arguments: the types that an argument may have, and the type that the function receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,18 +80,59 @@ pub(crate) struct Definition {
     pub(crate) returns: Returns,
     /// Whether it may have another value at each evaluation.
     pub(crate) varies: bool,
+    pub(crate) fails: Fails,
+    pub(crate) zone: ZoneUse,
     /// Returns one value per row; one row if all arguments are constants.
     pub(crate) evaluate: fn(&Arguments) -> Result<ArrayRef>,
 }
 
-/// A function without aliases and with a fixed number of arguments.
+/// A function without aliases and with a fixed number of arguments, that some values make fail, and that does not depend
+/// on the time zone.
 pub(crate) const fn function(
     name: &'static str,
     takes: &'static [&'static [Kind]],
     returns: Returns,
     evaluate: fn(&Arguments) -> Result<ArrayRef>,
 ) -> Definition {
-    Definition { name, aliases: &[], takes, variadic: false, returns, varies: false, evaluate }
+    let (fails, zone) = (Fails::Maybe, ZoneUse::None);
+    Definition { name, aliases: &[], takes, variadic: false, returns, varies: false, fails, zone, evaluate }
+}
+
+impl Definition {
+    /// With other names.
+    pub(crate) const fn also(self, aliases: &'static [&'static str]) -> Definition {
+        Definition { aliases, ..self }
+    }
+
+    /// The last argument of the longest list may be repeated.
+    pub(crate) const fn variadic(self) -> Definition {
+        Definition { variadic: true, ..self }
+    }
+
+    /// It may have another value at each evaluation.
+    pub(crate) const fn varies(self) -> Definition {
+        Definition { varies: true, ..self }
+    }
+
+    /// It gives a value or NULL for all arguments.
+    pub(crate) const fn never_fails(self) -> Definition {
+        Definition { fails: Fails::Never, ..self }
+    }
+
+    /// Values make it fail only in such calls.
+    pub(crate) const fn fails_if(self, condition: fn(&Call<'_>) -> bool) -> Definition {
+        Definition { fails: Fails::If(condition), ..self }
+    }
+
+    /// It reads an instant as a local time.
+    pub(crate) const fn reads_local_time(self) -> Definition {
+        Definition { zone: ZoneUse::LocalTime, ..self }
+    }
+
+    /// Another function does it in a time zone.
+    pub(crate) const fn in_zone(self, zone: ZoneUse) -> Definition {
+        Definition { zone, ..self }
+    }
 }
 
 /// There is one definition of each name.

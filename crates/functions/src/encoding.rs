@@ -16,18 +16,18 @@ use crate::definition::{Definition, Kind, Returns, failure, function};
 const TEXT: &[&[Kind]] = &[&[Kind::Text]];
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
-    function("md5", TEXT, Returns::Text, hash::<Md5>),
-    function("sha1", TEXT, Returns::Text, hash::<Sha1>),
-    function("sha224", TEXT, Returns::Text, hash::<Sha224>),
-    function("sha256", TEXT, Returns::Text, hash::<Sha256>),
-    function("sha384", TEXT, Returns::Text, hash::<Sha384>),
-    function("sha512", TEXT, Returns::Text, hash::<Sha512>),
+    function("md5", TEXT, Returns::Text, hash::<Md5>).never_fails(),
+    function("sha1", TEXT, Returns::Text, hash::<Sha1>).never_fails(),
+    function("sha224", TEXT, Returns::Text, hash::<Sha224>).never_fails(),
+    function("sha256", TEXT, Returns::Text, hash::<Sha256>).never_fails(),
+    function("sha384", TEXT, Returns::Text, hash::<Sha384>).never_fails(),
+    function("sha512", TEXT, Returns::Text, hash::<Sha512>).never_fails(),
     function("sha2", &[&[Kind::Text, Kind::Integer]], Returns::Text, sha2),
-    function("to_base64", TEXT, Returns::Text, to_base64),
+    function("to_base64", TEXT, Returns::Text, to_base64).never_fails(),
     function("from_base64", TEXT, Returns::Text, from_base64),
-    function("hex", &[&[Kind::Integer], &[Kind::TextOrBytes]], Returns::Text, hex),
-    function("unhex", TEXT, Returns::Bytes, unhex),
-    function("bin", &[&[Kind::Integer]], Returns::Text, bin),
+    function("hex", &[&[Kind::Integer], &[Kind::TextOrBytes]], Returns::Text, hex).never_fails(),
+    function("unhex", TEXT, Returns::Bytes, unhex).never_fails(),
+    function("bin", &[&[Kind::Integer]], Returns::Text, bin).never_fails(),
 ];
 
 /// Hashes in hexadecimal digits, in lower case.

@@ -15,14 +15,12 @@ use crate::definition::{Definition, Kind, Returns, function};
 const ARGUMENTS: &[&[Kind]] = &[&[Kind::Alike]];
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
-    Definition {
-        variadic: true,
-        ..function("greatest", ARGUMENTS, Returns::First, |a| extreme(a, |left, right| gt_eq(&left, &right)))
-    },
-    Definition {
-        variadic: true,
-        ..function("least", ARGUMENTS, Returns::First, |a| extreme(a, |left, right| lt_eq(&left, &right)))
-    },
+    function("greatest", ARGUMENTS, Returns::First, |a| extreme(a, |left, right| gt_eq(&left, &right)))
+        .never_fails()
+        .variadic(),
+    function("least", ARGUMENTS, Returns::First, |a| extreme(a, |left, right| lt_eq(&left, &right)))
+        .never_fails()
+        .variadic(),
 ];
 
 fn extreme(

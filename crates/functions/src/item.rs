@@ -10,7 +10,8 @@ use crate::arguments::Arguments;
 use crate::definition::{Definition, Kind, Returns, failure, function};
 
 pub(crate) const DEFINITIONS: &[Definition] =
-    &[function("item", &[&[Kind::Array, Kind::Integer], &[Kind::Map, Kind::Key]], Returns::Of(element), item)];
+    &[function("item", &[&[Kind::Array, Kind::Integer], &[Kind::Map, Kind::Key]], Returns::Of(element), item)
+        .never_fails()];
 
 fn element(args: &ReturnFieldArgs) -> Result<DataType> {
     match args.arg_fields[0].data_type() {

@@ -26,29 +26,26 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         &[PATH, &[Kind::Text, Kind::Text, Kind::Any, Kind::Any, Kind::Text]],
         Returns::Of(value_type),
         json_value,
-    ),
-    function("json_exists", &[PATH, &[Kind::Text, Kind::Text, Kind::Text]], Returns::Boolean, json_exists),
+    )
+    .fails_if(|call| !call.returns.is_string() || (call.len() > 4 && call.text(4) != Some(""))),
+    function("json_exists", &[PATH, &[Kind::Text, Kind::Text, Kind::Text]], Returns::Boolean, json_exists)
+        .fails_if(|call| call.stops(2)),
     // The document, the path, the wrapper, and what is given for an empty result and for an error.
     function(
         "json_query",
         &[PATH, &[Kind::Text, Kind::Text, Kind::Text, Kind::Text, Kind::Text]],
         Returns::Text,
         json_query,
-    ),
-    function("is_json", &[PATH], Returns::Boolean, is_json),
-    Definition {
-        variadic: true,
-        ..function("json_object", &[&[Kind::Any]], Returns::Of(build::text_type), build::object)
-    },
-    Definition {
-        variadic: true,
-        ..function("json_array", &[&[Kind::Any]], Returns::Of(build::text_type), build::array)
-    },
+    )
+    .fails_if(|call| call.stops(3) || call.stops(4)),
+    function("is_json", &[PATH], Returns::Boolean, is_json).never_fails(),
+    function("json_object", &[&[Kind::Any]], Returns::Of(build::text_type), build::object).variadic(),
+    function("json_array", &[&[Kind::Any]], Returns::Of(build::text_type), build::array).variadic(),
     function("$json_arrayagg", &[&[Kind::Text, Kind::Text, Kind::Any]], Returns::Of(build::text_type), gathered::array),
     function("$json_objectagg", &[&[Kind::Any]], Returns::Of(build::text_type), gathered::object),
     function("json_string", &[&[Kind::Any]], Returns::Of(build::text_type), build::string),
-    function("json_quote", &[&[Kind::Text]], Returns::Text, json_quote),
-    function("json_unquote", &[&[Kind::Text]], Returns::Text, json_unquote),
+    function("json_quote", &[&[Kind::Text]], Returns::Text, json_quote).never_fails(),
+    function("json_unquote", &[&[Kind::Text]], Returns::Text, json_unquote).never_fails(),
 ];
 
 /// What is wrong with a path of `JSON_VALUE`, `JSON_EXISTS` or `JSON_QUERY`.

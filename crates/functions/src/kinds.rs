@@ -12,12 +12,14 @@ use crate::definition::{Definition, Kind, Returns, function};
 const VALUE: &[&[Kind]] = &[&[Kind::Text], &[Kind::Number]];
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
-    function("is_alpha", VALUE, Returns::Boolean, |a| test(a, is_alpha, |_| false)),
-    function("is_digit", VALUE, Returns::Boolean, |a| test(a, is_digit, arrow::datatypes::DataType::is_integer)),
+    function("is_alpha", VALUE, Returns::Boolean, |a| test(a, is_alpha, |_| false)).never_fails(),
+    function("is_digit", VALUE, Returns::Boolean, |a| test(a, is_digit, arrow::datatypes::DataType::is_integer))
+        .never_fails(),
     // A DECIMAL is none, as in Flink.
     function("is_decimal", VALUE, Returns::Boolean, |a| {
         test(a, is_decimal, |data_type| data_type.is_integer() || data_type.is_floating())
-    }),
+    })
+    .never_fails(),
 ];
 
 /// Of numbers, the type decides.

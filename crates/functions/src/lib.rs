@@ -6,8 +6,8 @@
 mod arguments;
 mod array;
 mod calendar;
+mod call;
 mod catalog;
-mod certain;
 mod charset;
 mod date_pattern;
 mod dates;
@@ -38,8 +38,8 @@ use std::sync::{Arc, LazyLock};
 
 use datafusion_expr::ScalarUDF;
 
+pub use self::call::{ZoneUse, may_fail, zone_use};
 pub use self::catalog::{FunctionDoc, catalog, describe};
-pub use self::certain::may_fail;
 use self::definition::Definition;
 pub use self::from_text::{parse_date, parse_decimal, parse_time, parse_timestamp, parse_whole, reads_texts_as};
 pub use self::json::check_json_path;

@@ -26,18 +26,18 @@ const TEXTS: &[&[Kind]] = &[&[Kind::Text], &[Kind::Text, Kind::Text, Kind::Text]
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     // MAP[key, value, ...].
-    Definition {
-        variadic: true,
-        ..function("make_map", &[&[Kind::KeyOrValue, Kind::KeyOrValue]], Returns::Of(types::map_of), make_map)
-    },
-    function("map_keys", &[&[Kind::Map]], Returns::Of(types::keys), |a| parts_of(a, false)),
-    function("map_values", &[&[Kind::Map]], Returns::Of(types::values), |a| parts_of(a, true)),
-    function("map_entries", &[&[Kind::Map]], Returns::Of(types::entries), entries),
+    function("make_map", &[&[Kind::KeyOrValue, Kind::KeyOrValue]], Returns::Of(types::map_of), make_map)
+        .fails_if(|call| !call.keys_are_constant())
+        .variadic(),
+    function("map_keys", &[&[Kind::Map]], Returns::Of(types::keys), |a| parts_of(a, false)).never_fails(),
+    function("map_values", &[&[Kind::Map]], Returns::Of(types::values), |a| parts_of(a, true)).never_fails(),
+    function("map_entries", &[&[Kind::Map]], Returns::Of(types::entries), entries).never_fails(),
     function("map_from_arrays", &[&[Kind::Array, Kind::Array]], Returns::Of(types::of_arrays), from_arrays),
-    Definition { variadic: true, ..function("map_union", &[&[Kind::CommonMap]], Returns::First, union) },
+    function("map_union", &[&[Kind::CommonMap]], Returns::First, union).never_fails().variadic(),
     // `left = right`.
-    function("map_equal", TWO, Returns::Boolean, equal::equal),
-    function("str_to_map", TEXTS, Returns::Of(types::of_texts), split::str_to_map),
+    function("map_equal", TWO, Returns::Boolean, equal::equal).never_fails(),
+    function("str_to_map", TEXTS, Returns::Of(types::of_texts), split::str_to_map)
+        .fails_if(|call| call.len() > 1 && !(call.is_constant(1) && call.is_constant(2))),
 ];
 
 pub(crate) fn cardinality(arguments: &Arguments) -> Result<ArrayRef> {

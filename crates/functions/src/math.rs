@@ -29,21 +29,23 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     double("tanh", |a| each(a, f64::tanh)),
     double("degrees", |a| each(a, f64::to_degrees)),
     double("radians", |a| each(a, f64::to_radians)),
-    function("atan2", &[&[Kind::Double, Kind::Double]], Returns::Double, |a| both(a, f64::atan2)),
-    Definition {
-        aliases: &["pow"],
-        ..function("power", &[&[Kind::Double, Kind::Double]], Returns::Double, |a| both(a, f64::powf))
-    },
+    function("atan2", &[&[Kind::Double, Kind::Double]], Returns::Double, |a| both(a, f64::atan2)).never_fails(),
+    function("power", &[&[Kind::Double, Kind::Double]], Returns::Double, |a| both(a, f64::powf))
+        .never_fails()
+        .also(&["pow"]),
     function("log", &[&[Kind::Double], &[Kind::Double, Kind::Double]], Returns::Double, |a| match a.len() {
         1 => each(a, f64::ln),
         _ => both(a, |base, x| x.ln() / base.ln()),
-    }),
-    function("pi", &[&[]], Returns::Double, |a| primitives::<Float64Type>(a.rows, |_| Some(std::f64::consts::PI))),
-    function("e", &[&[]], Returns::Double, |a| primitives::<Float64Type>(a.rows, |_| Some(std::f64::consts::E))),
+    })
+    .never_fails(),
+    function("pi", &[&[]], Returns::Double, |a| primitives::<Float64Type>(a.rows, |_| Some(std::f64::consts::PI)))
+        .never_fails(),
+    function("e", &[&[]], Returns::Double, |a| primitives::<Float64Type>(a.rows, |_| Some(std::f64::consts::E)))
+        .never_fails(),
 ];
 
 const fn double(name: &'static str, evaluate: fn(&Arguments) -> Result<ArrayRef>) -> Definition {
-    function(name, &[&[Kind::Double]], Returns::Double, evaluate)
+    function(name, &[&[Kind::Double]], Returns::Double, evaluate).never_fails()
 }
 
 fn each(arguments: &Arguments, compute: fn(f64) -> f64) -> Result<ArrayRef> {

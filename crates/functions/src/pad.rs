@@ -39,7 +39,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     function("rpad", PAD, Returns::Text, |a| pad(a, false)),
     // CAST(text AS CHAR(n)).
     function("as_char", &[&[Kind::Text, Kind::Integer]], Returns::Text, as_char),
-    function("overlay", OVERLAY, Returns::Text, overlay),
+    function("overlay", OVERLAY, Returns::Text, overlay).never_fails(),
 ];
 
 fn append(units: impl Iterator<Item = u16>, out: &mut String) {

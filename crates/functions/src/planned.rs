@@ -9,7 +9,7 @@ use crate::definition::{Definition, Kind, Returns, failure, function};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     function("$single", &[&[Kind::Any, Kind::Integer]], Returns::First, single),
-    function("$key", &[&[Kind::Any, Kind::Text]], Returns::First, |arguments| arguments.full(0)),
+    function("$key", &[&[Kind::Any, Kind::Text]], Returns::First, |arguments| arguments.full(0)).never_fails(),
 ];
 
 /// The value of a subquery that may give one row at most: the first argument, which is a value of as many rows as the second one says.

@@ -27,13 +27,16 @@ use crate::pad::Limit;
 const EXTRACT: &[&[Kind]] = &[&[Kind::Text, Kind::Text], &[Kind::Text, Kind::Text, Kind::Integer]];
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
-    function("regexp", &[&[Kind::Text, Kind::Text]], Returns::Boolean, regexp),
-    function("regexp_extract", EXTRACT, Returns::Text, extract),
-    function("regexp_replace", &[&[Kind::Text, Kind::Text, Kind::Text]], Returns::Text, replace),
-    function("regexp_extract_all", EXTRACT, Returns::Of(|_| Ok(list_of(DataType::Utf8View))), extract_all),
-    function("regexp_instr", &[&[Kind::Text, Kind::Text]], Returns::Int, instr),
-    function("regexp_substr", &[&[Kind::Text, Kind::Text]], Returns::Text, substr),
-    function("regexp_count", &[&[Kind::Text, Kind::Text]], Returns::Int, count),
+    function("regexp", &[&[Kind::Text, Kind::Text]], Returns::Boolean, regexp).fails_if(|call| !call.is_constant(1)),
+    function("regexp_extract", EXTRACT, Returns::Text, extract).fails_if(|call| !call.is_constant(1)),
+    function("regexp_replace", &[&[Kind::Text, Kind::Text, Kind::Text]], Returns::Text, replace)
+        .fails_if(|call| !call.is_constant(1) || !call.is_short(2)),
+    function("regexp_extract_all", EXTRACT, Returns::Of(|_| Ok(list_of(DataType::Utf8View))), extract_all)
+        .fails_if(|call| !call.is_constant(1)),
+    function("regexp_instr", &[&[Kind::Text, Kind::Text]], Returns::Int, instr).fails_if(|call| !call.is_constant(1)),
+    function("regexp_substr", &[&[Kind::Text, Kind::Text]], Returns::Text, substr)
+        .fails_if(|call| !call.is_constant(1)),
+    function("regexp_count", &[&[Kind::Text, Kind::Text]], Returns::Int, count).fails_if(|call| !call.is_constant(1)),
 ];
 
 /// Number of compiled patterns that a thread keeps.

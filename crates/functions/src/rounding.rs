@@ -22,19 +22,14 @@ use crate::definition::{Definition, Kind, Returns, failure, function};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     function("abs", &[&[Kind::Number]], Returns::First, abs),
-    Definition { aliases: &["signum"], ..function("sign", &[&[Kind::Number]], Returns::First, sign) },
-    function("floor", &[&[Kind::Number]], Returns::Of(to_whole), |a| whole(a, f64::floor, i128::div_euclid)),
-    Definition {
-        aliases: &["ceiling"],
-        ..function("ceil", &[&[Kind::Number]], Returns::Of(to_whole), |a| {
-            whole(a, f64::ceil, |v, u| -(-v).div_euclid(u))
-        })
-    },
+    function("sign", &[&[Kind::Number]], Returns::First, sign).also(&["signum"]),
+    function("floor", &[&[Kind::Number]], Returns::Of(to_whole), |a| whole(a, f64::floor, i128::div_euclid))
+        .never_fails(),
+    function("ceil", &[&[Kind::Number]], Returns::Of(to_whole), |a| whole(a, f64::ceil, |v, u| -(-v).div_euclid(u)))
+        .never_fails()
+        .also(&["ceiling"]),
     function("round", PLACES, Returns::Of(to_places), |a| places(a, Mode::HalfUp)),
-    Definition {
-        aliases: &["trunc"],
-        ..function("truncate", PLACES, Returns::Of(to_places), |a| places(a, Mode::Down))
-    },
+    function("truncate", PLACES, Returns::Of(to_places), |a| places(a, Mode::Down)).also(&["trunc"]),
 ];
 
 const PLACES: &[&[Kind]] = &[&[Kind::Number], &[Kind::Number, Kind::Integer]];

@@ -14,10 +14,10 @@ const NTH: &[Kind] = &[Kind::Text, Kind::Text, Kind::Integer, Kind::Integer];
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     // POSITION(a IN b), written as a call.
-    Definition { aliases: &["position"], ..function("locate", &[TWO, FROM], Returns::Int, locate) },
+    function("locate", &[TWO, FROM], Returns::Int, locate).never_fails().also(&["position"]),
     function("instr", &[TWO, FROM, NTH], Returns::Int, instr),
-    function("startswith", &[TWO], Returns::Boolean, |a| test(a, |text, part| text.starts_with(part))),
-    function("endswith", &[TWO], Returns::Boolean, |a| test(a, |text, part| text.ends_with(part))),
+    function("startswith", &[TWO], Returns::Boolean, |a| test(a, |text, part| text.starts_with(part))).never_fails(),
+    function("endswith", &[TWO], Returns::Boolean, |a| test(a, |text, part| text.ends_with(part))).never_fails(),
 ];
 
 fn test(arguments: &Arguments, holds: fn(&str, &str) -> bool) -> Result<ArrayRef> {

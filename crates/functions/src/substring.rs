@@ -7,14 +7,13 @@ use crate::arguments::{Arguments, slices, texts};
 use crate::definition::{Definition, Kind, Returns, function};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
-    Definition {
-        aliases: &["substring"],
-        ..function("substr", &[TEXT_NUMBER, &[Kind::Text, Kind::Integer, Kind::Integer]], Returns::Text, substr)
-    },
-    function("left", &[TEXT_NUMBER], Returns::Text, |a| end(a, first)),
-    function("right", &[TEXT_NUMBER], Returns::Text, |a| end(a, last)),
-    function("split_index", &[SPLIT, SPLIT_BY_CODE], Returns::Text, split_index),
-    function("reverse", &[&[Kind::Text]], Returns::Text, reverse),
+    function("substr", &[TEXT_NUMBER, &[Kind::Text, Kind::Integer, Kind::Integer]], Returns::Text, substr)
+        .never_fails()
+        .also(&["substring"]),
+    function("left", &[TEXT_NUMBER], Returns::Text, |a| end(a, first)).never_fails(),
+    function("right", &[TEXT_NUMBER], Returns::Text, |a| end(a, last)).never_fails(),
+    function("split_index", &[SPLIT, SPLIT_BY_CODE], Returns::Text, split_index).never_fails(),
+    function("reverse", &[&[Kind::Text]], Returns::Text, reverse).never_fails(),
 ];
 
 const TEXT_NUMBER: &[Kind] = &[Kind::Text, Kind::Integer];

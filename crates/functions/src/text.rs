@@ -12,16 +12,18 @@ const TEXT: &[&[Kind]] = &[&[Kind::Text]];
 const THREE: &[&[Kind]] = &[&[Kind::Text, Kind::Text, Kind::Text]];
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
-    Definition { aliases: &["character_length"], ..function("char_length", TEXT, Returns::Int, char_length) },
-    function("initcap", TEXT, Returns::Text, initcap),
+    function("char_length", TEXT, Returns::Int, char_length).never_fails().also(&["character_length"]),
+    function("initcap", TEXT, Returns::Text, initcap).never_fails(),
     function("repeat", &[&[Kind::Text, Kind::Integer]], Returns::Text, repeat),
-    function("replace", THREE, Returns::Text, replace),
-    function("translate", THREE, Returns::Text, translate),
-    function("ascii", TEXT, Returns::Int, ascii),
-    function("chr", &[&[Kind::Integer]], Returns::Text, chr),
-    Definition { variadic: true, ..function("concat", TEXT, Returns::Text, concat) },
-    Definition { variadic: true, ..function("concat_ws", &[&[Kind::Text, Kind::Text]], Returns::Text, concat_ws) },
-    Definition { variadic: true, ..function("elt", &[&[Kind::Integer, Kind::Text]], Returns::Text, elt) },
+    function("replace", THREE, Returns::Text, replace).fails_if(|call| !call.is_short(2)),
+    function("translate", THREE, Returns::Text, translate).never_fails(),
+    function("ascii", TEXT, Returns::Int, ascii).never_fails(),
+    function("chr", &[&[Kind::Integer]], Returns::Text, chr).never_fails(),
+    function("concat", TEXT, Returns::Text, concat).never_fails().variadic(),
+    function("concat_ws", &[&[Kind::Text, Kind::Text]], Returns::Text, concat_ws)
+        .fails_if(|call| !call.is_short(0))
+        .variadic(),
+    function("elt", &[&[Kind::Integer, Kind::Text]], Returns::Text, elt).never_fails().variadic(),
 ];
 
 /// Counts characters: Unicode code points.

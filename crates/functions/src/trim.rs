@@ -9,9 +9,9 @@ use crate::definition::{Definition, Kind, Returns, function};
 const FORMS: &[&[Kind]] = &[&[Kind::Text], &[Kind::Text, Kind::Text]];
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
-    Definition { aliases: &["trim"], ..function("btrim", FORMS, Returns::Text, |a| trim(a, true, true)) },
-    function("ltrim", FORMS, Returns::Text, |a| trim(a, true, false)),
-    function("rtrim", FORMS, Returns::Text, |a| trim(a, false, true)),
+    function("btrim", FORMS, Returns::Text, |a| trim(a, true, true)).never_fails().also(&["trim"]),
+    function("ltrim", FORMS, Returns::Text, |a| trim(a, true, false)).never_fails(),
+    function("rtrim", FORMS, Returns::Text, |a| trim(a, false, true)).never_fails(),
 ];
 
 fn trim(arguments: &Arguments, start: bool, end: bool) -> Result<ArrayRef> {

@@ -9,9 +9,9 @@ use crate::definition::{Definition, Kind, Returns, function};
 const PARSE: &[&[Kind]] = &[&[Kind::Text, Kind::Text], &[Kind::Text, Kind::Text, Kind::Text]];
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
-    function("parse_url", PARSE, Returns::Text, parse_url),
-    function("url_encode", &[&[Kind::Text]], Returns::Text, url_encode),
-    function("url_decode", &[&[Kind::Text]], Returns::Text, url_decode),
+    function("parse_url", PARSE, Returns::Text, parse_url).never_fails(),
+    function("url_encode", &[&[Kind::Text]], Returns::Text, url_encode).never_fails(),
+    function("url_decode", &[&[Kind::Text]], Returns::Text, url_decode).never_fails(),
 ];
 
 /// A part of a URL, or of its query the value of a key. NULL for what is no URL, and for a part that is not there.

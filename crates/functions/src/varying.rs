@@ -14,9 +14,9 @@ use crate::definition::{Definition, Kind, Returns, failure, function};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     // Flink's CURRENT_TIMESTAMP and NOW(), which the planner replaces by it, are the same.
-    varying("current_row_timestamp", &[&[]], Returns::Of(|_| Ok(instant())), current_row_timestamp),
+    varying("current_row_timestamp", &[&[]], Returns::Of(|_| Ok(instant())), current_row_timestamp).never_fails(),
     // UNIX_TIMESTAMP() without an argument.
-    varying("current_unix_timestamp", &[&[]], Returns::BigInt, current_unix_timestamp),
+    varying("current_unix_timestamp", &[&[]], Returns::BigInt, current_unix_timestamp).never_fails(),
     varying("rand_integer", &[&[Kind::Integer]], Returns::Int, rand_integer),
 ];
 
@@ -26,7 +26,7 @@ const fn varying(
     returns: Returns,
     evaluate: fn(&Arguments) -> Result<ArrayRef>,
 ) -> Definition {
-    Definition { varies: true, ..function(name, takes, returns, evaluate) }
+    function(name, takes, returns, evaluate).varies()
 }
 
 fn instant() -> DataType {

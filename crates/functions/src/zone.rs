@@ -21,8 +21,10 @@ const TAKES: &[&[Kind]] = &[&[Kind::Moment, Kind::Text]];
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     // The local time of an instant, and the instant of a local time. The zone is a constant that the planner writes.
-    function(LOCAL_TIME, TAKES, Returns::Of(|args| timestamp(args, None)), |a| shifted(a, Direction::ToLocal)),
-    function(INSTANT, TAKES, Returns::Of(|args| timestamp(args, Some("UTC"))), |a| shifted(a, Direction::ToInstant)),
+    function(LOCAL_TIME, TAKES, Returns::Of(|args| timestamp(args, None)), |a| shifted(a, Direction::ToLocal))
+        .fails_if(|call| !call.is_constant(1)),
+    function(INSTANT, TAKES, Returns::Of(|args| timestamp(args, Some("UTC"))), |a| shifted(a, Direction::ToInstant))
+        .fails_if(|call| !call.is_constant(1)),
 ];
 
 /// Name of the function that gives the local time of an instant in a zone.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use anabranch_dataflow::{Expr as Physical, Literal, sql_name};
-use anabranch_functions::{INSTANT, LOCAL_TIME, Zone, scalar_functions};
+use anabranch_functions::{INSTANT, LOCAL_TIME, Zone, ZoneUse, scalar_functions, zone_use};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
@@ -16,39 +16,6 @@ use datafusion_expr::{Expr, ExprSchemable, cast, try_cast};
 use crate::rel::{Columns, Rel};
 use crate::rewrite::Scope;
 use crate::walk::Walk;
-
-/// Functions that read an instant as a local time.
-const LOCAL: [&str; 23] = [
-    "date_format",
-    "date_part",
-    "dayofmonth",
-    "dayofweek",
-    "dayofyear",
-    "extract_century",
-    "extract_decade",
-    "extract_epoch",
-    "extract_isodow",
-    "extract_isoyear",
-    "extract_microsecond",
-    "extract_millennium",
-    "extract_millisecond",
-    "extract_nanosecond",
-    "hour",
-    "minute",
-    "month",
-    "quarter",
-    "second",
-    "to_char",
-    "to_date",
-    "week",
-    "year",
-];
-
-/// Functions of a time zone that others become, with the zone as their first argument.
-const ZONE_FIRST: [(&str, &str); 2] = [("from_unixtime", "from_unixtime_in"), ("unix_timestamp", "unix_timestamp_in")];
-
-/// Functions that round an instant in a time zone, which is their last argument.
-const ZONE_LAST: [(&str, &str); 2] = [("ceil_to", "ceil_to_in"), ("floor_to", "floor_to_in")];
 
 /// The zone that a text names. `None`: UTC.
 pub(crate) fn parse_zone(text: &str) -> Result<Option<String>> {
@@ -146,21 +113,20 @@ fn settle(expr: Expr, schema: &Columns, zone: &str) -> Planned<Transformed<Expr>
 }
 
 fn settle_call(mut call: ScalarFunction, schema: &Columns, zone: &str) -> Planned<Transformed<Expr>> {
-    let name = call.func.name();
-    let renamed = |names: &[(&str, &'static str)]| names.iter().find(|(plain, _)| *plain == name).map(|(_, of)| *of);
-    if let Some(zoned) = renamed(&ZONE_FIRST) {
+    let zone_use = zone_use(call.func.name());
+    if let ZoneUse::First(zoned) = zone_use {
         return function(zoned, std::iter::once(text(zone)).chain(call.args).collect()).map(Transformed::yes);
     }
     let mut instants = Vec::new();
     for arg in &call.args {
         instants.push(is_instant(&arg.get_type(schema)?));
     }
-    if let Some(zoned) = renamed(&ZONE_LAST).filter(|_| instants.contains(&true)) {
+    if zone_use == ZoneUse::None || !instants.contains(&true) {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    }
+    if let ZoneUse::Last(zoned) = zone_use {
         call.args.push(text(zone));
         return function(zoned, call.args).map(Transformed::yes);
-    }
-    if LOCAL.binary_search(&name).is_err() || !instants.contains(&true) {
-        return Ok(Transformed::no(Expr::ScalarFunction(call)));
     }
     for (arg, _) in call.args.iter_mut().zip(&instants).filter(|(_, is_instant)| **is_instant) {
         *arg = local_time(std::mem::take(arg), zone)?;
@@ -258,7 +224,6 @@ mod tests {
 
     #[test]
     fn zones_have_names_and_offsets() {
-        assert!(LOCAL.is_sorted());
         for (text, name) in [
             ("Europe/Berlin", "Europe/Berlin"),
             ("GMT+3", "GMT+03:00"),

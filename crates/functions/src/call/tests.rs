@@ -10,71 +10,16 @@ use datafusion_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, Scalar
 use super::*;
 use crate::scalar_functions;
 
-/// Functions of this crate that some values make fail.
-const UNCERTAIN: [&str; 55] = [
-    "$json_arrayagg",
-    "$json_objectagg",
-    "$percentile",
-    "$single",
-    "abs",
-    "array_join",
-    "as_char",
-    "ceil_to",
-    "ceil_to_in",
-    "concat_ws",
-    "convert_tz",
-    "date_format",
-    "decode",
-    "element",
-    "encode",
-    "floor_to",
-    "floor_to_in",
-    "from_base64",
-    "from_unixtime",
-    "from_unixtime_in",
-    "instant_in_zone",
-    "instr",
-    "json_array",
-    "json_exists",
-    "json_object",
-    "json_query",
-    "json_string",
-    "json_value",
-    "lpad",
-    "make_map",
-    "map_from_arrays",
-    "rand_integer",
-    "regexp",
-    "regexp_count",
-    "regexp_extract",
-    "regexp_extract_all",
-    "regexp_instr",
-    "regexp_replace",
-    "regexp_substr",
-    "repeat",
-    "replace",
-    "round",
-    "rpad",
-    "sha2",
-    "sign",
-    "str_to_map",
-    "time_in_zone",
-    "timestamp_add",
-    "timestamp_add_time",
-    "timestamp_diff",
-    "to_date",
-    "to_timestamp",
-    "truncate",
-    "unix_timestamp",
-    "unix_timestamp_in",
-];
-
 #[test]
-fn each_function_is_known_to_fail_or_not() {
-    assert!(CERTAIN.is_sorted());
-    let own = crate::FAMILIES.into_iter().flatten().map(|definition| definition.name);
-    let unknown: Vec<&str> = own.filter(|name| CERTAIN.contains(name) == UNCERTAIN.contains(name)).collect();
-    assert!(unknown.is_empty(), "{unknown:?}");
+fn functions_of_a_zone_are_functions() {
+    for (name, (_, zone)) in known() {
+        let other = match zone {
+            ZoneUse::First(other) | ZoneUse::Last(other) => other,
+            ZoneUse::None | ZoneUse::LocalTime => name,
+        };
+        assert!(scalar_functions().contains_key(*other), "{other}");
+    }
+    assert!(LIBRARY.iter().all(|of| FAMILIES.into_iter().flatten().all(|own| own.name != of.name)), "a name twice");
 }
 
 #[test]
@@ -124,7 +69,7 @@ fn a_text_that_grows_without_bound_is_refused_before_it_is_made() {
     }
 }
 
-/// Functions whose result depends on conditions over their constants, which [`may_fail`] decides.
+/// Functions whose constants decide whether they may fail.
 const CONDITIONAL: [&str; 10] = [
     "array_join",
     "json_exists",
@@ -246,7 +191,8 @@ fn lists_of(values: &[ScalarValue]) -> Vec<Vec<ScalarValue>> {
 fn functions_that_count_as_certain_give_a_value() {
     let lists = lists_of(&values());
     let (mut failed, mut silent) = (std::collections::BTreeMap::new(), Vec::new());
-    for name in CERTAIN.iter().chain(&CONDITIONAL) {
+    let certain = known().iter().filter(|(_, (fails, _))| matches!(fails, Fails::Never)).map(|(name, _)| name);
+    for name in certain.chain(&CONDITIONAL) {
         let Some(function) = scalar_functions().get(*name) else { panic!("{name} is no function") };
         let mut answered = 0;
         for given in &lists {
