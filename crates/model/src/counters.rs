@@ -223,8 +223,8 @@ impl LatencySummary {
     }
 }
 
-/// A reading of one task's counters and of its input queue.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A reading of one task's counters and of its input queue. The default is a task that has done nothing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TaskMetrics {
     /// When the counters were read, by the job's clock.
     pub at: Nanos,

@@ -57,7 +57,7 @@ pub struct PlanVersion(pub u32);
 pub struct Incarnation(pub u64);
 
 /// A stage of a plan: operators fused into one chain between exchanges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StageId(pub u32);
 
 impl fmt::Display for StageId {
@@ -67,7 +67,7 @@ impl fmt::Display for StageId {
 }
 
 /// One parallel instance of a stage, `0..parallelism`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskId {
     /// The stage that the task is an instance of.
     pub stage: StageId,

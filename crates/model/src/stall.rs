@@ -162,7 +162,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LatencySummary, StageId, TaskId};
+    use crate::{StageId, TaskId};
 
     const SECOND: u64 = 1_000_000_000;
     const NOW: Nanos = Nanos(100 * SECOND);
@@ -175,35 +175,12 @@ mod tests {
             is_source: stage == 0,
             is_sink: stage == 2,
             keeps_windows: stage == 1,
-            thread: None,
             is_prepared: true,
             rows_in: if stage == 2 { 0 } else { 100 },
-            bytes_in: 0,
             rows_out: if stage == 2 { 0 } else { 100 },
-            bytes_out: 0,
-            busy_ns: 0,
-            idle_ns: 0,
-            backpressured_ns: 0,
-            late_rows: 0,
-            rows_without_event_time: 0,
-            rows_with_null: 0,
-            malformed_rows: 0,
-            lag_rows: None,
-            lookups: None,
             watermark: EventTime(0),
             epoch: 7,
-            queue_batches: 0,
-            queue_rows: 0,
-            queue_bytes: 0,
-            queue_share: 0.0,
-            oldest_queued_ns: 0,
-            oldest_read_ns: 0,
-            cpu_ns: 0,
-            core_wait_ns: 0,
-            nice: 0,
-            progress: None,
-            latency: LatencySummary::default(),
-            result_latency: LatencySummary::default(),
+            ..TaskMetrics::default()
         }
     }
 

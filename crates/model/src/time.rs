@@ -16,6 +16,13 @@ impl EventTime {
     pub const MAX: EventTime = EventTime(i64::MAX);
 }
 
+/// No promise yet.
+impl Default for EventTime {
+    fn default() -> Self {
+        EventTime::MIN
+    }
+}
+
 impl fmt::Display for EventTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

@@ -222,41 +222,12 @@ pub(crate) mod tests {
     /// A task with nothing counted yet.
     pub(crate) fn task(stage: u32, index: u32) -> TaskMetrics {
         TaskMetrics {
-            at: Nanos(0),
             task: TaskId { stage: StageId(stage), index },
             stage_name: format!("stage-{stage}"),
             is_source: stage == 0,
             is_sink: stage == 1,
-            keeps_windows: false,
-            thread: None,
             is_prepared: true,
-            rows_in: 0,
-            bytes_in: 0,
-            rows_out: 0,
-            bytes_out: 0,
-            busy_ns: 0,
-            idle_ns: 0,
-            backpressured_ns: 0,
-            late_rows: 0,
-            rows_without_event_time: 0,
-            rows_with_null: 0,
-            malformed_rows: 0,
-            lag_rows: None,
-            lookups: None,
-            watermark: EventTime::MIN,
-            epoch: 0,
-            queue_batches: 0,
-            queue_rows: 0,
-            queue_bytes: 0,
-            queue_share: 0.0,
-            oldest_queued_ns: 0,
-            oldest_read_ns: 0,
-            cpu_ns: 0,
-            core_wait_ns: 0,
-            nice: 0,
-            progress: None,
-            latency: LatencySummary::default(),
-            result_latency: LatencySummary::default(),
+            ..TaskMetrics::default()
         }
     }
 

@@ -1,6 +1,6 @@
 //! Which stages count, and which decisions follow from the counters of tasks.
 
-use anabranch_model::{EventTime, LatencySummary};
+use anabranch_model::EventTime;
 use anabranch_protocol::autoscale::Stay;
 use anabranch_protocol::coordinator::Phase;
 use anabranch_runtime::{Coordination, Status};
@@ -96,41 +96,15 @@ impl Job {
 
 fn task(index: u32) -> TaskMetrics {
     TaskMetrics {
-        at: Nanos(0),
         task: TaskId { stage: StageId(0), index },
         stage_name: "source events".into(),
         is_source: true,
         is_sink: true,
-        keeps_windows: false,
         thread: Some(7),
         is_prepared: true,
-        rows_in: 0,
-        bytes_in: 0,
-        rows_out: 0,
-        bytes_out: 0,
-        busy_ns: 0,
-        idle_ns: 0,
-        backpressured_ns: 0,
-        late_rows: 0,
-        rows_without_event_time: 0,
-        rows_with_null: 0,
-        malformed_rows: 0,
-        lag_rows: None,
-        lookups: None,
         watermark: EventTime(0),
         epoch: 1,
-        queue_batches: 0,
-        queue_rows: 0,
-        queue_bytes: 0,
-        queue_share: 0.0,
-        oldest_queued_ns: 0,
-        oldest_read_ns: 0,
-        cpu_ns: 0,
-        core_wait_ns: 0,
-        nice: 0,
-        progress: None,
-        latency: LatencySummary::default(),
-        result_latency: LatencySummary::default(),
+        ..TaskMetrics::default()
     }
 }
 

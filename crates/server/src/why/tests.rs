@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_model::{EventTime, Incarnation, LatencySummary, Nanos, PartitionProgress, SourceProgress, TaskId};
+use anabranch_model::{EventTime, Incarnation, Nanos, PartitionProgress, SourceProgress, TaskId};
 use anabranch_protocol::coordinator::Phase;
 use anabranch_runtime::{Coordination, Status};
 
@@ -33,35 +33,12 @@ fn task(stage: u32, index: u32) -> TaskMetrics {
         is_source: stage == 0,
         is_sink: stage == 1,
         keeps_windows: stage == 1,
-        thread: None,
         is_prepared: true,
         rows_in: 100,
-        bytes_in: 0,
         rows_out: if stage == 1 { 0 } else { 100 },
-        bytes_out: 0,
-        busy_ns: 0,
-        idle_ns: 0,
-        backpressured_ns: 0,
-        late_rows: 0,
-        rows_without_event_time: 0,
-        rows_with_null: 0,
-        malformed_rows: 0,
-        lag_rows: None,
-        lookups: None,
         watermark: EventTime(0),
         epoch: 7,
-        queue_batches: 0,
-        queue_rows: 0,
-        queue_bytes: 0,
-        queue_share: 0.0,
-        oldest_queued_ns: 0,
-        oldest_read_ns: 0,
-        cpu_ns: 0,
-        core_wait_ns: 0,
-        nice: 0,
-        progress: None,
-        latency: LatencySummary::default(),
-        result_latency: LatencySummary::default(),
+        ..TaskMetrics::default()
     }
 }
 

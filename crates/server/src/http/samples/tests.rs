@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Epoch, Incarnation, LatencySummary, Nanos, PlanVersion, StageId, TaskId, TaskMetrics};
+use anabranch_model::{Epoch, EventTime, Incarnation, Nanos, PlanVersion, StageId, TaskId, TaskMetrics};
 use anabranch_protocol::coordinator::Phase;
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_runtime::{Committed, Completed, Coordination, Phases, Restart, Slowest, Status, TaskPhase};
@@ -30,7 +30,10 @@ fn reading(second: u64, tasks: u32) -> Reading {
             is_source: true,
             is_sink: true,
             is_prepared: true,
-            ..blank()
+            stage_name: "a".into(),
+            watermark: EventTime(0),
+            epoch: 1,
+            ..TaskMetrics::default()
         },
     };
     Reading {
@@ -43,17 +46,6 @@ fn reading(second: u64, tasks: u32) -> Reading {
         checkpoints: None,
         tasks: (0..tasks).map(task).collect(),
     }
-}
-
-fn blank() -> TaskMetrics {
-    serde_json::from_value(json!({
-        "at": 0, "task": TaskId { stage: StageId(0), index: 0 }, "stage_name": "a", "is_source": false, "is_sink": false,
-        "keeps_windows": false, "thread": null, "is_prepared": false, "rows_in": 0, "bytes_in": 0, "rows_out": 0, "bytes_out": 0,
-        "busy_ns": 0, "idle_ns": 0, "backpressured_ns": 0, "late_rows": 0, "rows_without_event_time": 0, "rows_with_null": 0,
-        "malformed_rows": 0, "watermark": 0, "epoch": 1, "queue_batches": 0, "queue_bytes": 0, "oldest_queued_ns": 0,
-        "progress": null, "latency": LatencySummary::default(), "result_latency": LatencySummary::default(),
-    }))
-    .expect("a task")
 }
 
 fn well() -> Why {
