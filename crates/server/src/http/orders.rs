@@ -71,3 +71,50 @@ impl OrderErrorDocument {
         OrderErrorDocument { error: message, place, remedy, text: render(error, sql) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde::de::DeserializeOwned;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::http::balance::BalanceOrder;
+    use crate::http::functions::FunctionOrder;
+    use crate::http::reconfigure::{MoveOrder, ReconfigureOrder};
+    use crate::http::removal::RemovalOrder;
+    use crate::http::sql::preview::PreviewOrder;
+    use crate::http::sql::{CheckOrder, CompleteOrder};
+
+    /// The fields that a type takes, as it says when it refuses another one.
+    fn fields<T: DeserializeOwned>() -> BTreeSet<String> {
+        let error = serde_json::from_str::<T>("{\"?\": 0}").err().expect("an unknown field").to_string();
+        let (_, expected) = error.split_once("expected ").expect("the known ones");
+        expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    fn assert_described<T: DeserializeOwned>(name: &str, schema: &Value) {
+        let described: BTreeSet<String> = schema["properties"].as_object().expect(name).keys().cloned().collect();
+        assert_eq!(fields::<T>(), described, "{name}");
+        let required = schema["required"].as_array().is_some_and(|names| !names.is_empty());
+        assert_eq!(serde_json::from_str::<T>("{}").is_err(), required, "{name}: fields that must be there");
+    }
+
+    /// Answers are compared with the description while jobs run; what clients send is compared here.
+    #[test]
+    fn the_description_has_the_fields_of_each_order() {
+        let description: Value = serde_json::from_str(include_str!("openapi.json")).expect("JSON");
+        let schemas = &description["components"]["schemas"];
+        assert_described::<JobOrder>("JobOrder", &schemas["JobOrder"]);
+        assert_described::<SavepointOrder>("SavepointOrder", &schemas["SavepointOrder"]);
+        assert_described::<ReconfigureOrder>("ReconfigureOrder", &schemas["ReconfigureOrder"]);
+        assert_described::<MoveOrder>("Move", &schemas["Move"]);
+        assert_described::<BalanceOrder>("BalanceOrder", &schemas["BalanceOrder"]);
+        assert_described::<FunctionOrder>("FunctionOrder", &schemas["FunctionOrder"]);
+        assert_described::<RemovalOrder>("RemovalOrder", &schemas["RemovalOrder"]);
+        assert_described::<CheckOrder>("CheckOrder", &schemas["CheckOrder"]);
+        assert_described::<CompleteOrder>("CompleteOrder", &schemas["CompleteOrder"]);
+        assert_described::<PreviewOrder>("PreviewOrder", &schemas["PreviewOrder"]);
+    }
+}

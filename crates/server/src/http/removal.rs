@@ -13,7 +13,7 @@ use super::reconfigure::{on_thread, refused};
 /// The request to remove a job.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct RemovalOrder {
+pub(super) struct RemovalOrder {
     /// The job could resume, and is not to.
     discard_state: bool,
 }

@@ -1,6 +1,6 @@
 //! Statements before they are a job: whether they can run and how, what may be written at a place, and the first rows of a query.
 
-mod preview;
+pub(super) mod preview;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) use preview::preview;
 /// Statements to check.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CheckOrder {
+pub(super) struct CheckOrder {
     sql: String,
     #[serde(default)]
     settings: BTreeMap<String, String>,
@@ -55,7 +55,7 @@ struct StatementDocument {
 /// A text and a place in it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CompleteOrder {
+pub(super) struct CompleteOrder {
     sql: String,
     /// In units of UTF-16, as a browser counts.
     cursor: usize,

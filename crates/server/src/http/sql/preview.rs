@@ -42,7 +42,7 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 /// A query to preview.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PreviewOrder {
+pub(in crate::http) struct PreviewOrder {
     sql: String,
     #[serde(default = "rows")]
     rows: usize,
