@@ -1,7 +1,7 @@
 //! Checks of this repository that the compiler and clippy do not make. Run them with `cargo xtask tidy`.
 //!
-//! A rule that nothing checks decays. Each check reads the repository as it is, names the place of a problem and says
-//! what to do about it.
+//! A rule that nothing checks decays. Each check reads the repository as it is, names the place of a problem
+//! and says what to do about it.
 
 mod tidy;
 
@@ -51,8 +51,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository, as cargo names it when it runs this program. The program itself may be that of another working copy: several of them
-/// can share a target folder.
+/// The repository, as cargo names it when it runs this program. The program itself may be that of another
+/// working copy: several of them can share a target folder.
 fn root() -> Option<PathBuf> {
     let package = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?);
     package.parent().map(PathBuf::from)

@@ -1,12 +1,14 @@
 //! The checks, and what they share: the repository's files and the problems found in them.
 
 mod code_map;
+mod comments;
 mod dependencies;
 mod leftovers;
 mod lengths;
 mod names;
 mod source;
 mod terms;
+mod tuples;
 mod wings;
 
 use std::fmt;
@@ -67,10 +69,12 @@ const LIFE_OF_A_RECORD: &str = "docs/life-of-a-record.md";
 const CONNECTORS_SOURCE: &str = "crates/connectors/src/lib.rs";
 const CONNECTORS_GUIDE: &str = "docs/connectors.md";
 
-/// Runs every check on the repository at `root`. With `bless`, lowers the entries of the ratchet first.
+/// Runs every check on the repository at `root`. With `bless`, wraps wide comments and lowers the entries of
+/// the ratchet first.
 pub(crate) fn run(root: &Path, bless: bool) -> Result<Vec<Problem>, String> {
     let mut files = read_files(root)?;
     if bless {
+        wrap_comments(root, &mut files)?;
         let lowered = lengths::bless(&files, &text_of(&files, RATCHET)?);
         let path = root.join(RATCHET);
         std::fs::write(&path, &lowered).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -85,11 +89,25 @@ pub(crate) fn run(root: &Path, bless: bool) -> Result<Vec<Problem>, String> {
     problems.extend(names::check(&files, LIFE_OF_A_RECORD, &text_of(&files, LIFE_OF_A_RECORD)?));
     problems.extend(leftovers::check(&files));
     problems.extend(terms::check(&files));
+    problems.extend(comments::check(&files));
+    problems.extend(tuples::check(&files));
     problems.extend(wings::check(&files));
     problems.extend(code_map::check_crates(&architecture, &crates));
     let connectors = text_of(&files, CONNECTORS_SOURCE)?;
     problems.extend(code_map::check_connectors(&connectors, &text_of(&files, CONNECTORS_GUIDE)?));
     Ok(problems)
+}
+
+fn wrap_comments(root: &Path, files: &mut [File]) -> Result<(), String> {
+    for file in files.iter_mut().filter(|file| comments::is_checked(file)) {
+        let wrapped = comments::wrap(&file.text);
+        if wrapped != file.text {
+            let path = root.join(&file.path);
+            std::fs::write(&path, &wrapped).map_err(|e| format!("{}: {e}", path.display()))?;
+            file.text = wrapped;
+        }
+    }
+    Ok(())
 }
 
 fn text_of(files: &[File], path: &str) -> Result<String, String> {

@@ -23,7 +23,8 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::contestant::RunResult;
 use crate::workload::{Columns, LastRows};
 
-/// Windows of HTTP/2, as large as the exchange's credit. With the default, the sender waits after every 64 KB.
+/// Windows of HTTP/2, as large as the exchange's credit. With the default, the sender waits after every 64
+/// KB.
 const WINDOW_BYTES: u32 = 4 << 20;
 /// Larger than any batch here, so that batches are sent whole.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;

@@ -1,5 +1,5 @@
-//! Arrow Flight, with the batches and the limit program of `anabranch-bench network`: the same measure, so that its rows can
-//! be compared with those of that section.
+//! Arrow Flight, with the batches and the limit program of `anabranch-bench network`: the same measure, so
+//! that its rows can be compared with those of that section.
 //!
 //! `make bench-flight`, or with numbers of rows and of repetitions: `anabranch-bench-flight 10000000 7`.
 

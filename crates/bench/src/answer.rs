@@ -1,5 +1,5 @@
-//! The hash of an answer: the sum of its rows' hashes. It is a sum because programs return their rows in different
-//! orders and in several parts. The rows of an answer are distinct, so none cancel out.
+//! The hash of an answer: the sum of its rows' hashes. It is a sum because programs return their rows in
+//! different orders and in several parts. The rows of an answer are distinct, so none cancel out.
 
 use anabranch_model::{HASH_SEED, hash_bytes, hash_u64};
 
@@ -17,7 +17,8 @@ impl Answer {
         self.sum = self.sum.wrapping_add(hash_u64(hash, views));
     }
 
-    /// A group of the shapes: its page, kind and window, and its number of events, largest id and largest price.
+    /// A group of the shapes: its page, kind and window, and its number of events, largest id and largest
+    /// price.
     pub(crate) fn add_group(
         &mut self,
         page: &str,

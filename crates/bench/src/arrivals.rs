@@ -69,7 +69,8 @@ impl Arrivals {
         self.lock()[topic].iter().map(|(_, value)| *value).max()
     }
 
-    /// The records of a topic so far, whose values are the times at which they were due, in milliseconds since 1970.
+    /// The records of a topic so far, whose values are the times at which they were due, in milliseconds
+    /// since 1970.
     pub(crate) fn trace(&self, topic: usize) -> Trace {
         let (now, now_ms) = (Instant::now(), wall_ms());
         let row = |(at, due_ms): &(Instant, i64)| {
@@ -95,8 +96,9 @@ impl Arrivals {
         gaps.max().unwrap_or((Duration::ZERO, until))
     }
 
-    /// How many groups of records of a topic, each with values of one window of `length`, began more than `late` after they were
-    /// due, as it is known from the group before. Only groups that began between two moments count.
+    /// How many groups of records of a topic, each with values of one window of `length`, began more than
+    /// `late` after they were due, as it is known from the group before. Only groups that began between two
+    /// moments count.
     pub(crate) fn late_windows(
         &self,
         topic: usize,

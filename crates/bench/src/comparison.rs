@@ -48,7 +48,8 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The scale of published results: about a minute. Runs are short and many, because the machine's speed varies.
+    /// The scale of published results: about a minute. Runs are short and many, because the machine's speed
+    /// varies.
     pub(crate) fn full(seed: u64) -> Self {
         Scale {
             events: 2_000_000,

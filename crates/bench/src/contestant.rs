@@ -11,12 +11,14 @@ pub(crate) struct RunResult {
     pub(crate) result_hash: Option<u64>,
 }
 
-/// A program in a comparison. Contestants of one comparison share a workload, and those that answer must agree.
+/// A program in a comparison. Contestants of one comparison share a workload, and those that answer must
+/// agree.
 pub(crate) trait Contestant {
     /// Name in the table: `limit: ...`, `peer: ...`, `engine: ...`.
     fn name(&self) -> String;
 
-    /// Processes the whole workload once. Everything in here is measured, so the workload is generated before.
+    /// Processes the whole workload once. Everything in here is measured, so the workload is generated
+    /// before.
     fn run(&mut self) -> Result<RunResult>;
 }
 

@@ -1,5 +1,6 @@
-//! The protocol of one job alone, with many workers: the real coordinator, its peers and the workers as values, in virtual time. Only the
-//! tasks, the messages' way and the store are models. What is measured is the processor time of the coordinator's side.
+//! The protocol of one job alone, with many workers: the real coordinator, its peers and the workers as
+//! values, in virtual time. Only the tasks, the messages' way and the store are models. What is measured is
+//! the processor time of the coordinator's side.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -300,7 +301,8 @@ impl Job {
         }
     }
 
-    /// The next epoch's time begins at a worker. The time of epochs is the same at all workers but for the jitter.
+    /// The next epoch's time begins at a worker. The time of epochs is the same at all workers but for the
+    /// jitter.
     fn next_epoch(&mut self, number: usize) {
         let host = &self.hosts[number];
         let begun = host.cut.0 + host.due.len() as u64;

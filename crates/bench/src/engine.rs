@@ -1,5 +1,5 @@
-//! The engine as a contestant: the workloads as SQL over tables in memory, planned once and run repeatedly. A run does
-//! what a user's job does, but reads and writes nothing outside of the process.
+//! The engine as a contestant: the workloads as SQL over tables in memory, planned once and run repeatedly. A
+//! run does what a user's job does, but reads and writes nothing outside of the process.
 
 mod durable;
 mod grep;
@@ -69,8 +69,8 @@ impl Query {
         Ok(Query { engine, plan })
     }
 
-    /// Runs to the end of the tables. Returns the number of rows read from the table `events`, and the rows of the
-    /// result.
+    /// Runs to the end of the tables. Returns the number of rows read from the table `events`, and the rows
+    /// of the result.
     fn run(&self, tables: Vec<Table>) -> Result<(u64, Vec<RecordBatch>)> {
         let mut engine = self.engine.clone();
         register(&mut engine, tables);

@@ -1,5 +1,6 @@
-//! Limit programs: each workload by hand, on one thread, without anything that a stream processor needs in addition
-//! (tasks, watermarks, epochs, recovery). They show how far an engine is from what the machine can do.
+//! Limit programs: each workload by hand, on one thread, without anything that a stream processor needs in
+//! addition (tasks, watermarks, epochs, recovery). They show how far an engine is from what the machine can
+//! do.
 
 pub(crate) mod ad_table;
 pub(crate) mod count_table;

@@ -1,6 +1,6 @@
-//! Compares workloads with the limits of the machine (hand-written programs) and with peers. All programs of a workload
-//! must give the same answer, which every run checks. The result is a table of processor time per million records, and
-//! its ratio to the limit.
+//! Compares workloads with the limits of the machine (hand-written programs) and with peers. All programs of
+//! a workload must give the same answer, which every run checks. The result is a table of processor time per
+//! million records, and its ratio to the limit.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 

@@ -1,10 +1,11 @@
-//! Measures contestants side by side: A B C, A B C, ... so that other load on the machine affects all of them equally.
-//! The measure is the processor time of the whole process and of the processes that it has started and that have ended; wall time is
-//! shown beside it.
+//! Measures contestants side by side: A B C, A B C, ... so that other load on the machine affects all of them
+//! equally. The measure is the processor time of the whole process and of the processes that it has started
+//! and that have ended; wall time is shown beside it.
 //!
-//! Processor time depends on neighbours too: on a shared machine the same instructions take up to twice as long when
-//! the core's other half is busy. So contestants are compared within a round, when the machine was in about the same
-//! state, and a loop of fixed work in every round shows how much the machine's speed varied.
+//! Processor time depends on neighbours too: on a shared machine the same instructions take up to twice as
+//! long when the core's other half is busy. So contestants are compared within a round, when the machine was
+//! in about the same state, and a loop of fixed work in every round shows how much the machine's speed
+//! varied.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! The noise floor of latency on this machine: how long two threads take to exchange a message, and how late a timer
-//! wakes a thread. No engine with several threads can be faster.
+//! The noise floor of latency on this machine: how long two threads take to exchange a message, and how late
+//! a timer wakes a thread. No engine with several threads can be faster.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

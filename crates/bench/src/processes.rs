@@ -37,7 +37,8 @@ impl Process {
     /// Makes it stand still where it is.
     pub(crate) fn freeze(&self) -> Result<()> {
         let pid = i32::try_from(self.0.id()).map_err(|error| Error::internal(error.to_string()))?;
-        // SAFETY: the call takes numbers. The process is a child that was not waited for, so nothing else has its number.
+        // SAFETY: the call takes numbers. The process is a child that was not waited for, so nothing else has
+        // its number.
         match unsafe { libc::kill(pid, libc::SIGSTOP) } {
             0 => Ok(()),
             _ => Err(Error::outside(format!("cannot stop process {pid}: {}", std::io::Error::last_os_error()))),
@@ -150,7 +151,8 @@ impl Cluster {
         self.workers.values().map(Process::resident_bytes).sum()
     }
 
-    /// Processor time of all processes, by the kind of the process and the name of the thread, in nanoseconds.
+    /// Processor time of all processes, by the kind of the process and the name of the thread, in
+    /// nanoseconds.
     pub(crate) fn cpu_ns(&self) -> BTreeMap<String, u64> {
         let coordinators = self.coordinators.iter().filter_map(|of| Some(("coordinator", of.process.as_ref()?)));
         let workers = self.workers.values().map(|process| ("worker", process));

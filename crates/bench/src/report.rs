@@ -10,8 +10,8 @@ use anabranch_model::{Error, Result};
 use crate::measure::{Comparison, Measurement};
 use crate::pingpong::Latency;
 
-/// The results of a run of the program: on standard output, and in a file if there is one. A run takes long: each section
-/// is written when it is measured.
+/// The results of a run of the program: on standard output, and in a file if there is one. A run takes long:
+/// each section is written when it is measured.
 #[derive(Debug)]
 pub(crate) struct Report {
     file: Option<(PathBuf, File)>,

@@ -41,7 +41,8 @@ impl Seen {
 }
 
 impl Trace {
-    /// What was seen of a change from its request at `begun` until `until`, at which all rows of the change have arrived.
+    /// What was seen of a change from its request at `begun` until `until`, at which all rows of the change
+    /// have arrived.
     pub(crate) fn seen(&self, begun: Instant, time: Duration, until: Instant) -> Seen {
         let before = begun.checked_sub(STEP).unwrap_or(begun);
         let (gap_before, p99_before) = (self.longest_gap(before, begun), self.p99(before, begun));
@@ -94,7 +95,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// A row each millisecond that takes 2 ms, and none between `pause` and `pause + 60`: those come at its end.
+    /// A row each millisecond that takes 2 ms, and none between `pause` and `pause + 60`: those come at its
+    /// end.
     fn paused(start: Instant, pause: u64, until: u64) -> Trace {
         let rows = (0..until).map(|due| {
             let at = if (pause..pause + 60).contains(&due) { pause + 60 } else { due } + 2;

@@ -1,5 +1,5 @@
-//! Workloads, generated in memory before anything is measured. The same seed and size give the same bytes on every
-//! machine, so the hashes of answers can be compared between machines too.
+//! Workloads, generated in memory before anything is measured. The same seed and size give the same bytes on
+//! every machine, so the hashes of answers can be compared between machines too.
 
 mod ad_events;
 mod columns;

@@ -1,4 +1,5 @@
-//! The program is its own worker, so what runs over worker processes cannot be tested within a test's program.
+//! The program is its own worker, so what runs over worker processes cannot be tested within a test's
+//! program.
 
 use std::process::Command;
 

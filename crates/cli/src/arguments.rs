@@ -58,7 +58,8 @@ pub(crate) enum Command {
     Worker(Worker),
     /// Take jobs and run them at workers, until it is stopped
     Coordinator(Coordinator),
-    /// Make a certificate for a coordinator that other machines reach, and the authority that workers and commands check it with
+    /// Make a certificate for a coordinator that other machines reach, and the authority that workers and
+    /// commands check it with
     Certificate(Certificate),
     /// Send the INSERT INTO statements of a file to a coordinator, as one job
     Submit(Submit),
@@ -78,7 +79,8 @@ pub(crate) enum Command {
     Alter(Alter),
     /// Give a running job another number of tasks per stage
     Rescale(Rescale),
-    /// Measure the load of a running job's keys, and let it follow: keys of hot tasks go to others of their stage
+    /// Measure the load of a running job's keys, and let it follow: keys of hot tasks go to others of their
+    /// stage
     Balance(Balance),
     /// Move tasks of a running job to another worker
     Migrate(Migrate),
@@ -110,17 +112,19 @@ pub(crate) struct Run {
     /// Emit final rows only, once, where all tables end: the same as --set execution.runtime-mode=batch
     #[arg(long = "final")]
     pub(crate) final_rows: bool,
-    /// Start a new job from this savepoint, a directory or a place in an object store; given again, the job resumes from its own
-    /// checkpoints
+    /// Start a new job from this savepoint, a directory or a place in an object store; given again, the job
+    /// resumes from its own checkpoints
     #[arg(long, value_name = "PATH")]
     pub(crate) from: Option<String>,
     /// Start even if the query has no place for parts of the savepoint
     #[arg(long, requires = "from")]
     pub(crate) allow_lost_state: bool,
-    /// Start even if rows of a new source, or by another event time, may be late: windows of the savepoint have fired
+    /// Start even if rows of a new source, or by another event time, may be late: windows of the savepoint
+    /// have fired
     #[arg(long, requires = "from")]
     pub(crate) allow_late: bool,
-    /// Run the tasks in this number of further processes of this machine; tables of this process, such as print tables, stay here
+    /// Run the tasks in this number of further processes of this machine; tables of this process, such as
+    /// print tables, stay here
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_WORKERS))]
     pub(crate) workers: Option<u32>,
     /// Stop after this time: 30s, 5min, 500ms; without a unit, seconds
@@ -166,11 +170,12 @@ const HTTP: &str = "HTTP interface";
 /// The HTTP interface of a running job.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Http {
-    /// Serve metrics and the REST API at HOST:PORT while the job runs; port 0 takes any free one. An address that other machines can
-    /// reach needs a token and TLS
+    /// Serve metrics and the REST API at HOST:PORT while the job runs; port 0 takes any free one. An address
+    /// that other machines can reach needs a token and TLS
     #[arg(long, help_heading = HTTP, value_name = "HOST:PORT")]
     pub(crate) listen: Option<String>,
-    /// Serve the page for browsers, and the API, at a free port of this machine: the same as --listen 127.0.0.1:0
+    /// Serve the page for browsers, and the API, at a free port of this machine: the same as --listen
+    /// 127.0.0.1:0
     #[arg(long, help_heading = HTTP, conflicts_with = "listen")]
     pub(crate) page: bool,
     /// File with the token that every request needs: at least 16 characters
@@ -192,7 +197,8 @@ const MAX_WORKERS: i64 = 256;
 
 #[derive(Debug, Args)]
 pub(crate) struct Worker {
-    /// Where the coordinator listens: HOST:PORT; several with commas between, of which one leads and the others stand by
+    /// Where the coordinator listens: HOST:PORT; several with commas between, of which one leads and the
+    /// others stand by
     #[arg(long = "coordinator", value_name = "HOST:PORT[,HOST:PORT]", value_delimiter = ',', required = true)]
     pub(crate) coordinators: Vec<String>,
     /// How many tasks of one stage the worker may have; one per core unless given
@@ -204,15 +210,15 @@ pub(crate) struct Worker {
     /// What distinguishes the worker, such as zone=a; may be repeated
     #[arg(long = "label", value_name = "LABEL")]
     pub(crate) labels: Vec<String>,
-    /// The address of this machine at which other workers reach it, ADDRESS or ADDRESS:PORT; the one at which it reaches the
-    /// coordinator unless given. Only what a loopback address gets is not encrypted
+    /// The address of this machine at which other workers reach it, ADDRESS or ADDRESS:PORT; the one at which
+    /// it reaches the coordinator unless given. Only what a loopback address gets is not encrypted
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// The address that other workers are told, if they reach it at another one: ADDRESS or ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) advertise: Option<SocketAddr>,
-    /// File with the certificates that the coordinator's certificate is checked with, in PEM; a coordinator at another machine
-    /// needs it
+    /// File with the certificates that the coordinator's certificate is checked with, in PEM; a coordinator
+    /// at another machine needs it
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
     /// File with the coordinator's token; else the environment has it (ANABRANCH_TOKEN)
@@ -221,8 +227,8 @@ pub(crate) struct Worker {
     /// The coordinator's store: the worker ends with an error unless this machine reaches it
     #[arg(long, value_name = "PLACE")]
     pub(crate) store: Option<String>,
-    /// A directory of this machine for copies of state files in object stores: a later worker's process finds them there. Several
-    /// workers may share it
+    /// A directory of this machine for copies of state files in object stores: a later worker's process finds
+    /// them there. Several workers may share it
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
     /// How long to wait at the start for a coordinator that is not there yet: 30s, 5min; 0 ends at once
@@ -231,8 +237,8 @@ pub(crate) struct Worker {
     /// End with the connection to the coordinator, instead of connecting again
     #[arg(long)]
     pub(crate) once: bool,
-    /// End at once when standard input ends: it ends when the process that started the worker is gone; on Linux also with the thread
-    /// that started it
+    /// End at once when standard input ends: it ends when the process that started the worker is gone; on
+    /// Linux also with the thread that started it
     #[arg(long)]
     pub(crate) end_with_parent: bool,
     #[command(flatten)]
@@ -273,7 +279,8 @@ pub(crate) struct Sql {
 
 #[derive(Debug, Args)]
 pub(crate) struct State {
-    /// Location of a job's checkpoints or of a savepoint: a directory, s3://BUCKET/PREFIX, http(s)://HOST:PORT/BUCKET/PREFIX
+    /// Location of a job's checkpoints or of a savepoint: a directory, s3://BUCKET/PREFIX,
+    /// http(s)://HOST:PORT/BUCKET/PREFIX
     pub(crate) place: String,
     /// Show the state of this operator, by its number in the overview
     #[arg(long, value_name = "N")]
@@ -303,7 +310,8 @@ pub(crate) enum Format {
 
 #[derive(Debug, Args)]
 pub(crate) struct Savepoint {
-    /// A job of a coordinator by its name, or the location of a job's checkpoints: a path with a slash, or a URL
+    /// A job of a coordinator by its name, or the location of a job's checkpoints: a path with a slash, or a
+    /// URL
     pub(crate) job: String,
     /// Location of the new savepoint: an empty or new directory, or such a place in an object store
     pub(crate) path: String,

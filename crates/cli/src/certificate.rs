@@ -1,4 +1,5 @@
-//! `anabranch certificate`: what a coordinator that other machines reach needs for TLS, when there is no authority of one's own.
+//! `anabranch certificate`: what a coordinator that other machines reach needs for TLS, when there is no
+//! authority of one's own.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -20,7 +21,8 @@ pub(crate) fn certificate(arguments: &arguments::Certificate) -> Result<(), Fail
     Ok(output.line(&format!("for workers and commands: --tls-ca {folder}/ca.pem"))?)
 }
 
-/// An authority, and one certificate of it for these hosts. The authority's key is not kept: it signs nothing else.
+/// An authority, and one certificate of it for these hosts. The authority's key is not kept: it signs nothing
+/// else.
 fn make(folder: &Path, hosts: &[String]) -> Result<()> {
     let failed = |error: rcgen::Error| {
         let error = Error::user(format!("a certificate cannot be made for these hosts: {error}"));

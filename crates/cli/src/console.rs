@@ -1,7 +1,8 @@
-//! Standard output and standard error. Their reader may leave before the text ends, as `head` does. Text written after
-//! that is dropped, the command stops, and no error is reported.
+//! Standard output and standard error. Their reader may leave before the text ends, as `head` does. Text
+//! written after that is dropped, the command stops, and no error is reported.
 //!
-//! Control characters from data never reach a terminal: they are escaped on the way there, and always on standard error.
+//! Control characters from data never reach a terminal: they are escaped on the way there, and always on
+//! standard error.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};

@@ -82,7 +82,8 @@ fn file(path: &Path) -> Result<Output> {
     Ok(Output::new(Box::new(file)))
 }
 
-/// The levels of the command line, else those of the environment, else this one for all events of this program.
+/// The levels of the command line, else those of the environment, else this one for all events of this
+/// program.
 fn filter(events: &Events, default: LevelFilter) -> Result<Targets> {
     let of_environment = || std::env::var(LOG).ok().filter(|levels| !levels.is_empty());
     match (&events.log_level, of_environment()) {

@@ -6,8 +6,8 @@ use anabranch_model::{Error, Result};
 
 use crate::signals::INTERRUPTED;
 
-/// Raises the limit of open files as far as allowed: state on disk has one for each run. A failure does no harm: the
-/// limit stays as it is.
+/// Raises the limit of open files as far as allowed: state on disk has one for each run. A failure does no
+/// harm: the limit stays as it is.
 pub(crate) fn raise_open_files() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls only read or write the structure that they are given.
@@ -19,9 +19,9 @@ pub(crate) fn raise_open_files() {
     }
 }
 
-/// When standard input ends, this process ends at once. The process that started this one holds the other end of the pipe: its end closes
-/// the pipe, however it ends. What comes by standard input is ignored. To end in order would take time in which the next coordinator
-/// stands by.
+/// When standard input ends, this process ends at once. The process that started this one holds the other end
+/// of the pipe: its end closes the pipe, however it ends. What comes by standard input is ignored. To end in
+/// order would take time in which the next coordinator stands by.
 pub(crate) fn end_with_input() -> Result<()> {
     let failed = |error| Error::outside(format!("cannot start a thread: {error}"));
     let wait = || {
@@ -32,7 +32,8 @@ pub(crate) fn end_with_input() -> Result<()> {
     std::thread::Builder::new().name("stdin".into()).spawn(wait).map(drop).map_err(failed)
 }
 
-/// The kernel kills this process with the thread that started it, also when this process is stopped and cannot read its input.
+/// The kernel kills this process with the thread that started it, also when this process is stopped and
+/// cannot read its input.
 pub(crate) fn die_with_parent() {
     #[cfg(target_os = "linux")]
     // SAFETY: the call has no effect but that on the kernel's record of this process.

@@ -164,7 +164,8 @@ pub(crate) fn changes(arguments: &Changes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The beginning of a text that would make the table too wide, such as the reasons of a decision on the number of tasks.
+/// The beginning of a text that would make the table too wide, such as the reasons of a decision on the
+/// number of tasks.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(REQUEST_CHARS) {
         Some((end, _)) => format!("{}...", &text[..end]),

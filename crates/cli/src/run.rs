@@ -1,5 +1,5 @@
-//! `anabranch run`: a file's statements in their order. INSERTs are a job, which is watched until it ends; the rows of a SELECT
-//! are shown.
+//! `anabranch run`: a file's statements in their order. INSERTs are a job, which is watched until it ends;
+//! the rows of a SELECT are shown.
 
 mod job;
 

@@ -56,7 +56,8 @@ pub(crate) fn savepoint(arguments: &arguments::Savepoint) -> Result<(), Failure>
     report(&savepoint, &to, skipped.as_deref())
 }
 
-/// Whether this is the name of a coordinator's job: anything else that names a place has a slash, or is there.
+/// Whether this is the name of a coordinator's job: anything else that names a place has a slash, or is
+/// there.
 fn is_name(job: &str) -> bool {
     !job.contains(['/', ':']) && !Path::new(job).exists()
 }

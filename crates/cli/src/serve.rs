@@ -89,7 +89,8 @@ fn coordinator(engine: &Engine, arguments: &arguments::Serve, listener: Listener
     Ok((Coordinator::start(engine.clone(), options, listener)?, token))
 }
 
-/// The job of the demonstration. It has no terminal to print to: its results go to files beside the store, or nowhere.
+/// The job of the demonstration. It has no terminal to print to: its results go to files beside the store, or
+/// nowhere.
 fn demo(store: &str) -> JobOrder {
     let rate = TableOption { table: "events".into(), name: "rows-per-second".into(), value: DEMO_RATE.into() };
     let path = std::path::absolute(store).map(|path| path.join("demo-results"));

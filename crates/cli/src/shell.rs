@@ -1,5 +1,5 @@
-//! `anabranch sql`: runs statements as they are typed, and shows results as they arrive. Ctrl-C stops the running query,
-//! not the shell.
+//! `anabranch sql`: runs statements as they are typed, and shows results as they arrive. Ctrl-C stops the
+//! running query, not the shell.
 
 mod changing;
 mod command;
@@ -101,7 +101,8 @@ pub(crate) fn run(arguments: &Sql) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What runs without a conversation: the statements of the command line, of a file, or of standard input if that is no terminal.
+/// What runs without a conversation: the statements of the command line, of a file, or of standard input if
+/// that is no terminal.
 fn scripts(arguments: &Sql) -> Result<Vec<String>, Failure> {
     if let Some(file) = &arguments.file {
         return Ok(vec![read(file).map_err(|e| Failure::planning(&e, ""))?]);

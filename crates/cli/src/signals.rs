@@ -1,5 +1,5 @@
-//! Ctrl-C and `kill`: the first signal stops the job at the end of an epoch, the second ends the process at once. If no
-//! job runs, `kill` ends the process at once.
+//! Ctrl-C and `kill`: the first signal stops the job at the end of an epoch, the second ends the process at
+//! once. If no job runs, `kill` ends the process at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -81,8 +81,9 @@ impl Cells {
     }
 }
 
-/// A table that grows. Columns are as wide as their widest value so far. When one grows, the heading is written again, so that every
-/// line is under a heading that fits. On a terminal no line is longer than its width: it would wrap, and nothing would be aligned.
+/// A table that grows. Columns are as wide as their widest value so far. When one grows, the heading is
+/// written again, so that every line is under a heading that fits. On a terminal no line is longer than its
+/// width: it would wrap, and nothing would be aligned.
 pub(crate) struct Table {
     columns: Columns,
     /// The widths of the latest heading.

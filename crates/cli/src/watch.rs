@@ -65,7 +65,8 @@ impl Watch<'_> {
         self.clock.now().after(self.started)
     }
 
-    /// Watches until the end. Writes only notices to `out`: failures that the job survived, systems that it waits for.
+    /// Watches until the end. Writes only notices to `out`: failures that the job survived, systems that it
+    /// waits for.
     pub(crate) fn quietly(&self, out: &mut dyn Write) -> Result<()> {
         let (mut stop, mut notices) = (Stop::default(), Notices::default());
         loop {

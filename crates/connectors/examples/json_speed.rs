@@ -1,8 +1,9 @@
-//! Measures the JSON format: `cargo run --release -p anabranch-connectors --example json_speed [RECORDS [NAME]]`.
+//! Measures the JSON format: `cargo run --release -p anabranch-connectors --example json_speed [RECORDS
+//! [NAME]]`.
 //!
-//! Events of the Yahoo Streaming Benchmark, three of seven columns, in blocks of 8192 records; then the same from
-//! streams that are harder: columns of other types, several kinds of records, no order of keys. With `NAME`, only the
-//! measurements whose name contains it.
+//! Events of the Yahoo Streaming Benchmark, three of seven columns, in blocks of 8192 records; then the same
+//! from streams that are harder: columns of other types, several kinds of records, no order of keys. With
+//! `NAME`, only the measurements whose name contains it.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -154,7 +155,8 @@ fn measure<T>(
     if std::env::args().nth(2).is_some_and(|part| !name.contains(&part)) {
         return Ok(());
     }
-    // The system counts processor time in ticks of some milliseconds: only the whole of all rounds means something.
+    // The system counts processor time in ticks of some milliseconds: only the whole of all rounds means
+    // something.
     let start_ns = clock_ns();
     let mut rows = 0;
     for _ in 0..ROUNDS {
@@ -167,7 +169,8 @@ fn measure<T>(
     Ok(())
 }
 
-/// Processor time of this thread, so that other programs do not count; where the system does not tell, the time.
+/// Processor time of this thread, so that other programs do not count; where the system does not tell, the
+/// time.
 #[expect(clippy::disallowed_methods, reason = "this program measures time")]
 fn clock_ns() -> u64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);

@@ -1,9 +1,11 @@
-//! Measures the Kafka connector: `cargo run --release -p anabranch-connectors --example kafka_speed SERVERS [RECORDS]`.
+//! Measures the Kafka connector: `cargo run --release -p anabranch-connectors --example kafka_speed SERVERS
+//! [RECORDS]`.
 //!
-//! Writes records of 250 bytes to a new topic of four partitions with one task, in epochs of 100,000, and reads them back
-//! with one task, once as they are and once as JSON with three columns. Then writes them once more to another topic, exactly
-//! once, each epoch in a transaction of its own. The processor's time is that of this process,
-//! the client's threads included; the broker's comes on top when it runs on the same machine.
+//! Writes records of 250 bytes to a new topic of four partitions with one task, in epochs of 100,000, and
+//! reads them back with one task, once as they are and once as JSON with three columns. Then writes them once
+//! more to another topic, exactly once, each epoch in a transaction of its own. The processor's time is that
+//! of this process, the client's threads included; the broker's comes on top when it runs on the same
+//! machine.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -22,7 +22,8 @@ fn spec(connector: &str, options: &[(&str, &str)]) -> ConnectorSpec {
     ConnectorSpec { connector: connector.to_owned(), options }
 }
 
-/// Reads a bounded table to its end, prints the rate and returns the rows if they are all columns of the events.
+/// Reads a bounded table to its end, prints the rate and returns the rows if they are all columns of the
+/// events.
 fn read(name: &str, spec: ConnectorSpec, columns: Option<&SchemaRef>, wanted: &[&str]) -> Vec<RecordBatch> {
     let connectors = standard();
     let connector = connectors.get(&spec.connector).unwrap();

@@ -32,8 +32,8 @@ fn match_column(known: &Schema, declared: &Field, connector: &str) -> Result<usi
     Ok(index)
 }
 
-/// Whether values of the known type can be converted to the declared type: the same type, another type of text, or
-/// another type of milliseconds since the Unix epoch.
+/// Whether values of the known type can be converted to the declared type: the same type, another type of
+/// text, or another type of milliseconds since the Unix epoch.
 fn compatible(known: &DataType, declared: &DataType) -> bool {
     let is_time = |t: &DataType| matches!(t, DataType::Int64 | DataType::Timestamp(TimeUnit::Millisecond, _));
     match (known, declared) {

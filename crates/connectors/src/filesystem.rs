@@ -1,14 +1,16 @@
-//! Filesystem: tables of files in a folder. A table is read once, or followed as its files grow; a sink writes file by file.
+//! Filesystem: tables of files in a folder. A table is read once, or followed as its files grow; a sink
+//! writes file by file.
 //!
-//! Options: `'path'` (a file or a folder; names that begin with `.` or `_` are not read), `'format'` = `json` (one
-//! object per line), `csv`, `raw` (lines) or `parquet`, `'compression'` of text (`none`, `gzip`, `zstd`; default: as the names
-//! end), `'source.monitor-interval'` (given: new files and new lines are
-//! read as they come, looked for this often), `'sink.rolling-size'` and `'sink.rolling-interval'` (a file is completed
-//! at the end of the first epoch after it has this size or this age; with exactly once also at every checkpoint).
+//! Options: `'path'` (a file or a folder; names that begin with `.` or `_` are not read), `'format'` = `json`
+//! (one object per line), `csv`, `raw` (lines) or `parquet`, `'compression'` of text (`none`, `gzip`, `zstd`;
+//! default: as the names end), `'source.monitor-interval'` (given: new files and new lines are read as they
+//! come, looked for this often), `'sink.rolling-size'` and `'sink.rolling-interval'` (a file is completed at
+//! the end of the first epoch after it has this size or this age; with exactly once also at every
+//! checkpoint).
 //!
-//! All tasks of a bounded table share one listing of its files. A followed file is identified by its inode, creation time and
-//! first bytes. If it is renamed, the reader continues; a file that takes over its name is a new file. If it becomes shorter,
-//! the reader starts it again; in a bounded table that is an error.
+//! All tasks of a bounded table share one listing of its files. A followed file is identified by its inode,
+//! creation time and first bytes. If it is renamed, the reader continues; a file that takes over its name is
+//! a new file. If it becomes shorter, the reader starts it again; in a bounded table that is an error.
 
 mod followed;
 mod frame;
@@ -57,7 +59,8 @@ impl Connector for FilesystemConnector {
         Ok(TableTraits {
             bounded,
             readable: true,
-            // If the path is a file, opening the sink reports that. `false` would mean that the connector cannot write at all.
+            // If the path is a file, opening the sink reports that. `false` would mean that the connector
+            // cannot write at all.
             writable: true,
             max_readers: files.map(|count| u32::try_from(count.max(1)).unwrap_or(u32::MAX)),
             schema: None,

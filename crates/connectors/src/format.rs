@@ -22,9 +22,9 @@ use raw::{LineEnd, RawDecoder, RawEncoder, RawOptions};
 
 /// Decodes raw records into the columns that the query needs.
 pub trait Decode: Send {
-    /// Decodes one record per element of `records` (null or blank elements are malformed). A record may end in white
-    /// space, as lines of a file do. Rows that cannot be decoded are omitted from the batch and reported. The batch may
-    /// share the memory of `records`.
+    /// Decodes one record per element of `records` (null or blank elements are malformed). A record may end
+    /// in white space, as lines of a file do. Rows that cannot be decoded are omitted from the batch and
+    /// reported. The batch may share the memory of `records`.
     fn decode(&mut self, records: &BinaryArray) -> Result<Decoded>;
 }
 
@@ -54,8 +54,8 @@ pub enum Format {
     Raw(RawOptions),
 }
 
-/// The decoder that a table's options choose: `'format'` with the options of that format. It produces the columns
-/// `projection` of `declared`.
+/// The decoder that a table's options choose: `'format'` with the options of that format. It produces the
+/// columns `projection` of `declared`.
 pub fn decoder(options: &mut Options<'_>, declared: &SchemaRef, projection: &[usize]) -> Result<Box<dyn Decode>> {
     Format::required(options, "format")?.decoder(declared, projection)
 }

@@ -1,7 +1,8 @@
 //! Generators: tables with generated rows, for demonstrations, tests and measurements.
 //!
-//! Row `i` of partition `p` is a function of the seed, `p` and `i` alone: it depends neither on the number of tasks nor
-//! on the time at which it is polled. Only event times follow the wall clock, unless a start time is given.
+//! Row `i` of partition `p` is a function of the seed, `p` and `i` alone: it depends neither on the number of
+//! tasks nor on the time at which it is polled. Only event times follow the wall clock, unless a start time
+//! is given.
 
 mod ad_events;
 mod datagen;
@@ -25,8 +26,8 @@ trait Generate: Send {
     /// Rows `first..first + count` of a partition.
     fn generate(&mut self, request: &Request) -> Result<Rows>;
 
-    /// Number of the event of row `row`, which determines its time. Rows are events unless the table has only some of
-    /// them.
+    /// Number of the event of row `row`, which determines its time. Rows are events unless the table has only
+    /// some of them.
     fn event_of_row(&self, row: u64) -> u64 {
         row
     }

@@ -1,8 +1,9 @@
-//! Services that answer requests over HTTP with JSON, asked for rows by key. Flink has no connector of its own for this.
+//! Services that answer requests over HTTP with JSON, asked for rows by key. Flink has no connector of its
+//! own for this.
 //!
-//! With `{column}` in the `url`, each key is a `GET` of its own, several at a time; the answer is an object or an array of objects, and 404 says that there
-//! is no row. Without, keys are sent many at a time: a `POST` with a JSON array of objects, answered by an array of rows, which contain the
-//! keys.
+//! With `{column}` in the `url`, each key is a `GET` of its own, several at a time; the answer is an object
+//! or an array of objects, and 404 says that there is no row. Without, keys are sent many at a time: a `POST`
+//! with a JSON array of objects, answered by an array of rows, which contain the keys.
 
 mod caller;
 mod elements;

@@ -1,14 +1,15 @@
 //! Tables of PostgreSQL, written, or read once, with the options of Flink's connector of this name.
 //!
-//! Rows are written by `COPY`, many at a time. A table without a primary key gets each row as a new one. With one, rows go to a temporary table first;
-//! from there the latest of each key is inserted, updated or deleted by two statements, in the order of the keys, so that tasks do not
-//! wait for each other in a circle.
+//! Rows are written by `COPY`, many at a time. A table without a primary key gets each row as a new one. With
+//! one, rows go to a temporary table first; from there the latest of each key is inserted, updated or deleted
+//! by two statements, in the order of the keys, so that tasks do not wait for each other in a circle.
 //!
-//! At least once, rows are written when there are enough of them, when the input pauses, and at the end of each epoch. Exactly once, a task
-//! holds the rows of a checkpoint as the text that `COPY` takes, and they are part of the checkpoint. When it is complete, one
-//! transaction writes them, together with the number of the epoch in the table `anabranch_commits`, in the same schema. A commit that is repeated finds that number
-//! and does nothing. Prepared transactions of the database are not used: most servers do not allow them, and each that a process leaves behind
-//! holds locks.
+//! At least once, rows are written when there are enough of them, when the input pauses, and at the end of
+//! each epoch. Exactly once, a task holds the rows of a checkpoint as the text that `COPY` takes, and they
+//! are part of the checkpoint. When it is complete, one transaction writes them, together with the number of
+//! the epoch in the table `anabranch_commits`, in the same schema. A commit that is repeated finds that
+//! number and does nothing. Prepared transactions of the database are not used: most servers do not allow
+//! them, and each that a process leaves behind holds locks.
 
 mod attempts;
 mod cells;

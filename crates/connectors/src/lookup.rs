@@ -1,6 +1,8 @@
-//! Tables outside that jobs ask for rows: calls on threads of their own, caches of answers, and tables that are read as a whole again and again.
+//! Tables outside that jobs ask for rows: calls on threads of their own, caches of answers, and tables that
+//! are read as a whole again and again.
 //!
-//! The threads belong to one task of a job. They end with their present call when the task is gone; nobody waits for them.
+//! The threads belong to one task of a job. They end with their present call when the task is gone; nobody
+//! waits for them.
 
 mod cache;
 mod calls;

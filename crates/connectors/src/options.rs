@@ -1,5 +1,5 @@
-//! Options of a table, read with their types. A connector reads every option that it knows; any other option is an
-//! error that lists the known ones, so that a misspelt option is always noticed.
+//! Options of a table, read with their types. A connector reads every option that it knows; any other option
+//! is an error that lists the known ones, so that a misspelt option is always noticed.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

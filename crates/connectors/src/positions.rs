@@ -1,8 +1,8 @@
 //! Positions as text: the parts that sources share to write and read them.
 //!
-//! Positions are stored for as long as a job lives and are read by people, so they consist of words and numbers: `byte
-//! 1733 line 18`, `end`. A position that does not fit the table is an error, never a guess: reading from the wrong
-//! place loses or repeats rows.
+//! Positions are stored for as long as a job lives and are read by people, so they consist of words and
+//! numbers: `byte 1733 line 18`, `end`. A position that does not fit the table is an error, never a guess:
+//! reading from the wrong place loses or repeats rows.
 
 use std::str::FromStr;
 
@@ -32,8 +32,8 @@ pub(crate) fn number<T: FromStr>(text: &str) -> Option<T> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// The name of a numbered partition. It contains the number of partitions, because the partitions' contents depend on
-/// it.
+/// The name of a numbered partition. It contains the number of partitions, because the partitions' contents
+/// depend on it.
 pub(crate) fn numbered(partition: u32, partitions: u32) -> String {
     format!("partition {partition} of {partitions}")
 }

@@ -1,5 +1,5 @@
-//! Print: rows on standard output, one line each: the table's name and comma-separated values. Rows that are updated have `+` before
-//! their values, and those that are taken back `-`, as often as they count.
+//! Print: rows on standard output, one line each: the table's name and comma-separated values. Rows that are
+//! updated have `+` before their values, and those that are taken back `-`, as often as they count.
 
 use std::io::{self, Write};
 
@@ -14,11 +14,13 @@ use crate::format::Encode;
 use crate::format::csv::{CsvEncoder, CsvOptions};
 use crate::ownership::not_readable;
 
-/// Tables that write their rows to standard output. `'print-identifier'` replaces the table's name before each row.
+/// Tables that write their rows to standard output. `'print-identifier'` replaces the table's name before
+/// each row.
 #[derive(Debug, Default)]
 pub struct PrintConnector;
 
-/// Print tables whose lines go to writers of the embedding program, one per task, instead of to standard output.
+/// Print tables whose lines go to writers of the embedding program, one per task, instead of to standard
+/// output.
 pub struct PrintToConnector {
     writer: Box<NewWriter>,
 }
@@ -38,7 +40,8 @@ pub struct Printed<'a> {
 }
 
 impl PrintToConnector {
-    /// Lines go to the writers that `writer` creates, one for each task of a table. Each call of `write_all` has whole lines.
+    /// Lines go to the writers that `writer` creates, one for each task of a table. Each call of `write_all`
+    /// has whole lines.
     pub fn new(writer: impl Fn(&Printed<'_>) -> Box<dyn Write + Send> + Send + Sync + 'static) -> Self {
         PrintToConnector { writer: Box::new(writer) }
     }
@@ -127,7 +130,8 @@ impl<W: Write + Send> Sink for PrintSink<W> {
                 }
             }
         }
-        // One call per batch: the lines of two tasks do not mix, and the lock of standard output is taken once.
+        // One call per batch: the lines of two tasks do not mix, and the lock of standard output is taken
+        // once.
         let written = self.out.write_all(&self.lines).and_then(|()| self.out.flush());
         written.map_err(|e| Error::outside(format!("cannot write to standard output: {e}")))
     }

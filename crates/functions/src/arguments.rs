@@ -64,7 +64,8 @@ impl<'a> Arguments<'a> {
         self.columns[index].1 == 0
     }
 
-    /// Bytes of the arguments of all rows. It may count more than there are, and counts long constants in part.
+    /// Bytes of the arguments of all rows. It may count more than there are, and counts long constants in
+    /// part.
     fn bytes_of_all(&self) -> usize {
         let of_column = |(array, step): &(ArrayRef, usize)| {
             let bytes = match array.as_string_view_opt() {

@@ -1,5 +1,5 @@
-//! Functions of arrays. Elements are equal as SQL's `=` has it: NaN equals nothing, and `0.0 = -0.0`. NULL is the element
-//! NULL.
+//! Functions of arrays. Elements are equal as SQL's `=` has it: NaN equals nothing, and `0.0 = -0.0`. NULL is
+//! the element NULL.
 
 pub(crate) mod build;
 pub(crate) mod keys;
@@ -146,8 +146,8 @@ fn join(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// The parts of a text between separators. An empty separator divides it into UTF-16 units, of which half a character is
-/// shown as `?`. An empty text has no parts.
+/// The parts of a text between separators. An empty separator divides it into UTF-16 units, of which half a
+/// character is shown as `?`. An empty text has no parts.
 fn split(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, separator) = (arguments.text(0), arguments.text(1));
     build::texts(arguments, |row, parts| {

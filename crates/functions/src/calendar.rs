@@ -1,5 +1,5 @@
-//! Fields of dates and times, and arithmetic in units of the calendar. Weeks begin on Sunday, but week numbers are
-//! those of ISO 8601, as in Flink.
+//! Fields of dates and times, and arithmetic in units of the calendar. Weeks begin on Sunday, but week
+//! numbers are those of ISO 8601, as in Flink.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
@@ -169,8 +169,8 @@ fn zone_of_call(arguments: &Arguments) -> Result<Zone> {
     Zone::known(arguments.text(2).get(0).unwrap_or_default())
 }
 
-/// Rounds to a unit. In a zone, the result has the offset of the instant itself, as in Flink: where clocks are changed in between, it is not
-/// the beginning of the unit.
+/// Rounds to a unit. In a zone, the result has the offset of the instant itself, as in Flink: where clocks
+/// are changed in between, it is not the beginning of the unit.
 fn to_unit(
     arguments: &Arguments,
     round: fn(Unit, NaiveDateTime) -> Option<NaiveDateTime>,

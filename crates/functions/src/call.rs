@@ -1,6 +1,6 @@
-//! What the planner asks about a call: whether it may fail because of a row's values, and what the session's time zone
-//! changes. An expression with a call that may fail is evaluated only for the rows that other conditions leave, which
-//! costs a copy of them.
+//! What the planner asks about a call: whether it may fail because of a row's values, and what the session's
+//! time zone changes. An expression with a call that may fail is evaluated only for the rows that other
+//! conditions leave, which costs a copy of them.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -61,8 +61,8 @@ impl<'a> Call<'a> {
         self.constants.iter().step_by(2).all(Option::is_some)
     }
 
-    /// Whether the argument, if it is there, is a constant so short that it can stand for each character, or each
-    /// element, of another one.
+    /// Whether the argument, if it is there, is a constant so short that it can stand for each character, or
+    /// each element, of another one.
     pub(crate) fn is_short(&self, index: usize) -> bool {
         index >= self.len() || self.text(index).is_some_and(|text| text.len() < GROWTH / 2)
     }
@@ -112,8 +112,8 @@ fn known() -> &'static BTreeMap<&'static str, (Fails, ZoneUse)> {
     &KNOWN
 }
 
-/// Whether a row's values may make a call fail. `constants` are the texts of those arguments that are constant texts. A
-/// function that is not known counts as one that may.
+/// Whether a row's values may make a call fail. `constants` are the texts of those arguments that are
+/// constant texts. A function that is not known counts as one that may.
 #[must_use]
 pub fn may_fail(function: &str, constants: &[Option<&str>], returns: &DataType) -> bool {
     let is_long = |text: &&str| text.len() > LONG_CONSTANT;

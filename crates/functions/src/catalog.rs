@@ -1,7 +1,7 @@
 //! What each function of SQL takes, gives and does, for documents and for people at a shell.
 //!
-//! `catalog.tsv` has a line for each function: its names, its calls, its result, what it does, an example, and the
-//! example's value. A test runs each example, and writes its value with `UPDATE_GOLDEN=1`.
+//! `catalog.tsv` has a line for each function: its names, its calls, its result, what it does, an example,
+//! and the example's value. A test runs each example, and writes its value with `UPDATE_GOLDEN=1`.
 
 use std::sync::LazyLock;
 

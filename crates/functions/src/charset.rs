@@ -1,4 +1,5 @@
-//! Texts as bytes of a character set, as Java has them: what a set lacks becomes `?`, and bytes that are no text become U+FFFD.
+//! Texts as bytes of a character set, as Java has them: what a set lacks becomes `?`, and bytes that are no
+//! text become U+FFFD.
 
 use arrow::array::ArrayRef;
 use datafusion_common::Result;

@@ -1,7 +1,8 @@
 //! Java's patterns of dates, such as `yyyy-MM-dd HH:mm:ss.SSS`: writing and reading.
 //!
-//! Flink's functions use two libraries of Java, whose letters differ: `u` is a year for one and the day of the week for the
-//! other. Weeks are those of the locale en-US: they begin on Sunday, and the first one has the 1st of January.
+//! Flink's functions use two libraries of Java, whose letters differ: `u` is a year for one and the day of
+//! the week for the other. Weeks are those of the locale en-US: they begin on Sunday, and the first one has
+//! the 1st of January.
 
 mod read;
 mod week;

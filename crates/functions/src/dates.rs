@@ -164,8 +164,8 @@ fn zone_of_call(arguments: &Arguments) -> Result<Zone> {
     Zone::known(arguments.text(0).get(0).unwrap_or_default())
 }
 
-/// The time in each text by its pattern, or in SQL's form, and the offset of the zone in it; NULL if the text does not match. The
-/// text is the argument `first`.
+/// The time in each text by its pattern, or in SQL's form, and the offset of the zone in it; NULL if the text
+/// does not match. The text is the argument `first`.
 fn read(
     arguments: &Arguments,
     first: usize,
@@ -199,7 +199,8 @@ fn to_timestamp_ltz(arguments: &Arguments) -> Result<ArrayRef> {
         let mut read = read(arguments, 0, Library::Time);
         let zones = (arguments.len() > 2).then(|| arguments.text(2));
         return moments(arguments, |row| {
-            // A constant pattern is checked when planned. One of a row that is none gives NULL, so the function fails for no value.
+            // A constant pattern is checked when planned. One of a row that is none gives NULL, so the
+            // function fails for no value.
             let Ok(Some((local, _))) = read(row) else { return Ok(None) };
             let Some(zones) = &zones else { return Ok(Some(local)) };
             let Some(zone) = zones.get(row).and_then(Zone::parse) else { return Ok(None) };

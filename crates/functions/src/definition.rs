@@ -86,8 +86,8 @@ pub(crate) struct Definition {
     pub(crate) evaluate: fn(&Arguments) -> Result<ArrayRef>,
 }
 
-/// A function without aliases and with a fixed number of arguments, that some values make fail, and that does not depend
-/// on the time zone.
+/// A function without aliases and with a fixed number of arguments, that some values make fail, and that does
+/// not depend on the time zone.
 pub(crate) const fn function(
     name: &'static str,
     takes: &'static [&'static [Kind]],

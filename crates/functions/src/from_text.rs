@@ -22,7 +22,8 @@ fn without_sign(text: &str) -> (bool, &str) {
     }
 }
 
-/// The whole number that a text shows, with blanks around it and a sign. Digits after a point are left out, as in Flink.
+/// The whole number that a text shows, with blanks around it and a sign. Digits after a point are left out,
+/// as in Flink.
 #[must_use]
 pub fn parse_whole(text: &str) -> Option<i64> {
     let (negative, text) = without_sign(text);
@@ -38,8 +39,8 @@ pub fn parse_whole(text: &str) -> Option<i64> {
     if negative { Some(number) } else { number.checked_neg() }
 }
 
-/// The DECIMAL of so many digits that a text shows, in units of its last digit, rounded half up. With blanks around it, a sign, a point and an
-/// exponent. `None`: it is no number, or has too many digits.
+/// The DECIMAL of so many digits that a text shows, in units of its last digit, rounded half up. With blanks
+/// around it, a sign, a point and an exponent. `None`: it is no number, or has too many digits.
 #[must_use]
 pub fn parse_decimal(text: &str, precision: u8, scale: i8) -> Option<i128> {
     let (negative, text) = without_sign(text);
@@ -73,8 +74,8 @@ pub fn parse_decimal(text: &str, precision: u8, scale: i8) -> Option<i128> {
     (number.abs() < limit).then_some(number)
 }
 
-/// The time that a text shows, `2024-05-06 07:08:09.123456789`, in this unit since 1970, whose smaller parts are left out. The time of day may be
-/// missing. The last second of a day may be its 24th hour.
+/// The time that a text shows, `2024-05-06 07:08:09.123456789`, in this unit since 1970, whose smaller parts
+/// are left out. The time of day may be missing. The last second of a day may be its 24th hour.
 #[must_use]
 pub fn parse_timestamp(text: &str, unit: TimeUnit) -> Option<i64> {
     let (time, by) = (date_and_time(text)?.and_utc(), per_second(unit));
@@ -107,7 +108,8 @@ pub fn parse_date(text: &str) -> Option<NaiveDate> {
     NaiveDate::from_ymd_opt(year, month, day)
 }
 
-/// The time of day that a text shows, in seconds: an hour, and perhaps a minute and a second with a fraction, which is left out.
+/// The time of day that a text shows, in seconds: an hour, and perhaps a minute and a second with a fraction,
+/// which is left out.
 #[must_use]
 pub fn parse_time(text: &str) -> Option<i32> {
     let number = |part: &str| part.trim().parse::<u32>().ok();

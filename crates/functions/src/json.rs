@@ -1,5 +1,6 @@
-//! `JSON_VALUE`, `JSON_EXISTS`, `JSON_QUERY` and `IS JSON`: a path is parsed once per batch, documents are read in place. `JSON_OBJECT`,
-//! `JSON_ARRAY` and `JSON_STRING` write values, `JSON_ARRAYAGG` and `JSON_OBJECTAGG` those of groups.
+//! `JSON_VALUE`, `JSON_EXISTS`, `JSON_QUERY` and `IS JSON`: a path is parsed once per batch, documents are
+//! read in place. `JSON_OBJECT`, `JSON_ARRAY` and `JSON_STRING` write values, `JSON_ARRAYAGG` and
+//! `JSON_OBJECTAGG` those of groups.
 
 mod build;
 mod gathered;
@@ -20,7 +21,8 @@ use crate::definition::{Definition, Kind, Returns, failure, function};
 const PATH: &[Kind] = &[Kind::Text, Kind::Text];
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
-    // The document, the path, what is given for an empty result and for an error, and which of the two stop the job.
+    // The document, the path, what is given for an empty result and for an error, and which of the two stop
+    // the job.
     function(
         "json_value",
         &[PATH, &[Kind::Text, Kind::Text, Kind::Any, Kind::Any, Kind::Text]],
@@ -312,7 +314,8 @@ fn is_json(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// A text with quotes, in ASCII. As in Flink, a character beyond the basic plane is not written as JSON wants it.
+/// A text with quotes, in ASCII. As in Flink, a character beyond the basic plane is not written as JSON wants
+/// it.
 fn json_quote(arguments: &Arguments) -> Result<ArrayRef> {
     let text = arguments.text(0);
     texts(arguments, |row, out| {

@@ -1,7 +1,8 @@
-//! The scalar functions of SQL. Functions with Flink's names give Flink's answers; the rest is DataFusion's library.
+//! The scalar functions of SQL. Functions with Flink's names give Flink's answers; the rest is DataFusion's
+//! library.
 //!
-//! A function is a [`Definition`](definition::Definition): its name, the kinds of its arguments, its result's type, and
-//! one function over whole columns. There is one file per family.
+//! A function is a [`Definition`](definition::Definition): its name, the kinds of its arguments, its result's
+//! type, and one function over whole columns. There is one file per family.
 
 mod arguments;
 mod array;
@@ -73,8 +74,8 @@ const FAMILIES: [&[Definition]; 22] = [
     zone::DEFINITIONS,
 ];
 
-/// All scalar functions by name in lower case. A function with Flink's name replaces DataFusion's function of that
-/// name.
+/// All scalar functions by name in lower case. A function with Flink's name replaces DataFusion's function of
+/// that name.
 #[must_use]
 pub fn scalar_functions() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
     static LIBRARY: LazyLock<BTreeMap<String, Arc<ScalarUDF>>> = LazyLock::new(library);

@@ -1,5 +1,5 @@
-//! Functions of maps. A map has each key once, and no key is NULL. Keys and values are equal as SQL's `=` has it: NaN
-//! equals nothing, and `0.0 = -0.0`.
+//! Functions of maps. A map has each key once, and no key is NULL. Keys and values are equal as SQL's `=` has
+//! it: NaN equals nothing, and `0.0 = -0.0`.
 
 mod build;
 mod equal;
@@ -117,8 +117,8 @@ fn list(
     Ok(Arc::new(ListArray::try_new(item(arguments)?, offsets, values, nulls)?))
 }
 
-/// The keys of one array with the values of the other. Of equal keys, the first one keeps its place, with the value of
-/// the last one.
+/// The keys of one array with the values of the other. Of equal keys, the first one keeps its place, with the
+/// value of the last one.
 fn from_arrays(arguments: &Arguments) -> Result<ArrayRef> {
     let (left, right) = (Lists::new(arguments, 0)?, Lists::new(arguments, 1)?);
     let keys = Keys::new(&[left.values()])?;
@@ -133,8 +133,8 @@ fn from_arrays(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// The entries of all maps; NULL if one of them is NULL. A key has the value of the last map that has it, and entries of
-/// later maps are first, as in Flink.
+/// The entries of all maps; NULL if one of them is NULL. A key has the value of the last map that has it, and
+/// entries of later maps are first, as in Flink.
 fn union(arguments: &Arguments) -> Result<ArrayRef> {
     let all = (0..arguments.len()).map(|index| Maps::new(arguments, index)).collect::<Result<Vec<_>>>()?;
     let sources: Vec<_> = all.iter().map(|maps| (maps.keys(), maps.values())).collect();

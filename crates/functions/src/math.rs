@@ -1,5 +1,5 @@
-//! Functions over floating point numbers. NULL gives NULL; a value outside of a function's domain gives NaN or an
-//! infinity.
+//! Functions over floating point numbers. NULL gives NULL; a value outside of a function's domain gives NaN
+//! or an infinity.
 
 use std::sync::Arc;
 

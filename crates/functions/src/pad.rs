@@ -1,5 +1,5 @@
-//! Functions whose lengths count UTF-16 units, as in Flink: a character beyond the basic plane counts twice, and half
-//! of one is shown as `?`.
+//! Functions whose lengths count UTF-16 units, as in Flink: a character beyond the basic plane counts twice,
+//! and half of one is shown as `?`.
 
 use arrow::array::ArrayRef;
 use datafusion_common::Result;
@@ -72,8 +72,8 @@ fn pad(arguments: &Arguments, left: bool) -> Result<ArrayRef> {
     })
 }
 
-/// The first characters of a text, of which there are as many as its type has; blanks fill it. Unlike the other functions
-/// here, it counts whole characters.
+/// The first characters of a text, of which there are as many as its type has; blanks fill it. Unlike the
+/// other functions here, it counts whole characters.
 fn as_char(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, length) = (arguments.text(0), arguments.integer(1));
     try_texts(arguments, |row, out| {
@@ -87,8 +87,8 @@ fn as_char(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// A start outside of the text leaves it unchanged. A length that ends outside of the text, or that is not positive,
-/// replaces the whole rest.
+/// A start outside of the text leaves it unchanged. A length that ends outside of the text, or that is not
+/// positive, replaces the whole rest.
 fn overlay(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, new, start) = (arguments.text(0), arguments.text(1), arguments.integer(2));
     let length = (arguments.len() > 3).then(|| arguments.integer(3));

@@ -1,5 +1,5 @@
-//! Regular expressions in Java's dialect. Constructs that the library lacks (look-around, back references, possessive
-//! quantifiers) are refused. `$` matches at the very end only, even if a line break is last.
+//! Regular expressions in Java's dialect. Constructs that the library lacks (look-around, back references,
+//! possessive quantifiers) are refused. `$` matches at the very end only, even if a line break is last.
 
 mod java;
 mod matcher;
@@ -43,14 +43,16 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
 const PATTERNS: usize = 64;
 
 thread_local! {
-    /// Compiled patterns by their texts. A pattern is usually a constant, and compiling one costs more than a batch.
+    /// Compiled patterns by their texts. A pattern is usually a constant, and compiling one costs more than a
+    /// batch.
     static COMPILED: RefCell<BTreeMap<String, Pattern>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// A compiled pattern; `None` if it is wrong in Java too.
 type Pattern = Option<Rc<Matcher>>;
 
-/// Whether a regular expression in Java's dialect can be used. One that is wrong in Java too can: functions have an answer.
+/// Whether a regular expression in Java's dialect can be used. One that is wrong in Java too can: functions
+/// have an answer.
 ///
 /// # Errors
 ///
@@ -168,7 +170,8 @@ fn extract(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// A group of each match; NULL if the pattern is wrong or has no such group. A group that has no part in a match is NULL.
+/// A group of each match; NULL if the pattern is wrong or has no such group. A group that has no part in a
+/// match is NULL.
 fn extract_all(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
     let group = arguments.integer_or(2, 1);

@@ -1,7 +1,7 @@
 //! Rounding, signs and absolute values, of every type of number.
 //!
-//! A floating-point number is rounded as its shortest decimal form: 2.675 to 2.68, though its exact value is a little
-//! less.
+//! A floating-point number is rounded as its shortest decimal form: 2.675 to 2.68, though its exact value is
+//! a little less.
 
 use std::fmt::{Display, LowerExp, Write};
 use std::str::FromStr;
@@ -135,7 +135,8 @@ fn whole(arguments: &Arguments, of_float: fn(f64) -> f64, of_ratio: fn(i128, i12
     }
 }
 
-/// The type of a decimal with the given number of places; if the number differs by row, the type is unchanged.
+/// The type of a decimal with the given number of places; if the number differs by row, the type is
+/// unchanged.
 fn to_places(args: &ReturnFieldArgs) -> Result<DataType> {
     let places = match args.scalar_arguments.get(1) {
         None => Some(0),

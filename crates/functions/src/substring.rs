@@ -73,8 +73,8 @@ fn substring(text: &str, start: i64, length: i64) -> Option<&str> {
     Some(first(rest, length))
 }
 
-/// The part of a text at an index that counts from 0; NULL if there is none. An empty separator means each blank
-/// character, a number from 1 to 255 means the character with that code.
+/// The part of a text at an index that counts from 0; NULL if there is none. An empty separator means each
+/// blank character, a number from 1 to 255 means the character with that code.
 fn split_index(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, index) = (arguments.text(0), arguments.integer(2));
     if !arguments.array(1).data_type().is_string() {

@@ -32,8 +32,8 @@ fn char_length(arguments: &Arguments) -> Result<ArrayRef> {
     primitives::<Int32Type>(arguments.rows, |row| i32::try_from(text.get(row)?.chars().count()).ok())
 }
 
-/// The first letter of each word in upper case, the others in lower case. Letters are ASCII letters; all other
-/// characters separate words and are unchanged.
+/// The first letter of each word in upper case, the others in lower case. Letters are ASCII letters; all
+/// other characters separate words and are unchanged.
 fn initcap(arguments: &Arguments) -> Result<ArrayRef> {
     let text = arguments.text(0);
     texts(arguments, |row, out| {

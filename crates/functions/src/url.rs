@@ -14,7 +14,8 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     function("url_decode", &[&[Kind::Text]], Returns::Text, url_decode).never_fails(),
 ];
 
-/// A part of a URL, or of its query the value of a key. NULL for what is no URL, and for a part that is not there.
+/// A part of a URL, or of its query the value of a key. NULL for what is no URL, and for a part that is not
+/// there.
 fn parse_url(arguments: &Arguments) -> Result<ArrayRef> {
     let (url, part) = (arguments.text(0), arguments.text(1));
     let key = (arguments.len() > 2).then(|| arguments.text(2));

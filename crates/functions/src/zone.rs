@@ -1,5 +1,5 @@
-//! Time zones: local times of instants and instants of local times, by the rules of `java.time`. A local time that a change of the
-//! clock skips is later by as much; of one that comes twice the first counts.
+//! Time zones: local times of instants and instants of local times, by the rules of `java.time`. A local time
+//! that a change of the clock skips is later by as much; of one that comes twice the first counts.
 //!
 //! Offsets are found once for spans of a few hours, in which most rows of a batch lie.
 
@@ -20,7 +20,8 @@ use crate::definition::{Definition, Kind, Returns, failure, function};
 const TAKES: &[&[Kind]] = &[&[Kind::Moment, Kind::Text]];
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
-    // The local time of an instant, and the instant of a local time. The zone is a constant that the planner writes.
+    // The local time of an instant, and the instant of a local time. The zone is a constant that the planner
+    // writes.
     function(LOCAL_TIME, TAKES, Returns::Of(|args| timestamp(args, None)), |a| shifted(a, Direction::ToLocal))
         .fails_if(|call| !call.is_constant(1)),
     function(INSTANT, TAKES, Returns::Of(|args| timestamp(args, Some("UTC"))), |a| shifted(a, Direction::ToInstant))
@@ -54,7 +55,8 @@ pub(crate) enum Twice {
 pub struct Zone(Tz);
 
 impl Zone {
-    /// A zone by its name in the time zone database, such as `Europe/Berlin`, or as an offset, such as `GMT+05:45` or `+05:45`.
+    /// A zone by its name in the time zone database, such as `Europe/Berlin`, or as an offset, such as
+    /// `GMT+05:45` or `+05:45`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Zone> {
         let zone = Tz::from_str(name).or_else(|unknown| name.strip_prefix("GMT").map_or(Err(unknown), Tz::from_str));
@@ -77,7 +79,8 @@ impl Zone {
         self.0.offset_from_utc_datetime(&time).fix().local_minus_utc().into()
     }
 
-    /// The offset by which a local time, in seconds since 1970, becomes an instant. One that is skipped has the offset before the change.
+    /// The offset by which a local time, in seconds since 1970, becomes an instant. One that is skipped has
+    /// the offset before the change.
     fn offset_of_local(self, seconds: i64, twice: Twice) -> i64 {
         let (before, after) = (self.offset(seconds.saturating_sub(DAY)), self.offset(seconds.saturating_add(DAY)));
         if before == after {
@@ -113,8 +116,8 @@ impl Zone {
         local_ms.saturating_sub(self.offset_of_local(local_ms.div_euclid(1000), Twice::First) * 1000)
     }
 
-    /// What a watermark promises of local times: no instant after `instant_ms` has a local time at or before the result. Where clocks are
-    /// set back, local times come again.
+    /// What a watermark promises of local times: no instant after `instant_ms` has a local time at or before
+    /// the result. Where clocks are set back, local times come again.
     #[must_use]
     pub fn passed_local_ms(self, instant_ms: i64) -> i64 {
         if matches!(instant_ms, i64::MIN | i64::MAX) {
@@ -156,8 +159,8 @@ impl Zone {
     }
 }
 
-/// The time itself, or one at the same place in an earlier year with the same days of the week: the library knows rules of finitely many
-/// years.
+/// The time itself, or one at the same place in an earlier year with the same days of the week: the library
+/// knows rules of finitely many years.
 fn repeated(time: NaiveDateTime) -> NaiveDateTime {
     if time.year() < REPEATED_FROM {
         return time;

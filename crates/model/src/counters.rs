@@ -1,5 +1,5 @@
-//! Per-task counters: written by the running task, read by any thread at any time, without a lock on the hot path.
-//! The live view, the group-size tuner and the scheduling policies all read these.
+//! Per-task counters: written by the running task, read by any thread at any time, without a lock on the hot
+//! path. The live view, the group-size tuner and the scheduling policies all read these.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -19,7 +19,8 @@ const LAG_UNKNOWN: u64 = u64::MAX;
 /// Counters of one task. Each is written by one thread.
 #[derive(Debug)]
 pub struct TaskCounters {
-    /// The operating system's identifier of the thread that runs the task; 0 before it starts and after it ends.
+    /// The operating system's identifier of the thread that runs the task; 0 before it starts and after it
+    /// ends.
     pub thread: AtomicU32,
     /// Whether the task has restored its state and read its static tables.
     pub is_prepared: AtomicBool,
@@ -37,7 +38,8 @@ pub struct TaskCounters {
     pub idle_ns: AtomicU64,
     /// Time spent waiting for room downstream, in nanoseconds.
     pub backpressured_ns: AtomicU64,
-    /// Rows that came after their windows had fired, or too late in their partition: they are dropped, or go to a table of their own.
+    /// Rows that came after their windows had fired, or too late in their partition: they are dropped, or go
+    /// to a table of their own.
     pub late_rows: AtomicU64,
     /// Rows dropped because they belong to no window.
     pub rows_without_event_time: AtomicU64,
@@ -281,7 +283,8 @@ pub struct TaskMetrics {
     pub queue_rows: u64,
     /// Bytes waiting in the input queue.
     pub queue_bytes: u64,
-    /// How full the fullest channel of the input queue is: 1 if its sender has to wait. A single large batch may exceed it.
+    /// How full the fullest channel of the input queue is: 1 if its sender has to wait. A single large batch
+    /// may exceed it.
     #[serde(default)]
     pub queue_share: f64,
     /// Age of the oldest waiting batch since it was queued, in nanoseconds.

@@ -1,11 +1,12 @@
-//! Text from outside, made fit to be shown: control characters from data could steer a terminal, and a value of a megabyte
-//! would bury the message about it.
+//! Text from outside, made fit to be shown: control characters from data could steer a terminal, and a value
+//! of a megabyte would bury the message about it.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The text with control characters written as `\u{1b}`; line ends and tabs stay. Also escaped are the marks that reorder
-/// text (bidirectional overrides), which could make a message read differently from its real text.
+/// The text with control characters written as `\u{1b}`; line ends and tabs stay. Also escaped are the marks
+/// that reorder text (bidirectional overrides), which could make a message read differently from its real
+/// text.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {

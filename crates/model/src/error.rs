@@ -26,7 +26,8 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// An error with its place and its remedy. Built up on the way out: the raiser knows what went wrong, its callers know where.
+/// An error with its place and its remedy. Built up on the way out: the raiser knows what went wrong, its
+/// callers know where.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Error {
     kind: ErrorKind,
@@ -79,8 +80,8 @@ impl Error {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// Adds where it happened, innermost first: `line 3, column 7`, `table events`, `stage 2 task 0`. A place that was the
-    /// last one added already is not repeated, and one that is empty is none.
+    /// Adds where it happened, innermost first: `line 3, column 7`, `table events`, `stage 2 task 0`. A place
+    /// that was the last one added already is not repeated, and one that is empty is none.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
         let place = place.into();

@@ -1,5 +1,5 @@
-//! The hash that decides key groups. It is part of the state format: a key must land in the same key group in every
-//! version and on every machine, so it is written out here and frozen by a test.
+//! The hash that decides key groups. It is part of the state format: a key must land in the same key group in
+//! every version and on every machine, so it is written out here and frozen by a test.
 //!
 //! Folded multiplication as in wyhash (Wang Yi): multiply two 64-bit words to 128 bits and xor the halves.
 

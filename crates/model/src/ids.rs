@@ -81,9 +81,9 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// Identity of a part of a job that keeps something between epochs: a source its positions, an operator its state, a sink
-/// what it has prepared. It stays the same in all versions of the plan, at any parallelism and after every restart, and
-/// what the part keeps is filed under it. An identity is never used again.
+/// Identity of a part of a job that keeps something between epochs: a source its positions, an operator its
+/// state, a sink what it has prepared. It stays the same in all versions of the plan, at any parallelism and
+/// after every restart, and what the part keeps is filed under it. An identity is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OperatorId {
     /// What it identifies.

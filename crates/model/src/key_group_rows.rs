@@ -1,7 +1,8 @@
 //! How many rows each key group had: counted where rows are divided among the tasks of a stage.
 //!
-//! All rows of small batches count, and of large ones every seventeenth batch, seventeen times. Counting costs about a nanosecond for a row
-//! that is counted: a load, an addition and a store, by the one thread that writes.
+//! All rows of small batches count, and of large ones every seventeenth batch, seventeen times. Counting
+//! costs about a nanosecond for a row that is counted: a load, an addition and a store, by the one thread
+//! that writes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,7 +12,8 @@ use crate::{KeyGroup, KeyGroups, StageId, TaskId};
 
 /// Batches with more rows are not counted each time. A smaller one costs more than its rows.
 const SMALL_ROWS: usize = 512;
-/// One of so many large batches is counted. It is prime, because operators emit their rows in series of batches.
+/// One of so many large batches is counted. It is prime, because operators emit their rows in series of
+/// batches.
 const COUNTED_OF: u64 = 17;
 
 /// The rows of each key group that one task has sent to a stage.

@@ -33,8 +33,8 @@ impl Latch {
     }
 }
 
-/// Waits between two looks at what announces nothing, such as a store or another process. What announces itself has a channel, a condition
-/// or a [`Latch`], whose wait ends at once.
+/// Waits between two looks at what announces nothing, such as a store or another process. What announces
+/// itself has a channel, a condition or a [`Latch`], whose wait ends at once.
 pub fn pause(time: Duration) {
     Latch::default().wait(time);
 }

@@ -1,5 +1,5 @@
-//! The words every other crate speaks: identifiers, epochs, event time, key groups, the envelope that travels on
-//! channels, the clock that shells own, counters and errors. No I/O, no threads, no policy.
+//! The words every other crate speaks: identifiers, epochs, event time, key groups, the envelope that travels
+//! on channels, the clock that shells own, counters and errors. No I/O, no threads, no policy.
 
 mod clock;
 mod counters;

@@ -1,7 +1,8 @@
-//! What a running job has to say to its user: failures that it survived, a broker that is away, a resume from checkpoints.
+//! What a running job has to say to its user: failures that it survived, a broker that is away, a resume from
+//! checkpoints.
 //!
-//! Sources, sinks and the coordinator's driver report; the live view, the log lines and the summary read. A notice that
-//! repeats itself is counted, so that a failure per second does not push the others out.
+//! Sources, sinks and the coordinator's driver report; the live view, the log lines and the summary read. A
+//! notice that repeats itself is counted, so that a failure per second does not push the others out.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,10 @@
-//! Durations and sizes as users write them: a number and a unit. The names of units are Flink's, in either case.
+//! Durations and sizes as users write them: a number and a unit. The names of units are Flink's, in either
+//! case.
 
 use std::time::Duration;
 
-/// A unit, with the number of nanoseconds or bytes that it stands for. Its first name is the one that is shown.
+/// A unit, with the number of nanoseconds or bytes that it stands for. Its first name is the one that is
+/// shown.
 struct Unit {
     names: &'static [&'static str],
     size: u64,
@@ -28,7 +30,8 @@ const SIZES: [Unit; 5] = [
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Reads `10 s`, `500ms` or `1.5 min`. A number without a unit counts `plain`, such as milliseconds; `None` refuses it.
+/// Reads `10 s`, `500ms` or `1.5 min`. A number without a unit counts `plain`, such as milliseconds; `None`
+/// refuses it.
 #[must_use]
 pub fn parse_duration(text: &str, plain: Option<Duration>) -> Option<Duration> {
     let plain = plain.and_then(|plain| u64::try_from(plain.as_nanos()).ok());

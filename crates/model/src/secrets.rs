@@ -30,7 +30,8 @@ pub fn is_secret(option: &str) -> bool {
     option.starts_with("header.") || SECRET_WORDS.iter().any(|word| option.contains(word))
 }
 
-/// The secrets within a value that is none itself: `jdbc:db://user:SECRET@host`, `a=b&password=SECRET`. Rather too much than too little.
+/// The secrets within a value that is none itself: `jdbc:db://user:SECRET@host`, `a=b&password=SECRET`.
+/// Rather too much than too little.
 fn secrets_within(value: &str) -> Vec<&str> {
     let mut found = Vec::new();
     if let Some((before, _)) = value.rsplit_once('@') {
@@ -183,8 +184,8 @@ impl Secrets {
         Secrets(secrets)
     }
 
-    /// The text with a mark in the place of each secret, which [`Secrets::unmarked`] replaces by the secret: for a text that is shown,
-    /// edited, and sent back.
+    /// The text with a mark in the place of each secret, which [`Secrets::unmarked`] replaces by the secret:
+    /// for a text that is shown, edited, and sent back.
     #[must_use]
     pub fn marked(&self, text: &str) -> MarkedText {
         let mut out = String::with_capacity(text.len());
@@ -221,7 +222,8 @@ impl Secrets {
         MarkedText { text: out, replaced }
     }
 
-    /// The text with the secrets in the places of their marks. A mark stands only in the value of an option of the same name.
+    /// The text with the secrets in the places of their marks. A mark stands only in the value of an option
+    /// of the same name.
     pub fn unmarked(&self, text: &str) -> crate::Result<String> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;

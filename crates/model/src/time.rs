@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A point of event time in milliseconds since the Unix epoch. As a watermark `t` it promises that no record with
-/// event time at or below `t` is still to come.
+/// A point of event time in milliseconds since the Unix epoch. As a watermark `t` it promises that no record
+/// with event time at or below `t` is still to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventTime(pub i64);
 

@@ -1,4 +1,5 @@
-//! The file `osched.toml`: what is scheduled, by which policies, and how. Unknown keys and values are refused with the nearest name.
+//! The file `osched.toml`: what is scheduled, by which policies, and how. Unknown keys and values are refused
+//! with the nearest name.
 
 mod target;
 #[cfg(test)]
@@ -207,8 +208,8 @@ impl Config {
         }
     }
 
-    /// Of several policies for the same property of the same threads, the first whose condition is true decides. One without a condition
-    /// leaves nothing to those after it.
+    /// Of several policies for the same property of the same threads, the first whose condition is true
+    /// decides. One without a condition leaves nothing to those after it.
     fn check_conflicts(&self) -> Result<()> {
         for (index, policy) in self.policies.iter().enumerate() {
             let earlier = self.policies[..index].iter().filter(|other| other.when.is_none());
@@ -229,7 +230,8 @@ impl Config {
 }
 
 impl PolicyConfig {
-    /// Which properties of threads it writes. One that groups threads and one that orders them inside the groups may both apply.
+    /// Which properties of threads it writes. One that groups threads and one that orders them inside the
+    /// groups may both apply.
     #[must_use]
     pub fn properties(&self) -> &'static [Property] {
         match self.translator() {

@@ -1,4 +1,5 @@
-//! Reads one target: what runs there, and what it reports (section 6.1 of the paper: by public interfaces only).
+//! Reads one target: what runs there, and what it reports (section 6.1 of the paper: by public interfaces
+//! only).
 
 pub mod anabranch;
 mod build;
@@ -14,15 +15,16 @@ pub use self::build::{of, recognize};
 
 /// The public interfaces of one running engine.
 pub trait Driver: Send {
-    /// What runs there now, with the threads of this machine. Called at the start, and again when threads have come or gone, a reading
-    /// does not fit the graph, or the driver says so by [`Driver::is_stale`].
+    /// What runs there now, with the threads of this machine. Called at the start, and again when threads
+    /// have come or gone, a reading does not fit the graph, or the driver says so by [`Driver::is_stale`].
     fn look(&mut self) -> Result<Graph>;
 
-    /// What the engine reports about the tasks of the graph of the last look. `now` is the caller's clock. Kernel metrics of threads are not
-    /// among them: the loop adds them for all drivers alike.
+    /// What the engine reports about the tasks of the graph of the last look. `now` is the caller's clock.
+    /// Kernel metrics of threads are not among them: the loop adds them for all drivers alike.
     fn read(&mut self, now: Nanos) -> Result<Readings>;
 
-    /// Which metrics this engine reports as it is configured, for `check` and for the provider. Valid after a look.
+    /// Which metrics this engine reports as it is configured, for `check` and for the provider. Valid after a
+    /// look.
     fn offers(&self) -> Vec<Metric>;
 
     /// Whether the graph of the last look is no longer true as far as the driver knows.

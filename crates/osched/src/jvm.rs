@@ -53,8 +53,8 @@ pub fn is_jvm(pid: u32) -> bool {
 /// One JVM, with the names of its threads as far as they are known.
 pub struct Jvm {
     process: Process,
-    /// By thread and its start: what the kernel called it when the JVM was asked, and what the JVM did. A thread
-    /// may be renamed.
+    /// By thread and its start: what the kernel called it when the JVM was asked, and what the JVM did. A
+    /// thread may be renamed.
     names: BTreeMap<(u32, u64), (String, String)>,
     /// Why names are cut to 15 characters.
     obstacle: Option<String>,

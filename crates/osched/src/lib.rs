@@ -1,5 +1,6 @@
-//! Carries out what `schedule` decides, for engines that run in other processes of this machine: drivers read what engines and the kernel
-//! report, translators turn priorities into writes, and a journal with a guardian undoes them.
+//! Carries out what `schedule` decides, for engines that run in other processes of this machine: drivers read
+//! what engines and the kernel report, translators turn priorities into writes, and a journal with a guardian
+//! undoes them.
 //!
 //! ```text
 //! engines ──driver──▶ Graph, Readings ──schedule──▶ Schedule ──translator──▶ Write ──journal──▶ kernel

@@ -1,5 +1,6 @@
-//! A policy that is a program of the user's: each period it gets a line of JSON with all metrics of all nodes, and answers with a line of
-//! priorities when it can. What it answered last holds for a few periods; then all nodes matter alike until it answers again.
+//! A policy that is a program of the user's: each period it gets a line of JSON with all metrics of all
+//! nodes, and answers with a line of priorities when it can. What it answered last holds for a few periods;
+//! then all nodes matter alike until it answers again.
 //!
 //! ```text
 //! > {"nodes": {"query/task": {"queue_rows": 12, "in_rate": 980.5}}}
@@ -155,12 +156,14 @@ impl Running {
         let no_pipe = || Error::internal("a child process without pipes");
         let input = child.stdin.take().ok_or_else(no_pipe)?;
         let output = child.stdout.take().ok_or_else(no_pipe)?;
-        // A program that does not read must not hold up the loop: what does not fit into the pipe is not sent.
+        // A program that does not read must not hold up the loop: what does not fit into the pipe is not
+        // sent.
         set_nonblocking(&input);
         let said = Arc::<Mutex<Said>>::default();
         let hears = Arc::clone(&said);
         let listen = move || listen(BufReader::new(output), &hears);
-        // It ends when the program's output is closed, which a process that the program has left behind may delay: nobody waits for it.
+        // It ends when the program's output is closed, which a process that the program has left behind may
+        // delay: nobody waits for it.
         std::thread::Builder::new().name("program".into()).spawn(listen).map_err(|error| {
             Error::outside(format!("cannot start a thread: {error}")).remedy("raise the limit of threads (ulimit -u)")
         })?;
@@ -202,7 +205,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Ok(group) = libc::pid_t::try_from(self.child.id()) {
-            // SAFETY: the call takes no pointers. The group is that of the child, which has not been waited for: its number is not used again.
+            // SAFETY: the call takes no pointers. The group is that of the child, which has not been waited
+            // for: its number is not used again.
             unsafe {
                 libc::kill(-group, libc::SIGKILL);
             }
@@ -237,7 +241,8 @@ fn listen(mut output: impl std::io::BufRead, said: &Mutex<Said>) {
 
 fn set_nonblocking(pipe: &ChildStdin) {
     let file = pipe.as_raw_fd();
-    // SAFETY: the file is open, and both calls take integers only. If they fail, writes may wait for the program.
+    // SAFETY: the file is open, and both calls take integers only. If they fail, writes may wait for the
+    // program.
     unsafe {
         let flags = libc::fcntl(file, libc::F_GETFL);
         libc::fcntl(file, libc::F_SETFL, flags | libc::O_NONBLOCK);

@@ -1,7 +1,9 @@
-//! The loop: each period it reads the targets, lets policies decide, and writes what differs. One target that fails does not stop the others.
+//! The loop: each period it reads the targets, lets policies decide, and writes what differs. One target that
+//! fails does not stop the others.
 //!
-//! Algorithm 1 of the paper wakes at the greatest common divisor of the policies' periods; here each policy has its next time, and a target
-//! is read once for all policies that are due. While no thread waits for a core, nothing is decided and nothing is written.
+//! Algorithm 1 of the paper wakes at the greatest common divisor of the policies' periods; here each policy
+//! has its next time, and a target is read once for all policies that are due. While no thread waits for a
+//! core, nothing is decided and nothing is written.
 
 mod answers;
 mod applied;
@@ -68,8 +70,8 @@ pub struct Osched {
     ordering: Sender<Asked>,
     /// When the kernel was last asked for pressure, and its counter then.
     pressure: Option<(Nanos, u64)>,
-    /// The kernel's pressure trigger, which reports that threads wait for cores again. `None`: the kernel or the
-    /// user's rights do not allow it, and policies run at their periods only.
+    /// The kernel's pressure trigger, which reports that threads wait for cores again. `None`: the kernel or
+    /// the user's rights do not allow it, and policies run at their periods only.
     trigger: Option<Trigger>,
     /// Whether threads waited for cores at the last look.
     is_pressed: bool,
@@ -93,8 +95,9 @@ pub struct Step {
 }
 
 impl Osched {
-    /// Reads all targets, and prepares their policies. Restores what a killed one has left. Errors: no target answers, a policy needs a metric
-    /// that its target does not have, another scheduler has one of the processes.
+    /// Reads all targets, and prepares their policies. Restores what a killed one has left. Errors: no target
+    /// answers, a policy needs a metric that its target does not have, another scheduler has one of the
+    /// processes.
     pub fn start(config: Config, environment: Environment) -> Result<Osched> {
         let Environment { clock, kernel, formulas, guardian, drivers, dry_run } = environment;
         let mut targets = watched(&config, drivers, &kernel, &clock)?;
@@ -219,8 +222,9 @@ impl Osched {
         }
     }
 
-    /// Lets the policies that are due decide, each about the targets that no earlier policy decides about, and writes what differs. What a
-    /// policy wrote for targets that no policy decides about any more is restored.
+    /// Lets the policies that are due decide, each about the targets that no earlier policy decides about,
+    /// and writes what differs. What a policy wrote for targets that no policy decides about any more is
+    /// restored.
     fn decide(&mut self, due: &BTreeSet<usize>) -> Result<Vec<String>> {
         let (pressure, is_pressed) = (self.lock().pressure.unwrap_or(f64::NAN), self.is_pressed);
         self.claim_new();
@@ -342,7 +346,8 @@ impl Osched {
         Ok(Vec::new())
     }
 
-    /// Takes the processes of all targets for this scheduler. Errors: another one has one of them, or this user may not change it.
+    /// Takes the processes of all targets for this scheduler. Errors: another one has one of them, or this
+    /// user may not change it.
     fn claim(&mut self) -> Result<()> {
         let Some((journal, _)) = &mut self.journal else { return Ok(()) };
         for pid in self.targets.iter().flat_map(Watched::processes) {

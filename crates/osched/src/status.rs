@@ -15,7 +15,8 @@ pub struct Status {
     pub paused: bool,
     /// Whether nothing is written: decisions are only shown.
     pub dry_run: bool,
-    /// Share of the last period for which some thread of the machine waited for a core, 0 to 1; `None`: the kernel does not say.
+    /// Share of the last period for which some thread of the machine waited for a core, 0 to 1; `None`: the
+    /// kernel does not say.
     pub pressure: Option<f64>,
     /// Processor time of this process.
     pub cpu_ms: f64,

@@ -1,5 +1,5 @@
-//! The number of tasks of a job follows its load: what the tasks have done in an interval becomes a sample for the autoscaler. What that
-//! decides is an ordinary change of the job, which the coordinator begins.
+//! The number of tasks of a job follows its load: what the tasks have done in an interval becomes a sample
+//! for the autoscaler. What that decides is an ordinary change of the job, which the coordinator begins.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -176,8 +176,8 @@ fn sample(graph: &Graph, plan: &Plan, before: &Counted, now: &Counted) -> Sample
     Sample { at: now.at, interval: Duration::from_nanos(interval_ns), warming: false, stages }
 }
 
-/// What a task has done. A worker reads counters by its own clock, and less often while they stand still, so the time between two readings
-/// may differ from the interval.
+/// What a task has done. A worker reads counters by its own clock, and less often while they stand still, so
+/// the time between two readings may differ from the interval.
 fn task(before: &TaskMetrics, now: &TaskMetrics, interval_ns: u64) -> TaskSample {
     let read_ns = now.at.since(before.at);
     let scale = if (1..2 * interval_ns).contains(&read_ns) { interval_ns as f64 / read_ns as f64 } else { 1.0 };

@@ -1,8 +1,10 @@
-//! Workers in other processes: the coordinator's side (`members`), a worker's process (`worker`), and local processes (`local`).
+//! Workers in other processes: the coordinator's side (`members`), a worker's process (`worker`), and local
+//! processes (`local`).
 //!
-//! A worker connects to the coordinator, is given a number, listens to other workers, and says where. From then on it sends
-//! heartbeats; [`Membership`](anabranch_protocol::Membership) decides whether it is there. The messages of all jobs pass over this one
-//! connection. If it breaks, the worker is lost, and so are its tasks.
+//! A worker connects to the coordinator, is given a number, listens to other workers, and says where. From
+//! then on it sends heartbeats; [`Membership`](anabranch_protocol::Membership) decides whether it is there.
+//! The messages of all jobs pass over this one connection. If it breaks, the worker is lost, and so are its
+//! tasks.
 
 mod autoscale;
 mod changes;

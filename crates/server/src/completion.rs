@@ -34,7 +34,8 @@ const TYPES: [&str; 18] = [
 /// Columns that a table of windows has in addition.
 const OF_WINDOWS: [&str; 3] = ["window_start", "window_end", "window_time"];
 
-/// Completions at byte `cursor` of `text`: where the word begins that the candidates replace, and the candidates.
+/// Completions at byte `cursor` of `text`: where the word begins that the candidates replace, and the
+/// candidates.
 #[must_use]
 pub fn complete(vocabulary: &Vocabulary, text: &str, cursor: usize) -> (usize, Vec<String>) {
     let before = &text[..cursor];

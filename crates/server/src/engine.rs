@@ -29,7 +29,8 @@ pub struct Engine {
 /// The caller's settings for a script, in addition to the script's own SET statements.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Number of tasks of parallel stages; overrides `SET 'parallelism'`. `None`: the script's, else one per core.
+    /// Number of tasks of parallel stages; overrides `SET 'parallelism'`. `None`: the script's, else one per
+    /// core.
     pub parallelism: Option<u32>,
     /// Options as by `SET`. In a script they override its SET statements; in a session, SET changes them.
     pub set: Vec<(String, String)>,
@@ -63,8 +64,8 @@ impl Default for Engine {
 }
 
 impl Engine {
-    /// An engine with these connectors, the machine's clock, and access to object stores as configured in the environment.
-    /// [`Engine::default`] has the standard connectors.
+    /// An engine with these connectors, the machine's clock, and access to object stores as configured in the
+    /// environment. [`Engine::default`] has the standard connectors.
     #[must_use]
     pub fn new(connectors: Connectors) -> Self {
         let (clock, access) = (Arc::new(SystemClock::new()), Access::from_environment());
@@ -76,7 +77,8 @@ impl Engine {
         self.access = access;
     }
 
-    /// Registers a connector under a name for SQL: for the embedding program's own tables, in memory or elsewhere.
+    /// Registers a connector under a name for SQL: for the embedding program's own tables, in memory or
+    /// elsewhere.
     pub fn register(&mut self, name: impl Into<String>, connector: Arc<dyn Connector>) {
         self.connectors.register(name, connector);
     }
@@ -111,16 +113,16 @@ impl Engine {
         plan_script(sql, &mut catalog, self, &options)
     }
 
-    /// Starts a plan. If its options name a checkpoint directory, the job resumes from the newest checkpoint there, and
-    /// again after failures that may be temporary.
+    /// Starts a plan. If its options name a checkpoint directory, the job resumes from the newest checkpoint
+    /// there, and again after failures that may be temporary.
     pub fn start(&self, plan: &Plan) -> Result<Job> {
         self.start_with(plan, None)
     }
 
-    /// Starts a plan as a new job from a savepoint: with its state and its positions, as far as the plan has a place
-    /// for them. If something has no place, that is an error unless `allow_lost_state`. A job that takes checkpoints
-    /// needs an empty place for them. If that place has checkpoints of a job that started from this savepoint, that job
-    /// resumes, as with [`Engine::start`].
+    /// Starts a plan as a new job from a savepoint: with its state and its positions, as far as the plan has
+    /// a place for them. If something has no place, that is an error unless `allow_lost_state`. A job that
+    /// takes checkpoints needs an empty place for them. If that place has checkpoints of a job that started
+    /// from this savepoint, that job resumes, as with [`Engine::start`].
     pub fn start_from(&self, plan: &Plan, savepoint: &Origin, allow_lost_state: bool) -> Result<Job> {
         if self.goes_on_behind(plan, savepoint)? {
             return self.start_with(plan, Some(savepoint));
@@ -134,13 +136,14 @@ impl Engine {
         self.start_with(plan, Some(savepoint))
     }
 
-    /// The sources of a plan whose rows may only be late if it starts from this savepoint, because windows have fired, with the reasons.
+    /// The sources of a plan whose rows may only be late if it starts from this savepoint, because windows
+    /// have fired, with the reasons.
     pub fn late_from(&self, plan: &Plan, savepoint: &Origin) -> Result<Vec<String>> {
         if self.goes_on_behind(plan, savepoint)? { Ok(Vec::new()) } else { savepoint.late(plan) }
     }
 
-    /// Whether the plan's place has checkpoints of a job that started from this savepoint, so that the job resumes from
-    /// them. An error if they belong to another job.
+    /// Whether the plan's place has checkpoints of a job that started from this savepoint, so that the job
+    /// resumes from them. An error if they belong to another job.
     pub fn goes_on_behind(&self, plan: &Plan, savepoint: &Origin) -> Result<bool> {
         let Some(options) = &plan.options.checkpoints else { return Ok(false) };
         savepoint.is_behind(&self.store(plan, options)?).map_err(|e| e.at("option 'checkpoint-directory'"))
@@ -194,7 +197,8 @@ impl Engine {
         LocalWorkers::start(program, count, widest.div_ceil(count), Arc::clone(&self.clock))
     }
 
-    /// Jobs run in this number of worker processes of this machine, which this program starts as its command `worker`; `None`: in this one.
+    /// Jobs run in this number of worker processes of this machine, which this program starts as its command
+    /// `worker`; `None`: in this one.
     pub fn set_workers(&mut self, count: Option<u32>) {
         self.workers = count;
     }
@@ -247,7 +251,8 @@ pub(crate) fn cores() -> u32 {
     *CORES
 }
 
-/// Refuses a plan whose number of tasks is to follow the load, in a process that does not change its job by itself.
+/// Refuses a plan whose number of tasks is to follow the load, in a process that does not change its job by
+/// itself.
 pub(crate) fn check_scaled(plan: &Plan) -> Result<()> {
     match &plan.options.autoscale {
         None => Ok(()),
@@ -284,8 +289,8 @@ fn checkpointing(plan: &Plan, options: &CheckpointOptions, store: Store) -> Chec
     }
 }
 
-/// A name that no other job has. It consists of letters, digits and hyphens, because it is part of names in external
-/// systems.
+/// A name that no other job has. It consists of letters, digits and hyphens, because it is part of names in
+/// external systems.
 fn new_job_name(name: &str) -> String {
     let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let since_1970 = std::time::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64);

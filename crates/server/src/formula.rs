@@ -25,7 +25,8 @@ fn not_of_one_row() -> Error {
 }
 
 impl Formula {
-    /// Plans an expression over columns of these names, which are DOUBLE and may be NULL. Its result must be a number.
+    /// Plans an expression over columns of these names, which are DOUBLE and may be NULL. Its result must be
+    /// a number.
     pub fn new(expression: &str, columns: &[&str]) -> Result<Formula> {
         let of = |error: Error| error.only_at(format!("expression \"{expression}\""));
         let columns: Vec<String> = columns.iter().map(|column| format!("`{column}` DOUBLE")).collect();
@@ -62,7 +63,8 @@ impl Formula {
         self.input.fields().iter().map(|field| field.name().as_str())
     }
 
-    /// The value for each row of the columns of [`Formula::columns`], which have `rows` values. NaN stands for NULL on both sides.
+    /// The value for each row of the columns of [`Formula::columns`], which have `rows` values. NaN stands
+    /// for NULL on both sides.
     pub fn evaluate(&mut self, columns: &[Vec<f64>], rows: usize) -> Result<Vec<f64>> {
         let array = |values: &Vec<f64>| -> ArrayRef {
             Arc::new(values.iter().map(|value| Some(*value).filter(|value| !value.is_nan())).collect::<Float64Array>())

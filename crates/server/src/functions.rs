@@ -1,7 +1,8 @@
 //! Functions that are declared otherwise in all running jobs that use them.
 //!
-//! All jobs are checked before the first one changes: each is planned with the new declarations, so every use of a function meets its new
-//! types, and compared with what runs. One job that does not fit refuses the request for all.
+//! All jobs are checked before the first one changes: each is planned with the new declarations, so every use
+//! of a function meets its new types, and compared with what runs. One job that does not fit refuses the
+//! request for all.
 
 use anabranch_model::{Error, Result, Secrets};
 use anabranch_plan::{FunctionChanges, Planned};

@@ -1,10 +1,12 @@
 //! The HTTP interface: health, metrics in the format of Prometheus, and a REST API for jobs and workers.
 //!
-//! The server runs on one thread named `http` with a runtime of its own. It reads counters and sends requests to jobs; no
-//! task ever waits for it. Limits of sizes, connections and times keep slow or hostile clients from holding its memory.
+//! The server runs on one thread named `http` with a runtime of its own. It reads counters and sends requests
+//! to jobs; no task ever waits for it. Limits of sizes, connections and times keep slow or hostile clients
+//! from holding its memory.
 //!
-//! The routes are over the small traits [`Jobs`] and [`ServedJob`], so that a process with many jobs and workers can serve
-//! the same API. `docs/http.md` is the guide for users, `http/openapi.json` the description for programs.
+//! The routes are over the small traits [`Jobs`] and [`ServedJob`], so that a process with many jobs and
+//! workers can serve the same API. `docs/http.md` is the guide for users, `http/openapi.json` the description
+//! for programs.
 
 mod answers;
 mod autoscale;

@@ -72,7 +72,8 @@ impl Job {
         Embedded { job, address, script: script.map(Mutex::new), engine, histories: ChangeHistories::default() }
     }
 
-    /// Whether the job had ended before it was started this time, according to its checkpoints: then it does nothing.
+    /// Whether the job had ended before it was started this time, according to its checkpoints: then it does
+    /// nothing.
     #[must_use]
     pub fn had_ended(&self) -> bool {
         self.job.had_ended()
@@ -93,8 +94,9 @@ impl Job {
         self.handle.checkpoint_now()
     }
 
-    /// Lets the job go on by another plan, or its tasks at other workers, from the end of an epoch on. Waits until a checkpoint by
-    /// the new version is committed. If anything fails before, the job goes on as it was, and the error says why.
+    /// Lets the job go on by another plan, or its tasks at other workers, from the end of an epoch on. Waits
+    /// until a checkpoint by the new version is committed. If anything fails before, the job goes on as it
+    /// was, and the error says why.
     pub fn reconfigure(&self, request: Reconfigure) -> Result<Reconfigured> {
         self.handle.reconfigure(request)
     }
@@ -105,7 +107,8 @@ impl Job {
         self.handle.wait_timeout(timeout)
     }
 
-    /// Waits for the end of the job: all sources exhausted, the stop carried out, or a failure without restart.
+    /// Waits for the end of the job: all sources exhausted, the stop carried out, or a failure without
+    /// restart.
     pub fn wait(self) -> Result<Summary> {
         let outcome = self.job.wait();
         drop(self.workers);

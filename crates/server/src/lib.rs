@@ -1,4 +1,5 @@
-//! The embedded engine: SQL text in, running jobs out, in one process without servers. A job may be served over HTTP.
+//! The embedded engine: SQL text in, running jobs out, in one process without servers. A job may be served
+//! over HTTP.
 
 mod autoscale;
 pub mod cluster;

@@ -1,8 +1,8 @@
 //! Export of metrics and spans to a collector of OpenTelemetry, by OTLP over HTTP with JSON.
 //!
-//! A thread sends what there is from time to time. No job waits for it: spans are kept in a bounded queue, and what the collector does
-//! not take in time is dropped. The crates of OpenTelemetry would add nine crates and a second version of `reqwest`, for two documents and a
-//! POST.
+//! A thread sends what there is from time to time. No job waits for it: spans are kept in a bounded queue,
+//! and what the collector does not take in time is dropped. The crates of OpenTelemetry would add nine crates
+//! and a second version of `reqwest`, for two documents and a POST.
 
 mod documents;
 mod send;
@@ -89,7 +89,8 @@ impl Queue {
         }
     }
 
-    /// Waits for the time of an export, or for the last one. Returns the spans, and whether it is the last one.
+    /// Waits for the time of an export, or for the last one. Returns the spans, and whether it is the last
+    /// one.
     fn wait(&self, interval: Duration) -> (Vec<Span>, bool) {
         let waited = self.changed.wait_timeout_while(self.lock(), interval, |state| !state.ends);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -138,7 +139,8 @@ impl Drop for Exporter {
     fn drop(&mut self) {
         self.queue.lock().ends = true;
         self.queue.changed.notify_all();
-        // Nothing is ever sent: the channel closes with the thread. A slow collector does not hold up the end of the process for longer.
+        // Nothing is ever sent: the channel closes with the thread. A slow collector does not hold up the end
+        // of the process for longer.
         let _ = self.ended.recv_timeout(END);
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 /// Linux counts processor time for `/proc` in hundredths of a second, on every architecture.
 const TICK_MS: u64 = 10;
 
-/// Processor time of all threads since the start of the process, and of the processes that it has started and that have ended.
+/// Processor time of all threads since the start of the process, and of the processes that it has started and
+/// that have ended.
 #[must_use]
 pub fn cpu_time() -> Option<Duration> {
     cpu_time_of(&std::fs::read_to_string("/proc/self/stat").ok()?)
@@ -33,8 +34,8 @@ pub(crate) fn open_files() -> Option<u64> {
 }
 
 fn cpu_time_of(stat: &str) -> Option<Duration> {
-    // The command's name, in parentheses, may contain anything; numbers begin after it, user and system time are
-    // the 12th and 13th, those of ended children the next two.
+    // The command's name, in parentheses, may contain anything; numbers begin after it, user and system time
+    // are the 12th and 13th, those of ended children the next two.
     let numbers: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |index: usize| numbers.get(index)?.parse::<u64>().ok();
     let all = ticks(11)? + ticks(12)? + ticks(13)? + ticks(14)?;

@@ -4,7 +4,8 @@ use anabranch_model::{Error, Secrets};
 
 const HELP: &str = "\n  help: ";
 
-/// The error with the offending line of `sql`, if it names a line and a column. Secrets of `sql` are not shown.
+/// The error with the offending line of `sql`, if it names a line and a column. Secrets of `sql` are not
+/// shown.
 #[must_use]
 pub fn render(error: &Error, sql: &str) -> String {
     let text = error.to_string();

@@ -1,4 +1,5 @@
-//! Takes a savepoint of a running job: requests a checkpoint through the job's place, and copies it to a separate one.
+//! Takes a savepoint of a running job: requests a checkpoint through the job's place, and copies it to a
+//! separate one.
 
 use std::time::Duration;
 
@@ -37,8 +38,8 @@ impl SavepointRequest<'_> {
             Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
-        // Withdrawn before the outcome is reported: a request that stays would keep the job's checkpoint from being
-        // removed.
+        // Withdrawn before the outcome is reported: a request that stays would keep the job's checkpoint from
+        // being removed.
         let withdrawn = asked.withdraw();
         let taken = taken?;
         withdrawn?;

@@ -1,7 +1,8 @@
 //! An operator's state as rows, from the files of a checkpoint.
 //!
-//! Rows are given as they are stored. There may be several of one pane and key, from snapshots that contain only changes:
-//! together they are its state. Only each aggregate function could merge them, so they are not merged here.
+//! Rows are given as they are stored. There may be several of one pane and key, from snapshots that contain
+//! only changes: together they are its state. Only each aggregate function could merge them, so they are not
+//! merged here.
 
 use anabranch_dataflow::instant_text;
 use anabranch_model::{Error, Result};

@@ -1,5 +1,5 @@
-//! Why a job gives no results, or where it waits: one answer, read from its plan and from what its tasks report. The live view, the
-//! command `why`, the REST interface and the page all show this one.
+//! Why a job gives no results, or where it waits: one answer, read from its plan and from what its tasks
+//! report. The live view, the command `why`, the REST interface and the page all show this one.
 
 mod events;
 mod load;

@@ -68,7 +68,8 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '.'
 }
 
-/// A quoted text at the beginning: its length with quotes, its content, and whether its end is missing. A quote is doubled in it.
+/// A quoted text at the beginning: its length with quotes, its content, and whether its end is missing. A
+/// quote is doubled in it.
 fn quoted(text: &str, quote: char) -> (usize, String, bool) {
     let mut content = String::new();
     let mut chars = text.char_indices().skip(1).peekable();

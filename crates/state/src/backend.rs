@@ -1,10 +1,11 @@
 //! Where an operator keeps state outside of its tables: nowhere, or in runs on a local disk.
 //!
-//! An operator keeps states in tables of decoded groups, which are fast and bounded. Rows of state merge blindly: a new
-//! state of a key is stored beside the existing ones, without reading them. So an operator with full tables flushes
-//! them as a whole and starts with empty ones, which are then a cache of the hot keys. State is read only when a window
-//! fires, in slices of its keys that fit into memory. This is a log-structured merge tree (O'Neil et al., 1996) whose
-//! merge is the aggregate's own, without a read before each write.
+//! An operator keeps states in tables of decoded groups, which are fast and bounded. Rows of state merge
+//! blindly: a new state of a key is stored beside the existing ones, without reading them. So an operator
+//! with full tables flushes them as a whole and starts with empty ones, which are then a cache of the hot
+//! keys. State is read only when a window fires, in slices of its keys that fit into memory. This is a
+//! log-structured merge tree (O'Neil et al., 1996) whose merge is the aggregate's own, without a read before
+//! each write.
 
 mod buckets;
 mod compaction;
@@ -35,7 +36,8 @@ pub trait Merge {
     fn take(&mut self) -> Result<RecordBatch>;
 }
 
-/// State of one operator in one task beyond its tables, by pane (start in milliseconds; 0 without windows) and bucket.
+/// State of one operator in one task beyond its tables, by pane (start in milliseconds; 0 without windows)
+/// and bucket.
 pub trait StateBackend: Send {
     /// Whether tables with this number of bytes must be flushed. An error if there is no place for them.
     fn is_full(&self, table_bytes: usize) -> Result<bool>;
@@ -55,8 +57,8 @@ pub trait StateBackend: Send {
     /// Rows of panes that start before this are no longer needed.
     fn remove_before(&mut self, pane: i64);
 
-    /// Does a small step of the work that keeps later reads and the disk small. Called after every batch. `merge`
-    /// creates the merges.
+    /// Does a small step of the work that keeps later reads and the disk small. Called after every batch.
+    /// `merge` creates the merges.
     fn work<'a>(&mut self, merge: &dyn Fn() -> Result<Box<dyn Merge + 'a>>) -> Result<()>;
 
     /// Everything that it stores, immutable.

@@ -1,4 +1,5 @@
-//! Rows of state as a file: Arrow's streaming format, which any Arrow reader can open, with [narrow](crate::narrow) numbers.
+//! Rows of state as a file: Arrow's streaming format, which any Arrow reader can open, with
+//! [narrow](crate::narrow) numbers.
 
 use anabranch_model::{Error, Result, batch_bytes};
 use arrow::array::RecordBatch;
@@ -51,8 +52,8 @@ pub fn encode_rows(schema: &SchemaRef, rows: &[RecordBatch]) -> Result<Vec<u8>> 
     writer.into_inner().map_err(failed)
 }
 
-/// Decodes the output of [`encode_rows`], a batch at a time, without copying the columns that are not narrow. The content's checksum has been verified
-/// before.
+/// Decodes the output of [`encode_rows`], a batch at a time, without copying the columns that are not narrow.
+/// The content's checksum has been verified before.
 pub fn read_rows(content: Bytes) -> impl Iterator<Item = Result<RecordBatch>> {
     let (mut decoder, mut left) = (StreamDecoder::new(), Buffer::from(content));
     let mut next = move || match decoder.decode(&mut left)? {

@@ -1,6 +1,6 @@
-//! Where state is stored: outside of an operator's tables on a local disk, and in checkpoints, which are state files,
-//! manifests and the job's log in an object store. Formats are types of their own, versioned and verified by checksums.
-//! Damage is distinguished from absence.
+//! Where state is stored: outside of an operator's tables on a local disk, and in checkpoints, which are
+//! state files, manifests and the job's log in an object store. Formats are types of their own, versioned and
+//! verified by checksums. Damage is distinguished from absence.
 
 mod backend;
 mod contents;

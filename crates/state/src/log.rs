@@ -1,16 +1,17 @@
-//! The log of a job: numbered entries, each written once, by the first process to do so. It decides who owns the job
-//! and which checkpoints exist. A coordinator appends under the number after the last entry it has read. If another
-//! process has taken that number, the coordinator learns which, and gives way to a later incarnation.
+//! The log of a job: numbered entries, each written once, by the first process to do so. It decides who owns
+//! the job and which checkpoints exist. A coordinator appends under the number after the last entry it has
+//! read. If another process has taken that number, the coordinator learns which, and gives way to a later
+//! incarnation.
 //!
-//! Old entries may be removed, but only those before a checkpoint that is kept. A late process may then find its number
-//! free again. It finds later entries, and its own entry counts as older than that checkpoint's.
+//! Old entries may be removed, but only those before a checkpoint that is kept. A late process may then find
+//! its number free again. It finds later entries, and its own entry counts as older than that checkpoint's.
 //!
-//! An entry is a JSON object. Without a member `format` its format is 1; format 2 added the owner and `ended`, format 3
-//! the origin, format 4 the checksum. A reader refuses formats that it does not know.
+//! An entry is a JSON object. Without a member `format` its format is 1; format 2 added the owner and
+//! `ended`, format 3 the origin, format 4 the checksum. A reader refuses formats that it does not know.
 //!
-//! The last member of an entry is its `checksum`: the CRC-32 (IEEE) of all text before the comma in front of it. An
-//! entry without a required checksum, or that is not JSON, is damaged. Readers decide what a damaged entry means for
-//! them.
+//! The last member of an entry is its `checksum`: the CRC-32 (IEEE) of all text before the comma in front of
+//! it. An entry without a required checksum, or that is not JSON, is damaged. Readers decide what a damaged
+//! entry means for them.
 
 use anabranch_model::{Epoch, Error, ErrorKind, Incarnation, PlanVersion, Result};
 use serde::{Deserialize, Serialize};
@@ -176,7 +177,8 @@ impl Log {
         Ok(self.numbers()?.last().is_some_and(|last| *last > sequence))
     }
 
-    /// All entries with their numbers, ascending; for a damaged one, the error. Old entries may have been removed.
+    /// All entries with their numbers, ascending; for a damaged one, the error. Old entries may have been
+    /// removed.
     pub fn entries(&self) -> Result<Vec<(u64, Result<Entry>)>> {
         let mut entries = Vec::new();
         for sequence in self.numbers()? {
@@ -190,8 +192,8 @@ impl Log {
         Ok(entries)
     }
 
-    /// Whether no incarnation after this one has begun, according to the log. A damaged last entry may have begun one;
-    /// the incarnation after an earlier damaged entry has taken it into account.
+    /// Whether no incarnation after this one has begun, according to the log. A damaged last entry may have
+    /// begun one; the incarnation after an earlier damaged entry has taken it into account.
     pub fn is_owned_by(&self, incarnation: Incarnation) -> Result<bool> {
         let entries = self.entries()?;
         let is_later = |entry: &Result<Entry>| entry.as_ref().is_ok_and(|entry| entry.incarnation() > incarnation);
@@ -214,12 +216,14 @@ impl Log {
         if !self.put_new(sequence, entry)? {
             return Ok(Appended::Taken);
         }
-        // A process that was suspended for long may find a number free whose entry was removed; there are later entries
-        // then. Its entry is not removed: another process may just have written the next number and use it.
+        // A process that was suspended for long may find a number free whose entry was removed; there are
+        // later entries then. Its entry is not removed: another process may just have written the next number
+        // and use it.
         Ok(if self.has_later(sequence)? { Appended::Passed } else { Appended::Last })
     }
 
-    /// Makes an existing entry durable: the process that wrote it may have ended because the disk refused that.
+    /// Makes an existing entry durable: the process that wrote it may have ended because the disk refused
+    /// that.
     pub fn confirm(&self, sequence: u64) -> Result<()> {
         let name = name(sequence);
         match self.store.get(&name)? {
@@ -228,8 +232,8 @@ impl Log {
         }
     }
 
-    /// Verifies that the store refuses a second entry of this number: with a store that does not, two processes could
-    /// own the job.
+    /// Verifies that the store refuses a second entry of this number: with a store that does not, two
+    /// processes could own the job.
     pub fn check_refusal(&self, sequence: u64, entry: &Entry) -> Result<()> {
         match self.put_new(sequence, entry)? {
             false => Ok(()),

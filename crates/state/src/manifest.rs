@@ -1,5 +1,5 @@
-//! The contents of a checkpoint. A manifest names everything that a restore needs. It is written after all of that, so
-//! a checkpoint exists as a whole or not at all.
+//! The contents of a checkpoint. A manifest names everything that a restore needs. It is written after all of
+//! that, so a checkpoint exists as a whole or not at all.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Blob;
 
-/// Version of the format that is written: 2 added the lineage; 3 added how rows are computed and the origin, and the
-/// names of partitions in watermarks; 4 added key groups, and numbers that are identities: in earlier formats they are
-/// 0, 1, 2 and so on; 5 added files that several tasks share; 6 added tables of state; 7 added
-/// narrow numbers in files of state; 8 added to what the event time of partitions belongs. A reader refuses versions that it does not know.
+/// Version of the format that is written: 2 added the lineage; 3 added how rows are computed and the origin,
+/// and the names of partitions in watermarks; 4 added key groups, and numbers that are identities: in earlier
+/// formats they are 0, 1, 2 and so on; 5 added files that several tasks share; 6 added tables of state; 7
+/// added narrow numbers in files of state; 8 added to what the event time of partitions belongs. A reader
+/// refuses versions that it does not know.
 pub const FORMAT: u32 = 8;
 const FORMATS: [&str; 8] = ["1", "2", "3", "4", "5", "6", "7", "8"];
 /// The first format that identifies partitions by name.
@@ -29,8 +30,8 @@ pub struct Manifest {
     /// [`Savepoint::id`](crate::Savepoint::id) of the savepoint that the job started from, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// The parts of the plan that keep something, in the order in which rows reach them, one line each: identity and
-    /// description. A restore compares them with those of its plan.
+    /// The parts of the plan that keep something, in the order in which rows reach them, one line each:
+    /// identity and description. A restore compares them with those of its plan.
     pub outline: Vec<String>,
     /// No identity of the job ever had this number or a higher one.
     #[serde(default)]
@@ -38,8 +39,8 @@ pub struct Manifest {
     /// Number of key groups of the job. Formats 1 to 3 do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_groups: Option<KeyGroups>,
-    /// For each line of the outline, the tables before and after it: they distinguish identical states in a changed
-    /// query. Manifests of earlier versions have none.
+    /// For each line of the outline, the tables before and after it: they distinguish identical states in a
+    /// changed query. Manifests of earlier versions have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lineage: Vec<Lineage>,
     /// The epoch at whose end the snapshots were taken.
@@ -65,8 +66,8 @@ pub struct Lineage {
     pub how: String,
 }
 
-/// One task's snapshot. Its parts have the numbers of their [identities](anabranch_model::OperatorId), so that they are found
-/// when stages are cut differently, as at another parallelism.
+/// One task's snapshot. Its parts have the numbers of their [identities](anabranch_model::OperatorId), so
+/// that they are found when stages are cut differently, as at another parallelism.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskState {
@@ -90,10 +91,11 @@ pub struct SourceState {
     pub number: u32,
     /// Positions of the partitions.
     pub positions: BTreeMap<String, String>,
-    /// Event time of these partitions, in milliseconds. It is not read from formats 1 and 2, which had numbers instead
-    /// of names.
+    /// Event time of these partitions, in milliseconds. It is not read from formats 1 and 2, which had
+    /// numbers instead of names.
     pub watermarks_ms: BTreeMap<String, i64>,
-    /// Identifies the expression of that event time: with another one it does not count. Formats 1 to 7 do not say.
+    /// Identifies the expression of that event time: with another one it does not count. Formats 1 to 7 do
+    /// not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_time: Option<String>,
     /// What the sink of malformed records has prepared and not yet made visible, oldest first.
@@ -144,10 +146,12 @@ pub struct StateFile {
     pub rows: u64,
     /// Start of the latest pane of its rows, in milliseconds; `None` if the state has no panes.
     pub last_pane_ms: Option<i64>,
-    /// Its rows of these key groups belong to the state. Formats 1 to 3 do not say: those that the task owned.
+    /// Its rows of these key groups belong to the state. Formats 1 to 3 do not say: those that the task
+    /// owned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_groups: Option<KeyGroupRange>,
-    /// It may have rows of other key groups, which do not: other tasks have them, or had. `None`: it has none.
+    /// It may have rows of other key groups, which do not: other tasks have them, or had. `None`: it has
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<Others>,
     /// The table of the operator's state that its rows are of; empty for the first one.

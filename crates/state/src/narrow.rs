@@ -1,8 +1,9 @@
 //! Numbers of 64 bits as state files have them: in as few bytes as the columns of a file need.
 //!
-//! Most bits of such a column say nothing: counts are small, times of a window are near each other, keys are numbered. The least of the
-//! values is noted once, with the field, and the rows have the differences from it, in one, two or four bytes. A column with one value is a
-//! single run. So what a checkpoint writes, and what a restart reads, is a fraction.
+//! Most bits of such a column say nothing: counts are small, times of a window are near each other, keys are
+//! numbered. The least of the values is noted once, with the field, and the rows have the differences from
+//! it, in one, two or four bytes. A column with one value is a single run. So what a checkpoint writes, and
+//! what a restart reads, is a fraction.
 
 use std::sync::Arc;
 
@@ -107,7 +108,8 @@ fn can_be_narrow(data_type: &DataType) -> bool {
         && data_type.to_string().parse::<DataType>().is_ok_and(|parsed| parsed == *data_type)
 }
 
-/// The values of a column of 64 bits as numbers. Which of them are the greater ones only decides how narrow a column is.
+/// The values of a column of 64 bits as numbers. Which of them are the greater ones only decides how narrow a
+/// column is.
 fn numbers(column: &ArrayRef) -> Result<Int64Array> {
     let data = column.to_data().into_builder().data_type(DataType::Int64).build()?;
     Ok(Int64Array::from(data))

@@ -1,8 +1,9 @@
-//! Requests for savepoints of a running job, through the store alone: any process that can access the job's checkpoints
-//! can send one, from any machine.
+//! Requests for savepoints of a running job, through the store alone: any process that can access the job's
+//! checkpoints can send one, from any machine.
 //!
-//! The client writes a request. The job finds and acknowledges it, takes a checkpoint, answers with it, and keeps that
-//! checkpoint until the request is removed. The job removes a request that was not renewed for long.
+//! The client writes a request. The job finds and acknowledges it, takes a checkpoint, answers with it, and
+//! keeps that checkpoint until the request is removed. The job removes a request that was not renewed for
+//! long.
 
 use anabranch_model::{Epoch, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -65,8 +66,8 @@ impl Request {
             .remedy("wait until it is done"))
     }
 
-    /// Writes the request if there is none. Returns whether this request is the current one: if the first answer of the
-    /// store was lost, the retry finds an existing request, which may be this one.
+    /// Writes the request if there is none. Returns whether this request is the current one: if the first
+    /// answer of the store was lost, the retry finds an existing request, which may be this one.
     fn put_if_none(&self, store: &Store) -> Result<bool> {
         Ok(store.put_new(REQUEST, encode(self)?.into())?
             || matches!(Request::waiting(store), Ok(Some(waiting)) if waiting.id == self.id))

@@ -1,10 +1,10 @@
 //! Savepoints: a checkpoint that the user keeps, in a separate place, with all files that it names.
 //!
-//! The mark `savepoint.json` is written last, so a savepoint exists as a whole or not at all. A savepoint is not a
-//! place for a job's checkpoints: any number of jobs may start from it, and each has its own place.
+//! The mark `savepoint.json` is written last, so a savepoint exists as a whole or not at all. A savepoint is
+//! not a place for a job's checkpoints: any number of jobs may start from it, and each has its own place.
 //!
-//! The results that sinks had prepared are omitted. They belong to the job of the checkpoint, which makes them visible.
-//! A second job that did the same would show them twice, or abort the first one's transactions.
+//! The results that sinks had prepared are omitted. They belong to the job of the checkpoint, which makes
+//! them visible. A second job that did the same would show them twice, or abort the first one's transactions.
 
 use anabranch_model::{Error, Result};
 use bytes::Bytes;
@@ -70,8 +70,8 @@ impl Savepoint {
         Ok(Some(Savepoint { from: mark.from, blob: mark.manifest, manifest, left_out: mark.left_out }))
     }
 
-    /// Copies a checkpoint to an empty place, verifying everything when it is read and again when it is written. `step`
-    /// is called after each object. If this fails, what was written is removed.
+    /// Copies a checkpoint to an empty place, verifying everything when it is read and again when it is
+    /// written. `step` is called after each object. If this fails, what was written is removed.
     pub fn copy(
         from: &Store,
         checkpoint: &Blob,
@@ -84,8 +84,9 @@ impl Savepoint {
         let mut written = Vec::new();
         let copied = copy_all(from, manifest, to, &mut written, step);
         if copied.is_err() {
-            // The removal may fail for the same reason; the user gets the first error. The mark is removed first,
-            // durably; if that fails, nothing else is removed: no savepoint exists of which a part is missing.
+            // The removal may fail for the same reason; the user gets the first error. The mark is removed
+            // first, durably; if that fails, nothing else is removed: no savepoint exists of which a part is
+            // missing.
             let _ = written.iter().rev().try_for_each(|name| to.delete_durably(name));
         }
         copied
@@ -137,8 +138,8 @@ fn copy_all(
     Ok(Savepoint { from: mark.from, blob, manifest, left_out })
 }
 
-/// Writes the mark. If the answer is lost, or says that there is one, the mark is read: it may be our own. `written` is
-/// what must be removed if this fails.
+/// Writes the mark. If the answer is lost, or says that there is one, the mark is read: it may be our own.
+/// `written` is what must be removed if this fails.
 fn put_mark(to: &Store, text: &Bytes, written: &mut Vec<String>) -> Result<()> {
     let put = to.put_new(MARK, text.clone());
     if matches!(put, Ok(true)) {

@@ -1,7 +1,7 @@
 //! Objects by name: the few operations that checkpoints need, over `object_store`, for threads that may wait.
 //!
-//! Only two operations decide anything: `put_new`, which succeeds for at most one caller, and `get`. So the same
-//! protocol is correct on a local directory and on every object store with a conditional put.
+//! Only two operations decide anything: `put_new`, which succeeds for at most one caller, and `get`. So the
+//! same protocol is correct on a local directory and on every object store with a conditional put.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -82,7 +82,8 @@ impl Store {
         Store { objects: Objects::Directory(Arc::new(Directory::new(disk, directory))), copies: None, place }
     }
 
-    /// Keeps copies of state files in a local directory, if this store is remote. Removes copies of jobs that are gone.
+    /// Keeps copies of state files in a local directory, if this store is remote. Removes copies of jobs that
+    /// are gone.
     pub fn with_copies(mut self, directory: &std::path::Path) -> Result<Store> {
         if self.is_remote() {
             self.copies = Some(Arc::new(Copies::open(directory, &self.place)?));
@@ -130,8 +131,8 @@ impl Store {
         self.put_new_for(name, content, Readers::All)
     }
 
-    /// The same for an object with secrets. In a directory only the user of this process may read it; in an object store the rights of
-    /// the bucket decide.
+    /// The same for an object with secrets. In a directory only the user of this process may read it; in an
+    /// object store the rights of the bucket decide.
     pub fn put_new_private(&self, name: &str, content: Bytes) -> Result<bool> {
         self.put_new_for(name, content, Readers::Owner)
     }
@@ -161,7 +162,8 @@ impl Store {
                 Err(object_store::Error::AlreadyExists { .. }) => {}
                 Err(error) => return Err(failed("written", &self.at(name), &error)),
             }
-            // S3 also refuses while another process's request for this name is in progress, and that one may fail.
+            // S3 also refuses while another process's request for this name is in progress, and that one may
+            // fail.
             match requests.wait(objects.head(&path)) {
                 Ok(_) => return Ok(false),
                 Err(object_store::Error::NotFound { .. }) => {}
@@ -209,13 +211,14 @@ impl Store {
         }
     }
 
-    /// Reads an object and verifies it. Missing, shorter or changed content is damage, which differs from an error of
-    /// reading.
+    /// Reads an object and verifies it. Missing, shorter or changed content is damage, which differs from an
+    /// error of reading.
     pub fn get_blob(&self, blob: &Blob) -> Result<Bytes> {
         self.get_blob_in(blob, Vec::new())
     }
 
-    /// The same, in this memory if the store is a directory: it is no longer new, which saves half of the time for a large object.
+    /// The same, in this memory if the store is a directory: it is no longer new, which saves half of the
+    /// time for a large object.
     pub fn get_blob_in(&self, blob: &Blob, room: Vec<u8>) -> Result<Bytes> {
         let damaged = |what: String| self.damaged(blob, what);
         if let Some(content) = self.copies.as_ref().and_then(|copies| copies.get(blob)) {
@@ -240,7 +243,8 @@ impl Store {
         Ok(content)
     }
 
-    /// Verifies that objects are there and have their sizes, without reading them. `None` if that is impossible here.
+    /// Verifies that objects are there and have their sizes, without reading them. `None` if that is
+    /// impossible here.
     pub fn check_sizes<'a>(&self, blobs: impl Iterator<Item = &'a Blob>) -> Result<Option<()>> {
         let mut folders = BTreeMap::new();
         for blob in blobs {
@@ -284,7 +288,8 @@ impl Store {
         Ok(names)
     }
 
-    /// Names and sizes of all objects in the folder `folder`. `None` if only reading them says how large they are.
+    /// Names and sizes of all objects in the folder `folder`. `None` if only reading them says how large they
+    /// are.
     fn sizes(&self, folder: &str) -> Result<Option<BTreeMap<String, u64>>> {
         let Objects::Store(objects, requests) = &self.objects else { return Ok(None) };
         let found = requests.wait(objects.list(Some(&Path::from(folder))).try_collect::<Vec<_>>());
@@ -385,8 +390,8 @@ impl Store {
 /// Codes of S3 with status 400 that are nevertheless about the credentials.
 const CREDENTIALS: [&str; 4] = ["ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch"];
 
-/// The store's message goes into the error only as far as it fits into a line. Of a refused request only the code goes
-/// in, because the rest may repeat credentials.
+/// The store's message goes into the error only as far as it fits into a line. Of a refused request only the
+/// code goes in, because the rest may repeat credentials.
 fn failed(what: &str, at: &str, error: &object_store::Error) -> Error {
     use object_store::Error::{PermissionDenied, Unauthenticated};
     let said = error.to_string();

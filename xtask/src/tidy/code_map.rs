@@ -1,5 +1,5 @@
-//! The documents for newcomers are complete: every crate has a row in ARCHITECTURE.md's code map and every row a crate;
-//! every connector is described in the guide.
+//! The documents for newcomers are complete: every crate has a row in ARCHITECTURE.md's code map and every
+//! row a crate; every connector is described in the guide.
 
 use super::source::{block_after, mask, words};
 use super::{ARCHITECTURE, CONNECTORS_GUIDE, CONNECTORS_SOURCE, Problem};

@@ -1,6 +1,6 @@
-//! Direction of dependencies between the workspace's crates, from the arrows in ARCHITECTURE.md: a crate may depend on
-//! the crates to which its arrow leads, directly or through others, and on no other crate of the workspace. Tests may
-//! use any crate. In addition, some families of libraries are reserved for a few crates.
+//! Direction of dependencies between the workspace's crates, from the arrows in ARCHITECTURE.md: a crate may
+//! depend on the crates to which its arrow leads, directly or through others, and on no other crate of the
+//! workspace. Tests may use any crate. In addition, some families of libraries are reserved for a few crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 

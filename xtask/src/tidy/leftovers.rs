@@ -1,5 +1,5 @@
-//! Leftovers: notes to oneself, paths of one machine, output of libraries to the terminal, tabs, and white space at the
-//! end of lines.
+//! Leftovers: notes to oneself, paths of one machine, output of libraries to the terminal, tabs, and white
+//! space at the end of lines.
 
 use super::source::{line_of, mask, without_tests, words};
 use super::{File, Problem};

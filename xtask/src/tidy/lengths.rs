@@ -1,5 +1,5 @@
-//! Lengths of files and functions, with a ratchet: longer ones are listed with their lengths, and the list may only
-//! shrink.
+//! Lengths of files and functions, with a ratchet: longer ones are listed with their lengths, and the list
+//! may only shrink.
 
 use std::collections::BTreeMap;
 
@@ -65,8 +65,8 @@ pub(crate) fn check(files: &[File], ratchet: &str) -> Vec<Problem> {
     problems
 }
 
-/// The ratchet with every entry lowered to the current length, without unnecessary entries. It never adds or raises an
-/// entry: that is a decision for people.
+/// The ratchet with every entry lowered to the current length, without unnecessary entries. It never adds or
+/// raises an entry: that is a decision for people.
 pub(crate) fn bless(files: &[File], ratchet: &str) -> String {
     let today: BTreeMap<String, usize> = too_long(files).into_iter().map(|long| (long.name, long.lines)).collect();
     let mut out = String::new();

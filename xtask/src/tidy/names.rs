@@ -1,9 +1,10 @@
-//! Names in `docs/life-of-a-record.md`: every `` `crate::...::name` `` must exist in the source, so that the page
-//! cannot become outdated.
+//! Names in `docs/life-of-a-record.md`: every `` `crate::...::name` `` must exist in the source, so that the
+//! page cannot become outdated.
 //!
-//! A name consists of the folder of a crate, modules (each a file or a folder), optionally a type, and the named item:
-//! `runtime::task::Task::run` is a function `run` in an `impl` (or the trait) of `Task`, somewhere under
-//! `crates/runtime/src/task`; `plan::plan_script` is a function anywhere in `crates/plan/src`.
+//! A name consists of the folder of a crate, modules (each a file or a folder), optionally a type, and the
+//! named item: `runtime::task::Task::run` is a function `run` in an `impl` (or the trait) of `Task`,
+//! somewhere under `crates/runtime/src/task`; `plan::plan_script` is a function anywhere in
+//! `crates/plan/src`.
 
 use super::source::{block_after, is_word, mask, words};
 use super::{File, Problem};

@@ -1,29 +1,35 @@
-//! A minimal scanner of Rust text: it distinguishes code from comments and literals, and finds the ends of blocks and
-//! the lines of tests. Checks that count or search work on the masked text, so that a brace in a string or a name in a
-//! comment cannot mislead them.
+//! A minimal scanner of Rust text: it distinguishes code from comments and literals, and finds the ends of
+//! blocks and the lines of tests. Checks that count or search work on the masked text, so that a brace in a
+//! string or a name in a comment cannot mislead them.
 
 use std::ops::Range;
 
 /// The text with comments and literals blanked: same length, same lines, only code left.
 pub(crate) fn mask(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = bytes.to_vec();
-    let mut at = 0;
-    while at < bytes.len() {
-        let end = literal_or_comment(bytes, at);
-        if end == at {
-            at += 1;
-            continue;
-        }
-        for byte in &mut out[at..end] {
+    let mut out = text.as_bytes().to_vec();
+    for piece in pieces(text) {
+        for byte in &mut out[piece] {
             if *byte != b'\n' {
                 *byte = b' ';
             }
         }
-        at = end;
     }
     // Only whole comments and literals were replaced, by ASCII: what is left is still UTF-8.
     String::from_utf8(out).unwrap_or_default()
+}
+
+/// The comments and literals of a text, in their order.
+pub(crate) fn pieces(text: &str) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let end = literal_or_comment(bytes, at);
+        if end > at {
+            found.push(at..end);
+        }
+        at = end.max(at + 1);
+    }
+    found
 }
 
 /// Where the comment or literal that starts at `at` ends; `at` itself if there is none.
@@ -145,6 +151,22 @@ pub(crate) fn block_after(masked: &str, from: usize) -> Option<Range<usize>> {
         }
         if depth == 0 {
             return Some(open..at + 1);
+        }
+    }
+    None
+}
+
+/// The bracket that closes the one at `open`, of any kind.
+pub(crate) fn closing(masked: &str, open: usize) -> Option<usize> {
+    let mut depth = 0_i32;
+    for (at, byte) in masked.bytes().enumerate().skip(open) {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
         }
     }
     None

@@ -1,5 +1,5 @@
-//! What a user sees of a change of a running job: how long no result comes, and how late results are, beside a stop and a
-//! start of the same job.
+//! What a user sees of a change of a running job: how long no result comes, and how late results are, beside
+//! a stop and a start of the same job.
 
 mod beside_checkpoint;
 mod subject;
@@ -105,7 +105,8 @@ fn changes_at(scale: Scale, keys: u64, filling: Duration) -> Result<Section> {
                     state_bytes = last.map_or(state_bytes, |last| state_bytes.max(last.bytes));
                 }
             }
-            // Afterwards, so that rows that wait for a start are no part of what is compared with the changes.
+            // Afterwards, so that rows that wait for a start are no part of what is compared with the
+            // changes.
             for round in rounds..2 * rounds {
                 for step in *steps {
                     step(&mut subject.text, round);

@@ -16,7 +16,8 @@ use crate::{engine, limit};
 /// The jobs of the table: over memory, and over Kafka.
 const JOBS: [(&str, usize, usize); 2] = [("blackhole", 1, 3), ("windowed aggregate", 2, 4)];
 
-/// Reading from a topic, and memory while a backlog is read. Without a broker the sections say why nothing was measured.
+/// Reading from a topic, and memory while a backlog is read. Without a broker the sections say why nothing
+/// was measured.
 pub(crate) fn kafka(scale: Scale) -> Result<Vec<Section>> {
     let broker = match Broker::try_start() {
         Ok(broker) => broker,

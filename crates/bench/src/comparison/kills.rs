@@ -116,7 +116,8 @@ impl Observed {
             // A worker that is not frozen is killed here.
             let frozen = freezes.then_some(lost).map(|lost| lost.freeze().map(|()| lost)).transpose()?;
             until("two windows", || Ok(self.arrivals.first_above(WINDOWS, window + WINDOW_MS * 3 / 2)))?;
-            // What was on its way still comes: the results after the longest gap are those of the next incarnation.
+            // What was on its way still comes: the results after the longest gap are those of the next
+            // incarnation.
             let (_, result) = self.arrivals.longest_gap(SHORT, begun, Instant::now());
             until_ms.push(millis(result - begun));
             drop(frozen);

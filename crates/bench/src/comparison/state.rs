@@ -1,5 +1,5 @@
-//! State: the cost and benefit of state on disk, the cost of a checkpoint of much state, and the recovery time of a
-//! killed job.
+//! State: the cost and benefit of state on disk, the cost of a checkpoint of much state, and the recovery
+//! time of a killed job.
 
 use std::sync::Arc;
 

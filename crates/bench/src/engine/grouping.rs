@@ -1,4 +1,5 @@
-//! The keyed count as a user writes it, over a bounded table; and over a table with a steady rate, for latency.
+//! The keyed count as a user writes it, over a bounded table; and over a table with a steady rate, for
+//! latency.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -31,8 +31,8 @@ pub(crate) struct Changing {
     pub(crate) bytes: BTreeMap<u64, u64>,
 }
 
-/// Counts all of `keys`, then for `duration` those of `hot` at `rows_per_s` rows per second, with a checkpoint every
-/// second or without. The latency is that of the second half of the time.
+/// Counts all of `keys`, then for `duration` those of `hot` at `rows_per_s` rows per second, with a
+/// checkpoint every second or without. The latency is that of the second half of the time.
 pub(crate) fn changing(
     keys: &Keys,
     hot: &Keys,

@@ -1,4 +1,5 @@
-//! Groups with many values, all of which every batch touches: state on disk whose keys of a batch do not fit into memory at once.
+//! Groups with many values, all of which every batch touches: state on disk whose keys of a batch do not fit
+//! into memory at once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +34,8 @@ pub(crate) struct ManyValues {
     pub(crate) stopped: Duration,
 }
 
-/// Counts the distinct of so many values by group, with a checkpoint every second; once all have come, measures for this time.
+/// Counts the distinct of so many values by group, with a checkpoint every second; once all have come,
+/// measures for this time.
 pub(crate) fn many_values(values: u64, set: &[(&str, &str)], duration: Duration, seed: u64) -> Result<ManyValues> {
     let (all, again) = (Keys::each(values), Keys::generate(1_000_000, values, seed));
     let source = PacedSource::new(batches(&again)?, ROWS_PER_S, u64::MAX / 2, 1).after(batches(&all)?);

@@ -1,4 +1,5 @@
-//! The exchange between workers, from a task that sends to a task that receives, over a socket of this machine.
+//! The exchange between workers, from a task that sends to a task that receives, over a socket of this
+//! machine.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Rows from memory at a steady rate, as from a network: at every tick the rows that have arrived since the last one.
+//! Rows from memory at a steady rate, as from a network: at every tick the rows that have arrived since the
+//! last one.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,8 @@ pub(super) struct PacedSource {
     partitions: u32,
     /// At the beginning, rows come at a tenth of the rate for this time.
     slow: Duration,
-    /// How long after its tick each piece was returned, in nanoseconds: latency from the reading does not include this.
+    /// How long after its tick each piece was returned, in nanoseconds: latency from the reading does not
+    /// include this.
     late_ns: Arc<Mutex<Vec<u64>>>,
     /// Where each reader leaves its lags.
     lags: Option<PathBuf>,
@@ -72,7 +74,8 @@ impl PacedSource {
         PacedSource { first, ..self }
     }
 
-    /// The same, but at a tenth of the rate for this time: a latency that is measured from the start on has few rows of the start in it.
+    /// The same, but at a tenth of the rate for this time: a latency that is measured from the start on has
+    /// few rows of the start in it.
     pub(super) fn slow_for(self, slow: Duration) -> Self {
         PacedSource { slow, ..self }
     }
@@ -210,8 +213,8 @@ impl Source for Reader {
         let batch = &self.batches[self.batch];
         let rows = due.min(self.rows_max).min(batch.num_rows() - self.offset);
         if rows == due {
-            // Everything that has arrived is returned now. A late reader does not catch up on the missed ticks one by
-            // one.
+            // Everything that has arrived is returned now. A late reader does not catch up on the missed
+            // ticks one by one.
             self.late_ns.lock().unwrap_or_else(PoisonError::into_inner).push(now.since(self.tick));
             let missed = now.since(self.tick) / TICK.as_nanos() as u64;
             self.tick = Nanos(self.tick.0 + (missed + 1) * TICK.as_nanos() as u64);

@@ -9,8 +9,9 @@ use super::{Query, Table, register};
 /// Memory of this process.
 const OWN: &str = "/proc/self/statm";
 
-/// Resident memory that a job needs in addition to that of the process, in bytes: the largest of readings every 2 ms.
-/// Memory that earlier work of this process has left to its allocator, and that the allocator keeps, is not counted.
+/// Resident memory that a job needs in addition to that of the process, in bytes: the largest of readings
+/// every 2 ms. Memory that earlier work of this process has left to its allocator, and that the allocator
+/// keeps, is not counted.
 pub(super) fn growth(query: &Query, tables: Vec<Table>) -> Result<u64> {
     let mut engine = query.engine.clone();
     register(&mut engine, tables);

@@ -28,8 +28,8 @@ SELECT page, kind, window_start, COUNT(*), MAX(id), MAX(price)
 FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND))
 GROUP BY page, kind, window_start, window_end;";
 
-/// Counts and largest values per page, kind and window. The readers of each run divide the text into records, as the
-/// other programs do.
+/// Counts and largest values per page, kind and window. The readers of each run divide the text into records,
+/// as the other programs do.
 pub(crate) fn shapes(shape: Shape, lines: &Lines) -> Result<Box<dyn Contestant>> {
     let format = match shape.is_csv() {
         true => Format::Csv(CsvOptions::default()),

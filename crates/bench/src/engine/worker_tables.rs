@@ -1,4 +1,5 @@
-//! Tables that any process of this program can open: a worker generates its keys itself, and leaves a hash of its results in a file.
+//! Tables that any process of this program can open: a worker generates its keys itself, and leaves a hash of
+//! its results in a file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -121,7 +122,8 @@ impl Connector for GeneratedKeys {
     }
 }
 
-/// Keys and their counts. Each task writes the sum of its counts and the hash of its rows into a file of its own.
+/// Keys and their counts. Each task writes the sum of its counts and the hash of its rows into a file of its
+/// own.
 struct Sums;
 
 impl Connector for Sums {

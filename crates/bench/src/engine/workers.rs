@@ -102,8 +102,8 @@ pub(crate) fn count_at(name: &str, table: &KeysTable, workers: Option<u32>) -> R
     }))
 }
 
-/// The highest rate that the keyed count over worker processes holds for this time, in rows per second: the readers do not fall behind more and
-/// more. It is found to a tenth.
+/// The highest rate that the keyed count over worker processes holds for this time, in rows per second: the
+/// readers do not fall behind more and more. It is found to a tenth.
 pub(crate) fn rate_at(table: &KeysTable, workers: u32, duration: Duration) -> Result<f64> {
     // With start and end this is less than the rate.
     let (results, started) = (folder()?, Instant::now());
@@ -125,7 +125,8 @@ pub(crate) fn rate_at(table: &KeysTable, workers: u32, duration: Duration) -> Re
     held.ok_or_else(|| Error::outside(format!("no rate is held, down to {rate:.0} rows per second")))
 }
 
-/// Rates that are tried; by how much one differs from the next while all are held or none is; the exactness of the result.
+/// Rates that are tried; by how much one differs from the next while all are held or none is; the exactness
+/// of the result.
 const TRIALS_MAX: u32 = 12;
 const RATE_FACTOR: f64 = 1.5;
 const RATE_STEP: f64 = 1.1;

@@ -1,7 +1,8 @@
 //! Counts per integer key: linear probing over packed slots of key and count.
 //!
-//! A block is processed in short runs of keys. The first pass over a run reads each key's home slot. Those reads are
-//! independent of each other, so the processor has many cache misses in flight. The second pass counts.
+//! A block is processed in short runs of keys. The first pass over a run reads each key's home slot. Those
+//! reads are independent of each other, so the processor has many cache misses in flight. The second pass
+//! counts.
 
 use anabranch_model::{HASH_SEED, hash_u64};
 

@@ -1,7 +1,8 @@
 //! Three ways to read the fields of an event that the main job needs.
 //!
-//! Of sonic-rs's interfaces (struct, lazy values, `get`, `get_many`, each with and without checks) the borrowed struct
-//! is the fastest; its vector instructions need `-C target-cpu=native`. Without that, serde_json is faster.
+//! Of sonic-rs's interfaces (struct, lazy values, `get`, `get_many`, each with and without checks) the
+//! borrowed struct is the fastest; its vector instructions need `-C target-cpu=native`. Without that,
+//! serde_json is faster.
 
 use anabranch_model::{Error, Result};
 use memchr::memmem::Finder;
@@ -28,8 +29,8 @@ pub(crate) fn sonic(record: &[u8]) -> Result<Event<'_>> {
     sonic_rs::from_slice(record).map_err(|error| malformed(record, &error))
 }
 
-/// Finds the fields by their names, in the order of the records, and checks nothing else. It is not a parser for real
-/// data: it shows how much time a parser needs in addition.
+/// Finds the fields by their names, in the order of the records, and checks nothing else. It is not a parser
+/// for real data: it shows how much time a parser needs in addition.
 #[derive(Debug)]
 pub(crate) struct FieldScan {
     event_type: Finder<'static>,
@@ -45,8 +46,8 @@ impl FieldScan {
         FieldScan { event_type: Finder::new(EVENT_TYPE) }
     }
 
-    /// The fields; `ad_at` is the position of the ad's field in the record before, which is probably the same in this
-    /// one.
+    /// The fields; `ad_at` is the position of the ad's field in the record before, which is probably the same
+    /// in this one.
     pub(crate) fn parse<'a>(&self, record: &'a [u8], ad_at: &mut usize) -> Result<Event<'a>> {
         self.find(record, ad_at).ok_or_else(|| malformed(record, &"a field is not where it should be"))
     }

@@ -1,5 +1,5 @@
-//! A bare sender and receiver of Arrow buffers over a socket: the lengths, then the bytes. Nothing is checked, nothing is
-//! limited, and the bytes are read into the same memory every time.
+//! A bare sender and receiver of Arrow buffers over a socket: the lengths, then the bytes. Nothing is
+//! checked, nothing is limited, and the bytes are read into the same memory every time.
 
 use std::io::{BufReader, IoSlice, Read, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,5 @@
-//! Counters per key in a general key-value store on a local disk: a batch of keys is read, changed and written.
+//! Counters per key in a general key-value store on a local disk: a batch of keys is read, changed and
+//! written.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Keys below `keys`, each at 0, in a store with about `bytes` of memory: half for blocks, half for new data.
+    /// Keys below `keys`, each at 0, in a store with about `bytes` of memory: half for blocks, half for new
+    /// data.
     pub(crate) fn new(keys: u64, bytes: u64) -> Result<Counters> {
         let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
         let database = Database::builder(folder.path()).cache_size(bytes / 2).open().map_err(failed)?;

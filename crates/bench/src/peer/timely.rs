@@ -1,5 +1,5 @@
-//! Timely dataflow, the fastest published stream processor that is a Rust library. Each worker reads its share of the
-//! input in batches of [`BLOCK_ROWS`] and has a few of them in flight.
+//! Timely dataflow, the fastest published stream processor that is a Rust library. Each worker reads its
+//! share of the input in batches of [`BLOCK_ROWS`] and has a few of them in flight.
 
 mod grep;
 mod keyed_count;

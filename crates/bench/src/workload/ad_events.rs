@@ -1,5 +1,5 @@
-//! Advertising events of the Yahoo Streaming Benchmark: 100 campaigns of 10 ads, JSON of about 241 bytes. The main
-//! job keeps the views, joins them with the ads' campaigns and counts per campaign and window of 10 s.
+//! Advertising events of the Yahoo Streaming Benchmark: 100 campaigns of 10 ads, JSON of about 241 bytes. The
+//! main job keeps the views, joins them with the ads' campaigns and counts per campaign and window of 10 s.
 
 use std::io::Write as _;
 use std::sync::Arc;

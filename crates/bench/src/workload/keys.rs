@@ -1,5 +1,5 @@
-//! Integer keys for the keyed count: uniform over a number of distinct values, or over values that are in use for a
-//! while.
+//! Integer keys for the keyed count: uniform over a number of distinct values, or over values that are in use
+//! for a while.
 
 use anabranch_model::Rng;
 use arrow::array::Int64Array;
@@ -24,8 +24,8 @@ impl Keys {
         Keys { distinct, blocks: blocks(count, |_| rng.below(distinct)), count }
     }
 
-    /// Draws `count` keys, each from the values that are in use at its time: `near` values for `near * times` keys,
-    /// then the next ones.
+    /// Draws `count` keys, each from the values that are in use at its time: `near` values for `near * times`
+    /// keys, then the next ones.
     pub(crate) fn moving(count: u64, near: u64, times: u64, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let blocks = blocks(count, |at| at / (near * times) * near + rng.below(near));

@@ -77,8 +77,8 @@ const START_MS: u64 = 1_760_000_003_217;
 const EVENTS_PER_MS: u64 = 10;
 const PADDED_LEN: usize = 240;
 
-/// Generates `count` events with seven fields: `id`, `user_id`, `page`, `kind`, `price`, `time` and `session`. The
-/// programs read all but `user_id` and `session`.
+/// Generates `count` events with seven fields: `id`, `user_id`, `page`, `kind`, `price`, `time` and
+/// `session`. The programs read all but `user_id` and `session`.
 pub(crate) fn generate(shape: Shape, count: u64, seed: u64) -> Lines {
     let mut rng = Rng::new(seed);
     let mut text = Vec::with_capacity(usize::try_from(count).unwrap_or(0) * 200);

@@ -11,8 +11,8 @@ const COORDINATOR: &str = "http://127.0.0.1:8790";
 
 #[derive(Debug, Args)]
 pub(crate) struct Coordinator {
-    /// Where the list of jobs and their checkpoints are: a directory that all workers see, s3://BUCKET/PREFIX,
-    /// http(s)://HOST:PORT/BUCKET/PREFIX
+    /// Where the list of jobs and their checkpoints are: a directory that all workers see,
+    /// s3://BUCKET/PREFIX, http(s)://HOST:PORT/BUCKET/PREFIX
     #[arg(long, value_name = "PLACE")]
     pub(crate) store: String,
     /// Where workers connect; an address that other machines can reach needs TLS
@@ -36,10 +36,12 @@ pub(crate) struct Coordinator {
     /// File with the certificate's private key, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// File with the certificates that another coordinator's certificate is checked with, in PEM; this one's own unless given
+    /// File with the certificates that another coordinator's certificate is checked with, in PEM; this one's
+    /// own unless given
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// End at once, as by a crash, when standard input ends: it ends when the process that started the coordinator is gone
+    /// End at once, as by a crash, when standard input ends: it ends when the process that started the
+    /// coordinator is gone
     #[arg(long)]
     pub(crate) end_with_parent: bool,
     #[command(flatten)]
@@ -67,7 +69,8 @@ pub(crate) struct Client {
     /// File with the coordinator's token; else the environment has it (ANABRANCH_TOKEN)
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// File with the certificates that are trusted for https, in PEM; else the environment names it (ANABRANCH_TLS_CA)
+    /// File with the certificates that are trusted for https, in PEM; else the environment names it
+    /// (ANABRANCH_TLS_CA)
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
 }

@@ -23,8 +23,8 @@ pub(crate) enum LogFormat {
 /// Which events a process logs.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Events {
-    /// Which events are logged: off, error, warn, info, debug or trace, and MODULE=LEVEL for those of a part of the program, with commas
-    /// between; else the environment has it (ANABRANCH_LOG)
+    /// Which events are logged: off, error, warn, info, debug or trace, and MODULE=LEVEL for those of a part
+    /// of the program, with commas between; else the environment has it (ANABRANCH_LOG)
     #[arg(long, help_heading = REPORTS, value_name = "LEVEL", value_parser = crate::log::levels)]
     pub(crate) log_level: Option<Targets>,
 }
@@ -42,7 +42,8 @@ pub(crate) struct Log {
 /// The export of metrics and spans.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Otlp {
-    /// Send metrics and spans to a collector of OpenTelemetry, such as http://127.0.0.1:4318 (OTLP over HTTP, as JSON)
+    /// Send metrics and spans to a collector of OpenTelemetry, such as http://127.0.0.1:4318 (OTLP over HTTP,
+    /// as JSON)
     #[arg(long, help_heading = REPORTS, value_name = "URL")]
     pub(crate) otlp: Option<String>,
     /// Time between two exports

@@ -33,7 +33,8 @@ pub(crate) enum OschedCommand {
 /// What is scheduled.
 #[derive(Debug, Args)]
 pub(crate) struct OschedSource {
-    /// An osched.toml, or the address of a running engine: http://HOST:PORT. Without it, `check` shows only what this user may do
+    /// An osched.toml, or the address of a running engine: http://HOST:PORT. Without it, `check` shows only
+    /// what this user may do
     pub(crate) source: Option<String>,
 }
 

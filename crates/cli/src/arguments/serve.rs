@@ -8,10 +8,12 @@ use super::{Log, Otlp};
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where the list of jobs and their checkpoints are: a directory, s3://BUCKET/PREFIX, http(s)://HOST:PORT/BUCKET/PREFIX
+    /// Where the list of jobs and their checkpoints are: a directory, s3://BUCKET/PREFIX,
+    /// http(s)://HOST:PORT/BUCKET/PREFIX
     #[arg(long, value_name = "PLACE", default_value = "anabranch-data")]
     pub(crate) store: String,
-    /// Where browsers and commands connect; port 0 takes any free one. An address that other machines can reach needs a token and TLS
+    /// Where browsers and commands connect; port 0 takes any free one. An address that other machines can
+    /// reach needs a token and TLS
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8790")]
     pub(crate) listen: String,
     /// How many tasks of one stage a job may have; one per core unless given

@@ -1,4 +1,5 @@
-//! The state of `anabranch osched` on a terminal: targets, policies with their goals, and tasks, the most urgent first.
+//! The state of `anabranch osched` on a terminal: targets, policies with their goals, and tasks, the most
+//! urgent first.
 
 use anabranch_model::visible;
 use anabranch_osched::status::{PolicyStatus, Status, TaskStatus};

@@ -4,7 +4,8 @@ use anabranch_server::Vocabulary;
 
 use super::command;
 
-/// Completions at byte `cursor` of `text`: where the word begins that the candidates replace, and the candidates.
+/// Completions at byte `cursor` of `text`: where the word begins that the candidates replace, and the
+/// candidates.
 pub(super) fn complete(vocabulary: &Vocabulary, text: &str, cursor: usize) -> (usize, Vec<String>) {
     of_command(vocabulary, &text[..cursor]).unwrap_or_else(|| anabranch_server::complete(vocabulary, text, cursor))
 }

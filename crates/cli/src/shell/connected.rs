@@ -1,5 +1,5 @@
-//! The shell of a coordinator: statements that declare something gather in the session, and the others go to the jobs. It sends what the
-//! commands of the program send.
+//! The shell of a coordinator: statements that declare something gather in the session, and the others go to
+//! the jobs. It sends what the commands of the program send.
 
 use std::io::{IsTerminal as _, stdin};
 use std::time::Duration;
@@ -57,7 +57,8 @@ impl Connected {
         })
     }
 
-    /// A function that may be one of running jobs; the session has it already, unless this is only to be shown.
+    /// A function that may be one of running jobs; the session has it already, unless this is only to be
+    /// shown.
     pub(super) fn replace_function(&self, statement: &StatementText, explains: bool) -> Result<(), Failure> {
         let text = statement.text.trim_start();
         let text = if explains { text["EXPLAIN".len()..].trim_start() } else { text };

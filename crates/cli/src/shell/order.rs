@@ -1,4 +1,5 @@
-//! Statements about jobs: what the shell understands beside SQL when it is connected to a coordinator. One table has all forms.
+//! Statements about jobs: what the shell understands beside SQL when it is connected to a coordinator. One
+//! table has all forms.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +51,8 @@ const MEASURED_S: u32 = 10;
 /// A form of a statement, and what it requests.
 type Form = (&'static str, fn(Bound) -> Order);
 
-/// The forms. Words in capitals are keywords; `<name>` and the like take what [`Bound`] has; `<script>` takes the rest.
+/// The forms. Words in capitals are keywords; `<name>` and the like take what [`Bound`] has; `<script>` takes
+/// the rest.
 const FORMS: [Form; 22] = [
     ("SHOW JOBS", |_| Order::Jobs),
     ("DESCRIBE JOB <name>", |of| Order::Describe(of.name)),
@@ -123,7 +125,8 @@ struct Bound {
     from: usize,
 }
 
-/// What a statement requests of jobs, and whether it is only to be shown (EXPLAIN). `None`: it is none about jobs.
+/// What a statement requests of jobs, and whether it is only to be shown (EXPLAIN). `None`: it is none about
+/// jobs.
 pub(super) fn order(statement: &StatementText) -> Result<Option<(Order, bool)>> {
     let words = words(&statement.text);
     let explains = words.first().is_some_and(|word| word.is("EXPLAIN"));

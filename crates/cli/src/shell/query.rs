@@ -1,4 +1,5 @@
-//! A running statement: shows its rows as a table while they arrive, until it ends, has enough rows, or is stopped.
+//! A running statement: shows its rows as a table while they arrive, until it ends, has enough rows, or is
+//! stopped.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -268,8 +269,8 @@ fn log(batch: &RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(schema_of_log(&batch.schema()), columns.collect())?)
 }
 
-/// Shows batches until the job has ended. After the job was asked to stop, its remaining batches are received and dropped, so that it
-/// is not blocked. A terminal that fails stops the job too.
+/// Shows batches until the job has ended. After the job was asked to stop, its remaining batches are received
+/// and dropped, so that it is not blocked. A terminal that fails stops the job too.
 fn grow(
     running: &Running<'_>,
     writer: &mut Writer,

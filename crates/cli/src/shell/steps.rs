@@ -30,7 +30,8 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// What was typed, for the history. Of several statements that were typed together the first one has it all.
+    /// What was typed, for the history. Of several statements that were typed together the first one has it
+    /// all.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Step::Statement { piece, is_first, .. } => is_first.then_some(piece.trim()),

@@ -61,7 +61,8 @@ impl Columns {
         }
     }
 
-    /// How wide each column is. Texts are shortened first, the widest one most; then names of numbers; then times.
+    /// How wide each column is. Texts are shortened first, the widest one most; then names of numbers; then
+    /// times.
     pub(crate) fn widths(&self) -> Vec<usize> {
         let names = self.names.iter().map(|name| width(name));
         let mut widths: Vec<usize> = names.zip(&self.values).map(|(name, value)| name.max(*value)).collect();
@@ -108,7 +109,8 @@ pub(crate) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// Cuts a text to this many cells of a terminal, the last of which then shows that something is left out. Whether it did.
+/// Cuts a text to this many cells of a terminal, the last of which then shows that something is left out.
+/// Whether it did.
 pub(crate) fn cut(text: &mut String, cells: usize) -> bool {
     if width(text) <= cells {
         return false;

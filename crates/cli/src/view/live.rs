@@ -1,7 +1,7 @@
 //! The job on a terminal: what it does, where its stages' time goes, and its latest results.
 //!
-//! Nothing is cut off on a narrow terminal: the figures at the top wrap, and columns of the table of stages are omitted,
-//! the least important first.
+//! Nothing is cut off on a narrow terminal: the figures at the top wrap, and columns of the table of stages
+//! are omitted, the least important first.
 
 use std::time::Duration;
 
@@ -132,7 +132,8 @@ fn notice(text: &str, width: usize) -> Vec<Line<'static>> {
     pieces.into_iter().map(Line::from).collect()
 }
 
-/// A column of the table of stages: its heading, its width, and its rank for being omitted on a narrow terminal.
+/// A column of the table of stages: its heading, its width, and its rank for being omitted on a narrow
+/// terminal.
 struct Column {
     heading: &'static str,
     width: u16,

@@ -29,10 +29,11 @@ pub(crate) struct JobView {
     pub(crate) bytes_per_s: f64,
     /// Rows that sinks have written, in all.
     pub(crate) results: u64,
-    /// How far event time at the sinks is behind the wall clock; `None` before the first watermark and after the end.
+    /// How far event time at the sinks is behind the wall clock; `None` before the first watermark and after
+    /// the end.
     pub(crate) lag_ms: Option<i64>,
-    /// From a record's reading until the last stage has processed it, since the start: for each percentile, that of
-    /// the slowest task.
+    /// From a record's reading until the last stage has processed it, since the start: for each percentile,
+    /// that of the slowest task.
     pub(crate) row_latency: LatencySummary,
     /// From the reading of what caused a result until its sink has it, likewise.
     pub(crate) result_latency: LatencySummary,
@@ -205,8 +206,8 @@ impl StageView {
 }
 
 impl Shares {
-    /// Parts of the time that passed, so that a stage that has ended is not busy with its last row. A wait is counted
-    /// when it is over: then it may be longer than the time that passed.
+    /// Parts of the time that passed, so that a stage that has ended is not busy with its last row. A wait is
+    /// counted when it is over: then it may be longer than the time that passed.
     fn of(times: &[u64; 3], elapsed_ns: u64) -> Option<Self> {
         let counted: u64 = times.iter().sum();
         let all = counted.max(elapsed_ns);

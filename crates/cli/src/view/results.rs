@@ -1,4 +1,5 @@
-//! The latest results on the screen: lines of print tables in columns, or how many rows other tables have got.
+//! The latest results on the screen: lines of print tables in columns, or how many rows other tables have
+//! got.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

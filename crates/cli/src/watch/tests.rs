@@ -14,7 +14,8 @@ fn signals() -> (Signals, i32) {
     (Signals::catch(&[number]).expect("signals"), number)
 }
 
-/// A job with one row per poll, which ends some polls after a stop was requested. Each poll takes 300 ms of its clock.
+/// A job with one row per poll, which ends some polls after a stop was requested. Each poll takes 300 ms of
+/// its clock.
 struct Fake {
     clock: ManualClock,
     looks: Cell<u64>,

@@ -1,4 +1,5 @@
-//! Jobs that write tables of PostgreSQL, as users run them: processes of the binary that are killed, and a real server.
+//! Jobs that write tables of PostgreSQL, as users run them: processes of the binary that are killed, and a
+//! real server.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -162,7 +163,8 @@ fn a_job_that_is_killed_while_rows_wait_for_answers_writes_each_row_once() {
     assert_eq!(rows.len() as u64, ROWS, "{}", job.said_last());
 }
 
-/// A process that is frozen in the midst of a transaction: the kernel answers for it, so the database keeps its locks.
+/// A process that is frozen in the midst of a transaction: the kernel answers for it, so the database keeps
+/// its locks.
 #[test]
 fn a_job_takes_over_soon_from_a_process_that_is_frozen_in_a_transaction() {
     const ROWS: u64 = 40_000;

@@ -56,7 +56,8 @@ fn the_main_job_from_kafka_to_kafka_gives_what_it_gives_without() {
     let server = |table: &str| format!("{table}.properties.bootstrap.servers={}", broker.servers());
     let generated = || {
         let start = ["rows-per-second=unlimited", "start-time=2026-01-01 00:00:00"];
-        // In order: the rows of several partitions of the generator may be late in each partition of the topic.
+        // In order: the rows of several partitions of the generator may be late in each partition of the
+        // topic.
         let order = ["seed=1", "out-of-orderness=500 ms", "partitions=1"];
         start
             .iter()

@@ -1,5 +1,5 @@
-//! A cluster over several machines: at an address of this machine that others reach, and in network namespaces whose links are
-//! cut. All connections are encrypted.
+//! A cluster over several machines: at an address of this machine that others reach, and in network
+//! namespaces whose links are cut. All connections are encrypted.
 
 mod certificates;
 mod network;
@@ -170,7 +170,8 @@ fn what_keeps_a_worker_from_a_coordinator_with_tls_is_told() {
     assert_eq!(std::fs::read_to_string(token).expect("text"), SECRET);
 }
 
-/// The job goes on at the other worker, no result is lost or doubled, and the worker is there again when its link is.
+/// The job goes on at the other worker, no result is lost or doubled, and the worker is there again when its
+/// link is.
 #[test]
 fn a_worker_whose_link_is_cut_loses_its_tasks_and_joins_again() {
     let workers = ["first", "second", "third"];

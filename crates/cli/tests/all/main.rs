@@ -1,4 +1,5 @@
-//! All tests of the program as one program, which links once. They start processes of the binary and real servers.
+//! All tests of the program as one program, which links once. They start processes of the binary and real
+//! servers.
 
 mod chaos;
 mod cli;

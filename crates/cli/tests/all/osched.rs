@@ -1,6 +1,7 @@
 //! `anabranch osched` beside a running job of this engine: real processes, real nice values, real signals.
 //!
-//! The job uses more cores than there are, so that its threads wait for cores whatever else runs on the machine.
+//! The job uses more cores than there are, so that its threads wait for cores whatever else runs on the
+//! machine.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ use crate::process::Process;
 /// Between two looks at nice values.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A job that takes all it gets: its rows pass through several stages, each of which has a task for each core and one more.
+/// A job that takes all it gets: its rows pass through several stages, each of which has a task for each core
+/// and one more.
 const BUSY: &str = "
     CREATE TABLE events (id BIGINT, kind BIGINT) WITH ('connector' = 'datagen', 'fields.kind.min' = '0', 'fields.kind.max' = '1000');
     CREATE TABLE counts (kind BIGINT, n BIGINT) WITH ('connector' = 'blackhole');

@@ -1,4 +1,5 @@
-//! The export of `anabranch run` to a collector: what it gets, and that a collector that fails does not disturb the job.
+//! The export of `anabranch run` to a collector: what it gets, and that a collector that fails does not
+//! disturb the job.
 
 use std::net::TcpListener;
 use std::path::Path;

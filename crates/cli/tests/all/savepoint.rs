@@ -1,4 +1,5 @@
-//! Savepoints and the inspection of state, as processes: a running job, a command beside it, another job that resumes.
+//! Savepoints and the inspection of state, as processes: a running job, a command beside it, another job that
+//! resumes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -64,7 +65,8 @@ fn rows(printed: &str) -> BTreeSet<String> {
     rows.collect()
 }
 
-/// A savepoint of a running job at one place to another place; then the job's end, and a new job with the rest.
+/// A savepoint of a running job at one place to another place; then the job's end, and a new job with the
+/// rest.
 fn savepoint_and_rest(place: &str, path: &str, own: &str) {
     let folder = tempfile::tempdir().expect("folder");
     let script = folder.path().join("count.sql");
@@ -155,8 +157,8 @@ fn counted(printed: &str) -> u64 {
     rows(printed).iter().map(count).sum()
 }
 
-/// The refusal names two remedies. Without the savepoint, all rows are counted. With permission, each row behind
-/// the savepoint is counted or late.
+/// The refusal names two remedies. Without the savepoint, all rows are counted. With permission, each row
+/// behind the savepoint is counted or late.
 #[test]
 fn another_event_time_behind_a_savepoint_is_refused_and_each_remedy_keeps_its_promise() {
     let folder = tempfile::tempdir().expect("folder");

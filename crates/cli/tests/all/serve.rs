@@ -1,4 +1,5 @@
-//! `anabranch serve`: one process takes jobs, runs them, says why one gives no results, and goes on after a crash. Real processes.
+//! `anabranch serve`: one process takes jobs, runs them, says why one gives no results, and goes on after a
+//! crash. Real processes.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

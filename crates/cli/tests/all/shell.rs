@@ -1,5 +1,5 @@
-//! The shell on a real terminal: a person pastes, types ahead, completes names, makes mistakes, watches results, and leaves. And the
-//! shell without one.
+//! The shell on a real terminal: a person pastes, types ahead, completes names, makes mistakes, watches
+//! results, and leaves. And the shell without one.
 
 use std::process::{Command, Output, Stdio};
 

@@ -1,4 +1,5 @@
-//! A cluster of processes, which end with the test: coordinators, workers and commands, on this machine or on several, plain or with TLS.
+//! A cluster of processes, which end with the test: coordinators, workers and commands, on this machine or on
+//! several, plain or with TLS.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -58,7 +59,8 @@ pub(crate) fn free() -> SocketAddr {
     free_at([127, 0, 0, 1])
 }
 
-/// Ports that the system gives to no connection of its own accord: one of those could be taken again before a process listens there.
+/// Ports that the system gives to no connection of its own accord: one of those could be taken again before a
+/// process listens there.
 const PORTS: std::ops::Range<u32> = 12_000..32_000;
 
 /// The same at another address of this machine. No other test of this program gets it.
@@ -91,8 +93,8 @@ impl Cluster {
         Cluster::with(store, Box::new(|_, program| Command::new(program)), None, places.collect())
     }
 
-    /// A coordinator for each two addresses, for workers and for commands. It is on the machine `coordinator`, workers are on those of their
-    /// names.
+    /// A coordinator for each two addresses, for workers and for commands. It is on the machine
+    /// `coordinator`, workers are on those of their names.
     pub(crate) fn with(store: &str, machines: Machines, files: Option<Files>, places: Vec<[SocketAddr; 2]>) -> Cluster {
         let coordinator = |[listen, http]: [SocketAddr; 2]| Coordinator { listen, http, process: None };
         let coordinators: Vec<_> = places.into_iter().map(coordinator).collect();

@@ -1,4 +1,5 @@
-//! Commands of a document, carried out as a reader pastes them: by a shell, block by block, with real processes.
+//! Commands of a document, carried out as a reader pastes them: by a shell, block by block, with real
+//! processes.
 //!
 //! A block of `sh` is pasted. A block of `text` has lines of its output: tasks may
 //! print rows in another order. Addresses and folders that a machine has once are

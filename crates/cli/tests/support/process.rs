@@ -12,7 +12,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// A process that does not outlive the test.
 pub(crate) struct Process {
     child: Child,
-    /// Lines of its standard error, read by a thread: waiting for one has a limit, and the process can always write.
+    /// Lines of its standard error, read by a thread: waiting for one has a limit, and the process can always
+    /// write.
     stderr: Receiver<String>,
     said: RefCell<String>,
 }

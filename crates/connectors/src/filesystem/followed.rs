@@ -1,6 +1,7 @@
 //! Followed tables: scanning the folder, and matching files with the positions of a checkpoint.
 //!
-//! Tasks scan at different times. So the task of a file depends on the inode only, which a rename does not change.
+//! Tasks scan at different times. So the task of a file depends on the inode only, which a rename does not
+//! change.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -99,9 +100,9 @@ impl Follow {
     }
 }
 
-/// Matches the positions in `from` with the files that are present: by inode and time of birth. If that fails, for example after the
-/// folder was copied, by name and first bytes. Positions of former versions are matched by name. A file that is gone must have been
-/// read to its end.
+/// Matches the positions in `from` with the files that are present: by inode and time of birth. If that
+/// fails, for example after the folder was copied, by name and first bytes. Positions of former versions are
+/// matched by name. A file that is gone must have been read to its end.
 pub(super) fn resume(
     from: &Positions,
     present: &[(PathBuf, FileId)],
@@ -165,7 +166,8 @@ fn begins_alike(path: &Path, identity: Option<Identity>) -> Result<bool> {
     begins_alike.map_err(|e| io_error(path, "read", &e))
 }
 
-/// The names of the files of a bounded table. All tasks get the same list, even if files appear while they open the table.
+/// The names of the files of a bounded table. All tasks get the same list, even if files appear while they
+/// open the table.
 pub(super) fn agreed(path: &Path, names: &Names, context: &TaskContext) -> Result<Vec<String>> {
     let mut list = || listing::files(path)?.iter().map(|file| names.name(file)).collect();
     context.host.agreed(&format!("files of {}", path.display()), &mut list)

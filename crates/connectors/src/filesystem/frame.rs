@@ -9,7 +9,8 @@ pub(super) enum Framing {
     Lines,
     /// Every line is a record, also a blank one.
     EveryLine,
-    /// A record is a line, but line ends within quoted fields belong to it. A quote opens a field only at its start.
+    /// A record is a line, but line ends within quoted fields belong to it. A quote opens a field only at its
+    /// start.
     Csv {
         /// Between fields.
         delimiter: u8,
@@ -28,8 +29,8 @@ impl Framing {
         }
     }
 
-    /// End of the record that begins at `start`, if the file ends with `bytes`. If a quote is never closed, the record ends with
-    /// its first line.
+    /// End of the record that begins at `start`, if the file ends with `bytes`. If a quote is never closed,
+    /// the record ends with its first line.
     pub(super) fn last_record_end(self, bytes: &[u8], start: usize) -> usize {
         let is_open = match self {
             Framing::Lines | Framing::EveryLine => true,
@@ -44,8 +45,9 @@ impl Framing {
         matches!(self, Framing::Csv { .. })
     }
 
-    /// Adds the ends of the complete records in `bytes[start..]` and returns the last. `offsets` begins with the start of
-    /// the first record. Blank lines belong to the record before them, or come before the start of the first.
+    /// Adds the ends of the complete records in `bytes[start..]` and returns the last. `offsets` begins with
+    /// the start of the first record. Blank lines belong to the record before them, or come before the start
+    /// of the first.
     pub(super) fn split(self, bytes: &[u8], start: usize, offsets: &mut Vec<i32>) -> usize {
         offsets.reserve((bytes.len() - start) / 128);
         let mut at = start;

@@ -1,4 +1,5 @@
-//! The identity of a followed file. The name is not part of it, because a log rotation gives the name to another file.
+//! The identity of a followed file. The name is not part of it, because a log rotation gives the name to
+//! another file.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -11,13 +12,14 @@ use anabranch_model::{HASH_SEED, hash_bytes};
 /// The number of first bytes that identify a file: more than a header has, so that rows are among them.
 const HEAD_BYTES: usize = 4096;
 
-/// A file's identity in its file system. It survives a rename. A file that takes over a name has another identity.
+/// A file's identity in its file system. It survives a rename. A file that takes over a name has another
+/// identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileId {
     device: u64,
     pub(super) inode: u64,
-    /// Creation time in milliseconds since 1970, because inodes of deleted files are reused. 0 if the file system does not
-    /// record it.
+    /// Creation time in milliseconds since 1970, because inodes of deleted files are reused. 0 if the file
+    /// system does not record it.
     pub(super) born_ms: u64,
 }
 

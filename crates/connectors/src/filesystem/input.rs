@@ -79,7 +79,8 @@ pub(super) struct Input {
     path: PathBuf,
     compression: Compression,
     tracked: Option<Tracked>,
-    /// Whether a growing file stays open, so that it can be read to its end after it was deleted or moved away.
+    /// Whether a growing file stays open, so that it can be read to its end after it was deleted or moved
+    /// away.
     stays_open: bool,
     reader: Option<Reader>,
     /// Decompressed bytes delivered so far.

@@ -1,5 +1,5 @@
-//! Reads a text file in blocks of whole records. Records share the memory of their block, and so may the decoded
-//! columns: bytes are copied once, from the operating system.
+//! Reads a text file in blocks of whole records. Records share the memory of their block, and so may the
+//! decoded columns: bytes are copied once, from the operating system.
 
 use anabranch_model::Result;
 use arrow::array::BinaryArray;
@@ -216,8 +216,8 @@ impl LineReader {
         Ok(at_end)
     }
 
-    /// Ends of the records in `bytes[begin..]`. Two kinds of incomplete records count too: the last line of a file that ends
-    /// without a line end, and the first line of a CSV record whose quote is never closed.
+    /// Ends of the records in `bytes[begin..]`. Two kinds of incomplete records count too: the last line of a
+    /// file that ends without a line end, and the first line of a CSV record whose quote is never closed.
     fn split(&self, bytes: &[u8], begin: usize, all: bool) -> Vec<i32> {
         let mut offsets = vec![begin as i32];
         let mut at = begin;

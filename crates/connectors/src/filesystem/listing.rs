@@ -10,9 +10,10 @@ use anabranch_model::{Error, Result};
 
 use super::io_error;
 
-/// The files of the table at `path` in the order of their names: the file itself, or those in the folder and its
-/// folders. Names that begin with `.` or `_` are not read: they are in progress or about the others. A folder that symbolic links
-/// lead to is listed once, under its own name if that is within the table: a link may lead to a folder that contains it.
+/// The files of the table at `path` in the order of their names: the file itself, or those in the folder and
+/// its folders. Names that begin with `.` or `_` are not read: they are in progress or about the others. A
+/// folder that symbolic links lead to is listed once, under its own name if that is within the table: a link
+/// may lead to a folder that contains it.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     check(path)?;
     let mut files = Vec::new();

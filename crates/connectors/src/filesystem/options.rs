@@ -64,9 +64,11 @@ impl FileOptions {
             )
             .remedy("leave the option out"));
         }
-        // Flink's names. Its tasks look at this interval whether a file is old enough; ours do at each end of an epoch.
+        // Flink's names. Its tasks look at this interval whether a file is old enough; ours do at each end of
+        // an epoch.
         options.duration("sink.rolling-policy.check-interval")?;
-        // How many files there are is no matter of the rows: small ones are not put together, and idle ones end with the interval.
+        // How many files there are is no matter of the rows: small ones are not put together, and idle ones
+        // end with the interval.
         options.ignore(&["auto-compaction", "compaction.file-size", "sink.rolling-policy.inactivity-interval"]);
         let rolling_bytes = match options.bytes("sink.rolling-policy.file-size")? {
             None => options.bytes("sink.rolling-size")?,

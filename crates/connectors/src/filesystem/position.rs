@@ -59,7 +59,8 @@ impl fmt::Display for Position {
     }
 }
 
-/// The files of a table by their names in positions: paths within the table's folder, so that the folder may move.
+/// The files of a table by their names in positions: paths within the table's folder, so that the folder may
+/// move.
 pub(super) struct Names {
     root: PathBuf,
 }
@@ -151,7 +152,8 @@ pub(super) fn followed(position: Position, identity: Identity, is_at_end: bool) 
     format!("{position} {identity}{at_end}")
 }
 
-/// The key of a followed file in positions. It never changes: the file's first name with its inode and creation time.
+/// The key of a followed file in positions. It never changes: the file's first name with its inode and
+/// creation time.
 pub(super) fn label(name: &str, id: FileId) -> String {
     format!("{name}{}", suffix(id.inode, id.born_ms))
 }

@@ -1,13 +1,13 @@
 //! Writes the files of one task, at least once; [`exact`] is for exactly once.
 //!
-//! Rows go to a hidden file first, which gets its visible name when it is complete: a reader never sees half a file.
-//! A file is completed at the end of an epoch, so it holds whole epochs.
+//! Rows go to a hidden file first, which gets its visible name when it is complete: a reader never sees half
+//! a file. A file is completed at the end of an epoch, so it holds whole epochs.
 //!
-//! An epoch that has ended must not be lost, because its source does not read those rows again. The sink syncs text to disk at
-//! the end of each epoch. If the program is killed, the next job that writes the table completes the hidden files up to their
-//! last whole record. A Parquet file keeps the index of its rows at its end, and only its writer can write that. So the sink
-//! completes it with every epoch that has rows, however small it is. With checkpoints and exactly once, rows of many epochs
-//! make one file.
+//! An epoch that has ended must not be lost, because its source does not read those rows again. The sink
+//! syncs text to disk at the end of each epoch. If the program is killed, the next job that writes the table
+//! completes the hidden files up to their last whole record. A Parquet file keeps the index of its rows at
+//! its end, and only its writer can write that. So the sink completes it with every epoch that has rows,
+//! however small it is. With checkpoints and exactly once, rows of many epochs make one file.
 
 mod disk;
 mod exact;

@@ -1,8 +1,8 @@
 //! Reads the files of one task in turn, so that the watermark, which follows the slowest file, advances.
 //!
-//! A file of a bounded table is identified by its name. A resumed reader still counts files that were read to their end, even
-//! deleted ones, so that partitions keep their numbers. A file of a followed table is identified by its inode, creation time
-//! and first bytes.
+//! A file of a bounded table is identified by its name. A resumed reader still counts files that were read to
+//! their end, even deleted ones, so that partitions keep their numbers. A file of a followed table is
+//! identified by its inode, creation time and first bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -26,8 +26,8 @@ use super::text::TextFile;
 use crate::format::{Decode, source_schema};
 use crate::ownership::Announcements;
 
-/// With more files than this a task reads one after the other, so that not all of them are open at a time. One that is ahead of others
-/// may be closed before its end, and goes on where it was.
+/// With more files than this a task reads one after the other, so that not all of them are open at a time.
+/// One that is ahead of others may be closed before its end, and goes on where it was.
 const OPEN_FILES_MAX: usize = 128;
 
 /// The files that one task reads.
@@ -173,8 +173,8 @@ impl FileSource {
         Ok(source)
     }
 
-    /// Adds this task's share of the files of a bounded table. The first start lists them. Every task's positions name all of its files, so the
-    /// positions of a job that resumes are that list.
+    /// Adds this task's share of the files of a bounded table. The first start lists them. Every task's
+    /// positions name all of its files, so the positions of a job that resumes are that list.
     fn add_all(&mut self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<()> {
         let (mut all, starts) = match from {
             Some(from) => {
@@ -272,8 +272,8 @@ impl FileSource {
         Ok(None)
     }
 
-    /// Whether the partition of a file that was read to its end is closed. In a followed table that holds for Parquet files, which
-    /// are complete when they appear, and for text files that were deleted or replaced.
+    /// Whether the partition of a file that was read to its end is closed. In a followed table that holds for
+    /// Parquet files, which are complete when they appear, and for text files that were deleted or replaced.
     fn is_final(&self, index: usize) -> bool {
         let file = &self.files[index];
         let will_not_grow = match &file.content {
@@ -284,7 +284,8 @@ impl FileSource {
         self.follow.is_none() || will_not_grow || file.is_gone
     }
 
-    /// Closes the partition of a file. If the content was replaced, opens a new partition that reads it from its beginning.
+    /// Closes the partition of a file. If the content was replaced, opens a new partition that reads it from
+    /// its beginning.
     fn close(&mut self, index: usize) -> Polled {
         let file = self.files.remove(index);
         let identity = file.identity();
@@ -322,8 +323,8 @@ impl FileSource {
         Ok(next.map(|(batch, malformed)| Rows { partition, batch, malformed }))
     }
 
-    /// Closes a file if as many are open as may be: the one whose last turn is the shortest time ago, since files take turns, but rather
-    /// one that is held.
+    /// Closes a file if as many are open as may be: the one whose last turn is the shortest time ago, since
+    /// files take turns, but rather one that is held.
     fn leave_room(&mut self, opening: usize) {
         let count = self.files.len();
         if count <= OPEN_FILES_MAX {
@@ -371,7 +372,8 @@ impl FileSource {
         }))
     }
 
-    /// Scans the folder if a scan is due, and finds new, renamed and deleted files. Returns whether it scanned.
+    /// Scans the folder if a scan is due, and finds new, renamed and deleted files. Returns whether it
+    /// scanned.
     fn look(&mut self, wait_at_most: Duration) -> Result<bool> {
         let Some(follow) = &mut self.follow else { return Ok(false) };
         if !follow.wait(wait_at_most) {

@@ -39,7 +39,8 @@ pub(super) fn framing(format: &Format) -> Framing {
 }
 
 impl TextFile {
-    /// Reads from a byte on, which is the start of a record, with the number of its line. With `tracked` the file is followed.
+    /// Reads from a byte on, which is the start of a record, with the number of its line. With `tracked` the
+    /// file is followed.
     pub(super) fn new(
         (path, compression): (&Path, Compression),
         format: &Format,

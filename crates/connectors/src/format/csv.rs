@@ -1,10 +1,11 @@
-//! CSV (RFC 4180): fields in the order of the declared columns, separated by a delimiter, quoted with `"` where they
-//! contain delimiters, quotes or line ends.
+//! CSV (RFC 4180): fields in the order of the declared columns, separated by a delimiter, quoted with `"`
+//! where they contain delimiters, quotes or line ends.
 //!
-//! Text is not copied: fields become views into the bytes that were read, and other types are cast from those views a
-//! column at a time. An unquoted field that equals `csv.null` (by default: is empty) is NULL; a quoted one never is. A
-//! line without a character is not a row, so a single column that may be NULL can only be written if `csv.null` is not
-//! empty. So every row can be read back as it was written; dates and times within the years 0 to 9999.
+//! Text is not copied: fields become views into the bytes that were read, and other types are cast from those
+//! views a column at a time. An unquoted field that equals `csv.null` (by default: is empty) is NULL; a
+//! quoted one never is. A line without a character is not a row, so a single column that may be NULL can only
+//! be written if `csv.null` is not empty. So every row can be read back as it was written; dates and times
+//! within the years 0 to 9999.
 
 mod decode;
 mod encode;

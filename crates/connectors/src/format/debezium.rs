@@ -1,10 +1,12 @@
 //! Debezium's JSON: each record is a change of a row, with the row before and after it.
 //!
-//! A record is `{"before": row, "after": row, "op": "c"}`, with `c` and `r` for a row that comes, `u` for one that changes and `d` for one that goes.
-//! Reading gives rows with weights: what comes has 1, what goes has -1. Writing does the reverse, as Flink does: a change is a `d` and a `c`.
-//! Where rows have a key, and are read as versions, a row that changes but for its key only comes.
+//! A record is `{"before": row, "after": row, "op": "c"}`, with `c` and `r` for a row that comes, `u` for one
+//! that changes and `d` for one that goes. Reading gives rows with weights: what comes has 1, what goes has
+//! -1. Writing does the reverse, as Flink does: a change is a `d` and a `c`. Where rows have a key, and are
+//! read as versions, a row that changes but for its key only comes.
 //!
-//! Numbers of timestamps are milliseconds. A record with a schema says if a column has other units ([`units`]).
+//! Numbers of timestamps are milliseconds. A record with a schema says if a column has other units
+//! ([`units`]).
 
 mod units;
 
@@ -54,7 +56,8 @@ pub(crate) struct DebeziumDecoder {
     describes: bool,
 }
 
-/// What a record says beside the row, by the names that Flink gives it, under which it is metadata of a table.
+/// What a record says beside the row, by the names that Flink gives it, under which it is metadata of a
+/// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Description {
     IngestionTimestamp,
@@ -186,7 +189,8 @@ impl DebeziumOptions {
         Ok(DebeziumOptions { has_schema, json })
     }
 
-    /// A decoder of the columns `projection` of `declared`. `key`: which of these identify a row, if rows are read as versions.
+    /// A decoder of the columns `projection` of `declared`. `key`: which of these identify a row, if rows are
+    /// read as versions.
     pub(crate) fn decoder(
         &self,
         declared: &SchemaRef,

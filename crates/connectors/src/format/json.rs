@@ -1,17 +1,19 @@
 //! JSON: one object per record.
 //!
-//! Every record is decoded first, and in most queries that is the most expensive step. Three readers share the work:
-//! * By layout (`layout`, `fast`): the events of one stream often look alike, because programs write them. The decoder
-//!   learns the layout of the records, verifies with a few wide comparisons that the next record has it too, and reads
-//!   only the values.
-//! * The scanner (`scan`, `keys`) reads records that do not look alike, key by key, also with wide comparisons.
-//! * The general parser (`parser`, `value`) reads the records that the others do not recognize. It alone decides which
-//!   records are malformed.
+//! Every record is decoded first, and in most queries that is the most expensive step. Three readers share
+//! the work:
+//! * By layout (`layout`, `fast`): the events of one stream often look alike, because programs write them.
+//!   The decoder learns the layout of the records, verifies with a few wide comparisons that the next record
+//!   has it too, and reads only the values.
+//! * The scanner (`scan`, `keys`) reads records that do not look alike, key by key, also with wide
+//!   comparisons.
+//! * The general parser (`parser`, `value`) reads the records that the others do not recognize. It alone
+//!   decides which records are malformed.
 //!
 //! Long strings are not copied: views point into the input.
 //!
-//! Limits: numbers have the precision of the columns' types; a record is UTF-8 without byte order mark; objects and
-//! arrays nest at most 128 deep.
+//! Limits: numbers have the precision of the columns' types; a record is UTF-8 without byte order mark;
+//! objects and arrays nest at most 128 deep.
 
 mod base64;
 mod column;

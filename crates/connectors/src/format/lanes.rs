@@ -1,10 +1,12 @@
-//! Compares thirty-two bytes at a time: the questions of text formats about a run of bytes, answered as bit masks.
+//! Compares thirty-two bytes at a time: the questions of text formats about a run of bytes, answered as bit
+//! masks.
 //!
-//! Each question has one answer per byte: bit `i` of the mask is for byte `i`. The implementations give identical
-//! masks; they differ in the instructions that they need. A caller chooses one for a whole array, so that everything is
-//! inlined.
+//! Each question has one answer per byte: bit `i` of the mask is for byte `i`. The implementations give
+//! identical masks; they differ in the instructions that they need. A caller chooses one for a whole array,
+//! so that everything is inlined.
 
-/// Whether the processor has the instructions of [`Avx2`] and of the code compiled around it: AVX2, BMI1 and BMI2.
+/// Whether the processor has the instructions of [`Avx2`] and of the code compiled around it: AVX2, BMI1 and
+/// BMI2.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2")
@@ -13,8 +15,8 @@ pub(super) fn has_avx2() -> bool {
 /// Bytes that one question covers.
 pub(super) const WIDTH: usize = 32;
 
-/// Prefetches the memory `ahead` bytes after `at`. Records are read once, from the first byte to the last, but in small
-/// steps; without this hint the processor falls behind at each page.
+/// Prefetches the memory `ahead` bytes after `at`. Records are read once, from the first byte to the last,
+/// but in small steps; without this hint the processor falls behind at each page.
 #[inline(always)]
 pub(super) fn prefetch(at: *const u8, ahead: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -29,8 +31,8 @@ pub(super) fn prefetch(at: *const u8, ahead: usize) {
 
 /// Questions about the 32 bytes at an address.
 pub(super) trait Lanes {
-    /// Which bytes end a plain run of a string: the quote, the backslash, control characters and bytes outside of
-    /// ASCII.
+    /// Which bytes end a plain run of a string: the quote, the backslash, control characters and bytes
+    /// outside of ASCII.
     ///
     /// # Safety
     /// 32 bytes at `at` must be readable, and the processor must have the instructions of the implementation.
@@ -84,7 +86,8 @@ impl Portable {
 
     #[inline(always)]
     unsafe fn load(at: *const u8) -> [u8; WIDTH] {
-        // SAFETY: the caller of the trait's methods vouches for 32 readable bytes; arrays of bytes need no alignment.
+        // SAFETY: the caller of the trait's methods vouches for 32 readable bytes; arrays of bytes need no
+        // alignment.
         unsafe { at.cast::<[u8; WIDTH]>().read_unaligned() }
     }
 }
@@ -165,7 +168,8 @@ mod x86 {
     impl Sse2 {
         #[inline(always)]
         unsafe fn halves(at: *const u8, test: impl Fn(__m128i) -> __m128i) -> u32 {
-            // SAFETY: the caller of the trait's methods vouches for 32 readable bytes; SSE2 belongs to the target.
+            // SAFETY: the caller of the trait's methods vouches for 32 readable bytes; SSE2 belongs to the
+            // target.
             unsafe {
                 let low = _mm_movemask_epi8(test(_mm_loadu_si128(at.cast()))) as u32;
                 let high = _mm_movemask_epi8(test(_mm_loadu_si128(at.add(16).cast()))) as u32;
@@ -315,7 +319,8 @@ mod tests {
     use super::{Baseline, Lanes, Portable, WIDTH};
 
     fn masks<L: Lanes>(bytes: &[u8; WIDTH], to: &[u8; WIDTH]) -> [u32; 6] {
-        // SAFETY: arrays of 32 bytes; the tests check the processor before they use instructions beyond the baseline.
+        // SAFETY: arrays of 32 bytes; the tests check the processor before they use instructions beyond the
+        // baseline.
         unsafe {
             let at = bytes.as_ptr();
             [L::special(at), L::non_digits(at), L::equal(at, to), L::either(at, b',', b'"'), L::wide(at), L::filled(at)]

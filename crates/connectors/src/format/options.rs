@@ -8,8 +8,8 @@ use crate::options::no_choice;
 /// Options of one format of a table.
 pub(crate) struct FormatOptions<'o, 'a> {
     options: &'o mut Options<'a>,
-    /// What stands before their names: the name of the format, and before that, as in Flink, what it is the format of. The latter counts
-    /// more.
+    /// What stands before their names: the name of the format, and before that, as in Flink, what it is the
+    /// format of. The latter counts more.
     prefixes: Vec<String>,
 }
 
@@ -76,7 +76,8 @@ impl<'o, 'a> FormatOptions<'o, 'a> {
         self.only("encode.ignore-null-fields", "false", "leave it out: NULL is written as null")
     }
 
-    /// Whether fields that cannot be read are NULL. The planner has read, too, that records are left out then that cannot be read.
+    /// Whether fields that cannot be read are NULL. The planner has read, too, that records are left out then
+    /// that cannot be read.
     pub(crate) fn ignore_errors(&mut self) -> Result<bool> {
         Ok(self.boolean("ignore-parse-errors")?.unwrap_or(false))
     }

@@ -1,5 +1,5 @@
-//! Raw: the whole record is the table's only column. Text columns point into the bytes that were read. Numbers are bytes as Java's
-//! serializers write them.
+//! Raw: the whole record is the table's only column. Text columns point into the bytes that were read.
+//! Numbers are bytes as Java's serializers write them.
 
 mod fixed;
 

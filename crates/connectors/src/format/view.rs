@@ -19,8 +19,8 @@ pub(super) fn view(text: &[u8], buffer: u32, offset: u32) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// The view of a string of `len` bytes. `bytes` are the sixteen bytes from its beginning, which may include bytes after
-/// it. The string is at `offset` of the input.
+/// The view of a string of `len` bytes. `bytes` are the sixteen bytes from its beginning, which may include
+/// bytes after it. The string is at `offset` of the input.
 #[inline(always)]
 pub(super) fn view_of(bytes: [u8; 16], len: usize, offset: usize) -> u128 {
     let bytes = u128::from_le_bytes(bytes);

@@ -1,8 +1,8 @@
-//! Advertisement events as in the Yahoo streaming benchmark: 100 campaigns of 10 advertisements each, and a stream of
-//! views, clicks and purchases of them.
+//! Advertisement events as in the Yahoo streaming benchmark: 100 campaigns of 10 advertisements each, and a
+//! stream of views, clicks and purchases of them.
 //!
-//! With `'format' = 'json'` the events are encoded as JSON and decoded again, so that a job over them does the same
-//! work as a job over a log. Without, only the columns that the query needs are generated.
+//! With `'format' = 'json'` the events are encoded as JSON and decoded again, so that a job over them does
+//! the same work as a job over a log. Without, only the columns that the query needs are generated.
 
 mod catalog;
 mod events;
@@ -26,8 +26,8 @@ use crate::ownership::not_writable;
 use catalog::Catalog;
 use events::{AdEvents, Damage};
 
-/// The stream of events. Columns: `user_id`, `page_id`, `ad_id`, `ad_type`, `event_type`, `event_time` (milliseconds
-/// since the Unix epoch), `ip_address`.
+/// The stream of events. Columns: `user_id`, `page_id`, `ad_id`, `ad_type`, `event_type`, `event_time`
+/// (milliseconds since the Unix epoch), `ip_address`.
 #[derive(Debug, Default)]
 pub struct AdEventsConnector;
 

@@ -1,7 +1,9 @@
-//! `faker`: rows of names, addresses, prices and the like, with the options and the expressions of the well-known connector of this name for Flink.
+//! `faker`: rows of names, addresses, prices and the like, with the options and the expressions of the
+//! well-known connector of this name for Flink.
 //!
-//! The names of providers and of options are those of the original; its words are not. A value is a function of the seed, the column's name and the row's
-//! number, as of `datagen`, which makes the collections and the NULLs. Times are relative to that of the row: what the clock shows when it is due.
+//! The names of providers and of options are those of the original; its words are not. A value is a function
+//! of the seed, the column's name and the row's number, as of `datagen`, which makes the collections and the
+//! NULLs. Times are relative to that of the row: what the clock shows when it is due.
 
 mod call;
 mod expression;

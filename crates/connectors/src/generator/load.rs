@@ -54,7 +54,8 @@ impl Load {
         Ok(Load { rate, events, seed: seed.unwrap_or(1), partitions, start_ms, time_rate, variant })
     }
 
-    /// The load of a table whose rows are decided by the options `fields.*`, and these options. A table has no others.
+    /// The load of a table whose rows are decided by the options `fields.*`, and these options. A table has
+    /// no others.
     pub(super) fn of_fields(spec: &ConnectorSpec) -> Result<(Self, Vec<(&str, &str)>)> {
         let mut options = Options::new(spec);
         let mut load = Load::read(&mut options)?;
@@ -86,7 +87,8 @@ impl Load {
         format!("seed {} rows-per-second {rate}{start}{}", self.seed, self.variant)
     }
 
-    /// Fails if a position was taken with options by which its number stood for another row. Earlier versions wrote nothing of the fields' options.
+    /// Fails if a position was taken with options by which its number stood for another row. Earlier versions
+    /// wrote nothing of the fields' options.
     pub(super) fn check_identity(&self, then: &str) -> Result<()> {
         let now = self.identity();
         let (now_load, now_fields) = now.split_once(FIELDS).unwrap_or((&now, ""));

@@ -1,13 +1,14 @@
-//! Nexmark: an auction site's persons, auctions and bids, with the proportions, the skew and the identifiers of the
-//! benchmark's usual generator. Of 50 consecutive events the first is a person, the next 3 are auctions, and 46 are
-//! bids.
+//! Nexmark: an auction site's persons, auctions and bids, with the proportions, the skew and the identifiers
+//! of the benchmark's usual generator. Of 50 consecutive events the first is a person, the next 3 are
+//! auctions, and 46 are bids.
 //!
-//! Without `'table'` the events are rows of one table whose columns `person`, `auction` and `bid` are structs, one of
-//! which is set. With `'table' = 'bid'` and so on a table has the events of one kind, as flat columns.
-//! `'rows-per-second'` and `'number-of-rows'` always count events of all kinds, so that tables with the same options
-//! belong together: a bid of one refers to an auction of another, at a matching time.
+//! Without `'table'` the events are rows of one table whose columns `person`, `auction` and `bid` are
+//! structs, one of which is set. With `'table' = 'bid'` and so on a table has the events of one kind, as flat
+//! columns. `'rows-per-second'` and `'number-of-rows'` always count events of all kinds, so that tables with
+//! the same options belong together: a bid of one refers to an auction of another, at a matching time.
 //!
-//! The table of all kinds also takes the options of the generator that the Nexmark project publishes for Flink.
+//! The table of all kinds also takes the options of the generator that the Nexmark project publishes for
+//! Flink.
 
 mod events;
 mod names;

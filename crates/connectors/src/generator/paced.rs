@@ -1,9 +1,9 @@
 //! Returns a generator's rows when they are due.
 //!
-//! A partition's position is the number of rows that it has returned, because a row follows from its number. If event
-//! time follows the wall clock, the position also has the time at which the partition began, from which the rows' times
-//! are counted. After a restart such a table is at once as far as the wall clock, like a log that was written
-//! meanwhile. A table with a start time continues at its rate from where it stopped.
+//! A partition's position is the number of rows that it has returned, because a row follows from its number.
+//! If event time follows the wall clock, the position also has the time at which the partition began, from
+//! which the rows' times are counted. After a restart such a table is at once as far as the wall clock, like
+//! a log that was written meanwhile. A table with a start time continues at its rate from where it stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,8 @@ struct Start {
 }
 
 impl Start {
-    /// Reads a position. It may end with the options that decide what its row is; earlier versions did not write them.
+    /// Reads a position. It may end with the options that decide what its row is; earlier versions did not
+    /// write them.
     fn read(text: &str, load: &Load, (table, partition): (&str, &str)) -> Result<Self> {
         let (text, options) = match text.find(" seed ") {
             Some(at) => (&text[..at], Some(&text[at + 1..])),

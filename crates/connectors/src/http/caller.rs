@@ -252,7 +252,8 @@ async fn answer(request: RequestBuilder, may_be_missing: bool, secrets: &Secrets
     }
 }
 
-/// Sends a request, on another connection if the service has closed the first one: that says nothing of the service.
+/// Sends a request, on another connection if the service has closed the first one: that says nothing of the
+/// service.
 async fn sent(request: RequestBuilder) -> reqwest::Result<Response> {
     let again = request.try_clone();
     match (request.send().await, again) {

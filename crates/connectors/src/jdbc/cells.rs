@@ -1,4 +1,5 @@
-//! Rows as the text that `COPY` takes: a line per row, values divided by tabs. The database converts it to the types of its columns.
+//! Rows as the text that `COPY` takes: a line per row, values divided by tabs. The database converts it to
+//! the types of its columns.
 
 use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
@@ -32,8 +33,8 @@ pub(super) fn check_column(field: &Field) -> Result<()> {
         .remedy("select the fields as columns of their own, or convert: JSON_STRING(...)"))
 }
 
-/// Appends the rows of a batch. `before` writes what a line begins with. Fails, and appends nothing, if a text has a zero byte: no database takes it,
-/// and later the row would be part of a checkpoint.
+/// Appends the rows of a batch. `before` writes what a line begins with. Fails, and appends nothing, if a
+/// text has a zero byte: no database takes it, and later the row would be part of a checkpoint.
 pub(super) fn append_rows(
     out: &mut Vec<u8>,
     batch: &RecordBatch,

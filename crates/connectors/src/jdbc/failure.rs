@@ -89,8 +89,8 @@ fn judge(refusal: &DbError) -> Failure {
     Failure::Final(error)
 }
 
-/// Whether an error of this code may be gone later: the server starts, stops or is a standby for a while, lacks something, had to choose between
-/// transactions, or failed itself.
+/// Whether an error of this code may be gone later: the server starts, stops or is a standby for a while,
+/// lacks something, had to choose between transactions, or failed itself.
 fn passes(code: &str) -> bool {
     matches!(&code[..code.len().min(2)], "08" | "40" | "53" | "57" | "58" | "XX") || matches!(code, "25006" | "55P03")
 }

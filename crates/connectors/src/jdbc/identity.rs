@@ -1,9 +1,10 @@
 //! The names of the connections of a writer, by which its next owner ends those that are left.
 //!
-//! A process that is frozen keeps its connections: the kernel answers for it, so the server finds nothing wrong. If it was in the midst of a
-//! transaction, its locks make the next owner of the job wait. So that one ends the connections of older incarnations when it connects. The server
-//! lets a user do so with connections of the same user. A transaction that ends that way has written nothing, and what a process writes later that
-//! has lost its job, the table of commits prevents.
+//! A process that is frozen keeps its connections: the kernel answers for it, so the server finds nothing
+//! wrong. If it was in the midst of a transaction, its locks make the next owner of the job wait. So that one
+//! ends the connections of older incarnations when it connects. The server lets a user do so with connections
+//! of the same user. A transaction that ends that way has written nothing, and what a process writes later
+//! that has lost its job, the table of commits prevents.
 
 use anabranch_operators::{Former, TaskContext};
 
@@ -16,7 +17,8 @@ const NAME_MAX: usize = 63;
 /// The end of a scope, which distinguishes the job and the writer, has this many bytes at most.
 const SCOPE_MAX: usize = 32;
 
-/// Names of the form `anabranch SCOPE/TASK/INCARNATION`: those of older incarnations, and other connections of the same task.
+/// Names of the form `anabranch SCOPE/TASK/INCARNATION`: those of older incarnations, and other connections
+/// of the same task.
 const END_FORMER: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
      WHERE usename = current_user AND datname = current_database() AND pid <> pg_backend_pid() \
      AND CASE WHEN application_name ~ ' [^ /]+/[0-9]+/[0-9]+$' THEN \

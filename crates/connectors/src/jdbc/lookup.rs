@@ -1,5 +1,5 @@
-//! Asks the database for the rows of many keys by one statement, whose parameters are arrays of keys as text. Rows come as they do when the
-//! table is read.
+//! Asks the database for the rows of many keys by one statement, whose parameters are arrays of keys as text.
+//! Rows come as they do when the table is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,7 +144,8 @@ fn connect(
             DataType::Float32 => "real".to_owned(),
             other => type_name(other).unwrap_or("text").to_owned(),
         };
-        // A text is compared with what is no text in the database as a value of that type, so that an index is of use.
+        // A text is compared with what is no text in the database as a value of that type, so that an index
+        // is of use.
         let of = match target.type_of(*key, &session, bounds)? {
             (known, false) if declared == "text" => known,
             _ => declared,

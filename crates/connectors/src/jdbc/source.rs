@@ -1,13 +1,14 @@
 //! Reads a table once, with the columns that the query needs.
 //!
-//! One statement reads all rows, in one snapshot of the database, as JSON objects: the database converts values to the types of the declaration, and the
-//! decoder of JSON makes columns of them. Rows arrive as they are polled: a slow query holds the database back.
+//! One statement reads all rows, in one snapshot of the database, as JSON objects: the database converts
+//! values to the types of the declaration, and the decoder of JSON makes columns of them. Rows arrive as they
+//! are polled: a slow query holds the database back.
 //!
-//! With `scan.partition.*`, a statement reads a range of values of a column, and tasks share the ranges. These are different snapshots. As in Flink, rows
-//! outside of all ranges are not read.
+//! With `scan.partition.*`, a statement reads a range of values of a column, and tasks share the ranges.
+//! These are different snapshots. As in Flink, rows outside of all ranges are not read.
 //!
-//! The rows of a table have no order, so a reader cannot go on where another one stopped. The static side of a join is read again at
-//! every start. A job that has read a part of a table as a stream cannot be resumed.
+//! The rows of a table have no order, so a reader cannot go on where another one stopped. The static side of
+//! a join is read again at every start. A job that has read a part of a table as a stream cannot be resumed.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -6,7 +6,8 @@ use tokio_postgres::types::Type;
 use super::failure::Failure;
 use super::session::{Bounds, Session};
 
-/// Rows of a table with a primary key, on their way. Its columns are `place`, the order of the rows, `gone`, whether they delete, and `c0`, `c1`, ...
+/// Rows of a table with a primary key, on their way. Its columns are `place`, the order of the rows, `gone`,
+/// whether they delete, and `c0`, `c1`, ...
 const STAGING: &str = "pg_temp.anabranch_rows";
 
 const FIND_TABLE: &str = "SELECT quote_ident(n.nspname), quote_ident(c.relname), c.oid FROM pg_class c \
@@ -67,7 +68,8 @@ impl Target {
         &self.layout
     }
 
-    /// The table in which commits of this one are noted, as statements write it. It is beside this one, so that both are found or neither.
+    /// The table in which commits of this one are noted, as statements write it. It is beside this one, so
+    /// that both are found or neither.
     pub(super) fn commits(&self) -> String {
         format!("{}.anabranch_commits", self.schema)
     }
@@ -91,7 +93,8 @@ impl Target {
         Ok((row.get(0), row.get(1)))
     }
 
-    /// Reads the columns as JSON objects, whose fields have the names of the declaration, of the rows with a condition.
+    /// Reads the columns as JSON objects, whose fields have the names of the declaration, of the rows with a
+    /// condition.
     pub(super) fn select(&self, condition: &str, column: impl Fn(usize, &str) -> String) -> String {
         let named = |(index, name): (usize, &String)| {
             let quoted = self.layout.columns[index].replace('"', "\"\"");
@@ -164,7 +167,8 @@ impl Target {
     }
 }
 
-/// The column of this name, or of this name in lower case: so PostgreSQL calls it if it was created without quotes.
+/// The column of this name, or of this name in lower case: so PostgreSQL calls it if it was created without
+/// quotes.
 fn find(column: &str, known: &[(String, String)]) -> Result<String, Failure> {
     let lower = column.to_lowercase();
     let by = |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, quoted)| quoted.clone());

@@ -61,7 +61,8 @@ fn roots(file: &str) -> Result<RootCertStore> {
     if roots.is_empty() { Err(wrong("there are none".to_owned())) } else { Ok(roots) }
 }
 
-/// Takes any certificate: `require` protects from those who listen, not from those who pretend to be the server.
+/// Takes any certificate: `require` protects from those who listen, not from those who pretend to be the
+/// server.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

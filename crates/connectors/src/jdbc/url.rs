@@ -1,4 +1,5 @@
-//! Addresses as JDBC writes them: `jdbc:postgresql://host:5432/database?sslmode=verify-full&sslrootcert=ca.pem`.
+//! Addresses as JDBC writes them:
+//! `jdbc:postgresql://host:5432/database?sslmode=verify-full&sslrootcert=ca.pem`.
 
 use std::fmt;
 

@@ -16,8 +16,9 @@ use crate::guarantee::{Guarantee, has_later_results};
 const HAS_COMMITS: &str = "SELECT to_regclass($1::text) IS NOT NULL";
 /// A commit that the server acknowledges is on its disk, whatever it does for others.
 ///
-/// The first row that it writes is its own in the table of commits. Who holds that one can only be a former owner of the job: after some seconds, which
-/// the user hears of, the connections of former owners are ended again.
+/// The first row that it writes is its own in the table of commits. Who holds that one can only be a former
+/// owner of the job: after some seconds, which the user hears of, the connections of former owners are ended
+/// again.
 const BEGIN_COMMIT: &str = "BEGIN; SET LOCAL lock_timeout = '5s'; SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'";
 /// What to do about values that the database does not take, of rows that are written as they come.
 const FILTER: &str = "filter such rows out in the query, or change the columns of the database's table";
@@ -87,7 +88,8 @@ impl Writer {
         self.write_in_time(content, None)
     }
 
-    /// Writes the rows of a committable, unless they have been. Those that were restored are of the scope under which they were prepared.
+    /// Writes the rows of a committable, unless they have been. Those that were restored are of the scope
+    /// under which they were prepared.
     pub(super) fn commit(&mut self, content: &Content, (task, epoch): (u32, Epoch), is_restored: bool) -> Result<()> {
         let scope = self.former.scopes.first().filter(|_| is_restored).unwrap_or(&self.scope).clone();
         let mark = Mark { scope, task: i32::try_from(task).unwrap_or(i32::MAX), epoch: as_i64(epoch.0) };

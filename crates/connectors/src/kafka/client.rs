@@ -37,7 +37,8 @@ pub(super) const LOOK: Duration = Duration::from_millis(20);
 pub(super) struct Reports {
     /// Why a connection last failed.
     connection: Mutex<Option<String>>,
-    /// Why a broker last refused a connection, if none has answered since: its certificate or this client's login.
+    /// Why a broker last refused a connection, if none has answered since: its certificate or this client's
+    /// login.
     refusal: Mutex<Option<String>>,
     /// The first record that could not be delivered.
     undelivered: Mutex<Option<Undelivered>>,
@@ -259,8 +260,8 @@ pub(super) fn is_passing(code: RDKafkaErrorCode) -> bool {
     is_moving || is_silence(code)
 }
 
-/// Repeats a request, for at most `wait`, as long as it fails with an error that may pass and no broker refuses the connection. `ask`
-/// receives the time that the request may take.
+/// Repeats a request, for at most `wait`, as long as it fails with an error that may pass and no broker
+/// refuses the connection. `ask` receives the time that the request may take.
 pub(super) fn patiently<T>(
     client: &impl Polled,
     clock: &dyn Clock,
@@ -339,7 +340,8 @@ mod tests {
         Table::parse(&mut Options::new(&spec)).expect("table")
     }
 
-    /// Asks with these answers one after the other, the last one again and again. Returns the answer and how often it asked.
+    /// Asks with these answers one after the other, the last one again and again. Returns the answer and how
+    /// often it asked.
     fn ask(wait: Duration, answers: &[KafkaResult<i32>]) -> (KafkaResult<i32>, usize) {
         ask_with(&consumer(&table()).expect("client"), wait, answers)
     }

@@ -1,9 +1,11 @@
-//! Commits positions to the consumer group as epochs are done: at least once, after a restart with `group-offsets`.
+//! Commits positions to the consumer group as epochs are done: at least once, after a restart with
+//! `group-offsets`.
 //!
-//! Positions of an epoch are noted when it is cut and committed when every sink has handed over what came before. One commit
-//! is under way at a time; positions that are done meanwhile wait and go together, so that short epochs do not flood
-//! the broker. A commit that fails for a passing reason is made good by the next one. A group that has members, which get
-//! their partitions from it, takes no commits from others as long as it has them: that is told, for they may stay.
+//! Positions of an epoch are noted when it is cut and committed when every sink has handed over what came
+//! before. One commit is under way at a time; positions that are done meanwhile wait and go together, so that
+//! short epochs do not flood the broker. A commit that fails for a passing reason is made good by the next
+//! one. A group that has members, which get their partitions from it, takes no commits from others as long as
+//! it has them: that is told, for they may stay.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -77,8 +77,8 @@ fn create(table: &Table, topic: &str, wait: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Waits for a future on this thread. The admin client completes its futures from a thread of its own and within the
-/// timeout that its options set.
+/// Waits for a future on this thread. The admin client completes its futures from a thread of its own and
+/// within the timeout that its options set.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {

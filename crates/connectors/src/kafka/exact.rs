@@ -1,10 +1,11 @@
 //! The writer of one task: exactly once, for readers of committed records.
 //!
-//! The client cannot take up another process's open transaction, so nothing is sent before its checkpoint is complete. Records
-//! are encoded as they come and held in memory; at the end of an epoch that a checkpoint covers they become part of the
-//! checkpoint; when the checkpoint is complete they are written in one transaction. So the query never waits for a broker
-//! but when the topic is first looked up, and a crash at any moment leaves all of an interval's records, or none, to be
-//! written by the process that resumes. The price is memory and checkpoints of the size of what an interval gives out.
+//! The client cannot take up another process's open transaction, so nothing is sent before its checkpoint is
+//! complete. Records are encoded as they come and held in memory; at the end of an epoch that a checkpoint
+//! covers they become part of the checkpoint; when the checkpoint is complete they are written in one
+//! transaction. So the query never waits for a broker but when the topic is first looked up, and a crash at
+//! any moment leaves all of an interval's records, or none, to be written by the process that resumes. The
+//! price is memory and checkpoints of the size of what an interval gives out.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -60,8 +61,9 @@ pub(super) struct Committer {
 }
 
 impl ExactSink {
-    /// Looks the topic up, and creates it if it does not exist. Takes over the transactions of the task, and of all tasks under former
-    /// scopes that are its share: a transaction that a killed process left open would keep readers of committed records waiting.
+    /// Looks the topic up, and creates it if it does not exist. Takes over the transactions of the task, and
+    /// of all tasks under former scopes that are its share: a transaction that a killed process left open
+    /// would keep readers of committed records waiting.
     pub(super) fn open(table: Table, name: &str, records: Records, context: &TaskContext) -> Result<ExactSink> {
         let topic = table.single_topic()?.to_owned();
         let wait = table.first_answer;
@@ -149,8 +151,9 @@ impl Committer {
         })
     }
 
-    /// Has a task's transactor do something. What fails and may succeed later is tried again, for a bounded time, and so is what
-    /// another process prevented if the job does not belong to that process: it was starting as this one was.
+    /// Has a task's transactor do something. What fails and may succeed later is tried again, for a bounded
+    /// time, and so is what another process prevented if the job does not belong to that process: it was
+    /// starting as this one was.
     fn transact(
         &mut self,
         identity: &Identity,
@@ -212,8 +215,8 @@ impl Committer {
     }
 }
 
-/// After a client was left behind, none is made before a broker answers: as long as brokers hang, the next one would be left behind too,
-/// and each keeps its threads.
+/// After a client was left behind, none is made before a broker answers: as long as brokers hang, the next
+/// one would be left behind too, and each keeps its threads.
 fn await_brokers(probe: &mut Option<Arc<Producer>>, topic: &str, bounds: &Bounds<'_>) -> Result<(), Failure> {
     let Some(client) = probe else { return Ok(()) };
     match client.client().fetch_metadata(Some(topic), bounds.left()) {

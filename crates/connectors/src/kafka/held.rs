@@ -1,6 +1,7 @@
 //! The records of a checkpoint interval as bytes: what the committable of the exactly-once writer holds.
 //!
-//! Frozen layout of versions 1 and 2, integers little-endian, `n` a variable-length number (7 bits per byte, lowest first):
+//! Frozen layout of versions 1 and 2, integers little-endian, `n` a variable-length number (7 bits per byte,
+//! lowest first):
 //!
 //! ```text
 //! "ABKR"  version: u8; 2 if records have times or headers

@@ -1,5 +1,5 @@
-//! Keys of the records that a sink writes. A key that is one value, as text or bytes, is Kafka's null key where the value is
-//! NULL: such records have no key, and any partition will do.
+//! Keys of the records that a sink writes. A key that is one value, as text or bytes, is Kafka's null key
+//! where the value is NULL: such records have no key, and any partition will do.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! What a table does, and tells the user to do, when a topic does not hold what the job's positions speak of: it was deleted, created anew, or
-//! has lost records. Each remedy says how to read all records that are there.
+//! What a table does, and tells the user to do, when a topic does not hold what the job's positions speak of:
+//! it was deleted, created anew, or has lost records. Each remedy says how to read all records that are
+//! there.
 
 use anabranch_model::Error;
 
@@ -7,8 +8,8 @@ use super::places::Place;
 use super::table::Table;
 
 impl Table {
-    /// Whether a topic that was created anew is read from its beginning, beside what the job has read of the one before. Versions and changes of
-    /// rows are not: the state has those of the topic before.
+    /// Whether a topic that was created anew is read from its beginning, beside what the job has read of the
+    /// one before. Versions and changes of rows are not: the state has those of the topic before.
     pub(super) fn reads_renewed(&self) -> bool {
         self.subscription.pattern().is_some() && !self.updates
     }
@@ -36,7 +37,8 @@ impl Table {
         }
     }
 
-    /// The log of a partition begins after a position, or ends before it, which are its first offset and the one after its last.
+    /// The log of a partition begins after a position, or ends before it, which are its first offset and the
+    /// one after its last.
     pub(super) fn out_of_range(&self, next: i64, log: Option<(i64, i64)>) -> Error {
         match log {
             Some((first, _)) if next >= 0 && next < first => Error::user(format!(

@@ -163,7 +163,8 @@ pub(super) struct Records<'a> {
 }
 
 impl RowReader {
-    /// Of a table whose format decodes all columns but those with metadata. `key`: columns are read from keys.
+    /// Of a table whose format decodes all columns but those with metadata. `key`: columns are read from
+    /// keys.
     pub(super) fn new(content: &Content, spec: &SourceSpec, key: Option<&RecordKey>) -> Result<RowReader> {
         let of_value = |column: &usize| {
             let is_left_out = key.is_some_and(|key| !key.in_values && key.columns.contains(column));
@@ -269,7 +270,8 @@ impl RowReader {
     }
 }
 
-/// The record that takes a row back has other metadata than the one by which it came, so the row would not be taken back.
+/// The record that takes a row back has other metadata than the one by which it came, so the row would not be
+/// taken back.
 fn no_metadata_of_changes(column: &str, name: &str) -> Error {
     Error::user(format!(
         "metadata '{name}' is not of the rows of a table of changes: the record that takes a row back has another one"

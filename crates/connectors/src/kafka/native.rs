@@ -1,9 +1,10 @@
 //! The few calls of librdkafka that its Rust crate does not offer: messages taken from a queue and given to a
-//! topic in bulk, without an event, an allocation and a reference count for each, and descriptions of topics. All `unsafe` of the connector is here.
+//! topic in bulk, without an event, an allocation and a reference count for each, and descriptions of topics.
+//! All `unsafe` of the connector is here.
 //!
-//! Partitions are started one by one on a queue of our own (librdkafka's "simple" consumer), not through a consumer
-//! group: which task reads what is the job's decision, no group coordinator is needed, and what the queue holds is
-//! records only, while the client's own queue holds errors and acknowledged commits.
+//! Partitions are started one by one on a queue of our own (librdkafka's "simple" consumer), not through a
+//! consumer group: which task reads what is the job's decision, no group coordinator is needed, and what the
+//! queue holds is records only, while the client's own queue holds errors and acknowledged commits.
 
 mod describe;
 
@@ -73,7 +74,8 @@ impl Topic {
     /// The offset at the end of a partition, as the client heard last from the broker. `None` before it has.
     pub(super) fn end(&self, partition: i32) -> Option<i64> {
         let (mut low, mut high) = (-1, -1);
-        // SAFETY: client and topic live, the name lives as long as the topic, and both offsets are written before the call returns.
+        // SAFETY: client and topic live, the name lives as long as the topic, and both offsets are written
+        // before the call returns.
         let outcome = unsafe {
             let name = sys::rd_kafka_topic_name(self.topic.as_ptr());
             sys::rd_kafka_get_watermark_offsets(self._client.native(), name, partition, &raw mut low, &raw mut high)
@@ -88,7 +90,8 @@ impl Topic {
         }
         let (key_ptr, key_len) = bytes(record.key);
         let (value_ptr, value_len) = bytes(record.value);
-        // SAFETY: pointers and lengths are those of live slices; with F_COPY librdkafka keeps none of them and writes to none.
+        // SAFETY: pointers and lengths are those of live slices; with F_COPY librdkafka keeps none of them
+        // and writes to none.
         let outcome = unsafe {
             sys::rd_kafka_produce(
                 self.topic.as_ptr(),
@@ -126,8 +129,9 @@ impl Topic {
         if !headers.is_null() {
             parts.push(part(kind::RD_KAFKA_VTYPE_HEADERS, Part { headers }));
         }
-        // SAFETY: client and topic live; pointers and lengths are those of live slices, and with F_COPY librdkafka keeps none of them. It
-        // owns the headers if it takes the record; if not, they are destroyed here, once, and so is the error.
+        // SAFETY: client and topic live; pointers and lengths are those of live slices, and with F_COPY
+        // librdkafka keeps none of them. It owns the headers if it takes the record; if not, they are
+        // destroyed here, once, and so is the error.
         unsafe {
             let error = sys::rd_kafka_produceva(self._client.native(), parts.as_ptr(), parts.len());
             if error.is_null() {
@@ -172,7 +176,8 @@ impl Drop for Topic {
     }
 }
 
-/// Waits until every record handed over has been acknowledged or has failed, at most `wait`; tells whether that is so.
+/// Waits until every record handed over has been acknowledged or has failed, at most `wait`; tells whether
+/// that is so.
 pub(super) fn flush(producer: &Producer, wait: Duration) -> bool {
     // SAFETY: the client lives.
     let outcome = unsafe { sys::rd_kafka_flush(producer.native(), millis(wait)) };
@@ -245,7 +250,8 @@ impl Received<'_> {
             if outcome != none {
                 return found;
             }
-            // SAFETY: librdkafka gives names that end with a zero byte, and `size` bytes at a value that is not null.
+            // SAFETY: librdkafka gives names that end with a zero byte, and `size` bytes at a value that is
+            // not null.
             let (name, value) = unsafe {
                 let bytes = || std::slice::from_raw_parts(value.cast::<u8>(), size).to_vec();
                 (CStr::from_ptr(name).to_string_lossy().into_owned(), (!value.is_null()).then(bytes))
@@ -273,7 +279,8 @@ impl Queue {
         Ok(Queue { queue, messages: Vec::new(), _client: client.clone() })
     }
 
-    /// Starts a partition: its records arrive here from `offset` on (or from a logical offset as librdkafka encodes it).
+    /// Starts a partition: its records arrive here from `offset` on (or from a logical offset as librdkafka
+    /// encodes it).
     pub(super) fn start(&self, topic: &Topic, partition: i32, offset: i64) -> Result<(), RDKafkaErrorCode> {
         // SAFETY: topic and queue are live handles of one client.
         let outcome =
@@ -293,8 +300,8 @@ impl Queue {
         self.messages.resize(max, ptr::null_mut());
         let mut count = self.take(0);
         if count == 0 && max > 0 && !wait.is_zero() {
-            // The call for batches would wait until the batch is full; the call for one returns when one is there.
-            // SAFETY: the queue lives.
+            // The call for batches would wait until the batch is full; the call for one returns when one is
+            // there. SAFETY: the queue lives.
             let first = unsafe { sys::rd_kafka_consume_queue(self.queue.as_ptr(), millis(wait)) };
             if !first.is_null() {
                 self.messages[0] = first;
@@ -302,7 +309,8 @@ impl Queue {
             }
         }
         for &message in &self.messages[..count] {
-            // SAFETY: librdkafka gave the first `count` messages to us; each is destroyed once, after its last use.
+            // SAFETY: librdkafka gave the first `count` messages to us; each is destroyed once, after its
+            // last use.
             unsafe {
                 each(received(&*message));
                 sys::rd_kafka_message_destroy(message);

@@ -20,7 +20,8 @@ pub(super) struct Outage {
     failing_since: Option<Nanos>,
 }
 
-/// How long attempts fail before the user is notified: a coordinator that moves or a new connection takes less.
+/// How long attempts fail before the user is notified: a coordinator that moves or a new connection takes
+/// less.
 const NOTICE_AFTER: Duration = Duration::from_secs(3);
 
 impl Outage {

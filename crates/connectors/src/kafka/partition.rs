@@ -6,14 +6,15 @@ use arrow::array::{BinaryArray, BinaryBuilder};
 use super::metadata::Gathered;
 use super::position::Position;
 
-/// Identifiers of two topics' partitions lie this far apart. A prime: whatever the parallelism, the first partitions of
-/// several topics belong to different tasks, and so do neighbours of one topic.
+/// Identifiers of two topics' partitions lie this far apart. A prime: whatever the parallelism, the first
+/// partitions of several topics belong to different tasks, and so do neighbours of one topic.
 const TOPIC_STRIDE: u32 = 65_537;
 
 /// A block is decoded when it holds this many bytes, even if more records are waiting.
 const BLOCK_BYTES: usize = 8 << 20;
 
-/// The identifier of a partition within its reader, which never changes, however many partitions are added to any topic.
+/// The identifier of a partition within its reader, which never changes, however many partitions are added to
+/// any topic.
 pub(super) fn partition_id(topic: usize, partition: i32) -> PartitionId {
     let topic = u32::try_from(topic).unwrap_or(u32::MAX);
     PartitionId(topic.wrapping_mul(TOPIC_STRIDE).wrapping_add(partition.unsigned_abs()))
@@ -125,7 +126,8 @@ impl Partition {
         offset < self.floor
     }
 
-    /// Adds a record, unless it lies beyond the end. Returns where its metadata is to be gathered. `None` is a tombstone.
+    /// Adds a record, unless it lies beyond the end. Returns where its metadata is to be gathered. `None` is
+    /// a tombstone.
     pub(super) fn push(&mut self, offset: i64, record: Option<&[u8]>) -> Option<&mut Gathered> {
         if self.received.is_some_and(|next| offset < next) {
             // The partition was started again while records that follow were on their way.
@@ -142,8 +144,9 @@ impl Partition {
         Some(&mut self.block.gathered)
     }
 
-    /// Nothing of the partition is still to come before `offset`: a bounded table ends when that is at or beyond its end.
-    /// Offsets have gaps (compaction, transactions), so the last record's need not be the one before the end.
+    /// Nothing of the partition is still to come before `offset`: a bounded table ends when that is at or
+    /// beyond its end. Offsets have gaps (compaction, transactions), so the last record's need not be the one
+    /// before the end.
     pub(super) fn nothing_before(&mut self, offset: i64) {
         self.ended |= self.end.is_some_and(|end| offset >= end);
     }

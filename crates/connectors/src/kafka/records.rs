@@ -1,4 +1,5 @@
-//! The records of a sink's rows: each row one record, or for a table with a primary key the latest of each key.
+//! The records of a sink's rows: each row one record, or for a table with a primary key the latest of each
+//! key.
 
 use std::collections::HashSet;
 use std::sync::Arc;

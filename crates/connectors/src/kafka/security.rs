@@ -1,5 +1,5 @@
-//! Properties of the Java client, most of them about encryption and logins, as users of Flink have them, in librdkafka's terms: translated
-//! where both say the same, else refused with what to write instead.
+//! Properties of the Java client, most of them about encryption and logins, as users of Flink have them, in
+//! librdkafka's terms: translated where both say the same, else refused with what to write instead.
 
 use anabranch_model::{Error, Result, is_secret};
 
@@ -11,7 +11,8 @@ pub(super) struct Properties {
     pub(super) without_effect: Vec<String>,
 }
 
-/// What only the Java client, or Flink's older connectors, have a use for: classes of theirs, and what they measure.
+/// What only the Java client, or Flink's older connectors, have a use for: classes of theirs, and what they
+/// measure.
 const WITHOUT_EFFECT: &[&str] = &[
     "key.deserializer",
     "value.deserializer",

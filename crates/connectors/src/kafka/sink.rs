@@ -1,8 +1,10 @@
-//! The writer of one task: at least once. What was prepared exactly once, by the job as it was before, is still committed.
+//! The writer of one task: at least once. What was prepared exactly once, by the job as it was before, is
+//! still committed.
 //!
-//! Rows are handed to the client, which gathers them into batches per partition and sends them from its own threads. Rows that
-//! come while a broker has not acknowledged those before wait here. An epoch ends when the brokers have acknowledged all
-//! of them. A record that cannot be delivered in time makes the next call fail; nothing is dropped.
+//! Rows are handed to the client, which gathers them into batches per partition and sends them from its own
+//! threads. Rows that come while a broker has not acknowledged those before wait here. An epoch ends when the
+//! brokers have acknowledged all of them. A record that cannot be delivered in time makes the next call fail;
+//! nothing is dropped.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +29,8 @@ use super::window::Window;
 const ANY_PARTITION: i32 = -1;
 /// How long to wait for room in a full queue before looking again.
 pub(super) const ROOM: Duration = Duration::from_millis(2);
-/// How long to wait for acknowledgements before looking for failures and for rows that wait: the first time, and at most.
+/// How long to wait for acknowledgements before looking for failures and for rows that wait: the first time,
+/// and at most.
 pub(super) const ACKNOWLEDGED: Duration = Duration::from_millis(1);
 const ACKNOWLEDGED_MAX: Duration = Duration::from_millis(100);
 /// How often a pause of the input waits for acknowledgements while rows wait here.
@@ -100,7 +103,8 @@ impl Partitions {
         }
     }
 
-    /// About how many partitions get records at a time, of `count`. Without keys the client stays with one for some milliseconds.
+    /// About how many partitions get records at a time, of `count`. Without keys the client stays with one
+    /// for some milliseconds.
     pub(super) fn at_a_time(&self, has_keys: bool, count: i32) -> u32 {
         match self {
             Partitions::Any if has_keys => count.max(1).unsigned_abs(),
@@ -198,8 +202,9 @@ impl KafkaSink {
         Ok(())
     }
 
-    /// Waits until at most so many bytes wait here, or, without a number, until the brokers have acknowledged all records. The wait
-    /// lasts as long as they acknowledge some: the client gives up a record after the delivery timeout, and that fails.
+    /// Waits until at most so many bytes wait here, or, without a number, until the brokers have acknowledged
+    /// all records. The wait lasts as long as they acknowledge some: the client gives up a record after the
+    /// delivery timeout, and that fails.
     fn acknowledged(&mut self, waiting_max: Option<usize>) -> Result<()> {
         let mut wait = ACKNOWLEDGED;
         let mut waiting_since = self.clock.now();
@@ -244,8 +249,9 @@ impl Sink for KafkaSink {
         self.acknowledged(Some(WAITING_MAX))
     }
 
-    /// The client sends a record some milliseconds after the sink has handed it over (`linger.ms`). Records that wait for those
-    /// before are handed over, unless the brokers take longer than usual: then the next call does so.
+    /// The client sends a record some milliseconds after the sink has handed it over (`linger.ms`). Records
+    /// that wait for those before are handed over, unless the brokers take longer than usual: then the next
+    /// call does so.
     fn flush(&mut self) -> Result<()> {
         self.check_deliveries()?;
         self.hand_over()?;

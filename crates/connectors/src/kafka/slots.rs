@@ -9,8 +9,8 @@ use super::metadata::Wanted;
 use super::native::{Received, What};
 use super::partition::Partition;
 
-/// Finds a partition's slot by the names that records carry. Records come in runs of one partition: the last answer is
-/// tried first.
+/// Finds a partition's slot by the names that records carry. Records come in runs of one partition: the last
+/// answer is tried first.
 #[derive(Default)]
 pub(super) struct Slots {
     topics: BTreeMap<Vec<u8>, usize>,

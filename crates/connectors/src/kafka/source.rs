@@ -69,7 +69,8 @@ struct ReadTopic {
     /// Its identity, if the brokers or the positions have one.
     id: Option<TopicId>,
     handle: Topic,
-    /// Partition 0 belongs to the task of this number, modulo their count, and further ones to the tasks after it.
+    /// Partition 0 belongs to the task of this number, modulo their count, and further ones to the tasks
+    /// after it.
     first: u32,
 }
 
@@ -124,8 +125,8 @@ impl KafkaSource {
         Ok(source)
     }
 
-    /// Starts this task's share of the partitions, whose numbers per topic are `counts`: at the positions in `from`, or where the table's
-    /// options say.
+    /// Starts this task's share of the partitions, whose numbers per topic are `counts`: at the positions in
+    /// `from`, or where the table's options say.
     fn start_owned(
         &mut self,
         counts: &[i32],
@@ -167,7 +168,8 @@ impl KafkaSource {
         Inquiry { client: &self.client, clock, host, table: &self.table, partitions, wait }
     }
 
-    /// Resumes a partition at its position. The declaration decides whether the partition ends, the position where it ends.
+    /// Resumes a partition at its position. The declaration decides whether the partition ends, the position
+    /// where it ends.
     fn go_on(&mut self, (topic, partition): (usize, i32), position: Position, wait: Duration) -> Result<()> {
         let end = match (self.table.end.is_some(), position.end) {
             (false, _) => None,
@@ -263,7 +265,8 @@ impl KafkaSource {
         }
         if just_ended {
             self.queue.stop(&self.topics[topic].handle, number);
-            // Also if the last offsets hold no records: markers of transactions, records that were compacted away.
+            // Also if the last offsets hold no records: markers of transactions, records that were compacted
+            // away.
             self.ready.push_back((Polled::Closed(id), end.map(|end| (slot, end))));
         }
         Ok(())
@@ -275,7 +278,8 @@ impl KafkaSource {
         for report in (0..LOOKS).filter_map(|_| self.client.poll(Duration::ZERO)) {
             let Err(error) = report else { continue };
             match error.rdkafka_error_code() {
-                // Also if a broker has closed a connection that was not used: only a request shows whether brokers answer.
+                // Also if a broker has closed a connection that was not used: only a request shows whether
+                // brokers answer.
                 Some(RDKafkaErrorCode::AllBrokersDown) => self.watch.hurry(),
                 Some(code) if is_permanent(code) => {
                     return Err(silent(self.client.context(), &self.table, Duration::ZERO, Some(code)));
@@ -291,8 +295,8 @@ impl KafkaSource {
         self.check_silence()
     }
 
-    /// Fails when no broker has been reachable for the time that the table allows. On a topic where nothing is written
-    /// only a request shows whether a broker is back.
+    /// Fails when no broker has been reachable for the time that the table allows. On a topic where nothing
+    /// is written only a request shows whether a broker is back.
     fn check_silence(&mut self) -> Result<()> {
         let Some(since) = self.outage.since() else { return Ok(()) };
         if self.clock.now() < since.plus(self.table.connection_timeout) {
@@ -326,7 +330,8 @@ impl Source for KafkaSource {
         Ok(polled)
     }
 
-    /// A partition that is held is stopped. What the client still gives of it is read, so it starts again right after that.
+    /// A partition that is held is stopped. What the client still gives of it is read, so it starts again
+    /// right after that.
     fn hold(&mut self, partitions: &BTreeSet<PartitionId>) -> Result<bool> {
         for slot in 0..self.partitions.len() {
             let partition = &mut self.partitions[slot];

@@ -1,8 +1,10 @@
-//! Where each partition starts, and where it ends when the table is bounded: asked once, when the task opens. All readers of a
-//! partition agree on its latest offset, so that they read the same records however long the others take to open.
+//! Where each partition starts, and where it ends when the table is bounded: asked once, when the task opens.
+//! All readers of a partition agree on its latest offset, so that they read the same records however long the
+//! others take to open.
 //!
-//! Positions are asked for rather than left to the client where it matters that they mean *now*: a record that is written
-//! between the start of the job and the first fetch belongs to a job that reads from the latest offset on.
+//! Positions are asked for rather than left to the client where it matters that they mean *now*: a record
+//! that is written between the start of the job and the first fetch belongs to a job that reads from the
+//! latest offset on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,7 +75,8 @@ impl Inquiry<'_> {
             Place::Earliest => Ok(Offsets::new()),
             Place::Latest => self.latest(),
             Place::Timestamp { ms } => {
-                // Asked first: what is written between the two questions has a later timestamp and is not to be missed.
+                // Asked first: what is written between the two questions has a later timestamp and is not to
+                // be missed.
                 let mut offsets = self.latest()?;
                 offsets.extend(known(self.by_time(*ms)?));
                 Ok(offsets)
@@ -86,8 +89,8 @@ impl Inquiry<'_> {
         }
     }
 
-    /// The offsets that the next records written will get; those that the first reader of the partition has found, if another one was
-    /// opened before.
+    /// The offsets that the next records written will get; those that the first reader of the partition has
+    /// found, if another one was opened before.
     pub(super) fn latest(&self) -> Result<Offsets> {
         let config = self.table.consumer_config();
         let (servers, isolation) = (&self.table.servers, config.get("isolation.level").unwrap_or_default());
@@ -167,7 +170,8 @@ impl Inquiry<'_> {
     }
 }
 
-/// Whether a later answer may be another one. A broker has shown the partition; one that has not learned of it yet may answer.
+/// Whether a later answer may be another one. A broker has shown the partition; one that has not learned of
+/// it yet may answer.
 fn is_passing_or_new(code: RDKafkaErrorCode) -> bool {
     let is_unknown = matches!(
         code,

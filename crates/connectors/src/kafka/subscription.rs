@@ -1,4 +1,5 @@
-//! Which topics a table reads: those that it names, or all whose names match a pattern, also those that come later.
+//! Which topics a table reads: those that it names, or all whose names match a pattern, also those that come
+//! later.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +64,8 @@ impl Subscription {
         self.pattern().is_some_and(|pattern| pattern.matches(topic))
     }
 
-    /// The topics that there are now. All readers of a table that ends get the same ones, and so do those that begin without positions.
+    /// The topics that there are now. All readers of a table that ends get the same ones, and so do those
+    /// that begin without positions.
     pub(super) fn topics(
         &self,
         client: &Consumer,
@@ -95,7 +97,8 @@ impl Subscription {
         Ok(Topics { found, ..Topics::default() })
     }
 
-    /// Asks for the topics, of which the brokers have shown these before. `wait` is the longest time that a request may take.
+    /// Asks for the topics, of which the brokers have shown these before. `wait` is the longest time that a
+    /// request may take.
     pub(super) fn ask(&self, client: &Consumer, known: &BTreeSet<String>, wait: Duration) -> KafkaResult<Topics> {
         match self {
             Subscription::Topics(topics) => {
@@ -111,7 +114,8 @@ impl Subscription {
         }
     }
 
-    /// Asks until the brokers know all topics. Those with positions are waited for: a broker that has just started may not know them yet.
+    /// Asks until the brokers know all topics. Those with positions are waited for: a broker that has just
+    /// started may not know them yet.
     fn wait_for(
         &self,
         client: &Consumer,

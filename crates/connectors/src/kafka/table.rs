@@ -79,10 +79,11 @@ const LINGER_MAX_MS: f64 = 900_000.0;
 /// The client's own bounds of a request.
 const REQUEST_RECORDS: f64 = 10_000.0;
 const REQUEST_BYTES: f64 = 1_000_000.0;
-/// What brokers allow a transaction to take unless they are told otherwise, and the least that the client accepts.
+/// What brokers allow a transaction to take unless they are told otherwise, and the least that the client
+/// accepts.
 const TRANSACTION_MILLIS: (u128, u128) = (1000, 900_000);
-/// How long a request of a transaction may take before it is repeated. The client waits that long for a broker that hangs, and the
-/// job cannot report it meanwhile.
+/// How long a request of a transaction may take before it is repeated. The client waits that long for a
+/// broker that hangs, and the job cannot report it meanwhile.
 const TRANSACTION_REQUEST_MILLIS: u128 = 10_000;
 
 impl Table {
@@ -198,22 +199,26 @@ impl Table {
         Ok(())
     }
 
-    /// Configuration of a reader. What the user sets has the last word, except where our bookkeeping depends on it.
+    /// Configuration of a reader. What the user sets has the last word, except where our bookkeeping depends
+    /// on it.
     pub(super) fn consumer_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
-        // Records are taken in batches of thousands and counted in bytes: let the queue be filled by bytes only, and look
-        // every few milliseconds whether there is room again, or the reader starves for a second each time it was full.
-        // The bound is per partition, because each is started by itself: it is what a reader takes in some ten milliseconds.
+        // Records are taken in batches of thousands and counted in bytes: let the queue be filled by bytes
+        // only, and look every few milliseconds whether there is room again, or the reader starves for a
+        // second each time it was full. The bound is per partition, because each is started by itself: it is
+        // what a reader takes in some ten milliseconds.
         config.set("queued.min.messages", "1000000");
         config.set("queued.max.messages.kbytes", "8192");
         config.set("fetch.queue.backoff.ms", "5");
-        // No membership of a group depends on it here; what does is how long closing waits for a coordinator that is gone.
+        // No membership of a group depends on it here; what does is how long closing waits for a coordinator
+        // that is gone.
         config.set("session.timeout.ms", "6000");
         if self.end.is_some() {
             // The end of a partition shows in a fetch that finds nothing: no reason to wait for more.
             config.set("fetch.wait.max.ms", "10");
         }
-        // Skipping silently what a broker has already deleted would lose records: such a position is an error.
+        // Skipping silently what a broker has already deleted would lose records: such a position is an
+        // error.
         config.set("auto.offset.reset", "error");
         // What a transaction has written counts when it is committed.
         config.set("isolation.level", "read_committed");
@@ -266,7 +271,8 @@ impl Table {
         config
     }
 
-    /// What a writer's client sends in one request. One that does not number its records sends any number of requests at a time.
+    /// What a writer's client sends in one request. One that does not number its records sends any number of
+    /// requests at a time.
     pub(super) fn batch(&self) -> Batch {
         let number = |names: &[&str], usual: f64| {
             let given = names.iter().find_map(|name| self.properties.get(name));
@@ -293,7 +299,8 @@ impl Table {
         }
     }
 
-    /// Notifies the user of options without effect, and of a start that is not Flink's. One task does so for all.
+    /// Notifies the user of options without effect, and of a start that is not Flink's. One task does so for
+    /// all.
     pub(super) fn notify(&self, context: &TaskContext, begins: bool) {
         if context.index != 0 {
             return;
@@ -348,8 +355,8 @@ pub(super) fn config_error(error: rdkafka::error::KafkaError) -> Error {
     }
 }
 
-/// `value.fields-include` and `key.fields-prefix`: whether values are without the columns of the key, and how the names of these begin. Without
-/// columns of the key, those are the primary key's.
+/// `value.fields-include` and `key.fields-prefix`: whether values are without the columns of the key, and how
+/// the names of these begin. Without columns of the key, those are the primary key's.
 fn value_fields(options: &mut Options<'_>, key_fields: &[String]) -> Result<(bool, String)> {
     let without_key = options.choice("value.fields-include", &[("ALL", false), ("EXCEPT_KEY", true)])?.unwrap_or(false);
     let prefix = options.string("key.fields-prefix").unwrap_or_default().to_owned();

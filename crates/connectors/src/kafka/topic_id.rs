@@ -1,5 +1,5 @@
-//! The identity of a topic (KIP-516). A topic that is deleted and created again has the same name and another identity: an offset of the one
-//! means nothing in the other.
+//! The identity of a topic (KIP-516). A topic that is deleted and created again has the same name and another
+//! identity: an offset of the one means nothing in the other.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! What the brokers say of a table's topics: which there are, with their identities and the numbers of their partitions.
+//! What the brokers say of a table's topics: which there are, with their identities and the numbers of their
+//! partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

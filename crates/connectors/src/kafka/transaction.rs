@@ -1,14 +1,15 @@
 //! Transactions that write the records of one task, each of an epoch, at most once.
 //!
-//! A transaction also commits the epoch's number as the offset of a consumer group that has no other use: both become visible
-//! or neither. A process that takes over reads that offset first and skips what is done. Two who write for one task cannot do so
-//! at a time: opening a transactional identity ends the open transaction of its former owner and fences it. The offset's metadata
-//! is the checksum of the epoch's records: an epoch that is done with other records than those to be written is an error, not
-//! done, because then two runs of the job have gone different ways and the results of one of them would be missing.
+//! A transaction also commits the epoch's number as the offset of a consumer group that has no other use:
+//! both become visible or neither. A process that takes over reads that offset first and skips what is done.
+//! Two who write for one task cannot do so at a time: opening a transactional identity ends the open
+//! transaction of its former owner and fences it. The offset's metadata is the checksum of the epoch's
+//! records: an epoch that is done with other records than those to be written is an error, not done, because
+//! then two runs of the job have gone different ways and the results of one of them would be missing.
 //!
 //! The offset lives on the topic's partition 0. A broker forgets offsets of a group without members after
-//! `offsets.retention.minutes` (7 days unless set): a job that crashes between commit and the note that it happened, and is
-//! restarted later than that, writes that one epoch again.
+//! `offsets.retention.minutes` (7 days unless set): a job that crashes between commit and the note that it
+//! happened, and is restarted later than that, writes that one epoch again.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -72,7 +73,8 @@ pub(super) struct Bounds<'a> {
 
 impl Bounds<'_> {
     pub(super) fn left(&self) -> Duration {
-        // A request that is sent at all is given the time for an answer, and none delays the end of the tasks for long.
+        // A request that is sent at all is given the time for an answer, and none delays the end of the tasks
+        // for long.
         self.deadline.after(self.clock.now()).clamp(LOOK, REQUEST_MAX)
     }
 
@@ -125,7 +127,8 @@ pub(super) struct Transactor {
 }
 
 impl Transactor {
-    /// Takes over a task's transactions: ends one that is open, fences the former owner, and reads what is done.
+    /// Takes over a task's transactions: ends one that is open, fences the former owner, and reads what is
+    /// done.
     pub(super) fn open(
         table: &Table,
         identity: &Identity,
@@ -182,8 +185,8 @@ impl Transactor {
         Ok(())
     }
 
-    /// The job resumes from the checkpoint of epoch `after`. What is done beyond was committed by a run of the job that went on
-    /// further: its epochs are not the same as those to come.
+    /// The job resumes from the checkpoint of epoch `after`. What is done beyond was committed by a run of
+    /// the job that went on further: its epochs are not the same as those to come.
     pub(super) fn check_not_ahead(&self, after: Epoch) -> Result<(), Failure> {
         let Some(done) = self.done.as_ref().filter(|done| i64::try_from(after.0).is_ok_and(|after| after < done.epoch))
         else {
@@ -193,7 +196,8 @@ impl Transactor {
         Err(Failure::Final(has_later_results(&written, done.epoch.unsigned_abs(), after)))
     }
 
-    /// The failure that an error of the client stands for. If the client has dropped a record, the reason for that is the failure.
+    /// The failure that an error of the client stands for. If the client has dropped a record, the reason for
+    /// that is the failure.
     fn judge(&self, error: &KafkaError) -> Failure {
         self.undelivered().unwrap_or_else(|| judge(&self.client, &self.table, &self.identity, error))
     }
@@ -218,7 +222,8 @@ impl Transactor {
         repeated(&self.client, bounds, ask)?.map_err(|error| self.judge(&error))
     }
 
-    /// Waits until the brokers have acknowledged the records before, if the client has as many as it sends at a time.
+    /// Waits until the brokers have acknowledged the records before, if the client has as many as it sends at
+    /// a time.
     fn await_room(&self, window: &mut Window, bounds: &Bounds<'_>) -> Result<(), Failure> {
         while !window.is_open(bounds.clock.now(), || self.client.in_flight_count() == 0) {
             if let Some(failure) = self.undelivered() {
@@ -271,8 +276,9 @@ impl Transactor {
     }
 }
 
-/// About how many partitions the records of an epoch go to at a time, as its first records show. Where a record with a key goes is
-/// the client's choice, and without a key the client stays with one partition for some milliseconds.
+/// About how many partitions the records of an epoch go to at a time, as its first records show. Where a
+/// record with a key goes is the client's choice, and without a key the client stays with one partition for
+/// some milliseconds.
 fn partitions_at_a_time(content: &Content<'_>) -> u32 {
     let mut partitions = BTreeSet::new();
     for record in content.records().take(SEEN) {
@@ -284,7 +290,8 @@ fn partitions_at_a_time(content: &Content<'_>) -> u32 {
     u32::try_from(partitions.len()).unwrap_or(u32::MAX)
 }
 
-/// Repeats a request of a transaction as long as the client reports its error as retriable. Returns its last answer.
+/// Repeats a request of a transaction as long as the client reports its error as retriable. Returns its last
+/// answer.
 fn repeated(
     client: &Arc<Producer>,
     bounds: &Bounds<'_>,
@@ -302,8 +309,9 @@ fn repeated(
     }
 }
 
-/// Asks on a thread of its own. The client does not always keep to the time that it is given: after a broker has hung, a request of a
-/// transaction may never return. Such a client is left behind with its thread, and the next one takes its transactions over.
+/// Asks on a thread of its own. The client does not always keep to the time that it is given: after a broker
+/// has hung, a request of a transaction may never return. Such a client is left behind with its thread, and
+/// the next one takes its transactions over.
 fn bounded<C: Send + Sync + 'static, T: Send + 'static>(
     client: &Arc<C>,
     ask: &Arc<impl Fn(&C, Duration) -> KafkaResult<T> + Send + Sync + 'static>,
@@ -366,7 +374,8 @@ fn judge(client: &Producer, table: &Table, identity: &Identity, error: &KafkaErr
         None => (false, code, error.to_string()),
     };
     match code {
-        // A broker also speaks of an old epoch when it has ended a transaction itself; then the client's state is not final.
+        // A broker also speaks of an old epoch when it has ended a transaction itself; then the client's
+        // state is not final.
         Some(RDKafkaErrorCode::InvalidProducerEpoch) if !is_fatal => Failure::Passing(reason),
         Some(RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch) => {
             Failure::Fenced(

@@ -1,4 +1,5 @@
-//! Columns of rows that are in the keys of records. Of versions of rows, the key of the row is there, and a record without a value deletes it.
+//! Columns of rows that are in the keys of records. Of versions of rows, the key of the row is there, and a
+//! record without a value deletes it.
 
 use std::iter::Peekable;
 

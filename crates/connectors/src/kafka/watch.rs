@@ -1,6 +1,6 @@
-//! Watches the topics while the job reads them: partitions are added, topics are deleted and created again. The client reports both only in its
-//! log. A request to a slow broker can take seconds, so a thread of its own sends it, and the task only checks whether there is an
-//! answer.
+//! Watches the topics while the job reads them: partitions are added, topics are deleted and created again.
+//! The client reports both only in its log. A request to a slow broker can take seconds, so a thread of its
+//! own sends it, and the task only checks whether there is an answer.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use super::topics::{Found, Topics};
 /// The longest time that a question may take: the job's end waits for it.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// What is still so after this time is reported: a broker that has just started may not know a topic yet, and a busy one may
-/// answer late.
+/// What is still so after this time is reported: a broker that has just started may not know a topic yet, and
+/// a busy one may answer late.
 const CONFIRM: Duration = Duration::from_secs(1);
 
 /// What was seen.
@@ -126,8 +126,8 @@ impl Watcher {
         }
     }
 
-    /// Waits, unless the task hurries: a client without connections has it hurry several times per second. `false` when the watch has
-    /// ended.
+    /// Waits, unless the task hurries: a client without connections has it hurry several times per second.
+    /// `false` when the watch has ended.
     fn wait(&self, time: Duration) -> bool {
         self.hurried.recv_timeout(time) != Err(RecvTimeoutError::Disconnected)
     }

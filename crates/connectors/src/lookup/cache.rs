@@ -203,7 +203,8 @@ fn own_keys(rows: &RecordBatch, keys: &RecordBatch, key_columns: &[usize]) -> Re
     columns.map(|(column, field)| Ok(cast(rows.column(*column), field.data_type())?)).collect()
 }
 
-/// The rows of an answer that have one of these keys. There may be others, which somebody else has asked for by the same call.
+/// The rows of an answer that have one of these keys. There may be others, which somebody else has asked for
+/// by the same call.
 pub(super) fn only(rows: &RecordBatch, keys: &RecordBatch, key_columns: &[usize]) -> Result<RecordBatch> {
     let schema: &Schema = keys.schema_ref();
     let fields = schema.fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();

@@ -18,8 +18,8 @@ pub struct MemorySink {
 }
 
 enum Target {
-    /// The channel of one job: the sender that tasks clone, and how many tasks may still do so. It is dropped after the
-    /// last one, so that the receiver sees the end when the job's tasks are gone.
+    /// The channel of one job: the sender that tasks clone, and how many tasks may still do so. It is dropped
+    /// after the last one, so that the receiver sees the end when the job's tasks are gone.
     Channel {
         sender: Option<SyncSender<RecordBatch>>,
         opened: u32,
@@ -28,8 +28,8 @@ enum Target {
 }
 
 impl MemorySink {
-    /// A table whose batches arrive at the receiver. At most `batches` are buffered, then the job waits. The receiver
-    /// sees the end when the job that writes the table has ended. The table serves one job.
+    /// A table whose batches arrive at the receiver. At most `batches` are buffered, then the job waits. The
+    /// receiver sees the end when the job that writes the table has ended. The table serves one job.
     #[must_use]
     pub fn channel(batches: usize) -> (Self, Receiver<RecordBatch>) {
         let (sender, receiver) = sync_channel(batches);

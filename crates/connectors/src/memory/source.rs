@@ -1,4 +1,5 @@
-//! Rows from the embedding program. The task that reads a block divides it into batches, and text into records.
+//! Rows from the embedding program. The task that reads a block divides it into batches, and text into
+//! records.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -44,8 +45,8 @@ impl MemorySource {
         MemorySource { content: Content::Records(blocks, format), repeat: 1, partitions: 1 }
     }
 
-    /// A table of the decoded rows of these pieces of text, one record per line; a piece ends with a line. A table's
-    /// own option `'format'` takes precedence.
+    /// A table of the decoded rows of these pieces of text, one record per line; a piece ends with a line. A
+    /// table's own option `'format'` takes precedence.
     #[must_use]
     pub fn text(pieces: Vec<Buffer>, format: Format) -> Self {
         MemorySource { content: Content::Text(pieces, format), repeat: 1, partitions: 1 }
@@ -308,7 +309,8 @@ impl Partition {
     }
 }
 
-/// At most `rows_max` lines of `text` from `from` on, as records that keep their line ends and share the text's memory.
+/// At most `rows_max` lines of `text` from `from` on, as records that keep their line ends and share the
+/// text's memory.
 fn cut_lines(text: &Buffer, from: usize, rows_max: usize) -> Result<BinaryArray> {
     let rest = &text.as_slice()[from..];
     let mut offsets: Vec<i32> = Vec::with_capacity(rows_max + 1);

@@ -1,5 +1,5 @@
-//! The Kafka connector against a real broker, one for all tests of this file. Without Java or the broker's jars the tests
-//! fail; `make test` installs both.
+//! The Kafka connector against a real broker, one for all tests of this file. Without Java or the broker's
+//! jars the tests fail; `make test` installs both.
 
 mod conformance;
 mod exactly_once;

@@ -172,7 +172,8 @@ impl Source for CheckedSchema {
     }
 }
 
-/// Checks a bounded table: its declaration, every row exactly once and in order at any parallelism, any columns.
+/// Checks a bounded table: its declaration, every row exactly once and in order at any parallelism, any
+/// columns.
 pub(crate) fn check_source(case: &SourceCase<'_>) {
     let traits = case.connector.describe(&case.spec, &case.columns).unwrap();
     assert!(traits.bounded && traits.readable);
@@ -233,7 +234,8 @@ pub(crate) fn check_unknown_option(connector: &dyn Connector, spec: &ConnectorSp
     assert!(error.contains("unknown option 'no-such-option'") && error.contains("known options"), "{error}");
 }
 
-/// Checks a bounded table with damaged records: each is reported with its place, the other rows are unaffected.
+/// Checks a bounded table with damaged records: each is reported with its place, the other rows are
+/// unaffected.
 pub(crate) fn check_malformed(case: &SourceCase<'_>, places: &[&str]) {
     let all: Vec<_> = (0..case.columns.fields().len()).collect();
     for parallelism in [1, 2] {

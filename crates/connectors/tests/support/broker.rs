@@ -1,5 +1,5 @@
-//! A real Kafka broker for tests, started by `tests/kafka/broker.sh`. To be included with `#[path]` by the tests of any crate
-//! under `crates/`; needs nothing but the standard library.
+//! A real Kafka broker for tests, started by `tests/kafka/broker.sh`. To be included with `#[path]` by the
+//! tests of any crate under `crates/`; needs nothing but the standard library.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -121,7 +121,8 @@ impl Broker {
         run(&["stop", &self.dir.display().to_string()], None);
     }
 
-    /// Makes the broker hang until the value is dropped: its process stops where it is, and its connections stay.
+    /// Makes the broker hang until the value is dropped: its process stops where it is, and its connections
+    /// stay.
     pub(crate) fn pause(&self) -> Pause<'_> {
         self.signal("-STOP");
         Pause(self)

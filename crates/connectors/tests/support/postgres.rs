@@ -1,5 +1,5 @@
-//! A real PostgreSQL server for tests, started by `tests/postgres/server.sh`. To be included with `#[path]` by the tests of any crate
-//! under `crates/`; needs nothing but the standard library.
+//! A real PostgreSQL server for tests, started by `tests/postgres/server.sh`. To be included with `#[path]`
+//! by the tests of any crate under `crates/`; needs nothing but the standard library.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -152,7 +152,8 @@ impl Postgres {
         assert_eq!(port, self.port, "the server came back at another port");
     }
 
-    /// Makes the server hang until the value is dropped: its processes stop where they are, and its connections stay.
+    /// Makes the server hang until the value is dropped: its processes stop where they are, and its
+    /// connections stay.
     pub(crate) fn pause(&self) -> Pause<'_> {
         self.signal_all("-STOP");
         Pause(self)

@@ -1,5 +1,6 @@
-//! A service over HTTP for tests: it knows users by their numbers, takes its time, and fails when it is told to. To be included with `#[path]`
-//! by the tests of any crate under `crates/`; needs nothing but the standard library.
+//! A service over HTTP for tests: it knows users by their numbers, takes its time, and fails when it is told
+//! to. To be included with `#[path]` by the tests of any crate under `crates/`; needs nothing but the
+//! standard library.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -53,8 +53,8 @@ fn elements(array: &ListArray) -> ArrayRef {
 /// The argument, and the place in its values, of an element.
 pub(crate) type Place = (usize, usize);
 
-/// A column of arrays made of elements of the arguments: `pick` adds the places of a row's elements, or returns `None` for
-/// NULL. `sources` are the arrays that the places refer to.
+/// A column of arrays made of elements of the arguments: `pick` adds the places of a row's elements, or
+/// returns `None` for NULL. `sources` are the arrays that the places refer to.
 pub(crate) fn lists(
     arguments: &Arguments,
     sources: &[&ArrayRef],
@@ -174,8 +174,8 @@ pub(crate) fn reverse(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// The elements from one place to another, both included. Places count from 1, or from the end if they are negative.
-/// 0 stands for 1.
+/// The elements from one place to another, both included. Places count from 1, or from the end if they are
+/// negative. 0 stands for 1.
 pub(crate) fn slice(arguments: &Arguments) -> Result<ArrayRef> {
     let array = Lists::new(arguments, 0)?;
     let (start, end) = (arguments.integer(1), arguments.integer_or(2, -1));

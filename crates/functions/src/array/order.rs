@@ -9,8 +9,8 @@ use super::build::{Lists, lists};
 use super::keys::Keys;
 use crate::arguments::Arguments;
 
-/// The element that is `better` than each one before it. NULL does not count. NaN is better than nothing, and nothing is
-/// better than NaN.
+/// The element that is `better` than each one before it. NULL does not count. NaN is better than nothing, and
+/// nothing is better than NaN.
 pub(super) fn extreme(arguments: &Arguments, better: fn(Row, Row) -> bool) -> Result<ArrayRef> {
     let array = Lists::new(arguments, 0)?;
     let values = array.values();
@@ -26,8 +26,8 @@ pub(super) fn extreme(arguments: &Arguments, better: fn(Row, Row) -> bool) -> Re
     Ok(take(values, &indexes, None)?)
 }
 
-/// The array in ascending order unless the second argument is false, with NULL where the third argument has it, or else
-/// where the least element is. NaN is greater than all numbers.
+/// The array in ascending order unless the second argument is false, with NULL where the third argument has
+/// it, or else where the least element is. NaN is greater than all numbers.
 pub(super) fn sort(arguments: &Arguments) -> Result<ArrayRef> {
     let array = Lists::new(arguments, 0)?;
     let values = array.values();

@@ -1,4 +1,5 @@
-//! `PERCENTILE`: values that `ARRAY_AGG` has gathered of a group, in order, and what is at a share of the way from the first to the last.
+//! `PERCENTILE`: values that `ARRAY_AGG` has gathered of a group, in order, and what is at a share of the way
+//! from the first to the last.
 
 use std::sync::Arc;
 

@@ -127,8 +127,8 @@ fn values() -> Vec<ScalarValue> {
     ]
 }
 
-/// Whether the planner lets such a call pass: a JSON path and the clauses after it are constants, and the path is valid.
-/// A map has no fields.
+/// Whether the planner lets such a call pass: a JSON path and the clauses after it are constants, and the
+/// path is valid. A map has no fields.
 fn is_planned(name: &str, given: &[ScalarValue], constant: &[bool]) -> bool {
     let constants = constant.iter().skip(1).all(|constant| *constant);
     match name {

@@ -45,8 +45,8 @@ const ZONES: [(&str, i64); 34] = [
 ];
 
 impl Pattern {
-    /// The time in a text, and the offset of the zone in it, in seconds. Fields that the pattern lacks are those of 1970-01-01
-    /// 00:00:00. A day that the month does not have becomes its last.
+    /// The time in a text, and the offset of the zone in it, in seconds. Fields that the pattern lacks are
+    /// those of 1970-01-01 00:00:00. A day that the month does not have becomes its last.
     pub(crate) fn read_zoned(&self, text: &str) -> Option<(NaiveDateTime, Option<i64>)> {
         let mut fields = Fields { year: 1970, month: 1, day: 1, ..Fields::default() };
         let mut rest = text;

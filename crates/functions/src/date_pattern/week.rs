@@ -22,8 +22,8 @@ pub(super) fn week_of_month(date: NaiveDate) -> u32 {
     (date.day0() + first) / 7 + 1
 }
 
-/// The day of a week of a year. Days are counted from Sunday, which is 0. Weeks before the first and behind the last are those of
-/// other years.
+/// The day of a week of a year. Days are counted from Sunday, which is 0. Weeks before the first and behind
+/// the last are those of other years.
 pub(super) fn date_of(year: i32, week: u32, day: u32) -> Option<NaiveDate> {
     let first = beginning(NaiveDate::from_ymd_opt(year, 1, 1)?)?;
     first

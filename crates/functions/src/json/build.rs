@@ -1,4 +1,5 @@
-//! SQL values as JSON: `JSON_OBJECT`, `JSON_ARRAY`, `JSON_STRING`. Members of objects are in the order of their names, as in Flink.
+//! SQL values as JSON: `JSON_OBJECT`, `JSON_ARRAY`, `JSON_STRING`. Members of objects are in the order of
+//! their names, as in Flink.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

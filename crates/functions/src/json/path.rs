@@ -1,7 +1,7 @@
 //! Paths into JSON documents: `$.a.b[0]`, `lax $['a b'][*]`.
 //!
-//! A path is `strict` unless it says otherwise, as in Flink: a value that is not there is an error, which the function's
-//! `ON ERROR` decides. In a `lax` path it is empty.
+//! A path is `strict` unless it says otherwise, as in Flink: a value that is not there is an error, which the
+//! function's `ON ERROR` decides. In a `lax` path it is empty.
 
 use std::iter::Peekable;
 use std::str::Chars;

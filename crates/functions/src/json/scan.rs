@@ -1,5 +1,5 @@
-//! Goes over the text of a JSON document without building a tree, and finds the values that a path selects. The whole
-//! document is checked. What follows the document is not read, as in Flink.
+//! Goes over the text of a JSON document without building a tree, and finds the values that a path selects.
+//! The whole document is checked. What follows the document is not read, as in Flink.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -237,8 +237,8 @@ impl<'a> Scanner<'a> {
         self.end_of_document(&self.text[start..self.at])
     }
 
-    /// Adds what `steps` select in the value at this place, and goes over it. `definite` says that the steps before
-    /// these select one value at most.
+    /// Adds what `steps` select in the value at this place, and goes over it. `definite` says that the steps
+    /// before these select one value at most.
     fn select(&mut self, steps: &[Step], definite: bool, selection: &mut Selection<'a>) -> Result<(), Malformed> {
         let Some((step, rest)) = steps.split_first() else {
             let value = self.value()?;
@@ -324,7 +324,8 @@ impl<'a> Scanner<'a> {
         Ok(places)
     }
 
-    /// The places of the members' values, in the order of the keys' first places. Of equal keys, the last value counts.
+    /// The places of the members' values, in the order of the keys' first places. Of equal keys, the last
+    /// value counts.
     fn member_places(&mut self) -> Result<Vec<usize>, Malformed> {
         let mut places: Vec<usize> = Vec::new();
         let mut known: BTreeMap<Key, usize> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! JSON values as texts: scalars without their quotes and escapes, arrays and objects without blanks and with their keys in
-//! order. Numbers are written as Java writes them.
+//! JSON values as texts: scalars without their quotes and escapes, arrays and objects without blanks and with
+//! their keys in order. Numbers are written as Java writes them.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -116,8 +116,8 @@ fn escaped(c: char, out: &mut String) {
     }
 }
 
-/// Appends a text in quotes, with escapes for all that is not ASCII: one for each character, and one for its second half
-/// in UTF-16.
+/// Appends a text in quotes, with escapes for all that is not ASCII: one for each character, and one for its
+/// second half in UTF-16.
 pub(super) fn ascii_quoted(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {

@@ -128,7 +128,8 @@ impl<'a> Known<'a> {
         Known { keys, tree }
     }
 
-    /// The entry of the row that has a key. If there is none, the key becomes known as that of the next entry.
+    /// The entry of the row that has a key. If there is none, the key becomes known as that of the next
+    /// entry.
     fn find(&mut self, entries: &Entries, key: Place) -> Option<usize> {
         let Some(tree) = &mut self.tree else {
             return (entries.start..entries.len()).find(|entry| self.keys.equal(entries.keys[*entry], key));
@@ -144,8 +145,8 @@ impl<'a> Known<'a> {
     }
 }
 
-/// A column of maps made of keys and values of the arguments: `pick` adds a row's entries, or returns `None` for NULL.
-/// `sources` are the keys and the values that the places refer to.
+/// A column of maps made of keys and values of the arguments: `pick` adds a row's entries, or returns `None`
+/// for NULL. `sources` are the keys and the values that the places refer to.
 pub(super) fn maps(
     arguments: &Arguments,
     sources: &[(&ArrayRef, &ArrayRef)],

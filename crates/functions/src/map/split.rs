@@ -1,4 +1,5 @@
-//! `STR_TO_MAP`: a map of the parts of a text. Its entries have the order that they have in Java's hash table.
+//! `STR_TO_MAP`: a map of the parts of a text. Its entries have the order that they have in Java's hash
+//! table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use crate::arguments::Arguments;
 use crate::array::build::Ends;
 use crate::regex::Separator;
 
-/// The entries of a text. Regular expressions separate them from each other, and the keys from the values. Of equal
-/// keys, the last value counts. The value of an entry without a separator is NULL.
+/// The entries of a text. Regular expressions separate them from each other, and the keys from the values. Of
+/// equal keys, the last value counts. The value of an entry without a separator is NULL.
 pub(super) fn str_to_map(arguments: &Arguments) -> Result<ArrayRef> {
     let (mut keys, mut values, mut ends) = (StringViewBuilder::new(), StringViewBuilder::new(), Ends::default());
     let text = arguments.text(0);

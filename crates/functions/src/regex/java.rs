@@ -1,5 +1,6 @@
-//! Translates Java's regular expressions to the library's dialect: classes such as `\w` are ASCII, `.` stops at every
-//! line break, and constructs that the library lacks, or to which it gives another meaning, are refused.
+//! Translates Java's regular expressions to the library's dialect: classes such as `\w` are ASCII, `.` stops
+//! at every line break, and constructs that the library lacks, or to which it gives another meaning, are
+//! refused.
 
 /// Why a pattern cannot be used.
 #[derive(Debug, PartialEq, Eq)]

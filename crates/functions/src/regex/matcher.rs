@@ -1,5 +1,5 @@
-//! Which texts of a column match. Most texts of most searches do not: so first a text that each match contains is looked for, in the bytes of
-//! many rows at once, and only rows that have it are tried.
+//! Which texts of a column match. Most texts of most searches do not: so first a text that each match
+//! contains is looked for, in the bytes of many rows at once, and only rows that have it are tried.
 
 use std::hash::{Hash, Hasher};
 

@@ -5,13 +5,14 @@ use datafusion_common::Result;
 use super::{Last, each_match};
 use crate::definition::failure;
 
-/// A regular expression that separates parts. It is compiled again only if it is another one than that of the last row.
+/// A regular expression that separates parts. It is compiled again only if it is another one than that of the
+/// last row.
 #[derive(Default)]
 pub(crate) struct Separator(Last);
 
 impl Separator {
-    /// All parts, without empty ones at the end. An empty pattern divides the text into UTF-16 units, of which half a
-    /// character is shown as `?`.
+    /// All parts, without empty ones at the end. An empty pattern divides the text into UTF-16 units, of
+    /// which half a character is shown as `?`.
     pub(crate) fn split<'a>(&mut self, pattern: &str, text: &'a str, parts: &mut Vec<&'a str>) -> Result<()> {
         parts.clear();
         if pattern.is_empty() {

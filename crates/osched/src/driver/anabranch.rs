@@ -1,4 +1,5 @@
-//! Anabranch, by its REST interface: jobs with their plans, tasks with their readings, workers with their processes.
+//! Anabranch, by its REST interface: jobs with their plans, tasks with their readings, workers with their
+//! processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -129,8 +130,9 @@ impl Driver for Anabranch {
                 graph.threads.extend(found.map(|(id, name)| Thread { id, name, kind: ThreadKind::Task(at) }));
             }
         }
-        // Exchange, coordination, Kafka's client: they serve all tasks of the process. The recorder has a low priority on purpose.
-        // A worker of another machine may have the number of a process of this one: then it has none of the tasks' threads.
+        // Exchange, coordination, Kafka's client: they serve all tasks of the process. The recorder has a low
+        // priority on purpose. A worker of another machine may have the number of a process of this one: then
+        // it has none of the tasks' threads.
         workers.retain(|worker, _| here.contains(worker));
         let others = workers.into_values().flat_map(BTreeMap::into_values).filter(|(_, name)| name != RECORDER);
         graph.threads.extend(others.map(|(id, name)| Thread { id, name, kind: ThreadKind::Engine }));
@@ -201,7 +203,8 @@ impl Driver for Anabranch {
     }
 }
 
-/// Adds the operators of a plan and their edges. Returns those of each stage, in the order in which rows pass them.
+/// Adds the operators of a plan and their edges. Returns those of each stage, in the order in which rows pass
+/// them.
 fn add_operators(graph: &mut Graph, query: QueryIndex, plan: &Value) -> Result<BTreeMap<u64, Vec<OperatorIndex>>> {
     let mut stages = BTreeMap::new();
     for stage in items(plan, "stages")? {

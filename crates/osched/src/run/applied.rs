@@ -16,7 +16,8 @@ use crate::program::Program;
 use crate::status::PolicyStatus;
 use crate::translator::Translator;
 
-/// For so many decisions, but no longer than this time, a policy only computes its goal: the value without it is known then.
+/// For so many decisions, but no longer than this time, a policy only computes its goal: the value without it
+/// is known then.
 const OBSERVED: u64 = 8;
 const OBSERVED_MAX: Duration = Duration::from_secs(2);
 /// The part that a new value has in the mean of a goal.

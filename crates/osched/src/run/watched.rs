@@ -12,12 +12,13 @@ use crate::driver::Driver;
 use crate::kernel::Proc;
 use crate::status::{TargetStatus, TaskStatus};
 
-/// Longest time for an answer, after which the engine has failed. One whose threads all wait for cores may need
-/// seconds.
+/// Longest time for an answer, after which the engine has failed. One whose threads all wait for cores may
+/// need seconds.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// Time until an engine that does not answer is asked again; the time doubles up to the second value.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
-/// Failed readings in a row after which the last decisions no longer hold, and the engine's threads are restored.
+/// Failed readings in a row after which the last decisions no longer hold, and the engine's threads are
+/// restored.
 pub(super) const FAILURES_MAX: u32 = 3;
 /// What views show of a task where it can be had.
 const SHOWN: [Metric; 14] = [
@@ -145,8 +146,8 @@ impl Watched {
         &self.offers
     }
 
-    /// One provider for each level computes what all policies need, and what views show. What is missing is left out: a policy that needs it
-    /// says so.
+    /// One provider for each level computes what all policies need, and what views show. What is missing is
+    /// left out: a policy that needs it says so.
     fn provide(&mut self) {
         for (level, needs) in &self.needs {
             let Ok(mut provider) = Provider::new(self.offers.iter().copied(), []) else { continue };

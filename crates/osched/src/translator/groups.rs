@@ -25,8 +25,9 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    /// What the kernel's default value of a group is multiplied with: a group competes with single threads in its cgroup, those that no driver
-    /// names among them. With one thread's value, ten threads of a query would get as much as one such thread.
+    /// What the kernel's default value of a group is multiplied with: a group competes with single threads in
+    /// its cgroup, those that no driver names among them. With one thread's value, ten threads of a query
+    /// would get as much as one such thread.
     pub(super) fn threads(&self) -> f64 {
         self.threads.len().max(1) as f64
     }

@@ -166,7 +166,8 @@ pub(crate) fn may_set_nice() -> bool {
     may
 }
 
-/// Whether this user may make threads real-time, which the group of this process may forbid to root as well; says so if not.
+/// Whether this user may make threads real-time, which the group of this process may forbid to root as well;
+/// says so if not.
 pub(crate) fn may_set_real_time() -> bool {
     let may = Abilities::find(&Proc::new().expect("/proc")).expect("a trial").real_time.is_yes();
     if !may {

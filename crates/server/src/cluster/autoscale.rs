@@ -1,6 +1,7 @@
 //! Jobs of the coordinator that leads whose number of tasks follows their load.
 //!
-//! One thread looks at the counters that the coordinator has of all tasks. A change that is decided has a thread of its own, because it waits.
+//! One thread looks at the counters that the coordinator has of all tasks. A change that is decided has a
+//! thread of its own, because it waits.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -1,9 +1,11 @@
-//! Changes of a coordinator's running jobs, so that a coordinator that ends at any step leaves a job with exactly one text.
+//! Changes of a coordinator's running jobs, so that a coordinator that ends at any step leaves a job with
+//! exactly one text.
 //!
-//! The record of a job gets the new text beside the present one, with the version that the plan will have. Then the job changes.
-//! The new text becomes the present one when the change is settled: the job's log has a checkpoint of that version. A coordinator that
-//! resumes the job with a record that has two texts decides by the log. It decides before it takes the job over, because a plan is needed for
-//! that, and looks again afterwards: the coordinator before it may have settled the change in between.
+//! The record of a job gets the new text beside the present one, with the version that the plan will have.
+//! Then the job changes. The new text becomes the present one when the change is settled: the job's log has a
+//! checkpoint of that version. A coordinator that resumes the job with a record that has two texts decides by
+//! the log. It decides before it takes the job over, because a plan is needed for that, and looks again
+//! afterwards: the coordinator before it may have settled the change in between.
 
 use std::time::Duration;
 
@@ -43,8 +45,8 @@ fn is_settled(job: &Submitted, next: &Next) -> Result<bool> {
     Ok(settled == Some(next.version))
 }
 
-/// This coordinator has taken the job over: no other one writes to its log any more. Returns an error if one has settled the change
-/// since this one decided.
+/// This coordinator has taken the job over: no other one writes to its log any more. Returns an error if one
+/// has settled the change since this one decided.
 pub(super) fn confirm_text(job: &Submitted) -> Result<()> {
     let Some(decided) = job.decided() else { return Ok(()) };
     loop {
@@ -150,7 +152,8 @@ impl Shared {
         }
     }
 
-    /// The job is about to resume with the record that this coordinator has written last: by the text that its log is of now.
+    /// The job is about to resume with the record that this coordinator has written last: by the text that
+    /// its log is of now.
     pub(super) fn decide_text(&self, job: &Submitted) -> Result<()> {
         let mut record = job.record();
         let decided = match record.next.take() {

@@ -33,7 +33,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Refuses a job whose checkpoints would be where those of another one are: each would take the other one over, again and again.
+    /// Refuses a job whose checkpoints would be where those of another one are: each would take the other one
+    /// over, again and again.
     pub(super) fn check_place(&self, name: &str, running: &Running) -> Result<(), Refusal> {
         let Some(place) = running.store.as_ref().map(Store::place) else { return Ok(()) };
         let Some(other) = self.other_at(name, place, |state| state == State::Running) else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! A coordinator's process: takes jobs, runs them at the workers that have joined, and resumes them when it starts again.
+//! A coordinator's process: takes jobs, runs them at the workers that have joined, and resumes them when it
+//! starts again.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,12 +31,13 @@ use crate::{Engine, Settings};
 
 /// Time between two checkpoints of a job that does not set one.
 const CHECKPOINT_INTERVAL: &str = "10 s";
-/// How long a coordinator that leads from now on waits for workers that have tasks of its jobs. Those run on for longer.
+/// How long a coordinator that leads from now on waits for workers that have tasks of its jobs. Those run on
+/// for longer.
 const ADOPTION: Duration = Duration::from_secs(1);
 /// How often a coordinator that closes tries to record the end of a job.
 const ATTEMPTS_AT_CLOSE: u32 = 25;
-/// How often a job starts again because another process has taken it over. A coordinator that led before does that once or twice;
-/// another job with the same place for checkpoints does it for ever.
+/// How often a job starts again because another process has taken it over. A coordinator that led before does
+/// that once or twice; another job with the same place for checkpoints does it for ever.
 const FENCED_MAX: u32 = 5;
 /// Pause before another attempt to resume a job, or to write its record.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -127,8 +129,8 @@ impl Coordinator {
         self.shared.cluster.members().has_standby()
     }
 
-    /// Stops all jobs at the end of an epoch; the next start resumes them. Those that take longer than `limit` end as by a crash. With a
-    /// coordinator that stands by, the jobs go on.
+    /// Stops all jobs at the end of an epoch; the next start resumes them. Those that take longer than
+    /// `limit` end as by a crash. With a coordinator that stands by, the jobs go on.
     pub fn close(mut self, limit: Duration) {
         self.shared.closing.set();
         self.server = None;
@@ -273,8 +275,8 @@ impl Shared {
         Err(leads_no_more())
     }
 
-    /// Writes the record of a job that was running: what a coordinator that led before writes later is refused. Returns whether the job is
-    /// to run, once the store has answered.
+    /// Writes the record of a job that was running: what a coordinator that led before writes later is
+    /// refused. Returns whether the job is to run, once the store has answered.
     fn claim(&self, job: &Submitted, leads: &dyn Fn() -> bool) -> bool {
         while let Some(own) = self.role.leader().filter(|_| leads()) {
             match self.try_claim(job, own) {
@@ -387,7 +389,8 @@ impl Shared {
         }
     }
 
-    /// Runs a job until it ends or fails. Workers read the state: the coordinator reads it only if it was found damaged.
+    /// Runs a job until it ends or fails. Workers read the state: the coordinator reads it only if it was
+    /// found damaged.
     fn run_once(&self, job: &Arc<Submitted>, check: Check, patience: Duration) -> Result<Summary> {
         let workers = self.cluster.workers_of(job.number(), 0, patience);
         let (number, seen, left) = (workers.job, Arc::clone(job), Arc::clone(job));
@@ -428,8 +431,8 @@ impl Shared {
         job.ended(state, failure);
     }
 
-    /// Writes that a job is over. Otherwise the next coordinator resumes it: so this one tries until the store answers, as long as it has
-    /// the job.
+    /// Writes that a job is over. Otherwise the next coordinator resumes it: so this one tries until the
+    /// store answers, as long as it has the job.
     fn record_end(&self, job: &Submitted, change: impl Fn(&mut Record)) {
         let mut left = ATTEMPTS_AT_CLOSE;
         loop {

@@ -1,12 +1,14 @@
-//! Which coordinator leads, among those with the same store: the one that has written the last entry of a list there.
+//! Which coordinator leads, among those with the same store: the one that has written the last entry of a
+//! list there.
 //!
-//! A coordinator that starts looks for the last entry. If the coordinator that wrote it answers, it stands by: it knows the workers too, which
-//! connect to every coordinator, and watches the leader over a connection. When that connection breaks or falls silent, and no
-//! worker hears the leader either, it writes the next entry and leads. If two write at once, the store accepts one entry. A leader that
-//! was wrongly taken for dead reads the later entry, and stands by.
+//! A coordinator that starts looks for the last entry. If the coordinator that wrote it answers, it stands
+//! by: it knows the workers too, which connect to every coordinator, and watches the leader over a
+//! connection. When that connection breaks or falls silent, and no worker hears the leader either, it writes
+//! the next entry and leads. If two write at once, the store accepts one entry. A leader that was wrongly
+//! taken for dead reads the later entry, and stands by.
 //!
-//! The list decides only who tries. Who has a job is decided by the job's own log, so two coordinators that both lead for a moment
-//! harm nothing.
+//! The list decides only who tries. Who has a job is decided by the job's own log, so two coordinators that
+//! both lead for a moment harm nothing.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -42,7 +44,8 @@ pub(super) struct Entry {
     pub(super) address: SocketAddr,
     /// Where commands connect.
     pub(super) url: String,
-    /// A number that no other coordinator's process has, so no two entries are equal. Former releases did not write it.
+    /// A number that no other coordinator's process has, so no two entries are equal. Former releases did not
+    /// write it.
     #[serde(default)]
     pub(super) owner: u64,
 }
@@ -147,7 +150,8 @@ pub(super) fn answers((leader, entry): (Leader, &Entry), security: &Security, me
     Ok(seen == Seen::Ended || is_heard(leader, members, &|| true))
 }
 
-/// Whether workers go on to hear a leader to which this coordinator has no link. Their heartbeats say so a moment later.
+/// Whether workers go on to hear a leader to which this coordinator has no link. Their heartbeats say so a
+/// moment later.
 fn is_heard(leader: Leader, members: &Members, go_on: &dyn Fn() -> bool) -> bool {
     (0..LOOKS).all(|_| {
         anabranch_model::pause(PATIENCE / 8);
@@ -155,7 +159,8 @@ fn is_heard(leader: Leader, members: &Members, go_on: &dyn Fn() -> bool) -> bool
     })
 }
 
-/// Connects to a leader, and listens to it as long as `go_on` returns true, which is asked before each answer.
+/// Connects to a leader, and listens to it as long as `go_on` returns true, which is asked before each
+/// answer.
 fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn() -> bool) -> Result<Seen> {
     // Nobody can be asked there: what workers hear decides.
     if entry.address.ip().is_unspecified() {

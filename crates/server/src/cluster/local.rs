@@ -1,4 +1,5 @@
-//! Workers as processes of this machine, for a job that is started here. A process that ends, or stands still, is replaced.
+//! Workers as processes of this machine, for a job that is started here. A process that ends, or stands
+//! still, is replaced.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
@@ -43,7 +44,8 @@ impl LocalWorkers {
             let mut command = Command::new(&program);
             command.args(["worker", "--coordinator", &address.to_string(), "--slots", &slots.to_string()]);
             command.args(["--once", "--name", &format!("local-{number}")]).env(TOKEN, &token);
-            // Standard error is for the lines of this process. What a worker reports, this process shows or logs.
+            // Standard error is for the lines of this process. What a worker reports, this process shows or
+            // logs.
             command.env(LOG, "off");
             // An interrupt of the terminal is for the coordinator, which lets the tasks end in order.
             command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null());
@@ -92,7 +94,8 @@ impl Worker {
         Worker { child, joined: false }
     }
 
-    /// Whether the process has ended. One that was a worker and is lost stands still, or is no use any more: it is killed.
+    /// Whether the process has ended. One that was a worker and is lost stands still, or is no use any more:
+    /// it is killed.
     fn has_ended(&mut self, members: &Members) -> bool {
         let is_member = members.has(self.child.id());
         if self.joined && !is_member {

@@ -97,8 +97,8 @@ impl Link for JobLink {
 }
 
 impl Cluster {
-    /// Listens for workers, which must know the token. Jobs of this process reach them only if their addresses are of this
-    /// machine: it listens for their connections at a loopback address.
+    /// Listens for workers, which must know the token. Jobs of this process reach them only if their
+    /// addresses are of this machine: it listens for their connections at a loopback address.
     pub fn listen(address: SocketAddr, security: Security, clock: Arc<dyn Clock>) -> Result<Cluster> {
         let exchange = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
         let endpoint = Endpoint::listen(exchange, WorkerId(0), (security.token(), None), Arc::clone(&clock))?;
@@ -282,7 +282,8 @@ fn is_of(version: u32, release: &str) -> Result<(), String> {
     if version == MESSAGES_VERSION { Ok(()) } else { Err(why()) }
 }
 
-/// The number of a worker, which all coordinators know from its name. 0 is the worker in a coordinator's process.
+/// The number of a worker, which all coordinators know from its name. 0 is the worker in a coordinator's
+/// process.
 fn number(name: &str) -> WorkerId {
     WorkerId((hash_bytes(HASH_SEED, name.as_bytes()) % u64::from(u32::MAX)) as u32 + 1)
 }
@@ -387,7 +388,8 @@ impl State {
         self.workers.iter().filter_map(of).collect()
     }
 
-    /// A worker has no tasks of a job, though the coordinator took them to be there: they have ended meanwhile.
+    /// A worker has no tasks of a job, though the coordinator took them to be there: they have ended
+    /// meanwhile.
     fn missing(&mut self, process: Process, job: u64) {
         let (Some(known), Some(handle)) = (self.workers.get_mut(&process), self.jobs.get(&job)) else { return };
         known.hosted.remove(&job);
@@ -414,7 +416,8 @@ impl State {
         }
     }
 
-    /// Gives an input to the membership, and tells the jobs what follows. `why` is the reason if its worker is lost.
+    /// Gives an input to the membership, and tells the jobs what follows. `why` is the reason if its worker
+    /// is lost.
     fn member(&mut self, now: Nanos, input: Input, why: &str) {
         let of = match &input {
             Input::Heartbeat { member, .. } => Some(member.process.worker),

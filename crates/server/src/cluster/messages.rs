@@ -27,7 +27,8 @@ pub(super) enum FromProcess {
         release: String,
         /// The worker's name.
         name: String,
-        /// When it connected, in nanoseconds since 1970: for a coordinator each connection is another life of the worker.
+        /// When it connected, in nanoseconds since 1970: for a coordinator each connection is another life of
+        /// the worker.
         life: u64,
         /// How many tasks of one stage it may have.
         slots: u32,
@@ -40,7 +41,8 @@ pub(super) enum FromProcess {
     Ready {
         /// Where: the address that the others reach.
         exchange: SocketAddr,
-        /// The key that it proves there. `None`: connections to it are not encrypted, so only processes of its machine reach it.
+        /// The key that it proves there. `None`: connections to it are not encrypted, so only processes of
+        /// its machine reach it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<PublicKey>,
         /// State files that it has on a local disk.

@@ -1,8 +1,10 @@
-//! The list of a coordinator's jobs, as it is stored: the versions of one object for each job in the folder `submitted`.
+//! The list of a coordinator's jobs, as it is stored: the versions of one object for each job in the folder
+//! `submitted`.
 //!
-//! A coordinator that resumes a job writes its record first. So a version that a former coordinator writes later, because it was suspended
-//! or slow, is refused. A coordinator whose write had no answer may find its own version there: it writes the next one after that.
-//! Objects contain the jobs' statements with everything in them, passwords included: in a directory only the coordinator's user reads them.
+//! A coordinator that resumes a job writes its record first. So a version that a former coordinator writes
+//! later, because it was suspended or slow, is refused. A coordinator whose write had no answer may find its
+//! own version there: it writes the next one after that. Objects contain the jobs' statements with everything
+//! in them, passwords included: in a directory only the coordinator's user reads them.
 
 use anabranch_model::{Error, PlanVersion, Result};
 use anabranch_runtime::random_seed;
@@ -32,7 +34,8 @@ pub(super) enum State {
     Failed,
     /// A user has ended it at once. It resumes when it is submitted again.
     Cancelled,
-    /// It is not listed any more. What is left keeps a coordinator that led before from writing an older version of it.
+    /// It is not listed any more. What is left keeps a coordinator that led before from writing an older
+    /// version of it.
     Removed,
 }
 
@@ -44,7 +47,8 @@ pub(super) struct Record {
     #[serde(default = "random_seed")]
     pub(super) number: u64,
     pub(super) order: JobOrder,
-    /// Tasks of a stage unless the job says otherwise: what it was planned with must not change with the workers.
+    /// Tasks of a stage unless the job says otherwise: what it was planned with must not change with the
+    /// workers.
     pub(super) default_parallelism: u32,
     pub(super) submitted_ms: i64,
     pub(super) state: State,

@@ -9,8 +9,8 @@ use super::record::{Record, State};
 use crate::http::Refusal;
 
 impl Shared {
-    /// Removes a job that is over, and its checkpoints at the coordinator's place. The state of a job that could resume is discarded only
-    /// if `discards_state`.
+    /// Removes a job that is over, and its checkpoints at the coordinator's place. The state of a job that
+    /// could resume is discarded only if `discards_state`.
     pub(super) fn remove(&self, name: &str, discards_state: bool) -> Result<(), Refusal> {
         // No job of this name is taken meanwhile.
         let _taking = self.taking();

@@ -40,7 +40,8 @@ enum Present {
     StandsBy(Leader, Entry),
 }
 
-/// How a coordinator connects to others: with the secret of the cluster. `authority` checks their certificates, else its own does.
+/// How a coordinator connects to others: with the secret of the cluster. `authority` checks their
+/// certificates, else its own does.
 pub(super) fn of_peers(security: &Security, authority: Option<Vec<u8>>) -> Security {
     match security.clone() {
         Security::TlsServer { token, certificate, .. } => {

@@ -1,4 +1,5 @@
-//! A job of a coordinator, as observers see it: before its tasks are placed, while they run, and after its end.
+//! A job of a coordinator, as observers see it: before its tasks are placed, while they run, and after its
+//! end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -121,7 +122,8 @@ impl Submitted {
         self.requested.stop.load(SeqCst)
     }
 
-    /// Whether it stops at the end of an epoch, or has, though no user has asked for that: a coordinator before this one has ended.
+    /// Whether it stops at the end of an epoch, or has, though no user has asked for that: a coordinator
+    /// before this one has ended.
     pub(super) fn stops_for_coordinator(&self) -> bool {
         !self.stop_was_requested() && self.live().is_some_and(|live| live.handle.status().stopping)
     }
@@ -136,7 +138,8 @@ impl Submitted {
         *lock(&self.live) = None;
     }
 
-    /// Writes that a user wants it to stop, so that the next coordinator stops it if this one ends, and then stops it.
+    /// Writes that a user wants it to stop, so that the next coordinator stops it if this one ends, and then
+    /// stops it.
     fn carry_out_stop(&self) {
         // A store that does not answer keeps no job from stopping; another coordinator that has the job does.
         if self.write(|record| record.stop_requested = true).unwrap_or(true) {

@@ -1,7 +1,8 @@
 //! A worker's process: hosts tasks of jobs, whose coordinators it is connected to.
 //!
-//! It connects to every coordinator that it is given, and tells each of them what it hosts: so any may adopt the tasks. A connection that
-//! breaks ends no task. Tasks without a coordinator end by themselves when their lease is over.
+//! It connects to every coordinator that it is given, and tells each of them what it hosts: so any may adopt
+//! the tasks. A connection that breaks ends no task. Tasks without a coordinator end by themselves when their
+//! lease is over.
 
 mod links;
 #[cfg(test)]
@@ -33,12 +34,15 @@ use links::{Link, Said};
 const BEATS: u32 = 8;
 /// A coordinator that leads is heard lately if it has said so within so many heartbeats.
 const LATELY: u32 = 3;
-/// A coordinator that is silent for so many times the time after which a worker is lost has given this one up, or cannot be reached.
+/// A coordinator that is silent for so many times the time after which a worker is lost has given this one
+/// up, or cannot be reached.
 const SILENCES: u32 = 2;
 
-/// A job's worker without tasks is not needed any more if no coordinator has said anything to it for so many times that time.
+/// A job's worker without tasks is not needed any more if no coordinator has said anything to it for so many
+/// times that time.
 const DESERTED: u32 = 15;
-/// A process that is refused at its start tries again for so long: a former one of its name may be lost only now.
+/// A process that is refused at its start tries again for so long: a former one of its name may be lost only
+/// now.
 const FORMER: Duration = Duration::from_secs(3);
 
 /// How a worker's process is started.
@@ -48,8 +52,8 @@ pub struct WorkerOptions {
     pub coordinators: Vec<String>,
     /// The secret of the cluster.
     pub token: Vec<u8>,
-    /// The certificates of the authorities that the coordinators' certificates are checked with, as PEM. `None`: connections are not
-    /// encrypted, and the coordinators are at loopback addresses.
+    /// The certificates of the authorities that the coordinators' certificates are checked with, as PEM.
+    /// `None`: connections are not encrypted, and the coordinators are at loopback addresses.
     pub authority: Option<Vec<u8>>,
     /// Its name, which no other worker of the coordinators has.
     pub name: String,
@@ -57,9 +61,11 @@ pub struct WorkerOptions {
     pub slots: u32,
     /// What distinguishes it.
     pub labels: Vec<String>,
-    /// Where it listens to other workers; port 0 takes any free one. Else it is the address at which it reaches a coordinator.
+    /// Where it listens to other workers; port 0 takes any free one. Else it is the address at which it
+    /// reaches a coordinator.
     pub listen: Option<SocketAddr>,
-    /// Where other workers reach it, if that is another address; with port 0 the port is the one at which it listens.
+    /// Where other workers reach it, if that is another address; with port 0 the port is the one at which it
+    /// listens.
     pub advertise: Option<SocketAddr>,
     /// A local directory that outlives the process, for copies of state files in object stores.
     pub state: Option<PathBuf>,
@@ -85,7 +91,8 @@ impl Here {
     }
 }
 
-/// What this process provides for one worker of a job. What it says when the job is over here, or has another worker, is not heard.
+/// What this process provides for one worker of a job. What it says when the job is over here, or has another
+/// worker, is not heard.
 struct Place {
     here: Arc<Here>,
     /// The job's name.
@@ -272,7 +279,8 @@ impl<'a> Process<'a> {
     }
 
     fn connected(&mut self, place: usize, connection: Connection<FromProcess>) -> bool {
-        // A process that connects again is another one for the coordinator, which has counted the one before as lost.
+        // A process that connects again is another one for the coordinator, which has counted the one before
+        // as lost.
         let life = UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64);
         connection.send(&FromProcess::Hello {
             version: MESSAGES_VERSION,
@@ -446,8 +454,8 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Ends the workers of jobs that have no tasks here, and of which no coordinator says anything: this process was away when the job
-    /// ended, or its tasks are elsewhere now.
+    /// Ends the workers of jobs that have no tasks here, and of which no coordinator says anything: this
+    /// process was away when the job ended, or its tasks are elsewhere now.
     fn end_deserted(&mut self) {
         let Some(Joined { silence, .. }) = &self.joined else { return };
         let before = |heard: Nanos| heard.plus(*silence * DESERTED) < self.clock.now();

@@ -20,7 +20,8 @@ use super::wire::{Input, Wire, broken};
 
 /// Bytes that wait for a peer, at most, unless they are one message.
 const WAITING_BYTES_MAX: usize = BODY_BYTES_MAX;
-/// How long a connection that is closed goes on to send what is queued, and then waits for the peer to close it too.
+/// How long a connection that is closed goes on to send what is queued, and then waits for the peer to close
+/// it too.
 const LINGER: Duration = Duration::from_secs(1);
 /// A peer that takes no byte for so long loses the rest of a connection that is closed.
 const STUCK_AFTER: Duration = Duration::from_millis(200);
@@ -80,8 +81,8 @@ enum Phase {
     Over,
 }
 
-/// Connects to a listener, within `timeout`. Events come on a thread of the connection, perhaps before this returns. What
-/// `on_message` does delays the next message, and nothing else.
+/// Connects to a listener, within `timeout`. Events come on a thread of the connection, perhaps before this
+/// returns. What `on_message` does delays the next message, and nothing else.
 pub fn connect<In: DeserializeOwned + 'static, Out: Serialize>(
     address: SocketAddr,
     security: &Security,
@@ -104,7 +105,8 @@ pub fn connect<In: DeserializeOwned + 'static, Out: Serialize>(
     Ok(start(wire, input, address, on_message))
 }
 
-/// Starts the threads of a connection whose greeting is over. If that fails, the connection closes with the error.
+/// Starts the threads of a connection whose greeting is over. If that fails, the connection closes with the
+/// error.
 pub(super) fn start<In: DeserializeOwned + 'static, Out: Serialize>(
     wire: Arc<Wire>,
     input: Input,
@@ -131,8 +133,8 @@ fn malformed(error: &serde_json::Error) -> Error {
 }
 
 impl<Out: Serialize> Connection<Out> {
-    /// Queues a message. Never waits. Whatever goes wrong ends the connection, and [`Event::Closed`] has the error. A connection
-    /// that is over drops messages.
+    /// Queues a message. Never waits. Whatever goes wrong ends the connection, and [`Event::Closed`] has the
+    /// error. A connection that is over drops messages.
     pub fn send(&self, message: &Out) {
         let link = &self.handle.0;
         if link.is_open() {
@@ -142,7 +144,8 @@ impl<Out: Serialize> Connection<Out> {
 }
 
 impl<Out> Connection<Out> {
-    /// Closes the connection. Never waits. What is queued is sent for up to a second, as long as the peer takes it.
+    /// Closes the connection. Never waits. What is queued is sent for up to a second, as long as the peer
+    /// takes it.
     pub fn close(&self) {
         self.handle.0.close();
     }
@@ -264,7 +267,8 @@ impl Link {
         let handler = self.handler.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut handler) = handler else { return };
         let outcome = self.lock().outcome.take().map(|error| error.at(self.peer.to_string()));
-        // A panic has printed its message, and there is nobody else to tell. The thread still ends the connection.
+        // A panic has printed its message, and there is nobody else to tell. The thread still ends the
+        // connection.
         let _ = catch_unwind(AssertUnwindSafe(|| handler(Arrival::Closed(outcome))));
     }
 

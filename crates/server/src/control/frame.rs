@@ -4,7 +4,8 @@
 //! 0  bytes of the body: u32, little-endian   4  kind: u32   8  CRC-32 of all other bytes: u32   12  body
 //! ```
 //!
-//! The body of a message (kind 0) is its JSON. A farewell (kind 1) has none. A failure (kind 2) has its reason as text.
+//! The body of a message (kind 0) is its JSON. A farewell (kind 1) has none. A failure (kind 2) has its
+//! reason as text.
 
 use std::io::{self, Read};
 

@@ -1,5 +1,5 @@
-//! How a connection begins: the client says what it speaks and proves that it belongs to the cluster. The listener accepts it
-//! or refuses it with a reason.
+//! How a connection begins: the client says what it speaks and proves that it belongs to the cluster. The
+//! listener accepts it or refuses it with a reason.
 //!
 //! ```text
 //! hello:  0  magic: 8 bytes   8  version: u32, little-endian   12  bytes of the token: u32    16  token

@@ -74,8 +74,8 @@ impl Incoming {
 }
 
 impl Listener {
-    /// Listens. Port 0 takes a free one. `on_connection` is called on a thread of the connection, once its hello has been
-    /// checked: it may wait.
+    /// Listens. Port 0 takes a free one. `on_connection` is called on a thread of the connection, once its
+    /// hello has been checked: it may wait.
     pub fn bind(
         address: SocketAddr,
         security: Security,

@@ -36,10 +36,11 @@ pub enum Security {
     TlsClient {
         /// The secret of the cluster.
         token: Vec<u8>,
-        /// The certificates of the authorities that are trusted, as PEM. A listener's self-signed certificate may stand here
-        /// itself, unless it is marked as that of an authority.
+        /// The certificates of the authorities that are trusted, as PEM. A listener's self-signed certificate
+        /// may stand here itself, unless it is marked as that of an authority.
         authority: Vec<u8>,
-        /// The name or address that the listener's certificate must have; the address of the connection unless given.
+        /// The name or address that the listener's certificate must have; the address of the connection
+        /// unless given.
         name: Option<String>,
     },
 }

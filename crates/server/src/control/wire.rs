@@ -52,8 +52,8 @@ impl Wire {
         Limited { stream, deadline }.first_byte()
     }
 
-    /// Writes all bytes. Only one thread may do so at a time. It asks `gives_up` before each step, with whether the peer has taken nothing
-    /// for the write timeout of the socket.
+    /// Writes all bytes. Only one thread may do so at a time. It asks `gives_up` before each step, with
+    /// whether the peer has taken nothing for the write timeout of the socket.
     pub(super) fn write_all(&self, bytes: &[u8], gives_up: &dyn Fn(bool) -> bool) -> io::Result<()> {
         let Some(tls) = &self.tls else { return self.transmit(bytes, gives_up) };
         let (mut bytes, mut encrypted) = (bytes, Vec::new());
@@ -91,7 +91,8 @@ impl Wire {
         self.write_all(bytes, &|is_stuck| is_stuck)
     }
 
-    /// From now on reading has no limit. A write is interrupted when the peer has taken nothing for `stuck_after`.
+    /// From now on reading has no limit. A write is interrupted when the peer has taken nothing for
+    /// `stuck_after`.
     pub(super) fn without_deadline(&self, input: &mut Input, stuck_after: Duration) -> io::Result<()> {
         input.get_mut().deadline = None;
         self.stream.set_read_timeout(None)?;

@@ -79,8 +79,8 @@ impl Api {
         Api { jobs, reading, guard, samples, ticks, streams, savepoint, draining, is_closing, body_wait }
     }
 
-    /// The server ends: gives up the savepoint that is being taken, if there is one. Returns a channel that closes when it has
-    /// ended.
+    /// The server ends: gives up the savepoint that is being taken, if there is one. Returns a channel that
+    /// closes when it has ended.
     pub(super) fn close(&self) -> Option<Receiver<()>> {
         self.is_closing.set();
         // Streams wait for the next sample, and end now.

@@ -1,5 +1,5 @@
-//! Key groups follow the load of their stage: what is measured, what is decided, and what clients get of it. The decision becomes the option
-//! `stage-key-groups`, so it is an ordinary change of the job's options.
+//! Key groups follow the load of their stage: what is measured, what is decided, and what clients get of it.
+//! The decision becomes the option `stage-key-groups`, so it is an ordinary change of the job's options.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -192,7 +192,8 @@ fn decided(plan: &Plan, stages: &[&Stage], (before, after): (&Counted, &Counted)
     Measured { document: BalanceDocument { seconds, stages: documents }, setting }
 }
 
-/// The rows that reach a task per second. A worker reads counters by its own clock, and less often while they stand still.
+/// The rows that reach a task per second. A worker reads counters by its own clock, and less often while they
+/// stand still.
 fn rate(stage: &Stage, index: u32, before: &Counted, after: &Counted) -> f64 {
     let (Some(before), Some(after)) = (before.task(stage, index), after.task(stage, index)) else { return 0.0 };
     match after.at.since(before.at) {

@@ -1,8 +1,9 @@
 //! Connections: accepted up to a bound, and closed when their clients are slow.
 //!
-//! A client is known once it has sent a request that may be answered (with the token, if there is one). If all places are taken, a new
-//! connection takes the place of the one that has waited longest for its client: of unknown clients first. So connections that nobody
-//! sends anything over keep no probe and no user out. A request that is being answered keeps its place.
+//! A client is known once it has sent a request that may be answered (with the token, if there is one). If
+//! all places are taken, a new connection takes the place of the one that has waited longest for its client:
+//! of unknown clients first. So connections that nobody sends anything over keep no probe and no user out. A
+//! request that is being answered keeps its place.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -36,7 +37,8 @@ const NO_SOCKET_PAUSE: Duration = Duration::from_millis(100);
 /// What clients may take from the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at the same time. One more takes the place of one that waits for its client, or waits in the socket's queue.
+    /// Connections at the same time. One more takes the place of one that waits for its client, or waits in
+    /// the socket's queue.
     pub connections: u32,
     /// Time in which an unknown client must send the headers of its next request.
     pub unknown: Duration,

@@ -1,9 +1,11 @@
-//! The difference of two documents as a JSON merge patch (RFC 7396): members that changed, and null for those that are gone.
+//! The difference of two documents as a JSON merge patch (RFC 7396): members that changed, and null for those
+//! that are gone.
 
 use serde_json::{Map, Value};
 
-/// What makes `now` of `before`; `None` if nothing does. Neither may have null as a member's value where the other has another value of
-/// that member: a patch cannot say null, so such a member is left out of documents that are compared, or stays null.
+/// What makes `now` of `before`; `None` if nothing does. Neither may have null as a member's value where the
+/// other has another value of that member: a patch cannot say null, so such a member is left out of documents
+/// that are compared, or stays null.
 pub(super) fn difference(before: &Value, now: &Value) -> Option<Value> {
     match (before, now) {
         (Value::Object(before), Value::Object(now)) => {

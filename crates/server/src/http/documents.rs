@@ -1,4 +1,5 @@
-//! The documents of the API, as they are serialized. `openapi.json` describes them; a test compares both, field by field.
+//! The documents of the API, as they are serialized. `openapi.json` describes them; a test compares both,
+//! field by field.
 
 mod checkpoints;
 mod plan;

@@ -1,7 +1,8 @@
 //! A worker gets no tasks any more, or gets some again.
 //!
-//! First it gets no further ones, so that no job which is submitted meanwhile is placed there. Then every job is asked whether it can do
-//! without the worker. If one cannot, or fails to move its tasks afterwards though it could, the worker gets tasks as it did before.
+//! First it gets no further ones, so that no job which is submitted meanwhile is placed there. Then every job
+//! is asked whether it can do without the worker. If one cannot, or fails to move its tasks afterwards though
+//! it could, the worker gets tasks as it did before.
 
 use std::sync::{Arc, PoisonError};
 

@@ -19,7 +19,8 @@ use crate::functions::{FunctionOutcome, FunctionUse};
 pub struct FunctionOrder {
     /// Statements `CREATE OR REPLACE FUNCTION`.
     pub sql: String,
-    /// The names of the jobs that use the functions, in alphabetical order: if they are others, no job is changed.
+    /// The names of the jobs that use the functions, in alphabetical order: if they are others, no job is
+    /// changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Vec<String>>,
     /// State for which the new statements have no place is dropped. Otherwise such a function is refused.

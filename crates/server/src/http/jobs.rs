@@ -1,5 +1,5 @@
-//! What the API serves: the jobs and the workers that one process knows. The embedded engine has one of each; a coordinator
-//! may have many.
+//! What the API serves: the jobs and the workers that one process knows. The embedded engine has one of each;
+//! a coordinator may have many.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,8 @@ pub trait Jobs: Send + Sync {
     }
     /// Takes a new job, and starts it. May wait.
     fn submit(&self, order: JobOrder) -> Result<(), Refusal>;
-    /// Lets a running job go on by another text, with other settings, or elsewhere. Waits until that is settled.
+    /// Lets a running job go on by another text, with other settings, or elsewhere. Waits until that is
+    /// settled.
     fn reconfigure(&self, job: &str, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal>;
     /// Declares functions otherwise in all running jobs that use them. Waits until that is settled.
     fn replace_functions(&self, order: &FunctionOrder) -> Result<Vec<FunctionUse>, FunctionRefusal>;
@@ -53,11 +54,12 @@ pub trait Jobs: Send + Sync {
     fn demo(&self) -> Option<JobOrder> {
         None
     }
-    /// Removes a job that is over from the list, and with it its checkpoints, unless the job has a place of its own for them. The state
-    /// of a job that could resume is discarded only if `discards_state`. May wait.
+    /// Removes a job that is over from the list, and with it its checkpoints, unless the job has a place of
+    /// its own for them. The state of a job that could resume is discarded only if `discards_state`. May
+    /// wait.
     fn remove(&self, job: &str, discards_state: bool) -> Result<(), Refusal>;
-    /// From now on the worker gets no tasks of jobs that start, or it gets some again. Those that it has stay. Returns whether it got none
-    /// before.
+    /// From now on the worker gets no tasks of jobs that start, or it gets some again. Those that it has
+    /// stay. Returns whether it got none before.
     fn drain(&self, worker: &str, is_drained: bool) -> Result<bool, Refusal>;
 }
 
@@ -114,7 +116,8 @@ pub trait ServedJob: Send + Sync {
     fn reading(&self) -> Reading;
     /// Name of the worker that has this process, or had it.
     fn worker_name(&self, process: Process) -> String;
-    /// The rows of each key group that reached the stages whose tasks divide them by keys, since the tasks began.
+    /// The rows of each key group that reached the stages whose tasks divide them by keys, since the tasks
+    /// began.
     fn key_groups(&self) -> BTreeMap<StageId, Vec<u64>>;
     /// Notices for its user that are kept, oldest first.
     fn notices(&self) -> Vec<Notice>;

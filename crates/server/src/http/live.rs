@@ -1,4 +1,5 @@
-//! Streams of samples: first a document as a whole, then what has changed, once a second, as server-sent events.
+//! Streams of samples: first a document as a whole, then what has changed, once a second, as server-sent
+//! events.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -22,7 +22,8 @@ pub struct JobOrder {
     /// Options of tables, which override their WITH clauses.
     #[serde(default)]
     pub options: Vec<TableOption>,
-    /// Made by the client, and different for each submission: sent again under it, because an answer was lost, the job is taken once.
+    /// Made by the client, and different for each submission: sent again under it, because an answer was
+    /// lost, the job is taken once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submission: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! Rates over the last seconds, from readings that the server takes by itself, so that they do not depend on how often
-//! anybody asks.
+//! Rates over the last seconds, from readings that the server takes by itself, so that they do not depend on
+//! how often anybody asks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -130,8 +130,8 @@ impl History {
     }
 }
 
-/// The time between two readings. A worker reads the counters of its tasks by its own clock, and less often while they are idle. If
-/// another worker has the task, the clocks say nothing.
+/// The time between two readings. A worker reads the counters of its tasks by its own clock, and less often
+/// while they are idle. If another worker has the task, the clocks say nothing.
 fn between(now: Counted, before: Counted, elapsed_ns: u64) -> u64 {
     let read_ns = now.at.since(before.at);
     if (1..2 * elapsed_ns).contains(&read_ns) { read_ns } else { elapsed_ns }

@@ -48,8 +48,8 @@ pub struct ReconfigureOrder {
     pub away_from: Vec<String>,
     /// State for which the new text has no place is dropped. Otherwise such a text is refused.
     pub allow_lost_state: bool,
-    /// Sources may be new, or have another event time, though windows behind them have fired: earlier rows are late. Otherwise such a text
-    /// is refused.
+    /// Sources may be new, or have another event time, though windows behind them have fired: earlier rows
+    /// are late. Otherwise such a text is refused.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_late: bool,
     /// Only says what would become of each part.

@@ -1,6 +1,7 @@
-//! What the server remembers of its jobs: a sample of each one every second, for five minutes by seconds, an hour by ten seconds, and a
-//! day by minutes. A sample has its stages in sums, and the tasks of the last minutes. All samples of a process take a bounded number of
-//! bytes: if there are many stages or tasks, the past is shorter.
+//! What the server remembers of its jobs: a sample of each one every second, for five minutes by seconds, an
+//! hour by ten seconds, and a day by minutes. A sample has its stages in sums, and the tasks of the last
+//! minutes. All samples of a process take a bounded number of bytes: if there are many stages or tasks, the
+//! past is shorter.
 
 mod frame;
 mod marks;

@@ -1,4 +1,5 @@
-//! Who may use the API: a token for every request, TLS for every connection. An address of this machine only needs neither.
+//! Who may use the API: a token for every request, TLS for every connection. An address of this machine only
+//! needs neither.
 
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};

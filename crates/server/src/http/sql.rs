@@ -1,4 +1,5 @@
-//! Statements before they are a job: whether they can run and how, what may be written at a place, and the first rows of a query.
+//! Statements before they are a job: whether they can run and how, what may be written at a place, and the
+//! first rows of a query.
 
 pub(super) mod preview;
 
@@ -145,7 +146,8 @@ fn byte_of(text: &str, unit: usize) -> usize {
     text.len()
 }
 
-/// A session that knows what the other statements of a text declare. Those that cannot be executed declare nothing.
+/// A session that knows what the other statements of a text declare. Those that cannot be executed declare
+/// nothing.
 fn declared(engine: Engine, sql: &str, cursor: usize) -> Option<Session> {
     let mut session = Session::new(engine, &Settings::default()).ok()?;
     // The statement at the cursor is not complete: its quotes may be open.

@@ -328,7 +328,8 @@ fn columns_of(look: &Look<'_>, stage: &Stage) -> Option<Vec<String>> {
     Some(sender.schema.fields().iter().map(|field| field.name().clone()).collect())
 }
 
-/// A condition with the names of columns in the places of their numbers. One whose name is not known keeps its number.
+/// A condition with the names of columns in the places of their numbers. One whose name is not known keeps
+/// its number.
 fn named(condition: &str, names: &[String]) -> String {
     let mut parts = condition.split('#');
     let mut text = parts.next().unwrap_or_default().to_owned();

@@ -49,7 +49,8 @@ fn load(look: &Look<'_>, stage: StageId) -> Option<Load> {
     Some(load)
 }
 
-/// The stage that is the cause of back-pressure: it has room downstream, works all the time, and those before it wait for it.
+/// The stage that is the cause of back-pressure: it has room downstream, works all the time, and those before
+/// it wait for it.
 pub(super) fn bottleneck(look: &Look<'_>) -> Option<Found> {
     let loads: Vec<Load> = look.plan.stages.iter().filter_map(|stage| load(look, stage.id)).collect();
     let of = |id: StageId| loads.iter().find(|load| load.stage == id);

@@ -1,5 +1,5 @@
-//! Tables that are aligned: none reads further ahead of the slowest than it may, whatever runs where, and what a join keeps
-//! stays small.
+//! Tables that are aligned: none reads further ahead of the slowest than it may, whatever runs where, and
+//! what a join keeps stays small.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,8 @@ type Place = (&'static str, u32);
 /// What the readers of all tables have given, and may give.
 #[derive(Default)]
 struct Seen {
-    /// The time of the newest row of each partition that has not ended, `None` if it has not given any. Silent ones are not here.
+    /// The time of the newest row of each partition that has not ended, `None` if it has not given any.
+    /// Silent ones are not here.
     given: BTreeMap<Place, Option<i64>>,
     /// No partition of this table gives rows of a later time.
     upto: BTreeMap<&'static str, i64>,
@@ -241,8 +242,8 @@ fn no_partition_reads_further_ahead_than_it_may_and_all_end() {
     }
 }
 
-/// One table is far ahead of the other, which gives its rows little by little. The join keeps what the drift allows; checkpoints go on
-/// while the fast table pauses, and a job that resumes from one pauses it again.
+/// One table is far ahead of the other, which gives its rows little by little. The join keeps what the drift
+/// allows; checkpoints go on while the fast table pauses, and a job that resumes from one pauses it again.
 #[test]
 fn a_join_of_tables_that_are_far_apart_keeps_few_rows() {
     const DRIFT: i64 = 2000;
@@ -294,7 +295,8 @@ fn a_join_of_tables_that_are_far_apart_keeps_few_rows() {
         let manifest = &contents.newest().expect("a checkpoint").manifest;
         let files = manifest.tasks.iter().flat_map(|task| &task.operators).flat_map(|operator| &operator.files);
         let kept: u64 = files.map(|file| file.rows).sum();
-        // Per second, the tables have 100 rows and 10. A row stays for a second after its own time, and the drift is 2 s.
+        // Per second, the tables have 100 rows and 10. A row stays for a second after its own time, and the
+        // drift is 2 s.
         assert!((100..700).contains(&kept), "{kept} rows are kept at {upto}");
     }
     seen.lock().expect("no panic").upto.clear();

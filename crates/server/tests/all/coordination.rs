@@ -183,7 +183,8 @@ fn groups_have_the_requested_size_or_as_few_epochs_as_the_bounds_allow() {
     let fixed = start(&events(None), &[("group-epochs", "7"), ("epoch-interval", "2 ms")]);
     wait_for(&fixed, "a measured group", |job| job.coordination().overhead.is_some());
     assert_eq!(fixed.coordination().group_epochs, 7);
-    // Any coordination at all is too much, so groups grow. Each epoch has rows: otherwise sources would wait for them, and nothing is measured.
+    // Any coordination at all is too much, so groups grow. Each epoch has rows: otherwise sources would wait
+    // for them, and nothing is measured.
     let bounds = [("coordination-percent-min", "0"), ("coordination-percent-max", "0")];
     let growing = start(&events(None), &[&bounds[..], &[("epoch-interval", "20 ms")]].concat());
     wait_for(&growing, "a large group", |job| job.coordination().group_epochs >= 16);

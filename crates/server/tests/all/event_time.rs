@@ -1,5 +1,5 @@
-//! Event time against the definition: which rows are late, and what the windows contain, for any size of batches and
-//! epochs, any number of tasks, and any order of partitions.
+//! Event time against the definition: which rows are late, and what the windows contain, for any size of
+//! batches and epochs, any number of tasks, and any order of partitions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -254,7 +254,8 @@ fn lateness_by_partition_repeats_exactly() {
     assert!(late > 1000, "{late} late rows are too few to test with");
 }
 
-/// Which rows beyond the bound count depends on timing, but each row is either in a result or counted as late.
+/// Which rows beyond the bound count depends on timing, but each row is either in a result or counted as
+/// late.
 #[test]
 fn every_row_is_in_a_result_or_counted_once() {
     for (seed, options) in (0..40).zip(["", ", 'scan.idle-timeout' = '1 ms'"].into_iter().cycle()) {

@@ -1,5 +1,6 @@
-//! State of operators that are bounded stays as large as it is, however long the stream: what watermarks, bounds and times to live free
-//! is measured by the files of checkpoints. Keys are always new ones where a key has an end.
+//! State of operators that are bounded stays as large as it is, however long the stream: what watermarks,
+//! bounds and times to live free is measured by the files of checkpoints. Keys are always new ones where a
+//! key has an end.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -171,15 +172,16 @@ const DISK_BYTES: usize = 75_000;
 /// Where nothing is optimized, state on a disk does not keep up with more rows per second.
 const DISK_ROWS_PER_SECOND: &str = "'rows-per-second' = '2500'";
 
-/// State that nothing bounds, which the test must notice. In memory it has so many keys that what each file takes beside its rows does not
-/// count; a disk would not keep up with them.
+/// State that nothing bounds, which the test must notice. In memory it has so many keys that what each file
+/// takes beside its rows does not count; a disk would not keep up with them.
 const UNBOUNDED: [(&str, &str, &str); 2] = [
     ("groups for ever", "", "SELECT id, COUNT(*) FROM a GROUP BY id"),
     ("groups for ever", "", "SELECT fresh, COUNT(*) FROM a GROUP BY fresh"),
 ];
 
-/// Whether the least checkpoint at the end is much larger than the largest one at the beginning. Much comes and goes with the moment: how
-/// far two sources are apart, and how many changes have come since the last complete snapshot.
+/// Whether the least checkpoint at the end is much larger than the largest one at the beginning. Much comes
+/// and goes with the moment: how far two sources are apart, and how many changes have come since the last
+/// complete snapshot.
 fn has_grown((first, last): (u64, u64)) -> bool {
     last > first * 3 / 2 + 8192
 }
@@ -208,7 +210,8 @@ fn checkpoints_until(name: &str, job: &mut Option<Job>, rows: u64) -> Vec<u64> {
     panic!("{name}: {rows} rows were not read");
 }
 
-/// The largest checkpoint of a query in the first quarter or sixth of its time, and the least one in the last.
+/// The largest checkpoint of a query in the first quarter or sixth of its time, and the least one in the
+/// last.
 fn first_and_last(on_disk: bool, (name, before, query): (&str, &str, &str)) -> (u64, u64) {
     let (engine, folder) = (Engine::default(), tempfile::tempdir().expect("folder"));
     let settings = settings(Some(folder.path()), 2);
@@ -226,8 +229,9 @@ fn first_and_last(on_disk: bool, (name, before, query): (&str, &str, &str)) -> (
     let mut job = Some(engine.start(&plan).expect("a job"));
     let started = job.as_ref().expect("a job");
     wait_for(&format!("{name}: waited for rows"), &|| rows_read(started) > 2_000);
-    // A time to live lasts two seconds longer: processing time may be behind by so much. Versions are forgotten a thousand at a time, and
-    // their complete snapshots are seconds apart. Rows on a disk are there several times until their runs are merged.
+    // A time to live lasts two seconds longer: processing time may be behind by so much. Versions are
+    // forgotten a thousand at a time, and their complete snapshots are seconds apart. Rows on a disk are
+    // there several times until their runs are merged.
     let sources = if query.contains("JOIN") { 2 } else { 1 };
     let is_timed = before.contains("ttl") || query.contains("SYSTEM_TIME") || name == UNBOUNDED[0].0;
     let first = sources
@@ -261,7 +265,8 @@ fn check(on_disk: bool, queries: &[(&'static str, &str, &str)]) {
     thread::scope(|scope| {
         (0..3).for_each(|_| drop(scope.spawn(work)));
     });
-    // On a machine with much else to do, two sources may come apart, and a time to live may begin late: once more, alone.
+    // On a machine with much else to do, two sources may come apart, and a time to live may begin late: once
+    // more, alone.
     let suspects = suspects.into_inner().expect("no panic").into_iter();
     let again = suspects.filter(|query| has_grown(first_and_last(on_disk, *query)));
     let grown: Vec<&str> = again.map(|query| query.0).collect();

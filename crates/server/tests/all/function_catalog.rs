@@ -1,5 +1,5 @@
-//! The catalogue of functions: each example gives the value that is written beside it, and docs/functions.md has all of
-//! them. `UPDATE_GOLDEN=1` writes both.
+//! The catalogue of functions: each example gives the value that is written beside it, and docs/functions.md
+//! has all of them. `UPDATE_GOLDEN=1` writes both.
 
 use std::fmt::Write;
 use std::fs;

@@ -1,8 +1,9 @@
-//! Golden queries: every `tests/golden/*.sql` is planned and run in several ways, and must give the same rows in all.
+//! Golden queries: every `tests/golden/*.sql` is planned and run in several ways, and must give the same rows
+//! in all.
 //!
-//! A file inserts into tables of the connector `collect`. Its rows, sorted, are in `NAME.out`, its plan at parallelism
-//! 2 in `NAME.plan`; `UPDATE_GOLDEN=1` writes both. A first line `-- error: text` says that planning or running fails
-//! with an error that contains the text.
+//! A file inserts into tables of the connector `collect`. Its rows, sorted, are in `NAME.out`, its plan at
+//! parallelism 2 in `NAME.plan`; `UPDATE_GOLDEN=1` writes both. A first line `-- error: text` says that
+//! planning or running fails with an error that contains the text.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,7 +42,8 @@ fn settings(parallelism: u32, set: &[(&str, &str)]) -> Settings {
     Settings { parallelism: Some(parallelism), set, ..Settings::default() }
 }
 
-/// Runs a script and returns its rows as sorted lines. Rows of an updating result are added up by their weights.
+/// Runs a script and returns its rows as sorted lines. Rows of an updating result are added up by their
+/// weights.
 fn run(sql: &str, settings: &Settings) -> Result<String> {
     let mut engine = Engine::default();
     let (sink, batches) = MemorySink::collected();

@@ -121,7 +121,8 @@ fn shown_paths(description: &Description) -> Vec<&String> {
             "docs/http.md does not list {path}"
         );
     }
-    // The page and the streams have tests of their own, and so has the text of a job, which this one does not tell.
+    // The page and the streams have tests of their own, and so has the text of a job, which this one does not
+    // tell.
     let is_shown = |path: &&String| {
         let elsewhere =
             path.ends_with("/live") || path.ends_with("/sql") || !path.contains('/') || path.starts_with("/page/");
@@ -270,7 +271,8 @@ fn the_guide_explains_every_metric_and_no_other() {
     let (_server, address) = serve(&job);
     let guide = include_str!("../../../../docs/http.md");
     let explained: BTreeSet<&str> = guide.split('`').filter(|word| word.starts_with("anabranch_")).collect();
-    // Some exist only after the first checkpoint, the first watermark, or the second group; those of lookups, in jobs that ask a table.
+    // Some exist only after the first checkpoint, the first watermark, or the second group; those of lookups,
+    // in jobs that ask a table.
     let here = |name: &&&str| !name.starts_with("anabranch_task_lookup_");
     wait_for(&job, "every metric that is explained", || {
         let metrics = exposition::parse(&get(address, "/metrics").body);
@@ -339,8 +341,8 @@ fn metrics_are_those_of_the_job() {
     assert!(single("anabranch_process_resident_memory_bytes") > 1e6);
 }
 
-/// A client that sends nothing, half a request, or never reads an answer holds the only connection that the server has. It is
-/// closed, and the next client is answered. The job does not notice.
+/// A client that sends nothing, half a request, or never reads an answer holds the only connection that the
+/// server has. It is closed, and the next client is answered. The job does not notice.
 #[test]
 fn slow_clients_are_closed_and_others_are_answered() {
     let job = start(None, None);

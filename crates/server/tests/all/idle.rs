@@ -26,8 +26,8 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Nothing that works takes this long.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Partition 0 has early rows and then none; partition 1 waits for that and has late ones. Each step names its
-/// precondition.
+/// Partition 0 has early rows and then none; partition 1 waits for that and has late ones. Each step names
+/// its precondition.
 #[derive(Clone, Default)]
 struct TwoPartitions {
     step: Arc<AtomicU32>,

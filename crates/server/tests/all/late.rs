@@ -1,4 +1,5 @@
-//! Changes after which rows of a source may only be late: they are shown, and refused unless the user allows them.
+//! Changes after which rows of a source may only be late: they are shown, and refused unless the user allows
+//! them.
 
 use anabranch_model::Error;
 use anabranch_server::{Engine, Moves, Plan, Reconfigure};

@@ -1,4 +1,5 @@
-//! A folder that is read once, and changes while the job starts: all tasks read the files of the same listing.
+//! A folder that is read once, and changes while the job starts: all tasks read the files of the same
+//! listing.
 
 use std::fs;
 use std::path::Path;

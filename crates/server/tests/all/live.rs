@@ -1,4 +1,5 @@
-//! A query over events that take six seconds, whose results are files, for tests that interfere with it while it runs.
+//! A query over events that take six seconds, whose results are files, for tests that interfere with it while
+//! it runs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +26,8 @@ CREATE TABLE events (ad_id STRING, event_type STRING, event_time BIGINT, ts AS T
   WITH ('connector' = 'ad_events', 'rows-per-second' = '5000', 'number-of-rows' = '30000', 'seed' = '1',
         'start-time' = '2026-01-01 00:00:00');";
 
-/// Keeps the last sixth of [`EVENTS`] back until it is opened, so that no job ends before it has been changed, however slow the machine is.
+/// Keeps the last sixth of [`EVENTS`] back until it is opened, so that no job ends before it has been
+/// changed, however slow the machine is.
 #[derive(Clone, Default)]
 pub(crate) struct Gate {
     rows: Arc<AtomicUsize>,

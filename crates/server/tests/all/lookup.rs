@@ -1,4 +1,5 @@
-//! Joins with tables that are asked while the job runs: a service over HTTP, PostgreSQL, files that are read again.
+//! Joins with tables that are asked while the job runs: a service over HTTP, PostgreSQL, files that are read
+//! again.
 
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
@@ -253,8 +254,8 @@ fn a_database_is_asked_by_several_columns_of_its_own_types() {
     assert_eq!(rows, ["1 | name 1", "2 | name 1", "3 | name 1"]);
 }
 
-/// Rows that change while the job runs are found as they are when they are asked for; a table that is read as a whole is what it was until it
-/// is read again.
+/// Rows that change while the job runs are found as they are when they are asked for; a table that is read as
+/// a whole is what it was until it is read again.
 #[test]
 fn tables_change_while_a_job_runs() {
     shared().sql("CREATE TABLE labels (id int PRIMARY KEY, label text); INSERT INTO labels VALUES (1, 'before')");

@@ -1,4 +1,5 @@
-//! Maps that a query makes are written to files and read back; tables with maps are shown as they were declared.
+//! Maps that a query makes are written to files and read back; tables with maps are shown as they were
+//! declared.
 
 use std::path::Path;
 

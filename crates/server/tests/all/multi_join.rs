@@ -1,4 +1,5 @@
-//! Joins of several streams that are carried out at once, but for jobs that resume from a checkpoint with joins of two.
+//! Joins of several streams that are carried out at once, but for jobs that resume from a checkpoint with
+//! joins of two.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -47,7 +48,8 @@ fn expected(tables: i64) -> BTreeSet<String> {
     (1..=10000).map(|k| format!("{{\"k\":{k},\"v\":{}}}", k + tables - 2)).collect()
 }
 
-/// A job that an earlier version has begun resumes, changes, and resumes again: its joins of two streams keep their state.
+/// A job that an earlier version has begun resumes, changes, and resumes again: its joins of two streams keep
+/// their state.
 #[test]
 fn a_job_with_joins_of_two_streams_keeps_them() {
     let folder = tempfile::tempdir().expect("folder");
@@ -121,8 +123,8 @@ fn a_table_that_is_added_leaves_the_join_of_the_others_as_it_is() {
     }
 }
 
-/// Two statements have the same join. The one that the job has had keeps its rows, wherever the other one is in the text, and however
-/// its join was carried out.
+/// Two statements have the same join. The one that the job has had keeps its rows, wherever the other one is
+/// in the text, and however its join was carried out.
 #[test]
 fn a_statement_with_the_same_join_takes_no_rows_of_another() {
     for (first, of_two) in [(true, true), (false, true), (true, false)] {

@@ -1,5 +1,5 @@
-//! An older copy of the checkpoint directory is put back: its job would write results that are there. Each remedy of the refusal, carried out as the message
-//! says, gives every row once.
+//! An older copy of the checkpoint directory is put back: its job would write results that are there. Each
+//! remedy of the refusal, carried out as the message says, gives every row once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -210,7 +210,8 @@ fn a_hidden_file_that_was_removed_is_put_back_or_the_job_starts_over() {
     let target = Target::Files(out.clone());
     let numbers = Numbers { target: &target, checkpoints: folder.path().join("checkpoints") };
     numbers.advance(2_000);
-    // As if the process had been killed before it committed its last checkpoint, and somebody had removed the hidden files.
+    // As if the process had been killed before it committed its last checkpoint, and somebody had removed the
+    // hidden files.
     let names = || {
         fs::read_dir(&out)
             .expect("folder")

@@ -1,4 +1,5 @@
-//! Changes of a running job: another parallelism, a changed, added or dropped statement, and changes that fail.
+//! Changes of a running job: another parallelism, a changed, added or dropped statement, and changes that
+//! fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -83,8 +84,8 @@ fn a_job_is_rescaled_up_and_down_while_it_runs_and_no_result_is_lost_or_doubled(
     assert_eq!(rows(folder.path(), "results"), straight.rows());
 }
 
-/// Tasks with other key groups read state from files, which several of them share afterwards; the next change reads those. Each
-/// key has a window that stays open.
+/// Tasks with other key groups read state from files, which several of them share afterwards; the next change
+/// reads those. Each key has a window that stays open.
 #[test]
 fn state_that_moves_is_loaded_before_the_tasks_switch() {
     for backend in ["memory", "disk"] {
@@ -337,7 +338,8 @@ impl Types<'_> {
     }
 }
 
-/// Neither version can begin while a static table is away that has changed. The former one does when it is there again.
+/// Neither version can begin while a static table is away that has changed. The former one does when it is
+/// there again.
 #[test]
 fn a_change_while_a_static_table_is_away_does_not_end_the_job() {
     let folder = tempfile::tempdir().expect("folder");

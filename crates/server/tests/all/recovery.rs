@@ -1,7 +1,8 @@
-//! Golden queries cancelled and restored: at random times, again and again, at another parallelism each time, until they
-//! end. The visible results must be those of a run without failures.
+//! Golden queries cancelled and restored: at random times, again and again, at another parallelism each time,
+//! until they end. The visible results must be those of a run without failures.
 //!
-//! A cancelled job takes no last checkpoint, but its threads end in order. `crates/cli/tests/all/chaos` kills processes.
+//! A cancelled job takes no last checkpoint, but its threads end in order. `crates/cli/tests/all/chaos` kills
+//! processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -139,8 +140,8 @@ struct Kept {
     life: Duration,
 }
 
-/// The plan of a query for each parallelism up to 3. A start only changes its options: planning it each time would take most
-/// of the test's time.
+/// The plan of a query for each parallelism up to 3. A start only changes its options: planning it each time
+/// would take most of the test's time.
 fn plans(sql: &str) -> Vec<Plan> {
     let plan = |parallelism| {
         let set = vec![("checkpoint-directory".to_owned(), "drawn later".to_owned())];
@@ -150,7 +151,8 @@ fn plans(sql: &str) -> Vec<Plan> {
     (1..=3).map(plan).collect()
 }
 
-/// Runs until the query ends by itself, and cancels it meanwhile. Returns the visible rows and the number of cancellations.
+/// Runs until the query ends by itself, and cancels it meanwhile. Returns the visible rows and the number of
+/// cancellations.
 fn run(plans: &[Plan], seed: u64, kept: &Kept) -> (String, u32) {
     let mut rng = Rng::new(seed);
     let outside = Outside::default();

@@ -29,8 +29,8 @@ fn take_savepoint(checkpoints: &Path, visible: impl Fn() -> bool, to: &Path) -> 
     savepoint
 }
 
-/// `rest` is the end of `all`; both of them and the difference are not empty. Of a window that was open, `rest` has the
-/// complete result.
+/// `rest` is the end of `all`; both of them and the difference are not empty. Of a window that was open,
+/// `rest` has the complete result.
 fn check_rest(all: &BTreeSet<String>, rest: &BTreeSet<String>) {
     let start = |row: &String| row.split(',').next().expect("a window").to_owned();
     let before: Vec<&String> = all.difference(rest).collect();
@@ -74,8 +74,9 @@ fn a_job_that_starts_from_a_savepoint_gives_exactly_the_rest() {
     let job = engine.run(&sql, &settings(Some(&at("checkpoints")), 2)).expect("a job");
     let visible = || !rows(&at("first"), "results").is_empty();
     let savepoint = take_savepoint(&at("checkpoints"), visible, &at("savepoint"));
-    // If this has changed, the planner words queries differently than before. Then raise the number before the hash
-    // (`HOW`, in the outline of a plan), so that hashes of earlier versions are not compared with those of this one.
+    // If this has changed, the planner words queries differently than before. Then raise the number before
+    // the hash (`HOW`, in the outline of a plan), so that hashes of earlier versions are not compared with
+    // those of this one.
     assert_eq!(savepoint.manifest.lineage[0].how, "5-96594722c5606c7a");
     assert!(savepoint.manifest.tasks.iter().all(|task| task.sink.iter().all(|sink| sink.prepared.is_empty())));
     finish(job);
@@ -122,8 +123,8 @@ fn a_stopped_job_is_replaced_without_a_result_lost_or_doubled() {
     assert_eq!(rows(&at("both"), "results"), all);
 }
 
-/// From its first watermark on, a task's watermark is that of its slowest partition, in whichever order they are
-/// opened.
+/// From its first watermark on, a task's watermark is that of its slowest partition, in whichever order they
+/// are opened.
 #[test]
 fn partitions_at_different_times_do_not_make_each_other_late() {
     let folder = tempfile::tempdir().expect("folder");
@@ -137,7 +138,8 @@ fn partitions_at_different_times_do_not_make_each_other_late() {
     let from = store(&at("checkpoints"));
     let mut manifest = Contents::read(&from).expect("contents").newest().expect("a checkpoint").manifest.clone();
     for source in manifest.tasks.iter_mut().filter_map(|task| task.source.as_mut()) {
-        // The first partition says that it is far ahead of the others, which it is not: where its rows come later than theirs, they are late.
+        // The first partition says that it is far ahead of the others, which it is not: where its rows come
+        // later than theirs, they are late.
         source.watermarks_ms.get_mut("partition 0 of 4").into_iter().for_each(|ms| *ms += 100_000);
     }
     let changed = from.put("manifests/changed.txt", encode_manifest(&manifest).expect("encoded").into()).expect("put");
@@ -175,7 +177,8 @@ fn a_job_that_crashes_before_its_first_checkpoint_starts_from_the_savepoint_agai
     job.stop();
     finish(job);
 
-    // Now it has checkpoints. The same command resumes from them, and so does the command without the savepoint.
+    // Now it has checkpoints. The same command resumes from them, and so does the command without the
+    // savepoint.
     let job = engine.start_from(&plan, &origin, false).expect("a job");
     job.stop();
     finish(job);

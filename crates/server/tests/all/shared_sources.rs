@@ -1,4 +1,5 @@
-//! Several statements that read one table: it is read once, but for jobs that resume from a checkpoint with more sources.
+//! Several statements that read one table: it is read once, but for jobs that resume from a checkpoint with
+//! more sources.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +22,8 @@ fn sources(plan: &Plan) -> usize {
     plan.stages.iter().filter(|stage| stage.source.is_some()).count()
 }
 
-/// Written when each statement had a source of its own: the positions of the two sources differ. 5146 and 5093 rows had been read.
+/// Written when each statement had a source of its own: the positions of the two sources differ. 5146 and
+/// 5093 rows had been read.
 #[test]
 fn a_savepoint_with_a_source_per_statement_goes_on_with_each() {
     let folder = tempfile::tempdir().expect("folder");
@@ -60,7 +62,8 @@ fn a_savepoint_with_a_source_per_statement_goes_on_with_each() {
     assert_eq!(rows(folder.path(), "times"), [format!("{start},\"n\":1000,\"total\":1767225605499500}}")].into());
 }
 
-/// The job of a version that gave each statement a source resumes, changes, and resumes again: no row is lost or counted twice.
+/// The job of a version that gave each statement a source resumes, changes, and resumes again: no row is lost
+/// or counted twice.
 #[test]
 fn a_job_with_a_source_per_statement_keeps_them() {
     let folder = tempfile::tempdir().expect("folder");
@@ -124,7 +127,8 @@ fn a_statement_that_is_added_shares_the_source_from_the_change_on() {
     assert!(second.len() < first.len() && second.difference(&first).count() <= 3, "{second:?} of {first:?}");
 }
 
-/// Two statements have one partial aggregate, at some numbers of tasks. Their state is found again at any, and after a change.
+/// Two statements have one partial aggregate, at some numbers of tasks. Their state is found again at any,
+/// and after a change.
 #[test]
 fn statements_that_share_a_partial_aggregate_keep_their_own_state() {
     let folder = tempfile::tempdir().expect("folder");
@@ -166,8 +170,8 @@ fn lines(folder: &Path, table: &str) -> Vec<String> {
     lines
 }
 
-/// Some statements share a source, and one reads the table by the clock with a source of its own. Each source finds its positions again at
-/// each start, whatever the number of tasks.
+/// Some statements share a source, and one reads the table by the clock with a source of its own. Each source
+/// finds its positions again at each start, whatever the number of tasks.
 #[test]
 fn a_table_that_is_read_in_several_ways_goes_on_with_each() {
     let events = EVENTS.replace("WATERMARK FOR", "now AS PROCTIME(), WATERMARK FOR");

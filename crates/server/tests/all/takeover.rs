@@ -1,5 +1,5 @@
-//! Two processes own one job, one after the other, and the first one continues where it was: the results in files are
-//! complete.
+//! Two processes own one job, one after the other, and the first one continues where it was: the results in
+//! files are complete.
 
 use std::fs;
 use std::path::Path;

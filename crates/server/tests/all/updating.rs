@@ -1,4 +1,5 @@
-//! Jobs whose results are updated, while they are rescaled and changed: nothing is counted twice, and nothing is missing.
+//! Jobs whose results are updated, while they are rescaled and changed: nothing is counted twice, and nothing
+//! is missing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

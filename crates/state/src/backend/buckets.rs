@@ -1,6 +1,6 @@
-//! Rows in order of their buckets. A bucket is a slice of the keys that is small enough to be merged in memory, however
-//! large the state is. Hashes are uniform, so all buckets have about the same size, and no order among or within them
-//! is needed.
+//! Rows in order of their buckets. A bucket is a slice of the keys that is small enough to be merged in
+//! memory, however large the state is. Hashes are uniform, so all buckets have about the same size, and no
+//! order among or within them is needed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ pub struct Buckets {
     ends: Vec<u32>,
 }
 
-/// Uses neither the highest bits of the hash, which choose a key group, nor the lowest, which choose a slot of a table:
-/// keys of one task and one bucket differ in both.
+/// Uses neither the highest bits of the hash, which choose a key group, nor the lowest, which choose a slot
+/// of a table: keys of one task and one bucket differ in both.
 fn bucket_of(hash: u64) -> usize {
     (hash >> 32) as usize % BUCKETS
 }

@@ -1,5 +1,5 @@
-//! Merges the runs of a pane into one, a bucket at a time, in small steps between the batches of the task. A separate
-//! thread would not be deterministic under a simulator, and would use more than the task's own time.
+//! Merges the runs of a pane into one, a bucket at a time, in small steps between the batches of the task. A
+//! separate thread would not be deterministic under a simulator, and would use more than the task's own time.
 
 use std::sync::Arc;
 

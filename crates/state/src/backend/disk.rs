@@ -1,9 +1,10 @@
-//! State in runs on a local disk, in levels: a new run has level 0, and when a level of a pane has [`FAN_IN`] runs,
-//! they are merged into one of the next level. Nothing here must survive the process: checkpoints contain copies.
+//! State in runs on a local disk, in levels: a new run has level 0, and when a level of a pane has [`FAN_IN`]
+//! runs, they are merged into one of the next level. Nothing here must survive the process: checkpoints
+//! contain copies.
 //!
-//! Merging keeps pace with the puts. After each batch it does as many steps as needed to finish within half the puts
-//! that fill a level. So a level has at most about one and a half times [`FAN_IN`] runs, whatever the number of panes,
-//! and no batch waits for a backlog.
+//! Merging keeps pace with the puts. After each batch it does as many steps as needed to finish within half
+//! the puts that fill a level. So a level has at most about one and a half times [`FAN_IN`] runs, whatever
+//! the number of panes, and no batch waits for a backlog.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,10 +18,11 @@ use super::compaction::{Compaction, Sorted, read};
 use super::run::{RunWriter, Runs};
 use super::{BUCKETS, Buckets, Merge, Run, StateBackend};
 
-/// Number of runs of one level that are merged into one of the next. Rows are written again once per level, and keys
-/// that return again and again take at most about this many times their space.
+/// Number of runs of one level that are merged into one of the next. Rows are written again once per level,
+/// and keys that return again and again take at most about this many times their space.
 pub(super) const FAN_IN: usize = 8;
-/// Tables are full at this share of the limit. A table that grows holds its old slots beside twice as many new ones.
+/// Tables are full at this share of the limit. A table that grows holds its old slots beside twice as many
+/// new ones.
 const TABLES_SHARE: usize = 4;
 /// Tables are never larger: a table's strings must fit into one array, and flushing it is a pause.
 const TABLES_BYTES_MAX: usize = 1 << 30;
@@ -63,7 +65,8 @@ impl Levels {
 }
 
 impl DiskBackend {
-    /// Rows of this schema, in files in `directory`, so that the operator needs about `bytes_max` bytes of memory.
+    /// Rows of this schema, in files in `directory`, so that the operator needs about `bytes_max` bytes of
+    /// memory.
     pub fn new(schema: SchemaRef, directory: impl Into<PathBuf>, bytes_max: usize) -> Result<DiskBackend> {
         let runs = Runs::new(schema, directory.into())?;
         Ok(DiskBackend { runs, bytes_max, panes: BTreeMap::new(), compaction: None, pace: Pace::default() })

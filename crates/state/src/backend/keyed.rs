@@ -1,9 +1,10 @@
 //! Rows of state that replace each other, in runs on a local disk, found by the hashes of their keys.
 //!
-//! An operator that must know the state of a key before it answers looks up the keys of a batch that it does not have in memory, all at
-//! once: so each block of a run is read once for a batch. A filter for each run tells which keys it does not have. A row has the number
-//! of its snapshot, and of the rows with the same identity the one with the highest number counts, so rows are written without reading
-//! any, and runs are merged in any order. A row that says that its identity is gone vanishes when no earlier row is left.
+//! An operator that must know the state of a key before it answers looks up the keys of a batch that it does
+//! not have in memory, all at once: so each block of a run is read once for a batch. A filter for each run
+//! tells which keys it does not have. A row has the number of its snapshot, and of the rows with the same
+//! identity the one with the highest number counts, so rows are written without reading any, and runs are
+//! merged in any order. A row that says that its identity is gone vanishes when no earlier row is left.
 //!
 //! Runs are merged in levels ([`levels`]), so those that a lookup asks are few.
 //! As elsewhere, nothing here must survive the process.
@@ -31,7 +32,8 @@ use super::run::{Run, Runs};
 
 pub use self::levels::NewMerge;
 
-/// Writes the hash of each row's key. Of keys of windows: so that those of a window lie together, [`in_window`].
+/// Writes the hash of each row's key. Of keys of windows: so that those of a window lie together,
+/// [`in_window`].
 pub type HashKeys = fn(&[ArrayRef], usize, Option<usize>, &mut Vec<u64>) -> Result<()>;
 
 /// The latest of the times in a column, in milliseconds.
@@ -53,8 +55,8 @@ pub struct KeyedTable {
     pub count: Option<usize>,
     /// Which of the keys is the time of a window, if they are of windows.
     pub window: Option<usize>,
-    /// Which column has the time of a row, if rows of early times are forgotten. Of the rows with one identity, later ones have no
-    /// earlier time.
+    /// Which column has the time of a row, if rows of early times are forgotten. Of the rows with one
+    /// identity, later ones have no earlier time.
     pub time: Option<(usize, LatestTime)>,
     /// The hash of keys.
     pub hash: HashKeys,
@@ -148,8 +150,8 @@ impl KeyedRuns {
         self.levels.all().next().is_none()
     }
 
-    /// Stores rows, which are later than all that are here; `restored`: earlier or later, before any others. Merges runs as far as is needed
-    /// to keep them few.
+    /// Stores rows, which are later than all that are here; `restored`: earlier or later, before any others.
+    /// Merges runs as far as is needed to keep them few.
     pub fn put(&mut self, rows: &RecordBatch, restored: bool, merge: NewMerge<'_, '_>) -> Result<()> {
         let (rows, hashes) = self.table.in_order(rows)?;
         let keys = hashes.chunk_by(|a, b| a == b).count();
@@ -165,8 +167,8 @@ impl KeyedRuns {
         self.levels.put(restored, &mut Steps::new(&self.table, &mut self.runs, merge))
     }
 
-    /// Adds all rows whose keys have one of these hashes, which are in order, each once. `merge` gets several of an identity. Returns
-    /// false early if there are more than so many bytes of them.
+    /// Adds all rows whose keys have one of these hashes, which are in order, each once. `merge` gets several
+    /// of an identity. Returns false early if there are more than so many bytes of them.
     pub fn look_up(&self, hashes: &[u64], bytes_max: usize, merge: &mut dyn Merge) -> Result<bool> {
         let mut bytes_left = bytes_max;
         for run in self.levels.all() {
@@ -182,7 +184,8 @@ impl KeyedRuns {
         self.levels.all().try_for_each(|run| run.read(range, &self.table, merge))
     }
 
-    /// The last hash of a slice that begins a range and has about so many blocks: the end of the range, if it has no more.
+    /// The last hash of a slice that begins a range and has about so many blocks: the end of the range, if it
+    /// has no more.
     #[must_use]
     pub fn slice_end(&self, range: &RangeInclusive<u64>, blocks: usize) -> u64 {
         let runs = self.levels.all();
@@ -197,8 +200,8 @@ impl KeyedRuns {
         self.levels.work(self.batches_per_put, &mut Steps::new(&self.table, &mut self.runs, merge))
     }
 
-    /// All runs stay as they are until [`KeyedRuns::thaw`], unless they are not needed. Those that are put from now on are merged among
-    /// themselves, and keep rows that say that theirs is gone.
+    /// All runs stay as they are until [`KeyedRuns::thaw`], unless they are not needed. Those that are put
+    /// from now on are merged among themselves, and keep rows that say that theirs is gone.
     pub fn freeze(&mut self) {
         self.levels.freeze();
     }
@@ -213,8 +216,8 @@ impl KeyedRuns {
         self.levels.retain(|run| run.last() >= hash);
     }
 
-    /// Removes the runs whose rows all have earlier times: so what is over is not on the disk until a merge comes to it. Those that are
-    /// being merged stay.
+    /// Removes the runs whose rows all have earlier times: so what is over is not on the disk until a merge
+    /// comes to it. Those that are being merged stay.
     pub fn remove_before(&mut self, ms: i64) {
         self.levels.retain(|run| run.latest >= ms);
     }

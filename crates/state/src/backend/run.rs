@@ -1,6 +1,6 @@
-//! A run: rows of one pane in order of their buckets, written once, in a file without a name. The operating system
-//! removes such a file with its last handle, so a killed process leaves nothing. The content is a state file as in
-//! checkpoints; the offsets of the buckets are kept in memory.
+//! A run: rows of one pane in order of their buckets, written once, in a file without a name. The operating
+//! system removes such a file with its last handle, so a killed process leaves nothing. The content is a
+//! state file as in checkpoints; the offsets of the buckets are kept in memory.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,10 +19,11 @@ use arrow_ipc::root_as_message;
 use arrow_ipc::writer::StreamWriter;
 use crc32fast::Hasher;
 
-/// Size beyond which a run continues in another file, unless the caller sets another size. Copying a file takes this
-/// much memory.
+/// Size beyond which a run continues in another file, unless the caller sets another size. Copying a file
+/// takes this much memory.
 const FILE_BYTES: u64 = 64 << 20;
-/// Most files of runs that are gone that wait for the next ones. A file system takes long for each file where many come and go.
+/// Most files of runs that are gone that wait for the next ones. A file system takes long for each file where
+/// many come and go.
 const SPARES_MAX: usize = 8;
 /// Bytes before the header of rows.
 const PREFIX_BYTES: usize = 8;
@@ -49,8 +50,8 @@ pub struct Run {
 struct Pieces {
     /// Where each piece ends.
     ends: Vec<u64>,
-    /// CRC-32 of each piece. Disks return wrong bytes without an error; rows of a damaged piece must not get into
-    /// results or checkpoints.
+    /// CRC-32 of each piece. Disks return wrong bytes without an error; rows of a damaged piece must not get
+    /// into results or checkpoints.
     checksums: Vec<u32>,
 }
 

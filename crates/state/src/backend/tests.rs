@@ -138,7 +138,8 @@ fn rows_are_read_back_whatever_was_merged_meanwhile() {
     (0..3).for_each(check);
 }
 
-/// The fewer batches between two puts and the more panes, the more work after a batch; but never a backlog at once.
+/// The fewer batches between two puts and the more panes, the more work after a batch; but never a backlog at
+/// once.
 #[test]
 fn merging_keeps_pace_with_any_number_of_panes() {
     for (panes, batches_per_put, steps_max) in [(1, 10, 20), (24, 10, 40), (24, 40, 20)] {
@@ -184,7 +185,8 @@ fn a_run_has_the_same_buckets_in_however_many_files_it_is() {
     }
 }
 
-/// The disk returns other bytes than were written: that is an error, and never becomes a result or a checkpoint.
+/// The disk returns other bytes than were written: that is an error, and never becomes a result or a
+/// checkpoint.
 #[test]
 fn damage_of_a_run_on_the_local_disk_is_detected() {
     let folder = tempfile::tempdir().expect("folder");

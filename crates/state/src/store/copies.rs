@@ -1,9 +1,9 @@
-//! Local copies of state files of a remote store: a job that restarts on the same machine reads them instead of the
-//! remote files.
+//! Local copies of state files of a remote store: a job that restarts on the same machine reads them instead
+//! of the remote files.
 //!
-//! Nothing depends on them. A copy that is not exactly what was written counts as missing, and a failure to write one
-//! is ignored. Several processes may use one directory. Each place has its own folder; a folder without writes for days
-//! belongs to a job that is gone.
+//! Nothing depends on them. A copy that is not exactly what was written counts as missing, and a failure to
+//! write one is ignored. Several processes may use one directory. Each place has its own folder; a folder
+//! without writes for days belongs to a job that is gone.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -90,7 +90,8 @@ impl Copies {
     }
 }
 
-/// The folder of a place in a directory of copies. All processes that have the place under this name use the same.
+/// The folder of a place in a directory of copies. All processes that have the place under this name use the
+/// same.
 pub(super) fn folder_name(place: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let readable: String = place.chars().map(plain).take(80).collect();
@@ -118,7 +119,8 @@ pub struct LocalCopies {
 }
 
 impl LocalCopies {
-    /// All copies in a directory, which must be writable. Of very many tasks only those of the places that were written last.
+    /// All copies in a directory, which must be writable. Of very many tasks only those of the places that
+    /// were written last.
     pub fn find(directory: &Path) -> Result<Vec<LocalCopies>> {
         let copies = directory.join(COPIES);
         check_writable(directory, &copies)?;

@@ -1,8 +1,8 @@
-//! Objects as files in a local directory, written so that a power failure leaves each whole or absent, and everything
-//! that was reported as written is there afterwards.
+//! Objects as files in a local directory, written so that a power failure leaves each whole or absent, and
+//! everything that was reported as written is there afterwards.
 //!
-//! A file gets its name when its content is durable; it counts as written when the name is durable too. If the disk
-//! refuses one of the two, the write has failed, although the file may be visible under its name.
+//! A file gets its name when its content is durable; it counts as written when the name is durable too. If
+//! the disk refuses one of the two, the write has failed, although the file may be visible under its name.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::disk::{Disk, DiskEntry};
 
-/// Separates an object's name from the rest in the name of a file that is being written. No object's name contains it.
+/// Separates an object's name from the rest in the name of a file that is being written. No object's name
+/// contains it.
 const UNFINISHED: char = '#';
 
 /// Who may read an object, beside what the system allows.
@@ -109,8 +110,8 @@ impl Directory {
         Ok(self.disk.list(&self.root)?.into_iter().map(|entry| entry.name).collect())
     }
 
-    /// What was found in a folder. If a folder to which objects were written has disappeared, that there is nothing says
-    /// nothing about them: the directory was moved, or is not mounted any more.
+    /// What was found in a folder. If a folder to which objects were written has disappeared, that there is
+    /// nothing says nothing about them: the directory was moved, or is not mounted any more.
     fn present<T>(&self, found: Option<T>, folder: &Path) -> io::Result<Option<T>> {
         let is_known = || self.folders.lock().unwrap_or_else(PoisonError::into_inner).contains(folder);
         if found.is_none() && is_known() {

@@ -1,5 +1,5 @@
-//! The file operations that checkpoints in a directory need, as a trait: the operating system's, or those of a model
-//! that loses everything that was not made durable.
+//! The file operations that checkpoints in a directory need, as a trait: the operating system's, or those of
+//! a model that loses everything that was not made durable.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -44,7 +44,8 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Makes the names in a folder durable.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Replaces `content` by that of a file. What room it has is used again: memory that is new takes longer than reading does.
+    /// Replaces `content` by that of a file. What room it has is used again: memory that is new takes longer
+    /// than reading does.
     fn read(&self, path: &Path, content: &mut Vec<u8>) -> io::Result<()>;
 
     /// When a file was written, in milliseconds since 1970.
@@ -57,7 +58,8 @@ pub trait Disk: fmt::Debug + Send + Sync {
 /// The system may let a thread go on until it has written so many bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Writes much, and lets threads go first that have rows to process: they do not interrupt a copy into the system's memory.
+/// Writes much, and lets threads go first that have rows to process: they do not interrupt a copy into the
+/// system's memory.
 pub(super) fn write_in_pieces(file: &mut File, content: &[u8]) -> io::Result<()> {
     for (number, piece) in content.chunks(PIECE_BYTES).enumerate() {
         if number > 0 {

@@ -1,5 +1,5 @@
-//! An in-memory disk that behaves as badly as a disk may: a power failure loses, tears or keeps what was not made
-//! durable, in any order; and any operation may fail. For simulation.
+//! An in-memory disk that behaves as badly as a disk may: a power failure loses, tears or keeps what was not
+//! made durable, in any order; and any operation may fail. For simulation.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,8 +17,8 @@ pub enum DiskFault {
     PowerFailure,
     /// No space (ENOSPC): part of a file's content may be written.
     Full,
-    /// An error of the device (EIO). What a failed sync should have made durable is not durable, and later syncs do not
-    /// report it.
+    /// An error of the device (EIO). What a failed sync should have made durable is not durable, and later
+    /// syncs do not report it.
     Device,
 }
 
@@ -138,8 +138,8 @@ impl ModelDisk {
         self.lock().fault = Some((operation, fault));
     }
 
-    /// Restores the power, after a power failure if there was none before. The seed decides what is left of everything
-    /// that was not durable.
+    /// Restores the power, after a power failure if there was none before. The seed decides what is left of
+    /// everything that was not durable.
     pub fn restart(&self, seed: u64) {
         let mut rng = Rng::new(seed);
         let mut model = self.lock();

@@ -1,8 +1,8 @@
 //! From the text of a place to its store: a directory, or a prefix in a bucket of an S3-compatible store.
 //!
-//! Credentials, the region and other settings come from the environment variables that every client of S3 reads
-//! (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`, ...). The place itself may contain
-//! an endpoint: `http://minio:9000/bucket/prefix`.
+//! Credentials, the region and other settings come from the environment variables that every client of S3
+//! reads (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`, ...). The place
+//! itself may contain an endpoint: `http://minio:9000/bucket/prefix`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,12 @@ use super::directory::make_folders;
 use super::requests::Requests;
 use super::{Objects, OsDisk, Store, failed};
 
-/// Time limit of one request, unless `AWS_TIMEOUT` sets another. Larger objects are written and read in parts.
+/// Time limit of one request, unless `AWS_TIMEOUT` sets another. Larger objects are written and read in
+/// parts.
 const REQUEST: &str = "30s";
 const CONNECT: &str = "5s";
-/// Requests that fail for temporary reasons are retried for this time, with growing pauses. Jobs restart after longer
-/// failures.
+/// Requests that fail for temporary reasons are retried for this time, with growing pauses. Jobs restart
+/// after longer failures.
 const RETRY: Duration = Duration::from_secs(30);
 const RETRIES: usize = 20;
 const BACKOFF: BackoffConfig =
@@ -158,7 +159,8 @@ impl Bucket {
         builder =
             builder.with_bucket_name(self.name).with_retry(retry).with_conditional_put(S3ConditionalPut::ETagMatch);
         if let Some(endpoint) = self.endpoint {
-            // An http:// endpoint in the place is allowed; for endpoints from elsewhere AWS_ALLOW_HTTP=true is needed.
+            // An http:// endpoint in the place is allowed; for endpoints from elsewhere AWS_ALLOW_HTTP=true
+            // is needed.
             if endpoint.starts_with("http://") {
                 builder = builder.with_allow_http(true);
             }

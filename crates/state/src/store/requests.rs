@@ -1,5 +1,5 @@
-//! Runs the object store's requests for a thread that may wait: local files on the thread itself, remote requests on a
-//! small runtime of the store, because the S3 client needs one.
+//! Runs the object store's requests for a thread that may wait: local files on the thread itself, remote
+//! requests on a small runtime of the store, because the S3 client needs one.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use tokio::runtime::{Builder, Runtime};
 
-/// Objects above this size are written and read in parts of this size, several at once. S3 accepts 10,000 parts.
+/// Objects above this size are written and read in parts of this size, several at once. S3 accepts 10,000
+/// parts.
 const PART_BYTES: usize = 16 << 20;
 const PARTS_AT_ONCE: usize = 4;
 

@@ -28,7 +28,8 @@ fn one_caller_at_most_writes_a_new_object() {
     assert_eq!(store.get("log/1").expect("get"), None);
 }
 
-/// That it is not there does not mean that it is empty: the log would begin anew, or an entry count as never written.
+/// That it is not there does not mean that it is empty: the log would begin anew, or an entry count as never
+/// written.
 #[test]
 fn a_directory_that_was_moved_away_is_not_an_empty_one() {
     let folder = tempfile::tempdir().expect("folder");

@@ -1,5 +1,5 @@
-//! Checkpoints, the log and savepoints on a disk that keeps only what was made durable: the power fails at every
-//! operation, and every operation fails.
+//! Checkpoints, the log and savepoints on a disk that keeps only what was made durable: the power fails at
+//! every operation, and every operation fails.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -124,8 +124,8 @@ fn a_power_failure_at_any_operation_leaves_what_was_reported() {
     }
 }
 
-/// An operation that the disk refuses is not reported as done. What was reported before and after exists, even after a
-/// power failure.
+/// An operation that the disk refuses is not reported as done. What was reported before and after exists,
+/// even after a power failure.
 #[test]
 fn an_operation_that_fails_is_a_failure_and_nothing_else_is_lost() {
     for fault in [DiskFault::Full, DiskFault::Device] {

@@ -1,5 +1,5 @@
-//! A real S3 server for tests, started by `tests/s3/server.sh`. To be included with `#[path]` by the tests of any crate under
-//! `crates/`; needs nothing but the standard library.
+//! A real S3 server for tests, started by `tests/s3/server.sh`. To be included with `#[path]` by the tests of
+//! any crate under `crates/`; needs nothing but the standard library.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

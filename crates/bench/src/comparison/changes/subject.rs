@@ -65,7 +65,8 @@ impl Sink for Arrivals {
     }
 }
 
-/// What changes of the job: rows as they come, filtered, and a count for each key in a window that stays open.
+/// What changes of the job: rows as they come, filtered, and a count for each key in a window that stays
+/// open.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text {
     pub(super) parallelism: u32,

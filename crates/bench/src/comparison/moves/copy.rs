@@ -12,7 +12,8 @@ use anabranch_model::{Error, Result, Rng};
 /// Bytes that are sent, received and written at once.
 const PART: usize = 1 << 20;
 
-/// Time to send this number of bytes from one thread to another, which writes them to a file of the folder, and to the disk.
+/// Time to send this number of bytes from one thread to another, which writes them to a file of the folder,
+/// and to the disk.
 pub(super) fn copy(bytes: u64, folder: &Path) -> Result<Duration> {
     let failed = |error: std::io::Error| Error::outside(format!("cannot copy: {error}"));
     let path = folder.join("copy");

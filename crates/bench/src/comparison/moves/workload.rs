@@ -1,6 +1,7 @@
 //! Jobs whose state moves. All of them pass rows on with the time at which they are due.
 
-/// Rows that come all the time, per second. A fiftieth of the events are persons, three are auctions, the others bids.
+/// Rows that come all the time, per second. A fiftieth of the events are persons, three are auctions, the
+/// others bids.
 pub(super) const STEADY_EVENTS_PER_S: u64 = 4000;
 /// Events for each person of the generator.
 const EVENTS_OF_PERSON: u64 = 50;
@@ -21,7 +22,8 @@ pub(super) enum Query {
     Count { keys: u64, key_bytes: u64, keys_per_s: u64 },
     /// The same, but the steady rows pass through tasks by key: one row comes out for each key and 10 ms.
     StatefulMap { keys: u64, key_bytes: u64, keys_per_s: u64 },
-    /// Query 8 of Nexmark as an aggregate: persons who have opened auctions within 20 minutes. Steady rows pass beside it.
+    /// Query 8 of Nexmark as an aggregate: persons who have opened auctions within 20 minutes. Steady rows
+    /// pass beside it.
     Nexmark8 { events_per_s: u64 },
 }
 

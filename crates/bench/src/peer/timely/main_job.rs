@@ -1,5 +1,5 @@
-//! The main job: parse and filter, join, exchange by campaign, count. Parser, join table and counts are those of the
-//! limit program, so the difference is timely's cost.
+//! The main job: parse and filter, join, exchange by campaign, count. Parser, join table and counts are those
+//! of the limit program, so the difference is timely's cost.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -46,8 +46,8 @@ impl Rows {
         self.at.values().skip(first).take(count).collect()
     }
 
-    /// Carries out the changes of a batch. A row that comes takes the place of one that was taken back: of one with its label, else of
-    /// any.
+    /// Carries out the changes of a batch. A row that comes takes the place of one that was taken back: of
+    /// one with its label, else of any.
     pub(super) fn apply(&mut self, rows: Vec<Row>, weights: &[i64]) {
         let mut free: BTreeMap<u64, Row> = BTreeMap::new();
         let mut coming: Vec<Row> = Vec::new();

@@ -1,6 +1,6 @@
-//! Two jobs of a cluster, one from Kafka to Kafka and one from Kafka to files, while its processes are killed, frozen and stopped at
-//! random, and a user changes the jobs: two coordinators and three workers. Every result is there once, and is the one that a run
-//! without failures and changes gives.
+//! Two jobs of a cluster, one from Kafka to Kafka and one from Kafka to files, while its processes are
+//! killed, frozen and stopped at random, and a user changes the jobs: two coordinators and three workers.
+//! Every result is there once, and is the one that a run without failures and changes gives.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The main job from Kafka to Kafka: every result is in the topic once, and is the one that a run without failures gives; or at least
-//! once, and always the same one.
+//! The main job from Kafka to Kafka: every result is in the topic once, and is the one that a run without
+//! failures gives; or at least once, and always the same one.
 
 use anabranch_model::Rng;
 
@@ -34,8 +34,8 @@ fn at_least_once_a_row_that_comes_again_replaces_the_same_row() {
     kill_and_compare(&set, u32::MAX);
 }
 
-/// Kills the job, whose results table has these options too, and compares what is visible, at most so often each, with the
-/// results of an undisturbed run.
+/// Kills the job, whose results table has these options too, and compares what is visible, at most so often
+/// each, with the results of an undisturbed run.
 fn kill_and_compare(results: &[&str], times_max: u32) {
     let (kills, seed) = kills_and_seed();
     let mut rng = Rng::new(seed);

@@ -51,11 +51,12 @@ pub(crate) fn options(table: &str, options: &[String]) -> Vec<String> {
     options.iter().flat_map(|option| ["--option".to_owned(), format!("{table}.{option}")]).collect()
 }
 
-/// The main job over so many generated events without a failure, and a job that sends the same events to the topic of the broker that
-/// `servers` names.
+/// The main job over so many generated events without a failure, and a job that sends the same events to the
+/// topic of the broker that `servers` names.
 pub(crate) fn undisturbed_and_fill(per_second: u32, rows: u64, servers: &str) -> (Child, Child) {
-    // One partition of the generator, read by one task. A task that was held up reads what is due of one partition after the other, and the
-    // rows of the second one would be late in every partition of the topic.
+    // One partition of the generator, read by one task. A task that was held up reads what is due of one
+    // partition after the other, and the rows of the second one would be late in every partition of the
+    // topic.
     let generated: Vec<String> =
         ["start-time=2026-01-01 00:00:00", "seed=1", "out-of-orderness=500 ms", "partitions=1"]
             .iter()
@@ -75,8 +76,8 @@ pub(crate) fn with_checkpoints(folder: &Path, parallelism: u64) -> Vec<String> {
     ["--set".to_owned(), directory, "--set".to_owned(), interval, "--parallelism".to_owned(), parallelism].into()
 }
 
-/// Starts a job and kills it (SIGKILL) at a random moment, again and again. Every other time it has got further than the
-/// job before by then: there are checkpoints of its own. Returns what each of them has said.
+/// Starts a job and kills it (SIGKILL) at a random moment, again and again. Every other time it has got
+/// further than the job before by then: there are checkpoints of its own. Returns what each of them has said.
 pub(crate) fn kill_often(kills: u64, rng: &mut Rng, checkpoints: &Path, job: impl Fn(&mut Rng) -> Child) -> String {
     let (mut killed, mut attempts, mut said) = (0, 0, String::new());
     while killed < kills {
@@ -91,7 +92,8 @@ pub(crate) fn kill_often(kills: u64, rng: &mut Rng, checkpoints: &Path, job: imp
             patience -= 1;
         }
         anabranch_model::pause(Duration::from_millis(300 + rng.below(LIFE_MS_MAX - 300)));
-        // The topic of events may not have been there yet: then the job has ended by itself, and is started again.
+        // The topic of events may not have been there yet: then the job has ended by itself, and is started
+        // again.
         let alive = child.try_wait().expect("status").is_none();
         child.kill().expect("killed");
         let output = child.wait_with_output().expect("output");

@@ -1,4 +1,5 @@
-//! Sessions of many entities, validated by rules: not one false alert, none that is missing, and every count is right.
+//! Sessions of many entities, validated by rules: not one false alert, none that is missing, and every count
+//! is right.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -130,7 +131,8 @@ fn there_is_no_false_alert_and_no_lost_or_doubled_count_however_often_the_proces
         }
         arguments.extend(with_checkpoints(folder.path(), parallelism));
         if parallelism > 1 {
-            // So that hardly anything stays in memory: each backend continues with what the other has written.
+            // So that hardly anything stays in memory: each backend continues with what the other has
+            // written.
             arguments.extend(["--set", "state-backend=disk", "--set", "state-bytes=20 kb"].map(str::to_owned));
         }
         start(&example("session_rules_kafka.sql"), &arguments)

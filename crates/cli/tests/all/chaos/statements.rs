@@ -1,5 +1,5 @@
-//! One job of several statements over one topic: first rows, functions over the rows before, rows in order, and counts of distinct
-//! values that are updated. Each is computed here again, by its definition.
+//! One job of several statements over one topic: first rows, functions over the rows before, rows in order,
+//! and counts of distinct values that are updated. Each is computed here again, by its definition.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -133,7 +133,8 @@ fn every_statement_of_a_job_is_exact_however_often_the_process_is_killed() {
         }
         arguments.extend(with_checkpoints(folder.path(), parallelism));
         if parallelism > 1 {
-            // So that hardly anything stays in memory: each backend continues with what the other has written.
+            // So that hardly anything stays in memory: each backend continues with what the other has
+            // written.
             arguments.extend(["--set", "state-backend=disk", "--set", "state-bytes=200 kb"].map(str::to_owned));
         }
         start(script.path(), &arguments)

@@ -72,7 +72,8 @@ fn a_function_is_replaced_in_all_running_jobs_that_use_it() {
         assert!(!cluster.ok(&["show", name]).contains("restarted after"), "nothing has failed");
     }
 
-    // One job that cannot take the function keeps it from all: the text of `second` has another one of its own.
+    // One job that cannot take the function keeps it from all: the text of `second` has another one of its
+    // own.
     let of_second = "CREATE OR REPLACE FUNCTION twice(id STRING) RETURNS BIGINT RETURN CHAR_LENGTH(id);\n
         CREATE OR REPLACE FUNCTION shown(id STRING) RETURNS STRING RETURN id;";
     let of_second = file(folder.path(), "of_second.sql", of_second);

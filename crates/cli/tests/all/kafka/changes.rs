@@ -225,7 +225,8 @@ fn changes_with_a_key_and_a_time_are_versions() {
     assert!(failed.contains("column 'at'") && failed.contains("PRIMARY KEY"), "{failed}");
 }
 
-/// A change after the start may take back a row that came before it, which no count knows. Each remedy of the message is tried.
+/// A change after the start may take back a row that came before it, which no count knows. Each remedy of the
+/// message is tried.
 #[test]
 fn changes_that_are_not_read_from_the_first_need_a_key() {
     let broker = broker::Broker::start();

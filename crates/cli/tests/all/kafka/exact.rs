@@ -18,7 +18,8 @@ use rdkafka::{Message, Offset, TopicPartitionList};
 const PATIENCE: Duration = Duration::from_secs(150);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Records without their order: how many there are, and the sum of their hashes. A lost, doubled or changed record changes it.
+/// Records without their order: how many there are, and the sum of their hashes. A lost, doubled or changed
+/// record changes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     pub(crate) records: u64,

@@ -7,7 +7,8 @@ use super::exact::{Fingerprint, Job, Writer};
 use crate::broker::Broker;
 use crate::topics::create;
 
-/// A generator into a topic while its broker hangs, until that is told and some time longer. The rows must be those that the generator gives to files.
+/// A generator into a topic while its broker hangs, until that is told and some time longer. The rows must be
+/// those that the generator gives to files.
 fn broker_hangs(rows_per_second: u32, rows: u32, pause: Duration) {
     let broker = Broker::start();
     let servers = broker.servers();

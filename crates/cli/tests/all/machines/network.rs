@@ -1,4 +1,5 @@
-//! Machines that are network namespaces of this one, each with a link to a router. Links can be cut, also in one direction.
+//! Machines that are network namespaces of this one, each with a link to a router. Links can be cut, also in
+//! one direction.
 
 use std::net::Ipv4Addr;
 use std::process::{Command, Output};

@@ -1,5 +1,5 @@
-//! The file operations of the sinks. Their order decides what is on disk after a power failure. Tests record them here, let one
-//! fail, and replay what a power failure would leave.
+//! The file operations of the sinks. Their order decides what is on disk after a power failure. Tests record
+//! them here, let one fail, and replay what a power failure would leave.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};

@@ -90,8 +90,8 @@ impl PartFile {
         Ok(())
     }
 
-    /// Syncs what was written to disk, as far as the format allows. Does nothing if nothing was written since the last sync. True
-    /// after the first sync: the file's name may not be on disk yet.
+    /// Syncs what was written to disk, as far as the format allows. Does nothing if nothing was written since
+    /// the last sync. True after the first sync: the file's name may not be on disk yet.
     pub(super) fn sync(&mut self) -> Result<bool> {
         self.flush()?;
         let Content::Text { file, written_bytes, synced_bytes, .. } = &mut self.content else { return Ok(false) };

@@ -1,9 +1,9 @@
-//! The names of a table's files: `part-<task>-<number>.<extension>`, and `.part-<task>-<number>.<extension>.inprogress`
-//! while they are written. The writer locks its file. A file in progress without a lock was left
-//! behind by a killed writer.
+//! The names of a table's files: `part-<task>-<number>.<extension>`, and
+//! `.part-<task>-<number>.<extension>.inprogress` while they are written. The writer locks its file. A file
+//! in progress without a lock was left behind by a killed writer.
 //!
-//! Several writers may have the same task number: those of other statements and other jobs. The writer that makes the hidden
-//! file owns the number, so it checks the visible name after that.
+//! Several writers may have the same task number: those of other statements and other jobs. The writer that
+//! makes the hidden file owns the number, so it checks the visible name after that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,8 @@ impl PartFolder {
         self.disk.sync_folder(&self.folder)
     }
 
-    /// Completes the text files that killed tasks left behind. They are shared out over the tasks of this job.
+    /// Completes the text files that killed tasks left behind. They are shared out over the tasks of this
+    /// job.
     pub(super) fn recover(&self, framing: Framing) -> Result<()> {
         let is_mine = |name: &PartName| name.in_progress && name.task % self.parallelism == self.task;
         let mut changed = false;

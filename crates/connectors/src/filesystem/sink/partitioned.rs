@@ -1,5 +1,5 @@
-//! Divides the rows of one task among the folders of their partitions. Each folder has a writer of its own, which knows nothing of
-//! the others; what they prepare for one checkpoint is one committable.
+//! Divides the rows of one task among the folders of their partitions. Each folder has a writer of its own,
+//! which knows nothing of the others; what they prepare for one checkpoint is one committable.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -38,8 +38,8 @@ pub(super) struct PartitionedSink {
     open: BTreeMap<PathBuf, Writer>,
     completion: Completion,
     watermark: EventTime,
-    /// How far event time had come at the ends of checkpoints' epochs, if rows before it were not all visible then. Whether the
-    /// epoch has a committable.
+    /// How far event time had come at the ends of checkpoints' epochs, if rows before it were not all visible
+    /// then. Whether the epoch has a committable.
     reached: VecDeque<(Epoch, EventTime, bool)>,
 }
 
@@ -131,7 +131,8 @@ impl PartitionedSink {
         self.open.get_mut(folder).ok_or_else(|| Error::internal("a writer that was not opened"))
     }
 
-    /// The rows of each folder. Rows with equal values often follow each other: the folder is found once for all of them.
+    /// The rows of each folder. Rows with equal values often follow each other: the folder is found once for
+    /// all of them.
     fn divided(&self, batch: &RecordBatch) -> Result<BTreeMap<PathBuf, Vec<u32>>> {
         let failed = |e| Error::internal(format!("the name of a partition: {e}"));
         let format = FormatOptions::default();

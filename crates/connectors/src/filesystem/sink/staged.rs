@@ -1,17 +1,18 @@
 //! The names of files that are written exactly once, and the removal of those that will never become visible.
 //!
-//! A file is `.part-SCOPE-TASK-iINCARNATION-OPENED-NUMBER.json.inprogress` while it is written, `...complete` when it is on
-//! disk, and `part-SCOPE-TASK-EPOCH-INDEX.json` when its checkpoint is complete. OPENED is the time at which the writer was
-//! opened. A hidden name is never used twice, so a committable cannot come to mean another writer's file. A writer locks its
-//! file in progress. Files of former versions have no incarnation in their names.
+//! A file is `.part-SCOPE-TASK-iINCARNATION-OPENED-NUMBER.json.inprogress` while it is written, `...complete`
+//! when it is on disk, and `part-SCOPE-TASK-EPOCH-INDEX.json` when its checkpoint is complete. OPENED is the
+//! time at which the writer was opened. A hidden name is never used twice, so a committable cannot come to
+//! mean another writer's file. A writer locks its file in progress. Files of former versions have no
+//! incarnation in their names.
 //!
-//! A writer removes hidden files of older incarnations only. It removes their files in progress, which no committable owns,
-//! with the first row. It removes their complete files when the first checkpoint of its own incarnation is complete: until
-//! then another task may still have to commit them. Files of newer incarnations belong to a process that has taken the job
-//! over, and stay.
+//! A writer removes hidden files of older incarnations only. It removes their files in progress, which no
+//! committable owns, with the first row. It removes their complete files when the first checkpoint of its own
+//! incarnation is complete: until then another task may still have to commit them. Files of newer
+//! incarnations belong to a process that has taken the job over, and stay.
 //!
-//! `.part-SCOPE-TASK-EPOCH.committed` is an empty file. This commit marker says that the commit of this epoch,
-//! and of all before it, has begun.
+//! `.part-SCOPE-TASK-EPOCH.committed` is an empty file. This commit marker says that the commit of this
+//! epoch, and of all before it, has begun.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,9 +1,11 @@
-//! Declares the folders of partitions complete: by an empty file in the folder, when all rows are visible that belong there.
+//! Declares the folders of partitions complete: by an empty file in the folder, when all rows are visible
+//! that belong there.
 //!
-//! By process time a task decides alone, as in Flink: so long after it first wrote into the folder. By event time all tasks must
-//! have passed the folder's time. Each task says how far it has come by the name of an empty hidden file in the table's folder,
-//! `.watermark-TASK-of-TASKS-MILLISECONDS`, once the rows before that are visible. The task that sees the last of them come
-//! declares the folder complete. A file that is there already stays, so late rows change nothing.
+//! By process time a task decides alone, as in Flink: so long after it first wrote into the folder. By event
+//! time all tasks must have passed the folder's time. Each task says how far it has come by the name of an
+//! empty hidden file in the table's folder, `.watermark-TASK-of-TASKS-MILLISECONDS`, once the rows before
+//! that are visible. The task that sees the last of them come declares the folder complete. A file that is
+//! there already stays, so late rows change nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,7 +58,8 @@ impl Completion {
         Ok(completion)
     }
 
-    /// Rows are written into a folder. One without a time, because a value is NULL, is never declared complete by it.
+    /// Rows are written into a folder. One without a time, because a value is NULL, is never declared
+    /// complete by it.
     pub(super) fn wrote(&mut self, folder: &Path, now_ms: i64) {
         let by_time = self.partitions.trigger == Trigger::PartitionTime;
         let has_time = || self.partitions.time_ms(folder).is_ok() || !self.partitions.has_default(folder);
@@ -89,7 +92,8 @@ impl Completion {
         i64::try_from(self.partitions.delay.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// All rows of this task before `watermark` are visible; of its folders, those in `open` have others that are not.
+    /// All rows of this task before `watermark` are visible; of its folders, those in `open` have others that
+    /// are not.
     pub(super) fn visible(&mut self, watermark: EventTime, now_ms: i64, open: &dyn Fn(&Path) -> bool) -> Result<()> {
         let Some(success) = self.partitions.success.clone() else { return Ok(()) };
         let mut reached = watermark;

@@ -1,5 +1,5 @@
-//! Power failures. What a sink has synced to disk survives. Of everything else any part may survive: a prefix of the bytes
-//! written to a file, and any subset of the renames, creations and removals.
+//! Power failures. What a sink has synced to disk survives. Of everything else any part may survive: a prefix
+//! of the bytes written to a file, and any subset of the renames, creations and removals.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,7 +46,8 @@ impl From<Operation<'_>> for Done {
     }
 }
 
-/// Records all operations. The `failing`-th sync fails, or any operation with an error of the operating system.
+/// Records all operations. The `failing`-th sync fails, or any operation with an error of the operating
+/// system.
 #[derive(Default)]
 struct Recorder {
     done: Mutex<Vec<Done>>,
@@ -353,8 +354,8 @@ fn a_failed_sync_fails_the_epoch() {
     }
 }
 
-/// A full disk and a broken one refuse an operation. The sink fails with the place and may be opened again, or the operation
-/// did not matter; what a checkpoint covers is visible once, and nothing else.
+/// A full disk and a broken one refuse an operation. The sink fails with the place and may be opened again,
+/// or the operation did not matter; what a checkpoint covers is visible once, and nothing else.
 #[test]
 fn an_operation_that_the_disk_refuses_loses_nothing_and_doubles_nothing() {
     let delivery = Delivery::ExactlyOnce { scope: "job-0".into(), former: Former::default() };

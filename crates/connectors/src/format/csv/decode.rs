@@ -1,8 +1,8 @@
-//! Decodes records to columns. Numbers are read from the bytes of their fields. Other fields first become views into the
-//! records, which are then converted a column at a time.
+//! Decodes records to columns. Numbers are read from the bytes of their fields. Other fields first become
+//! views into the records, which are then converted a column at a time.
 //!
-//! Errors that do not depend on types (quotes, the number of fields, bytes that are not UTF-8) are found in the whole
-//! record, including fields that no column of the query reads.
+//! Errors that do not depend on types (quotes, the number of fields, bytes that are not UTF-8) are found in
+//! the whole record, including fields that no column of the query reads.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -179,9 +179,9 @@ impl Column {
     /// The finished column. `buffers` are those of its views.
     fn finish(self, data_type: &DataType, buffers: &Arc<[Buffer]>) -> Result<Finished> {
         let array = |views: Vec<u128>, nulls| {
-            // SAFETY: each view was made from a field of a record, all of whose fields were found to be UTF-8: from its
-            // range in the input, or from the text in the extra buffer with its quotes undoubled. Views of NULL are
-            // empty.
+            // SAFETY: each view was made from a field of a record, all of whose fields were found to be
+            // UTF-8: from its range in the input, or from the text in the extra buffer with its quotes
+            // undoubled. Views of NULL are empty.
             unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), Arc::clone(buffers), nulls) }
         };
         match self {
@@ -242,8 +242,8 @@ fn convert(text: StringViewArray, data_type: &DataType) -> Result<Finished> {
     Ok(Finished { column, wrong })
 }
 
-/// Which rows have no valid value, and why. In those rows the column may contain a NULL that its field excludes: they are
-/// filtered out before a batch is made.
+/// Which rows have no valid value, and why. In those rows the column may contain a NULL that its field
+/// excludes: they are filtered out before a batch is made.
 fn errors(column: &ArrayRef, wrong: Vec<(usize, String)>, field: &FieldRef) -> Vec<(usize, String)> {
     let name = field.name();
     let mut errors = Vec::new();

@@ -27,8 +27,8 @@ const fn every(byte: u8) -> u128 {
 /// A column of numbers under construction.
 ///
 /// Plain texts are read as they come: an optional minus sign and a few digits, with a point among them for
-/// floating-point numbers, and a value that is exact or rounded once. All others are converted together at the end, by
-/// the general conversion.
+/// floating-point numbers, and a value that is exact or rounded once. All others are converted together at
+/// the end, by the general conversion.
 pub(super) struct Numbers {
     data_type: DataType,
     values: Values,
@@ -171,8 +171,8 @@ fn plain(bytes: &[u8], start: usize, end: usize) -> Option<Fixed> {
     Some(Fixed { negative, digits: Some(digits), fraction })
 }
 
-/// The number in the last `len` of sixteen bytes, without its point, and how many of its digits are after that. All
-/// bytes are looked at together: lengths that change from row to row cost no mispredicted branch.
+/// The number in the last `len` of sixteen bytes, without its point, and how many of its digits are after
+/// that. All bytes are looked at together: lengths that change from row to row cost no mispredicted branch.
 #[inline(always)]
 fn digits_at_end(window: u128, len: usize) -> Option<(u64, u32)> {
     const POINT: u8 = b'.' ^ b'0';

@@ -1,7 +1,7 @@
 //! Finds the fields of a record.
 //!
-//! The delimiters and quotes of all records are found at once, by wide comparisons. Then each record is split at those
-//! marks.
+//! The delimiters and quotes of all records are found at once, by wide comparisons. Then each record is split
+//! at those marks.
 
 use crate::format::lanes::{Baseline, Lanes, WIDTH};
 
@@ -25,7 +25,8 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Finds the marks of `bytes` from position `from` on. Positions fit 32 bits: they are offsets of an array.
+    /// Finds the marks of `bytes` from position `from` on. Positions fit 32 bits: they are offsets of an
+    /// array.
     pub(super) fn find(&mut self, bytes: &[u8], from: usize, delimiter: u8) {
         self.positions.clear();
         self.next = 0;
@@ -89,8 +90,8 @@ impl Marks {
         }
     }
 
-    /// Splits the record `bytes[start..end]` into `fields`, without the line ends after it. Records are split in their
-    /// order.
+    /// Splits the record `bytes[start..end]` into `fields`, without the line ends after it. Records are split
+    /// in their order.
     pub(super) fn split(
         &mut self,
         bytes: &[u8],
@@ -119,8 +120,8 @@ impl Marks {
         }
     }
 
-    /// The unquoted field that begins at `start`, and the position of its delimiter. A quote within it is an ordinary
-    /// character.
+    /// The unquoted field that begins at `start`, and the position of its delimiter. A quote within it is an
+    /// ordinary character.
     #[inline(always)]
     fn plain(&mut self, bytes: &[u8], start: usize, end: usize) -> (FieldRange, usize) {
         let next = loop {

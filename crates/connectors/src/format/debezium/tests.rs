@@ -120,7 +120,8 @@ fn columns_of_flink() -> SchemaRef {
     ]))
 }
 
-/// A record, with numbers as their values and without zeros at the end of times: `1.50` and `1.5E0` are one number.
+/// A record, with numbers as their values and without zeros at the end of times: `1.50` and `1.5E0` are one
+/// number.
 fn record_of(text: &str) -> Value {
     fn settle(value: &mut Value) {
         match value {

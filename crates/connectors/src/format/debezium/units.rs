@@ -1,7 +1,8 @@
 //! The units of timestamps, as the schema of a record names them.
 //!
-//! Debezium writes a timestamp as a number of milliseconds (`io.debezium.time.Timestamp`), microseconds (`MicroTimestamp`) or nanoseconds
-//! (`NanoTimestamp`). Records that follow each other mostly begin with the same schema, which is then only compared.
+//! Debezium writes a timestamp as a number of milliseconds (`io.debezium.time.Timestamp`), microseconds
+//! (`MicroTimestamp`) or nanoseconds (`NanoTimestamp`). Records that follow each other mostly begin with the
+//! same schema, which is then only compared.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -87,7 +88,8 @@ impl Units {
         runs
     }
 
-    /// The units of a record that begins otherwise than the one before. A record that is not JSON has none: the decoder reports it.
+    /// The units of a record that begins otherwise than the one before. A record that is not JSON has none:
+    /// the decoder reports it.
     fn read(&mut self, record: &[u8]) -> Vec<Unit> {
         let first = record.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(0);
         let begin = b"{\"schema\":";

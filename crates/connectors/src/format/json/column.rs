@@ -1,8 +1,8 @@
 //! Columns under construction: a tree of nodes, filled slot by slot.
 //!
-//! A value is written to the slot of its row (or of its element, in a list) and may be overwritten. So the last of two
-//! equal keys wins, and a malformed record costs nothing, because the next record takes its slot. Nothing is ever
-//! undone.
+//! A value is written to the slot of its row (or of its element, in a list) and may be overwritten. So the
+//! last of two equal keys wins, and a malformed record costs nothing, because the next record takes its slot.
+//! Nothing is ever undone.
 
 mod finish;
 mod unique;
@@ -234,15 +234,16 @@ impl Columns {
         Some((object.fields[field], before == object.number))
     }
 
-    /// Node of field `field` of `id`, and whether it has been seen in this object; `None` after the last field.
+    /// Node of field `field` of `id`, and whether it has been seen in this object; `None` after the last
+    /// field.
     pub(super) fn seen(&self, id: ColumnId, field: usize) -> Option<(ColumnId, bool)> {
         let object = self.nodes[id].object.as_ref()?;
         let child = object.fields.get(field)?;
         Some((*child, object.seen[field] == object.number))
     }
 
-    /// Ends the object in `slot` of `id`, which had `count` of its fields: the others become null. False if one of them
-    /// must not be null.
+    /// Ends the object in `slot` of `id`, which had `count` of its fields: the others become null. False if
+    /// one of them must not be null.
     #[inline(always)]
     pub(super) fn end_object(&mut self, id: ColumnId, slot: usize, count: usize) -> bool {
         let complete = self.nodes[id].object.as_ref().is_some_and(|object| object.fields.len() == count);
@@ -330,7 +331,8 @@ impl Columns {
         }
     }
 
-    /// Writes bytes that `fill` appends to a buffer: the extra text for a view column, otherwise the column's buffer.
+    /// Writes bytes that `fill` appends to a buffer: the extra text for a view column, otherwise the column's
+    /// buffer.
     pub(super) fn set_bytes<E>(
         &mut self,
         id: ColumnId,

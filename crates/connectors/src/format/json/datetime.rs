@@ -1,7 +1,8 @@
 //! Dates, times of day and timestamps as text.
 //!
-//! Years have four digits; others have a sign and up to nine digits, so that every timestamp can be written and read
-//! back. A fraction finer than the column's unit is truncated. A timestamp with a time zone is written in UTC.
+//! Years have four digits; others have a sign and up to nine digits, so that every timestamp can be written
+//! and read back. A fraction finer than the column's unit is truncated. A timestamp with a time zone is
+//! written in UTC.
 
 use std::str::FromStr;
 
@@ -286,8 +287,9 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days from 0000-03-01 to the epoch. Years that start in March have their leap day at the end, so that the days before
-/// a month are a linear function of the month, and those before a year one of the year with the Gregorian corrections.
+/// Days from 0000-03-01 to the epoch. Years that start in March have their leap day at the end, so that the
+/// days before a month are a linear function of the month, and those before a year one of the year with the
+/// Gregorian corrections.
 const EPOCH_FROM_MARCH_0: i64 = 719_468;
 const DAYS_PER_400_YEARS: i64 = 146_097;
 

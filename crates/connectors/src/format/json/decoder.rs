@@ -1,4 +1,5 @@
-//! The decoder: an array of records at a time, each by a known layout or, if none fits, by the general parser.
+//! The decoder: an array of records at a time, each by a known layout or, if none fits, by the general
+//! parser.
 
 use anabranch_model::Result;
 use arrow::array::{Array, BinaryArray, RecordBatch, RecordBatchOptions};
@@ -18,8 +19,8 @@ use crate::format::{Decode, Decoded};
 
 /// Decodes JSON objects, one per record.
 ///
-/// A missing key is null, of two equal keys the last one wins, and keys that no column needs are skipped. A number may
-/// be in quotes. A record is malformed if it is not JSON, or if a value does not fit its column.
+/// A missing key is null, of two equal keys the last one wins, and keys that no column needs are skipped. A
+/// number may be in quotes. A record is malformed if it is not JSON, or if a value does not fit its column.
 pub struct JsonDecoder {
     schema: SchemaRef,
     columns: Columns,

@@ -1,7 +1,8 @@
 //! The encoder: rows to JSON objects.
 //!
-//! Everything that is the same for all rows (the keys with their quotes and commas, the arrays' types) is prepared once
-//! per encoder or batch. Rows are written consecutively into a single buffer; a row allocates nothing.
+//! Everything that is the same for all rows (the keys with their quotes and commas, the arrays' types) is
+//! prepared once per encoder or batch. Rows are written consecutively into a single buffer; a row allocates
+//! nothing.
 
 use anabranch_model::{Error, Result};
 use arrow::array::{BinaryArray, RecordBatch};
@@ -20,8 +21,9 @@ use scalar::write_string;
 
 /// Encodes rows as JSON objects with all columns in their order.
 ///
-/// Nulls are written as `null`, decimals as numbers, binary as base64, and floating-point numbers without a JSON form
-/// as the strings `"NaN"`, `"Infinity"` and `"-Infinity"`. [`super::JsonDecoder`] reads all of it back.
+/// Nulls are written as `null`, decimals as numbers, binary as base64, and floating-point numbers without a
+/// JSON form as the strings `"NaN"`, `"Infinity"` and `"-Infinity"`. [`super::JsonDecoder`] reads all of it
+/// back.
 pub struct JsonEncoder {
     schema: SchemaRef,
     fields: Vec<Field>,

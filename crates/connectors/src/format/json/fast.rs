@@ -1,8 +1,8 @@
 //! Reads a record of a known layout: compares the bytes that must be there, and reads only the values.
 //!
-//! The fast path only recognizes records. A record that it does not recognize, for any reason, is read again from its
-//! beginning, finally by the general parser, so the two cannot disagree about which records are malformed. Slots that
-//! the fast path wrote before are overwritten.
+//! The fast path only recognizes records. A record that it does not recognize, for any reason, is read again
+//! from its beginning, finally by the general parser, so the two cannot disagree about which records are
+//! malformed. Slots that the fast path wrote before are overwritten.
 
 use super::layout::{Action, Layout, Literal, Step};
 use super::scan::{Scan, Scanner};
@@ -77,8 +77,8 @@ unsafe fn literal<L: Scan>(literal: &Literal, record: Padded<'_>, mut pos: usize
     (pos + literal.tail_len, unsafe { L::equal(record.at(pos), &literal.tail) } | literal.beyond)
 }
 
-/// Whether the compared literal may be there with other white space: at the first difference, one of the two has white
-/// space.
+/// Whether the compared literal may be there with other white space: at the first difference, one of the two
+/// has white space.
 #[inline(always)]
 fn may_be_loose(literal: &Literal, record: Padded<'_>, end: usize, same: u32) -> bool {
     let is_space = |byte: u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');

@@ -1,12 +1,12 @@
 //! Layouts: the parts that the records of a stream have in common, learned from one of them.
 //!
-//! Similar records have the same bytes between their values: brackets, keys, colons, commas, white space. A layout
-//! consists of those bytes and, between them, what to do with the values. Nested objects are flattened, so a nested
-//! field costs as much as one of the record.
+//! Similar records have the same bytes between their values: brackets, keys, colons, commas, white space. A
+//! layout consists of those bytes and, between them, what to do with the values. Nested objects are
+//! flattened, so a nested field costs as much as one of the record.
 //!
-//! A stream may have several layouts, one for each kind of event. A few are kept; the last one that fitted is tried
-//! first. If layouts hardly ever fit, trying and learning them would cost more than they save; then they are disabled
-//! for a while.
+//! A stream may have several layouts, one for each kind of event. A few are kept; the last one that fitted is
+//! tried first. If layouts hardly ever fit, trying and learning them would cost more than they save; then
+//! they are disabled for a while.
 
 use super::column::{ColumnId, Columns, ROOT};
 use super::datetime::{EPOCH_MS_MAX, EPOCH_MS_MIN};

@@ -40,8 +40,8 @@ pub(super) fn number(bytes: &[u8], at: usize) -> Option<Number> {
     Some(Number { end, integer })
 }
 
-/// The value of eight digits, the first of which is the lowest byte: pairs, then fours, then all, each with one
-/// multiplication.
+/// The value of eight digits, the first of which is the lowest byte: pairs, then fours, then all, each with
+/// one multiplication.
 #[inline(always)]
 pub(in crate::format) fn eight_digits(bytes: u64) -> u64 {
     let digits = bytes & 0x0f0f_0f0f_0f0f_0f0f;
@@ -118,7 +118,8 @@ pub(super) struct Scaled {
     pub(super) exact: bool,
 }
 
-/// The number `text` times `10^scale`; `None` if that has more than 38 digits. `text` must be a number by the grammar.
+/// The number `text` times `10^scale`; `None` if that has more than 38 digits. `text` must be a number by the
+/// grammar.
 pub(super) fn scaled(text: &[u8], scale: i8) -> Option<Scaled> {
     let (negative, text) = match text.strip_prefix(b"-") {
         Some(text) => (true, text),

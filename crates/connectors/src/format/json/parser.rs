@@ -1,8 +1,8 @@
 //! The general parser: any record, one value after the other.
 //!
-//! It alone decides which records are malformed; the fast path only recognizes. It checks everything by the grammar of
-//! JSON, including values that the query does not need, so that the malformed records do not depend on the columns that
-//! a query reads.
+//! It alone decides which records are malformed; the fast path only recognizes. It checks everything by the
+//! grammar of JSON, including values that the query does not need, so that the malformed records do not
+//! depend on the columns that a query reads.
 
 use super::column::{ColumnId, Columns, ROOT};
 use super::datetime::TimestampFormat;
@@ -225,7 +225,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// After an opening bracket: returns whether there is an element before `close`, and skips `close` otherwise.
+    /// After an opening bracket: returns whether there is an element before `close`, and skips `close`
+    /// otherwise.
     pub(super) fn first(&mut self, close: u8) -> Read<bool> {
         self.pos += 1;
         self.skip_space();

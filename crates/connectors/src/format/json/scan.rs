@@ -1,8 +1,8 @@
 //! Reads a record of unknown layout: key by key, value by value, each with a few wide comparisons.
 //!
-//! The scanner serves streams with dissimilar records, and the values of known layouts that are not plain. It checks
-//! the grammar of everything, including values that no column needs. Like reading by layout, it only recognizes: a
-//! record that it does not recognize goes to the general parser from its beginning.
+//! The scanner serves streams with dissimilar records, and the values of known layouts that are not plain. It
+//! checks the grammar of everything, including values that no column needs. Like reading by layout, it only
+//! recognizes: a record that it does not recognize goes to the general parser from its beginning.
 
 use super::column::{ColumnId, Columns, ROOT};
 use super::datetime::{EPOCH_MS_MAX, EPOCH_MS_MIN, TimestampFormat};
@@ -28,8 +28,8 @@ pub(super) trait Scan: Lanes {
     /// The processor must have the instructions of the implementation.
     unsafe fn record(scanner: &mut Scanner<'_>, slot: usize) -> bool;
 
-    /// Reads the object with its content at `pos` into the fields of `id`; returns where it ends. It is nested in
-    /// `depth` objects and arrays, itself included.
+    /// Reads the object with its content at `pos` into the fields of `id`; returns where it ends. It is
+    /// nested in `depth` objects and arrays, itself included.
     ///
     /// # Safety
     /// As for [`Scan::record`].
@@ -151,8 +151,8 @@ unsafe fn object<L: Scan>(s: &mut Scanner<'_>, id: ColumnId, slot: usize, pos: u
     if s.columns.end_object(id, slot, count) { pos } else { OTHER }
 }
 
-/// Reads what follows a value that ends at `pos`: returns whether there is another value, and where that begins, or
-/// where `close` ends.
+/// Reads what follows a value that ends at `pos`: returns whether there is another value, and where that
+/// begins, or where `close` ends.
 ///
 /// # Safety
 /// The processor must have the instructions of `L`.

@@ -1,5 +1,5 @@
-//! Tests of the whole format. Every check runs with every set of instructions, with and without layouts, and with the
-//! general parser alone: all must give the same rows and the same malformed records.
+//! Tests of the whole format. Every check runs with every set of instructions, with and without layouts, and
+//! with the general parser alone: all must give the same rows and the same malformed records.
 
 mod differential;
 mod encode;

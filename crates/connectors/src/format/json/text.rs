@@ -14,8 +14,8 @@ pub(super) struct Span {
     pub(super) escaped: bool,
 }
 
-/// Reads the string with its opening quote at `at`: it is UTF-8 and has no control characters. Its escapes are not
-/// checked.
+/// Reads the string with its opening quote at `at`: it is UTF-8 and has no control characters. Its escapes
+/// are not checked.
 pub(super) fn string(bytes: &[u8], at: usize) -> Read<Span> {
     let start = at + 1;
     let (mut escaped, mut ascii) = (false, true);

@@ -1,8 +1,8 @@
 //! The tokens of a record, by wide comparisons: where strings, numbers and white space end.
 //!
-//! A value that is not plain gives [`OTHER`]: the functions only recognize, and leave decisions to the general parser.
-//! They accept positions up to one width after the record's end, which is readable, and return none beyond the record's
-//! end.
+//! A value that is not plain gives [`OTHER`]: the functions only recognize, and leave decisions to the
+//! general parser. They accept positions up to one width after the record's end, which is readable, and
+//! return none beyond the record's end.
 
 use super::number::{Fixed, eight_digits};
 use super::text::{Span, escape};
@@ -71,7 +71,8 @@ pub(super) unsafe fn space_end<L: Lanes>(record: Padded<'_>, pos: usize) -> usiz
     record.bytes.len()
 }
 
-/// Where the string whose content begins at `at` ends, after its closing quote, if it is plain: ASCII without escapes.
+/// Where the string whose content begins at `at` ends, after its closing quote, if it is plain: ASCII without
+/// escapes.
 ///
 /// # Safety
 /// The processor must have the instructions of `L`; `at` must be at most one width after the record's end.
@@ -95,8 +96,8 @@ pub(super) unsafe fn text_end<L: Lanes>(record: Padded<'_>, at: usize) -> usize 
     }
 }
 
-/// Finds the string with its content at `at`, which may contain anything that strings may contain. Checks its escapes
-/// if `CHECKED`.
+/// Finds the string with its content at `at`, which may contain anything that strings may contain. Checks its
+/// escapes if `CHECKED`.
 ///
 /// # Safety
 /// As for [`text_end`].
@@ -173,7 +174,8 @@ struct Digits {
 /// As for [`text_end`].
 #[inline(always)]
 unsafe fn whole_digits<L: Lanes>(record: Padded<'_>, at: usize) -> Digits {
-    // SAFETY: `at` is at most one width after the record's end: one more is readable, and some bytes after that.
+    // SAFETY: `at` is at most one width after the record's end: one more is readable, and some bytes after
+    // that.
     let (at, count) = unsafe {
         let at = at + usize::from(*record.at(at) == b'-');
         (at, L::non_digits(record.at(at)).trailing_zeros() as usize)

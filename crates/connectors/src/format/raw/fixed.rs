@@ -1,4 +1,5 @@
-//! Numbers and truth values as the bytes of a record, as Java's serializers and Flink's format `raw` write them.
+//! Numbers and truth values as the bytes of a record, as Java's serializers and Flink's format `raw` write
+//! them.
 
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BinaryArray, BooleanArray, make_array};
@@ -86,7 +87,8 @@ mod tests {
 
     use super::*;
 
-    /// What Java's `ByteBuffer` writes, in which the most significant byte is the first unless it is told otherwise.
+    /// What Java's `ByteBuffer` writes, in which the most significant byte is the first unless it is told
+    /// otherwise.
     #[test]
     fn numbers_are_bytes_in_the_order_that_is_asked_for() {
         let cases: [(ArrayRef, &[u8]); 6] = [

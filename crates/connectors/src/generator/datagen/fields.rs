@@ -1,5 +1,5 @@
-//! What each column holds, as its options say: `fields.NAME.min`, and of what a column has inside `fields.NAME.FIELD.min`,
-//! `fields.NAME.element.min`, `fields.NAME.key.min`, `fields.NAME.value.min`.
+//! What each column holds, as its options say: `fields.NAME.min`, and of what a column has inside
+//! `fields.NAME.FIELD.min`, `fields.NAME.element.min`, `fields.NAME.key.min`, `fields.NAME.value.min`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

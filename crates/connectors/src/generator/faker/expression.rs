@@ -1,7 +1,8 @@
-//! Expressions as the `faker` of Flink takes them: text with calls, `user_#{numerify '##'}@#{Internet.domainName}`.
+//! Expressions as the `faker` of Flink takes them: text with calls, `user_#{numerify
+//! '##'}@#{Internet.domainName}`.
 //!
-//! A call names a provider and has arguments in quotes, separated by commas or spaces. What providers give is in `words.txt`, as lists of expressions, and
-//! in [`call`](super::call) if a list cannot say it.
+//! A call names a provider and has arguments in quotes, separated by commas or spaces. What providers give is
+//! in `words.txt`, as lists of expressions, and in [`call`](super::call) if a list cannot say it.
 
 use anabranch_model::{Error, Result, Rng};
 

@@ -1,4 +1,5 @@
-//! Texts that match a regular expression, as far as recipes use these: groups with alternatives, classes, quantifiers, escapes.
+//! Texts that match a regular expression, as far as recipes use these: groups with alternatives, classes,
+//! quantifiers, escapes.
 
 use anabranch_model::{Error, Result, Rng};
 

@@ -23,7 +23,8 @@ const CHANNELS: u64 = 10_000;
 /// Which events there are, and how they refer to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Of as many consecutive events as these three sum up to, the first are persons, the next auctions, the others bids.
+    /// Of as many consecutive events as these three sum up to, the first are persons, the next auctions, the
+    /// others bids.
     pub(super) persons: u64,
     pub(super) auctions: u64,
     pub(super) bids: u64,

@@ -1,7 +1,7 @@
 //! Events as columns.
 //!
-//! The table of all kinds has a column for each kind, a row of that kind's fields, and may also be read by single fields
-//! (`bid.price`). What no one reads is not generated.
+//! The table of all kinds has a column for each kind, a row of that kind's fields, and may also be read by
+//! single fields (`bid.price`). What no one reads is not generated.
 
 use std::cell::OnceCell;
 use std::sync::Arc;

@@ -119,7 +119,8 @@ fn a_table_that_follows_the_clock_catches_up_with_it() {
     clock.advance(Duration::from_secs(1));
     assert_eq!(due(&mut source).len(), 1);
     assert_eq!(position(&source), format!("11 since {since_ms} seed 1 rows-per-second 10"));
-    // Three seconds later, in another process: 30 rows have come due, at the times that follow from the first start.
+    // Three seconds later, in another process: 30 rows have come due, at the times that follow from the first
+    // start.
     clock.advance(Duration::from_secs(3));
     let mut source = go_on(load(None), &format!("11 since {since_ms}"), &clock).unwrap();
     assert_eq!(source.partitions[0].since_ms, since_ms);

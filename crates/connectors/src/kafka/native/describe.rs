@@ -22,7 +22,8 @@ pub(in super::super) struct Described {
     pub(in super::super) partitions: i32,
 }
 
-/// What a broker says of each of these topics: all, or why it cannot. `wait` is the longest time that the request may take.
+/// What a broker says of each of these topics: all, or why it cannot. `wait` is the longest time that the
+/// request may take.
 pub(in super::super) fn describe(
     client: &Consumer,
     names: &[&str],
@@ -33,8 +34,8 @@ pub(in super::super) fn describe(
     let mut pointers: Vec<*const c_char> = c_names.iter().map(|name| name.as_ptr()).collect();
     let native = client.native();
     let mut error = [0; 512];
-    // SAFETY: the client lives. Names, options and the queue live until the calls return, which copy or count what they keep. What is made
-    // here is destroyed here, once, after its last use.
+    // SAFETY: the client lives. Names, options and the queue live until the calls return, which copy or count
+    // what they keep. What is made here is destroyed here, once, after its last use.
     unsafe {
         let topics = sys::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
         let options =

@@ -55,7 +55,8 @@ impl KafkaSource {
         }
     }
 
-    /// Keeps the positions of this task's partitions whose topics are not there. Those that only cannot be read hold event time back.
+    /// Keeps the positions of this task's partitions whose topics are not there. Those that only cannot be
+    /// read hold event time back.
     pub(super) fn miss(
         &mut self,
         missing: BTreeMap<(String, i32), Position>,
@@ -100,8 +101,8 @@ impl KafkaSource {
         Ok(())
     }
 
-    /// Starts partitions that have been added to a topic, and those of new topics of a pattern. Their records are all newer than the job: read from
-    /// the first. Those of a topic that has come back are read on.
+    /// Starts partitions that have been added to a topic, and those of new topics of a pattern. Their records
+    /// are all newer than the job: read from the first. Those of a topic that has come back are read on.
     pub(super) fn follow_topics(&mut self) -> Result<()> {
         while let Some(seen) = self.watch.next() {
             match seen {
@@ -153,7 +154,8 @@ impl KafkaSource {
         Ok(())
     }
 
-    /// A topic was created anew. What it was before may be read by now; if it was missing, the new one is read from its beginning.
+    /// A topic was created anew. What it was before may be read by now; if it was missing, the new one is
+    /// read from its beginning.
     fn renew_topic(&mut self, topic: usize, found: &Found) -> Result<()> {
         let is_read = self.partitions.iter().any(|partition| partition.topic == topic && partition.is_read());
         if is_read || !self.table.reads_renewed() {
@@ -189,8 +191,9 @@ impl KafkaSource {
         Ok(())
     }
 
-    /// Fails if a topic was created anew since it was read. The client does not tell: it reads on in the new topic, at the offset of the one before.
-    /// So what a checkpoint holds is read of the topics whose identities it has. While no broker answers, the checkpoint does not wait.
+    /// Fails if a topic was created anew since it was read. The client does not tell: it reads on in the new
+    /// topic, at the offset of the one before. So what a checkpoint holds is read of the topics whose
+    /// identities it has. While no broker answers, the checkpoint does not wait.
     pub(super) fn verify_topics(&self) -> Result<()> {
         let is_read = |topic: usize| self.partitions.iter().any(|p| p.topic == topic && p.is_read());
         if !self.is_unverified.get() || self.outage.since().is_some() {
@@ -215,7 +218,8 @@ impl KafkaSource {
     }
 }
 
-/// The first task of a topic of a pattern, modulo their count: which topics come before it depends on when a task was opened.
+/// The first task of a topic of a pattern, modulo their count: which topics come before it depends on when a
+/// task was opened.
 fn hashed(topic: &str) -> u32 {
     hash_bytes(HASH_SEED, topic.as_bytes()) as u32
 }

@@ -66,7 +66,8 @@ fn a_process_that_lost_its_job_takes_nothing_from_the_one_that_has_it() {
         let spec = table(folder.path(), &[("format", "json")]);
         let read = || visible(&spec);
         let job = files(&spec, "job-0", &read);
-        // The checkpoint of epoch 1 is complete, and the commit of it is delayed when the other process takes over.
+        // The checkpoint of epoch 1 is complete, and the commit of it is delayed when the other process takes
+        // over.
         let mut sink = job.open_in(&TestHost::of_incarnation(1), 0, 1);
         let covered = job.prepare(sink.as_mut(), &[0], 1);
         let mut loser = Loser { sink, covered: covered.clone() };
@@ -194,7 +195,8 @@ fn what_a_crash_left_is_removed_when_nobody_can_own_it() {
     let hidden = |what: &str| names(folder.path()).iter().filter(|name| name.ends_with(what)).count();
     assert_eq!((hidden(".inprogress"), hidden(".complete")), (4, 6));
 
-    // One task resumes where there were three. Its first row removes files in progress; complete ones may be another task's to commit.
+    // One task resumes where there were three. Its first row removes files in progress; complete ones may be
+    // another task's to commit.
     let mut sink = job.open_in(&now, 0, 1);
     sink.write(&job.batches[4]).unwrap();
     assert_eq!((hidden(".inprogress"), hidden(".complete")), (2, 6), "its own, and that of another job");

@@ -27,7 +27,8 @@ fn columns(types: &[DataType]) -> SchemaRef {
     Arc::new(Schema::new(std::iter::once(id).chain(maps).collect::<Vec<_>>()))
 }
 
-/// Maps of texts to numbers and of numbers to texts, with Arrow's names of the parts; NULL and an empty map among them.
+/// Maps of texts to numbers and of numbers to texts, with Arrow's names of the parts; NULL and an empty map
+/// among them.
 fn maps() -> [ArrayRef; 2] {
     let names = || None::<MapFieldNames>;
     let mut counts = MapBuilder::new(names(), StringBuilder::new(), Int64Builder::new());

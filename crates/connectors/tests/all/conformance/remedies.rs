@@ -73,7 +73,8 @@ fn read(spec: &ConnectorSpec, from: Option<&Positions>, rows_max: usize, seen: &
     source.positions()
 }
 
-/// A file is read in part, and then something happens to it. The job that resumes says what; then the remedy is carried out, and each row has come once.
+/// A file is read in part, and then something happens to it. The job that resumes says what; then the remedy
+/// is carried out, and each row has come once.
 fn check(spec: &ConnectorSpec, happens: impl FnOnce(), message: &[&str], remedy: impl FnOnce()) {
     let mut seen = Vec::new();
     let from = read(spec, None, 12, &mut seen).unwrap();

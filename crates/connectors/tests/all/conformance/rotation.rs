@@ -1,4 +1,5 @@
-//! Followed files that are renamed, replaced, emptied and deleted: each line comes once, whatever its file is called.
+//! Followed files that are renamed, replaced, emptied and deleted: each line comes once, whatever its file is
+//! called.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Writing exactly once: readers of committed records see a checkpoint's records once, whatever happens between prepare and
-//! commit. Readers of uncommitted records also see records of aborted transactions.
+//! Writing exactly once: readers of committed records see a checkpoint's records once, whatever happens
+//! between prepare and commit. Readers of uncommitted records also see records of aborted transactions.
 
 use anabranch_model::{Clock, Epoch, SystemClock};
 use anabranch_operators::{Committable, Former, Sink};
@@ -140,7 +140,8 @@ fn a_job_that_resumes_behind_its_results_is_refused() {
     assert!(error.contains("put the newest one back instead"), "{error}");
 }
 
-/// A process was killed in the middle of a transaction. Readers continue as soon as the next process has started.
+/// A process was killed in the middle of a transaction. Readers continue as soon as the next process has
+/// started.
 #[test]
 fn a_transaction_that_was_left_open_ends_with_the_next_start() {
     let topic = "left-open";
@@ -159,8 +160,8 @@ fn former(scopes: &[&str], tasks: u32) -> Former {
     Former { scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(), tasks }
 }
 
-/// A process was killed in the middle of a transaction, and its checkpoint is damaged: the job resumes from an older one, with
-/// fewer tasks and another scope.
+/// A process was killed in the middle of a transaction, and its checkpoint is damaged: the job resumes from
+/// an older one, with fewer tasks and another scope.
 #[test]
 fn transactions_that_were_left_open_under_former_scopes_end_with_the_next_start() {
     let topic = "left-renamed";

@@ -311,7 +311,8 @@ impl Outside {
         assert!(is_new, "two tests use the topic {topic}");
         let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
         let outcomes = block_on(self.admin().create_topics([&new], &AdminOptions::new())).expect("create topic");
-        // A busy broker may create the topic and answer too late. Then the client repeats the request, and the name is taken.
+        // A busy broker may create the topic and answer too late. Then the client repeats the request, and
+        // the name is taken.
         let is_there =
             |outcome: &TopicResult| matches!(outcome, Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)));
         assert!(outcomes.iter().all(is_there), "{outcomes:?}");
@@ -327,7 +328,8 @@ impl Outside {
         self.await_partitions(topic, partitions);
     }
 
-    /// Waits until the broker shows the partitions to clients: the controller answers before its brokers know them.
+    /// Waits until the broker shows the partitions to clients: the controller answers before its brokers know
+    /// them.
     fn await_partitions(&self, topic: &str, partitions: usize) {
         let clock = SystemClock::new();
         let deadline = deadline(&clock);
@@ -357,7 +359,8 @@ impl Outside {
         metadata.topics()[0].partitions().len()
     }
 
-    /// Waits until no transaction is open: a commit is answered before the brokers have marked it in every partition.
+    /// Waits until no transaction is open: a commit is answered before the brokers have marked it in every
+    /// partition.
     pub(crate) fn settle(&self, topic: &str) {
         let ends = |isolation: &str| {
             let mut config = self.config.clone();

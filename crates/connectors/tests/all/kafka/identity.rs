@@ -1,4 +1,5 @@
-//! A topic that is deleted and created again is another one, whatever its name: none of its records is lost, and none read twice.
+//! A topic that is deleted and created again is another one, whatever its name: none of its records is lost,
+//! and none read twice.
 
 use std::time::Duration;
 

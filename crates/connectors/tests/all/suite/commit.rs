@@ -1,5 +1,5 @@
-//! What a sink that writes exactly once must do: a result is visible when its checkpoint is complete, once, whichever task commits it
-//! and however often; and never without.
+//! What a sink that writes exactly once must do: a result is visible when its checkpoint is complete, once,
+//! whichever task commits it and however often; and never without.
 
 use std::sync::Arc;
 
@@ -82,7 +82,8 @@ pub(crate) fn check_commits(case: &CommitCase<'_>) {
     third.commit(&two).unwrap();
     case.assert_visible(&[0, 1, 2], "after late commits by yet another task");
 
-    // Never committed, prepared or not: never visible, also when the same epoch is written again and committed.
+    // Never committed, prepared or not: never visible, also when the same epoch is written again and
+    // committed.
     let lost = case.prepare(third.as_mut(), &[3], 6);
     assert_eq!((lost.epoch, lost.task), (Epoch(6), 0));
     third.write(&case.batches[4]).unwrap();
@@ -100,7 +101,8 @@ pub(crate) fn check_commits(case: &CommitCase<'_>) {
     case.assert_visible(&[0, 1, 2, 4], "in the end");
 }
 
-/// Checks a sink whose commits come later than the next rows: what is prepared or written meanwhile is not lost.
+/// Checks a sink whose commits come later than the next rows: what is prepared or written meanwhile is not
+/// lost.
 pub(crate) fn check_late_commits(case: &CommitCase<'_>) {
     let mut sink = case.open_in(&TestHost::of_incarnation(3), 0, 1);
     let first = case.prepare(sink.as_mut(), &[0], 1);

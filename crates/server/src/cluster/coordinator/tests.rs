@@ -76,7 +76,8 @@ impl Worker {
         Worker { connection, events }
     }
 
-    /// The next deployment of a job: the job's number, and the term of its coordinator. Until then the process lives.
+    /// The next deployment of a job: the job's number, and the term of its coordinator. Until then the
+    /// process lives.
     fn deployed(&self) -> (u64, anabranch_protocol::worker::Term) {
         let beat = Duration::from_millis(50);
         for sent in (2_u32..).take_while(|sent| beat * *sent < LIMIT) {

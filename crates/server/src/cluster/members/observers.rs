@@ -70,8 +70,8 @@ impl Members {
         }
     }
 
-    /// From now on the worker gets no tasks, until that is undone or its process ends; or it gets some again. Returns whether it
-    /// got none before.
+    /// From now on the worker gets no tasks, until that is undone or its process ends; or it gets some again.
+    /// Returns whether it got none before.
     pub(crate) fn drain(&self, name: &str, is_drained: bool) -> bool {
         let mut state = self.0.lock();
         let Some(known) = state.workers.values_mut().find(|known| known.name == name) else { return false };

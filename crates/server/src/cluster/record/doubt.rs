@@ -1,5 +1,5 @@
-//! Records and entries in a directory whose disk fails at any operation, so that the answer to a write may be lost, and whose lists are
-//! older than what another coordinator does meanwhile.
+//! Records and entries in a directory whose disk fails at any operation, so that the answer to a write may be
+//! lost, and whose lists are older than what another coordinator does meanwhile.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -103,8 +103,8 @@ fn claim(records: &Records, leader: Leader) -> Leading {
     }
 }
 
-/// Whatever is lost: what the store has confirmed to the last leader is there, what a former one writes is not, and the last leader
-/// can write.
+/// Whatever is lost: what the store has confirmed to the last leader is there, what a former one writes is
+/// not, and the last leader can write.
 #[test]
 fn a_record_has_what_was_confirmed_and_can_be_written_whatever_answers_are_lost() {
     for seed in 0..400 {
@@ -157,7 +157,8 @@ fn a_record_has_what_was_confirmed_and_can_be_written_whatever_answers_are_lost(
                             confirmed.insert(change);
                         }
                         Ok(false) => panic!("seed {seed}: the coordinator that leads is taken for another one"),
-                        // The next write has what was changed before, and this change only if the caller repeats it.
+                        // The next write has what was changed before, and this change only if the caller
+                        // repeats it.
                         Err(_) => {}
                     }
                 }
@@ -172,8 +173,8 @@ fn a_record_has_what_was_confirmed_and_can_be_written_whatever_answers_are_lost(
     }
 }
 
-/// Coordinators that announce one address, and try to lead at a store that loses answers: each number has one leader, and somebody can
-/// lead after any failure.
+/// Coordinators that announce one address, and try to lead at a store that loses answers: each number has one
+/// leader, and somebody can lead after any failure.
 #[test]
 fn one_coordinator_leads_under_each_number_whatever_answers_are_lost() {
     for seed in 0..400 {

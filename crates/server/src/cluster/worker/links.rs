@@ -77,8 +77,8 @@ impl Link {
         (self.connection, self.heard, self.answered) = (Some(connection), now, None);
     }
 
-    /// The coordinator answers the heartbeat that was sent then. Returns whether the answer before is older than a lease: the tasks of its
-    /// jobs count as lost.
+    /// The coordinator answers the heartbeat that was sent then. Returns whether the answer before is older
+    /// than a lease: the tasks of its jobs count as lost.
     pub(super) fn answers(&mut self, sent: Nanos, now: Nanos, lease: Duration) -> bool {
         let before = self.answered.replace(sent);
         before.is_some_and(|before| before.plus(lease) <= now)

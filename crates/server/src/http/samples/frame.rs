@@ -196,7 +196,8 @@ impl Frame {
         size_of::<Why>() + self.why.text.len() + links + self.why.remedies.len() * 512
     }
 
-    /// This one and others before it, as one: rates are means, shares and waits are the largest, counters the last.
+    /// This one and others before it, as one: rates are means, shares and waits are the largest, counters the
+    /// last.
     pub(super) fn together(frames: &[&Frame], seconds: u8) -> Option<Frame> {
         let mut all = (*frames.last()?).clone();
         (all.seconds, all.tasks) = (seconds, Box::default());

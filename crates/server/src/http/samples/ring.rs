@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::frame::Frame;
 
-/// How many seconds a sample of each ring stands for, how many of them are kept, and which part of the bytes they may take.
+/// How many seconds a sample of each ring stands for, how many of them are kept, and which part of the bytes
+/// they may take.
 const RINGS: [(u8, usize, f64); 3] = [(1, 300, 0.45), (10, 360, 0.2), (60, 1440, 0.35)];
 
 /// The samples of a job, the finest first.

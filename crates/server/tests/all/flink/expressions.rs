@@ -1,10 +1,10 @@
-//! Expressions against the answers of real Flink: `tests/flink/answers.tsv` has the type of each expression and its
-//! value in every row of the table `input`.
+//! Expressions against the answers of real Flink: `tests/flink/answers.tsv` has the type of each expression
+//! and its value in every row of the table `input`.
 //!
-//! An expression that Flink refuses is not compared. Every expression that differs is listed, with the reason, in
-//! `tests/flink/differences.tsv`, and every one that we refuse in `tests/flink/refused.tsv`. A listed expression must
-//! differ, or be refused. `tests/flink/zones` has the same for time zones of the session: an expression that is listed
-//! there differs in some of them.
+//! An expression that Flink refuses is not compared. Every expression that differs is listed, with the
+//! reason, in `tests/flink/differences.tsv`, and every one that we refuse in `tests/flink/refused.tsv`. A
+//! listed expression must differ, or be refused. `tests/flink/zones` has the same for time zones of the
+//! session: an expression that is listed there differs in some of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,9 +1,10 @@
-//! Whole queries against the answers of real Flink: `tests/flink/queries/*.sql` has below each query its columns and
-//! the rows that are left at its end (`Queries.java` says how).
+//! Whole queries against the answers of real Flink: `tests/flink/queries/*.sql` has below each query its
+//! columns and the rows that are left at its end (`Queries.java` says how).
 //!
-//! A query that Flink refuses is not compared. Each is run with changes, a row at a time, and with final rows only. Every
-//! query that differs is listed, with the reason, in `tests/flink/queries/differences.tsv`: as `refused`, as `types` where
-//! names or types of columns differ and the rows are equal, or as `differs`. A listed query must do so.
+//! A query that Flink refuses is not compared. Each is run with changes, a row at a time, and with final rows
+//! only. Every query that differs is listed, with the reason, in `tests/flink/queries/differences.tsv`: as
+//! `refused`, as `types` where names or types of columns differ and the rows are equal, or as `differs`. A
+//! listed query must do so.
 
 use std::collections::BTreeMap;
 use std::fs;

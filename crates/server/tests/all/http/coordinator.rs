@@ -1,4 +1,5 @@
-//! Jobs of a coordinator that has no workers: taken, listed, refused, stopped, and there again after a restart.
+//! Jobs of a coordinator that has no workers: taken, listed, refused, stopped, and there again after a
+//! restart.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! What the page reads: streams of samples, the past, the reasons, statements before they are a job, and the page itself.
+//! What the page reads: streams of samples, the past, the reasons, statements before they are a job, and the
+//! page itself.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -8,7 +8,8 @@ use serde_json::Value;
 pub(crate) struct Description(pub(crate) Value);
 
 impl Description {
-    /// What is wrong with a document that shall have the schema of this answer. Names of the schemas that it used go to `used`.
+    /// What is wrong with a document that shall have the schema of this answer. Names of the schemas that it
+    /// used go to `used`.
     pub(crate) fn check(
         &self,
         (path, method, status): (&str, &str, u16),

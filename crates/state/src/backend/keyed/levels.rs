@@ -1,9 +1,10 @@
 //! Which runs there are, and when they are merged.
 //!
-//! A new run has level 0, and [`FAN_IN`] runs of a level are merged into one of the next. Each level has a merge of its own, which must
-//! keep pace with the puts, because those are what adds runs: a merge of a level is done in half of the puts that fill it. Between two
-//! puts, batches do their share of it (`work`). What they have not done, the put does: one batch may put many times. So a put waits for
-//! merges only if no batches came between, and a level never has more than [`RUNS_MAX`] runs.
+//! A new run has level 0, and [`FAN_IN`] runs of a level are merged into one of the next. Each level has a
+//! merge of its own, which must keep pace with the puts, because those are what adds runs: a merge of a level
+//! is done in half of the puts that fill it. Between two puts, batches do their share of it (`work`). What
+//! they have not done, the put does: one batch may put many times. So a put waits for merges only if no
+//! batches came between, and a level never has more than [`RUNS_MAX`] runs.
 
 use std::sync::Arc;
 
@@ -106,7 +107,8 @@ impl Levels {
         self.keeps_gone = false;
     }
 
-    /// A run was put, as part of a restore or not: does what is left of the steps that were due before it, and begins merges.
+    /// A run was put, as part of a restore or not: does what is left of the steps that were due before it,
+    /// and begins merges.
     pub(super) fn put(&mut self, restored: bool, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
         let mut level = 0;
         while level < self.levels.len() {
@@ -158,7 +160,8 @@ impl Levels {
         Ok(())
     }
 
-    /// Begins to merge the oldest runs of a level, if it has so many. `restored`: more may follow that are restored.
+    /// Begins to merge the oldest runs of a level, if it has so many. `restored`: more may follow that are
+    /// restored.
     fn begin(&mut self, level: usize, least: usize, restored: bool) {
         if self.merging[level].is_some() || self.levels[level].len() < least {
             return;

@@ -20,7 +20,8 @@ pub(super) struct Merging {
     removes_gone: bool,
     /// The next step begins with this hash.
     next: u64,
-    /// The last hash of each step, those of later ones first. Each has as many blocks: hashes of windows lie close together.
+    /// The last hash of each step, those of later ones first. Each has as many blocks: hashes of windows lie
+    /// close together.
     ends: Vec<u64>,
     /// Steps from one put to the next.
     pub(super) steps_per_put: usize,

@@ -1,4 +1,5 @@
-//! A run in order of its keys' hashes, with what finds a key in it: the least hash of each block, and a filter.
+//! A run in order of its keys' hashes, with what finds a key in it: the least hash of each block, and a
+//! filter.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -32,8 +33,8 @@ pub(super) struct SortedRun {
     /// Number of different hashes.
     pub(super) keys: usize,
     filter: Option<Filter>,
-    /// Numbers of the first and the last put whose rows it has. Those that were restored have the number 0 and no order: another run with
-    /// this number may have earlier or later rows of the same keys.
+    /// Numbers of the first and the last put whose rows it has. Those that were restored have the number 0
+    /// and no order: another run with this number may have earlier or later rows of the same keys.
     pub(super) puts: RangeInclusive<u64>,
 }
 
@@ -63,7 +64,8 @@ impl SortedRun {
         self.filter.as_ref().map_or(0, Filter::size_bytes)
     }
 
-    /// Adds the rows whose keys have one of these hashes, which are in order. Stops when they have more bytes than are left.
+    /// Adds the rows whose keys have one of these hashes, which are in order. Stops when they have more bytes
+    /// than are left.
     pub(super) fn look_up(
         &self,
         wanted: &[u64],

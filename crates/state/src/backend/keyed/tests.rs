@@ -288,7 +288,8 @@ fn more_than_may_be_loaded_is_left() {
     assert_eq!(found(&runs, &[2].into()).len(), 5000, "one key has many blocks");
 }
 
-/// The disk returns other bytes than were written: that is an error, and never becomes a result or a checkpoint.
+/// The disk returns other bytes than were written: that is an error, and never becomes a result or a
+/// checkpoint.
 #[test]
 fn damage_of_a_block_is_detected() {
     let folder = tempfile::tempdir().expect("folder");

@@ -35,8 +35,8 @@ fn record(rng: &mut Rng, columns: usize, delimiter: char) -> String {
     format!("{}{}", fields.join(&delimiter.to_string()), ["", "\n", "\r\n"][rng.below(3) as usize])
 }
 
-/// The fields by the other parser; `None` if it finds no record, or more than one. The other parser drops a byte order
-/// mark at the beginning, which here is the task of the source: so another line comes first.
+/// The fields by the other parser; `None` if it finds no record, or more than one. The other parser drops a
+/// byte order mark at the beginning, which here is the task of the source: so another line comes first.
 fn by_other_parser(record: &[u8], delimiter: u8) -> Option<Vec<Vec<u8>>> {
     let text = [b"first\n", record].concat();
     let mut reader =

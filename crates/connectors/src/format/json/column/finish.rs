@@ -162,9 +162,9 @@ fn views(
         buffers: &Arc<[Buffer]>,
         nulls: Option<NullBuffer>,
     ) -> GenericByteViewArray<T> {
-        // SAFETY: a view is written only for a value found in the buffer it names, with its length, prefix and
-        // offset, or inline and padded with zeros; of text columns only after the value was found to be UTF-8. Buffer 1
-        // is named only if something was written to it. Null slots hold the empty view.
+        // SAFETY: a view is written only for a value found in the buffer it names, with its length, prefix
+        // and offset, or inline and padded with zeros; of text columns only after the value was found to be
+        // UTF-8. Buffer 1 is named only if something was written to it. Null slots hold the empty view.
         unsafe { GenericByteViewArray::new_unchecked(views, Arc::clone(buffers), nulls) }
     }
     values.truncate(len);
@@ -181,8 +181,8 @@ fn bytes(data_type: &DataType, ends: Ends, data: Vec<u8>, len: usize, nulls: Opt
         len: usize,
         nulls: Option<NullBuffer>,
     ) -> GenericByteArray<T> {
-        // SAFETY: `ends` are ascending ends of values in `data`, each written after its value; of text columns each
-        // value was found to be UTF-8.
+        // SAFETY: `ends` are ascending ends of values in `data`, each written after its value; of text
+        // columns each value was found to be UTF-8.
         unsafe { GenericByteArray::new_unchecked(ends.finish(len), Buffer::from_vec(data), nulls) }
     }
     match data_type {

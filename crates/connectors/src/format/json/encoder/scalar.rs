@@ -82,7 +82,8 @@ pub(super) fn write_unsigned(mut value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends a floating-point number with the fewest digits that restore it; in quotes if JSON has no number for it.
+/// Appends a floating-point number with the fewest digits that restore it; in quotes if JSON has no number
+/// for it.
 pub(super) fn write_float<T: fmt::Debug + PartialOrd + Default + Copy>(value: T, finite: bool, out: &mut Vec<u8>) {
     if finite {
         // Writing to memory does not fail.

@@ -160,7 +160,8 @@ fn random_records_agree_with_another_parser() {
                 input.push(generator.record(&shape));
             }
         }
-        // A random part of the columns in a random order, so that each is sometimes read and sometimes skipped.
+        // A random part of the columns in a random order, so that each is sometimes read and sometimes
+        // skipped.
         let mut wanted = columns();
         wanted.retain(|_| generator.below(3) > 0);
         for i in (1..wanted.len()).rev() {

@@ -92,8 +92,8 @@ fn damaged_records() {
                     assert_eq!(wrong, None, "{text}");
                 }
                 Ok(_) => assert!(malformed, "{text}"),
-                // The other parser refuses numbers beyond its range; the decoder accepts them where no column needs
-                // them.
+                // The other parser refuses numbers beyond its range; the decoder accepts them where no column
+                // needs them.
                 Err(error) if error.to_string().contains("out of range") => {}
                 Err(error) => assert!(malformed, "{error}: {text}"),
             }

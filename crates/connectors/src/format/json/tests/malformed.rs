@@ -168,8 +168,8 @@ fn null_elements() {
     assert_eq!(decoded.batch.num_rows(), 2);
 }
 
-/// Values that do not fit are NULL where errors are ignored, in every way of reading; what is no JSON, or has no value where one must be, is
-/// malformed still.
+/// Values that do not fit are NULL where errors are ignored, in every way of reading; what is no JSON, or has
+/// no value where one must be, is malformed still.
 #[test]
 fn errors_are_ignored_where_they_may_be() {
     let mut columns = fields(&columns()).to_vec();

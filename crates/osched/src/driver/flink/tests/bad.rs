@@ -119,7 +119,8 @@ fn what_the_reporter_leaves_out_or_has_too_much_is_told() {
     assert!(advice(recorded.replace("task_id=", "other=")).contains("variables.excludes"));
 }
 
-/// Without the times of deployment, threads of equal names are left alone, and the driver asks for another look.
+/// Without the times of deployment, threads of equal names are left alone, and the driver asks for another
+/// look.
 #[test]
 fn times_of_deployment_that_are_missing_are_asked_for_again() {
     let requests = AtomicUsize::new(0);
