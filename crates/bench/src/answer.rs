@@ -9,6 +9,14 @@ pub(crate) struct Answer {
     sum: u64,
 }
 
+/// The aggregates of a group of the shapes.
+pub(crate) struct Aggregates {
+    /// Number of events.
+    pub(crate) count: u64,
+    pub(crate) id_max: i64,
+    pub(crate) price_max: Option<f64>,
+}
+
 impl Answer {
     /// A row of the main job: views of a campaign in the window that starts at `window_start_ms`.
     pub(crate) fn add_views(&mut self, campaign: &str, window_start_ms: i64, views: u64) {
@@ -17,14 +25,13 @@ impl Answer {
         self.sum = self.sum.wrapping_add(hash_u64(hash, views));
     }
 
-    /// A group of the shapes: its page, kind and window, and its number of events, largest id and largest
-    /// price.
+    /// A group of the shapes.
     pub(crate) fn add_group(
         &mut self,
         page: &str,
         kind: &str,
         window_start_ms: i64,
-        (count, id_max, price_max): (u64, i64, Option<f64>),
+        Aggregates { count, id_max, price_max }: Aggregates,
     ) {
         let hash = hash_bytes(hash_bytes(HASH_SEED, page.as_bytes()), kind.as_bytes());
         let hash = hash_u64(hash_u64(hash, window_start_ms.cast_unsigned()), count);

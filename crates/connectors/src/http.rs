@@ -1,9 +1,9 @@
 //! Services that answer requests over HTTP with JSON, asked for rows by key. Flink has no connector of its
 //! own for this.
 //!
-//! With `{column}` in the `url`, each key is a `GET` of its own, several at a time; the answer is an object
-//! or an array of objects, and 404 says that there is no row. Without, keys are sent many at a time: a `POST`
-//! with a JSON array of objects, answered by an array of rows, which contain the keys.
+//! With `{column}` in the `url`, each key is a `GET` of its own, several at a time. The answer is an object
+//! or an array of objects; 404 means that there is no row. Without it, a `POST` sends many keys as a JSON
+//! array of objects. The answer is an array of rows, which contain the keys.
 
 mod caller;
 mod elements;
@@ -81,8 +81,9 @@ fn calling(table: HttpTable, spec: &LookupJoinSpec, context: &LookupContext, col
     let (columns, task, on_malformed) = (Arc::clone(columns), context.task.clone(), spec.table.on_malformed.clone());
     let keys: Vec<usize> = spec.keys.iter().map(|key| key.column).collect();
     let open = move || {
-        let of_thread = (table.clone(), task.clone(), on_malformed.clone());
-        Ok(Box::new(HttpCaller::new(of_thread, &columns, keys.clone(), threads)?) as Box<dyn Caller>)
+        let (table, task, on_malformed) = (table.clone(), task.clone(), on_malformed.clone());
+        let caller = HttpCaller::new(table, task, on_malformed, &columns, keys.clone(), threads)?;
+        Ok(Box::new(caller) as Box<dyn Caller>)
     };
     Calling { system, threads, keys_max, open: Box::new(open) }
 }

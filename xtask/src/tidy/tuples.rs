@@ -7,16 +7,8 @@ const MEMBERS_MAX: usize = 2;
 
 /// Functions and types with such a tuple. The list only shrinks.
 const KNOWN: &[&str] = &[
-    "crates/bench/src/answer.rs::add_group",
-    "crates/connectors/src/filesystem/followed.rs::resume",
-    "crates/connectors/src/filesystem/sink/partitioned.rs::PartitionedSink",
-    "crates/connectors/src/filesystem/source.rs::add",
-    "crates/connectors/src/http/caller.rs::new",
-    "crates/connectors/src/kafka/slots.rs::Slots",
-    "crates/functions/src/json/build.rs::write_members",
     "crates/operators/src/over/frames.rs::enter_range",
     "crates/operators/src/over/frames.rs::enter_rows",
-    "crates/osched/src/driver/anabranch.rs::Anabranch",
     "crates/plan/src/bind/subquery.rs::aggregated",
     "crates/plan/src/lower/over.rs::add_operators",
     "crates/plan/src/lower/rank.rs::sorted_columns",
@@ -28,9 +20,6 @@ const KNOWN: &[&str] = &[
     "crates/runtime/src/network/stepped/wire.rs::Phase",
     "crates/runtime/src/shell/assembly.rs::new",
     "crates/runtime/src/shell/running.rs::spawn",
-    "crates/server/src/cluster/members.rs::introduce",
-    "crates/server/src/http/answers.rs::carry_out",
-    "crates/server/src/http/connection.rs::connection",
     "crates/sim/src/engine/cluster/planted.rs::Carrier",
     "crates/sim/src/engine/cluster/wires.rs::Wires",
     "crates/sim/src/world.rs::World",

@@ -11,7 +11,7 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 
 use super::{Query, Table, column};
-use crate::answer::Answer;
+use crate::answer::{Aggregates, Answer};
 use crate::contestant::{Contestant, RunResult, program};
 use crate::workload::{Lines, Shape};
 
@@ -55,8 +55,8 @@ pub(super) fn answer(query: &Query, tables: Vec<Table>) -> Result<RunResult> {
         let [starts, counts, ids] = [&starts, &counts, &ids].map(|array| array.as_primitive::<Int64Type>());
         let prices = prices.as_primitive::<Float64Type>();
         for row in 0..batch.num_rows() {
-            let price = prices.is_valid(row).then(|| prices.value(row));
-            let aggregates = (counts.value(row).cast_unsigned(), ids.value(row), price);
+            let price_max = prices.is_valid(row).then(|| prices.value(row));
+            let aggregates = Aggregates { count: counts.value(row).cast_unsigned(), id_max: ids.value(row), price_max };
             answer.add_group(pages.value(row), kinds.value(row), starts.value(row), aggregates);
         }
     }

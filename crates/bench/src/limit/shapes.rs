@@ -7,7 +7,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use anabranch_model::{Error, HASH_SEED, Result, hash_bytes, hash_u64};
 use serde::Deserialize;
 
-use crate::answer::Answer;
+use crate::answer::{Aggregates, Answer};
 use crate::contestant::RunResult;
 use crate::workload::{Lines, WINDOW_MS};
 
@@ -85,7 +85,8 @@ impl Groups {
     fn result(&self, events: u64) -> RunResult {
         let mut answer = Answer::default();
         for group in self.by_hash.values().flatten() {
-            let aggregates = (group.count, group.id_max, group.price_max);
+            let Group { count, id_max, price_max, .. } = *group;
+            let aggregates = Aggregates { count, id_max, price_max };
             answer.add_group(&group.page, &group.kind, group.window * WINDOW_MS, aggregates);
         }
         RunResult { events, result_hash: Some(answer.hash()) }

@@ -100,13 +100,20 @@ impl Follow {
     }
 }
 
+/// A followed table.
+pub(super) struct Table<'a> {
+    pub(super) names: &'a Names,
+    pub(super) format: &'a FileFormat,
+    pub(super) name: &'a str,
+}
+
 /// Matches the positions in `from` with the files that are present: by inode and time of birth. If that
 /// fails, for example after the folder was copied, by name and first bytes. Positions of former versions are
 /// matched by name. A file that is gone must have been read to its end.
 pub(super) fn resume(
     from: &Positions,
     present: &[(PathBuf, FileId)],
-    (names, format, table): (&Names, &FileFormat, &str),
+    Table { names, format, name: table }: Table<'_>,
     context: &TaskContext,
 ) -> Result<BTreeMap<FileId, Resumed>> {
     let by_inode: BTreeMap<_, _> = present.iter().map(|(_, id)| ((id.inode, id.born_ms), *id)).collect();

@@ -15,7 +15,7 @@ use anabranch_model::{Error, PartitionId, Result};
 use anabranch_operators::{Polled, Positions, Rows, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
-use super::followed::{Follow, Resumed, agreed, resume};
+use super::followed::{Follow, Resumed, Table, agreed, resume};
 use super::identity::{FileId, Head, Identity};
 use super::input::{Compression, Tracked};
 use super::io_error;
@@ -26,8 +26,8 @@ use super::text::TextFile;
 use crate::format::{Decode, source_schema};
 use crate::ownership::Announcements;
 
-/// With more files than this a task reads one after the other, so that not all of them are open at a time.
-/// One that is ahead of others may be closed before its end, and goes on where it was.
+/// Most files that a task keeps open. With more files it reads one after the other. A file that is closed
+/// before its end is opened again later, at the same position.
 const OPEN_FILES_MAX: usize = 128;
 
 /// The files that one task reads.
@@ -67,6 +67,15 @@ struct ReadFile {
     exhausted: bool,
     /// The file was deleted or moved out of a followed table.
     is_gone: bool,
+}
+
+impl ReadFile {
+    /// A file that is not followed.
+    fn new(partition: u32, label: String, path: PathBuf, start: Position) -> ReadFile {
+        let (tracked, content) = (None, None);
+        let (starts_at_end, exhausted, is_gone) = (false, false, false);
+        ReadFile { partition, label, path, start, starts_at_end, tracked, content, exhausted, is_gone }
+    }
 }
 
 struct Ended {
@@ -164,7 +173,7 @@ impl FileSource {
             Some(follow) => {
                 super::listing::check(&source.options.path)?;
                 let present = follow.present()?;
-                let table = (&source.names, &source.options.format, spec.table.as_str());
+                let table = Table { names: &source.names, format: &source.options.format, name: &spec.table };
                 let resumed = from.map_or(Ok(BTreeMap::new()), |from| resume(from, &present, table, context))?;
                 source.add_new(present, resumed)?;
             }
@@ -191,7 +200,7 @@ impl FileSource {
                 self.ended.push(Ended { label: name, identity: None });
             } else {
                 let path = self.names.path(&name);
-                self.add((partition, name, path), (start, false), None);
+                self.add(ReadFile::new(partition, name, path, start));
             }
         }
         Ok(())
@@ -220,29 +229,15 @@ impl FileSource {
                 continue;
             }
             let partition = follow.next_partition();
-            self.add((partition, label, path), (start, is_at_end), Some(tracked));
+            let file = ReadFile::new(partition, label, path, start);
+            self.add(ReadFile { starts_at_end: is_at_end, tracked: Some(tracked), ..file });
         }
         Ok(())
     }
 
-    fn add(
-        &mut self,
-        (partition, label, path): (u32, String, PathBuf),
-        (start, starts_at_end): (Position, bool),
-        tracked: Option<Tracked>,
-    ) {
-        self.announcements.open(partition, label.clone());
-        self.files.push(ReadFile {
-            partition,
-            label,
-            path,
-            start,
-            starts_at_end,
-            tracked,
-            content: None,
-            exhausted: false,
-            is_gone: false,
-        });
+    fn add(&mut self, file: ReadFile) {
+        self.announcements.open(file.partition, file.label.clone());
+        self.files.push(file);
     }
 
     /// Rows of the files in turn; `None` if no file has more at the moment.
@@ -295,7 +290,8 @@ impl FileSource {
                 let partition = follow.next_partition();
                 let start = Position::beginning(&self.options.format);
                 let tracked = Tracked { id, head: Head::default() };
-                self.add((partition, file.label, file.path), (start, false), Some(tracked));
+                let file = ReadFile::new(partition, file.label, file.path, start);
+                self.add(ReadFile { tracked: Some(tracked), ..file });
             }
             // A deleted file needs no position.
             (Some(_), _) if file.is_gone => {}

@@ -64,7 +64,9 @@ impl Drop for HttpCaller {
 
 impl HttpCaller {
     pub(super) fn new(
-        (table, task, on_malformed): (HttpTable, TaskContext, OnMalformed),
+        table: HttpTable,
+        task: TaskContext,
+        on_malformed: OnMalformed,
         columns: &SchemaRef,
         keys: Vec<usize>,
         threads: usize,

@@ -15,7 +15,14 @@ use super::partition::Partition;
 pub(super) struct Slots {
     topics: BTreeMap<Vec<u8>, usize>,
     by_partition: BTreeMap<(usize, i32), usize>,
-    last: Option<(Vec<u8>, i32, usize)>,
+    last: Option<Found>,
+}
+
+/// The slot of a partition.
+struct Found {
+    topic: Vec<u8>,
+    partition: i32,
+    slot: usize,
 }
 
 impl Slots {
@@ -38,14 +45,14 @@ impl Slots {
 
     fn find_named(&mut self, topic: &CStr, partition: i32) -> Option<usize> {
         let name = topic.to_bytes();
-        if let Some((last_name, last_partition, slot)) = &self.last
-            && *last_partition == partition
-            && last_name.as_slice() == name
+        if let Some(last) = &self.last
+            && last.partition == partition
+            && last.topic.as_slice() == name
         {
-            return Some(*slot);
+            return Some(last.slot);
         }
         let slot = self.find(self.topic(name)?, partition)?;
-        self.last = Some((name.to_vec(), partition, slot));
+        self.last = Some(Found { topic: name.to_vec(), partition, slot });
         Some(slot)
     }
 }

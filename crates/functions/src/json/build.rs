@@ -165,10 +165,11 @@ impl Values {
             Values::Map(maps, keys, values) => {
                 let mut entries: Vec<usize> = range(maps.value_offsets(), row).collect();
                 entries.sort_by(|a, b| keys.value(*a).encode_utf16().cmp(keys.value(*b).encode_utf16()));
-                write_members(entries.iter().map(|entry| (keys.value(*entry), values.as_ref(), *entry)), out)?;
+                let member = |row: &usize| Named { name: keys.value(*row), values, row: *row };
+                write_members(entries.iter().map(member), out)?;
             }
             Values::Row(_, fields) => {
-                write_members(fields.iter().map(|(name, values)| (name.as_str(), values, row)), out)?;
+                write_members(fields.iter().map(|(name, values)| Named { name, values, row }), out)?;
             }
         }
         Ok(())
@@ -187,9 +188,16 @@ pub(super) fn range(offsets: &[i32], row: usize) -> Range<usize> {
     place(offsets[row])..place(offsets[row + 1])
 }
 
-fn write_members<'a>(members: impl Iterator<Item = (&'a str, &'a Values, usize)>, out: &mut String) -> Result<()> {
+/// A member of an object, whose value is in a row of a column.
+struct Named<'a> {
+    name: &'a str,
+    values: &'a Values,
+    row: usize,
+}
+
+fn write_members<'a>(members: impl Iterator<Item = Named<'a>>, out: &mut String) -> Result<()> {
     out.push('{');
-    for (number, (name, values, row)) in members.enumerate() {
+    for (number, Named { name, values, row }) in members.enumerate() {
         if number > 0 {
             out.push(',');
         }

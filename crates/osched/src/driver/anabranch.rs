@@ -42,8 +42,8 @@ const RECORDER: &str = "snapshots";
 pub struct Anabranch {
     get: Get,
     threads_of: ThreadsOf,
-    /// The tasks of the last look, by job, stage and index.
-    tasks: BTreeMap<(String, u64, u64), TaskIndex>,
+    /// The tasks of the last look.
+    tasks: BTreeMap<TaskKey, TaskIndex>,
     /// When the windows of stages end: time between two ends, and their offset.
     windows: BTreeMap<(String, u64), (i64, i64)>,
     /// Threads of tasks at the last look.
@@ -53,6 +53,15 @@ pub struct Anabranch {
     /// Jobs that order their own threads, with their policies.
     own: BTreeMap<String, String>,
     is_stale: bool,
+}
+
+/// A task of a job.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct TaskKey {
+    job: String,
+    stage: u64,
+    /// Within the stage.
+    index: u64,
 }
 
 impl Anabranch {
@@ -120,7 +129,7 @@ impl Driver for Anabranch {
                 let at = TaskIndex(graph.tasks.len());
                 let name_of_task = format!("{stage}.{index} {}", text(task, "stage_name"));
                 graph.tasks.push(Task { query, name: name_of_task, runs: runs.clone() });
-                self.tasks.insert((name.clone(), stage, index), at);
+                self.tasks.insert(TaskKey { job: name.clone(), stage, index }, at);
                 let Some(thread) = task["thread"].as_u64() else { continue };
                 threads.insert(at, thread);
                 let worker = text(task, "worker");
@@ -142,7 +151,7 @@ impl Driver for Anabranch {
 
     fn read(&mut self, now: Nanos) -> Result<Readings> {
         let mut readings = Readings { at: now, values: Vec::new() };
-        let jobs: BTreeSet<String> = self.tasks.keys().map(|(job, ..)| job.clone()).collect();
+        let jobs: BTreeSet<String> = self.tasks.keys().map(|task| task.job.clone()).collect();
         self.is_stale |= self.jobs()?.into_iter().collect::<BTreeSet<_>>() != jobs;
         for job in jobs {
             let answer = (self.get)(&format!("/api/v1/jobs/{job}/tasks"));
@@ -158,8 +167,8 @@ impl Driver for Anabranch {
             let tasks = items(&answer, "tasks")?;
             let newest = tasks.iter().map(|task| number(task, "epoch")).max().unwrap_or(0);
             for task in tasks {
-                let stage = number(task, "stage");
-                let Some(at) = self.tasks.get(&(job.clone(), stage, number(task, "task"))).copied() else {
+                let (stage, index) = (number(task, "stage"), number(task, "task"));
+                let Some(at) = self.tasks.get(&TaskKey { job: job.clone(), stage, index }).copied() else {
                     self.is_stale = true;
                     continue;
                 };

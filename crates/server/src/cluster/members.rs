@@ -148,7 +148,7 @@ impl Cluster {
         self.workers_of(random_seed(), awaited, Duration::ZERO)
     }
 
-    /// For the job with this number. Waits so long for workers that have tasks of it.
+    /// The workers of the job with this number. Waits for `patience` for workers that have tasks of the job.
     pub(super) fn workers_of(&self, job: u64, awaited: usize, patience: Duration) -> Workers {
         let (shared, asked) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
         let hosted = Box::new(move || asked.lock().hosted(job));
@@ -230,7 +230,8 @@ impl Shared {
                 if let Err(why) = is_of(version, &release) {
                     return connection.send(&FromCluster::Refused { why });
                 }
-                match shared.lock().introduce((name, pid, life), (slots, labels), &connection) {
+                let introduction = Introduction { name, pid, life, slots, labels };
+                match shared.lock().introduce(introduction, &connection) {
                     Ok(process) => known = Some((connection, process)),
                     Err(why) => {
                         warn!(why, "worker refused");
@@ -302,12 +303,20 @@ fn why_unreachable(peer: &Peer, is_open: bool) -> Option<String> {
     }
 }
 
+/// What a process says of the worker that it is.
+struct Introduction {
+    name: String,
+    pid: u32,
+    life: u64,
+    slots: u32,
+    labels: Vec<String>,
+}
+
 impl State {
     /// A process says which worker it is. `Err`: why it cannot join.
     fn introduce(
         &mut self,
-        (name, pid, life): (String, u32, u64),
-        (slots, labels): (u32, Vec<String>),
+        Introduction { name, pid, life, slots, labels }: Introduction,
         connection: &Connection<FromCluster>,
     ) -> Result<Process, String> {
         if let Some(other) = self.workers.values().find(|known| known.name == name) {

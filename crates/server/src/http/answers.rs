@@ -205,7 +205,7 @@ async fn answered(api: Arc<Api>, request: Request<Incoming>) -> Answer {
         let error = Error::outside("this coordinator stands by: another one has the jobs");
         return refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy(format!("send the request to {url}")));
     }
-    carry_out(api, (target, name, parameters), access, body).await
+    carry_out(api, target, name, parameters, access, body).await
 }
 
 /// The page has no data, so it needs no token.
@@ -217,7 +217,9 @@ fn page_of(api: &Api, target: Target, name: &str, headers: &HeaderMap) -> Result
 /// Answers a request that may be answered.
 async fn carry_out(
     api: Arc<Api>,
-    (target, name, parameters): (Target, String, Parameters),
+    target: Target,
+    name: String,
+    parameters: Parameters,
     access: Access,
     body: Bytes,
 ) -> Answer {

@@ -1,9 +1,9 @@
 //! Connections: accepted up to a bound, and closed when their clients are slow.
 //!
 //! A client is known once it has sent a request that may be answered (with the token, if there is one). If
-//! all places are taken, a new connection takes the place of the one that has waited longest for its client:
-//! of unknown clients first. So connections that nobody sends anything over keep no probe and no user out. A
-//! request that is being answered keeps its place.
+//! all places are taken, a new connection replaces the one that has waited longest for its client, an unknown
+//! client first. So silent connections keep no probe and no user out. A request that is being answered keeps
+//! its place.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -37,8 +37,8 @@ const NO_SOCKET_PAUSE: Duration = Duration::from_millis(100);
 /// What clients may take from the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at the same time. One more takes the place of one that waits for its client, or waits in
-    /// the socket's queue.
+    /// Connections at the same time. A further one replaces a connection that waits for its client, or waits
+    /// in the socket's queue.
     pub connections: u32,
     /// Time in which an unknown client must send the headers of its next request.
     pub unknown: Duration,
@@ -102,8 +102,8 @@ pub(super) async fn serve<S: Service>(
             _ = sample.tick() => service.sample(),
             slot = next => match (slot, waiting.take()) {
                 (Ok(slot), Some(Ok((stream, _)))) => {
-                    let (served, place) = ((Arc::clone(&service), tls.clone(), limits), places.take());
-                    tokio::spawn(connection(stream, served, closes.clone(), place, slot));
+                    let (service, tls, place) = (Arc::clone(&service), tls.clone(), places.take());
+                    tokio::spawn(connection(stream, service, tls, limits, closes.clone(), place, slot));
                 }
                 _ => sleep(NO_SOCKET_PAUSE).await,
             },
@@ -116,7 +116,9 @@ pub(super) async fn serve<S: Service>(
 
 async fn connection<S: Service>(
     stream: TcpStream,
-    (service, tls, limits): (Arc<S>, Option<TlsAcceptor>, Limits),
+    service: Arc<S>,
+    tls: Option<TlsAcceptor>,
+    limits: Limits,
     closes: watch::Receiver<bool>,
     place: Place,
     _slot: OwnedSemaphorePermit,

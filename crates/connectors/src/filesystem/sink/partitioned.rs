@@ -1,5 +1,5 @@
 //! Divides the rows of one task among the folders of their partitions. Each folder has a writer of its own,
-//! which knows nothing of the others; what they prepare for one checkpoint is one committable.
+//! independent of the others. The files that they prepare for one checkpoint form one committable.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -38,9 +38,15 @@ pub(super) struct PartitionedSink {
     open: BTreeMap<PathBuf, Writer>,
     completion: Completion,
     watermark: EventTime,
-    /// How far event time had come at the ends of checkpoints' epochs, if rows before it were not all visible
-    /// then. Whether the epoch has a committable.
-    reached: VecDeque<(Epoch, EventTime, bool)>,
+    /// The ends of checkpoints' epochs at which not all rows were visible yet.
+    reached: VecDeque<Reached>,
+}
+
+/// How far event time had come at the end of a checkpoint's epoch.
+struct Reached {
+    epoch: Epoch,
+    watermark: EventTime,
+    has_committable: bool,
 }
 
 /// The writer of one folder.
@@ -201,7 +207,8 @@ impl Sink for PartitionedSink {
             self.visible(self.watermark)?;
             return Ok(None);
         }
-        self.reached.push_back((epoch, self.watermark, !contents.is_empty()));
+        let (watermark, has_committable) = (self.watermark, !contents.is_empty());
+        self.reached.push_back(Reached { epoch, watermark, has_committable });
         if contents.is_empty() {
             return Ok(None);
         }
@@ -222,10 +229,9 @@ impl Sink for PartitionedSink {
             self.opened(&folder)?.sink().commit(&own)?;
         }
         let mut visible = None;
-        while let Some((_, watermark, _)) =
-            self.reached.pop_front_if(|(epoch, _, has_files)| *epoch <= committable.epoch || !*has_files)
-        {
-            visible = Some(watermark);
+        let is_committed = |end: &mut Reached| end.epoch <= committable.epoch || !end.has_committable;
+        while let Some(end) = self.reached.pop_front_if(is_committed) {
+            visible = Some(end.watermark);
         }
         match visible {
             Some(watermark) => self.visible(watermark),
