@@ -88,7 +88,7 @@ pub(crate) enum Command {
     Drain(Drain),
     /// List the changes of a running job, or abort the one that is being prepared
     Changes(Changes),
-    /// Show what was decided on the number of tasks of a job that follows its load, or rehearse it
+    /// Show the decisions on a job's number of tasks, or rehearse them with other options
     Autoscale(Autoscale),
     /// Print what a job notified its user of
     Logs(Logs),

@@ -16,7 +16,7 @@ pub(crate) fn balance(arguments: &Balance) -> Result<(), Failure> {
     carry_out(&job, order, arguments.dry_run)
 }
 
-/// Sends the order, and shows what has become of it.
+/// Sends the order, and shows the outcome.
 pub(crate) fn carry_out(job: &Target<'_>, order: BalanceOrder, dry_run: bool) -> Result<(), Failure> {
     let done = job.send(&ReconfigureOrder { balance: Some(order), dry_run, ..ReconfigureOrder::default() })?;
     let mut output = Console::output();

@@ -57,7 +57,7 @@ pub(crate) fn end(arguments: &End, request: Request) -> Result<(), Failure> {
     Ok(Console::output().line(&line)?)
 }
 
-/// Waits until a job is over. Returns what is shown of it then.
+/// Waits until a job has ended. Returns its document then.
 fn wait(client: &Client, job: &str, requested: &str) -> Result<Value, Failure> {
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     let clock = SystemClock::new();

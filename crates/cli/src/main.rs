@@ -1,8 +1,8 @@
 //! The binary `anabranch`: the embedded engine for use at a terminal.
 //!
 //! Results go to standard output; progress, summary and errors go to standard error. Exit codes: 0 the job
-//! ended or was stopped, 1 it failed, 2 the SQL or the command line is wrong, 130 it was interrupted before
-//! it could stop, or a script before its last statement.
+//! ended or was stopped; 1 it failed; 2 the SQL or the command line is wrong; 130 the job was interrupted
+//! before it could stop, or a script before its last statement.
 
 mod arguments;
 mod autoscale;

@@ -1,8 +1,9 @@
 //! Tables of PostgreSQL, written, or read once, with the options of Flink's connector of this name.
 //!
-//! Rows are written by `COPY`, many at a time. A table without a primary key gets each row as a new one. With
-//! one, rows go to a temporary table first; from there the latest of each key is inserted, updated or deleted
-//! by two statements, in the order of the keys, so that tasks do not wait for each other in a circle.
+//! Rows are written by `COPY`, many at a time. In a table without a primary key each row is inserted. With a
+//! primary key, rows go to a temporary table first. From there, two statements insert, update or delete the
+//! latest row of each key. They do so in the order of the keys, so that tasks do not wait for each other in a
+//! circle.
 //!
 //! At least once, rows are written when there are enough of them, when the input pauses, and at the end of
 //! each epoch. Exactly once, a task holds the rows of a checkpoint as the text that `COPY` takes, and they

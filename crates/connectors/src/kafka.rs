@@ -21,22 +21,22 @@
 //! | `sink.delivery-guarantee` | `exactly-once` (default if the job has checkpoints), `at-least-once` |
 //! | `sink.buffer-bytes` | memory of a task for records that wait for their checkpoint with exactly once, default `256 mb` |
 //!
-//! **Reading.** Partitions are assigned by the job, not by a consumer group: the one with identifier `p`
-//! belongs to task `p % parallelism`; of a pattern, the hash of the topic's name takes the place of its
-//! index. New partitions, and new topics of a pattern, are read from their beginning. A job that goes on from
-//! a checkpoint goes on at its offsets, whatever `scan.startup.mode` says, and a bounded table ends where it
-//! would have ended. Without one, a restart with `group-offsets` reads again what was not committed: at least
-//! once; partitions without a committed position start at the beginning. When the position is no longer in
-//! the topic the job fails rather than skip records. A record without a value (a tombstone) is malformed. Of
-//! transactions, only what is committed is read, unless `properties.isolation.level` says otherwise.
+//! **Reading.** Partitions are assigned by the job, not by a consumer group: partition `p` belongs to task `p
+//! % parallelism`. For a pattern, the hash of the topic's name replaces the topic's index. New partitions,
+//! and new topics of a pattern, are read from their beginning. A job that resumes from a checkpoint continues
+//! at its offsets, whatever `scan.startup.mode` says, and a bounded table keeps its end. Without a
+//! checkpoint, a restart with `group-offsets` reads uncommitted records again: at least once. Partitions
+//! without a committed position start at the beginning. If a position is no longer in the topic, the job
+//! fails rather than skip records. A record without a value (a tombstone) is malformed. Only committed
+//! records of transactions are read, unless `properties.isolation.level` says otherwise.
 //!
 //! **Writing** is at least once, or exactly once if the job has checkpoints and the table does not say
-//! otherwise. At least once, an epoch ends when all its records have been acknowledged by all in-sync
-//! replicas; a task has about one request per partition under way at a time, and 16 MB of further records
-//! wait. Exactly once, records are held until their checkpoint is complete and then written in one
-//! transaction: readers of committed records see them once, as soon as the brokers have marked the
-//! transaction in every partition. At an eighth of `sink.buffer-bytes` the sink requests a checkpoint, at
-//! half of it the job's sources wait until one is committed. A topic that does not exist is created.
+//! otherwise. At least once, an epoch ends when all in-sync replicas have acknowledged its records. A task
+//! has about one request per partition under way, and queues 16 MB of further records. Exactly once, records
+//! are held until their checkpoint is complete and then written in one transaction: readers of committed
+//! records see them once, as soon as the brokers have marked the transaction in every partition. At an eighth
+//! of `sink.buffer-bytes` the sink requests a checkpoint. At half of it the job's sources wait until a
+//! checkpoint is committed. A topic that does not exist is created.
 //!
 //! **Outages.** At the start a broker must answer within 10 s, or within `connection.timeout` if the table
 //! sets it. Later the client reconnects by itself, until all brokers have been unreachable for

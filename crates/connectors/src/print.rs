@@ -1,5 +1,6 @@
-//! Print: rows on standard output, one line each: the table's name and comma-separated values. Rows that are
-//! updated have `+` before their values, and those that are taken back `-`, as often as they count.
+//! Print: rows on standard output, one line each: the table's name and comma-separated values. If rows are
+//! updated, an inserted row has `+` before its values and a retracted one `-`. A row with a larger weight is
+//! printed as often.
 
 use std::io::{self, Write};
 

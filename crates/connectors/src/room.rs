@@ -1,15 +1,14 @@
-//! The memory of an exactly-once writer: what it holds until a checkpoint covers it, and what is prepared
-//! until it is committed.
+//! The memory of an exactly-once writer: rows that no checkpoint covers yet, and rows that are prepared and
+//! not committed.
 //!
 //! The writer cannot hold its own input back: the marker that ends the epoch may be behind rows in its task's
-//! inbox. So it acts on the sources. At an eighth of its bound it requests a checkpoint; in most jobs that
-//! empties it in time. At half of the bound it has the sources held back. They end their epochs early, what
-//! is in flight arrives, the checkpoint completes and is committed, and the sources go on. A spill to disk
-//! would not bound what a checkpoint and its transaction hold.
+//! inbox. So it acts on the sources. At an eighth of its bound it requests a checkpoint, which empties it in
+//! time in most jobs. At half of the bound it stops the sources. They end their epochs early, and rows in
+//! flight arrive. When the checkpoint is committed, the sources continue. A spill to disk would not bound the
+//! size of a checkpoint and its transaction.
 //!
-//! Only the rows of one epoch cannot be divided: a writer fails if these alone exceed the bound. What is on
-//! its way when the sources are held back also belongs to the epoch: an epoch may always take
-//! [`EPOCH_LEAST`].
+//! The rows of one epoch cannot be divided: a writer fails if these alone exceed the bound. Rows in flight
+//! when the sources stop also belong to the epoch, so an epoch may always take [`EPOCH_LEAST`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;

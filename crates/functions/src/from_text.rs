@@ -39,8 +39,8 @@ pub fn parse_whole(text: &str) -> Option<i64> {
     if negative { Some(number) } else { number.checked_neg() }
 }
 
-/// The DECIMAL of so many digits that a text shows, in units of its last digit, rounded half up. With blanks
-/// around it, a sign, a point and an exponent. `None`: it is no number, or has too many digits.
+/// Reads a DECIMAL, in units of its last digit, rounded half up. The text may have blanks around it, a sign,
+/// a point and an exponent. `None`: it is no number, or has too many digits.
 #[must_use]
 pub fn parse_decimal(text: &str, precision: u8, scale: i8) -> Option<i128> {
     let (negative, text) = without_sign(text);

@@ -72,8 +72,8 @@ fn pad(arguments: &Arguments, left: bool) -> Result<ArrayRef> {
     })
 }
 
-/// The first characters of a text, of which there are as many as its type has; blanks fill it. Unlike the
-/// other functions here, it counts whole characters.
+/// The text cut or filled with blanks to the length of its type. Unlike the other functions here, it counts
+/// whole characters.
 fn as_char(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, length) = (arguments.text(0), arguments.integer(1));
     try_texts(arguments, |row, out| {

@@ -12,8 +12,8 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     function("$key", &[&[Kind::Any, Kind::Text]], Returns::First, |arguments| arguments.full(0)).never_fails(),
 ];
 
-/// The value of a subquery that may give one row at most: the first argument, which is a value of as many
-/// rows as the second one says.
+/// The value of a scalar subquery. The first argument is the value, and the second one is the number of rows
+/// that the subquery gave, which may be 1 at most.
 fn single(arguments: &Arguments) -> Result<ArrayRef> {
     let counts = arguments.primitive::<Int64Type>(1);
     match (0..arguments.rows).filter_map(|row| counts.get(row)).find(|count| *count > 1) {

@@ -45,7 +45,7 @@ fn locate(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// The `nth` match at or after a position, or at or before one that counts from the end.
+/// The `nth` match at or after a position. A position that counts from the end searches backwards.
 fn instr(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, part) = (arguments.text(0), arguments.text(1));
     let (from, nth) = (arguments.integer_or(2, 1), arguments.integer_or(3, 1));

@@ -1,7 +1,8 @@
 //! Time zones: local times of instants and instants of local times, by the rules of `java.time`. A local time
-//! that a change of the clock skips is later by as much; of one that comes twice the first counts.
+//! that a change of the clock skips is moved later by the length of the gap. For a local time that occurs
+//! twice, the first instant counts.
 //!
-//! Offsets are found once for spans of a few hours, in which most rows of a batch lie.
+//! Offsets are looked up once per span of a few hours: most rows of a batch lie in one span.
 
 use std::str::FromStr;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use crate::{
     TaskId,
 };
 
-/// The lag of a task that reads no table, or one that does not tell how many rows are left.
+/// The lag of a task without a table, or with a table that does not say how many rows are left.
 const LAG_UNKNOWN: u64 = u64::MAX;
 
 /// Counters of one task. Each is written by one thread.

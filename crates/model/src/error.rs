@@ -18,9 +18,9 @@ pub enum ErrorKind {
     Outside,
     /// What we stored is not there as we wrote it. Trying again does not help; an older copy may.
     Damaged,
-    /// Another process has what this one had, and goes on with it. Only that one may.
+    /// Another process has taken over. Only that process may continue.
     Fenced,
-    /// Work that was given up because the job, or its present incarnation, ends. Nobody is told.
+    /// Work that was given up because the job, or its present incarnation, ends. It is not reported.
     Cancelled,
     /// Our bug.
     Internal,

@@ -17,10 +17,9 @@
 //! [`Connection::close`] ends such a connection at once.
 //!
 //! **Nothing from a peer is trusted.** A length is checked before memory is allocated, and memory grows with
-//! the bytes that arrive. Whatever is wrong closes the connection with an error that names the peer's
-//! address, and the peer is told the reason if the connection still permits it. A listener keeps at most 64
-//! connections that have not finished the hello: the oldest is dropped for a new one. None may take longer
-//! than five seconds.
+//! the bytes that arrive. Any violation closes the connection with an error that names the peer's address.
+//! The peer gets the reason if the connection still works. A listener keeps at most 64 connections that have
+//! not finished the hello: the oldest is dropped for a new one. None may take longer than five seconds.
 //!
 //! **Only a loopback address may do without TLS.** Any other address needs TLS and a token of at least 16
 //! bytes, at both ends. The client checks the listener's certificate, which must have the name or the address

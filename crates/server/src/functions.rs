@@ -1,4 +1,4 @@
-//! Functions that are declared otherwise in all running jobs that use them.
+//! Replaces functions in all running jobs that use them.
 //!
 //! All jobs are checked before the first one changes: each is planned with the new declarations, so every use
 //! of a function meets its new types, and compared with what runs. One job that does not fit refuses the
@@ -10,7 +10,7 @@ use anabranch_runtime::Reconfigured;
 
 use crate::http::{ChangeHistories, FunctionOrder, ReconfigureOrder, Refusal};
 
-/// A running job that nobody else changes meanwhile.
+/// A running job that is locked against other changes.
 pub(crate) trait Changeable {
     /// Its name.
     fn name(&self) -> &str;
@@ -24,7 +24,7 @@ pub(crate) trait Changeable {
     fn change(&self, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal>;
 }
 
-/// What has become of a job that uses the functions.
+/// The outcome for a job that uses the functions.
 #[derive(Debug)]
 pub struct FunctionUse {
     /// Its name.
@@ -33,18 +33,18 @@ pub struct FunctionUse {
     pub functions: Vec<String>,
     /// Whether its statements declared them in the same way before.
     pub was_same: bool,
-    /// What has become of it.
+    /// The outcome.
     pub outcome: FunctionOutcome,
 }
 
-/// What has become of a job, or would become of it.
+/// The outcome of a change of a job, or of a dry run.
 #[derive(Debug)]
 pub enum FunctionOutcome {
     /// Checked only: this was a dry run.
     Checked(Reconfigured),
     /// Changed, after so many milliseconds.
     Changed(Reconfigured, f64),
-    /// It goes on as it was.
+    /// It runs as before.
     Failed(Error),
     /// Not changed, because the change of a job before it has failed.
     Skipped,

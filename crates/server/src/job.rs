@@ -94,9 +94,9 @@ impl Job {
         self.handle.checkpoint_now()
     }
 
-    /// Lets the job go on by another plan, or its tasks at other workers, from the end of an epoch on. Waits
-    /// until a checkpoint by the new version is committed. If anything fails before, the job goes on as it
-    /// was, and the error says why.
+    /// Changes the job's plan, or the workers of its tasks, at the end of an epoch. Waits until a checkpoint
+    /// by the new version is committed. If anything fails before, the job continues unchanged, and the error
+    /// says why.
     pub fn reconfigure(&self, request: Reconfigure) -> Result<Reconfigured> {
         self.handle.reconfigure(request)
     }

@@ -20,7 +20,7 @@ use crate::http::{Jobs, families};
 use documents::Resource;
 use send::Collector;
 
-/// Spans that wait to be sent. Those that come when there are so many are dropped.
+/// Largest number of spans that wait to be sent. Further ones are dropped.
 const SPANS_MAX: usize = 1024;
 /// Longest time for one request.
 const ANSWER: Duration = Duration::from_secs(5);

@@ -34,8 +34,8 @@ pub(crate) fn open_files() -> Option<u64> {
 }
 
 fn cpu_time_of(stat: &str) -> Option<Duration> {
-    // The command's name, in parentheses, may contain anything; numbers begin after it, user and system time
-    // are the 12th and 13th, those of ended children the next two.
+    // The command's name, in parentheses, may contain anything. Of the numbers after it, the 12th and 13th
+    // are user and system time, and the next two are those of ended children.
     let numbers: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |index: usize| numbers.get(index)?.parse::<u64>().ok();
     let all = ticks(11)? + ticks(12)? + ticks(13)? + ticks(14)?;

@@ -254,7 +254,7 @@ fn schema_of_log(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// A row as often as its weight says: `+` before one that comes, `-` before one that is taken back.
+/// Each row as often as its weight says: `+` before an inserted row, `-` before a retracted one.
 fn log(batch: &RecordBatch) -> Result<RecordBatch> {
     let weights = batch.column(batch.num_columns() - 1).as_primitive::<Int64Type>().values();
     let times = weights.iter().enumerate().flat_map(|(row, weight)| {

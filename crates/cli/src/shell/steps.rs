@@ -89,7 +89,7 @@ pub(super) struct Halted {
 }
 
 impl Halted {
-    /// Tells the user, and returns what did not run, with the text after it that had not ended.
+    /// Tells the user. Returns the statements that did not run, followed by the unfinished text.
     pub(super) fn tell(&self, open: &str) -> Result<Option<String>, Error> {
         let mut error = Console::error();
         if let Some(failure) = &self.failure {

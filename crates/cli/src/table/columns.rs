@@ -109,8 +109,8 @@ pub(crate) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// Cuts a text to this many cells of a terminal, the last of which then shows that something is left out.
-/// Whether it did.
+/// Cuts a text to this number of terminal cells, and shows by the last cell that something is left out.
+/// Returns whether it did.
 pub(crate) fn cut(text: &mut String, cells: usize) -> bool {
     if width(text) <= cells {
         return false;

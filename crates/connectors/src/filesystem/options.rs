@@ -64,11 +64,11 @@ impl FileOptions {
             )
             .remedy("leave the option out"));
         }
-        // Flink's names. Its tasks look at this interval whether a file is old enough; ours do at each end of
-        // an epoch.
+        // Flink's names. Flink's tasks check in this interval whether a file is old enough. Ours check at the
+        // end of each epoch.
         options.duration("sink.rolling-policy.check-interval")?;
-        // How many files there are is no matter of the rows: small ones are not put together, and idle ones
-        // end with the interval.
+        // The number of files does not affect the rows. Small files are not merged, and idle ones end with
+        // the interval.
         options.ignore(&["auto-compaction", "compaction.file-size", "sink.rolling-policy.inactivity-interval"]);
         let rolling_bytes = match options.bytes("sink.rolling-policy.file-size")? {
             None => options.bytes("sink.rolling-size")?,

@@ -1,9 +1,9 @@
 //! Debezium's JSON: each record is a change of a row, with the row before and after it.
 //!
-//! A record is `{"before": row, "after": row, "op": "c"}`, with `c` and `r` for a row that comes, `u` for one
-//! that changes and `d` for one that goes. Reading gives rows with weights: what comes has 1, what goes has
-//! -1. Writing does the reverse, as Flink does: a change is a `d` and a `c`. Where rows have a key, and are
-//! read as versions, a row that changes but for its key only comes.
+//! A record is `{"before": row, "after": row, "op": "c"}`, where `c` and `r` insert a row, `u` updates one
+//! and `d` deletes one. Reading gives rows with weights: 1 for an inserted row, -1 for a deleted one, and
+//! both for an update. Writing does the reverse, as Flink does: an update is a `d` and a `c`. Where rows have
+//! a key, and are read as versions, an update that keeps the key is only its new row.
 //!
 //! Numbers of timestamps are milliseconds. A record with a schema says if a column has other units
 //! ([`units`]).

@@ -52,7 +52,7 @@ impl<'o, 'a> FormatOptions<'o, 'a> {
         self.choice(&[name], &[("true", true), ("false", false)])
     }
 
-    /// An option of Flink of which one value says what is so here. Another one is an error with this remedy.
+    /// An option of Flink that can only have this value here. Any other value is an error with this remedy.
     pub(crate) fn only(&mut self, name: &str, value: &str, remedy: &str) -> Result<()> {
         match self.string(&[name])? {
             Some((name, text)) if !text.trim().eq_ignore_ascii_case(value) => {
@@ -76,8 +76,8 @@ impl<'o, 'a> FormatOptions<'o, 'a> {
         self.only("encode.ignore-null-fields", "false", "leave it out: NULL is written as null")
     }
 
-    /// Whether fields that cannot be read are NULL. The planner has read, too, that records are left out then
-    /// that cannot be read.
+    /// Whether fields that cannot be read are NULL. Records that cannot be read are then skipped; the planner
+    /// reads the option for that, too.
     pub(crate) fn ignore_errors(&mut self) -> Result<bool> {
         Ok(self.boolean("ignore-parse-errors")?.unwrap_or(false))
     }

@@ -2,8 +2,8 @@
 //! of the benchmark's usual generator. Of 50 consecutive events the first is a person, the next 3 are
 //! auctions, and 46 are bids.
 //!
-//! Without `'table'` the events are rows of one table whose columns `person`, `auction` and `bid` are
-//! structs, one of which is set. With `'table' = 'bid'` and so on a table has the events of one kind, as flat
+//! Without `'table'` the events are rows of one table with the structs `person`, `auction` and `bid`, one of
+//! which is set in each row. With `'table' = 'bid'`, for example, a table has the events of one kind, as flat
 //! columns. `'rows-per-second'` and `'number-of-rows'` always count events of all kinds, so that tables with
 //! the same options belong together: a bid of one refers to an auction of another, at a matching time.
 //!

@@ -1,7 +1,8 @@
-//! The names of the connections of a writer, by which its next owner ends those that are left.
+//! Names of a writer's connections. The next owner of the job finds connections that are left by their names,
+//! and ends them.
 //!
 //! A process that is frozen keeps its connections: the kernel answers for it, so the server finds nothing
-//! wrong. If it was in the midst of a transaction, its locks make the next owner of the job wait. So that one
+//! wrong. If it was in the midst of a transaction, its locks make the next owner of the job wait. So a writer
 //! ends the connections of older incarnations when it connects. The server lets a user do so with connections
 //! of the same user. A transaction that ends that way has written nothing, and what a process writes later
 //! that has lost its job, the table of commits prevents.

@@ -117,7 +117,7 @@ impl JdbcCaller {
     }
 }
 
-/// The keys as the parameters of a statement, without those that no text of the database can be equal to.
+/// The keys as the parameters of a statement. Keys that no text in the database can equal are left out.
 fn texts(keys: &RecordBatch) -> Result<Vec<Vec<Option<String>>>> {
     let columns = keys.columns().iter().map(|column| Ok(cast(column, &DataType::Utf8)?)).collect::<Result<Vec<_>>>()?;
     let columns: Vec<&StringArray> = columns.iter().map(|column| column.as_string::<i32>()).collect();
@@ -144,8 +144,8 @@ fn connect(
             DataType::Float32 => "real".to_owned(),
             other => type_name(other).unwrap_or("text").to_owned(),
         };
-        // A text is compared with what is no text in the database as a value of that type, so that an index
-        // is of use.
+        // If the database's column is no text, a key that is a text is converted to the column's type, so
+        // that an index can be used.
         let of = match target.type_of(*key, &session, bounds)? {
             (known, false) if declared == "text" => known,
             _ => declared,

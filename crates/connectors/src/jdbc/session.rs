@@ -30,10 +30,10 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 const PIECE: usize = 256 << 10;
 /// Times without a zone are UTC, and so are the times that are written.
 ///
-/// A connection that is lost does not keep its locks for long. The server ends a transaction that waits for
-/// its next statement after two minutes; one that waits for rows of a `COPY` when the kernel has found, after
-/// half a minute, that nobody is there; and where the server can look for that (PostgreSQL 14 on Linux), one
-/// that is in the midst of a statement.
+/// A connection that is lost does not keep its locks for long. The server ends a transaction that has waited
+/// two minutes for its next statement. It ends one that waits for rows of a `COPY` when the kernel finds,
+/// after half a minute, that the peer is gone. It ends one in the midst of a statement where it can check the
+/// connection meanwhile (PostgreSQL 14 on Linux).
 const SETTINGS: &str = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; \
      SET client_min_messages = 'warning'; SET idle_in_transaction_session_timeout = '120s'; SET standard_conforming_strings = on; \
      SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; \

@@ -7,7 +7,7 @@
 //! With `scan.partition.*`, a statement reads a range of values of a column, and tasks share the ranges.
 //! These are different snapshots. As in Flink, rows outside of all ranges are not read.
 //!
-//! The rows of a table have no order, so a reader cannot go on where another one stopped. The static side of
+//! The rows of a table have no order, so a reader cannot resume where another one stopped. The static side of
 //! a join is read again at every start. A job that has read a part of a table as a stream cannot be resumed.
 
 use std::pin::Pin;

@@ -1,11 +1,11 @@
 //! The writer of one task: exactly once, for readers of committed records.
 //!
 //! The client cannot take up another process's open transaction, so nothing is sent before its checkpoint is
-//! complete. Records are encoded as they come and held in memory; at the end of an epoch that a checkpoint
-//! covers they become part of the checkpoint; when the checkpoint is complete they are written in one
-//! transaction. So the query never waits for a broker but when the topic is first looked up, and a crash at
-//! any moment leaves all of an interval's records, or none, to be written by the process that resumes. The
-//! price is memory and checkpoints of the size of what an interval gives out.
+//! complete. Records are encoded as they come and held in memory. At a checkpoint they become part of it.
+//! When the checkpoint is complete they are written in one transaction. So the query waits for a broker only
+//! when the topic is first looked up. After a crash at any moment, the process that resumes writes all
+//! records of an interval, or none. The price is memory, and checkpoints that contain the results of an
+//! interval.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -151,9 +151,8 @@ impl Committer {
         })
     }
 
-    /// Has a task's transactor do something. What fails and may succeed later is tried again, for a bounded
-    /// time, and so is what another process prevented if the job does not belong to that process: it was
-    /// starting as this one was.
+    /// Has a task's transactor do something. A failure that may pass is retried for a bounded time. So is
+    /// being fenced by a process that does not own the job: it was starting at the same time as this one.
     fn transact(
         &mut self,
         identity: &Identity,

@@ -1,6 +1,6 @@
-//! What a table does, and tells the user to do, when a topic does not hold what the job's positions speak of:
-//! it was deleted, created anew, or has lost records. Each remedy says how to read all records that are
-//! there.
+//! What a table does, and what it tells the user to do, when a topic lacks records that the job's positions
+//! refer to: the topic was deleted or created anew, or has lost records. Each remedy says how to read all
+//! records that are there.
 
 use anabranch_model::Error;
 

@@ -3,8 +3,8 @@
 //! All `unsafe` of the connector is here.
 //!
 //! Partitions are started one by one on a queue of our own (librdkafka's "simple" consumer), not through a
-//! consumer group: which task reads what is the job's decision, no group coordinator is needed, and what the
-//! queue holds is records only, while the client's own queue holds errors and acknowledged commits.
+//! consumer group: the job decides which task reads which partition, and no group coordinator is needed. Our
+//! queue holds records only. Errors and acknowledged commits are in the client's own queue.
 
 mod describe;
 
@@ -176,8 +176,8 @@ impl Drop for Topic {
     }
 }
 
-/// Waits until every record handed over has been acknowledged or has failed, at most `wait`; tells whether
-/// that is so.
+/// Waits, at most for `wait`, until every record handed over has been acknowledged or has failed. Returns
+/// whether it has.
 pub(super) fn flush(producer: &Producer, wait: Duration) -> bool {
     // SAFETY: the client lives.
     let outcome = unsafe { sys::rd_kafka_flush(producer.native(), millis(wait)) };

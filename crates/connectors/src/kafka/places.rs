@@ -1,4 +1,4 @@
-//! Where the reading of a topic starts, and where that of a bounded table ends, as its options say.
+//! Where a table starts to read a topic, and where a bounded table stops, by their options.
 
 use std::collections::BTreeMap;
 

@@ -202,9 +202,9 @@ impl KafkaSink {
         Ok(())
     }
 
-    /// Waits until at most so many bytes wait here, or, without a number, until the brokers have acknowledged
-    /// all records. The wait lasts as long as they acknowledge some: the client gives up a record after the
-    /// delivery timeout, and that fails.
+    /// Waits until at most this number of bytes is queued here or, without a number, until the brokers have
+    /// acknowledged all records. The wait lasts as long as they acknowledge some: the client gives up a
+    /// record after the delivery timeout, and that fails.
     fn acknowledged(&mut self, waiting_max: Option<usize>) -> Result<()> {
         let mut wait = ACKNOWLEDGED;
         let mut waiting_since = self.clock.now();

@@ -89,8 +89,8 @@ impl Inquiry<'_> {
         }
     }
 
-    /// The offsets that the next records written will get; those that the first reader of the partition has
-    /// found, if another one was opened before.
+    /// The offsets of the next records to be written. If another reader of the partition was opened before,
+    /// the offsets that it found.
     pub(super) fn latest(&self) -> Result<Offsets> {
         let config = self.table.consumer_config();
         let (servers, isolation) = (&self.table.servers, config.get("isolation.level").unwrap_or_default());
@@ -170,8 +170,8 @@ impl Inquiry<'_> {
     }
 }
 
-/// Whether a later answer may be another one. A broker has shown the partition; one that has not learned of
-/// it yet may answer.
+/// Whether the error may pass. The partition exists, because a broker has listed it; the broker that answers
+/// may not have learned of it yet.
 fn is_passing_or_new(code: RDKafkaErrorCode) -> bool {
     let is_unknown = matches!(
         code,

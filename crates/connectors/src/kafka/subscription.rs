@@ -1,5 +1,5 @@
-//! Which topics a table reads: those that it names, or all whose names match a pattern, also those that come
-//! later.
+//! Which topics a table reads: the topics that it names, or all topics whose names match a pattern, including
+//! topics that are created later.
 
 use std::collections::BTreeSet;
 
@@ -64,8 +64,8 @@ impl Subscription {
         self.pattern().is_some_and(|pattern| pattern.matches(topic))
     }
 
-    /// The topics that there are now. All readers of a table that ends get the same ones, and so do those
-    /// that begin without positions.
+    /// The topics that exist now. All readers of a bounded table get the same list, and so do all readers
+    /// that start without positions.
     pub(super) fn topics(
         &self,
         client: &Consumer,

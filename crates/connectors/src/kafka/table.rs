@@ -79,8 +79,8 @@ const LINGER_MAX_MS: f64 = 900_000.0;
 /// The client's own bounds of a request.
 const REQUEST_RECORDS: f64 = 10_000.0;
 const REQUEST_BYTES: f64 = 1_000_000.0;
-/// What brokers allow a transaction to take unless they are told otherwise, and the least that the client
-/// accepts.
+/// Bounds of a transaction's time: the least that the client accepts, and the most that brokers allow by
+/// default.
 const TRANSACTION_MILLIS: (u128, u128) = (1000, 900_000);
 /// How long a request of a transaction may take before it is repeated. The client waits that long for a
 /// broker that hangs, and the job cannot report it meanwhile.
@@ -203,10 +203,10 @@ impl Table {
     /// on it.
     pub(super) fn consumer_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
-        // Records are taken in batches of thousands and counted in bytes: let the queue be filled by bytes
-        // only, and look every few milliseconds whether there is room again, or the reader starves for a
-        // second each time it was full. The bound is per partition, because each is started by itself: it is
-        // what a reader takes in some ten milliseconds.
+        // Records are taken in batches of thousands and counted in bytes, so the queue is bounded by bytes
+        // only. The client checks every few milliseconds whether there is room again: by default, the reader
+        // starves for a second each time the queue was full. The bound is per partition, because each is
+        // started by itself. A reader takes as many bytes in some ten milliseconds.
         config.set("queued.min.messages", "1000000");
         config.set("queued.max.messages.kbytes", "8192");
         config.set("fetch.queue.backoff.ms", "5");

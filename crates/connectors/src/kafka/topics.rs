@@ -40,7 +40,7 @@ impl Found {
     }
 }
 
-/// Whether a topic of this identity may be the one that had that identity. One that nobody knows may be any.
+/// Whether a topic may be the one whose identity is known. A topic without a known identity may be any.
 pub(super) fn may_be(id: Option<TopicId>, known: Option<TopicId>) -> bool {
     id.is_none() || known.is_none() || id == known
 }

@@ -2,14 +2,14 @@
 //!
 //! A transaction also commits the epoch's number as the offset of a consumer group that has no other use:
 //! both become visible or neither. A process that takes over reads that offset first and skips what is done.
-//! Two who write for one task cannot do so at a time: opening a transactional identity ends the open
+//! Two processes cannot write for one task at the same time: opening a transactional identity ends the open
 //! transaction of its former owner and fences it. The offset's metadata is the checksum of the epoch's
-//! records: an epoch that is done with other records than those to be written is an error, not done, because
-//! then two runs of the job have gone different ways and the results of one of them would be missing.
+//! records. If the epoch was committed with another checksum, two runs of the job have diverged, and the
+//! results of one would be missing: that is an error.
 //!
 //! The offset lives on the topic's partition 0. A broker forgets offsets of a group without members after
-//! `offsets.retention.minutes` (7 days unless set): a job that crashes between commit and the note that it
-//! happened, and is restarted later than that, writes that one epoch again.
+//! `offsets.retention.minutes` (7 days unless set): a job that crashes between a commit and its note of it,
+//! and is restarted later than that, writes this epoch again.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -127,8 +127,8 @@ pub(super) struct Transactor {
 }
 
 impl Transactor {
-    /// Takes over a task's transactions: ends one that is open, fences the former owner, and reads what is
-    /// done.
+    /// Takes over a task's transactions: ends an open one, fences the former owner, and reads which epoch was
+    /// committed last.
     pub(super) fn open(
         table: &Table,
         identity: &Identity,
@@ -222,8 +222,7 @@ impl Transactor {
         repeated(&self.client, bounds, ask)?.map_err(|error| self.judge(&error))
     }
 
-    /// Waits until the brokers have acknowledged the records before, if the client has as many as it sends at
-    /// a time.
+    /// If the window is full, waits until the brokers have acknowledged its records.
     fn await_room(&self, window: &mut Window, bounds: &Bounds<'_>) -> Result<(), Failure> {
         while !window.is_open(bounds.clock.now(), || self.client.in_flight_count() == 0) {
             if let Some(failure) = self.undelivered() {

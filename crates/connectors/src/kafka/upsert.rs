@@ -1,6 +1,6 @@
 //! `upsert-kafka`: a topic whose records are versions of rows. The key of a record is the primary key of the
-//! table, its value the row as it is now; a record without a value says that the row exists no more. A
-//! compacted topic keeps the last version of each.
+//! table, and its value is the present row. A record without a value deletes the row. A compacted topic keeps
+//! the last version of each row.
 //!
 //! | option | meaning |
 //! |---|---|

@@ -2,10 +2,10 @@
 //!
 //! The client sends one request after the other for each partition, because it numbers the records
 //! (`enable.idempotence`). A record that has waited for `linger.ms` behind a request without an answer keeps
-//! the client's thread busy: it looks again at once, until the answer is there. A broker that is slow would
-//! cost a core per task, and a broker on the same machine would get slower by that. So a writer hands records
-//! over in windows. A window has about one request per partition, and the next one begins when the brokers
-//! have acknowledged all of it.
+//! the client's thread busy: it polls until the answer is there. A slow broker would cost a core per task,
+//! and one on the same machine would become slower still. So a writer hands records over in windows. A window
+//! has about one request per partition. The next window begins when the brokers have acknowledged the whole
+//! one.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Answers that are kept: the rows of each key, of which those that were used longest ago leave first.
+//! Cached answers: the rows of each key. The least recently used keys leave first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const ENTRY_BYTES: usize = 96;
 /// See the module.
 pub(super) struct Cache {
     bounds: PartialCache,
-    /// The columns of a table's rows that are the keys, in the order in which they are asked for.
+    /// The key columns of a table's rows, in the order of the keys of a call.
     key_columns: Vec<usize>,
     schema: SchemaRef,
     rows: RowConverter,

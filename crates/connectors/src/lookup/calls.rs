@@ -1,6 +1,6 @@
-//! Calls under way: a few threads, each with its own connection. A thread that is free takes all that has
-//! been asked meanwhile, up to a number of keys, and makes one call of it. So a slow service gets few large
-//! calls, and a fast one many small ones.
+//! Calls under way: a few threads, each with its own connection. A thread that is free takes all keys that
+//! wait, up to a number, and makes one call of them. So a slow service gets few large calls, and a fast one
+//! many small ones.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;

@@ -1,5 +1,5 @@
 //! A small table that is kept as a whole, and read again in the background. Until it has been read again, and
-//! if that fails, rows are joined with what it was before.
+//! if that fails, rows are joined with its former content.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -1,5 +1,4 @@
-//! `PERCENTILE`: values that `ARRAY_AGG` has gathered of a group, in order, and what is at a share of the way
-//! from the first to the last.
+//! `PERCENTILE`: sorts the values that `ARRAY_AGG` has gathered of a group, and interpolates between them.
 
 use std::sync::Arc;
 

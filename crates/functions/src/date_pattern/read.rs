@@ -228,9 +228,9 @@ impl Fields {
     fn date(&self, library: Library) -> Option<NaiveDate> {
         let week = self.week.filter(|week| (1..=53).contains(week));
         match (library, self.week_year, self.ordinal) {
-            // A year of weeks, of which the library takes the first day where the text says no more.
+            // A week-based year. The library takes its first day if the text has neither week nor weekday.
             (Library::Text, Some(year), _) => date_of(year, week.unwrap_or(1), self.weekday.unwrap_or(0)),
-            // A date of weeks is one only if all of it is there.
+            // A week-based date needs year, week and weekday.
             (Library::Time, Some(year), _) if week.is_some() && self.weekday.is_some() => {
                 date_of(year, week?, self.weekday?)
             }

@@ -1,5 +1,5 @@
-//! `JSON_ARRAYAGG` and `JSON_OBJECTAGG`: what `ARRAY_AGG` has gathered of a group as one document. Elements
-//! of arrays are in its order, members of objects in that of their names, as in Flink.
+//! `JSON_ARRAYAGG` and `JSON_OBJECTAGG`: one document of the values that `ARRAY_AGG` has gathered of a group.
+//! Elements of arrays keep its order. Members of objects are sorted by their names, as in Flink.
 
 use std::collections::BTreeSet;
 

@@ -75,7 +75,7 @@ impl LocalWorkers {
 
 impl Drop for LocalWorkers {
     fn drop(&mut self) {
-        // First nobody starts processes again, then they are told to end.
+        // The thread must not start processes again when they end.
         self.ends = None;
         self.cluster = None;
         self.thread.take().map(JoinHandle::join).unwrap_or(Ok(())).unwrap_or_default();

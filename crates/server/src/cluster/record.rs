@@ -34,8 +34,8 @@ pub(super) enum State {
     Failed,
     /// A user has ended it at once. It resumes when it is submitted again.
     Cancelled,
-    /// It is not listed any more. What is left keeps a coordinator that led before from writing an older
-    /// version of it.
+    /// It was removed and is not listed. The record stays so that a former leader cannot write an older
+    /// version of the job.
     Removed,
 }
 

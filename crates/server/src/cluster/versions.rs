@@ -1,5 +1,5 @@
-//! Objects in a store of which each version is written once, by the first process to do so: the last version
-//! counts.
+//! Versioned objects in a store. Each version is written once, by the first process to do so, and the last
+//! version counts.
 //!
 //! A version is an object of its own, whose name has its number. A process writes the version after the last
 //! one that it has read, with put-if-absent. If another process was faster, the write is refused, and nothing
@@ -7,7 +7,7 @@
 //! again: it finds later versions too, and takes its own back.
 //!
 //! The answer to a write may be lost, and the version may be there all the same. Then the next write finds
-//! its number taken. Whose version that is, its content says: see [`Records`](super::record::Records) and
+//! its number taken. The content says whose version it is: see [`Records`](super::record::Records) and
 //! [`Leaders`](super::leader::Leaders).
 
 use anabranch_model::{Error, Result};

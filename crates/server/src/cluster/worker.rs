@@ -1,8 +1,8 @@
-//! A worker's process: hosts tasks of jobs, whose coordinators it is connected to.
+//! A worker's process: hosts tasks of jobs.
 //!
-//! It connects to every coordinator that it is given, and tells each of them what it hosts: so any may adopt
-//! the tasks. A connection that breaks ends no task. Tasks without a coordinator end by themselves when their
-//! lease is over.
+//! It connects to every coordinator that it is given, and tells each which tasks it hosts, so any coordinator
+//! may adopt them. A connection that breaks ends no task. Tasks without a coordinator end by themselves when
+//! their lease is over.
 
 mod links;
 #[cfg(test)]

@@ -20,10 +20,9 @@ use super::wire::{Input, Wire, broken};
 
 /// Bytes that wait for a peer, at most, unless they are one message.
 const WAITING_BYTES_MAX: usize = BODY_BYTES_MAX;
-/// How long a connection that is closed goes on to send what is queued, and then waits for the peer to close
-/// it too.
+/// How long a connection that is closed still sends its queue, and then waits for the peer to close it too.
 const LINGER: Duration = Duration::from_secs(1);
-/// A peer that takes no byte for so long loses the rest of a connection that is closed.
+/// A closed connection is cut if the peer takes no byte for this time.
 const STUCK_AFTER: Duration = Duration::from_millis(200);
 
 /// Begins the message of a connection that nobody has accepted.
@@ -237,7 +236,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Ends the connection with an error of which the peer is told. Nothing else that is queued is sent.
+    /// Ends the connection with an error, which is sent to the peer in place of the queue.
     fn fail(&self, error: Error) {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Open) {
@@ -267,8 +266,7 @@ impl Link {
         let handler = self.handler.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut handler) = handler else { return };
         let outcome = self.lock().outcome.take().map(|error| error.at(self.peer.to_string()));
-        // A panic has printed its message, and there is nobody else to tell. The thread still ends the
-        // connection.
+        // A panic has printed its message already. The thread still ends the connection.
         let _ = catch_unwind(AssertUnwindSafe(|| handler(Arrival::Closed(outcome))));
     }
 
@@ -283,7 +281,7 @@ impl Link {
             Err(error) => {
                 self.fail(error);
                 self.announce();
-                // A socket that is closed before it has been read to its end may lose what the peer is told.
+                // Closing a socket with unread bytes may lose the error that was sent to the peer.
                 let _ = io::copy(&mut input, &mut io::sink());
             }
         }

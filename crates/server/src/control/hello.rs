@@ -92,7 +92,8 @@ pub(super) fn refuse_without_tls(input: &mut Input, wire: &Wire, explain: impl F
     error
 }
 
-/// What is wrong with a hello, and what a peer is told that does not understand answers.
+/// Checks a hello. `Err`: what is wrong, and an answer in plain bytes for a peer that does not speak this
+/// protocol.
 fn check(input: &mut Input, token: &[u8]) -> Result<(), (Error, Option<&'static str>)> {
     let mut magic = [0; MAGIC.len()];
     read_magic(input, &mut magic)?;

@@ -17,7 +17,7 @@ const KEPT: usize = 1000;
 /// Decisions of a job that are listed.
 const LISTED: usize = 100;
 
-/// What was observed of each job in the last intervals, and what was decided.
+/// Observations and decisions of the last intervals, for each job.
 #[derive(Default)]
 pub struct ScalingRecords {
     jobs: Mutex<BTreeMap<String, VecDeque<Interval>>>,

@@ -1,5 +1,5 @@
-//! Key groups follow the load of their stage: what is measured, what is decided, and what clients get of it.
-//! The decision becomes the option `stage-key-groups`, so it is an ordinary change of the job's options.
+//! Moves key groups by the load of their stage: measurement, decision, and the answer to clients. The
+//! decision becomes the option `stage-key-groups`, so it is an ordinary change of the job's options.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

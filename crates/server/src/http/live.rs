@@ -16,7 +16,7 @@ use super::difference::difference;
 use super::documents::WorkerList;
 use super::query::Parameters;
 
-/// A comment is sent if there is no event for so long, so that both sides notice a broken connection.
+/// A comment is sent after this time without an event, so that both sides notice a broken connection.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Streams at the same time; others get 503.
 const STREAMS_MAX: usize = 128;

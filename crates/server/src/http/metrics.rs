@@ -1,4 +1,4 @@
-//! The metrics of jobs, of their tasks and of the process, whatever the format in which they are sent.
+//! The metrics of jobs, of their tasks and of the process, independent of a format.
 
 use anabranch_model::{LatencySummary, TaskMetrics};
 

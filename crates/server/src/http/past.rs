@@ -24,8 +24,8 @@ pub(super) fn history(api: &Api, name: &str, parameters: &Parameters) -> Result<
     Ok(json(StatusCode::OK, &samples.between(name, (from, to), parameters.number("stage")?)))
 }
 
-/// The plan by which a job runs; with `version`, the plan of that version, if the history still has samples
-/// of it.
+/// The present plan of a job. With `version`, the plan of that version, if the history still has samples of
+/// it.
 pub(super) fn plan(api: &Api, job: &dyn ServedJob, parameters: &Parameters) -> Result<Answer, Box<Answer>> {
     let present = job.plan();
     let wanted = parameters.number("version")?.unwrap_or(present.version.0);

@@ -8,7 +8,7 @@ use anabranch_model::{StageId, TaskMetrics};
 use super::{Found, Look, Verdict};
 use crate::http::{BalanceOrder, ReconfigureOrder};
 
-/// A batch that waits for so long in the input of a stage is not only on its way.
+/// A batch that has waited for this time in the input of a stage shows that the stage is behind.
 const BEHIND_AFTER: Duration = Duration::from_secs(1);
 /// A stage that waits for room for this part of its time is held up.
 const HELD_UP: f64 = 0.3;

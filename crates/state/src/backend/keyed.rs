@@ -1,10 +1,10 @@
 //! Rows of state that replace each other, in runs on a local disk, found by the hashes of their keys.
 //!
-//! An operator that must know the state of a key before it answers looks up the keys of a batch that it does
-//! not have in memory, all at once: so each block of a run is read once for a batch. A filter for each run
-//! tells which keys it does not have. A row has the number of its snapshot, and of the rows with the same
-//! identity the one with the highest number counts, so rows are written without reading any, and runs are
-//! merged in any order. A row that says that its identity is gone vanishes when no earlier row is left.
+//! An operator that must know the state of a key before it answers looks up all keys of a batch that are not
+//! in memory at once. So each block of a run is read once per batch. A filter for each run tells which keys
+//! the run does not have. A row has the number of its snapshot. Of the rows with the same identity, the row
+//! with the highest number counts. So rows are written without reading any, and runs are merged in any order.
+//! A row that deletes its identity vanishes when no earlier row is left.
 //!
 //! Runs are merged in levels ([`levels`]), so those that a lookup asks are few.
 //! As elsewhere, nothing here must survive the process.

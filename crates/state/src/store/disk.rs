@@ -55,11 +55,11 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn list(&self, folder: &Path) -> io::Result<Vec<DiskEntry>>;
 }
 
-/// The system may let a thread go on until it has written so many bytes.
+/// The system may not interrupt a thread before it has written this number of bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Writes much, and lets threads go first that have rows to process: they do not interrupt a copy into the
-/// system's memory.
+/// Writes in pieces, and yields between them to threads with rows to process: these cannot interrupt a copy
+/// into the system's memory.
 pub(super) fn write_in_pieces(file: &mut File, content: &[u8]) -> io::Result<()> {
     for (number, piece) in content.chunks(PIECE_BYTES).enumerate() {
         if number > 0 {

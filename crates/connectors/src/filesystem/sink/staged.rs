@@ -1,4 +1,4 @@
-//! The names of files that are written exactly once, and the removal of those that will never become visible.
+//! Names of the files of an exactly-once sink, and the removal of files that will never become visible.
 //!
 //! A file is `.part-SCOPE-TASK-iINCARNATION-OPENED-NUMBER.json.inprogress` while it is written, `...complete`
 //! when it is on disk, and `part-SCOPE-TASK-EPOCH-INDEX.json` when its checkpoint is complete. OPENED is the

@@ -1,11 +1,11 @@
-//! Declares the folders of partitions complete: by an empty file in the folder, when all rows are visible
-//! that belong there.
+//! Declares the folder of a partition complete, by an empty file in it, when all rows of the partition are
+//! visible.
 //!
-//! By process time a task decides alone, as in Flink: so long after it first wrote into the folder. By event
-//! time all tasks must have passed the folder's time. Each task says how far it has come by the name of an
-//! empty hidden file in the table's folder, `.watermark-TASK-of-TASKS-MILLISECONDS`, once the rows before
-//! that are visible. The task that sees the last of them come declares the folder complete. A file that is
-//! there already stays, so late rows change nothing.
+//! By process time a task decides alone, as in Flink: when the delay has passed since it first wrote into the
+//! folder. By event time all tasks must have passed the folder's time. Each task publishes its progress as
+//! the name of an empty hidden file in the table's folder, `.watermark-TASK-of-TASKS-MILLISECONDS`, once the
+//! rows before that time are visible. The last task to pass the folder's time declares the folder complete.
+//! An existing file of success stays, so late rows change nothing.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -91,9 +91,9 @@ impl CsvEncoder {
         line
     }
 
-    /// Writes text in quotes if it could be misread without: if it contains a delimiter, a quote or a line
-    /// end, equals the text for NULL, begins with bytes that are not text at the beginning of a file, or
-    /// would leave the line blank.
+    /// Writes text, in quotes if a reader could misread it without them. That is text with a delimiter, a
+    /// quote or a line end, the text for NULL, text that begins with a byte order mark, and text that would
+    /// leave the line blank.
     fn write_text(&self, text: &[u8], line: &mut Vec<u8>) {
         let special = memchr3(self.options.delimiter, b'"', b'\n', text).is_some() || memchr(b'\r', text).is_some();
         let unclear = text.starts_with(BYTE_ORDER_MARK) || (self.alone && text.is_empty());

@@ -1,8 +1,8 @@
 //! Finds the field of a key.
 //!
 //! A key is hashed by its length and its first and last eight bytes, which two loads read for any length. It
-//! is then compared by one wide comparison. Keys of one object almost always differ in those bytes; those
-//! that do not share a run of slots.
+//! is then compared by one wide comparison. Keys of one object almost always differ in those bytes. Keys with
+//! equal bytes there share a run of slots.
 
 use crate::format::lanes::{Lanes, WIDTH};
 

@@ -80,7 +80,7 @@ impl Rings {
         ring.frames.get(at).or(ring.frames.back())
     }
 
-    /// The samples of a span of time, oldest first, each part of it as fine as it is kept.
+    /// The samples of a span of time, oldest first, at the finest resolution that is kept of each part.
     pub(super) fn between(&self, from_ms: i64, to_ms: i64) -> impl Iterator<Item = &Frame> {
         let begins = |ring: &Ring| ring.frames.front().map_or(i64::MAX, |oldest| oldest.at_ms);
         let [seconds, tens, minutes] = &self.0;

@@ -1,9 +1,9 @@
-//! A filter over the hashes of keys: it says of nearly all hashes that were not added that they were not, and
-//! never of one that was.
+//! A filter over the hashes of keys. It recognizes nearly all hashes that were not added, and never takes an
+//! added one for such a hash.
 //!
 //! A Bloom filter in blocks (Putze, Sanders and Singler, 2007): all bits of a hash are in one block of 32
-//! bytes, one in each of its words. So a question costs one access to memory, and words can be compared side
-//! by side.
+//! bytes, one in each of its words. So a lookup costs one access to memory, and words can be compared side by
+//! side.
 
 const WORDS: usize = 8;
 /// About one of a hundred hashes that were not added passes.

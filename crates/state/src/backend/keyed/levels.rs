@@ -126,7 +126,7 @@ impl Levels {
         Ok(())
     }
 
-    /// A batch does its share of the merges, of which there are so many for a put.
+    /// Does one batch's share of the merges. `batches_per_put` batches share the merges that follow a put.
     pub(super) fn work(&mut self, batches_per_put: usize, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
         for level in 0..self.levels.len() {
             self.begin(level, FAN_IN, false);

@@ -162,9 +162,9 @@ fn views(
         buffers: &Arc<[Buffer]>,
         nulls: Option<NullBuffer>,
     ) -> GenericByteViewArray<T> {
-        // SAFETY: a view is written only for a value found in the buffer it names, with its length, prefix
-        // and offset, or inline and padded with zeros; of text columns only after the value was found to be
-        // UTF-8. Buffer 1 is named only if something was written to it. Null slots hold the empty view.
+        // SAFETY: each view names a buffer that holds its value, with the right length, prefix and offset, or
+        // holds the value inline, padded with zeros. In text columns the value was checked to be UTF-8.
+        // Buffer 1 is named only if something was written to it. Null slots hold the empty view.
         unsafe { GenericByteViewArray::new_unchecked(views, Arc::clone(buffers), nulls) }
     }
     values.truncate(len);
