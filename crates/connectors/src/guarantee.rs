@@ -27,12 +27,12 @@ pub(crate) fn no_checkpoints() -> Error {
         .remedy("give it a place for them: SET 'checkpoint-directory' = '...'; or leave the option out")
 }
 
-/// What to do if a job cannot go on with its checkpoints. A new place for them gives the job a new name,
-/// under which its sinks know nothing of earlier results.
+/// The remedy if a job cannot resume from its checkpoints. With a new place for checkpoints the job gets a
+/// new name. Under that name its sinks do not know earlier results.
 pub(crate) const START_OVER: &str =
     "start over: empty the tables that the job writes, and give it a new 'checkpoint-directory'";
 
-/// The error of a job that resumes from a checkpoint before its last results. Its epochs come again, with
+/// The error of a job that resumes from a checkpoint before its last results. It would repeat epochs, with
 /// other rows.
 pub(crate) fn has_later_results(written: &str, last: u64, after: Epoch) -> Error {
     let resumes = match after {

@@ -1,8 +1,8 @@
 //! Tables outside that jobs ask for rows: calls on threads of their own, caches of answers, and tables that
 //! are read as a whole again and again.
 //!
-//! The threads belong to one task of a job. They end with their present call when the task is gone; nobody
-//! waits for them.
+//! The threads belong to one task of a job. When the task is gone they end after their present call. The job
+//! does not wait for them.
 
 mod cache;
 mod calls;
@@ -63,7 +63,7 @@ pub(crate) struct Calling {
     pub(crate) open: Open,
 }
 
-/// A table that is asked by key, with what is kept of its answers.
+/// A table that is looked up by key, with a cache.
 pub(crate) struct ByKey {
     cache: Option<Arc<Mutex<Cache>>>,
     calls: Calls,
@@ -105,7 +105,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the user is told about a table that does not answer, once for all tasks.
+/// The notice about a table that does not answer, once for all tasks.
 struct Outage {
     system: String,
     since: Option<Nanos>,

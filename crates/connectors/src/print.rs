@@ -32,7 +32,7 @@ type NewWriter = dyn Fn(&Printed<'_>) -> Box<dyn Write + Send> + Send + Sync;
 /// A table whose rows are printed.
 #[derive(Debug)]
 pub struct Printed<'a> {
-    /// What is before each row, without `> `.
+    /// The prefix of each row, without `> `.
     pub identifier: &'a str,
     /// The columns of the rows, without a weight.
     pub columns: &'a SchemaRef,
@@ -98,7 +98,7 @@ impl Connector for PrintConnector {
 struct PrintSink<W> {
     prefix: String,
     encoder: CsvEncoder,
-    /// Rows have a weight after so many columns.
+    /// Number of columns before the weight, if rows have weights.
     weight: Option<usize>,
     lines: Vec<u8>,
     out: W,

@@ -21,7 +21,7 @@ const REQUEST_SHARE: u64 = 8;
 /// The share of the bound at which sources are held back.
 const FULL_SHARE: u64 = 2;
 
-/// The rows of one epoch may take so much, however small the bound: a batch of a reader, and full channels.
+/// The rows of one epoch may always take this many bytes: a batch of a reader, and full channels.
 const EPOCH_LEAST: u64 = 64 << 20;
 
 /// The memory of one writer. All sizes are in bytes.
@@ -35,7 +35,7 @@ pub(crate) struct Room {
     held_before: u64,
     /// Prepared for these epochs and not committed, oldest first.
     prepared: VecDeque<(Epoch, u64)>,
-    /// A checkpoint was requested for what is held.
+    /// A checkpoint was requested for the rows that are held.
     has_requested: bool,
     is_full: bool,
 }
@@ -75,7 +75,7 @@ impl Room {
         self.look();
     }
 
-    /// What was prepared up to this epoch is committed.
+    /// The rows that were prepared up to this epoch are committed.
     pub(crate) fn committed(&mut self, epoch: Epoch) {
         while self.prepared.pop_front_if(|(prepared, _)| *prepared <= epoch).is_some() {}
         self.look();

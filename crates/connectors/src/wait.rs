@@ -1,7 +1,7 @@
 //! Waiting in `Source::poll`, the only place where waiting is allowed.
 //!
 //! A source that follows a clock or a folder waits at its host, which ends the wait when the job needs the
-//! task. Outside of a job nothing ends it.
+//! task. Outside of a job it always lasts the whole time.
 
 use std::time::Duration;
 

@@ -67,7 +67,7 @@ impl JobScaler {
             (self.graph, self.before) = (graph, None);
             (*sql).clone_into(&mut self.sql);
         }
-        // While tasks begin or end, counters show nothing.
+        // While tasks begin or end, counters mean nothing.
         if !reading.is_ready() {
             self.before = None;
             return Ok(None);
@@ -104,7 +104,7 @@ pub(crate) fn tasks(decision: &Decision) -> Option<u32> {
     }
 }
 
-/// What would have been decided with these options for what was recorded: a text for each interval.
+/// The decisions that these options give for recorded observations: a text for each interval.
 ///
 /// # Errors
 /// Options that contradict each other.

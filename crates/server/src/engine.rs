@@ -264,7 +264,7 @@ pub(crate) fn check_scaled(plan: &Plan) -> Result<()> {
 
 /// The caller's options win over those that a script sets.
 fn fix(catalog: &mut Catalog, settings: &Settings, options: &PlanOptions) -> Result<()> {
-    // The bound comes before what it bounds.
+    // The upper bound is set before the options that it limits.
     let is_bound = |(name, _): &&(String, String)| name.ends_with("max-parallelism");
     let (bounds, others): (Vec<_>, Vec<_>) = settings.set.iter().partition(is_bound);
     bounds.into_iter().chain(others).try_for_each(|(name, value)| {

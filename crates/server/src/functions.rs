@@ -42,7 +42,7 @@ pub struct FunctionUse {
 pub enum FunctionOutcome {
     /// Checked only: this was a dry run.
     Checked(Reconfigured),
-    /// Changed, after so many milliseconds.
+    /// Changed, after this number of milliseconds.
     Changed(Reconfigured, f64),
     /// It runs as before.
     Failed(Error),

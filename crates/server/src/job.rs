@@ -79,7 +79,7 @@ impl Job {
         self.job.had_ended()
     }
 
-    /// Stops the job at the end of an epoch: what was read is processed, open windows stay open.
+    /// Stops the job at the end of an epoch: rows that were read are processed, and open windows stay open.
     pub fn stop(&self) {
         self.handle.stop();
     }
@@ -138,7 +138,7 @@ impl Job {
         self.handle.reset_latencies();
     }
 
-    /// The job's notices for its user: failures that it survived, what it waits for.
+    /// The job's notices for its user: failures that it survived, and what it waits for.
     #[must_use]
     pub fn notices(&self) -> &Notices {
         self.handle.notices()

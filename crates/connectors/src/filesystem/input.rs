@@ -10,7 +10,7 @@ use flate2::bufread::MultiGzDecoder;
 use super::identity::{FileId, Head};
 use super::io_error;
 
-/// What to do about a file that ends before the place where reading goes on.
+/// The remedy for a file that ends before its position.
 pub(super) const PUT_BACK: &str = "put the former file back, and start the job again; write what is new to new files";
 /// What to do about a compressed file that cannot be read further.
 const WRITE_AGAIN: &str = "write the file again under its name, with the same text up to there";

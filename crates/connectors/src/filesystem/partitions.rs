@@ -113,7 +113,7 @@ impl Partitions {
             Some(pattern) => pattern.clone(),
             None => values.last().map(|(_, value)| value.clone()).unwrap_or_default(),
         };
-        // The name of one column may begin with that of another.
+        // The name of one column may be a prefix of another's.
         values.sort_by_key(|(key, _)| std::cmp::Reverse(key.len()));
         for (key, value) in &values {
             text = text.replace(&format!("${key}"), value);

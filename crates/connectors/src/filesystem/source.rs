@@ -116,7 +116,7 @@ impl ReadFile {
         }
     }
 
-    /// Closes the file. Its next turn opens it again, and goes on where it was.
+    /// Closes the file. Its next turn opens it again at the same position.
     fn close(&mut self) {
         self.tracked = self.identity().map(|(id, head)| Tracked { id, head });
         (self.start, self.starts_at_end) = self.stands_at();
@@ -319,8 +319,8 @@ impl FileSource {
         Ok(next.map(|(batch, malformed)| Rows { partition, batch, malformed }))
     }
 
-    /// Closes a file if as many are open as may be: the one whose last turn is the shortest time ago, since
-    /// files take turns, but rather one that is held.
+    /// Closes a file if as many are open as may be: a held file if there is one, else the file that was read
+    /// most recently: its next turn is the furthest away.
     fn leave_room(&mut self, opening: usize) {
         let count = self.files.len();
         if count <= OPEN_FILES_MAX {

@@ -96,7 +96,7 @@ impl TextFile {
         }
     }
 
-    /// The next rows, at most `batch_rows`; `None` if nothing more is there.
+    /// The next rows, at most `batch_rows`; `None` if there are no more.
     pub(super) fn next(
         &mut self,
         decoder: &mut dyn Decode,

@@ -56,8 +56,7 @@ pub(crate) struct DebeziumDecoder {
     describes: bool,
 }
 
-/// What a record says beside the row, by the names that Flink gives it, under which it is metadata of a
-/// table.
+/// The metadata of a record, beside its row, by their names in Flink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Description {
     IngestionTimestamp,
@@ -198,7 +197,7 @@ impl DebeziumOptions {
         key: Vec<usize>,
         describes: bool,
     ) -> Result<DebeziumDecoder> {
-        // A row of no columns says nothing about whether there is one.
+        // A row without columns does not show whether it is NULL.
         let one = if projection.is_empty() { &[0][..] } else { projection };
         let row = projected(declared, one).map_err(|_| no_columns())?.fields().clone();
         let json = self.json_decoder(&row, describes)?;
@@ -247,7 +246,8 @@ fn no_columns() -> Error {
 }
 
 impl DebeziumDecoder {
-    /// Decodes an array of records. One without a value follows one that deletes its row, and says nothing.
+    /// Decodes an array of records. A record without a value (a tombstone) follows a deletion, and is
+    /// skipped.
     pub(crate) fn decode(&mut self, records: &BinaryArray) -> Result<Changes> {
         let Some(units) = &mut self.units else { return self.decode_in(&[], records) };
         let mut runs = units.runs(records);
@@ -289,7 +289,7 @@ impl DebeziumDecoder {
         let mut beyond =
             if is_plain { Vec::new() } else { units::beyond(&[change.before, change.after], &self.row, units) };
         let mut beyond = beyond.drain(..).peekable();
-        // Which of the two rows, and in which place, each row is.
+        // For each row, which of the two rows of its record it is, and its place there.
         let mut places = Vec::with_capacity(decoded.batch.num_rows());
         let mut place = 0;
         for (nth, record) in given.into_iter().enumerate() {
@@ -379,7 +379,7 @@ impl<'a> Change<'a> {
 }
 
 impl DebeziumEncoder {
-    /// One record per row; those without a weight, or with one above 0, come.
+    /// One record per row. Without a weight, or with one above 0, the row is inserted.
     pub(crate) fn encode(&mut self, rows: &RecordBatch, weights: Option<&[i64]>) -> Result<BinaryArray> {
         let comes = |row: usize| weights.is_none_or(|weights| weights[row] > 0);
         let side = |of: bool| {

@@ -12,7 +12,7 @@ pub(super) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2")
 }
 
-/// Bytes that one question covers.
+/// Bytes that one comparison covers.
 pub(super) const WIDTH: usize = 32;
 
 /// Prefetches the memory `ahead` bytes after `at`. Records are read once, from the first byte to the last,

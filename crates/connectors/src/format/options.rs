@@ -8,8 +8,8 @@ use crate::options::no_choice;
 /// Options of one format of a table.
 pub(crate) struct FormatOptions<'o, 'a> {
     options: &'o mut Options<'a>,
-    /// What stands before their names: the name of the format, and before that, as in Flink, what it is the
-    /// format of. The latter counts more.
+    /// What stands before their names: the name of the format. As in Flink, `key.` or `value.` may precede
+    /// it. The latter counts more.
     prefixes: Vec<String>,
 }
 
@@ -62,14 +62,14 @@ impl<'o, 'a> FormatOptions<'o, 'a> {
         }
     }
 
-    /// Options of Flink that change nothing here.
+    /// Options of Flink without effect here.
     pub(crate) fn ignore(&mut self, names: &[&str]) {
         for prefix in &self.prefixes {
             names.iter().for_each(|name| self.options.ignore(&[&format!("{prefix}{name}")]));
         }
     }
 
-    /// Those that all formats of JSON have in Flink.
+    /// The options that all JSON formats have in Flink.
     pub(crate) fn json(&mut self) -> Result<()> {
         // No key of a map is NULL, and decimals are always written with all digits.
         self.ignore(&["map-null-key.mode", "map-null-key.literal", "encode.decimal-as-plain-number"]);

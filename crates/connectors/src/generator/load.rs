@@ -12,7 +12,7 @@ pub(super) const NOMINAL_RATE: u64 = 100_000;
 /// 2024-01-01 00:00:00 UTC: the default start of event time if the table must be repeatable.
 pub(super) const DEFAULT_START_MS: i64 = 1_704_067_200_000;
 
-/// In positions, what the options of the table's fields hash to comes after this.
+/// Precedes the hash of the fields' options in positions.
 const FIELDS: &str = " fields ";
 /// Flink's default for a table whose fields have options.
 pub(super) const ROWS_PER_SECOND: u64 = 10_000;
@@ -88,7 +88,7 @@ impl Load {
     }
 
     /// Fails if a position was taken with options by which its number stood for another row. Earlier versions
-    /// wrote nothing of the fields' options.
+    /// did not write a hash of the fields' options.
     pub(super) fn check_identity(&self, then: &str) -> Result<()> {
         let now = self.identity();
         let (now_load, now_fields) = now.split_once(FIELDS).unwrap_or((&now, ""));
@@ -122,7 +122,7 @@ impl Load {
     }
 }
 
-/// Of what decides the values of rows. The end of a sequence is only the end of the table.
+/// A hash of the options that decide the values of rows. The end of a sequence is only the end of the table.
 fn hash(of_fields: &[(&str, &str)]) -> u64 {
     let mut said: Vec<_> = of_fields.iter().filter(|(name, _)| !name.ends_with(".end")).collect();
     said.sort_unstable();

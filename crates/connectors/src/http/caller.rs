@@ -105,7 +105,7 @@ impl HttpCaller {
             };
             // Keys may differ only in columns that are not in the URL.
             let values: Vec<Option<&str>> = self.table.url.columns().map(value).collect();
-            // A key that makes no name in the path finds nothing.
+            // A key that is no valid segment of a path has no rows.
             if known.insert(values) && self.table.url.is_named(value) {
                 let url = self.table.url.filled(value).ok_or_else(|| Error::internal("a key that makes no URL"))?;
                 urls.push((row, url));
@@ -213,13 +213,13 @@ async fn answer_for_one(request: RequestBuilder, secrets: &Secrets) -> Result<Ve
     answer(request, true, secrets).await
 }
 
-/// How an answer begins, for a message. A service may quote what it was sent.
+/// How an answer begins, for a message. A service may quote the request, which may hold secrets.
 fn shown(answer: &[u8], secrets: &Secrets) -> String {
     let text = String::from_utf8_lossy(&answer[..answer.len().min(ERROR_BYTES)]);
     printable(&secrets.hide(&text).chars().take(SHOWN).collect::<String>())
 }
 
-/// Sends a request, and receives its answer. One that is for one key may find nothing.
+/// Sends a request, and receives its answer. For a single key, 404 means that there is no row.
 async fn answer(request: RequestBuilder, may_be_missing: bool, secrets: &Secrets) -> Result<Vec<u8>, Failed> {
     let request = request.header(ACCEPT, HeaderValue::from_static("application/json"));
     let mut response = sent(request).await.map_err(|error| passing(&error))?;

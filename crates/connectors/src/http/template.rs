@@ -68,8 +68,8 @@ impl Template {
         Url::parse(&text).ok()
     }
 
-    /// Whether each segment of the path with a value in it is a name. One that is empty or a dot or two leads
-    /// to another resource.
+    /// Whether each segment of the path with a value in it is a name. An empty segment, `.` and `..` would
+    /// lead to another resource.
     pub(super) fn is_named<'v>(&self, value: impl Fn(&str) -> Option<&'v str>) -> bool {
         let (mut segment, mut has_value) = (String::new(), false);
         for piece in &self.pieces {

@@ -1,4 +1,4 @@
-//! Tries again what passes, for a bounded time, and notifies the user meanwhile.
+//! Retries failures that may pass, for a bounded time, and notifies the user.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -34,7 +34,7 @@ pub(super) fn check_column(field: &Field) -> Result<()> {
 }
 
 /// Appends the rows of a batch. `before` writes what a line begins with. Fails, and appends nothing, if a
-/// text has a zero byte: no database takes it, and later the row would be part of a checkpoint.
+/// text has a zero byte: no database takes it, and later the row would already be part of a checkpoint.
 pub(super) fn append_rows(
     out: &mut Vec<u8>,
     batch: &RecordBatch,

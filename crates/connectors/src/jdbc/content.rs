@@ -24,7 +24,7 @@ const MAGIC: &[u8; 5] = b"ABJD\x01";
 /// Rows that are gathered.
 pub(super) struct Gathered {
     layout: Layout,
-    /// Rows have a weight after so many columns.
+    /// Number of columns before the weight, if rows have weights.
     weight: Option<usize>,
     text: Vec<u8>,
     rows: usize,

@@ -1,4 +1,4 @@
-//! What has failed, and whether it may succeed later.
+//! A failure, and whether a retry may succeed.
 
 use anabranch_model::Error;
 use tokio_postgres::error::DbError;
@@ -10,7 +10,7 @@ pub(super) enum Failure {
     Final(Error),
     /// For this reason; another attempt, with a new connection, may succeed.
     Passing(String),
-    /// The database does not take a value. What to do depends on where the rows come from.
+    /// The database does not take a value. The remedy depends on the origin of the rows.
     Value(String),
 }
 

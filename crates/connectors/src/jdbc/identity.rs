@@ -4,8 +4,8 @@
 //! A process that is frozen keeps its connections: the kernel answers for it, so the server finds nothing
 //! wrong. If it was in the midst of a transaction, its locks make the next owner of the job wait. So a writer
 //! ends the connections of older incarnations when it connects. The server lets a user do so with connections
-//! of the same user. A transaction that ends that way has written nothing, and what a process writes later
-//! that has lost its job, the table of commits prevents.
+//! of the same user. A transaction that ends that way has written nothing. The table of commits prevents
+//! later writes by a process that has lost its job.
 
 use anabranch_operators::{Former, TaskContext};
 
@@ -52,7 +52,7 @@ impl Identity {
         &self.session_name
     }
 
-    /// Ends connections that older incarnations have left, and those that this task has left.
+    /// Ends connections that older incarnations or this task have left.
     pub(super) fn end_former(&self, session: &Session, bounds: &Bounds<'_>) -> Result<(), Failure> {
         session.run(bounds, async {
             let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =

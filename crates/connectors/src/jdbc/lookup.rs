@@ -1,5 +1,5 @@
 //! Asks the database for the rows of many keys by one statement, whose parameters are arrays of keys as text.
-//! Rows come as they do when the table is read.
+//! Rows have the same form as when the table is read.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A connection to the database, used by one thread.
 //!
 //! It makes progress only during calls. A call gives up when the job's tasks are being ended, or when its
-//! time is over; the connection is of no use then.
+//! time is over. Its connection cannot be used any more then.
 
 use std::future::Future;
 use std::pin::pin;
@@ -24,7 +24,7 @@ use super::url::Encryption;
 const LOOK: Duration = Duration::from_millis(100);
 /// How long one host may take to answer.
 const CONNECTING: Duration = Duration::from_secs(10);
-/// When the kernel asks whether a silent server is there, and when it gives up.
+/// When the kernel probes a silent server, and when it gives up.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Rows are sent in pieces of this size.
 const PIECE: usize = 256 << 10;
@@ -57,7 +57,7 @@ pub(super) struct Bounds<'a> {
     pub(super) waits: &'a dyn Fn(Nanos),
 }
 
-/// For calls that nobody hears of.
+/// For calls whose failure is not reported.
 pub(super) fn in_silence(_since: Nanos) {}
 
 impl Bounds<'_> {

@@ -51,7 +51,7 @@ impl Sink for JdbcSink {
         self.write_gathered()
     }
 
-    /// What was prepared while the table was written exactly once.
+    /// Committables from when the table was written exactly once.
     fn commit(&mut self, committable: &Committable) -> Result<()> {
         let content = Content::parse(&committable.content)?;
         self.writer.commit(&content, (committable.task, committable.epoch), true)
@@ -68,7 +68,7 @@ pub(super) struct ExactJdbcSink {
     gathered: Gathered,
     room: Room,
     task: u32,
-    /// What was prepared before this incarnation is being committed.
+    /// Committables of earlier incarnations are being committed.
     is_restoring: bool,
 }
 

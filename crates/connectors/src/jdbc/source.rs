@@ -195,7 +195,7 @@ impl JdbcSource {
     }
 }
 
-/// Whether a part was read to its end. One that was read in part cannot be read on.
+/// Whether a part was read to its end. A table that was read in part cannot be resumed.
 fn has_ended(from: Option<&Positions>, name: &str, table: &str) -> Result<bool> {
     let Some(text) = from.and_then(|from| from.get(name)) else { return Ok(false) };
     if text == END {

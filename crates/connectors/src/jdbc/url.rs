@@ -38,7 +38,7 @@ impl Url {
     /// Reads an address.
     pub(super) fn parse(text: &str) -> Result<Url> {
         let Some(rest) = text.strip_prefix(PREFIX) else {
-            // What has an '@' may have a password.
+            // A part with an '@' may contain a password.
             let scheme: Vec<&str> = text.splitn(3, ':').take(2).take_while(|part| !part.contains('@')).collect();
             return Err(Error::user(format!(
                 "option 'url' begins with '{}', which is no PostgreSQL",
@@ -47,7 +47,7 @@ impl Url {
             .remedy("use 'jdbc:postgresql://host:5432/database': there is no other database yet"));
         };
         let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-        // A password may have any sign, also a '/' or '?', so nothing of such an address is shown.
+        // A password may contain any character, also '/' or '?', so no part of such an address is shown.
         let mut names = parameters.split('&').map(|parameter| parameter.split('=').next().unwrap_or_default());
         if place.contains('@') || names.any(|name| name.contains('@')) {
             return Err(Error::user("option 'url' has a user before the host").remedy("give 'username' and 'password'"));

@@ -16,9 +16,9 @@ use crate::guarantee::{Guarantee, has_later_results};
 const HAS_COMMITS: &str = "SELECT to_regclass($1::text) IS NOT NULL";
 /// A commit that the server acknowledges is on its disk, whatever it does for others.
 ///
-/// The first row that it writes is its own in the table of commits. Who holds that one can only be a former
-/// owner of the job: after some seconds, which the user hears of, the connections of former owners are ended
-/// again.
+/// The first row that it writes is its own in the table of commits. Only a former owner of the job can hold a
+/// lock on that row. After some seconds, of which the user is notified, the connections of former owners are
+/// ended again.
 const BEGIN_COMMIT: &str = "BEGIN; SET LOCAL lock_timeout = '5s'; SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'";
 /// What to do about values that the database does not take, of rows that are written as they come.
 const FILTER: &str = "filter such rows out in the query, or change the columns of the database's table";
@@ -88,7 +88,7 @@ impl Writer {
         self.write_in_time(content, None)
     }
 
-    /// Writes the rows of a committable, unless they have been. Those that were restored are of the scope
+    /// Writes the rows of a committable, unless they have been. Restored committables belong to the scope
     /// under which they were prepared.
     pub(super) fn commit(&mut self, content: &Content, (task, epoch): (u32, Epoch), is_restored: bool) -> Result<()> {
         let scope = self.former.scopes.first().filter(|_| is_restored).unwrap_or(&self.scope).clone();
@@ -111,7 +111,7 @@ impl Writer {
 }
 
 impl Connection {
-    /// After a failure it is unknown what has become of a transaction: its connection is of no use.
+    /// After a failure the outcome of a transaction is unknown: its connection is of no use.
     fn attempt(&mut self, act: impl FnOnce(&mut Connection) -> Result<(), Failure>) -> Result<(), Failure> {
         let acted = act(self);
         if acted.is_err() {
@@ -180,7 +180,7 @@ impl Connection {
     }
 }
 
-/// Creates the table of which epochs are done: one row for each task of a job's writer.
+/// Creates the table of committed epochs: one row for each task of a job's writer.
 fn create(commits: &str) -> String {
     format!(
         "BEGIN; SELECT pg_advisory_xact_lock(4702111234474983745); \

@@ -1,4 +1,5 @@
-//! What is written beside a record's key and value: its time and its headers, from columns with METADATA.
+//! Metadata that is written beside a record's key and value: its time and its headers, from columns with
+//! METADATA.
 
 use anabranch_dataflow::SinkSpec;
 use anabranch_model::{Error, Result};
@@ -26,7 +27,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// What is attached to a record.
+/// Metadata of a record.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Attached<'a> {
     /// The time of the record, in milliseconds since 1970; without it, the time of writing.
@@ -47,7 +48,7 @@ pub(super) struct Attachments {
     headers: Option<usize>,
 }
 
-/// What is attached to the records of a batch.
+/// Metadata of the records of a batch.
 #[derive(Default)]
 pub(super) struct AttachedRows {
     times: Option<TimestampMillisecondArray>,
@@ -61,7 +62,7 @@ impl Attachments {
         Attachments { time: column(TIMESTAMP), headers: column(HEADERS) }
     }
 
-    /// Whether nothing is attached to any record.
+    /// Whether no record has metadata.
     pub(super) fn are_none(&self) -> bool {
         self.time.is_none() && self.headers.is_none()
     }
@@ -93,7 +94,7 @@ impl AttachedRows {
         times + self.headers.as_ref().map_or(0, Array::get_array_memory_size)
     }
 
-    /// What is attached to the record of a row.
+    /// The metadata of a row's record.
     pub(super) fn of(&self, row: usize) -> Attached<'_> {
         let time_ms = self.times.as_ref().filter(|times| times.is_valid(row)).map(|times| times.value(row));
         let headers = self.headers.as_ref().filter(|headers| headers.is_valid(row));

@@ -1,4 +1,4 @@
-//! Clients of the broker: their making, what they report on the side, and what every task asks first.
+//! Clients of the broker: their creation, their events, and the first requests of every task.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ const CALLBACKS: u32 = 100;
 
 /// The time without an answer after which the client checks whether brokers refuse its connections.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
-/// The longest time that one request takes before the client is asked again.
+/// The longest time of one request, after which the client is checked again.
 const LONGEST_LOOK: Duration = Duration::from_secs(10);
 
 /// Time between two checks whether something is ready.

@@ -2,10 +2,10 @@
 //! `group-offsets`.
 //!
 //! Positions of an epoch are noted when it is cut and committed when every sink has handed over what came
-//! before. One commit is under way at a time; positions that are done meanwhile wait and go together, so that
-//! short epochs do not flood the broker. A commit that fails for a passing reason is made good by the next
-//! one. A group that has members, which get their partitions from it, takes no commits from others as long as
-//! it has them: that is told, for they may stay.
+//! before. One commit is under way at a time. Positions of further epochs wait for it and are committed
+//! together, so that short epochs do not flood the broker. A commit that fails for a passing reason is made
+//! good by the next one. A group that has members, which get their partitions from it, takes no commits from
+//! others as long as it has them: that is told, for they may stay.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Commits {
         self.advance()
     }
 
-    /// Sends what is due, unless a commit is under way.
+    /// Sends the positions that are due, unless a commit is under way.
     pub(super) fn advance(&mut self) -> Result<()> {
         let reports = self.client.context();
         if reports.is_committing() {
@@ -108,7 +108,7 @@ impl Commits {
         Ok(())
     }
 
-    /// Waits, for a bounded time, until what is due has been committed.
+    /// Waits, for a bounded time, until the positions that are due are committed.
     pub(super) fn finish(&mut self) {
         for _ in 0..LAST_COMMIT_LOOKS {
             // The job has ended, so an error has no receiver. Its only effect is that records are read again.

@@ -31,7 +31,7 @@ use crate::room::Room;
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Holds the rows of one task, and commits those of any task.
+/// Holds the rows of one task, and commits committables of any task.
 pub(super) struct ExactSink {
     topic: String,
     task: u32,
@@ -54,7 +54,7 @@ pub(super) struct Committer {
     outage: RefCell<Outage>,
     /// By the task whose records they commit, and its scope.
     transactors: BTreeMap<Identity, Transactor>,
-    /// What was prepared before this incarnation is being committed.
+    /// Committables of earlier incarnations are being committed.
     is_restoring: bool,
     /// Asks whether brokers answer, after a client was left behind.
     probe: Option<Arc<Producer>>,
@@ -144,7 +144,8 @@ impl Committer {
     /// Writes the records in a transaction.
     fn commit_content(&mut self, task: u32, epoch: Epoch, content: &Content<'_>) -> Result<()> {
         let what = format!("the records of epoch {} could not be committed to", epoch.0);
-        // What was restored may have been committed already, under the scope under which it was prepared.
+        // Restored committables may have been committed already, under the scope under which they were
+        // prepared.
         let scope = self.former.scopes.first().filter(|_| self.is_restoring).unwrap_or(&self.scope);
         self.transact(&self.identity(scope, task), content.topic, &what, |transactor, bounds| {
             transactor.commit(epoch, content, bounds)

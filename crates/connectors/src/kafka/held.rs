@@ -63,7 +63,8 @@ impl Held {
         self.bytes.len() as u64
     }
 
-    /// The content of a committable, if there are records. What is added from now on is of the next.
+    /// The content of a committable, if there are records. Records that are added from now on belong to the
+    /// next epoch.
     pub(super) fn take(&mut self) -> Option<Vec<u8>> {
         if self.records == 0 {
             return None;
@@ -96,7 +97,7 @@ pub(super) struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// Reads a committable. Every record of what this returns can be read.
+    /// Reads a committable. Every record of the result is intact.
     pub(super) fn parse(content: &'a [u8]) -> Result<Content<'a>> {
         let Some((header, rest)) = content.split_at_checked(MAGIC.len() + 1) else {
             return Err(damaged("it is cut off"));

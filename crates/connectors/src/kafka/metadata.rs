@@ -32,7 +32,7 @@ enum Key {
     Described(Description),
     /// Whether it has no value, or of changes takes a row back. Only for tables of versions.
     Deleted,
-    /// Whether the row comes or goes. Only for tables of changes.
+    /// Whether the row is inserted or deleted. Only for tables of changes.
     Weight,
 }
 
@@ -40,7 +40,7 @@ enum Key {
 pub(super) const ORDER: &str = "offset";
 /// Says that a version deletes its row.
 pub(super) const DELETED: &str = "tombstone";
-/// Says whether the row of a change comes or goes.
+/// Sets whether the row of a change is inserted or deleted.
 pub(super) const WEIGHT: &str = "weight";
 
 const KEYS: [(Key, &str); 9] = [
@@ -95,7 +95,7 @@ fn headers_type() -> DataType {
     DataType::Map(Arc::new(entries), false)
 }
 
-/// What is gathered of the records of a block, as far as the query needs it.
+/// The metadata of the records of a block that the query needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     times: bool,
@@ -270,8 +270,7 @@ impl RowReader {
     }
 }
 
-/// The record that takes a row back has other metadata than the one by which it came, so the row would not be
-/// taken back.
+/// A deletion has other metadata than the insertion of the same row, so it would not retract that row.
 fn no_metadata_of_changes(column: &str, name: &str) -> Error {
     Error::user(format!(
         "metadata '{name}' is not of the rows of a table of changes: the record that takes a row back has another one"
@@ -289,7 +288,7 @@ fn of_name(name: &str) -> Result<Key> {
     found.or(described).ok_or_else(|| Error::internal(format!("metadata '{name}' was not refused")))
 }
 
-/// A column of one value of each record.
+/// A column with one value per record.
 fn simple(key: Key, of: &Records<'_>, good: &[usize]) -> ArrayRef {
     let times = || good.iter().map(|index| of.gathered.times[*index]);
     match key {
@@ -306,7 +305,7 @@ fn simple(key: Key, of: &Records<'_>, good: &[usize]) -> ArrayRef {
     }
 }
 
-/// Of two headers of one name, the later one counts.
+/// Of two headers with the same name, the later one counts.
 fn headers(gathered: &Gathered, good: &[usize], data_type: &DataType) -> Result<ArrayRef> {
     let wrong = || Error::internal("headers that are no map");
     let DataType::Map(entries, is_sorted) = data_type else { return Err(wrong()) };

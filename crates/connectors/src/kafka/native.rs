@@ -83,7 +83,8 @@ impl Topic {
         Some(high).filter(|high| outcome == rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR && *high >= 0)
     }
 
-    /// Hands over one record; `partition` -1 leaves the choice to the client's partitioner. Copies all of it.
+    /// Hands over one record; `partition` -1 leaves the choice to the client's partitioner. Copies the whole
+    /// message.
     pub(super) fn produce(&self, partition: i32, record: &Outgoing<'_>) -> Result<(), RDKafkaErrorCode> {
         if !record.attached.is_empty() {
             return self.produce_attached(partition, record);
@@ -288,7 +289,7 @@ impl Queue {
         if outcome == 0 { Ok(()) } else { Err(last_error()) }
     }
 
-    /// Stops a partition. What it had queued may still arrive.
+    /// Stops a partition. Records that it had queued may still arrive.
     pub(super) fn stop(&self, topic: &Topic, partition: i32) {
         // SAFETY: the topic is a live handle. An error can only mean that the partition was not started.
         unsafe { sys::rd_kafka_consume_stop(topic.topic.as_ptr(), partition) };
@@ -320,7 +321,7 @@ impl Queue {
         count
     }
 
-    /// Fills `messages` from `from` on with what is there; returns how many it were.
+    /// Fills `messages` from `from` on. Returns how many there were.
     fn take(&mut self, from: usize) -> usize {
         let room = &mut self.messages[from..];
         // SAFETY: the queue lives and `room` has place for as many pointers as announced.

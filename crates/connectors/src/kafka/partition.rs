@@ -38,7 +38,7 @@ pub(super) struct Partition {
     pub(super) position: Option<i64>,
     /// The offset after the last record that was received.
     received: Option<i64>,
-    /// Reading went on here when it was started last: no record comes from before.
+    /// Reading went on here when it was started last: no earlier record is delivered.
     floor: i64,
     /// It is stopped for now.
     pub(super) held: bool,
@@ -101,22 +101,22 @@ impl Partition {
         }
     }
 
-    /// Where reading goes on: an offset, or where it began.
+    /// The next offset to read: an offset, or where it began.
     pub(super) fn next(&self) -> i64 {
         self.received.unwrap_or(self.start)
     }
 
-    /// Where the partition stands after what has left the source.
+    /// The position after the rows that have left the source.
     pub(super) fn stands_at(&self) -> Position {
         Position { next: self.position.unwrap_or(self.start), end: self.end, topic_id: None }
     }
 
-    /// Whether records of it arrive.
+    /// Whether its records are being fetched.
     pub(super) fn is_read(&self) -> bool {
         self.presence == Presence::Here && !self.ended
     }
 
-    /// Reading goes on at [`Partition::next`].
+    /// Fetching resumes at [`Partition::next`].
     pub(super) fn goes_on(&mut self) {
         (self.floor, self.held) = (self.next(), false);
     }

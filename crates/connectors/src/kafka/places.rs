@@ -21,7 +21,7 @@ pub(super) enum Place {
     Specific(BTreeMap<i32, i64>),
 }
 
-/// The names of the options of one place.
+/// The options' names for the start or the end.
 struct Names {
     mode: &'static str,
     timestamp: &'static str,

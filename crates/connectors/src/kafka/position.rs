@@ -4,7 +4,7 @@
 //! The topic's identity is part of the position: an offset means nothing in another topic of the same name.
 //! Positions that were taken before identities were noted, or from brokers that give none, are without it.
 //! The end is part of the position so that a bounded table that is read on ends where it would have ended. A
-//! partition that was read from its beginning and has given nothing yet stands at `beginning`: its first
+//! partition that is read from its beginning, and had no record yet, has the position `beginning`: its first
 //! offset is the broker's to know.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::positions::{foreign, number, unreadable};
 
 /// How the beginning of a partition is written.
 const AT_BEGINNING: &str = "beginning";
-/// What is between the offsets and the identity of the topic.
+/// Separates the offsets from the identity of the topic.
 const OF_TOPIC: &str = " topic-id ";
 
 /// Where a partition stands.

@@ -24,7 +24,7 @@ pub(super) struct Records {
     values: Values,
     /// Columns of the value; `None`: all.
     columns: Option<Vec<usize>>,
-    /// Rows have a weight after so many columns.
+    /// Number of columns before the weight, if rows have weights.
     weight: Option<usize>,
     attachments: Attachments,
 }
@@ -111,7 +111,7 @@ impl Records {
         }
     }
 
-    /// A record for each time that a row comes or goes.
+    /// One record per insertion or deletion of a row.
     fn changes(&mut self, batch: &RecordBatch) -> Result<Encoded> {
         let Some(weight) = self.weight else {
             let keys = self.keys.as_mut().map(|keys| keys.encode(batch)).transpose()?;

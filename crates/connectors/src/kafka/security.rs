@@ -7,7 +7,7 @@ use anabranch_model::{Error, Result, is_secret};
 #[derive(Clone, Default)]
 pub(super) struct Properties {
     native: Vec<(String, String)>,
-    /// Those of the Java client that change nothing here.
+    /// Options of the Java client without effect here.
     pub(super) without_effect: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ impl Properties {
             "ssl.keystore.key" => self.put("ssl.key.pem", value),
             "ssl.keystore.certificate.chain" => self.put("ssl.certificate.pem", value),
             "ssl.endpoint.identification.algorithm" if value.is_empty() => self.put(name, "none"),
-            // They only say of which type the others are, or protect what is public.
+            // They only give the type of other options, or protect public data.
             "ssl.truststore.type" | "ssl.keystore.type" | "ssl.truststore.password" => {}
             "fetch.max.wait.ms" => self.put("fetch.wait.max.ms", value),
             "max.request.size" => self.put("message.max.bytes", value),
@@ -127,7 +127,7 @@ impl Properties {
     }
 }
 
-/// Of which type the files are that hold certificates and keys.
+/// The type of the files with certificates and keys.
 struct Stores {
     trust_is_pem: bool,
     key_is_pem: bool,

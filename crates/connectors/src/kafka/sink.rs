@@ -1,10 +1,10 @@
-//! The writer of one task: at least once. What was prepared exactly once, by the job as it was before, is
-//! still committed.
+//! The writer of one task: at least once. Committables of a job that wrote exactly once before are still
+//! committed.
 //!
 //! Rows are handed to the client, which gathers them into batches per partition and sends them from its own
-//! threads. Rows that come while a broker has not acknowledged those before wait here. An epoch ends when the
-//! brokers have acknowledged all of them. A record that cannot be delivered in time makes the next call fail;
-//! nothing is dropped.
+//! threads. Rows wait here while a broker has not acknowledged earlier ones. An epoch ends when the brokers
+//! have acknowledged all of them. A record that cannot be delivered in time makes the next call fail; nothing
+//! is dropped.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ pub(super) enum Partitions {
 }
 
 impl Partitions {
-    /// Of one task that writes a topic with `count` partitions.
+    /// For a task that writes a topic with `count` partitions.
     pub(super) fn new(partitioner: Partitioner, task: u32, count: i32) -> Partitions {
         let of_task = i32::try_from(task % count.max(1).unsigned_abs()).unwrap_or(0);
         match partitioner {
@@ -103,8 +103,8 @@ impl Partitions {
         }
     }
 
-    /// About how many partitions get records at a time, of `count`. Without keys the client stays with one
-    /// for some milliseconds.
+    /// About how many partitions get records at a time, of `count`. Without keys the client writes to the
+    /// same partition for some milliseconds.
     pub(super) fn at_a_time(&self, has_keys: bool, count: i32) -> u32 {
         match self {
             Partitions::Any if has_keys => count.max(1).unsigned_abs(),
@@ -168,7 +168,7 @@ impl KafkaSink {
         Ok(())
     }
 
-    /// The brokers have not acknowledged for a while what they were sent: asks one whether it answers at all.
+    /// The brokers have not acknowledged records for a while: asks one whether it answers at all.
     fn check_brokers(&mut self, waiting_since: &mut Nanos) {
         if self.clock.now() < waiting_since.plus(SILENCE) {
             return;
@@ -180,7 +180,7 @@ impl KafkaSink {
         *waiting_since = self.clock.now();
     }
 
-    /// Hands records that wait to the client, as many as it takes now.
+    /// Hands queued records to the client, as many as it takes now.
     fn hand_over(&mut self) -> Result<()> {
         let now = self.clock.now();
         while let Some(Waiting { records, next }) = self.waiting.front_mut() {
@@ -281,7 +281,7 @@ impl Sink for KafkaSink {
     }
 }
 
-/// Lets the client get its number as a producer at once, without which it sends nothing.
+/// Makes the client request its producer identifier at once: it sends no record without one.
 ///
 /// It asks a broker for the number when it hears of the brokers, and otherwise every 500 ms. With the first
 /// answer it leaves the address that it began with, and may not be connected to any other yet. The second

@@ -1,4 +1,4 @@
-//! From what the client's queue gives to the partitions of a reader.
+//! Assigns elements of the client's queue to the partitions of a reader.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;

@@ -49,7 +49,7 @@ pub(super) struct KafkaSource {
     clock: Arc<dyn Clock>,
     host: Arc<dyn Host>,
     rows: RowReader,
-    /// What has been read but not yet returned, with the slot and position that it leads to.
+    /// Rows that were read and not returned yet, with their slot and the position after them.
     ready: VecDeque<(Polled, Option<(usize, i64)>)>,
     partitions: Vec<Partition>,
     /// Records came since the brokers were last asked whether the topics are still the same.
@@ -149,7 +149,7 @@ impl KafkaSource {
         let named = self.named(&others);
         let ask = self.inquiry(&named, wait);
         let ends = ask.end()?;
-        // Beside known positions, a partition without one has come into being since.
+        // If other partitions have positions, a partition without one was created since.
         let starts = if from.is_some() { BTreeMap::new() } else { ask.start()? };
         for ((topic, partition), name) in others.into_iter().zip(&named) {
             let end = ends.get(name).copied();
@@ -330,8 +330,8 @@ impl Source for KafkaSource {
         Ok(polled)
     }
 
-    /// A partition that is held is stopped. What the client still gives of it is read, so it starts again
-    /// right after that.
+    /// A partition that is held is stopped. Records that the client has fetched already are read, so the
+    /// partition starts again right after them.
     fn hold(&mut self, partitions: &BTreeSet<PartitionId>) -> Result<bool> {
         for slot in 0..self.partitions.len() {
             let partition = &mut self.partitions[slot];

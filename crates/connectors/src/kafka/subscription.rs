@@ -83,7 +83,7 @@ impl Subscription {
             return none_away(topics);
         }
         if positions.is_some() && table.discovers {
-            // Some of them may have come since the others began.
+            // Some topics may have been created after the other readers were opened.
             return ask();
         }
         let mut list = || Ok(none_away(ask()?)?.found.iter().map(Found::text).collect());
@@ -97,8 +97,8 @@ impl Subscription {
         Ok(Topics { found, ..Topics::default() })
     }
 
-    /// Asks for the topics, of which the brokers have shown these before. `wait` is the longest time that a
-    /// request may take.
+    /// Requests the topics. The brokers have listed these before. `wait` is the longest time that a request
+    /// may take.
     pub(super) fn ask(&self, client: &Consumer, known: &BTreeSet<String>, wait: Duration) -> KafkaResult<Topics> {
         match self {
             Subscription::Topics(topics) => {

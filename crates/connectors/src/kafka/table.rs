@@ -47,7 +47,7 @@ pub(super) struct Table {
     pub(super) delivery_timeout: Duration,
     /// What the sink promises; what the job allows, if it is not given.
     pub(super) guarantee: Option<Guarantee>,
-    /// Memory of a sink that holds records, in bytes. The records of one epoch may not take more.
+    /// Memory of a sink that holds records, in bytes. The records of one epoch may take this much at most.
     pub(super) buffer_bytes: u64,
     /// Flink would begin at the offsets of the group, because the table does not say where to start.
     flink_begins_at_group: bool,

@@ -58,7 +58,7 @@ pub(super) struct Topics {
     pub(super) passes: bool,
 }
 
-/// Asks for these topics, of which some are known already. Of the others, only those that can be read count.
+/// Requests these topics, some of which are known already. Of the others, only the readable ones count.
 pub(super) fn ask(
     client: &Consumer,
     names: &BTreeSet<String>,

@@ -114,7 +114,7 @@ struct Done {
     checksum: String,
 }
 
-/// Commits the records of one task, as the only one who does.
+/// Commits the records of one task, and fences any other writer.
 pub(super) struct Transactor {
     table: Table,
     identity: Identity,
@@ -321,7 +321,7 @@ fn bounded<C: Send + Sync + 'static, T: Send + 'static>(
     std::thread::Builder::new()
         .name("kafka request".into())
         .spawn(move || {
-            // Nobody waits for an answer that is too late.
+            // An answer that is too late is dropped.
             let _ = answer.send(ask(&client, wait));
         })
         .map_err(|error| Error::outside(format!("no thread could be started: {error}")))?;

@@ -65,11 +65,11 @@ pub(super) struct Versions {
     pub(super) malformed: Vec<(usize, String)>,
 }
 
-/// The keys of records, or their values: decoded without those that are missing.
+/// The keys of records, or their values: decoded without the missing ones.
 struct Side<'a> {
     records: &'a BinaryArray,
     columns: Vec<ArrayRef>,
-    /// By their numbers among those that are there.
+    /// By their numbers among the present ones.
     malformed: Peekable<std::vec::IntoIter<(usize, String)>>,
     present: usize,
     decoded: u32,

@@ -18,14 +18,14 @@ use super::topics::{Found, Topics};
 /// The longest time that a question may take: the job's end waits for it.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// What is still so after this time is reported: a broker that has just started may not know a topic yet, and
-/// a busy one may answer late.
+/// A condition that lasts for this time is reported: a broker that has just started may not know a topic yet,
+/// and a busy one may answer late.
 const CONFIRM: Duration = Duration::from_secs(1);
 
-/// What was seen.
+/// Observations.
 #[derive(Debug)]
 pub(super) enum Seen {
-    /// The topics that there are, and known ones that do not exist any more.
+    /// The present topics, and known ones that do not exist any more.
     Topics { found: Vec<Found>, gone: BTreeSet<String> },
     /// No broker has answered.
     Silence,
@@ -62,7 +62,7 @@ impl Watch {
         let _ = self.hurry.as_ref().map(|hurry| hurry.try_send(()));
     }
 
-    /// What has been seen since the last call.
+    /// The observations since the last call.
     pub(super) fn next(&self) -> Option<Seen> {
         self.seen.try_recv().ok()
     }

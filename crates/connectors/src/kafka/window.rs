@@ -38,7 +38,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Of a writer whose records go to so many partitions at a time.
+    /// For a writer that writes to this number of partitions at a time.
     pub(super) fn new(batch: Batch, partitions: u32) -> Window {
         let requests = u64::from(partitions.clamp(1, REQUESTS));
         Window {
@@ -51,7 +51,7 @@ impl Window {
         }
     }
 
-    /// Whether it takes a record. `is_acknowledged` tells whether the brokers have all that was handed over.
+    /// Whether it takes a record. `is_acknowledged` says whether the brokers have all records.
     pub(super) fn is_open(&mut self, now: Nanos, is_acknowledged: impl FnOnce() -> bool) -> bool {
         let gathers = self.since.is_none_or(|since| now < since.plus(self.gathers));
         if gathers && !self.is_full() {

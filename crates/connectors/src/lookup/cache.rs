@@ -76,7 +76,7 @@ impl Cache {
         })
     }
 
-    /// What is known of these keys.
+    /// The cached rows of these keys.
     pub(super) fn get(&mut self, keys: &RecordBatch, now: Nanos) -> Result<Known> {
         let encoded = self.key_bytes(keys.columns())?;
         let (mut found, mut missing) = (Vec::new(), Vec::new());
@@ -181,7 +181,7 @@ pub(super) fn taken(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBat
     Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
 }
 
-/// Keys that differ, of those that several batches have asked for.
+/// The different keys of several batches.
 pub(super) fn different(keys: &RecordBatch) -> Result<RecordBatch> {
     let schema: &Schema = keys.schema_ref();
     let fields = schema.fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();

@@ -243,7 +243,7 @@ impl Shared {
         Ok(concat_batches(&rows.schema(), [&own, found])?)
     }
 
-    /// The rows for what is asked, which the cache keeps.
+    /// The rows of the keys, which the cache keeps.
     fn answered(
         &self,
         asked: &Asked<'_>,
@@ -256,7 +256,7 @@ impl Shared {
             all => different(&concat_batches(&first.keys.schema(), all.iter().map(|ask| &ask.keys))?)?,
         };
         let Some(cache) = &self.cache else { return self.rows(&keys, caller, outage) };
-        // Others may have asked for some of them meanwhile.
+        // Other batches may have requested some of them since.
         let known = lock(cache).get(&keys, self.context.task.clock.now())?;
         self.context.counters.hits.fetch_add(known.hits, Relaxed);
         let Some(keys) = known.missing else { return Ok(known.rows) };

@@ -206,7 +206,7 @@ impl Shared {
         }
     }
 
-    /// The job cannot go on.
+    /// The job fails.
     fn fail(&self, error: Error) {
         let mut state = lock(&self.state);
         let mut waiting = std::mem::take(&mut state.waiting).into_iter();

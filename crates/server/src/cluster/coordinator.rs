@@ -123,14 +123,14 @@ impl Coordinator {
         Arc::new(Served(Arc::clone(&self.shared)))
     }
 
-    /// Whether another coordinator stands by: it goes on with the jobs when this one closes.
+    /// Whether another coordinator stands by. It takes over the jobs when this one closes.
     #[must_use]
     pub fn has_standby(&self) -> bool {
         self.shared.cluster.members().has_standby()
     }
 
-    /// Stops all jobs at the end of an epoch; the next start resumes them. Those that take longer than
-    /// `limit` end as by a crash. With a coordinator that stands by, the jobs go on.
+    /// Stops all jobs at the end of an epoch; the next start resumes them. Jobs that take longer than `limit`
+    /// end as by a crash. If another coordinator stands by, the jobs keep running.
     pub fn close(mut self, limit: Duration) {
         self.shared.closing.set();
         self.server = None;
@@ -321,7 +321,7 @@ impl Shared {
         job.set_end(ended);
         let run = move || {
             shared.run(&started);
-            // A coordinator that closes waits for this: afterwards nothing here answers others any more.
+            // A coordinator that closes waits for this: no request is answered here afterwards.
             drop((shared, started));
             drop(ends);
         };
@@ -361,7 +361,8 @@ impl Shared {
                             fenced += 1;
                             patience = ADOPTION;
                         }
-                        // It ran before this coordinator led: what is away for a moment does not end it.
+                        // It ran before this coordinator led: a system that is away for a moment does not end
+                        // it.
                         ErrorKind::Outside if job.resumes && !job.has_begun() && goes_on() => {}
                         _ => break outcome,
                     }
@@ -381,7 +382,7 @@ impl Shared {
             Err(_) if job.was_cancelled() => self.ended(job, State::Cancelled, None),
             Ok(summary) if job.stop_was_requested() && !summary.had_ended => self.ended(job, State::Stopped, None),
             Ok(_) => self.ended(job, State::Ended, None),
-            // Nothing ran that could stop at the end of an epoch.
+            // No task ran that could stop at the end of an epoch.
             Err(_) if job.stop_was_requested() && (job.waits_for_workers() || job.was_to_stop()) => {
                 self.ended(job, State::Stopped, None);
             }
@@ -431,8 +432,8 @@ impl Shared {
         job.ended(state, failure);
     }
 
-    /// Writes that a job is over. Otherwise the next coordinator resumes it: so this one tries until the
-    /// store answers, as long as it has the job.
+    /// Writes that a job is over. Without that the next coordinator would resume it, so this one retries
+    /// until the store answers, as long as it has the job.
     fn record_end(&self, job: &Submitted, change: impl Fn(&mut Record)) {
         let mut left = ATTEMPTS_AT_CLOSE;
         loop {

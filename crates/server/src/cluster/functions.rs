@@ -44,7 +44,7 @@ impl Changeable for Held<'_> {
 }
 
 impl Shared {
-    /// Declares functions otherwise in all running jobs that use them.
+    /// Replaces functions in all running jobs that use them.
     pub(super) fn replace_functions(&self, order: &FunctionOrder) -> Result<Vec<FunctionUse>, FunctionRefusal> {
         // In the order of their names: two such requests cannot wait for each other.
         let jobs: Vec<Arc<Submitted>> = self.jobs().values().cloned().collect();

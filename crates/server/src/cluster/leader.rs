@@ -1,14 +1,14 @@
-//! Which coordinator leads, among those with the same store: the one that has written the last entry of a
-//! list there.
+//! Which of the coordinators with the same store leads: the one that has written the last entry of a list
+//! there.
 //!
-//! A coordinator that starts looks for the last entry. If the coordinator that wrote it answers, it stands
-//! by: it knows the workers too, which connect to every coordinator, and watches the leader over a
-//! connection. When that connection breaks or falls silent, and no worker hears the leader either, it writes
-//! the next entry and leads. If two write at once, the store accepts one entry. A leader that was wrongly
-//! taken for dead reads the later entry, and stands by.
+//! A coordinator that starts reads the last entry. If the coordinator that wrote it answers, the new one
+//! stands by. It knows the workers too, because they connect to every coordinator, and it watches the leader
+//! over a connection. When that connection breaks or falls silent, and no worker hears the leader either, it
+//! writes the next entry and leads. If two write at once, the store accepts one entry. A leader that was
+//! wrongly taken for dead reads the later entry, and stands by.
 //!
-//! The list decides only who tries. Who has a job is decided by the job's own log, so two coordinators that
-//! both lead for a moment harm nothing.
+//! The list decides only which coordinator tries to run jobs. The job's own log decides which one owns a job,
+//! so two coordinators that both lead for a moment do no harm.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -109,7 +109,7 @@ impl Leaders {
     }
 }
 
-/// An error if this process does not reach the place of a coordinator: the entry of one is missing there.
+/// An error if no coordinator has ever led at this place: the process does not reach the right one.
 pub fn check_place(engine: &Engine, place: &str) -> Result<()> {
     let has_led = match Store::open_existing(place, engine.access()) {
         Ok(store) => Leaders::new(store).entries.last()?.is_some(),
@@ -145,12 +145,12 @@ pub(super) fn watch(
 pub(super) fn answers((leader, entry): (Leader, &Entry), security: &Security, members: &Members) -> Result<bool> {
     let answers = Cell::new(0);
     let once = || answers.replace(answers.get() + 1) == 0;
-    // The end comes with the first answer.
+    // It ends with the first answer.
     let seen = attend((leader, entry), security, &once)?;
     Ok(seen == Seen::Ended || is_heard(leader, members, &|| true))
 }
 
-/// Whether workers go on to hear a leader to which this coordinator has no link. Their heartbeats say so a
+/// Whether workers still hear a leader to which this coordinator has no link. Their heartbeats tell it a
 /// moment later.
 fn is_heard(leader: Leader, members: &Members, go_on: &dyn Fn() -> bool) -> bool {
     (0..LOOKS).all(|_| {
@@ -159,10 +159,9 @@ fn is_heard(leader: Leader, members: &Members, go_on: &dyn Fn() -> bool) -> bool
     })
 }
 
-/// Connects to a leader, and listens to it as long as `go_on` returns true, which is asked before each
-/// answer.
+/// Connects to a leader, and listens to it while `go_on` returns true; it is called before each answer.
 fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn() -> bool) -> Result<Seen> {
-    // Nobody can be asked there: what workers hear decides.
+    // This is no address to connect to: the reports of workers decide.
     if entry.address.ip().is_unspecified() {
         return Ok(Seen::Gone);
     }
@@ -183,7 +182,7 @@ fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn
     connection.send(&hello());
     while go_on() {
         match events.recv_timeout(PATIENCE) {
-            // A standby that says nothing does not count as one.
+            // The leader must hear from a standby to count it.
             Ok(Event::Message(FromCluster::Leads { leader: Some(other) })) if other >= leader => {
                 connection.send(&hello());
             }

@@ -94,8 +94,8 @@ impl Worker {
         Worker { child, joined: false }
     }
 
-    /// Whether the process has ended. One that was a worker and is lost stands still, or is no use any more:
-    /// it is killed.
+    /// Whether the process has ended. A process that was a worker and is lost hangs or is of no use: it is
+    /// killed.
     fn has_ended(&mut self, members: &Members) -> bool {
         let is_member = members.has(self.child.id());
         if self.joined && !is_member {

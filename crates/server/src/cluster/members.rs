@@ -24,7 +24,7 @@ use super::messages::{FromCluster, FromProcess, Leader};
 use crate::control::{Connection, Event, Incoming, Listener, Security};
 pub(crate) use observers::Members;
 
-/// A worker that is silent for so long is lost.
+/// A worker that is silent for this time is lost.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
 /// How often silence is looked for.
 const LOOK: Duration = Duration::from_millis(200);
@@ -142,7 +142,7 @@ impl Cluster {
         self.listener.as_ref().map(Listener::address)
     }
 
-    /// For a new job whose tasks run at these workers, once so many have joined.
+    /// The workers for a new job, which starts once `awaited` workers have joined.
     #[must_use]
     pub fn workers(&self, awaited: usize) -> Workers {
         self.workers_of(random_seed(), awaited, Duration::ZERO)
@@ -268,7 +268,7 @@ impl Shared {
                 let why = why.map_or_else(|| "has closed its connection".to_owned(), ended);
                 let mut state = shared.lock();
                 state.member(shared.clock.now(), Input::Leave(*process), &why);
-                // One that was not ready yet is no member that could be lost.
+                // A worker that was not ready yet is not a member.
                 state.workers.remove(process);
             }
         });
@@ -397,8 +397,7 @@ impl State {
         self.workers.iter().filter_map(of).collect()
     }
 
-    /// A worker has no tasks of a job, though the coordinator took them to be there: they have ended
-    /// meanwhile.
+    /// A worker has no tasks of a job, although the coordinator expects them there: they have ended since.
     fn missing(&mut self, process: Process, job: u64) {
         let (Some(known), Some(handle)) = (self.workers.get_mut(&process), self.jobs.get(&job)) else { return };
         known.hosted.remove(&job);

@@ -93,7 +93,7 @@ pub(super) enum FromCluster {
     Welcome {
         /// Under this number.
         worker: WorkerId,
-        /// A worker that is silent for so long is lost. Its tasks end when the coordinator is.
+        /// A worker that is silent for this time is lost. Its tasks end when the coordinator is.
         silence: Duration,
     },
     /// The worker cannot join, for this reason.

@@ -47,8 +47,7 @@ pub(super) struct Record {
     #[serde(default = "random_seed")]
     pub(super) number: u64,
     pub(super) order: JobOrder,
-    /// Tasks of a stage unless the job says otherwise: what it was planned with must not change with the
-    /// workers.
+    /// Default number of tasks of a stage. It is kept, because it must not change with the workers.
     pub(super) default_parallelism: u32,
     pub(super) submitted_ms: i64,
     pub(super) state: State,
@@ -110,14 +109,14 @@ impl Record {
         }
     }
 
-    /// The job is not listed any more. Nothing of its statements is left.
+    /// The job is not listed any more. Its statements are removed.
     pub(super) fn remove(&mut self) {
         let name = std::mem::take(&mut self.order.name);
         self.order = JobOrder { name, ..JobOrder::default() };
         (self.state, self.failure, self.next) = (State::Removed, None, None);
     }
 
-    /// Its next version comes after this one, which may be of another submission.
+    /// Its next version follows `last`, which may belong to another submission.
     pub(super) fn follow(&mut self, last: Option<&Record>) {
         self.version = last.map_or(0, |last| last.version);
     }
@@ -181,7 +180,7 @@ impl Records {
         let text = text.map_err(|error| Error::internal(format!("a record cannot be written: {error}")))?;
         let versions = self.versions(&record.order.name);
         while !versions.write(record.version, &text)? {
-            // An earlier write may have had no answer, and be there: this one comes after it.
+            // An earlier write may have succeeded without an answer: this one follows it.
             let last = self.of(&record.order.name)?.filter(|last| last.is_of(record));
             match last.filter(|last| last.version > record.version) {
                 Some(last) => record.version = last.version,

@@ -12,7 +12,7 @@ impl Shared {
     /// Removes a job that is over, and its checkpoints at the coordinator's place. The state of a job that
     /// could resume is discarded only if `discards_state`.
     pub(super) fn remove(&self, name: &str, discards_state: bool) -> Result<(), Refusal> {
-        // No job of this name is taken meanwhile.
+        // No job of this name is accepted until this is done.
         let _taking = self.taking();
         let job = self.jobs().get(name).cloned();
         let job = job.ok_or_else(|| Refusal::Unknown(Error::user(format!("there is no job '{name}'"))))?;
@@ -35,7 +35,7 @@ impl Shared {
         if let Some(store) = &store {
             self.check_removal(name, store.place())?;
         }
-        // The record goes first: a job without checkpoints would start over.
+        // The record is removed first: a job without checkpoints would start over.
         match job.write(Record::remove) {
             Ok(true) => {}
             Ok(false) => return Err(Refusal::Conflict(leads_no_more())),
@@ -60,7 +60,7 @@ impl Shared {
 
 fn remove_checkpoints(store: &Store) -> Result<()> {
     let names = store.top()?;
-    // The log goes last: what is left without it would not be known for checkpoints.
+    // The log is removed last: without it, other objects could not be recognized as checkpoints.
     let (log, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|folder| folder == "log");
     for folder in others.into_iter().chain(log) {
         let objects = store.list(&folder)?;

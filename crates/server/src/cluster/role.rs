@@ -1,4 +1,4 @@
-//! A coordinator leads, or stands by: how it comes to do the one or the other.
+//! The role of a coordinator, which leads or stands by, and its changes.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,11 +14,11 @@ use super::messages::Leader;
 use super::record::State;
 use crate::control::Security;
 
-/// How often a coordinator that leads looks for another one that does.
+/// How often a leader checks whether another coordinator leads.
 const LOOK: Duration = Duration::from_millis(500);
 /// Pause after a failure.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Time that jobs have to end that another coordinator has.
+/// Time for jobs to end after another coordinator has taken them over.
 const STEP_DOWN: Duration = Duration::from_secs(10);
 
 /// The role of a coordinator, and what it needs to change it.
@@ -69,7 +69,7 @@ impl Role {
         }
     }
 
-    /// Where commands reach the one that leads, if this one does not.
+    /// Where commands reach the leader, if this is another one.
     pub(super) fn elsewhere(&self) -> Option<String> {
         match &*self.lock() {
             Present::Leads(_) => None,
@@ -78,7 +78,7 @@ impl Role {
         }
     }
 
-    /// Whether it leads, and no other does. A list that cannot be read says nothing else.
+    /// Whether it leads, and no other does. If the list cannot be read, the last known role counts.
     pub(super) fn is_last(&self) -> bool {
         self.may_write().unwrap_or_else(|_| self.leader().is_some())
     }
@@ -106,7 +106,7 @@ impl Shared {
             *self.role.lock() = Present::StandsBy(*leader, entry.clone());
             return Ok(());
         }
-        // Not after one that has begun to lead meanwhile, and was not asked.
+        // The entry follows `last`, so a coordinator that has begun to lead since is not replaced.
         self.lead(last.map(|(leader, _)| leader))
     }
 
@@ -161,7 +161,7 @@ impl Shared {
         }
     }
 
-    /// The one that led is gone: leads instead, unless another coordinator is faster.
+    /// The former leader is gone: this coordinator leads instead, unless another one is faster.
     fn take_over(self: &Arc<Self>, former: Leader) -> Result<()> {
         *self.role.lock() = Present::Undecided;
         if self.role.leaders.is_last(former)? {
@@ -186,7 +186,7 @@ impl Shared {
     /// Another coordinator has the jobs.
     fn step_down(&self) {
         let jobs = {
-            // No job is taken meanwhile, and none afterwards.
+            // From here on no job is accepted.
             let _taking = self.taking();
             *self.role.lock() = Present::Undecided;
             self.cluster.lead(None);

@@ -24,7 +24,7 @@ pub(super) struct Submitted {
     number: u64,
     /// It ran before this coordinator led.
     pub(super) resumes: bool,
-    /// What it is planned from, as of its last start or change.
+    /// Its statements and options as of its last start or change.
     running: Mutex<Arc<Running>>,
     /// Held while it is changed: one change at a time.
     changing: Mutex<()>,
@@ -171,7 +171,7 @@ impl Submitted {
         self.number
     }
 
-    /// Leaves it to another coordinator: its tasks go on.
+    /// Leaves the job to another coordinator. Its tasks keep running.
     pub(super) fn leave(&self) {
         self.requested.leave.store(true, SeqCst);
         self.live().into_iter().for_each(|live| live.handle.leave());
@@ -252,7 +252,7 @@ impl Submitted {
         lock(&self.live).clone()
     }
 
-    /// Before the job could be reached there is only what it will be.
+    /// The reading of a job that was not reached yet.
     fn blank(&self) -> Reading {
         let running = self.running();
         let Running { clock, store, started_ms, .. } = running.as_ref();

@@ -76,7 +76,7 @@ enum Phase {
     Open,
     /// The queue and this last frame are sent, until the deadline.
     Closing(Vec<u8>, Deadline),
-    /// Nothing more is sent.
+    /// No further bytes are sent.
     Over,
 }
 
@@ -132,8 +132,8 @@ fn malformed(error: &serde_json::Error) -> Error {
 }
 
 impl<Out: Serialize> Connection<Out> {
-    /// Queues a message. Never waits. Whatever goes wrong ends the connection, and [`Event::Closed`] has the
-    /// error. A connection that is over drops messages.
+    /// Queues a message. Never waits. Any failure ends the connection, and [`Event::Closed`] has the error. A
+    /// connection that is over drops messages.
     pub fn send(&self, message: &Out) {
         let link = &self.handle.0;
         if link.is_open() {
@@ -248,7 +248,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Ends the connection at once, for both threads. What ended it before decides what is announced.
+    /// Ends the connection at once, for both threads. The first cause of the end is announced.
     fn end(&self, outcome: Option<Error>) {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Open) {
@@ -261,7 +261,7 @@ impl Link {
         self.wire.stop();
     }
 
-    /// Tells the handler that the connection is over, unless it knows.
+    /// Announces the end of the connection to the handler, once.
     fn announce(&self) {
         let handler = self.handler.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut handler) = handler else { return };
@@ -342,7 +342,7 @@ impl Link {
         self.announce();
     }
 
-    /// Waits for what is to be written next. Says whether it is the last.
+    /// Waits for the next bytes to write. Says whether it is the last.
     fn next(&self) -> Option<(Vec<u8>, bool)> {
         let waits = |state: &mut State| state.queue.is_empty() && matches!(state.phase, Phase::Open);
         let mut state = self.changed.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);

@@ -29,18 +29,18 @@ const RESERVED_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) enum Frame {
     Message(Vec<u8>),
-    /// The peer sends nothing more, and all is well.
+    /// The farewell of the peer.
     Farewell,
     /// The peer ends the connection for this reason.
     Failure(String),
 }
 
-/// Why nothing came.
+/// Why no frame arrived.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// The connection itself has failed.
     Broken(Error),
-    /// The peer has sent what it must not send.
+    /// The peer has violated the protocol.
     Malformed(Error),
 }
 

@@ -1,4 +1,4 @@
-//! How a connection begins: the client says what it speaks and proves that it belongs to the cluster. The
+//! How a connection begins: the client sends its version, and proves that it belongs to the cluster. The
 //! listener accepts it or refuses it with a reason.
 //!
 //! ```text
@@ -58,7 +58,7 @@ fn refuse(input: &mut Input, wire: &Wire, answer: &[u8]) {
     }
 }
 
-/// Lets the peer know that it belongs to the cluster.
+/// Accepts the peer.
 pub(super) fn accept(wire: &Wire, deadline: &Deadline) -> Result<()> {
     wire.write_within(&message(b""), deadline).map_err(|error| broken(&error))
 }
@@ -68,7 +68,7 @@ pub(super) fn reject(input: &mut Input, wire: &Wire, reason: &str) {
     refuse(input, wire, &refusal(reason));
 }
 
-/// What a refused peer is told.
+/// The reason for a refused peer.
 fn reason(error: &Error) -> String {
     let help = error.help().map(|help| format!("; {help}")).unwrap_or_default();
     format!("{}{help}", error.message())

@@ -27,7 +27,7 @@ pub enum Security {
     TlsServer {
         /// The secret of the cluster.
         token: Vec<u8>,
-        /// The listener's certificate and those that lead to its authority, as PEM.
+        /// The listener's certificate and the chain up to its authority, as PEM.
         certificate: Vec<u8>,
         /// The private key of the certificate, as PEM.
         key: Vec<u8>,

@@ -104,7 +104,7 @@ impl Wire {
         self.stream.local_addr()
     }
 
-    /// Nothing more will be written.
+    /// No further bytes will be written.
     pub(super) fn finish(&self) {
         // The peer may have closed the socket already.
         let _ = self.stream.shutdown(Shutdown::Write);

@@ -47,14 +47,14 @@ struct DecisionDocument {
     text: String,
 }
 
-/// What was observed of a job.
+/// Observations of a job.
 #[derive(Debug, Serialize)]
 struct ObservationList {
     settings: BTreeMap<String, String>,
     observations: Vec<ObservationDocument>,
 }
 
-/// What was observed in an interval.
+/// The observation of an interval.
 #[derive(Debug, Serialize)]
 struct ObservationDocument {
     at_ms: i64,

@@ -38,14 +38,14 @@ impl Default for BalanceOrder {
     }
 }
 
-/// What was measured of the stages, and what follows.
+/// The measurement of the stages, and the decisions.
 #[derive(Debug, Serialize)]
 pub(super) struct BalanceDocument {
     seconds: f64,
     stages: Vec<StageDocument>,
 }
 
-/// What was decided for a stage.
+/// The decision for a stage.
 #[derive(Debug, Serialize)]
 struct StageDocument {
     stage: u32,
@@ -87,7 +87,7 @@ struct HotDocument {
     rows_per_second: f64,
 }
 
-/// What was measured, and the option that follows; `None` if nothing is to be changed.
+/// The measurement, and the new value of the option; `None` if it does not change.
 pub(super) struct Measured {
     pub(super) document: BalanceDocument,
     pub(super) setting: Option<String>,

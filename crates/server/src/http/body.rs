@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 /// Events that wait for a client.
 const EVENTS_MAX: usize = 2;
-/// A client that takes no event for so long is given up.
+/// A client that takes no event for this time is disconnected.
 const SLOW_MAX: Duration = Duration::from_secs(20);
 /// How often a thread looks whether there is room for an event.
 const LOOK: Duration = Duration::from_millis(5);

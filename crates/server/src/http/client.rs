@@ -59,7 +59,7 @@ pub struct Refused {
     pub text: Option<String>,
 }
 
-/// Why a request has no answer, or not the one that was wanted.
+/// Why a request has no answer, or a refusal.
 #[derive(Debug)]
 pub enum NoAnswer {
     /// The server has refused the request.
@@ -184,7 +184,7 @@ impl Client {
     fn request_any(&self, method: &str, path: &str, body: &str) -> Result<Value, NoAnswer> {
         let mut outcome = Err(Error::user("no coordinator is given").into());
         for url in &self.urls {
-            // One of several may be frozen: it is asked for nothing that may take long.
+            // One of several coordinators may be frozen: a short request finds out.
             if self.urls.len() > 1
                 && let Err(error) = self.exchange(url, ALIVE, "GET", "/healthz", "")
             {
@@ -193,7 +193,7 @@ impl Client {
             }
             let answer = self.exchange(url, self.wait, method, path, body);
             outcome = answer.and_then(|(status, body)| self.answered(url, status, &body));
-            // One that stands by answers so.
+            // A coordinator that stands by answers with this status.
             if !matches!(&outcome, Err(NoAnswer::Refused(refused)) if refused.status == 503) {
                 return outcome;
             }
@@ -216,7 +216,8 @@ impl Client {
             "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n\
              Content-Length: {length}\r\n{token}\r\n"
         );
-        // A server that refuses a request does not read all of it: its answer says why.
+        // A server that refuses a request may not read all of it, so a failed write is no error if there is
+        // an answer.
         let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
         let mut answer = Vec::new();
         let read = stream.take(ANSWER_MAX).read_to_end(&mut answer);

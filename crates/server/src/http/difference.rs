@@ -3,9 +3,8 @@
 
 use serde_json::{Map, Value};
 
-/// What makes `now` of `before`; `None` if nothing does. Neither may have null as a member's value where the
-/// other has another value of that member: a patch cannot say null, so such a member is left out of documents
-/// that are compared, or stays null.
+/// The patch that turns `before` into `now`; `None` if they are equal. A patch cannot set a member to null.
+/// So a member that is null in one document must be null, or missing, in the other one.
 pub(super) fn difference(before: &Value, now: &Value) -> Option<Value> {
     match (before, now) {
         (Value::Object(before), Value::Object(now)) => {
@@ -13,7 +12,7 @@ pub(super) fn difference(before: &Value, now: &Value) -> Option<Value> {
             let changed = now.iter().filter_map(|(name, value)| {
                 let patch = match before.get(name) {
                     Some(before) => difference(before, value)?,
-                    // A new member is given as a whole: null within it would be lost.
+                    // A new member is sent as a whole: null within it would be lost.
                     None => value.clone(),
                 };
                 Some((name.clone(), patch))

@@ -80,7 +80,7 @@ pub(super) struct JobDocument {
     coordination_share: Option<f64>,
 }
 
-/// What was requested of a job, which may not have happened yet.
+/// A request to a job, which may not be carried out yet.
 #[derive(Debug, Serialize)]
 pub(super) struct Requested {
     pub(super) name: String,

@@ -1,8 +1,8 @@
 //! A worker gets no tasks any more, or gets some again.
 //!
-//! First it gets no further ones, so that no job which is submitted meanwhile is placed there. Then every job
-//! is asked whether it can do without the worker. If one cannot, or fails to move its tasks afterwards though
-//! it could, the worker gets tasks as it did before.
+//! First the worker is excluded from new placements, so that no job that is submitted since is placed there.
+//! Then every job is asked whether it can do without the worker. If one cannot, or fails to move its tasks
+//! afterwards though it could, the worker gets tasks as it did before.
 
 use std::sync::{Arc, PoisonError};
 
@@ -54,7 +54,7 @@ fn waits(job: &dyn ServedJob) -> Result<(), Refusal> {
 /// Answers the request that a worker gets no tasks any more.
 pub(super) async fn drain(api: Arc<Api>, worker: String) -> Answer {
     on_thread(api, "drain", move |api| {
-        // Of two workers, each of which can be done without, perhaps not both can.
+        // Each of two workers may be dispensable while both together are not.
         let _one_at_a_time = api.draining.lock().unwrap_or_else(PoisonError::into_inner);
         let was_drained = match api.jobs.drain(&worker, true) {
             Ok(was_drained) => was_drained,

@@ -67,7 +67,7 @@ fn waits_for_workers(what: &str) -> Error {
     )
 }
 
-/// What a job was planned from, for changes of it.
+/// The statements and settings of a job, for changes of it.
 #[derive(Clone)]
 pub struct Script {
     /// The engine that has planned it.
@@ -192,7 +192,7 @@ impl Changeable for Held<'_> {
 }
 
 impl EmbeddedJob {
-    /// Refuses a job without tasks that run: only they can end with the checkpoint from which others go on.
+    /// Refuses a job without running tasks: a change begins with a checkpoint by them.
     pub(crate) fn check(&self) -> std::result::Result<(), Refusal> {
         let Some(what) = self.handle.status().waits_for else { return Ok(()) };
         let error = Error::user(format!("the job waits for workers ({what}): no task runs that could be changed"));

@@ -13,7 +13,7 @@ use super::orders::OrderErrorDocument;
 use super::reconfigure::{on_thread, refused};
 use crate::functions::{FunctionOutcome, FunctionUse};
 
-/// Functions are declared otherwise in all running jobs that use them.
+/// The order to replace functions in all running jobs that use them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionOrder {
@@ -23,21 +23,21 @@ pub struct FunctionOrder {
     /// changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Vec<String>>,
-    /// State for which the new statements have no place is dropped. Otherwise such a function is refused.
+    /// Drops state that the new statements do not use. Without it such a function is refused.
     #[serde(default)]
     pub allow_lost_state: bool,
-    /// Only says which jobs use the functions, and what would become of each part.
+    /// Only reports which jobs use the functions, and the outcome for each part.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// What has become of all jobs that use the functions.
+/// The outcomes for all jobs that use the functions.
 #[derive(Debug, Serialize)]
 struct FunctionsReplaced {
     jobs: Vec<FunctionJob>,
 }
 
-/// What has become of one of them.
+/// The outcome for one job.
 #[derive(Debug, Serialize)]
 struct FunctionJob {
     job: String,

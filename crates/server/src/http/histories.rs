@@ -12,7 +12,7 @@ use super::jobs::Refusal;
 /// Changes of a job that are remembered.
 const KEPT: usize = 100;
 
-/// What becomes of a part of a job.
+/// The fate of a part of a job.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ChangeDocument {
     fate: &'static str,
@@ -47,7 +47,7 @@ struct LoadDocument {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ChangeRecord {
     at_ms: i64,
-    /// What was requested.
+    /// The request.
     request: String,
     outcome: &'static str,
     version: Option<u32>,

@@ -29,16 +29,15 @@ pub trait Jobs: Send + Sync {
     fn takes_jobs(&self) -> bool {
         false
     }
-    /// Where the coordinator answers that has the jobs, if this one stands by.
+    /// The address of the leader, if this coordinator stands by.
     fn elsewhere(&self) -> Option<String> {
         None
     }
     /// Takes a new job, and starts it. May wait.
     fn submit(&self, order: JobOrder) -> Result<(), Refusal>;
-    /// Lets a running job go on by another text, with other settings, or elsewhere. Waits until that is
-    /// settled.
+    /// Changes a running job. Waits until the change is settled.
     fn reconfigure(&self, job: &str, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal>;
-    /// Declares functions otherwise in all running jobs that use them. Waits until that is settled.
+    /// Replaces functions in all running jobs that use them. Waits until the changes are settled.
     fn replace_functions(&self, order: &FunctionOrder) -> Result<Vec<FunctionUse>, FunctionRefusal>;
     /// The changes of its jobs.
     fn histories(&self) -> &ChangeHistories;
@@ -58,8 +57,8 @@ pub trait Jobs: Send + Sync {
     /// its own for them. The state of a job that could resume is discarded only if `discards_state`. May
     /// wait.
     fn remove(&self, job: &str, discards_state: bool) -> Result<(), Refusal>;
-    /// From now on the worker gets no tasks of jobs that start, or it gets some again. Those that it has
-    /// stay. Returns whether it got none before.
+    /// Excludes the worker from jobs that start, or includes it again. Tasks that it has stay. Returns
+    /// whether it was excluded before.
     fn drain(&self, worker: &str, is_drained: bool) -> Result<bool, Refusal>;
 }
 
@@ -72,7 +71,7 @@ pub enum Refusal {
     Conflict(Error),
     /// There is no such job or worker.
     Unknown(Error),
-    /// The change has begun and failed: the job goes on as it was.
+    /// The change has begun and failed: the job runs as before.
     Undone(Error),
 }
 

@@ -1,5 +1,4 @@
-//! Streams of samples: first a document as a whole, then what has changed, once a second, as server-sent
-//! events.
+//! Streams of samples: first a whole document, then its changes once a second, as server-sent events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +54,7 @@ fn stream(api: &Arc<Api>, shown: Shown, from: Option<u64>) -> Result<Answer, Box
     Ok(of_events(body))
 }
 
-/// The place of a stream among those that are allowed.
+/// One of the streams that are allowed at a time.
 struct Place(Arc<Api>);
 
 impl Place {
@@ -86,7 +85,7 @@ pub(super) fn of_events(body: Body) -> Answer {
 async fn send(api: &Arc<Api>, shown: &Shown, from: Option<u64>, events: &Events) -> Result<(), Left> {
     let mut ticks = api.ticks.subscribe();
     let mut last: Option<Arc<Value>> = None;
-    // After a break the client has an earlier document, if that one is still known.
+    // After a break the client has an earlier document. It is used if it is still known.
     if let (Some(from), Shown::Job { name, stage: None }) = (from, shown) {
         last = api.samples().numbered(name, from).map(Arc::new);
     }

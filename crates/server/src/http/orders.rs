@@ -1,4 +1,4 @@
-//! What clients send, and what they get for a new job.
+//! Orders of clients, and the answers to a new job.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ use super::exposition::CONTENT_TYPE;
 use super::guard::Guard;
 use super::reconfigure::on_thread;
 
-/// What is served at some paths.
+/// The content of a group of paths.
 pub trait Paths: Send + Sync + 'static {
     /// The answer to a request that may be answered. It is called on a thread of the request, so it may wait.
     fn answer(&self, method: &str, path: &str, body: &[u8]) -> Reply;

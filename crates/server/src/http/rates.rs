@@ -41,7 +41,7 @@ struct Sample {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History(VecDeque<Sample>);
 
-/// What changed at each task, and in which time.
+/// The changes of each task's counters, with the time between.
 #[derive(Debug, Default)]
 pub(crate) struct Rates(BTreeMap<TaskId, Rate>);
 
@@ -105,7 +105,7 @@ impl Sample {
 }
 
 impl History {
-    /// Keeps a sample, and forgets those that are no longer needed.
+    /// Keeps a sample, and drops the ones that are no longer needed.
     pub(crate) fn push(&mut self, reading: &Reading) {
         // One sample at or beyond the span stays: the other end of the rate.
         while self.0.get(1).is_some_and(|second| second.at.plus(SPAN) <= reading.at) {
@@ -131,7 +131,7 @@ impl History {
 }
 
 /// The time between two readings. A worker reads the counters of its tasks by its own clock, and less often
-/// while they are idle. If another worker has the task, the clocks say nothing.
+/// while they are idle. If another worker has the task, the clocks cannot be compared.
 fn between(now: Counted, before: Counted, elapsed_ns: u64) -> u64 {
     let read_ns = now.at.since(before.at);
     if (1..2 * elapsed_ns).contains(&read_ns) { read_ns } else { elapsed_ns }

@@ -22,7 +22,8 @@ use super::jobs::Refusal;
 use super::orders::{JobOrder, OrderErrorDocument};
 use crate::{Settings, TableOption};
 
-/// A running job goes on by another text, with other settings, or elsewhere. What is not given stays.
+/// The order to change a running job: its text, settings, number of tasks or workers. Fields that are not
+/// given stay.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReconfigureOrder {
@@ -39,22 +40,23 @@ pub struct ReconfigureOrder {
     /// The stage of the present plan that gets this number of tasks; the others keep theirs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<u32>,
-    /// Tasks that go to other workers.
+    /// Tasks that move to other workers.
     pub moves: Vec<MoveOrder>,
-    /// Key groups of hot tasks go to others of their stage. Nothing else is changed then.
+    /// Moves key groups of hot tasks to other tasks of their stage. Nothing else may be changed at the same
+    /// time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub balance: Option<BalanceOrder>,
-    /// Workers that get no task of the job any more.
+    /// Workers from which all tasks of the job move away.
     pub away_from: Vec<String>,
-    /// State for which the new text has no place is dropped. Otherwise such a text is refused.
+    /// Drops state that the new text does not use. Without it such a text is refused.
     pub allow_lost_state: bool,
-    /// Sources may be new, or have another event time, though windows behind them have fired: earlier rows
-    /// are late. Otherwise such a text is refused.
+    /// Accepts new sources, and sources with another event time, although windows behind them have fired:
+    /// earlier rows are late. Without it such a text is refused.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_late: bool,
-    /// Only says what would become of each part.
+    /// Only reports the outcome for each part.
     pub dry_run: bool,
-    /// Refused if the plan that runs has another version: somebody else has changed the job since.
+    /// The order is refused if the running plan has another version: the job was changed since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_version: Option<u32>,
 }
@@ -209,23 +211,23 @@ struct ReconfiguredDocument {
     version: u32,
     unchanged: bool,
     took_ms: f64,
-    /// State that was copied to where the new version needs it while the job ran as before.
+    /// State that was copied to its new workers while the job ran.
     copied_bytes: u64,
     changes: Vec<ChangeDocument>,
-    /// What is known ahead, if this was a dry run.
+    /// The expected change, if this was a dry run.
     ahead: Option<AheadDocument>,
-    /// What was measured, if key groups were to follow the load.
+    /// The measurement, if key groups were to follow the load.
     balance: Option<BalanceDocument>,
 }
 
-/// What is known of a change before it is carried out.
+/// A change before it is carried out.
 #[derive(Debug, Serialize)]
 struct AheadDocument {
-    /// The plan that the job would go on by.
+    /// The new plan.
     plan: PlanDocument,
     /// The epoch of the checkpoint that has the bytes of the parts.
     epoch: Option<u64>,
-    /// Whether state would be loaded while the job runs as before.
+    /// Whether state would be loaded while the job runs.
     loads_ahead: Option<bool>,
 }
 
@@ -240,13 +242,13 @@ impl From<Ahead> for AheadDocument {
 #[derive(Debug, Serialize)]
 struct ChangeList {
     changing: bool,
-    /// How far the one is that is being carried out.
+    /// The present step of the change that is being carried out.
     step: Option<String>,
     changes: Vec<ChangeRecord>,
 }
 
 impl ReconfigureOrder {
-    /// What is requested, in a few words.
+    /// The request in a few words.
     fn title(&self) -> String {
         let mut parts = Vec::new();
         parts.extend(self.sql.is_some().then(|| "new text".to_owned()));

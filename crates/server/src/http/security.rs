@@ -34,7 +34,7 @@ pub struct Listen {
     pub tls_key: Option<PathBuf>,
 }
 
-/// How the user gives what is in [`Listen`], which messages name.
+/// The options by which the user gives the fields of [`Listen`], for messages.
 #[derive(Clone, Copy, Debug)]
 pub enum Given {
     /// By options of a command. This one has the address.
@@ -87,7 +87,7 @@ impl Given {
 pub(super) struct Token(String);
 
 impl Token {
-    /// Reads a token. White space around it is not part of it.
+    /// Reads a token. White space around the token is ignored.
     fn read(given: Given, key: &str, path: &Path) -> Result<Token> {
         let token = String::from_utf8(given.read(key, path)?).unwrap_or_default();
         Token::new(&token).map_err(|error| error.at(given.place(key, path.display())))

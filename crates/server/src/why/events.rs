@@ -7,7 +7,7 @@ use anabranch_model::{EventTime, Incarnation, Notice, StageId, TaskMetrics};
 
 use super::{Found, Look, Next, Verdict, has_word};
 
-/// A checkpoint that is late by so many intervals does not come by itself.
+/// A checkpoint that is late by this number of intervals is reported.
 const INTERVALS_MAX: u32 = 3;
 
 /// The job does not run, or not yet.
@@ -68,7 +68,7 @@ pub(super) fn checkpoint_waits(look: &Look<'_>) -> Option<Found> {
     let options = look.plan.options.checkpoints.as_ref()?;
     let status = &look.reading.status;
     let last = status.last_checkpoint?;
-    // Those that take long are late without being held up.
+    // Checkpoints that take long are late without being held up.
     let bound = options.interval * INTERVALS_MAX + last.took * INTERVALS_MAX + std::time::Duration::from_secs(10);
     let silent = Some(look.reading.at.after(last.at)).filter(|since| *since > bound)?;
     let open = |task: &&TaskMetrics| task.watermark != EventTime::MAX || !task.is_source;
@@ -190,7 +190,7 @@ fn table_of<'a>(look: &Look<'a>, stage: StageId) -> &'a str {
     source_of(look, stage).map_or("", |source| source.table.as_str())
 }
 
-/// What was said of the table that a stage reads.
+/// The notices about the table that a stage reads.
 fn notice_of<'a>(look: &Look<'a>, stage: StageId) -> Option<&'a Notice> {
     let source = source_of(look, stage)?;
     look.notice_of(&source.table, &source.connector, &["topic", "path", "properties.bootstrap.servers"])

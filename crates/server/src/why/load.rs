@@ -14,7 +14,7 @@ const BEHIND_AFTER: Duration = Duration::from_secs(1);
 const HELD_UP: f64 = 0.3;
 /// A task that works for this part of its time has no time left to count on.
 const BUSY: f64 = 0.7;
-/// A call to a table outside that takes so long is slow.
+/// A call to an outside table that takes this long is slow.
 const SLOW_CALL_MS: f64 = 500.0;
 
 /// How the tasks of a stage spend their time.
@@ -59,7 +59,7 @@ pub(super) fn bottleneck(look: &Look<'_>) -> Option<Found> {
         let waits = before.filter_map(|exchange| of(exchange.from)).any(|before| before.backpressured >= HELD_UP);
         waits && load.backpressured < HELD_UP && load.busiest >= BUSY / 2.0
     };
-    // The last one in the order of the stages: what is behind it has room.
+    // The last one in the order of the stages: the stages behind it have room.
     if let Some(load) = loads.iter().rev().find(holds_up) {
         return Some(told(look, load));
     }
@@ -67,7 +67,7 @@ pub(super) fn bottleneck(look: &Look<'_>) -> Option<Found> {
         let is_source = look.stage(load.stage).is_some_and(|stage| stage.source.is_some());
         let lag = look.tasks_of(load.stage).filter_map(|task| task.lag_rows).sum::<u64>();
         let rate: f64 = look.tasks_of(load.stage).map(|task| look.rate(task).rows_in).sum();
-        // More than what comes within seconds waits.
+        // The backlog is more than arrives within seconds.
         is_source && load.busiest >= BUSY && lag as f64 > rate * 5.0 && lag > 0
     };
     let load = loads.iter().find(reads)?;
@@ -124,7 +124,7 @@ fn scaled(look: &Look<'_>, load: &Load, found: Found) -> Found {
     found.change(format!("give it {tasks} tasks in place of {}, if cores are free", load.tasks), order)
 }
 
-/// A stage whose input waits, while nothing says that it works all the time.
+/// A stage whose input waits, although its tasks do not seem busy all the time.
 pub(super) fn behind(look: &Look<'_>) -> Option<Found> {
     let sources = look.tasks().filter(|task| task.progress.is_some()).map(|task| task.watermark).min()?;
     let is_slow = |task: &&TaskMetrics| !task.is_source && task.queue_bytes > 0 && task.watermark < sources;

@@ -96,7 +96,7 @@ pub(super) fn next_window(look: &Look<'_>) -> Option<(StageId, Next)> {
     look.plan.stages.iter().filter_map(next).min_by_key(|(_, next)| next.at_ms)
 }
 
-/// Event time has not come so far that there is a result.
+/// Event time has not reached the end of the first window.
 pub(super) fn waiting(look: &Look<'_>) -> Option<Found> {
     if !look.tasks().any(|task| task.keeps_windows) {
         return None;

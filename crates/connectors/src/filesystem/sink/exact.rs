@@ -109,7 +109,7 @@ impl ExactFileSink {
     fn publish(&mut self, Content { version, folder, files }: &Content, epoch: Epoch) -> Result<()> {
         let Some((_, first)) = files.first() else { return Ok(()) };
         for (hidden, visible) in files {
-            // The hidden name is checked first, so that a file which another process renames meanwhile is
+            // The hidden name is checked first. A file that another process renames between both checks is
             // found under its visible name.
             let is_there = exists(&folder.join(hidden))? || exists(&folder.join(visible))?;
             if !is_there && *version > 1 && !StagedFolder::is_marked_committed(folder, first, epoch)? {

@@ -103,7 +103,7 @@ impl PartFolder {
                 continue;
             }
             let Some(mut file) = self.disk.open(&path)? else { continue };
-            // Its writer, or another task that recovers, may have published it meanwhile.
+            // Its writer, or another task that recovers, may have published it since.
             if !file.try_lock()? || !file.has_its_name()? {
                 continue;
             }

@@ -2,9 +2,9 @@
 //!
 //! A file is `.part-SCOPE-TASK-iINCARNATION-OPENED-NUMBER.json.inprogress` while it is written, `...complete`
 //! when it is on disk, and `part-SCOPE-TASK-EPOCH-INDEX.json` when its checkpoint is complete. OPENED is the
-//! time at which the writer was opened. A hidden name is never used twice, so a committable cannot come to
-//! mean another writer's file. A writer locks its file in progress. Files of former versions have no
-//! incarnation in their names.
+//! time at which the writer was opened. A hidden name is never used twice, so a committable never refers to
+//! another writer's file. A writer locks its file in progress. Files of former versions have no incarnation
+//! in their names.
 //!
 //! A writer removes hidden files of older incarnations only. It removes their files in progress, which no
 //! committable owns, with the first row. It removes their complete files when the first checkpoint of its own
@@ -132,7 +132,7 @@ impl StagedFolder {
         Ok(marker)
     }
 
-    /// Whether two markers are of commits of one task.
+    /// Whether two markers belong to commits of the same task.
     pub(super) fn is_of_one_writer(one: &Path, other: &Path) -> bool {
         let writer = |marker: &Path| Some(marker.to_str()?.rsplit_once('-')?.0.to_owned());
         writer(one) == writer(other)

@@ -115,7 +115,7 @@ impl CsvDecoder {
         }
     }
 
-    /// Reads all records; returns the indexes of those that could be read.
+    /// Reads all records. Returns the indexes of the well-formed ones.
     fn read(
         &mut self,
         records: &BinaryArray,

@@ -120,7 +120,7 @@ enum Column<'a> {
     Others(ArrayFormatter<'a>),
 }
 
-/// Times. Those that follow each other are often of the same second.
+/// Times. Successive times are often within the same second.
 struct Times<'a> {
     values: &'a [i64],
     per_second: i64,

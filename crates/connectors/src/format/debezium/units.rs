@@ -88,7 +88,7 @@ impl Units {
         runs
     }
 
-    /// The units of a record that begins otherwise than the one before. A record that is not JSON has none:
+    /// The units of a record whose schema differs from the one before. A record that is not JSON has none:
     /// the decoder reports it.
     fn read(&mut self, record: &[u8]) -> Vec<Unit> {
         let first = record.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(0);
@@ -126,7 +126,7 @@ impl Units {
     }
 }
 
-/// The columns with numbers where their unit is not that of the decoder.
+/// The columns whose unit differs from the decoder's.
 pub(super) fn as_numbers(row: &Fields, units: &[Unit]) -> Fields {
     let field = |(field, unit): (&Arc<Field>, &Unit)| match unit {
         Unit::Millisecond => Arc::clone(field),

@@ -1,8 +1,8 @@
 //! Columns under construction: a tree of nodes, filled slot by slot.
 //!
 //! A value is written to the slot of its row (or of its element, in a list) and may be overwritten. So the
-//! last of two equal keys wins, and a malformed record costs nothing, because the next record takes its slot.
-//! Nothing is ever undone.
+//! last of two equal keys wins. A malformed record costs nothing, because the next record overwrites its
+//! slot.
 
 mod finish;
 mod unique;

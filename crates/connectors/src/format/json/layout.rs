@@ -2,11 +2,11 @@
 //!
 //! Similar records have the same bytes between their values: brackets, keys, colons, commas, white space. A
 //! layout consists of those bytes and, between them, what to do with the values. Nested objects are
-//! flattened, so a nested field costs as much as one of the record.
+//! flattened, so a nested field costs as much as a field of the record.
 //!
-//! A stream may have several layouts, one for each kind of event. A few are kept; the last one that fitted is
-//! tried first. If layouts hardly ever fit, trying and learning them would cost more than they save; then
-//! they are disabled for a while.
+//! A stream may have several layouts, one for each kind of event. A few layouts are kept. The last one that
+//! matched is tried first. If layouts hardly ever fit, trying and learning them would cost more than they
+//! save; then they are disabled for a while.
 
 use super::column::{ColumnId, Columns, ROOT};
 use super::datetime::{EPOCH_MS_MAX, EPOCH_MS_MIN};
@@ -61,7 +61,7 @@ pub(super) struct Step {
     pub(super) depth: usize,
 }
 
-/// What the records of one kind have in common.
+/// The bytes that records of one kind have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) steps: Vec<Step>,
@@ -173,7 +173,7 @@ impl Step {
 #[derive(Debug)]
 pub(super) struct Layouts {
     known: Vec<Known>,
-    /// The one that fitted last.
+    /// The last layout that matched.
     current: usize,
     clock: u64,
     /// The remaining budget for failed attempts; below zero, layouts are disabled.

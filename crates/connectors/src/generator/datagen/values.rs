@@ -175,7 +175,7 @@ fn list(column: &Column, cells: &Cells, length: u32, item: &Column) -> Result<Ar
     Ok(Arc::new(ListArray::try_new(Arc::clone(field), offsets, items, None)?))
 }
 
-/// Of entries with one key, the first one stays.
+/// Of entries with equal keys, the first one stays.
 fn map(column: &Column, cells: &Cells, length: u32, (key, value): (&Column, &Column)) -> Result<ArrayRef> {
     let wrong = || Error::internal("a map of another type");
     let DataType::Map(entries, is_sorted) = &column.data_type else { return Err(wrong()) };

@@ -67,7 +67,7 @@ pub(super) enum Call {
         letters: Option<u8>,
     },
     Time(Moment),
-    /// So many values of an expression, with spaces between them.
+    /// A number of values of an expression, with spaces between them.
     Several {
         what: Box<Expression>,
         least: u64,

@@ -1,4 +1,5 @@
-//! The options of a table: those of all generators, or those that the Nexmark project publishes for Flink.
+//! The options of a table: the options of all generators, or those of the generator that the Nexmark project
+//! publishes for Flink.
 
 use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::{Error, Result};
@@ -8,7 +9,7 @@ use super::tables::Kind;
 use crate::Options;
 use crate::generator::load::{DEFAULT_START_MS, Load};
 
-/// The published generator's events per second, unless told otherwise.
+/// The published generator's default of events per second.
 const PUBLISHED_RATE: u64 = 10_000;
 /// Largest size of an event.
 const MOST_BYTES: u64 = 1 << 20;
@@ -37,7 +38,7 @@ pub(super) fn read(spec: &ConnectorSpec) -> Result<NexmarkTable> {
 }
 
 /// Sets what the published options for numbers and times say. Their events come as fast as the query takes
-/// them, and have times as if they came at their rate.
+/// them. Their times are those of events at the given rate.
 fn pace(options: &mut Options<'_>, load: &mut Load) -> Result<()> {
     let own = [options.string("rows-per-second"), options.string("number-of-rows")].iter().any(Option::is_some);
     let events: Option<u64> = options.number("events.num")?;

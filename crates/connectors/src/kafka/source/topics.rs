@@ -55,8 +55,8 @@ impl KafkaSource {
         }
     }
 
-    /// Keeps the positions of this task's partitions whose topics are not there. Those that only cannot be
-    /// read hold event time back.
+    /// Keeps the positions of this task's partitions whose topics are not there. Partitions that exist and
+    /// cannot be read hold event time back.
     pub(super) fn miss(
         &mut self,
         missing: BTreeMap<(String, i32), Position>,
@@ -102,7 +102,7 @@ impl KafkaSource {
     }
 
     /// Starts partitions that have been added to a topic, and those of new topics of a pattern. Their records
-    /// are all newer than the job: read from the first. Those of a topic that has come back are read on.
+    /// are all newer than the job: read from the first. Partitions of a topic that has come back are resumed.
     pub(super) fn follow_topics(&mut self) -> Result<()> {
         while let Some(seen) = self.watch.next() {
             match seen {
@@ -218,13 +218,13 @@ impl KafkaSource {
     }
 }
 
-/// The first task of a topic of a pattern, modulo their count: which topics come before it depends on when a
-/// task was opened.
+/// The first task of a topic of a pattern, modulo their count: which topics precede it depends on when a task
+/// was opened.
 fn hashed(topic: &str) -> u32 {
     hash_bytes(HASH_SEED, topic.as_bytes()) as u32
 }
 
-/// No topic matches: a table that goes on waits for one.
+/// No topic matches: an unbounded table waits for one.
 pub(super) fn none_found(table: &Table, context: &TaskContext) -> Result<()> {
     let none = format!("there are no {} at {}", table.subscription.text(), table.servers);
     if !table.discovers {

@@ -24,7 +24,7 @@ impl Members {
     /// The newest coordinator that leads, as far as workers know.
     pub(in super::super) fn leader(&self) -> Option<Leader> {
         let since = |at: Nanos| self.0.clock.now().after(at);
-        // What a worker has said that is gone since keeps nobody from leading.
+        // Reports of workers that are gone since do not count.
         let said = |known: &Known| known.leader.filter(|(_, at)| since(*at) <= PATIENCE).map(|(leader, _)| leader);
         self.0.lock().workers.values().filter_map(said).max()
     }

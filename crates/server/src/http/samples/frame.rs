@@ -185,7 +185,7 @@ impl Frame {
         }
     }
 
-    /// Bytes that it takes, without what it shares with others.
+    /// Bytes that it takes, without parts that it shares with other frames.
     pub(super) fn bytes(&self) -> usize {
         // The answer to why is some sentences.
         size_of::<Frame>() + size_of_val(&*self.stages) + size_of_val(&*self.tasks) + self.why_bytes()
@@ -215,7 +215,7 @@ impl Frame {
             stage.backpressured = largest(|of| of.backpressured);
             stage.oldest_queued_ms = others().map(|of| of.oldest_queued_ms).max().unwrap_or_default();
         }
-        // What was wrong for a while must be seen.
+        // A problem that lasted for a while must be visible.
         if all.why.text.is_empty()
             && let Some(wrong) = frames.iter().rev().find(|frame| !frame.why.text.is_empty())
         {

@@ -90,7 +90,7 @@ impl PhasesMark {
     }
 }
 
-/// The newest checkpoints of a job, oldest first. One that follows within a second of another may be missing.
+/// The newest checkpoints of a job, oldest first. A checkpoint within a second of another one may be missing.
 #[derive(Default)]
 pub(super) struct Checkpoints(VecDeque<CheckpointMark>);
 

@@ -30,7 +30,7 @@ const ROWS_MAX: usize = 10_000;
 const SECONDS_MAX: u64 = 60;
 /// Rows of an event.
 const EVENT_ROWS: usize = 200;
-/// A comment is sent if there are no rows for so long: otherwise the client seems to have left.
+/// A comment is sent after this time without rows. A failed write shows that the client has left.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Longest text of a value, in characters.
 const VALUE_MAX: usize = 1000;
@@ -199,7 +199,7 @@ fn shown(api: &Api, query: Query, order: &PreviewOrder, events: &Events) -> Resu
             }
         }
     })();
-    // A job waits for the reader of its rows. One that has given all of them ends by itself.
+    // A job waits for the reader of its rows. A query that has given all its rows ends by itself.
     drop(rows);
     if !outcome.as_ref().is_ok_and(|end: &Value| end["reason"] == "done") {
         job.cancel();

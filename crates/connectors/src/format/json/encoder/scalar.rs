@@ -16,7 +16,8 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// How each byte is written in a string: 0 unchanged, `u` as a number, otherwise after a backslash.
+/// How each byte is written in a string: 0: unchanged; `u`: as a number; any other letter: that letter after
+/// a backslash.
 const ESCAPES: [u8; 256] = {
     let mut escapes = [0; 256];
     let mut i = 0;
