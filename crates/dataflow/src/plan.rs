@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Identities, JobOptions, OperatorSpec, PlannedText, SinkSpec, SourceSpec, StageOrigin};
 
 /// Version of the plan's serialized form.
-pub const PLAN_FORMAT: u32 = 4;
+pub const PLAN_FORMAT: u32 = 1;
 
 /// A job's dataflow. Stages are in topological order: an exchange leads from an earlier stage to a later one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -71,11 +71,11 @@ pub fn read_state(store: &Store, manifest: &Manifest, wanted: &StateRows<'_>) ->
     let mut left = wanted.limit;
     for file in operators.iter().flat_map(|operator| &operator.files) {
         for batch in decode_rows(store.get_blob(&file.blob)?)? {
-            let batch = match (file.others, file.key_groups, manifest.key_groups) {
-                (Some(Others { first_key, keys }), Some(own), Some(groups)) => {
-                    rows_of_groups(&batch, first_key..first_key + keys, own, groups)?
+            let batch = match file.others {
+                Some(Others { first_key, keys }) => {
+                    rows_of_groups(&batch, first_key..first_key + keys, file.key_groups, manifest.key_groups)?
                 }
-                _ => batch,
+                None => batch,
             };
             found.schema.get_or_insert_with(|| batch.schema());
             let rows = filtered(&batch, wanted.keys)?;

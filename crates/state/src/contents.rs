@@ -102,7 +102,7 @@ fn read_log(store: &Store) -> Result<Contents> {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_model::{Epoch, Incarnation, PlanVersion};
+    use anabranch_model::{Epoch, Incarnation, KeyGroups, PlanVersion};
 
     use super::*;
     use crate::lossy::{Loss, Lossy};
@@ -118,7 +118,7 @@ mod tests {
                 origin: None,
                 outline: Vec::new(),
                 unused: 0,
-                key_groups: None,
+                key_groups: KeyGroups(128),
                 lineage: Vec::new(),
                 epoch,
                 incarnation,

@@ -6,12 +6,9 @@
 //! Old entries may be removed, but only those before a checkpoint that is kept. A late process may then find
 //! its number free again. It finds later entries, and its own entry counts as older than that checkpoint's.
 //!
-//! An entry is a JSON object. Without a member `format` its format is 1; format 2 added the owner and
-//! `ended`, format 3 the origin, format 4 the checksum. A reader refuses formats that it does not know.
-//!
-//! The last member of an entry is its `checksum`: the CRC-32 (IEEE) of all text before the comma in front of
-//! it. An entry without a required checksum, or that is not JSON, is damaged. Readers decide what a damaged
-//! entry means for them.
+//! An entry is a JSON object. Its first member is its `format`: a reader refuses formats that it does not know. Its last
+//! member is its `checksum`: the CRC-32 (IEEE) of all text before the comma in front of it. An entry without a checksum,
+//! or that is not JSON, is damaged. Readers decide what a damaged entry means for them.
 
 use anabranch_model::{Epoch, Error, ErrorKind, Incarnation, PlanVersion, Result};
 use serde::{Deserialize, Serialize};
@@ -20,9 +17,7 @@ use crate::{Blob, Store};
 
 const FOLDER: &str = "log";
 /// Format of the entries that are written.
-const FORMAT: u32 = 4;
-/// The first format with a checksum.
-const CHECKED: u32 = 4;
+const FORMAT: u32 = 1;
 /// The text between an entry's content and its checksum.
 const CHECKSUM: &str = ",\"checksum\":";
 
@@ -34,8 +29,7 @@ pub enum Entry {
     Begins {
         /// Its incarnation.
         incarnation: Incarnation,
-        /// A number that no other coordinator has; 0 in entries of format 1.
-        #[serde(default)]
+        /// A number that no other coordinator has.
         owner: u64,
         /// [`Savepoint::id`](crate::Savepoint::id) of the savepoint that the job starts from, if it does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,10 +106,10 @@ struct Stored<E> {
     entry: E,
 }
 
-/// The member that every format has.
+/// The member that tells the format.
 #[derive(Deserialize)]
 struct Head {
-    format: Option<u32>,
+    format: u32,
 }
 
 /// Outcome of [`Log::append`].
@@ -271,25 +265,26 @@ fn encode(entry: &Entry) -> Result<Vec<u8>> {
 fn decode(content: &[u8]) -> Result<Entry> {
     let damaged = |what: String| Error::damaged(format!("an entry of the job's log is damaged: {what}"));
     let unreadable = |error: serde_json::Error| damaged(error.to_string());
-    let is_checked = check(content).map_err(|what| damaged(what.into()))?;
+    check(content).map_err(|what| damaged(what.into()))?;
     let Head { format } = serde_json::from_slice(content).map_err(unreadable)?;
     match format {
-        Some(format) if format >= CHECKED && !is_checked => Err(damaged("it has no checksum".into())),
-        None | Some(1..=FORMAT) => serde_json::from_slice(content).map_err(unreadable),
-        Some(format) => Err(Error::user(format!(
-            "an entry of the job's log has format {format}; this version reads up to {FORMAT}"
+        FORMAT => serde_json::from_slice(content).map_err(unreadable),
+        format => Err(Error::user(format!(
+            "an entry of the job's log has format {format}; this version reads {FORMAT}"
         ))
-        .remedy("use the version of Anabranch that wrote it")),
+        .remedy(
+            "start the job with the version of Anabranch that wrote it, or give it a new place for its checkpoints",
+        )),
     }
 }
 
-/// Whether an entry has a checksum. An error if the checksum does not match.
-fn check(content: &[u8]) -> std::result::Result<bool, &'static str> {
+/// An error if an entry has no checksum, or one that does not match.
+fn check(content: &[u8]) -> std::result::Result<(), &'static str> {
     let text = std::str::from_utf8(content).map_err(|_| "it is not text")?;
-    let Some((text, checksum)) = text.rsplit_once(CHECKSUM) else { return Ok(false) };
+    let Some((text, checksum)) = text.rsplit_once(CHECKSUM) else { return Err("it has no checksum") };
     let checksum = checksum.strip_suffix('}').and_then(|checksum| checksum.parse().ok());
     match checksum == Some(crc32fast::hash(text.as_bytes())) {
-        true => Ok(true),
+        true => Ok(()),
         false => Err("its checksum does not match"),
     }
 }
@@ -331,40 +326,40 @@ mod tests {
         assert!(error.kind() == ErrorKind::Damaged && error.to_string().contains("000000000010.json"), "{error}");
     }
 
-    /// The texts were written by the versions that had these formats, and are never rewritten.
+    /// The texts of a format are written once, by its first version, and never again.
     #[test]
     fn entries_of_every_format_are_read_forever() {
-        let blob = Blob { name: "manifests/1-5.txt".into(), bytes: 3, crc32: 7 };
-        let checkpoint =
-            Entry::Checkpoint { incarnation: Incarnation(1), epoch: Epoch(5), manifest: blob, version: FIRST };
-        let incarnation = Incarnation(1);
-        let begins = |owner| Entry::Begins { incarnation, owner, origin: None, version: FIRST };
+        let manifest = Blob { name: "manifests/1-5.txt".into(), bytes: 3, crc32: 7 };
+        let (incarnation, epoch) = (Incarnation(1), Epoch(5));
+        let begins = Entry::Begins { incarnation, owner: u64::MAX, origin: None, version: FIRST };
         let origin = Some("ads@1-40:deadbeef".to_owned());
-        let from = Entry::Begins { incarnation, owner: 5, origin, version: FIRST };
+        let from = Entry::Begins { incarnation, owner: 5, origin, version: PlanVersion(2) };
         let known = [
-            (r#"{"entry":"begins","incarnation":1}"#, begins(0)),
+            (r#""entry":"begins","incarnation":1,"owner":18446744073709551615"#, begins),
+            (r#""entry":"begins","incarnation":1,"owner":5,"origin":"ads@1-40:deadbeef","version":2"#, from),
+            (r#""entry":"adopts","incarnation":1,"owner":6"#, Entry::Adopts { incarnation, owner: 6 }),
             (
-                r#"{"entry":"checkpoint","incarnation":1,"epoch":5,"manifest":{"name":"manifests/1-5.txt","bytes":3,"crc32":7}}"#,
-                checkpoint,
+                r#""entry":"checkpoint","incarnation":1,"epoch":5,"manifest":{"name":"manifests/1-5.txt","bytes":3,"crc32":7}"#,
+                Entry::Checkpoint { incarnation, epoch, manifest, version: FIRST },
             ),
-            (r#"{"format":2,"entry":"begins","incarnation":1,"owner":18446744073709551615}"#, begins(u64::MAX)),
-            (r#"{"format":2,"entry":"ended","incarnation":1}"#, Entry::Ended { incarnation }),
-            (r#"{"format":3,"entry":"begins","incarnation":1,"owner":5}"#, begins(5)),
-            (r#"{"format":3,"entry":"begins","incarnation":1,"owner":5,"origin":"ads@1-40:deadbeef"}"#, from.clone()),
-            (
-                r#"{"format":4,"entry":"begins","incarnation":1,"owner":5,"origin":"ads@1-40:deadbeef","checksum":4146818880}"#,
-                from.clone(),
-            ),
+            (r#""entry":"ended","incarnation":1"#, Entry::Ended { incarnation }),
         ];
-        for (text, entry) in &known {
-            assert_eq!(decode(text.as_bytes()).expect(text), *entry);
+        let text = |format: u32, members: &str| {
+            let text = format!("{{\"format\":{format},{members}");
+            format!("{text},\"checksum\":{}}}", crc32fast::hash(text.as_bytes()))
+        };
+        for (members, entry) in &known {
+            let text = text(1, members);
+            assert_eq!(decode(text.as_bytes()).expect(members), *entry);
+            assert_eq!(String::from_utf8(encode(entry).expect("encoded")).expect("text"), text);
         }
-        let written = String::from_utf8(encode(&from).expect("encoded")).expect("text");
-        assert_eq!(written, known.last().expect("the newest format").0);
-        let later = r#"{"format":5,"entry":"begins","incarnation":1"#;
-        let later = format!("{later},\"checksum\":{}}}", crc32fast::hash(later.as_bytes()));
-        let later = decode(later.as_bytes()).expect_err("a later format");
-        assert!(later.to_string().contains("format 5; this version reads up to 4"), "{later}");
+        for other in [0, 2, 4] {
+            let error = decode(text(other, known[0].0).as_bytes()).expect_err("another format").to_string();
+            let expected = format!("has format {other}; this version reads 1");
+            assert!(error.contains(&expected) && error.contains("a new place for its checkpoints"), "{error}");
+        }
+        let without = decode(br#"{"format":1,"entry":"ended","incarnation":1}"#).expect_err("without a checksum");
+        assert!(without.kind() == ErrorKind::Damaged && without.to_string().contains("no checksum"), "{without}");
     }
 
     #[test]

@@ -8,15 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Blob;
 
-/// Version of the format that is written: 2 added the lineage; 3 added how rows are computed and the origin,
-/// and the names of partitions in watermarks; 4 added key groups, and numbers that are identities: in earlier
-/// formats they are 0, 1, 2 and so on; 5 added files that several tasks share; 6 added tables of state; 7
-/// added narrow numbers in files of state; 8 added to what the event time of partitions belongs. A reader
-/// refuses versions that it does not know.
-pub const FORMAT: u32 = 8;
-const FORMATS: [&str; 8] = ["1", "2", "3", "4", "5", "6", "7", "8"];
-/// The first format that identifies partitions by name.
-const NAMED_PARTITIONS: u32 = 3;
+/// Version of the format. A reader refuses versions that it does not know.
+pub const FORMAT: u32 = 1;
 
 /// All of a job's snapshots at one epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,14 +27,11 @@ pub struct Manifest {
     /// identity and description. A restore compares them with those of its plan.
     pub outline: Vec<String>,
     /// No identity of the job ever had this number or a higher one.
-    #[serde(default)]
     pub unused: u32,
-    /// Number of key groups of the job. Formats 1 to 3 do not say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key_groups: Option<KeyGroups>,
-    /// For each line of the outline, the tables before and after it: they distinguish identical states in a
-    /// changed query. Manifests of earlier versions have none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Number of key groups of the job.
+    pub key_groups: KeyGroups,
+    /// For each line of the outline, the tables before and after it: they distinguish identical states in a changed
+    /// query.
     pub lineage: Vec<Lineage>,
     /// The epoch at whose end the snapshots were taken.
     pub epoch: Epoch,
@@ -91,11 +81,9 @@ pub struct SourceState {
     pub number: u32,
     /// Positions of the partitions.
     pub positions: BTreeMap<String, String>,
-    /// Event time of these partitions, in milliseconds. It is not read from formats 1 and 2, which had
-    /// numbers instead of names.
+    /// Event time of these partitions, in milliseconds.
     pub watermarks_ms: BTreeMap<String, i64>,
-    /// Identifies the expression of that event time: with another one it does not count. Formats 1 to 7 do
-    /// not say.
+    /// Identifies the expression of that event time: with another one it does not count. `None`: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_time: Option<String>,
     /// What the sink of malformed records has prepared and not yet made visible, oldest first.
@@ -146,12 +134,9 @@ pub struct StateFile {
     pub rows: u64,
     /// Start of the latest pane of its rows, in milliseconds; `None` if the state has no panes.
     pub last_pane_ms: Option<i64>,
-    /// Its rows of these key groups belong to the state. Formats 1 to 3 do not say: those that the task
-    /// owned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key_groups: Option<KeyGroupRange>,
-    /// It may have rows of other key groups, which do not: other tasks have them, or had. `None`: it has
-    /// none.
+    /// Its rows of these key groups belong to the state.
+    pub key_groups: KeyGroupRange,
+    /// It may have rows of other key groups, which do not: other tasks have them, or had. `None`: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<Others>,
     /// The table of the operator's state that its rows are of; empty for the first one.
@@ -222,24 +207,17 @@ pub fn decode_manifest(content: &[u8]) -> Result<Manifest> {
     let ["anabranch", "checkpoint", format, checksum] = words.as_slice() else {
         return Err(damaged(format!("it begins with '{}'", head.chars().take(40).collect::<String>())));
     };
-    if !FORMATS.contains(format) {
-        return Err(Error::user(format!(
-            "the checkpoint has format {format}; this version reads {}",
-            FORMATS.join(", ")
-        ))
-        .remedy("use the version of Anabranch that wrote it"));
+    if *format != FORMAT.to_string() {
+        return Err(Error::user(format!("the checkpoint has format {format}; this version reads {FORMAT}"))
+            .remedy("start the job with the version of Anabranch that wrote it, or without the checkpoint"));
     }
     let body = body.strip_suffix('\n').ok_or_else(|| damaged("its end is missing".into()))?;
     if u32::from_str_radix(checksum, 16) != Ok(crc32fast::hash(body.as_bytes())) {
         return Err(damaged("its checksum does not match".into()));
     }
-    let mut manifest: Manifest = serde_json::from_str(body).map_err(|error| damaged(error.to_string()))?;
+    let manifest: Manifest = serde_json::from_str(body).map_err(|error| damaged(error.to_string()))?;
     if manifest.format.to_string() != *format {
         return Err(damaged(format!("its first line says format {format}, the rest {}", manifest.format)));
-    }
-    if manifest.format < NAMED_PARTITIONS {
-        let sources = manifest.tasks.iter_mut().filter_map(|task| task.source.as_mut());
-        sources.for_each(|source| source.watermarks_ms.clear());
     }
     Ok(manifest)
 }
@@ -258,7 +236,7 @@ mod tests {
             origin: Some("ads-0@2-40:deadbeef".into()),
             outline: vec!["source 0: events".into(), "state 0: count".into(), "sink 0: results".into()],
             unused: 1,
-            key_groups: Some(KeyGroups(128)),
+            key_groups: KeyGroups(128),
             lineage: vec![
                 Lineage {
                     from: vec!["events".into()],
@@ -288,7 +266,7 @@ mod tests {
                         blob: blob.clone(),
                         rows: 10,
                         last_pane_ms: Some(20_000),
-                        key_groups: Some(KeyGroupRange { first: 0, end: 64 }),
+                        key_groups: KeyGroupRange { first: 0, end: 64 },
                         others: Some(Others { first_key: 1, keys: 2 }),
                         table: "values of count_1".into(),
                     }],
@@ -298,48 +276,18 @@ mod tests {
         }
     }
 
-    /// The fixtures were written by the first version of each format and are never rewritten.
+    /// The fixture of a format is written once, by its first version, and never again.
     #[test]
     fn each_format_is_read_forever() {
-        let with_files = |mut manifest: Manifest, change: fn(&mut StateFile)| {
-            let operators = manifest.tasks.iter_mut().flat_map(|task| &mut task.operators);
-            operators.flat_map(|operator| &mut operator.files).for_each(change);
-            manifest
-        };
-        let mut seventh = Manifest { format: 7, ..manifest() };
-        let sources = seventh.tasks.iter_mut().filter_map(|task| task.source.as_mut());
-        sources.for_each(|source| source.event_time = None);
-        let sixth = Manifest { format: 6, ..seventh.clone() };
-        let fifth = with_files(Manifest { format: 5, ..sixth.clone() }, |file| file.table.clear());
-        let fourth = with_files(Manifest { format: 4, ..fifth.clone() }, |file| file.others = None);
-        let third = Manifest { format: 3, unused: 0, key_groups: None, ..fourth.clone() };
-        let third = with_files(third, |file| file.key_groups = None);
-        let mut second = Manifest { format: 2, origin: None, ..third.clone() };
-        second.lineage.iter_mut().for_each(|lineage| lineage.how.clear());
-        for source in second.tasks.iter_mut().filter_map(|task| task.source.as_mut()) {
-            source.watermarks_ms.clear();
-        }
-        let first = Manifest { format: 1, lineage: Vec::new(), ..second.clone() };
         let fixture = include_bytes!("../fixtures/manifest-1.txt");
-        assert_eq!(decode_manifest(fixture).expect("readable"), first);
-        let fixture = include_bytes!("../fixtures/manifest-2.txt");
-        assert_eq!(decode_manifest(fixture).expect("readable"), second);
-        let fixture = include_bytes!("../fixtures/manifest-3.txt");
-        assert_eq!(decode_manifest(fixture).expect("readable"), third);
-        let fixture = include_bytes!("../fixtures/manifest-4.txt");
-        assert_eq!(decode_manifest(fixture).expect("readable"), fourth);
-        let fixture = include_bytes!("../fixtures/manifest-5.txt");
-        assert_eq!(decode_manifest(fixture).expect("readable"), fifth);
-        let fixture = include_bytes!("../fixtures/manifest-6.txt");
-        assert_eq!(decode_manifest(fixture).expect("readable"), sixth);
-        let fixture = include_bytes!("../fixtures/manifest-7.txt");
-        assert_eq!(decode_manifest(fixture).expect("readable"), seventh);
-        let fixture = include_bytes!("../fixtures/manifest-8.txt");
         assert_eq!(decode_manifest(fixture).expect("readable"), manifest());
         assert_eq!(encode_manifest(&manifest()).expect("writable"), fixture);
-        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 8", "checkpoint 9", 1);
-        let error = decode_manifest(later.as_bytes()).expect_err("unknown").to_string();
-        assert!(error.contains("has format 9; this version reads 1, 2, 3, 4, 5, 6, 7, 8"), "{error}");
+        for other in [0, 2, 8] {
+            let other = format!("checkpoint {other}");
+            let text = String::from_utf8_lossy(fixture).replacen("checkpoint 1", &other, 1);
+            let error = decode_manifest(text.as_bytes()).expect_err("unknown").to_string();
+            assert!(error.contains("; this version reads 1") && error.contains("or without the checkpoint"), "{error}");
+        }
     }
 
     #[test]

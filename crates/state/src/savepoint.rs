@@ -63,7 +63,8 @@ impl Savepoint {
         })?;
         if mark.savepoint != FORMAT {
             let error = format!("the savepoint has format {}; this version reads {FORMAT}", mark.savepoint);
-            return Err(at(Error::user(error).remedy("use the version of Anabranch that wrote it")));
+            let remedy = "start the job with the version of Anabranch that wrote it, or without the savepoint";
+            return Err(at(Error::user(error).remedy(remedy)));
         }
         let place = format!("{}/{}", store.place(), mark.manifest.name);
         let manifest = decode_manifest(&store.get_blob(&mark.manifest)?).map_err(|error| error.at(place))?;
@@ -175,7 +176,7 @@ fn put_mark(to: &Store, text: &Bytes, written: &mut Vec<String>) -> Result<()> {
 mod tests {
     use std::path::Path;
 
-    use anabranch_model::{Epoch, Incarnation, StageId, TaskId};
+    use anabranch_model::{Epoch, Incarnation, KeyGroupRange, KeyGroups, StageId, TaskId};
 
     use super::*;
     use crate::lossy::{Loss, Lossy};
@@ -191,7 +192,7 @@ mod tests {
             blob: store.put("state/1-7-2.0-0.arrow", b"rows".to_vec().into()).expect("put"),
             rows: 4,
             last_pane_ms: None,
-            key_groups: None,
+            key_groups: KeyGroupRange { first: 0, end: 128 },
             others: None,
             table: String::new(),
         };
@@ -209,7 +210,7 @@ mod tests {
             origin: None,
             outline: Vec::new(),
             unused: 0,
-            key_groups: None,
+            key_groups: KeyGroups(128),
             lineage: Vec::new(),
             epoch: Epoch(7),
             incarnation: Incarnation(1),

@@ -87,8 +87,7 @@ impl Load {
         format!("seed {} rows-per-second {rate}{start}{}", self.seed, self.variant)
     }
 
-    /// Fails if a position was taken with options by which its number stood for another row. Earlier versions
-    /// did not write a hash of the fields' options.
+    /// Fails if a position was taken with options by which its number stood for another row.
     pub(super) fn check_identity(&self, then: &str) -> Result<()> {
         let now = self.identity();
         let (now_load, now_fields) = now.split_once(FIELDS).unwrap_or((&now, ""));
@@ -99,7 +98,7 @@ impl Load {
             let what = format!("the checkpoint is of a table with {then_load}, the table now has {now_load}");
             return Err(Error::user(what).remedy(remedy));
         }
-        if then_fields != now_fields && !then_fields.is_empty() {
+        if then_fields != now_fields {
             let what =
                 "the checkpoint is of a table with other options 'fields.*', by which the columns had other values";
             return Err(Error::user(what).remedy(remedy));

@@ -57,18 +57,14 @@ struct Start {
 }
 
 impl Start {
-    /// Reads a position. It may end with the options that decide what its row is; earlier versions did not
-    /// write them.
+    /// Reads a position. It ends with the options that decide what its row is.
     fn read(text: &str, load: &Load, (table, partition): (&str, &str)) -> Result<Self> {
-        let (text, options) = match text.find(" seed ") {
-            Some(at) => (&text[..at], Some(&text[at + 1..])),
-            None => (text, None),
-        };
-        if let Some(then) = options {
-            load.check_identity(then).map_err(|error| error.at(partition).at(format!("table {table}")))?;
+        let (rows, options) = text.find(" seed ").map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
+        if !options.is_empty() {
+            load.check_identity(options).map_err(|error| error.at(partition).at(format!("table {table}")))?;
         }
         let expected = if load.follows_clock() { "'ROWS since MILLISECONDS'" } else { "'ROWS'" };
-        Self::parse(text, load.follows_clock()).ok_or_else(|| {
+        Self::parse(rows, load.follows_clock()).filter(|_| !options.is_empty()).ok_or_else(|| {
             unreadable(table, partition, text, &format!("{expected} with the table's options for time and rate"))
         })
     }

@@ -1,15 +1,14 @@
 //! Joins that a plan carries out at once, while what the job resumes from has the state of some of them alone.
 //!
-//! Earlier versions made a join of two streams of each `JOIN`, and so does this one if it is told to. A query may also have had fewer joins than
-//! it has now. The pairs of rows that such a join keeps do not follow from anything else that the checkpoint has, so the job goes on
-//! with the joins that it had.
+//! A query may have had fewer joins than it has now, or an option that divides them. The pairs of rows that a join of two
+//! streams keeps do not follow from anything else in the checkpoint. So the job continues with the joins that it had.
 
 use anabranch_dataflow::Plan;
 use anabranch_model::OperatorKind;
 use anabranch_state::Lineage;
 
 use crate::change::matching::pair;
-use crate::change::outline::{Part, former, outline};
+use crate::change::outline::{Part, outline};
 
 /// The plan with as many joins of two streams as these parts need to go on. Of statements with equal joins, those come first that have
 /// the tables that the parts had; what is left goes to any.
@@ -37,8 +36,7 @@ pub(crate) fn with_former_joins(plan: &Plan, then: &[Part]) -> Plan {
 /// How many states of the parts a plan has that have the tables before and after them that they had, those before them, and how many it
 /// goes on with in all. A join of what another one gives may have the columns of that one.
 fn kept(plan: &Plan, then: &[Part]) -> (usize, usize, usize) {
-    let (mut then, now) = (then.to_vec(), outline(plan));
-    former::convert(&mut then, &now);
+    let now = outline(plan);
     let is_state = |part: &&Part| part.id.kind == OperatorKind::State;
     let same = |around: fn(&Lineage) -> (&[String], &[String])| {
         let of = |part: &Part| {
@@ -52,7 +50,7 @@ fn kept(plan: &Plan, then: &[Part]) -> (usize, usize, usize) {
         });
         same.count()
     };
-    let matching = pair(&then, &now);
+    let matching = pair(then, &now);
     let all = then.iter().enumerate().filter(|(place, part)| is_state(part) && matching.pairs.contains_key(place));
     (same(|of| (&of.from, &of.to)), same(|of| (&of.from, &[])), all.count())
 }

@@ -44,9 +44,6 @@ pub(crate) fn files<'a>(
     let operators = from.tasks.values().flat_map(|task| &task.operators);
     operators.flat_map(move |operator| {
         let wanted = wanted.get(&operator.number).cloned().unwrap_or_default();
-        operator
-            .files
-            .iter()
-            .filter(move |file| wanted.iter().any(|own| file.key_groups.is_none_or(|groups| groups.overlaps(*own))))
+        operator.files.iter().filter(move |file| wanted.iter().any(|own| file.key_groups.overlaps(*own)))
     })
 }

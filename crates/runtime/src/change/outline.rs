@@ -2,7 +2,6 @@
 //! another version of the plan are recognized by them.
 
 pub(crate) mod fits;
-pub(crate) mod former;
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! Sources that a plan reads once for several statements, while what the job resumes from has positions for each of them.
 //!
-//! Earlier versions gave each reference to a table a source of its own, and each source has its own positions. None of these can
-//! stand for the others: rows would be lost or read twice. So the job goes on with the sources that it had.
+//! Statements that read a table in different ways have a source each, and each source has its own positions. If the new
+//! statements read it in the same way, no source can stand for the others: rows would be lost or read twice. So the job
+//! continues with the sources that it had.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use anabranch_state::Lineage;
 
 use crate::change::former_joins::with_former_joins;
 use crate::change::matching::pair;
-use crate::change::outline::{Part, describe_source, former, outline};
+use crate::change::outline::{Part, describe_source, outline};
 
 /// The plan with as many sources of each table, and as many joins, as these parts need to go on. What its stages have in common they do once.
 pub(crate) fn as_before(plan: &Plan, then: &[Part]) -> Plan {
@@ -27,9 +28,8 @@ pub(crate) fn as_before(plan: &Plan, then: &[Part]) -> Plan {
         // A plan may also have several sources of a table because they read it in different ways, so what counts first is how many sources
         // have the surroundings that they had.
         let fit = |plan: &Plan| {
-            let (mut then, now) = (then.to_vec(), outline(plan));
-            former::convert(&mut then, &now);
-            let matching = pair(&then, &now);
+            let now = outline(plan);
+            let matching = pair(then, &now);
             let kept =
                 then.iter().enumerate().filter(|(place, part)| is_it(part) && matching.pairs.contains_key(place));
             let surroundings = |parts: &[Part]| -> Vec<Option<Lineage>> {
@@ -37,7 +37,7 @@ pub(crate) fn as_before(plan: &Plan, then: &[Part]) -> Plan {
                 parts.iter().filter(|part| is_it(part)).map(|part| part.lineage.as_ref().map(of)).collect()
             };
             let mut free = surroundings(&now);
-            let same = surroundings(&then).into_iter().filter(|then| {
+            let same = surroundings(then).into_iter().filter(|then| {
                 let place = free.iter().position(|now| now == then);
                 place.map(|place| free.swap_remove(place)).is_some()
             });

@@ -11,7 +11,7 @@ use anabranch_protocol::membership::WorkerId;
 use anabranch_state::{Entry, Lineage, Log, Store, TaskState};
 
 use crate::change::matching::{Matching, pair};
-use crate::change::outline::{Part, differ, former, outline};
+use crate::change::outline::{Part, differ, outline};
 use crate::change::own_sources::as_before;
 use crate::change::passing::{How, Passing};
 use crate::task::event_time::{self, Before};
@@ -170,8 +170,7 @@ impl Comparison {
     }
 
     /// Of the parts of a plan.
-    pub(crate) fn of(mut then: Vec<Part>, now: Vec<Part>) -> Comparison {
-        former::convert(&mut then, &now);
+    pub(crate) fn of(then: Vec<Part>, now: Vec<Part>) -> Comparison {
         let matching = pair(&then, &now);
         Comparison { then, now, matching }
     }

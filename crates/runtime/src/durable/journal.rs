@@ -13,7 +13,7 @@ use anabranch_state::{
     Appended, Blob, Entry as Stored, FORMAT, Found, Log, Manifest, Store, TaskState, decode_manifest, encode_manifest,
 };
 
-use crate::change::outline::{Part, fits, former, outline, read_outline};
+use crate::change::outline::{Part, fits, outline, read_outline};
 use crate::change::reconfiguration::Comparison;
 use crate::durable::requests::Requests;
 
@@ -173,11 +173,10 @@ impl Journal {
     /// the change. Returns the identities of the plan's parts in the checkpoint, by those that the plan has of itself.
     fn fits(&self, manifest: &Manifest, is_former: bool) -> Result<BTreeMap<OperatorId, OperatorId>> {
         fits::check_key_groups(manifest, self.key_groups)?;
-        let mut then = read_outline(&manifest.outline, &manifest.lineage).ok_or_else(|| {
+        let then = read_outline(&manifest.outline, &manifest.lineage).ok_or_else(|| {
             Error::outside("the outline of the checkpoint cannot be read")
                 .remedy("read it with the version of Anabranch that wrote it")
         })?;
-        former::convert(&mut then, &self.parts);
         if is_former {
             return Ok(Comparison::of(then, self.parts.clone()).identities());
         }
@@ -336,7 +335,7 @@ impl Journal {
             origin: self.origin.clone(),
             outline: self.parts.iter().map(Part::line).collect(),
             unused: self.unused,
-            key_groups: Some(self.key_groups),
+            key_groups: self.key_groups,
             lineage: self.parts.iter().filter_map(|part| part.lineage.clone()).collect(),
             epoch,
             incarnation,

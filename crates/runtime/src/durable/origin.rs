@@ -108,7 +108,7 @@ impl Origin {
 
     /// What the savepoint has of the parts of a plan that [carries](Origin::carry) its identities.
     pub(crate) fn load(&self, plan: &Plan) -> JobState {
-        JobState::of(&self.store, plan.key_groups, self.of_plan(plan).iter())
+        JobState::of(&self.store, self.of_plan(plan).iter())
     }
 
     /// Ensures that everything is undamaged that the savepoint has of the parts of a plan that carries its identities.

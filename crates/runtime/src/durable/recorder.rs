@@ -136,7 +136,7 @@ impl Recorder {
     ) -> Result<Vec<StateFile>> {
         let (incarnation, stage, index) = (self.incarnation.0, task.stage.0, task.index);
         let name = format!("state/{incarnation}-{}-{stage}.{index}-{}", epoch.0, operator.number);
-        let key_groups = Some(self.assignment.of_task(task));
+        let key_groups = self.assignment.of_task(task);
         let mut files = self.files.remove(&(task, operator)).unwrap_or_default();
         let before: BTreeSet<String> = files.all().map(|file| file.blob.name.clone()).collect();
         for (table, (shape, change)) in tables.into_iter().enumerate() {
@@ -153,7 +153,7 @@ impl Recorder {
     fn record_table(
         &self,
         name: &str,
-        key_groups: Option<KeyGroupRange>,
+        key_groups: KeyGroupRange,
         (shape, change): (&StateShape, StateChange),
         files: &mut OperatorFiles,
     ) -> Result<()> {

@@ -23,7 +23,7 @@ use super::wire::Wire;
 
 const MAGIC: [u8; 8] = *b"anabrnch";
 /// Of the format of frames and of this greeting. Workers of different versions refuse each other.
-const VERSION: u32 = 3;
+const VERSION: u32 = 1;
 /// A peer that has not said hello after this time is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a refused peer has for taking the answer.

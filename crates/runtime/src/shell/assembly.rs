@@ -201,9 +201,9 @@ impl Assembly {
         let keys = self.left().1.as_ref()?.keys(share)?;
         let restored = self.durable.as_ref()?.state.operators.get(&share.0)?;
         let others = Some(Others { first_key: keys.start, keys: keys.len() });
-        let own = |(file, own): (&StateFile, KeyGroupRange)| match file.key_groups == Some(own) {
+        let own = |(file, own): (&StateFile, KeyGroupRange)| match file.key_groups == own {
             true => file.clone(),
-            false => StateFile { key_groups: Some(own), others, ..file.clone() },
+            false => StateFile { key_groups: own, others, ..file.clone() },
         };
         Some(restored.files(share.1).map(own).collect())
     }
@@ -428,7 +428,7 @@ impl Assembly {
             let context = TaskContext { delivery: self.delivery(scope), ..context.clone() };
             self.sink(sink, &context, prepared).map(Some)
         };
-        // An earlier version had this reader write them. What it had prepared has no table any more.
+        // The statements before had this reader write them. What it had prepared has no table any more.
         let left_out = |what: &str, prepared: Option<&RestoredSink>, is_left: bool| {
             if prepared.is_some_and(|prepared| !prepared.is_empty()) {
                 let table = &spec.table;

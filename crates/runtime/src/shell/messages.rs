@@ -20,7 +20,7 @@ use crate::network::{Peer, PublicKey};
 use crate::task::phases::Passage;
 
 /// Version of these messages. Processes with another one refuse each other.
-pub const MESSAGES_VERSION: u32 = 7;
+pub const MESSAGES_VERSION: u32 = 1;
 
 /// What a coordinator tells a worker.
 #[derive(Debug, Serialize, Deserialize)]

@@ -37,8 +37,7 @@ fn name_columns(expr: &mut Value, name: &impl Fn(usize) -> Option<String>) {
     }
 }
 
-/// Whether event time of one identity goes on as that of the other. What former releases have written does not say, and another
-/// version of the identity says nothing.
+/// Whether event time of one identity goes on as that of the other. Another version of the identity says nothing.
 pub(crate) fn goes_on(before: Option<&str>, now: Option<&str>) -> bool {
     let version = |identity: &str| identity.split_once('-').map(|(version, _)| version.to_owned());
     match (before, now) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_model::{EventTime, KeyGroupRange, KeyGroups, OperatorId, OperatorKind, Result, StageId};
+use anabranch_model::{EventTime, KeyGroupRange, OperatorId, OperatorKind, Result, StageId};
 use anabranch_operators::{Committable, Positions};
 use anabranch_state::{Prepared, StateFile, Store, TaskState, read_rows};
 use arrow::array::RecordBatch;
@@ -65,7 +65,7 @@ pub(crate) struct RestoredOperator {
     /// Event time that every task had reached.
     pub(crate) watermark: EventTime,
     store: Store,
-    /// Oldest first, those of one task after those of another. All have their key groups.
+    /// Oldest first, those of one task after those of another.
     files: Vec<StateFile>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) type FileOfTask = (String, u16);
 impl RestoredOperator {
     /// The files with rows of these key groups, and which of these they are.
     pub(crate) fn files(&self, own: KeyGroupRange) -> impl Iterator<Item = (&StateFile, KeyGroupRange)> {
-        let share = move |file: &StateFile| file.key_groups.map_or(own, |groups| groups.and(own));
+        let share = move |file: &StateFile| file.key_groups.and(own);
         self.files.iter().map(move |file| (file, share(file))).filter(|(_, share)| *share != KeyGroupRange::EMPTY)
     }
 
@@ -101,7 +101,7 @@ impl RestoredOperator {
 
 /// What distinguishes a file of state from the others of an operator.
 pub(crate) fn of_task(file: &StateFile) -> FileOfTask {
-    (file.blob.name.clone(), file.key_groups.map_or(0, |groups| groups.first))
+    (file.blob.name.clone(), file.key_groups.first)
 }
 
 impl JobState {
@@ -111,11 +111,7 @@ impl JobState {
     }
 
     /// The snapshots of all tasks together.
-    pub(crate) fn of<'a>(
-        store: &Store,
-        groups: KeyGroups,
-        tasks: impl Iterator<Item = &'a TaskState> + Clone,
-    ) -> JobState {
+    pub(crate) fn of<'a>(store: &Store, tasks: impl Iterator<Item = &'a TaskState> + Clone) -> JobState {
         let mut parallelism: BTreeMap<StageId, u32> = BTreeMap::new();
         for task in tasks.clone() {
             let tasks = parallelism.entry(task.task.stage).or_default();
@@ -124,15 +120,13 @@ impl JobState {
         let mut state =
             JobState { parallelism: parallelism.values().copied().max().unwrap_or(0), ..JobState::default() };
         for task in tasks {
-            // What formats 1 to 3 do not say of each file.
-            let share = groups.share(task.task.index, parallelism[&task.task.stage]);
-            state.add(store, task, share);
+            state.add(store, task);
         }
         state
     }
 
     /// Adds what a task has saved.
-    fn add(&mut self, store: &Store, task: &TaskState, share: KeyGroupRange) {
+    fn add(&mut self, store: &Store, task: &TaskState) {
         let id = |kind, number| OperatorId { kind, number };
         if let Some(source) = &task.source {
             let restored = self.sources.entry(id(OperatorKind::Source, source.number)).or_default();
@@ -148,10 +142,7 @@ impl JobState {
             let none = RestoredOperator { watermark, store: store.clone(), files: Vec::new() };
             let restored = self.operators.entry(id(OperatorKind::State, operator.number)).or_insert(none);
             restored.watermark = restored.watermark.min(watermark);
-            for file in &operator.files {
-                let key_groups = Some(file.key_groups.unwrap_or(share));
-                restored.files.push(StateFile { key_groups, ..file.clone() });
-            }
+            restored.files.extend_from_slice(&operator.files);
         }
         if let Some(sink) = &task.sink {
             self.sinks.entry(id(OperatorKind::Sink, sink.number)).or_default().add(store, &sink.prepared);

@@ -44,9 +44,7 @@ pub(super) struct Entry {
     pub(super) address: SocketAddr,
     /// Where commands connect.
     pub(super) url: String,
-    /// A number that no other coordinator's process has, so no two entries are equal. Former releases did not
-    /// write it.
-    #[serde(default)]
+    /// A number that no other coordinator's process has, so no two entries are equal.
     pub(super) owner: u64,
 }
 
@@ -82,15 +80,8 @@ impl Leaders {
     /// The last entry, if any coordinator ever led.
     pub(super) fn last(&self) -> Result<Option<(Leader, Entry)>> {
         let Some(last) = self.entries.last()? else { return Ok(None) };
-        let damaged = |why: String| {
-            let what = format!("the entry of a coordinator cannot be read: {why}");
-            last.damaged(&what, "remove the file, if no coordinator runs")
-        };
-        let entry: Entry = serde_json::from_slice(&last.content).map_err(|error| damaged(error.to_string()))?;
-        match entry.format {
-            FORMAT => Ok(Some((Leader(last.number), entry))),
-            other => Err(damaged(format!("its format is {other}, this release reads {FORMAT}"))),
-        }
+        let entry = last.content_of(FORMAT, "entry of a coordinator", "remove the file, if no coordinator runs")?;
+        Ok(Some((Leader(last.number), entry)))
     }
 
     /// Whether this one leads still.
@@ -229,13 +220,20 @@ mod tests {
         assert_eq!((last, entry.owner), (Leader(1), 1));
     }
 
+    /// The text of a format is written once, by its first version, and never again.
     #[test]
-    fn entries_of_former_releases_are_read() {
+    fn entries_of_each_format_are_read_forever() {
         let folder = tempfile::tempdir().expect("folder");
         let store = Store::open(folder.path().to_str().expect("text"), Engine::default().access()).expect("a store");
-        let former = br#"{"format":1,"address":"10.0.0.1:7077","url":"http://10.0.0.1:8080"}"#;
-        store.put("coordinators/0000000007.json", former.to_vec().into()).expect("written");
-        let (last, entry) = Leaders::new(store).last().expect("read").expect("an entry");
-        assert_eq!((last, entry.owner, entry.url.as_str()), (Leader(7), 0, "http://10.0.0.1:8080"));
+        let first = r#"{"format":1,"address":"10.0.0.1:7077","url":"http://10.0.0.1:8080","owner":9}"#;
+        let last = |text: String| {
+            store.put("coordinators/0000000007.json", text.into_bytes().into()).expect("written");
+            Leaders::new(store.clone()).last()
+        };
+        let (leader, entry) = last(first.into()).expect("read").expect("an entry");
+        assert_eq!((leader, entry.owner, entry.url.as_str()), (Leader(7), 9, "http://10.0.0.1:8080"));
+        let error = last(first.replace(":1,", ":2,")).expect_err("another format").to_string();
+        assert!(error.contains("has format 2, and this release reads 1"), "{error}");
+        assert!(error.contains("or remove the file, if no coordinator runs"), "{error}");
     }
 }

@@ -16,8 +16,8 @@ use super::messages::Leader;
 use super::versions::{self, Version, Versions};
 use crate::http::JobOrder;
 
-/// Version of the records: 2 added the states `cancelled` and `removed`.
-const FORMAT: u32 = 2;
+/// Version of the records.
+const FORMAT: u32 = 1;
 const FOLDER: &str = "submitted";
 
 /// Where a job is in its life, as far as its next start depends on it.
@@ -44,7 +44,6 @@ pub(super) enum State {
 pub(super) struct Record {
     format: u32,
     /// Its number among all jobs of the workers.
-    #[serde(default = "random_seed")]
     pub(super) number: u64,
     pub(super) order: JobOrder,
     /// Default number of tasks of a stage. It is kept, because it must not change with the workers.
@@ -54,13 +53,11 @@ pub(super) struct Record {
     /// Why it has failed.
     pub(super) failure: Option<String>,
     /// A user wants it to stop.
-    #[serde(default)]
     pub(super) stop_requested: bool,
     /// A change that has begun, and is not known to be settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<Next>,
     /// The coordinator that wrote it.
-    #[serde(default = "unknown")]
     writer: Leader,
     /// Number of the version that was read or written.
     #[serde(skip)]
@@ -75,11 +72,6 @@ pub(super) struct Next {
     pub(super) version: PlanVersion,
 }
 
-/// Of releases that did not write it.
-fn unknown() -> Leader {
-    Leader(0)
-}
-
 impl Record {
     pub(super) fn new(order: JobOrder, default_parallelism: u32, submitted_ms: i64) -> Record {
         Record {
@@ -92,21 +84,15 @@ impl Record {
             failure: None,
             stop_requested: false,
             next: None,
-            writer: unknown(),
+            writer: Leader(0),
             version: 0,
         }
     }
 
     fn read(version: &Version) -> Result<Record> {
-        let damaged = |why: &str| {
-            let what = format!("the record of a job cannot be read: {why}");
-            version.damaged(&what, "restore the file from a copy, or remove it")
-        };
-        let record: Record = serde_json::from_slice(&version.content).map_err(|error| damaged(&error.to_string()))?;
-        match record.format {
-            1..=FORMAT => Ok(Record { format: FORMAT, version: version.number, ..record }),
-            other => Err(damaged(&format!("its format is {other}, this release reads up to {FORMAT}"))),
-        }
+        let record: Record =
+            version.content_of(FORMAT, "record of a job", "restore the file from a copy, or remove it")?;
+        Ok(Record { version: version.number, ..record })
     }
 
     /// The job is not listed any more. Its statements are removed.
@@ -237,23 +223,27 @@ mod tests {
         assert_eq!(former.of("ads").expect("read").expect("a record").state, State::Stopped);
     }
 
-    /// As release 0.1 wrote it.
+    /// The text of a format is written once, by its first version, and never again.
     const FORMAT_1: &str = r#"{"format": 1, "number": 7, "order": {"name": "ads", "sql": "SELECT 1", "settings": {}, "options": []},
-        "default_parallelism": 3, "submitted_ms": 5, "state": "failed", "failure": "the job was cancelled by a request",
+        "default_parallelism": 3, "submitted_ms": 5, "state": "cancelled", "failure": "the job was cancelled by a request",
         "stop_requested": false, "writer": 2}"#;
 
     #[test]
-    fn records_of_format_1_are_read_and_written_on() {
+    fn records_of_each_format_are_read_forever() {
         let folder = tempfile::tempdir().expect("folder");
         std::fs::create_dir(folder.path().join(FOLDER)).expect("folder");
-        std::fs::write(folder.path().join(FOLDER).join("ads.0000000004.json"), FORMAT_1).expect("written");
-        let records = open(folder.path());
-        let mut record = records.of("ads").expect("read").expect("a record");
-        assert_eq!((record.state, record.number, record.writer()), (State::Failed, 7, Leader(2)));
-        record.state = State::Cancelled;
-        assert!(records.write(&mut record, Leader(3)).expect("written"));
-        let text = std::fs::read_to_string(folder.path().join(FOLDER).join("ads.0000000005.json")).expect("read");
-        assert!(text.contains("\"format\": 2") && text.contains("\"cancelled\""), "{text}");
+        let write = |text: &str| {
+            std::fs::write(folder.path().join(FOLDER).join("ads.0000000004.json"), text).expect("written");
+            open(folder.path()).of("ads")
+        };
+        let record = write(FORMAT_1).expect("read").expect("a record");
+        assert_eq!((record.state, record.number, record.writer()), (State::Cancelled, 7, Leader(2)));
+        for other in [0, 2] {
+            let text = FORMAT_1.replace("\"format\": 1", &format!("\"format\": {other}"));
+            let error = write(&text).expect_err("another format").to_string();
+            let said = format!("the record of a job has format {other}, and this release reads 1");
+            assert!(error.contains(&said) && error.contains("run the release that wrote it"), "{error}");
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@
 
 use anabranch_model::{Error, Result};
 use anabranch_state::Store;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// The versions of one object.
 #[derive(Clone)]
@@ -32,7 +34,24 @@ pub(super) struct Version {
     store: Store,
 }
 
+/// The member that tells the format of a content.
+#[derive(Deserialize)]
+struct Head {
+    format: u32,
+}
+
 impl Version {
+    /// Its content, which says of itself that it has this format. `remedy`: if it cannot be read.
+    pub(super) fn content_of<T: DeserializeOwned>(&self, format: u32, what: &str, remedy: &str) -> Result<T> {
+        let damaged = |error: serde_json::Error| self.damaged(&format!("the {what} cannot be read: {error}"), remedy);
+        let Head { format: other } = serde_json::from_slice(&self.content).map_err(damaged)?;
+        if other != format {
+            let error = format!("the {what} has format {other}, and this release reads {format}");
+            return Err(self.damaged(&error, &format!("run the release that wrote it, or {remedy}")));
+        }
+        serde_json::from_slice(&self.content).map_err(damaged)
+    }
+
     /// The error of a version that cannot be read, and what to do about it.
     pub(super) fn damaged(&self, what: &str, remedy: &str) -> Error {
         Error::damaged(what.to_owned()).at(format!("{}/{}", self.store.place(), self.object)).remedy(remedy.to_owned())

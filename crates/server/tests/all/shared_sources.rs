@@ -22,48 +22,7 @@ fn sources(plan: &Plan) -> usize {
     plan.stages.iter().filter(|stage| stage.source.is_some()).count()
 }
 
-/// Written when each statement had a source of its own: the positions of the two sources differ. 5146 and
-/// 5093 rows had been read.
-#[test]
-fn a_savepoint_with_a_source_per_statement_goes_on_with_each() {
-    let folder = tempfile::tempdir().expect("folder");
-    let savepoint = Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo"))
-        .join("tests/fixtures/savepoint-of-two-sources");
-    let at = |table: &str| folder.path().join(table).display().to_string();
-    let windows =
-        "FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' SECOND)) GROUP BY window_start, window_end";
-    let sql = format!(
-        "CREATE TABLE events (ad_id STRING, event_type STRING, event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3),
-           WATERMARK FOR ts AS ts)
-           WITH ('connector' = 'ad_events', 'rows-per-second' = '1000', 'number-of-rows' = '6000', 'seed' = '1',
-                 'start-time' = '2026-01-01 00:00:00');
-         CREATE TABLE types (start_ts TIMESTAMP_LTZ(3), k STRING, n BIGINT)
-           WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');
-         CREATE TABLE times (start_ts TIMESTAMP_LTZ(3), n BIGINT, total BIGINT)
-           WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');
-         INSERT INTO types SELECT window_start, event_type, COUNT(*) {windows}, event_type;
-         INSERT INTO times SELECT window_start, COUNT(*), SUM(event_time) {windows};",
-        at("types"),
-        at("times")
-    );
-    let engine = Engine::default();
-    let plan = plan_of(&engine, &sql, &settings(None, 3));
-    assert_eq!((sources(&plan), shared(&plan).len()), (1, 1));
-    let origin = engine.savepoint(savepoint.to_str().expect("text")).expect("savepoint");
-    let fates: Vec<Fate> = origin.compare(&plan).expect("compared").iter().map(|change| change.fate).collect();
-    assert_eq!(fates, [Fate::Kept; 6]);
-    let job = engine.start_from(&plan, &origin, false).expect("a job");
-    assert_eq!(running(&job), 2);
-    finish(job);
-    let start = "{\"start_ts\":\"2026-01-01 00:00:05.000Z\"";
-    let types = [("view", 339), ("purchase", 314), ("click", 347)];
-    let types = types.map(|(of, n)| format!("{start},\"k\":\"{of}\",\"n\":{n}}}"));
-    assert_eq!(rows(folder.path(), "types"), types.into());
-    assert_eq!(rows(folder.path(), "times"), [format!("{start},\"n\":1000,\"total\":1767225605499500}}")].into());
-}
-
-/// The job of a version that gave each statement a source resumes, changes, and resumes again: no row is lost
-/// or counted twice.
+/// The job of a plan that gave each statement a source resumes, changes, and resumes again: no row is lost or counted twice.
 #[test]
 fn a_job_with_a_source_per_statement_keeps_them() {
     let folder = tempfile::tempdir().expect("folder");

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anabranch_model::{Epoch, Incarnation, PlanVersion, StageId, TaskId};
+use anabranch_model::{Epoch, Incarnation, KeyGroupRange, KeyGroups, PlanVersion, StageId, TaskId};
 use anabranch_state::{
     Appended, Blob, DiskFault, Entry, FORMAT, Log, Manifest, ModelDisk, OperatorState, Savepoint, StateFile, Store,
     TaskState, decode_manifest, encode_manifest,
@@ -32,8 +32,8 @@ fn store(disk: &Arc<ModelDisk>, folder: &str) -> Store {
 fn checkpoint(job: &Store, epoch: u64) -> anabranch_model::Result<Blob> {
     let content = format!("rows of epoch {epoch}, of which there are some").into_bytes();
     let blob = job.put(&format!("state/1-{epoch}-0.0-0.arrow"), content.into())?;
-    let files =
-        vec![StateFile { blob, rows: 1, last_pane_ms: None, key_groups: None, others: None, table: String::new() }];
+    let key_groups = KeyGroupRange { first: 0, end: 128 };
+    let files = vec![StateFile { blob, rows: 1, last_pane_ms: None, key_groups, others: None, table: String::new() }];
     let task = TaskId { stage: StageId(0), index: 0 };
     let operators = vec![OperatorState { number: 0, watermark_ms: 0, files }];
     let task = TaskState { task, finished: false, source: None, operators, sink: None };
@@ -43,7 +43,7 @@ fn checkpoint(job: &Store, epoch: u64) -> anabranch_model::Result<Blob> {
         origin: None,
         outline: Vec::new(),
         unused: 0,
-        key_groups: None,
+        key_groups: KeyGroups(128),
         lineage: Vec::new(),
         epoch: Epoch(epoch),
         incarnation: Incarnation(1),

@@ -29,8 +29,8 @@ use super::staged::{Leftover, StagedFolder};
 use crate::filesystem::options::FileOptions;
 use crate::guarantee::{START_OVER, has_later_results};
 
-/// Version of the committables' content. Commits of version 1 made no markers.
-const VERSION: u64 = 2;
+/// Version of the committables' content.
+const VERSION: u64 = 1;
 
 /// The writer of one task, exactly once.
 pub(super) struct ExactFileSink {
@@ -106,13 +106,13 @@ impl ExactFileSink {
     }
 
     /// Makes the files of a committable visible.
-    fn publish(&mut self, Content { version, folder, files }: &Content, epoch: Epoch) -> Result<()> {
+    fn publish(&mut self, Content { folder, files }: &Content, epoch: Epoch) -> Result<()> {
         let Some((_, first)) = files.first() else { return Ok(()) };
         for (hidden, visible) in files {
             // The hidden name is checked first. A file that another process renames between both checks is
             // found under its visible name.
             let is_there = exists(&folder.join(hidden))? || exists(&folder.join(visible))?;
-            if !is_there && *version > 1 && !StagedFolder::is_marked_committed(folder, first, epoch)? {
+            if !is_there && !StagedFolder::is_marked_committed(folder, first, epoch)? {
                 let hidden = folder.join(hidden);
                 return Err(Error::damaged(format!(
                     "{} has disappeared before its rows became visible as {visible}",
@@ -170,7 +170,7 @@ impl Sink for ExactFileSink {
         let hidden = std::mem::take(&mut self.complete);
         let names =
             hidden.iter().enumerate().map(|(index, hidden)| (hidden.clone(), self.folder.visible(epoch, index)));
-        let content = Content { version: VERSION, folder: self.folder.path().to_owned(), files: names.collect() };
+        let content = Content { folder: self.folder.path().to_owned(), files: names.collect() };
         self.prepared.extend(hidden);
         Ok(Some(Committable { epoch, task: self.task, content: content.write()?.into() }))
     }
@@ -206,7 +206,6 @@ impl Sink for ExactFileSink {
 
 /// The content of a committable: hidden names with their future visible names, in a folder.
 struct Content {
-    version: u64,
     folder: PathBuf,
     files: Vec<(String, String)>,
 }
@@ -216,7 +215,7 @@ impl Content {
         let folder = self.folder.to_str().ok_or_else(|| {
             Error::user(format!("the name of {} is not UTF-8", self.folder.display())).remedy("rename the folder")
         })?;
-        Ok(json!({ "version": self.version, "folder": folder, "files": self.files }).to_string().into_bytes())
+        Ok(json!({ "version": VERSION, "folder": folder, "files": self.files }).to_string().into_bytes())
     }
 
     fn read(content: &[u8]) -> Result<Content> {
@@ -225,14 +224,14 @@ impl Content {
                 .remedy(format!("restore the checkpoint directory from its newest copy, or {START_OVER}"))
         };
         let content: Value = serde_json::from_slice(content).map_err(|_| damaged())?;
-        let version = match content["version"].as_u64() {
-            Some(version) if (1..=VERSION).contains(&version) => version,
+        match content["version"].as_u64() {
+            Some(VERSION) => {}
             Some(other) => {
-                return Err(Error::user(format!("the list of files is of version {other}, known are 1 to {VERSION}"))
+                return Err(Error::user(format!("the list of files is of version {other}, known is {VERSION}"))
                     .remedy("start the job with the version of the program that made the checkpoint"));
             }
             None => return Err(damaged()),
-        };
+        }
         let file = |pair: &Value| {
             let name = |index: usize| pair[index].as_str().filter(|name| !name.contains('/')).map(str::to_owned);
             Some((name(0)?, name(1)?))
@@ -240,7 +239,7 @@ impl Content {
         let files = content["files"].as_array().and_then(|files| files.iter().map(file).collect::<Option<Vec<_>>>());
         let folder = content["folder"].as_str().map(PathBuf::from);
         let (Some(folder), Some(files)) = (folder, files) else { return Err(damaged()) };
-        Ok(Content { version, folder, files })
+        Ok(Content { folder, files })
     }
 }
 
@@ -252,16 +251,11 @@ mod tests {
     fn versions_are_frozen() {
         let folder = PathBuf::from("/data/results");
         let files = vec![(".part-a-0-i4-17-0.json.complete".to_owned(), "part-a-0-3-0.json".to_owned())];
-        let content = Content { version: VERSION, folder: folder.clone(), files: files.clone() };
-        let text = br#"{"files":[[".part-a-0-i4-17-0.json.complete","part-a-0-3-0.json"]],"folder":"/data/results","version":2}"#;
+        let content = Content { folder: folder.clone(), files: files.clone() };
+        let text = br#"{"files":[[".part-a-0-i4-17-0.json.complete","part-a-0-3-0.json"]],"folder":"/data/results","version":1}"#;
         assert_eq!(String::from_utf8(content.write().unwrap()).unwrap().as_bytes(), text);
         let read = Content::read(text).unwrap();
-        assert_eq!((read.version, read.folder, read.files), (2, folder.clone(), files));
-        let first =
-            br#"{"files":[[".part-a-0-17-0.json.complete","part-a-0-3-0.json"]],"folder":"/data/results","version":1}"#;
-        let read = Content::read(first).unwrap();
-        let files = vec![(".part-a-0-17-0.json.complete".to_owned(), "part-a-0-3-0.json".to_owned())];
-        assert_eq!((read.version, read.folder, read.files), (1, folder, files));
+        assert_eq!((read.folder, read.files), (folder, files));
     }
 
     #[test]
@@ -276,7 +270,7 @@ mod tests {
             let error = Content::read(content.as_bytes()).err().unwrap().to_string();
             assert!(error.contains("the list of files in the checkpoint is damaged"), "{error}");
         }
-        let later = Content::read(br#"{"version":3}"#).err().unwrap().to_string();
-        assert!(later.contains("version 3, known are 1 to 2"), "{later}");
+        let later = Content::read(br#"{"version":2}"#).err().unwrap().to_string();
+        assert!(later.contains("version 2, known is 1") && later.contains("start the job with"), "{later}");
     }
 }

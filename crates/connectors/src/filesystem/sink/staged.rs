@@ -1,10 +1,9 @@
 //! Names of the files of an exactly-once sink, and the removal of files that will never become visible.
 //!
-//! A file is `.part-SCOPE-TASK-iINCARNATION-OPENED-NUMBER.json.inprogress` while it is written, `...complete`
-//! when it is on disk, and `part-SCOPE-TASK-EPOCH-INDEX.json` when its checkpoint is complete. OPENED is the
-//! time at which the writer was opened. A hidden name is never used twice, so a committable never refers to
-//! another writer's file. A writer locks its file in progress. Files of former versions have no incarnation
-//! in their names.
+//! A file is `.part-SCOPE-TASK-iINCARNATION-OPENED-NUMBER.json.inprogress` while it is written, `...complete` when it is on
+//! disk, and `part-SCOPE-TASK-EPOCH-INDEX.json` when its checkpoint is complete. OPENED is the time at which the writer was
+//! opened. A hidden name is never used twice, so a committable cannot come to mean another writer's file. A writer locks its
+//! file in progress.
 //!
 //! A writer removes hidden files of older incarnations only. It removes their files in progress, which no
 //! committable owns, with the first row. It removes their complete files when the first checkpoint of its own
@@ -196,8 +195,7 @@ impl StagedFolder {
     }
 
     fn is_mine_to_remove(&self, hidden: &Hidden) -> bool {
-        let is_older = hidden.incarnation.is_none_or(|incarnation| incarnation < self.incarnation);
-        is_older && hidden.task % self.parallelism == self.task
+        hidden.incarnation < self.incarnation && hidden.task % self.parallelism == self.task
     }
 
     /// Whether no writer holds the file's lock.
@@ -215,26 +213,16 @@ impl StagedFolder {
         };
         let (numbers, _) = rest.split_once('.')?;
         let parts: Vec<&str> = numbers.split('-').collect();
-        let (task, incarnation) = match parts.as_slice() {
-            [task, incarnation, opened, next] => {
-                number::<u64>(opened).and(number::<u64>(next))?;
-                (task, Some(number(incarnation.strip_prefix('i')?)?))
-            }
-            [task, opened, next] => {
-                number::<u64>(opened).and(number::<u64>(next))?;
-                (task, None)
-            }
-            _ => return None,
-        };
-        Some(Hidden { task: number(task)?, incarnation, kind })
+        let [task, incarnation, opened, next] = parts.as_slice() else { return None };
+        number::<u64>(opened).and(number::<u64>(next))?;
+        Some(Hidden { task: number(task)?, incarnation: number(incarnation.strip_prefix('i')?)?, kind })
     }
 }
 
 /// The parts of a hidden file's name.
 struct Hidden {
     task: u32,
-    /// `None` in names of former versions.
-    incarnation: Option<u64>,
+    incarnation: u64,
     kind: Leftover,
 }
 

@@ -236,10 +236,6 @@ fn a_position_is_of_the_options_with_which_it_was_taken() {
         );
         assert!(error.contains("declare the table as it was"), "{error}");
     }
-    // Earlier versions wrote nothing of these options.
-    let position = &from["partition 0 of 1"];
-    let older = position.split_once(" fields ").unwrap().0.to_owned();
-    open(&columns, &at("8"), Some(&Positions::from([("partition 0 of 1".to_owned(), older)]))).unwrap();
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn a_table_that_follows_the_clock_catches_up_with_it() {
     // Three seconds later, in another process: 30 rows have come due, at the times that follow from the first
     // start.
     clock.advance(Duration::from_secs(3));
-    let mut source = go_on(load(None), &format!("11 since {since_ms}"), &clock).unwrap();
+    let mut source = go_on(load(None), &format!("11 since {since_ms} seed 1 rows-per-second 10"), &clock).unwrap();
     assert_eq!(source.partitions[0].since_ms, since_ms);
     assert_eq!(due(&mut source), [(0, 30)]);
     assert_eq!(position(&source), format!("41 since {since_ms} seed 1 rows-per-second 10"));
@@ -132,7 +132,7 @@ fn a_table_that_follows_the_clock_catches_up_with_it() {
 fn a_table_with_a_start_time_continues_at_its_rate() {
     let clock = Arc::new(ManualClock::default());
     clock.advance(Duration::from_secs(100));
-    let mut source = go_on(load(Some(0)), "500", &clock).unwrap();
+    let mut source = go_on(load(Some(0)), "500 seed 1 rows-per-second 10 start-time 0", &clock).unwrap();
     assert_eq!(due(&mut source), [(0, 1)]);
     clock.advance(Duration::from_millis(300));
     assert_eq!(due(&mut source), [(0, 3)]);
@@ -164,10 +164,16 @@ fn a_table_with_other_rows_is_refused_with_both_options() {
 #[test]
 fn positions_that_do_not_fit_are_refused() {
     let clock = Arc::new(ManualClock::default());
-    for (load, wrong) in
-        [(load(None), "17"), (load(Some(0)), "17 since 5"), (load(Some(0)), "many"), (load(None), "17 since")]
-    {
-        let error = go_on(load, wrong, &clock).err().unwrap().to_string();
+    let own = "seed 1 rows-per-second 10";
+    for (load, wrong) in [
+        (load(None), format!("17 {own}")),
+        (load(None), format!("17 since {own}")),
+        (load(None), "17 since 5".to_owned()),
+        (load(Some(0)), format!("17 since 5 {own} start-time 0")),
+        (load(Some(0)), "17".to_owned()),
+        (load(Some(0)), format!("many {own} start-time 0")),
+    ] {
+        let error = go_on(load, &wrong, &clock).err().unwrap().to_string();
         assert!(error.contains(&format!("the position '{wrong}' cannot be read")), "{error}");
         assert!(error.contains("table numbers") && error.contains("partition 0 of 1"), "{error}");
     }

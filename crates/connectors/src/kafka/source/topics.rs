@@ -49,8 +49,8 @@ impl KafkaSource {
         if !known.unidentified.is_empty() {
             let topics = names(&known.unidentified);
             self.host.notify(format!(
-                "the checkpoint has positions in {topics} without the identity of the topic, as former versions wrote them; the job takes them this \
-                 once; if a topic was deleted and created again since, start the job without the checkpoint"
+                "the checkpoint has positions in {topics} without the identity of the topic, as brokers without identities gave them; the job takes them \
+                 this once; if a topic was deleted and created again since, start the job without the checkpoint"
             ));
         }
     }

@@ -109,39 +109,6 @@ fn nothing_is_committed_after_the_cancellation() {
 }
 
 #[test]
-fn files_of_the_version_before_are_committed_and_removed() {
-    let folder = TempDir::new().unwrap();
-    let spec = table(folder.path(), &[("format", "json")]);
-    let read = || visible(&spec);
-    let job = files(&spec, "job-0", &read);
-    let mut sink = job.open_in(&TestHost::of_incarnation(1), 0, 1);
-    let written = job.prepare(sink.as_mut(), &[0], 1);
-    let hidden = names(folder.path());
-    assert_eq!(hidden.len(), 1);
-    let old = ".part-job-0-0-17-0.json.complete";
-    fs::rename(folder.path().join(&hidden[0]), folder.path().join(old)).unwrap();
-    for lost in [".part-job-0-0-17-1.json.complete", ".part-job-0-0-17-2.json.inprogress"] {
-        fs::write(folder.path().join(lost), "").unwrap();
-    }
-    let text = String::from_utf8(written.content.to_vec())
-        .unwrap()
-        .replace(&hidden[0], old)
-        .replace("\"version\":2", "\"version\":1");
-    let committable = Committable { content: text.into_bytes().into(), ..written };
-    let mut sink = job.open_in(&TestHost::of_incarnation(2), 0, 1);
-    sink.commit(&committable).unwrap();
-    job.assert_visible(&[0], "after the commit");
-    let next = job.prepare(sink.as_mut(), &[1], 2);
-    sink.commit(&next).unwrap();
-    let visible = [".part-job-0-0-2.committed", "part-job-0-0-1-0.json", "part-job-0-0-2-0.json"];
-    assert_eq!(names(folder.path()), visible);
-    // That version left no notes of its commits.
-    fs::remove_file(folder.path().join(visible[0])).unwrap();
-    fs::remove_file(folder.path().join(visible[1])).unwrap();
-    sink.commit(&committable).unwrap();
-}
-
-#[test]
 fn results_are_visible_once_and_with_their_checkpoint() {
     for format in ["json", "csv", "parquet"] {
         let folder = TempDir::new().unwrap();

@@ -125,7 +125,7 @@ fn a_position_beyond_the_end_of_the_log_is_final() {
     assert_eq!(Reader::read_to_end(table("beyond", &[BOUNDED]), 0, 1).count(), 10);
 }
 
-/// Former versions wrote positions without it.
+/// Brokers that gave no identities were upgraded since.
 #[test]
 fn positions_without_the_identity_of_their_topic_are_taken_once() {
     let outside = Outside::shared();

@@ -78,7 +78,7 @@ impl WorkerShell {
         let (given_up, mail) = (Arc::clone(&preparing.given_up), Arc::clone(&self.mail));
         let (progress, clock) = (Arc::clone(&preparing.progress), Arc::clone(&self.clock));
         progress.store(clock.now().0, SeqCst);
-        let state = JobState::of(&store, preparation.plan.key_groups, from.tasks.values());
+        let state = JobState::of(&store, from.tasks.values());
         let load = move |threads| {
             let wanted = || {
                 progress.store(clock.now().0, SeqCst);

@@ -77,9 +77,7 @@ impl WorkerShell {
         copied.for_each(|store| self.collector.start(&store, incarnation, from, goes_on));
         let Deployment { plan, origin, checkpoints, placement, .. } = &self.deployment;
         let state = match (from, checkpoints, origin) {
-            (Some(from), Some(checkpoints), _) => {
-                JobState::of(&checkpoints.store, plan.key_groups, from.tasks.values())
-            }
+            (Some(from), Some(checkpoints), _) => JobState::of(&checkpoints.store, from.tasks.values()),
             (_, _, Some(origin)) => origin.load(plan),
             _ => JobState::default(),
         };

@@ -62,7 +62,7 @@ pub(crate) fn fill(
             return Err(Error::internal(format!("an operator has no table '{}'", file.table)));
         };
         // Then none of its rows is of another task.
-        let is_own = file.others.is_none() && file.key_groups == Some(share);
+        let is_own = file.others.is_none() && file.key_groups == share;
         let content = state.content(file, room)?;
         for rows in state.rows(file, content.clone()) {
             let own = own_rows(rows?, &tables[table], (share, is_own), groups)?;
@@ -79,8 +79,7 @@ pub(crate) fn fill(
     own_state.restored(state.watermark).map(|()| true)
 }
 
-/// The rows of state whose key groups a task owns; all rows if the state has no keys, or if they are known to be its own. The
-/// columns after the keys may have the form of an earlier version, which the operator converts.
+/// The rows of state whose key groups a task owns; all rows if the state has no keys, or if they are known to be its own.
 fn own_rows(
     rows: RecordBatch,
     shape: &StateShape,
