@@ -108,8 +108,8 @@ fn report(savepoint: &Savepoint, to: &Store, skipped: Option<&[String]>) -> Resu
     let epoch = manifest.epoch.0;
     output.line(&format!("savepoint of job {} at the end of epoch {epoch}: {}", manifest.job, to.place()))?;
     output.line(&format!("{} rows of state in {} files, {}", grouped(size.rows), size.files, bytes(size.bytes)))?;
-    for line in &manifest.outline {
-        output.line(&format!("  {line}"))?;
+    for part in &manifest.parts {
+        output.line(&format!("  {}: {}", part.id, part.key))?;
     }
     for error in skipped.into_iter().flatten() {
         output.line(&format!("skipped, damaged: {error}"))?;

@@ -3,8 +3,8 @@
 mod overview;
 mod rows;
 
-use anabranch_model::{Clock, Error, Result, SystemClock};
-use anabranch_server::{StateRows, read_state, readable};
+use anabranch_model::{Clock, Error, OperatorKind, Result, SystemClock};
+use anabranch_server::{StateRows, read_state};
 use anabranch_state::{Access, Contents, Manifest, Store};
 
 use crate::arguments::{self, Format};
@@ -76,12 +76,11 @@ pub(crate) fn state(arguments: &arguments::State) -> Result<(), Failure> {
 }
 
 fn check_operator(manifest: &Manifest, number: u32) -> Result<()> {
-    let name = format!("state {number}: ");
-    if manifest.outline.iter().any(|line| line.starts_with(&name)) {
+    let states = || manifest.parts.iter().filter(|part| part.id.kind == OperatorKind::State);
+    if states().any(|part| part.id.number == number) {
         return Ok(());
     }
-    let states = manifest.outline.iter().filter_map(|line| line.strip_prefix("state "));
-    let states: Vec<String> = states.map(readable).collect();
+    let states: Vec<String> = states().map(|part| format!("{}: {}", part.id.number, part.key)).collect();
     let remedy = match states.as_slice() {
         [] => "its query keeps no state".to_owned(),
         states => format!("those with state are: {}", states.join("; ")),

@@ -5,6 +5,8 @@ use std::fmt;
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
+use crate::{Growth, KeyColumn, PartKey, StateBound, Stateful, duration_text};
+
 /// Of rows that stay, the first one of each key. It stays, and the others are left out.
 ///
 /// Input: the keys, then other columns, among them the event time if the first row is the earliest one. Output: the columns `output`.
@@ -29,7 +31,7 @@ pub struct DeduplicateSpec {
 impl DeduplicateSpec {
     /// The columns that are kept: of rows that wait all, otherwise the keys.
     #[must_use]
-    pub fn kept(&self) -> &[FieldRef] {
+    pub fn kept_columns(&self) -> &[FieldRef] {
         if self.time.is_some() { self.schema.fields() } else { &self.schema.fields()[..self.keys] }
     }
 
@@ -38,6 +40,29 @@ impl DeduplicateSpec {
     pub fn output_schema(&self) -> Schema {
         let columns = self.output.iter().map(|column| self.schema.field(*column).clone());
         Schema::new(columns.collect::<Vec<_>>())
+    }
+}
+
+impl Stateful for DeduplicateSpec {
+    fn key(&self) -> PartKey {
+        PartKey::Deduplicate { columns: KeyColumn::all(self.kept_columns()), keys: self.keys, time: self.time }
+    }
+
+    /// Its time to live is that of a key after its first row, and is among the words.
+    fn kept(&self) -> StateBound {
+        let time_to_live = self.time_to_live_ms.map(duration_text);
+        let keys =
+            time_to_live.map_or_else(|| "each key".into(), |time| format!("each key for {time} after its first row"));
+        let is_bounded = self.keys == 0 || self.time_to_live_ms.is_some();
+        let growth = if is_bounded { Growth::Bounded } else { Growth::WithKeys };
+        match self.time {
+            Some(_) => StateBound::new(format!("{keys}, and the rows that event time has not reached"), growth),
+            None => StateBound::new(keys, growth),
+        }
+    }
+
+    fn remedy(&self) -> &'static str {
+        "SET 'table.exec.state.ttl', or deduplicate in windows"
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use crate::{AggregateSpec, NamedExpr};
+use crate::{AggregateSpec, Groups, Growth, KeyColumn, KeyFunction, NamedExpr, PartKey, StateBound, Stateful};
 
 /// Column after all others of an updating stream: how often the row counts, BIGINT NOT NULL. A row that is taken back comes
 /// again with the opposite number.
@@ -42,7 +42,7 @@ pub struct GroupAggregateSpec {
     /// The groups are of windows. `None`: they are not, and results are emitted at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emission: Option<EmissionSpec>,
-    /// See [`StateSpec::zone`](crate::StateSpec::zone).
+    /// See [`Stateful::zone`](crate::Stateful::zone).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
 }
@@ -83,6 +83,54 @@ impl GroupAggregateSpec {
         let aggregates = self.aggregates.iter().map(|a| Field::new(&a.name, a.data_type.clone(), a.nullable));
         let weight = self.is_updating().then(weight_field);
         Schema::new(keys.chain(aggregates).chain(weight).collect::<Vec<_>>())
+    }
+}
+
+impl Stateful for GroupAggregateSpec {
+    fn key(&self) -> PartKey {
+        let groups = match (self.weight.is_some(), self.emission.is_some()) {
+            (true, _) => Groups::UpdatedRows,
+            (false, true) => Groups::Windows,
+            (false, false) => Groups::Rows,
+        };
+        PartKey::GroupAggregate {
+            groups,
+            keys: KeyColumn::computed(&self.keys),
+            functions: KeyFunction::all(&self.aggregates),
+            zone: self.zone.clone(),
+        }
+    }
+
+    fn kept(&self) -> StateBound {
+        // The next value must be known when one is taken back.
+        let has_next = |of: &AggregateSpec| {
+            let is_extreme = matches!(of.function.as_str(), "min" | "max" | "first_value" | "last_value");
+            self.weight.is_some() && is_extreme
+        };
+        if self.emission.is_some() {
+            StateBound::new("the groups of windows until no row may change them", Growth::Bounded)
+        } else if self.aggregates.iter().any(|of| of.keeps_all() || has_next(of)) {
+            StateBound::new("the values of each key, until they are taken back", Growth::WithRows)
+        } else if self.keys.is_empty() {
+            StateBound::new("one row", Growth::Bounded)
+        } else {
+            StateBound::new("a row for each key", Growth::WithKeys)
+        }
+    }
+
+    fn time_to_live_ms(&self) -> Option<i64> {
+        self.time_to_live_ms
+    }
+
+    fn zone(&self) -> Option<&str> {
+        self.zone.as_deref()
+    }
+
+    fn remedy(&self) -> &'static str {
+        match self.time_to_live_ms {
+            None => "SET 'table.exec.state.ttl', or aggregate in windows",
+            Some(_) => "aggregate or rank in windows",
+        }
     }
 }
 

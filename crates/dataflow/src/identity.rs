@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anabranch_model::{OperatorId, OperatorKind, StageId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Exchange, OperatorSpec, Plan, SinkSpec, SourceSpec, Stage, StateSpec};
+use crate::{Exchange, OperatorSpec, Plan, SinkSpec, SourceSpec, Stage};
 
 /// The identities in a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub struct Part<'a> {
 #[expect(missing_docs, reason = "the kinds say it")]
 pub enum PartSpec<'a> {
     Source(&'a SourceSpec),
-    State(StateSpec<'a>),
+    State(&'a OperatorSpec),
     Sink(&'a SinkSpec),
 }
 
@@ -61,7 +61,7 @@ impl Identities {
             if stage.source.is_some() {
                 identities.sources.insert(stage.id, number(OperatorKind::Source));
             }
-            for place in (0..stage.operators.len()).filter(|place| stage.operators[*place].state().is_some()) {
+            for place in (0..stage.operators.len()).filter(|place| stage.operators[*place].stateful().is_some()) {
                 identities.states.entry(stage.id).or_default().insert(place, number(OperatorKind::State));
             }
             if stage.sink.is_some() {
@@ -129,8 +129,8 @@ impl Plan {
         });
         let states = stages().flat_map(|stage| {
             stage.operators.iter().enumerate().filter_map(|(place, operator)| {
-                let spec = PartSpec::State(OperatorSpec::state(operator)?);
-                Some(Part { id: identities.state(stage.id, place)?, stage: stage.id, spec })
+                let id = identities.state(stage.id, place)?;
+                Some(Part { id, stage: stage.id, spec: PartSpec::State(operator) })
             })
         });
         let sinks = stages().filter_map(|stage| {

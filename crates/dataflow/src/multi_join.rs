@@ -8,8 +8,8 @@ use arrow_schema::Schema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Exchange, ExchangeKind, Expr, JoinedAtOnce, OperatorSpec, Plan, Port, Stage, StreamJoinSpec, StreamSideSpec,
-    join_at_once,
+    Exchange, ExchangeKind, Expr, Growth, JOIN_REMEDY, JoinedAtOnce, KeyInput, KeySide, OperatorSpec, PartKey, Plan,
+    Port, Stage, StateBound, Stateful, StreamJoinSpec, StreamSideSpec, join_at_once,
 };
 
 /// Join of several streams by the same keys, over all rows so far. It keeps the rows of its inputs, and no pairs.
@@ -103,6 +103,34 @@ impl MultiJoinSpec {
         let first = self.first_columns();
         let input = first.partition_point(|first| *first <= column).saturating_sub(1);
         (input, column - first[input])
+    }
+}
+
+impl Stateful for MultiJoinSpec {
+    fn key(&self) -> PartKey {
+        let input = |of: &JoinInputSpec| KeyInput { outer: of.outer, side: KeySide::from(&of.side) };
+        PartKey::MultiJoin {
+            keys: self.keys,
+            inputs: self.inputs.iter().map(input).collect(),
+            nulls_equal: self.nulls_equal,
+        }
+    }
+
+    fn kept(&self) -> StateBound {
+        StateBound::new(format!("all rows of its {} inputs", self.inputs.len()), Growth::WithRows)
+    }
+
+    fn time_to_live_ms(&self) -> Option<i64> {
+        let of_inputs = self.inputs.iter().map(|input| input.side.time_to_live_ms);
+        of_inputs.reduce(|of, next| Some(of?.max(next?))).flatten()
+    }
+
+    fn lives_by_row(&self) -> bool {
+        true
+    }
+
+    fn remedy(&self) -> &'static str {
+        JOIN_REMEDY
     }
 }
 

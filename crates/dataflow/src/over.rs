@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_schema::{Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use crate::AggregateSpec;
+use crate::{AggregateSpec, Growth, KeyColumn, KeyFunction, PartKey, StateBound, Stateful, duration_text};
 
 /// For each row, functions over it and rows before it in its partition.
 ///
@@ -76,13 +76,62 @@ impl OverSpec {
     }
 }
 
-impl fmt::Display for Frame {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Frame {
+    /// Writes lengths of time as given.
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, ms: &dyn Fn(i64) -> String) -> fmt::Result {
         match self {
             Frame::Rows { preceding: Some(rows) } => write!(f, "it and {rows} rows before"),
             Frame::Rows { preceding: None } => f.write_str("it and all rows before"),
-            Frame::Range { preceding_ms: Some(ms) } => write!(f, "rows of up to {ms} ms before"),
+            Frame::Range { preceding_ms: Some(preceding) } => write!(f, "rows of up to {} before", ms(*preceding)),
             Frame::Range { preceding_ms: None } => f.write_str("all rows up to its time"),
+        }
+    }
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, &|ms| format!("{ms} ms"))
+    }
+}
+
+impl Stateful for OverSpec {
+    fn key(&self) -> PartKey {
+        PartKey::Over {
+            frame: self.frame,
+            time: self.time,
+            columns: KeyColumn::of_schema(&self.schema),
+            keys: self.keys,
+            functions: KeyFunction::all(&self.functions),
+        }
+    }
+
+    fn kept(&self) -> StateBound {
+        let keeps_all = self.functions.iter().any(AggregateSpec::keeps_all);
+        let kept = match self.frame {
+            Frame::Rows { preceding: Some(rows) } => format!("{rows} rows of each partition"),
+            Frame::Range { preceding_ms: Some(ms) } => {
+                format!("the rows of the last {} of event time", duration_text(ms))
+            }
+            _ if keeps_all => "all values of each partition".to_owned(),
+            _ => "a row for each partition".to_owned(),
+        };
+        let growth = match self.frame {
+            frame if frame.ends_by_time() => Growth::Bounded,
+            frame if frame.is_unbounded() && keeps_all => Growth::WithRows,
+            _ if self.keys == 0 => Growth::Bounded,
+            _ => Growth::WithKeys,
+        };
+        StateBound::new(kept, growth)
+    }
+
+    fn time_to_live_ms(&self) -> Option<i64> {
+        self.time_to_live_ms
+    }
+
+    fn remedy(&self) -> &'static str {
+        match self.time_to_live_ms {
+            None => "SET 'table.exec.state.ttl', or bound the frame: ROWS BETWEEN 100 PRECEDING AND CURRENT ROW",
+            Some(_) => "bound the frame: ROWS BETWEEN 100 PRECEDING AND CURRENT ROW",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use crate::weight_field;
+use crate::{Growth, KeyColumn, PartKey, StateBound, Stateful, weight_field};
 
 /// The first rows of each partition, in an order, of all rows so far.
 ///
@@ -39,7 +39,7 @@ pub struct RankSpec {
     /// For how many milliseconds a partition is kept whose rows do not change. `None`: for ever, or until its window ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_live_ms: Option<i64>,
-    /// See [`StateSpec::zone`](crate::StateSpec::zone).
+    /// See [`Stateful::zone`](crate::Stateful::zone).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
 }
@@ -61,6 +61,46 @@ impl RankSpec {
         let number = self.number.iter().map(|name| Field::new(name, DataType::Int64, false));
         let weight = self.window.is_none().then(weight_field);
         Schema::new(columns.chain(number).chain(weight).collect::<Vec<_>>())
+    }
+}
+
+impl Stateful for RankSpec {
+    fn key(&self) -> PartKey {
+        PartKey::Rank {
+            limit: self.limit,
+            updating: self.updating,
+            columns: KeyColumn::of_schema(&self.schema),
+            keys: self.keys,
+            order: self.order.clone(),
+            window: self.window,
+            zone: self.zone.clone(),
+        }
+    }
+
+    fn kept(&self) -> StateBound {
+        let first = format!("{} rows of each partition", self.limit);
+        match self.updating {
+            _ if self.window.is_some() => {
+                StateBound::new(format!("{first} of windows that have not ended"), Growth::Bounded)
+            }
+            true => StateBound::new("all rows, until they are taken back", Growth::WithRows),
+            false => StateBound::new(first, Growth::WithKeys),
+        }
+    }
+
+    fn time_to_live_ms(&self) -> Option<i64> {
+        self.time_to_live_ms
+    }
+
+    fn zone(&self) -> Option<&str> {
+        self.zone.as_deref()
+    }
+
+    fn remedy(&self) -> &'static str {
+        match self.time_to_live_ms {
+            None => "SET 'table.exec.state.ttl', or rank in windows",
+            Some(_) => "aggregate or rank in windows",
+        }
     }
 }
 

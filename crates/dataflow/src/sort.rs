@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
-use crate::Ordering;
+use crate::{Growth, KeyColumn, Ordering, PartKey, StateBound, Stateful};
 
 /// Rows in the order of event time, or all rows in an order. A single task has them.
 ///
@@ -27,6 +27,33 @@ pub struct LimitSpec {
     pub skip: u64,
     /// How many rows.
     pub fetch: u64,
+}
+
+impl Stateful for SortSpec {
+    fn key(&self) -> PartKey {
+        PartKey::Sort { time: self.time, columns: KeyColumn::of_schema(&self.schema) }
+    }
+
+    fn kept(&self) -> StateBound {
+        match self.time {
+            Some(_) => StateBound::new("the rows that event time has not reached", Growth::Bounded),
+            None => StateBound::new("all rows, until the input ends", Growth::WithRows),
+        }
+    }
+
+    fn remedy(&self) -> &'static str {
+        "add LIMIT for the first rows"
+    }
+}
+
+impl Stateful for LimitSpec {
+    fn key(&self) -> PartKey {
+        PartKey::Limit { skip: self.skip }
+    }
+
+    fn kept(&self) -> StateBound {
+        StateBound::new("how many rows have come", Growth::Bounded)
+    }
 }
 
 impl fmt::Display for SortSpec {

@@ -7,9 +7,9 @@ use arrow_schema::{DataType, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ConnectorSpec, DeduplicateSpec, ExpandSpec, Expr, GroupAggregateSpec, LimitSpec, LookupJoinSpec, MultiJoinSpec,
-    NamedExpr, OverSpec, RankSpec, RepeatSpec, SortSpec, StreamJoinKind, StreamJoinSpec, UnnestSpec, ValuesSpec,
-    duration_text,
+    ConnectorSpec, DeduplicateSpec, ExpandSpec, Expr, GroupAggregateSpec, Growth, KeyColumn, KeyFunction, LimitSpec,
+    LookupJoinSpec, MultiJoinSpec, NamedExpr, OverSpec, PartKey, RankSpec, RepeatSpec, SortSpec, StateBound, Stateful,
+    StreamJoinKind, StreamJoinSpec, UnnestSpec, ValuesSpec, duration_text,
 };
 
 /// A table to write.
@@ -217,7 +217,7 @@ pub struct WindowAggregateSpec {
     pub aggregates: Vec<AggregateSpec>,
     /// Columns of the rows before aggregation, over which keys and aggregates are typed.
     pub input_schema: SchemaRef,
-    /// See [`StateSpec::zone`](crate::StateSpec::zone).
+    /// See [`Stateful::zone`](crate::Stateful::zone).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
 }
@@ -336,25 +336,63 @@ impl StaticJoinSpec {
     }
 }
 
-impl fmt::Display for Window {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let offset = |f: &mut fmt::Formatter<'_>, ms: i64| if ms == 0 { Ok(()) } else { write!(f, " offset {ms} ms") };
-        match *self {
+impl Window {
+    /// Writes lengths of time as given.
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, ms: &dyn Fn(i64) -> String) -> fmt::Result {
+        let offset_ms = match *self {
             Window::Tumble { size_ms, offset_ms } => {
-                write!(f, "tumble {size_ms} ms")?;
-                offset(f, offset_ms)
+                write!(f, "tumble {}", ms(size_ms))?;
+                offset_ms
             }
             Window::Hop { size_ms, slide_ms, offset_ms } => {
-                write!(f, "hop {size_ms} ms every {slide_ms} ms")?;
-                offset(f, offset_ms)
+                write!(f, "hop {} every {}", ms(size_ms), ms(slide_ms))?;
+                offset_ms
             }
             Window::Cumulate { step_ms, max_ms, offset_ms } => {
-                write!(f, "cumulate {step_ms} ms up to {max_ms} ms")?;
-                offset(f, offset_ms)
+                write!(f, "cumulate {} up to {}", ms(step_ms), ms(max_ms))?;
+                offset_ms
             }
-            Window::Session { gap_ms } => write!(f, "session with gap {gap_ms} ms"),
-            Window::Global => f.write_str("global"),
+            Window::Session { gap_ms } => return write!(f, "session with gap {}", ms(gap_ms)),
+            Window::Global => return f.write_str("global"),
+        };
+        if offset_ms == 0 { Ok(()) } else { write!(f, " offset {}", ms(offset_ms)) }
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, &|ms| format!("{ms} ms"))
+    }
+}
+
+impl AggregateSpec {
+    /// Whether the result is a list of values, or needs one.
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.distinct || matches!(self.function.as_str(), "array_agg" | "string_agg")
+    }
+}
+
+impl Stateful for WindowAggregateSpec {
+    fn key(&self) -> PartKey {
+        PartKey::WindowAggregate {
+            window: self.window,
+            keys: KeyColumn::computed(&self.keys),
+            functions: KeyFunction::all(&self.aggregates),
+            zone: self.zone.clone(),
         }
+    }
+
+    fn kept(&self) -> StateBound {
+        if self.window == Window::Global {
+            return StateBound::new("a row for each key, until the input ends", Growth::WithKeys);
+        }
+        let has_lists = self.aggregates.iter().any(|of| of.function == "array_agg");
+        let kept = if has_lists { "all values" } else { "the groups" };
+        StateBound::new(format!("{kept} of windows that have not ended"), Growth::Bounded)
+    }
+
+    fn zone(&self) -> Option<&str> {
+        self.zone.as_deref()
     }
 }
 

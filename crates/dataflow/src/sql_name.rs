@@ -1,8 +1,8 @@
 //! The names of types in SQL.
 
-use std::borrow::Cow;
+use arrow::datatypes::{DataType, TimeUnit};
 
-use arrow::datatypes::{DataType, FieldRef, TimeUnit};
+use crate::TypeName;
 
 /// Digits of a second.
 pub fn fraction_digits(unit: &TimeUnit) -> u64 {
@@ -16,44 +16,7 @@ pub fn fraction_digits(unit: &TimeUnit) -> u64 {
 
 /// A type as users write it, for messages.
 pub fn sql_name(data_type: &DataType) -> String {
-    match data_type {
-        DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => "STRING".into(),
-        DataType::Boolean => "BOOLEAN".into(),
-        DataType::Int8 => "TINYINT".into(),
-        DataType::Int16 => "SMALLINT".into(),
-        DataType::Int32 => "INT".into(),
-        DataType::Int64 => "BIGINT".into(),
-        DataType::Float32 => "FLOAT".into(),
-        DataType::Float64 => "DOUBLE".into(),
-        DataType::Decimal128(p, s) => format!("DECIMAL({p}, {s})"),
-        DataType::Date32 => "DATE".into(),
-        DataType::Interval(_) => "INTERVAL".into(),
-        DataType::Time32(unit) | DataType::Time64(unit) => format!("TIME({})", fraction_digits(unit)),
-        DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", fraction_digits(unit)),
-        DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP_LTZ({})", fraction_digits(unit)),
-        DataType::Binary | DataType::BinaryView | DataType::LargeBinary => "BYTES".into(),
-        DataType::List(item) => format!("ARRAY<{}>", sql_name(item.data_type())),
-        DataType::Map(entries, _) => match entries.data_type() {
-            DataType::Struct(fields) => {
-                let parts: Vec<_> = fields.iter().map(|part| sql_name(part.data_type())).collect();
-                format!("MAP<{}>", parts.join(", "))
-            }
-            other => format!("MAP<{other}>"),
-        },
-        DataType::Struct(fields) => {
-            let field = |field: &FieldRef| format!("{} {}", quoted(field.name()), sql_name(field.data_type()));
-            let fields: Vec<_> = fields.iter().map(field).collect();
-            format!("ROW<{}>", fields.join(", "))
-        }
-        other => other.to_string(),
-    }
-}
-
-/// A name, in quotes if it needs them.
-fn quoted(name: &str) -> Cow<'_, str> {
-    let is_plain =
-        name.chars().all(|of| of.is_alphanumeric() || of == '_') && !name.starts_with(|of: char| of.is_numeric());
-    if is_plain && !name.is_empty() { name.into() } else { format!("`{}`", name.replace('`', "``")).into() }
+    TypeName::from(data_type).to_string()
 }
 
 /// A text of the library with types as users write them.

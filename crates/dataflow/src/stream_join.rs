@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_schema::{Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use crate::{Expr, weight_field};
+use crate::{Expr, Growth, KeySide, PartKey, StateBound, Stateful, weight_field};
 
 /// Join of two streams by equal keys, over all rows so far.
 ///
@@ -41,7 +41,7 @@ pub struct StreamJoinSpec {
     /// and left rows stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<usize>,
-    /// See [`StateSpec::zone`](crate::StateSpec::zone).
+    /// See [`Stateful::zone`](crate::Stateful::zone).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
 }
@@ -141,6 +141,58 @@ impl StreamJoinSpec {
         let joined = self.joined_schema();
         let columns = self.output.iter().map(|column| joined.field(*column).clone());
         Schema::new(columns.chain(self.is_updating().then(weight_field)).collect::<Vec<_>>())
+    }
+}
+
+/// What users can do about the state of a join that grows.
+pub(crate) const JOIN_REMEDY: &str = "SET 'table.exec.state.ttl', bound how far event times are apart (a.ts BETWEEN \
+    b.ts - INTERVAL '1' HOUR AND b.ts), join the same windows, or join versions FOR SYSTEM_TIME AS OF";
+
+impl Stateful for StreamJoinSpec {
+    fn key(&self) -> PartKey {
+        // Rows have the numbers of the matches that satisfy the condition.
+        let counts = self.kind != StreamJoinKind::Inner && self.versions.is_none();
+        PartKey::StreamJoin {
+            join: self.kind,
+            keys: self.keys,
+            left: KeySide::from(&self.left),
+            right: KeySide::from(&self.right),
+            nulls_equal: self.nulls_equal,
+            versions: self.versions,
+            filter: self.filter.clone().filter(|_| counts),
+            zone: self.zone.clone(),
+        }
+    }
+
+    fn kept(&self) -> StateBound {
+        let bound = StateBound::new;
+        if self.versions.is_some() {
+            let kept = "left rows until event time has reached theirs, and of right ones the valid version of each key";
+            return bound(kept, Growth::WithKeys);
+        }
+        match (self.left.expiry, self.right.expiry) {
+            (Some(_), Some(_)) => bound("the rows of both sides, while later ones may match them", Growth::Bounded),
+            (Some(_), None) => bound("all right rows, and left ones while later ones may match them", Growth::WithRows),
+            (None, Some(_)) => bound("all left rows, and right ones while later ones may match them", Growth::WithRows),
+            (None, None) => bound("all rows of both sides", Growth::WithRows),
+        }
+    }
+
+    fn time_to_live_ms(&self) -> Option<i64> {
+        let of = |side: &StreamSideSpec| side.time_to_live_ms.or(side.expiry.map(|_| 0));
+        Some(of(&self.left)?.max(of(&self.right)?)).filter(|ms| *ms > 0)
+    }
+
+    fn lives_by_row(&self) -> bool {
+        true
+    }
+
+    fn zone(&self) -> Option<&str> {
+        self.zone.as_deref()
+    }
+
+    fn remedy(&self) -> &'static str {
+        JOIN_REMEDY
     }
 }
 

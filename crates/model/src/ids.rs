@@ -124,7 +124,7 @@ impl fmt::Display for OperatorKind {
     }
 }
 
-/// `state 12`, as in the outline of a checkpoint.
+/// `state 12`.
 impl fmt::Display for OperatorId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, self.number)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{JobOptions, OperatorSpec, StateSpec, Window};
+use anabranch_dataflow::{JobOptions, OperatorSpec, Window};
 use anabranch_functions::Zone;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::SchemaRef;
@@ -32,8 +32,8 @@ use crate::{Functions, Operator, Projection};
 
 /// Whether an operator of the next plan version can go on with the state of a former one in memory.
 #[must_use]
-pub fn state_goes_on(former: StateSpec<'_>, next: StateSpec<'_>, functions: &Functions) -> bool {
-    use StateSpec::{GroupAggregate, StreamJoin, WindowAggregate};
+pub fn state_goes_on(former: &OperatorSpec, next: &OperatorSpec, functions: &Functions) -> bool {
+    use OperatorSpec::{Deduplicate, GroupAggregate, Limit, MultiJoin, Over, Rank, Sort, StreamJoin, WindowAggregate};
     if former.zone() != next.zone() {
         return false;
     }
@@ -41,14 +41,13 @@ pub fn state_goes_on(former: StateSpec<'_>, next: StateSpec<'_>, functions: &Fun
         (WindowAggregate(former), WindowAggregate(next)) => succession::goes_on(former, next, functions),
         (GroupAggregate(former), GroupAggregate(next)) => group_aggregate::goes_on(former, next, functions),
         (StreamJoin(former), StreamJoin(next)) => stream_join::goes_on(former, next, functions),
-        (StateSpec::MultiJoin(former), StateSpec::MultiJoin(next)) => multi_join::goes_on(former, next, functions),
-        (StateSpec::Rank(former), StateSpec::Rank(next)) => rank::goes_on(former, next),
-        (StateSpec::Deduplicate(former), StateSpec::Deduplicate(next)) => deduplicate::goes_on(former, next),
-        (StateSpec::Over(former), StateSpec::Over(next)) => over::goes_on(former, next),
-        (StateSpec::Sort(former), StateSpec::Sort(next)) => sort::goes_on(former, next),
-        (StateSpec::Limit(former), StateSpec::Limit(next)) => former.skip == next.skip,
-        (WindowAggregate(_) | GroupAggregate(_) | StreamJoin(_) | StateSpec::Rank(_) | StateSpec::Over(_), _)
-        | (StateSpec::MultiJoin(_) | StateSpec::Deduplicate(_) | StateSpec::Sort(_) | StateSpec::Limit(_), _) => false,
+        (MultiJoin(former), MultiJoin(next)) => multi_join::goes_on(former, next, functions),
+        (Rank(former), Rank(next)) => rank::goes_on(former, next),
+        (Deduplicate(former), Deduplicate(next)) => deduplicate::goes_on(former, next),
+        (Over(former), Over(next)) => over::goes_on(former, next),
+        (Sort(former), Sort(next)) => sort::goes_on(former, next),
+        (Limit(former), Limit(next)) => former.skip == next.skip,
+        _ => false,
     }
 }
 

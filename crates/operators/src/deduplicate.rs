@@ -236,7 +236,7 @@ impl Operator for Deduplicate {
 /// keys are known for ever, or not.
 pub(crate) fn goes_on(former: &DeduplicateSpec, next: &DeduplicateSpec) -> bool {
     let types = |spec: &DeduplicateSpec| -> Vec<(DataType, bool)> {
-        spec.kept().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()
+        spec.kept_columns().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()
     };
     let kinds = |spec: &DeduplicateSpec| (spec.keys, spec.time, spec.time_to_live_ms.is_some());
     kinds(former) == kinds(next) && types(former) == types(next)

@@ -19,7 +19,7 @@ mod state_rows;
 mod why;
 mod words;
 
-pub use anabranch_dataflow::{AutoscaleOptions, Plan, instant_text, readable};
+pub use anabranch_dataflow::{AutoscaleOptions, Plan, instant_text};
 pub use anabranch_model::{Error, ErrorKind, EventTime, LatencySummary, Result, TaskMetrics};
 pub use anabranch_operators::{Connector, Connectors, rows_of_groups};
 pub use anabranch_plan::{

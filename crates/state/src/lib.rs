@@ -14,6 +14,7 @@ mod request;
 mod savepoint;
 mod store;
 
+pub use anabranch_dataflow::KeptPart;
 pub use backend::{
     BUCKETS, Buckets, DiskBackend, HashKeys, KeyedRuns, KeyedTable, LatestTime, MemoryBackend, Merge, NewMerge, Run,
     StateBackend, hashes_of_window, in_window,
@@ -22,8 +23,8 @@ pub use contents::{Contents, Stored};
 pub use file::{decode_rows, encode_rows, pieces, read_rows};
 pub use log::{Appended, Entry, Found, Log};
 pub use manifest::{
-    FORMAT, Lineage, Manifest, OperatorState, Others, Prepared, SinkState, SourceState, StateFile, TaskState,
-    decode_manifest, encode_manifest,
+    FORMAT, Manifest, OperatorState, Others, Prepared, SinkState, SourceState, StateFile, TaskState, decode_manifest,
+    encode_manifest,
 };
 pub use request::{Answer, Asked, REQUEST_FORGOTTEN_MS, Request};
 pub use savepoint::{Savepoint, check_empty};

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use anabranch_dataflow::KeptPart;
 use anabranch_model::{Epoch, Error, Incarnation, KeyGroupRange, KeyGroups, Result, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -23,16 +24,13 @@ pub struct Manifest {
     /// [`Savepoint::id`](crate::Savepoint::id) of the savepoint that the job started from, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// The parts of the plan that keep something, in the order in which rows reach them, one line each:
-    /// identity and description. A restore compares them with those of its plan.
-    pub outline: Vec<String>,
+    /// The parts of the plan that keep something, in the order in which rows reach them. A restore compares them with
+    /// those of its plan.
+    pub parts: Vec<KeptPart>,
     /// No identity of the job ever had this number or a higher one.
     pub unused: u32,
     /// Number of key groups of the job.
     pub key_groups: KeyGroups,
-    /// For each line of the outline, the tables before and after it: they distinguish identical states in a changed
-    /// query.
-    pub lineage: Vec<Lineage>,
     /// The epoch at whose end the snapshots were taken.
     pub epoch: Epoch,
     /// The incarnation that wrote it.
@@ -41,23 +39,8 @@ pub struct Manifest {
     pub tasks: Vec<TaskState>,
 }
 
-/// The surroundings of a part of the plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Lineage {
-    /// Names of the tables that are read for it.
-    pub from: Vec<String>,
-    /// Descriptions of the states that its rows pass through, its own included.
-    pub through: Vec<String>,
-    /// Names of the tables that receive its rows.
-    pub to: Vec<String>,
-    /// A hash of the query for its rows, independent of the parallelism. Empty: unknown.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub how: String,
-}
-
-/// One task's snapshot. Its parts have the numbers of their [identities](anabranch_model::OperatorId), so
-/// that they are found when stages are cut differently, as at another parallelism.
+/// One task's snapshot. Its parts have the numbers of their [identities](anabranch_model::OperatorId), so that they are found
+/// when stages are cut differently, as at another parallelism.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskState {
@@ -224,9 +207,21 @@ pub fn decode_manifest(content: &[u8]) -> Result<Manifest> {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_model::StageId;
+    use anabranch_dataflow::{Lineage, PartKey};
+    use anabranch_model::{OperatorId, StageId};
 
     use super::*;
+
+    fn part(id: &str, table: &str) -> KeptPart {
+        let key = PartKey::Table { table: table.into(), connector: "kafka".into() };
+        let lineage = Lineage {
+            from: vec!["events".into()],
+            through: vec!["0011223344556677".into()],
+            to: vec!["results".into()],
+            how: "1-00112233445566ff".into(),
+        };
+        KeptPart { id: OperatorId::parse(id).expect("an identity"), key, lineage }
+    }
 
     fn manifest() -> Manifest {
         let blob = Blob { name: "state/1-7-2.0-1.arrow".into(), bytes: 4711, crc32: 0xdead_beef };
@@ -234,18 +229,9 @@ mod tests {
             format: FORMAT,
             job: "ads-1a2b".into(),
             origin: Some("ads-0@2-40:deadbeef".into()),
-            outline: vec!["source 0: events".into(), "state 0: count".into(), "sink 0: results".into()],
+            parts: vec![part("source 0", "events"), part("state 0", "count"), part("sink 0", "results")],
             unused: 1,
             key_groups: KeyGroups(128),
-            lineage: vec![
-                Lineage {
-                    from: vec!["events".into()],
-                    through: vec!["count".into()],
-                    to: vec!["results".into()],
-                    how: "00112233445566ff".into(),
-                };
-                3
-            ],
             epoch: Epoch(7),
             incarnation: Incarnation(1),
             tasks: vec![TaskState {

@@ -1,8 +1,8 @@
 //! An overview of a place: its checkpoints, and the contents of the newest one.
 
-use anabranch_model::{Error, Result};
-use anabranch_server::{instant_text, readable, watermark_ms};
-use anabranch_state::{Contents, Manifest, SourceState, Stored};
+use anabranch_model::{Error, OperatorKind, Result};
+use anabranch_server::{instant_text, watermark_ms};
+use anabranch_state::{Contents, KeptPart, Manifest, SourceState, Stored};
 use serde_json::{Value, json};
 
 use super::{size, size_of};
@@ -22,9 +22,9 @@ pub(super) fn text(place: &str, contents: &Contents, now_ms: i64) -> Result<Stri
         text.push_str(&format!("damaged: {error}\n"));
     }
     text.push_str(&format!("\nAt the end of epoch {}:\n", newest.manifest.epoch.0));
-    for line in &newest.manifest.outline {
-        text.push_str(&format!("  {}\n", readable(line)));
-        details(&newest.manifest, line).iter().for_each(|detail| text.push_str(&format!("    {detail}\n")));
+    for part in &newest.manifest.parts {
+        text.push_str(&format!("  {}: {}\n", part.id, part.key));
+        details(&newest.manifest, part).iter().for_each(|detail| text.push_str(&format!("    {detail}\n")));
     }
     Ok(text)
 }
@@ -53,24 +53,24 @@ fn aligned(rows: &[[String; 6]]) -> String {
     text
 }
 
-/// The contents for one line of the outline.
-fn details(manifest: &Manifest, line: &str) -> Vec<String> {
-    let Some((kind, number)) = kind_and_number(line) else { return Vec::new() };
-    match kind {
-        "source" => {
+/// The contents of a part.
+fn details(manifest: &Manifest, part: &KeptPart) -> Vec<String> {
+    let number = part.id.number;
+    match part.id.kind {
+        OperatorKind::Source => {
             let positions = sources(manifest, number).flat_map(|source| &source.positions);
             let mut lines: Vec<String> =
                 positions.map(|(partition, position)| format!("{partition} at {position}")).collect();
             lines.sort();
             lines
         }
-        "state" => {
+        OperatorKind::State => {
             let size = size_of(manifest, |operator| operator == number);
             let at = watermark_ms(manifest, number)
                 .map_or_else(String::new, |ms| format!(", event time {}", instant_text(ms)));
             vec![format!("{} rows in {} files, {}{at}", grouped(size.rows), size.files, bytes(size.bytes))]
         }
-        _ => {
+        OperatorKind::Sink => {
             let sinks = manifest.tasks.iter().filter_map(|task| task.sink.as_ref()).filter(|s| s.number == number);
             let prepared: Vec<u64> =
                 sinks.flat_map(|sink| &sink.prepared).map(|prepared| prepared.blob.bytes).collect();
@@ -80,11 +80,6 @@ fn details(manifest: &Manifest, line: &str) -> Vec<String> {
             }
         }
     }
-}
-
-fn kind_and_number(line: &str) -> Option<(&str, u32)> {
-    let (kind, number) = line.split_once(": ")?.0.split_once(' ')?;
-    Some((kind, number.parse().ok()?))
 }
 
 fn sources(manifest: &Manifest, number: u32) -> impl Iterator<Item = &SourceState> {
@@ -106,22 +101,22 @@ pub(super) fn json(place: &str, contents: &Contents) -> Result<String> {
         })
     };
     let manifest = &contents.newest()?.manifest;
-    let part = |line: &String| {
-        let (kind, number) = kind_and_number(line)?;
-        let mut part = json!({ "kind": kind, "number": number, "description": readable(line.split_once(": ")?.1) });
+    let part = |of: &KeptPart| {
+        let (kind, number) = (of.id.kind, of.id.number);
+        let mut part = json!({ "kind": kind.to_string(), "number": number, "description": of.key.to_string() });
         match kind {
-            "source" => {
+            OperatorKind::Source => {
                 let positions = sources(manifest, number).flat_map(|source| source.positions.clone());
                 part["positions"] = positions.map(|(name, at)| (name, Value::from(at))).collect();
             }
-            "state" => {
+            OperatorKind::State => {
                 let size = size_of(manifest, |operator| operator == number);
                 (part["rows"], part["bytes"]) = (size.rows.into(), size.bytes.into());
                 (part["files"], part["watermark_ms"]) = (size.files.into(), watermark_ms(manifest, number).into());
             }
-            _ => {}
+            OperatorKind::Sink => {}
         }
-        Some(part)
+        part
     };
     let value = json!({
         "place": place,
@@ -129,7 +124,7 @@ pub(super) fn json(place: &str, contents: &Contents) -> Result<String> {
         "savepoint_from": contents.savepoint_from,
         "checkpoints": contents.checkpoints.iter().map(checkpoint).collect::<Vec<_>>(),
         "damaged": contents.damaged.iter().map(|(_, error)| error.to_string()).collect::<Vec<_>>(),
-        "parts": manifest.outline.iter().filter_map(part).collect::<Vec<_>>(),
+        "parts": manifest.parts.iter().map(part).collect::<Vec<_>>(),
     });
     serde_json::to_string_pretty(&value).map_err(|error| Error::internal(format!("JSON: {error}")))
 }

@@ -3,16 +3,12 @@
 //! A query may have had fewer joins than it has now, or an option that divides them. The pairs of rows that a join of two
 //! streams keeps do not follow from anything else in the checkpoint. So the job continues with the joins that it had.
 
-use anabranch_dataflow::Plan;
+use anabranch_dataflow::{KeptPart, Lineage, Plan, pair};
 use anabranch_model::OperatorKind;
-use anabranch_state::Lineage;
-
-use crate::change::matching::pair;
-use crate::change::outline::{Part, outline};
 
 /// The plan with as many joins of two streams as these parts need to go on. Of statements with equal joins, those come first that have
 /// the tables that the parts had; what is left goes to any.
-pub(crate) fn with_former_joins(plan: &Plan, then: &[Part]) -> Plan {
+pub(crate) fn with_former_joins(plan: &Plan, then: &[KeptPart]) -> Plan {
     let mut plan = plan.clone();
     for by_tables in [true, false] {
         // Stages before one that is divided keep their places.
@@ -35,16 +31,16 @@ pub(crate) fn with_former_joins(plan: &Plan, then: &[Part]) -> Plan {
 
 /// How many states of the parts a plan has that have the tables before and after them that they had, those before them, and how many it
 /// goes on with in all. A join of what another one gives may have the columns of that one.
-fn kept(plan: &Plan, then: &[Part]) -> (usize, usize, usize) {
-    let now = outline(plan);
-    let is_state = |part: &&Part| part.id.kind == OperatorKind::State;
+fn kept(plan: &Plan, then: &[KeptPart]) -> (usize, usize, usize) {
+    let now = plan.kept_parts();
+    let is_state = |part: &&KeptPart| part.id.kind == OperatorKind::State;
     let same = |around: fn(&Lineage) -> (&[String], &[String])| {
-        let of = |part: &Part| {
-            let (from, to) = around(part.lineage.as_ref()?);
-            Some((part.description.clone(), from.to_vec(), to.to_vec()))
+        let of = |part: &KeptPart| {
+            let (from, to) = around(&part.lineage);
+            (part.key.clone(), from.to_vec(), to.to_vec())
         };
-        let mut free: Vec<_> = now.iter().filter(is_state).filter_map(of).collect();
-        let same = then.iter().filter(is_state).filter_map(of).filter(|then| {
+        let mut free: Vec<_> = now.iter().filter(is_state).map(of).collect();
+        let same = then.iter().filter(is_state).map(of).filter(|then| {
             let place = free.iter().position(|now| now == then);
             place.map(|place| free.swap_remove(place)).is_some()
         });

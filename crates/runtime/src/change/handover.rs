@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{JobOptions, OperatorSpec, Plan, SinkSpec, SourceSpec, StateSpec};
+use anabranch_dataflow::{JobOptions, OperatorSpec, Plan, SinkSpec, SourceSpec};
 use anabranch_model::{KeyGroupRange, OperatorId, Result, TaskId};
 use anabranch_operators::{Functions, state_goes_on};
 
@@ -92,17 +92,13 @@ impl Handover {
     pub(crate) fn has(
         &self,
         (id, own): (OperatorId, KeyGroupRange),
-        spec: StateSpec<'_>,
+        spec: &OperatorSpec,
         options: &JobOptions,
         functions: &Functions,
     ) -> bool {
         keeps_state(options) == keeps_state(&self.options)
             && self.files.contains_key(&(id, own))
-            && self
-                .operators
-                .get(&(id, own))
-                .and_then(|(of, _)| of.state())
-                .is_some_and(|of| state_goes_on(of, spec, functions))
+            && self.operators.get(&(id, own)).is_some_and(|(of, _)| state_goes_on(of, spec, functions))
     }
 
     /// Takes an operator that [is there](Handover::has).

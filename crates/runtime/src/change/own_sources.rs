@@ -4,37 +4,37 @@
 //! statements read it in the same way, no source can stand for the others: rows would be lost or read twice. So the job
 //! continues with the sources that it had.
 
-use std::collections::BTreeSet;
-
-use anabranch_dataflow::{Plan, Stage};
+use anabranch_dataflow::{KeptPart, Lineage, PartKey, Plan, SourceSpec, Stage, pair};
 use anabranch_model::OperatorKind;
-use anabranch_state::Lineage;
 
 use crate::change::former_joins::with_former_joins;
-use crate::change::matching::pair;
-use crate::change::outline::{Part, describe_source, outline};
 
 /// The plan with as many sources of each table, and as many joins, as these parts need to go on. What its stages have in common they do once.
-pub(crate) fn as_before(plan: &Plan, then: &[Part]) -> Plan {
+pub(crate) fn as_before(plan: &Plan, then: &[KeptPart]) -> Plan {
     let mut plan = with_former_joins(plan, then);
-    let tables: BTreeSet<String> = plan.shared_sources().filter_map(description).collect();
+    let mut tables: Vec<PartKey> = Vec::new();
+    for table in plan.shared_sources().filter_map(key) {
+        if !tables.contains(&table) {
+            tables.push(table);
+        }
+    }
     for table in tables {
-        let is_it = |part: &Part| part.id.kind == OperatorKind::Source && part.description == table;
+        let is_it = |part: &KeptPart| part.id.kind == OperatorKind::Source && part.key == table;
         if then.iter().filter(|part| is_it(part)).count() < 2 {
             continue;
         }
-        let shared = plan.shared_sources().filter(|stage| description(stage).as_ref() == Some(&table));
+        let shared = plan.shared_sources().filter(|stage| key(stage).as_ref() == Some(&table));
         let divided = plan.with_own_sources(&shared.map(|stage| stage.id).collect());
         // A plan may also have several sources of a table because they read it in different ways, so what counts first is how many sources
         // have the surroundings that they had.
         let fit = |plan: &Plan| {
-            let now = outline(plan);
+            let now = plan.kept_parts();
             let matching = pair(then, &now);
             let kept =
                 then.iter().enumerate().filter(|(place, part)| is_it(part) && matching.pairs.contains_key(place));
-            let surroundings = |parts: &[Part]| -> Vec<Option<Lineage>> {
-                let of = |lineage: &Lineage| Lineage { how: String::new(), ..lineage.clone() };
-                parts.iter().filter(|part| is_it(part)).map(|part| part.lineage.as_ref().map(of)).collect()
+            let surroundings = |parts: &[KeptPart]| -> Vec<Lineage> {
+                let of = |part: &KeptPart| Lineage { how: String::new(), ..part.lineage.clone() };
+                parts.iter().filter(|part| is_it(part)).map(of).collect()
             };
             let mut free = surroundings(&now);
             let same = surroundings(then).into_iter().filter(|then| {
@@ -50,6 +50,6 @@ pub(crate) fn as_before(plan: &Plan, then: &[Part]) -> Plan {
     plan.with_equal_stages_once()
 }
 
-fn description(stage: &Stage) -> Option<String> {
-    stage.source.as_ref().map(describe_source)
+fn key(stage: &Stage) -> Option<PartKey> {
+    stage.source.as_ref().map(SourceSpec::key)
 }

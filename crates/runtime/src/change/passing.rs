@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_dataflow::{Part, PartSpec, StateSpec};
+use anabranch_dataflow::{OperatorSpec, Part, PartSpec};
 use anabranch_model::{StageId, TaskId};
 use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_protocol::membership::Process;
@@ -16,7 +16,6 @@ use anabranch_state::TaskState;
 
 use crate::change::handover::source_goes_on;
 use crate::change::moved::{Placed, files, moved};
-use crate::change::outline::describe_source;
 use crate::change::preparation::Share;
 use crate::change::reconfiguration::{Change, Fate};
 use crate::change::static_sides::{self, Placement};
@@ -124,7 +123,7 @@ impl<'a> Passings<'a> {
         }
     }
 
-    fn of_state(&self, (then, former): (&Part<'_>, StateSpec<'_>), (now, next): (&Part<'_>, StateSpec<'_>)) -> Passing {
+    fn of_state(&self, (then, former): (&Part<'_>, &OperatorSpec), (now, next): (&Part<'_>, &OperatorSpec)) -> Passing {
         let ((present, _), (plan, placement)) = (self.present, self.next);
         let mut loads = BTreeMap::<Process, BTreeSet<Share>>::new();
         for task in tasks_of(plan.stage(now.stage)) {
@@ -191,7 +190,7 @@ impl<'a> Passings<'a> {
         let table = |id: StageId| {
             let source = plan.stage(id).source.as_ref()?;
             let was = former.iter().copied().find(|of| present.stage(*of).source.as_ref() == Some(source));
-            Some(Change::of_static_table(&describe_source(source), (was, id), unread.contains(&id)))
+            Some(Change::of_static_table(&source.key().to_string(), (was, id), unread.contains(&id)))
         };
         plan.static_stages().into_iter().filter_map(table).collect()
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anabranch_dataflow::{JobOptions, OperatorSpec, Part, PartSpec, Plan, StateSpec};
+use anabranch_dataflow::{JobOptions, OperatorSpec, Part, PartSpec, Plan};
 use anabranch_model::{KeyGroupRange, OperatorId, Result, StageId, TaskId};
 use anabranch_operators::{Functions, Operator, build_operator, state_goes_on};
 use arrow::datatypes::SchemaRef;
@@ -22,7 +22,7 @@ use crate::task::threads::panicked;
 pub(crate) type Share = (OperatorId, KeyGroupRange);
 
 /// The operators with state of a plan, and their stages.
-pub(crate) fn states(plan: &Plan) -> BTreeMap<OperatorId, (StageId, StateSpec<'_>)> {
+pub(crate) fn states(plan: &Plan) -> BTreeMap<OperatorId, (StageId, &OperatorSpec)> {
     let parts = plan.parts().into_iter();
     let states = parts.filter_map(|Part { id, stage, spec }| match spec {
         PartSpec::State(spec) => Some((id, (stage, spec))),
@@ -37,8 +37,8 @@ pub(crate) fn passed_on(present: &Plan, next: &Plan) -> BTreeSet<OperatorId> {
         return BTreeSet::new();
     }
     let (then, functions) = (states(next), Functions::default());
-    let goes_on = |(id, (_, spec)): &(OperatorId, (StageId, StateSpec<'_>))| {
-        then.get(id).is_some_and(|(_, next)| state_goes_on(*spec, *next, &functions))
+    let goes_on = |(id, (_, spec)): &(OperatorId, (StageId, &OperatorSpec))| {
+        then.get(id).is_some_and(|(_, next)| state_goes_on(spec, next, &functions))
     };
     states(present).into_iter().filter(goes_on).map(|(id, _)| id).collect()
 }

@@ -5,13 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use anabranch_dataflow::{JobOptions, PartSpec, Plan};
+use anabranch_dataflow::{JobOptions, KeptPart, Lineage, Matching, PartSpec, Plan, pair};
 use anabranch_model::{Epoch, Error, OperatorId, OperatorKind, PlanVersion, Result, StageId, TaskId};
 use anabranch_protocol::membership::WorkerId;
-use anabranch_state::{Entry, Lineage, Log, Store, TaskState};
+use anabranch_state::{Entry, Log, Store, TaskState};
 
-use crate::change::matching::{Matching, pair};
-use crate::change::outline::{Part, differ, outline};
 use crate::change::own_sources::as_before;
 use crate::change::passing::{How, Passing};
 use crate::task::event_time::{self, Before};
@@ -149,8 +147,8 @@ impl fmt::Display for Change {
 
 /// The parts of a checkpoint, a savepoint or a running job, those of a plan, and which of them are the same.
 pub(crate) struct Comparison {
-    then: Vec<Part>,
-    now: Vec<Part>,
+    then: Vec<KeptPart>,
+    now: Vec<KeptPart>,
     matching: Matching,
 }
 
@@ -164,13 +162,13 @@ enum Pair {
 
 impl Comparison {
     /// Also returns the plan with the [sources](as_before) that it goes on with.
-    pub(crate) fn new(then: Vec<Part>, plan: &Plan) -> (Comparison, Plan) {
+    pub(crate) fn new(then: Vec<KeptPart>, plan: &Plan) -> (Comparison, Plan) {
         let plan = as_before(plan, &then);
-        (Comparison::of(then, outline(&plan)), plan)
+        (Comparison::of(then, plan.kept_parts()), plan)
     }
 
     /// Of the parts of a plan.
-    pub(crate) fn of(then: Vec<Part>, now: Vec<Part>) -> Comparison {
+    pub(crate) fn of(then: Vec<KeptPart>, now: Vec<KeptPart>) -> Comparison {
         let matching = pair(&then, &now);
         Comparison { then, now, matching }
     }
@@ -186,7 +184,7 @@ impl Comparison {
             }
             Pair::Dropped(then) => self.dropped(then, tasks),
             Pair::New(now) => {
-                let (part, description) = (&self.now[now], self.now[now].shown());
+                let (part, description) = (&self.now[now], &self.now[now].key);
                 let what = match part.id.kind {
                     OperatorKind::Source => format!("source {description}: begins where its options say"),
                     OperatorKind::State => format!("state of {description}: begins empty"),
@@ -212,9 +210,9 @@ impl Comparison {
         let (fate, what) = match (part.id.kind, is_undecided) {
             (OperatorKind::Sink, true) => {
                 let why = "it matches several sinks of the query, so nothing of it would be kept";
-                (Fate::Gone, format!("sink {}: {why}", part.shown()))
+                (Fate::Gone, format!("sink {}: {why}", part.key))
             }
-            (OperatorKind::Sink, false) => (Fate::Gone, format!("sink {}: no longer written", part.shown())),
+            (OperatorKind::Sink, false) => (Fate::Gone, format!("sink {}: no longer written", part.key)),
             (_, true) => {
                 let why = "several identical parts, before or now, cannot be distinguished";
                 (Fate::Lost, format!("{}: {why}", describe(part, tasks)))
@@ -241,7 +239,7 @@ impl Comparison {
 
     /// The sources whose rows may only be late, with the reasons.
     pub(crate) fn titles(&self, late: &BTreeMap<usize, String>) -> Vec<String> {
-        late.iter().map(|(place, why)| format!("source {}: {why}", self.now[*place].shown())).collect()
+        late.iter().map(|(place, why)| format!("source {}: {why}", self.now[*place].key)).collect()
     }
 
     /// The identities that the plan's parts have in what is before it, by those that the plan has of itself.
@@ -260,40 +258,41 @@ impl Comparison {
     }
 }
 
-fn kept(then: &Part, now: &Part, tasks: &[&TaskState]) -> String {
+fn kept(then: &KeptPart, now: &KeptPart, tasks: &[&TaskState]) -> String {
     let mut text = describe(then, tasks);
-    if let (OperatorKind::State, Some(before), Some(after)) = (then.id.kind, &then.lineage, &now.lineage) {
+    if then.id.kind == OperatorKind::State {
+        let (before, after) = (&then.lineage, &now.lineage);
         let tables = |lineage: &Lineage| format!("{} -> {}", lineage.from.join(", "), lineage.to.join(", "));
         let (tables_before, tables_after) = (tables(before), tables(after));
         if tables_before != tables_after {
             text.push_str(&format!(" ({tables_before}, now {tables_after})"));
         }
-        if differ(&before.how, &after.how) {
+        if before.differs(after) {
             text.push_str(", continues with a changed query");
         }
     }
     text
 }
 
-fn describe(part: &Part, tasks: &[&TaskState]) -> String {
+fn describe(part: &KeptPart, tasks: &[&TaskState]) -> String {
     match part.id.kind {
         OperatorKind::Source => {
             let sources = tasks.iter().filter_map(|task| task.source.as_ref());
             let positions: usize =
                 sources.filter(|source| source.number == part.id.number).map(|source| source.positions.len()).sum();
-            format!("source {}: positions in {positions} partitions", part.shown())
+            format!("source {}: positions in {positions} partitions", part.key)
         }
         OperatorKind::State => {
             let operators = tasks.iter().flat_map(|task| &task.operators).filter(|op| op.number == part.id.number);
             let rows: u64 = operators.flat_map(|operator| &operator.files).map(|file| file.rows).sum();
-            format!("state of {}: {rows} rows", part.shown())
+            format!("state of {}: {rows} rows", part.key)
         }
-        OperatorKind::Sink => format!("sink {}", part.shown()),
+        OperatorKind::Sink => format!("sink {}", part.key),
     }
 }
 
 /// Bytes of a part's state, each file once: several tasks may have parts of one.
-fn bytes(part: &Part, tasks: &[&TaskState]) -> Option<u64> {
+fn bytes(part: &KeptPart, tasks: &[&TaskState]) -> Option<u64> {
     if part.id.kind != OperatorKind::State || tasks.is_empty() {
         return None;
     }
@@ -313,7 +312,7 @@ pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Res
         )));
     }
     check_options(&present.options, &plan.options)?;
-    let (comparison, plan) = Comparison::new(outline(present), plan);
+    let (comparison, plan) = Comparison::new(present.kept_parts(), plan);
     let mut plan = comparison.carry(&plan, present.identities.unused());
     plan.options.job_name.clone_from(&present.options.job_name);
     plan.version = present.version;

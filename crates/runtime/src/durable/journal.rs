@@ -6,14 +6,14 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anabranch_dataflow::Plan;
+use anabranch_dataflow::{KeptPart, Plan};
 use anabranch_model::{Epoch, Error, ErrorKind, Incarnation, KeyGroups, Nanos, OperatorId, PlanVersion, Result};
 use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Entry, Owner};
 use anabranch_state::{
     Appended, Blob, Entry as Stored, FORMAT, Found, Log, Manifest, Store, TaskState, decode_manifest, encode_manifest,
 };
 
-use crate::change::outline::{Part, fits, outline, read_outline};
+use crate::change::fits;
 use crate::change::reconfiguration::Comparison;
 use crate::durable::requests::Requests;
 
@@ -33,7 +33,7 @@ pub(crate) struct Journal {
     newest: Option<u64>,
     key_groups: KeyGroups,
     /// The parts of the plan that keep something.
-    parts: Vec<Part>,
+    parts: Vec<KeptPart>,
     /// No identity ever had this number or a higher one.
     unused: u32,
     known: BTreeMap<CheckpointId, Known>,
@@ -77,7 +77,7 @@ impl Journal {
             version: plan.version,
             newest: None,
             key_groups: plan.key_groups,
-            parts: outline(plan),
+            parts: plan.kept_parts(),
             unused: plan.identities.unused(),
             known: BTreeMap::new(),
             unusable: BTreeMap::new(),
@@ -173,14 +173,11 @@ impl Journal {
     /// the change. Returns the identities of the plan's parts in the checkpoint, by those that the plan has of itself.
     fn fits(&self, manifest: &Manifest, is_former: bool) -> Result<BTreeMap<OperatorId, OperatorId>> {
         fits::check_key_groups(manifest, self.key_groups)?;
-        let then = read_outline(&manifest.outline, &manifest.lineage).ok_or_else(|| {
-            Error::outside("the outline of the checkpoint cannot be read")
-                .remedy("read it with the version of Anabranch that wrote it")
-        })?;
+        let then = &manifest.parts;
         if is_former {
-            return Ok(Comparison::of(then, self.parts.clone()).identities());
+            return Ok(Comparison::of(then.clone(), self.parts.clone()).identities());
         }
-        fits::check(&then, &self.parts)?;
+        fits::check(then, &self.parts)?;
         Ok(self.parts.iter().map(|part| part.id).zip(then.iter().map(|part| part.id)).collect())
     }
 
@@ -195,7 +192,7 @@ impl Journal {
 
     /// Checkpoints describe the parts of this plan from here on.
     pub(crate) fn set_plan(&mut self, plan: &Plan) {
-        (self.parts, self.unused, self.version) = (outline(plan), plan.identities.unused(), plan.version);
+        (self.parts, self.unused, self.version) = (plan.kept_parts(), plan.identities.unused(), plan.version);
     }
 
     /// Name of the job that wrote a checkpoint of the log, and the savepoint that it started from.
@@ -333,10 +330,9 @@ impl Journal {
             format: FORMAT,
             job: self.job.clone(),
             origin: self.origin.clone(),
-            outline: self.parts.iter().map(Part::line).collect(),
+            parts: self.parts.clone(),
             unused: self.unused,
             key_groups: self.key_groups,
-            lineage: self.parts.iter().filter_map(|part| part.lineage.clone()).collect(),
             epoch,
             incarnation,
             tasks: tasks.into_values().collect(),

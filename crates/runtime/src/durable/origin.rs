@@ -10,7 +10,7 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Error, OperatorId, OperatorKind, Result};
 use anabranch_state::{Contents, Manifest, Savepoint, Store, TaskState};
 
-use crate::change::outline::{fits, read_outline};
+use crate::change::fits;
 use crate::change::reconfiguration::{Change, Comparison};
 use crate::durable::takeover::{Check, check};
 use crate::task::event_time;
@@ -91,13 +91,8 @@ impl Origin {
     }
 
     fn comparison(&self, plan: &Plan) -> Result<(Comparison, Plan)> {
-        let then = read_outline(&self.manifest.outline, &self.manifest.lineage).ok_or_else(|| {
-            Error::outside("the outline of the savepoint cannot be read")
-                .at(self.store.place().to_owned())
-                .remedy("read it with the version of Anabranch that wrote it")
-        })?;
         fits::check_key_groups(&self.manifest, plan.key_groups).map_err(|e| e.at(self.store.place().to_owned()))?;
-        Ok(Comparison::new(then, plan))
+        Ok(Comparison::new(self.manifest.parts.clone(), plan))
     }
 
     /// The plan, with the savepoint's identities for the parts that are in it.

@@ -8,10 +8,9 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Epoch, Error, ErrorKind, HASH_SEED, Incarnation, Result, Rng, hash_bytes};
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Config, Entry, Input, Owner, Tasks};
-use anabranch_state::{Contents, Manifest, Savepoint, Store, TaskState};
+use anabranch_state::{Contents, Savepoint, Store, TaskState};
 use serde::{Deserialize, Serialize};
 
-use crate::change::outline::read_outline;
 use crate::change::own_sources::as_before;
 use crate::durable::journal::{CheckpointId, Journal};
 use crate::durable::origin::Origin;
@@ -383,9 +382,8 @@ pub(crate) fn resuming(plan: &Plan, checkpointing: Option<&Checkpointing>, origi
     }
     let contents = checkpointing.map_or(Ok(None), |checkpointing| Contents::read_if_any(&checkpointing.store))?;
     let newest = contents.as_ref().and_then(|contents| Some(&contents.checkpoints.last()?.manifest));
-    let then = |manifest: &Manifest| read_outline(&manifest.outline, &manifest.lineage);
-    let then = newest.or_else(|| origin.map(Origin::manifest)).and_then(then);
-    Ok(as_before(plan, &then.unwrap_or_default()))
+    let then = newest.or_else(|| origin.map(Origin::manifest));
+    Ok(as_before(plan, then.map_or(&[], |manifest| &manifest.parts)))
 }
 
 /// The plan of a job that has no checkpoint yet.

@@ -123,8 +123,7 @@ fn present(
             for task in tasks.iter().filter(|task| task.stage == stage.id) {
                 let Some(id) = plan.identities.state(stage.id, place) else { continue };
                 let share = (id, plan.assignment.of_task(*task));
-                let state_here = |spec| handover.is_some_and(|of| of.has(share, spec, &plan.options, functions));
-                if spec.state().is_some_and(state_here) {
+                if handover.is_some_and(|of| of.has(share, spec, &plan.options, functions)) {
                     present.kept.insert((*task, place));
                     continue;
                 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::readable;
-use anabranch_model::{Error, ErrorKind, Result};
+use anabranch_dataflow::KeptPart;
+use anabranch_model::{Error, ErrorKind, OperatorKind, Result};
 use anabranch_state::{Contents, Manifest, Store};
 use arrow::array::Array as _;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -105,18 +105,17 @@ fn document(store: &Store, operator: Option<u32>, keys: &[(String, String)]) -> 
         place: store.place().to_owned(),
         epoch: manifest.epoch.0,
         completed_at_ms: newest.written_ms,
-        operators: manifest.outline.iter().filter_map(|line| of_operator(manifest, line)).collect(),
+        operators: manifest.parts.iter().filter_map(|part| of_operator(manifest, part)).collect(),
         rows,
     })
 }
 
-fn of_operator(manifest: &Manifest, line: &str) -> Option<OperatorDocument> {
-    let (number, description) = line.strip_prefix("state ")?.split_once(": ")?;
-    let operator = number.parse().ok()?;
+fn of_operator(manifest: &Manifest, part: &KeptPart) -> Option<OperatorDocument> {
+    let operator = Some(part.id.number).filter(|_| part.id.kind == OperatorKind::State)?;
     let files = || manifest.state_files(|number| number == operator);
     Some(OperatorDocument {
         operator,
-        description: readable(description),
+        description: part.key.to_string(),
         rows: files().map(|file| file.rows).sum(),
         bytes: files().map(|file| file.blob.bytes).sum(),
         files: files().count(),

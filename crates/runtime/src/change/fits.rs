@@ -1,12 +1,11 @@
 //! Whether a query is the one that wrote a checkpoint.
 
+use anabranch_dataflow::{KeptPart, Lineage};
 use anabranch_model::{Error, KeyGroups, Result};
-use anabranch_state::{Lineage, Manifest};
-
-use super::{Part, differ};
+use anabranch_state::Manifest;
 
 /// The parts must be the same, in the same order.
-pub(crate) fn check(then: &[Part], now: &[Part]) -> Result<()> {
+pub(crate) fn check(then: &[KeptPart], now: &[KeptPart]) -> Result<()> {
     check_same(then, now)?;
     check_order(then, now)
 }
@@ -27,14 +26,14 @@ pub(crate) fn check_key_groups(manifest: &Manifest, groups: KeyGroups) -> Result
     )))
 }
 
-fn check_same(then: &[Part], now: &[Part]) -> Result<()> {
-    let is = |a: &Part, b: &Part| (a.id.kind, &a.description) == (b.id.kind, &b.description);
+fn check_same(then: &[KeptPart], now: &[KeptPart]) -> Result<()> {
+    let is = |a: &KeptPart, b: &KeptPart| (a.id.kind, &a.key) == (b.id.kind, &b.key);
     if then.len() == now.len() && then.iter().zip(now).all(|(then, now)| is(then, now)) {
         return Ok(());
     }
     // A part may be there several times.
-    let missing = |a: &[Part], b: &[Part]| {
-        let mut others: Vec<&Part> = b.iter().collect();
+    let missing = |a: &[KeptPart], b: &[KeptPart]| {
+        let mut others: Vec<&KeptPart> = b.iter().collect();
         let mut missing = Vec::new();
         for part in a {
             match others.iter().position(|other| is(part, other)) {
@@ -58,9 +57,9 @@ fn check_same(then: &[Part], now: &[Part]) -> Result<()> {
 }
 
 /// Statements that differ only in their expressions are identified by their order, which must be the same.
-fn check_order(then: &[Part], now: &[Part]) -> Result<()> {
-    let moved = |(place, part): &(usize, &Part)| {
-        let Some(was) = &part.lineage else { return false };
+fn check_order(then: &[KeptPart], now: &[KeptPart]) -> Result<()> {
+    let moved = |(place, part): &(usize, &KeptPart)| {
+        let was = &part.lineage;
         // Some may be identical: then an identical one has always been there.
         let is_elsewhere = |place: usize| {
             lineage_at(now, place).is_some_and(|is| is_same(was, is)) && lineage_at(then, place) != Some(was)
@@ -81,34 +80,36 @@ fn check_order(then: &[Part], now: &[Part]) -> Result<()> {
     }
 }
 
-fn lineage_at(parts: &[Part], place: usize) -> Option<&Lineage> {
-    parts.get(place)?.lineage.as_ref()
+fn lineage_at(parts: &[KeptPart], place: usize) -> Option<&Lineage> {
+    parts.get(place).map(|part| &part.lineage)
 }
 
 /// Whether two parts are between the same tables and states, and not certainly of different queries.
 fn is_same(was: &Lineage, is: &Lineage) -> bool {
-    was.from == is.from && was.to == is.to && was.through == is.through && !differ(&was.how, &is.how)
+    was.from == is.from && was.to == is.to && was.through == is.through && !was.differs(is)
 }
 
 #[cfg(test)]
 mod tests {
+    use anabranch_dataflow::PartKey;
     use anabranch_model::{OperatorId, OperatorKind};
 
     use super::*;
 
     #[test]
     fn what_differs_is_named_and_another_order_is_said_to_be_one() {
-        let part = |number: u32, description: &str| {
+        let part = |number: u32, table: &str| {
             let id = OperatorId { kind: OperatorKind::State, number };
-            Part { id, description: description.into(), lineage: None }
+            let key = PartKey::Table { table: table.into(), connector: "x".into() };
+            KeptPart { id, key, lineage: Lineage::default() }
         };
         let parts = |of: &[&str]| (0..).zip(of).map(|(number, text)| part(number, text)).collect::<Vec<_>>();
         let message = |then: &[&str], now: &[&str]| check(&parts(then), &parts(now)).map_err(|error| error.to_string());
         message(&["sum", "count"], &["sum", "count"]).expect("the same");
         let error = message(&["sum", "count"], &["sum", "max"]).expect_err("another query");
-        assert!(error.contains("state of [state count], the query has [state max]"), "{error}");
+        assert!(error.contains("state of [state count (x)], the query has [state max (x)]"), "{error}");
         let error = message(&["sum", "sum"], &["sum"]).expect_err("one is missing");
-        assert!(error.contains("state of [state sum], the query has []"), "{error}");
+        assert!(error.contains("state of [state sum (x)], the query has []"), "{error}");
         let error = message(&["sum", "count"], &["count", "sum"]).expect_err("in another order");
         assert!(error.contains("in another order"), "{error}");
     }
@@ -122,12 +123,12 @@ mod tests {
             how: how.into(),
         };
         let check_order = |then: &[Lineage], now: &[Lineage]| {
-            let parts = |lineage: &[Lineage]| -> Vec<Part> {
+            let parts = |lineage: &[Lineage]| -> Vec<KeptPart> {
                 let id = |number| OperatorId { kind: OperatorKind::Source, number };
-                let part = |(number, lineage): (u32, &Lineage)| Part {
+                let part = |(number, lineage): (u32, &Lineage)| KeptPart {
                     id: id(number),
-                    description: "t".into(),
-                    lineage: Some(lineage.clone()),
+                    key: PartKey::Table { table: "t".into(), connector: "x".into() },
+                    lineage: lineage.clone(),
                 };
                 (0..).zip(lineage).map(part).collect()
             };
@@ -137,7 +138,7 @@ mod tests {
         let then = [part(&[], "1-a"), part(&sums, "1-b")];
         check_order(&then, &[part(&[], "2-c"), part(&sums, "2-d")]).expect("in order");
         let error = check_order(&then, &[part(&sums, "2-d"), part(&[], "2-c")]).expect_err("moved");
-        assert!(error.to_string().contains("have changed places: 'source t'"), "{error}");
+        assert!(error.to_string().contains("have changed places: 'source t (x)'"), "{error}");
         let then = [part(&[], "1-a"), part(&[], "1-b")];
         check_order(&then, &[part(&[], "1-a"), part(&[], "1-b")]).expect("in order");
         check_order(&then, &[part(&[], "1-a"), part(&[], "1-c")]).expect("changed in place");
