@@ -5,6 +5,7 @@ use std::fmt;
 use arrow_schema::{DataType, TimeUnit};
 use serde::{Deserialize, Serialize};
 
+use crate::Literal;
 use crate::decimal::{as_decimal, decimal_result};
 use crate::sql_name::sql_name;
 
@@ -83,16 +84,6 @@ pub enum Expr {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         varies: bool,
     },
-}
-
-/// A constant: its type, and its value as text in Arrow's cast format (`None` is null). A time that Arrow does not read,
-/// outside of the years 0 to 9999, is the number that stands for it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Literal {
-    /// Type.
-    pub data_type: DataType,
-    /// Value as text.
-    pub text: Option<String>,
 }
 
 /// Binary operators.
@@ -226,7 +217,7 @@ impl Expr {
     pub fn data_type(&self, column: &dyn Fn(usize) -> Option<DataType>) -> Option<DataType> {
         match self {
             Expr::Column(index) => column(*index),
-            Expr::Literal(Literal { data_type, .. }) => Some(data_type.clone()),
+            Expr::Literal(literal) => Some(literal.data_type.clone()),
             Expr::Binary { op, left, right } if op.is_arithmetic() => {
                 let (left, right) = (left.data_type(column)?, right.data_type(column)?);
                 decimal_result(*op, &left, &right).or_else(|| (left == right).then_some(left))
@@ -243,9 +234,7 @@ impl Expr {
     /// Whether the expression is a number other than zero and minus one, by which every whole number can be divided.
     fn divides_all(&self) -> bool {
         match self {
-            Expr::Literal(Literal { text: Some(text), .. }) => {
-                text.parse::<f64>().is_ok_and(|number| number != 0.0 && number != -1.0)
-            }
+            Expr::Literal(literal) => literal.as_number().is_some_and(|number| number != 0.0 && number != -1.0),
             Expr::Cast { expr, to, .. } => to.is_numeric() && !to.is_floating() && expr.divides_all(),
             _ => false,
         }
@@ -391,9 +380,7 @@ impl fmt::Display for Expr {
         let not = |negated: &bool| if *negated { "NOT " } else { "" };
         match self {
             Expr::Column(index) => write!(f, "#{index}"),
-            Expr::Literal(Literal { text: None, .. }) => f.write_str("NULL"),
-            Expr::Literal(Literal { data_type, text: Some(text) }) if data_type.is_string() => write!(f, "'{text}'"),
-            Expr::Literal(Literal { text: Some(text), .. }) => f.write_str(text),
+            Expr::Literal(literal) => write!(f, "{literal}"),
             Expr::Binary { op, left, right } => write!(f, "({left} {} {right})", op.symbol()),
             Expr::Not(expr) => write!(f, "NOT {expr}"),
             Expr::Negative(expr) => write!(f, "-{expr}"),
@@ -443,14 +430,14 @@ mod tests {
         let column = |index| Box::new(Expr::Column(index));
         let binary = |op, left, right| Expr::Binary { op, left: column(left), right };
         let cast = |from, to, safe| Expr::Cast { expr: column(from), to, safe };
-        let number = |text: &str| Box::new(Expr::Literal(Literal { data_type: Int64, text: Some(text.into()) }));
+        let number = |number: i64| Box::new(Expr::number(number));
         assert!(may_fail(&binary(BinaryOp::Multiply, 1, column(1))));
         assert!(!may_fail(&binary(BinaryOp::Divide, 2, column(2))));
         assert!(
             !may_fail(&binary(BinaryOp::Multiply, 3, column(1))) && may_fail(&binary(BinaryOp::Divide, 3, column(1)))
         );
-        assert!(!may_fail(&binary(BinaryOp::Modulo, 1, number("2"))));
-        assert!(["0", "-1"].into_iter().all(|divisor| may_fail(&binary(BinaryOp::Divide, 1, number(divisor)))));
+        assert!(!may_fail(&binary(BinaryOp::Modulo, 1, number(2))));
+        assert!([0, -1].into_iter().all(|divisor| may_fail(&binary(BinaryOp::Divide, 1, number(divisor)))));
         assert!(may_fail(&cast(1, Int32, false)) && !may_fail(&cast(0, Int64, false)));
         assert!(may_fail(&cast(4, Int64, false)) && !may_fail(&cast(1, Utf8View, false)));
         assert!(may_fail(&cast(3, Decimal128(9, 1), false)) && !may_fail(&cast(3, Decimal128(10, 1), false)));

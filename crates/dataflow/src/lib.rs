@@ -9,6 +9,7 @@ mod group_aggregate;
 mod identity;
 mod joins_at_once;
 mod kept;
+mod literal;
 mod lookup_join;
 mod multi_join;
 mod options;
@@ -33,11 +34,12 @@ mod window_ends;
 
 pub use decimal::{DECIMAL_DIGITS_MAX, as_decimal, decimal_result, exact_aggregate};
 pub use deduplicate::DeduplicateSpec;
-pub use expr::{BinaryOp, Expr, Literal, NamedExpr};
+pub use expr::{BinaryOp, Expr, NamedExpr};
 pub use group_aggregate::{EmissionSpec, GroupAggregateSpec, WEIGHT, weight_field};
 pub use identity::{Identities, Part, PartSpec, static_stages};
 pub use joins_at_once::{JoinedAtOnce, join_at_once};
 pub use kept::{KeptPart, Lineage};
+pub use literal::{Digits, Float, Literal, Scalar};
 pub use lookup_join::{LookupCache, LookupJoinSpec, LookupKey, PartialCache};
 pub use multi_join::{ChainSide, JoinChain, JoinCondition, JoinInputSpec, MultiJoinSpec};
 pub use options::{

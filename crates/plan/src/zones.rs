@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{Expr as Physical, Literal, sql_name};
-use anabranch_functions::{INSTANT, LOCAL_TIME, Zone, ZoneUse, scalar_functions, zone_use};
+use anabranch_dataflow::{Expr as Physical, sql_name};
+use anabranch_functions::{INSTANT, LOCAL_TIME, Zone, scalar_functions};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
@@ -214,8 +214,8 @@ pub(crate) fn without_zone(data_type: &DataType) -> DataType {
 }
 
 fn physical_call(function: &str, time: Physical, returns: DataType, zone: &str) -> Physical {
-    let zone = Physical::Literal(Literal { data_type: DataType::Utf8View, text: Some(zone.to_owned()) });
-    Physical::Call { function: function.to_owned(), args: vec![time, zone], returns, fails: false, varies: false }
+    let args = vec![time, Physical::text(zone)];
+    Physical::Call { function: function.to_owned(), args, returns, fails: false, varies: false }
 }
 
 #[cfg(test)]

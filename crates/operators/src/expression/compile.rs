@@ -105,7 +105,8 @@ fn short_text(op: BinaryOp, from: &DataType, right: &Expr) -> Option<Kernel> {
         BinaryOp::NotEq => true,
         _ => return None,
     };
-    let Expr::Literal(Literal { text: Some(text), data_type: DataType::Utf8View }) = right else { return None };
+    let Expr::Literal(literal) = right else { return None };
+    let text = literal.as_text().filter(|_| literal.data_type == DataType::Utf8View)?;
     let is_short = from == &DataType::Utf8View && text.len() <= INLINE;
     is_short.then(|| Kernel::Short { view: make_view(text.as_bytes(), 0, 0), negated })
 }
@@ -119,15 +120,16 @@ fn regex(op: BinaryOp, from: &DataType, right: &Expr) -> Option<Kernel> {
         BinaryOp::RegexNotIMatch => (true, true),
         _ => return None,
     };
-    let Expr::Literal(Literal { text: Some(pattern), .. }) = right else { return None };
+    let Expr::Literal(pattern) = right else { return None };
+    let pattern = pattern.as_text()?;
     let matcher = (from == &DataType::Utf8View).then(|| Matcher::regex(pattern, case_insensitive).ok()).flatten();
     Some(Kernel::Match { matcher: Arc::new(matcher?), negated })
 }
 
 /// For `LIKE '%text%'`.
 fn contains(from: &DataType, pattern: &Expr) -> Option<Matcher> {
-    let Expr::Literal(Literal { text: Some(pattern), .. }) = pattern else { return None };
-    let text = pattern.strip_prefix('%')?.strip_suffix('%')?;
+    let Expr::Literal(pattern) = pattern else { return None };
+    let text = pattern.as_text()?.strip_prefix('%')?.strip_suffix('%')?;
     let is_plain = !text.is_empty() && !text.contains(['%', '_', '\\']);
     (is_plain && from == &DataType::Utf8View).then(|| Matcher::containing(text))
 }
@@ -208,21 +210,10 @@ fn null_if(args: Vec<Physical>, schema: &Schema, functions: &Functions) -> Built
     expressions::case(None, vec![(same, null)], Some(Arc::clone(&args[0])))
 }
 
-/// The value of a literal, by Arrow's cast from text.
+/// The value of a literal.
 pub(crate) fn scalar(literal: &Literal) -> Result<ScalarValue> {
     let wrong = |e: DataFusionError| Error::internal(format!("literal {literal:?}: {}", e.strip_backtrace()));
-    match &literal.text {
-        None => ScalarValue::try_from(&literal.data_type).map_err(wrong),
-        Some(text) if literal.data_type == DataType::Utf8View => Ok(ScalarValue::Utf8View(Some(text.clone()))),
-        Some(text) => match (&literal.data_type, text.parse::<i64>()) {
-            (DataType::Timestamp(..), Ok(number)) => ScalarValue::Int64(Some(number)).cast_to(&literal.data_type),
-            (DataType::Date32, Ok(number)) => ScalarValue::Int64(Some(number))
-                .cast_to(&DataType::Int32)
-                .and_then(|number| number.cast_to(&DataType::Date32)),
-            _ => ScalarValue::Utf8(Some(text.clone())).cast_to(&literal.data_type),
-        }
-        .map_err(wrong),
-    }
+    ScalarValue::try_from_array(&literal.to_array()?, 0).map_err(wrong)
 }
 
 fn operator(op: BinaryOp) -> Operator {

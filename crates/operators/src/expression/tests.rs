@@ -1,6 +1,6 @@
 use arrow::array::{Int64Array, StringViewArray};
 
-use anabranch_dataflow::{BinaryOp, Literal};
+use anabranch_dataflow::BinaryOp;
 
 use super::*;
 
@@ -34,8 +34,7 @@ fn a_failing_expression_is_shown_with_a_remedy() {
 #[test]
 fn texts_keep_their_signs_of_numbers() {
     let schema = Schema::new(vec![Field::new("a", DataType::Utf8View, true)]);
-    let literal = Literal { data_type: DataType::Utf8View, text: Some("#0".into()) };
-    let expr = Expr::Binary { op: BinaryOp::Eq, left: column(0), right: Box::new(Expr::Literal(literal)) };
+    let expr = Expr::Binary { op: BinaryOp::Eq, left: column(0), right: Box::new(Expr::text("#0")) };
     assert_eq!(text_of(&expr, &schema), "(a = '#0')");
 }
 
@@ -58,8 +57,7 @@ fn short_and_long_texts_are_compared_alike() {
     let (part, parts) = (column_of_texts.slice(1, 5), &texts[1..]);
     for text in ["view", "views", "", "twelve bytes", "thirteen here", "vie"] {
         for (op, negated) in [(BinaryOp::Eq, false), (BinaryOp::NotEq, true)] {
-            let literal = Literal { data_type: DataType::Utf8View, text: Some(text.into()) };
-            let expr = binary(op, column(0), Box::new(Expr::Literal(literal)));
+            let expr = binary(op, column(0), Box::new(Expr::text(text)));
             let result = evaluate(&expr, vec![("t", Arc::clone(&part))]);
             let expected: BooleanArray = parts.iter().map(|of| of.map(|of| (of == text) != negated)).collect();
             assert_eq!(result.as_boolean(), &expected, "{text:?} {op:?}");
@@ -94,9 +92,9 @@ fn the_right_operand_is_evaluated_where_the_left_one_does_not_decide() {
             ("b", number(vec![Some(0), Some(3), None, Some(2)])),
         ]
     };
-    let literal = |text: &str| Box::new(Expr::Literal(Literal { data_type: DataType::Int64, text: Some(text.into()) }));
-    let zero = binary(BinaryOp::Eq, column(1), literal("0"));
-    let large = binary(BinaryOp::Gt, Box::new(binary(BinaryOp::Divide, column(0), column(1))), literal("2"));
+    let literal = |number: i64| Box::new(Expr::number(number));
+    let zero = binary(BinaryOp::Eq, column(1), literal(0));
+    let large = binary(BinaryOp::Gt, Box::new(binary(BinaryOp::Divide, column(0), column(1))), literal(2));
     let either = binary(BinaryOp::Or, Box::new(zero.clone()), Box::new(large.clone()));
     let result = evaluate(&either, columns());
     assert_eq!(result.as_boolean(), &BooleanArray::from(vec![Some(true), Some(true), None, None]));

@@ -172,7 +172,7 @@ impl Call {
         accumulator: impl FnOnce(&[CompiledExpr]) -> Result<Box<dyn Accumulator>>,
     ) -> Result<Call> {
         // `COUNT(*)` has a constant as its argument.
-        let counts_all = |arg: &Expr| spec.function == "count" && matches!(arg, Expr::Literal(l) if l.text.is_some());
+        let counts_all = |arg: &Expr| spec.function == "count" && matches!(arg, Expr::Literal(l) if l.value.is_some());
         let args = spec.args.iter().filter(|arg| spec.distinct || !counts_all(arg));
         let args: Vec<CompiledExpr> =
             args.map(|arg| CompiledExpr::new(arg, input, functions)).collect::<Result<_>>()?;

@@ -48,7 +48,7 @@ impl Lists {
             ("array_agg", DataType::List(item)) => Of::Array(Arc::clone(item)),
             ("string_agg", data_type) => {
                 let separator = match spec.args.get(1) {
-                    Some(Expr::Literal(literal)) => literal.text.clone().unwrap_or_default(),
+                    Some(Expr::Literal(literal)) => literal.as_text().unwrap_or_default().to_owned(),
                     _ => return Err(Error::internal(format!("{spec} has no constant separator"))),
                 };
                 Of::Text { separator, data_type: data_type.clone() }

@@ -8,7 +8,7 @@ mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_dataflow::{AggregateSpec, Expr, Literal, NamedExpr, WEIGHT, weight_field};
+use anabranch_dataflow::{AggregateSpec, Expr, NamedExpr, WEIGHT, weight_field};
 use anabranch_model::Rng;
 use arrow::array::{Array, AsArray, Float64Array, StringViewArray};
 use arrow::compute::concat_batches;
@@ -66,9 +66,8 @@ fn spec(weighted: bool) -> GroupAggregateSpec {
         AggregateSpec { name: "filtered_distinct".into(), filter: filtered.filter.clone(), ..distinct.clone() };
     let texts = DataType::List(Arc::new(Field::new("item", DataType::Utf8View, true)));
     let joined = |distinct: bool| {
-        let separator = Literal { data_type: DataType::Utf8View, text: Some("+".into()) };
         let call = call("string_agg", 2, distinct, DataType::Utf8View);
-        AggregateSpec { args: vec![Expr::Column(2), Expr::Literal(separator)], ..call }
+        AggregateSpec { args: vec![Expr::Column(2), Expr::text("+")], ..call }
     };
     GroupAggregateSpec {
         keys: vec![key],

@@ -27,8 +27,7 @@ fn schema() -> SchemaRef {
 
 fn spec(zone: &str, window: Window) -> OperatorSpec {
     let local = DataType::Timestamp(TimeUnit::Millisecond, None);
-    let text = |text: &str| Expr::Literal(Literal { data_type: DataType::Utf8View, text: Some(text.to_owned()) });
-    let args = vec![Expr::Column(0), text(zone)];
+    let args = vec![Expr::Column(0), Expr::text(zone)];
     let time = Expr::Call { function: LOCAL_TIME.into(), args, returns: local.clone(), fails: false, varies: false };
     let count = AggregateSpec {
         name: "n".into(),

@@ -68,11 +68,8 @@ fn join(kind: JoinKind, table: &Table) -> LookupJoin {
         Field::new("key", DataType::Int64, true),
         Field::new("number", DataType::Int64, false),
     ]));
-    let text = |text: &str| {
-        Expr::Literal(anabranch_dataflow::Literal { data_type: DataType::Utf8View, text: Some(text.to_owned()) })
-    };
     let predicate =
-        Expr::Binary { op: BinaryOp::NotEq, left: Box::new(Expr::Column(1)), right: Box::new(text("hidden")) };
+        Expr::Binary { op: BinaryOp::NotEq, left: Box::new(Expr::Column(1)), right: Box::new(Expr::text("hidden")) };
     let spec = LookupJoinSpec {
         join: StaticJoinSpec {
             kind,

@@ -1,6 +1,6 @@
 //! The functions of one operator: aggregates with their accumulators, and `LAG`.
 
-use anabranch_dataflow::{AggregateSpec, Expr, LAG, OverSpec};
+use anabranch_dataflow::{AggregateSpec, Expr, LAG, Literal, OverSpec, Scalar};
 use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -106,7 +106,9 @@ fn over(of: &AggregateSpec, read: &[usize]) -> AggregateSpec {
 fn lag(of: &AggregateSpec, place: usize, read: &[usize]) -> Result<Lag> {
     let wrong = || Error::internal(format!("{of} is no LAG of a column"));
     let (column, rows) = match of.args.as_slice() {
-        [Expr::Column(column), Expr::Literal(rows), ..] => (*column, rows.text.as_deref().unwrap_or_default()),
+        [Expr::Column(column), Expr::Literal(Literal { value: Some(Scalar::Integer(rows)), .. }), ..] => {
+            (*column, *rows)
+        }
         _ => return Err(wrong()),
     };
     let otherwise = match of.args.get(2) {
@@ -114,6 +116,6 @@ fn lag(of: &AggregateSpec, place: usize, read: &[usize]) -> Result<Lag> {
         Some(_) => return Err(wrong()),
         None => None,
     };
-    let rows = rows.parse().map_err(|_| wrong())?;
+    let rows = rows.try_into().map_err(|_| wrong())?;
     Ok(Lag { rows, column: read.partition_point(|of| *of < column), otherwise, place })
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_dataflow::{AggregateSpec, Expr, Frame, LAG, Literal};
+use anabranch_dataflow::{AggregateSpec, Expr, Frame, LAG};
 use anabranch_model::Rng;
 use arrow::array::{AsArray, Float64Array, Int64Array, StringViewArray, TimestampMillisecondArray};
 use arrow::datatypes::{Field, Float64Type, Int64Type, Schema, TimeUnit};
@@ -44,8 +44,8 @@ fn schema() -> SchemaRef {
     ]))
 }
 
-fn literal(text: &str) -> Expr {
-    Expr::Literal(Literal { data_type: DataType::Int64, text: Some(text.into()) })
+fn literal(number: i64) -> Expr {
+    Expr::number(number)
 }
 
 fn call(name: &str, function: &str, args: Vec<Expr>, data_type: DataType) -> AggregateSpec {
@@ -68,7 +68,7 @@ fn operator(frame: Frame, time: Option<usize>, disk: Option<usize>) -> Over {
 fn spec(frame: Frame, time: Option<usize>) -> OverSpec {
     let (value, text) = (|| vec![Expr::Column(2)], || vec![Expr::Column(3)]);
     let mut functions = vec![
-        call("n", "count", vec![literal("1")], DataType::Int64),
+        call("n", "count", vec![literal(1)], DataType::Int64),
         call("total", "sum", value(), DataType::Int64),
         call("least", "min", value(), DataType::Int64),
         call("most", "max", text(), DataType::Utf8View),
@@ -77,7 +77,7 @@ fn spec(frame: Frame, time: Option<usize>) -> OverSpec {
         call("distinct", "count", value(), DataType::Int64),
     ];
     if let Frame::Rows { preceding: Some(2..) } = frame {
-        let args = vec![Expr::Column(3), literal("2"), Expr::Column(5)];
+        let args = vec![Expr::Column(3), literal(2), Expr::Column(5)];
         functions.insert(1, call("before", LAG, args, DataType::Utf8View));
     }
     OverSpec { keys: 1, time, frame, time_to_live_ms: None, functions, schema: schema(), output: vec![0, 4] }

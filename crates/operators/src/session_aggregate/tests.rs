@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_dataflow::{AggregatePhase, AggregateSpec, Expr, Literal, NamedExpr};
+use anabranch_dataflow::{AggregatePhase, AggregateSpec, Expr, NamedExpr};
 use anabranch_model::Rng;
 use arrow::array::{ArrayRef, AsArray, Int64Array, StringViewArray, TimestampMillisecondArray};
 use arrow::datatypes::{Field, Int64Type, Schema, TimeUnit, TimestampMillisecondType};
@@ -23,7 +23,6 @@ type Result4 = (Option<String>, i64, i64, i64, Option<i64>, Option<i64>, i64);
 const KEYS: [Option<&str>; 5] = [Some("a"), Some("b"), None, Some("a key of more than twelve bytes"), Some("d")];
 
 fn operator(keys: usize, disk_bytes: Option<usize>) -> SessionAggregate {
-    let int = |text: &str| Expr::Literal(Literal { data_type: DataType::Int64, text: Some(text.into()) });
     let call = |name: &str, function: &str, arg: Expr, distinct: bool| AggregateSpec {
         name: name.into(),
         function: function.into(),
@@ -41,7 +40,7 @@ fn operator(keys: usize, disk_bytes: Option<usize>) -> SessionAggregate {
         time_type: TIME,
         keys: vec![key; keys],
         aggregates: vec![
-            call("n", "count", int("1"), false),
+            call("n", "count", Expr::number(1), false),
             call("total", "sum", Expr::Column(2), false),
             call("least", "min", Expr::Column(2), false),
             call("different", "count", Expr::Column(2), true),

@@ -60,7 +60,7 @@ impl Panes {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_dataflow::{AggregatePhase, Literal, NamedExpr, Window};
+    use anabranch_dataflow::{AggregatePhase, NamedExpr, Window};
     use arrow::datatypes::{DataType, Schema};
 
     use super::super::PANE_TYPE;
@@ -112,8 +112,7 @@ mod tests {
         key.keys[0].nullable = false;
         assert!(!goes_on(&key), "the state may have a NULL");
         let mut constant = greatest(0, DataType::Int64, 1);
-        constant.aggregates[0].args =
-            vec![Expr::Literal(Literal { data_type: DataType::Int64, text: Some("1".into()) })];
+        constant.aggregates[0].args = vec![Expr::number(1)];
         assert!(!goes_on(&constant), "a constant may be part of what the function is");
         let mut function = greatest(0, DataType::Int64, 1);
         function.aggregates[0].function = "min".into();

@@ -7,7 +7,7 @@ mod snapshots;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{AggregateSpec, Expr, Literal, NamedExpr, Thresholds, Window};
+use anabranch_dataflow::{AggregateSpec, Expr, NamedExpr, Thresholds, Window};
 use anabranch_model::Rng;
 use arrow::array::{AsArray, Int64Array, StringViewArray, TimestampMillisecondArray};
 use arrow::datatypes::{Float64Type, Int64Type, TimestampMillisecondType};
@@ -39,11 +39,10 @@ fn aggregate(name: &str, function: &str, args: Vec<Expr>, filter: Option<Expr>, 
 }
 
 fn spec(phase: AggregatePhase, window: Window) -> WindowAggregateSpec {
-    let literal = |text: &str| Expr::Literal(Literal { data_type: DataType::Int64, text: Some(text.into()) });
     let positive = Expr::Binary {
         op: anabranch_dataflow::BinaryOp::Gt,
         left: Box::new(Expr::Column(2)),
-        right: Box::new(literal("0")),
+        right: Box::new(Expr::number(0)),
     };
     let key = NamedExpr { name: "key".into(), expr: Expr::Column(0), data_type: DataType::Utf8View, nullable: true };
     WindowAggregateSpec {
@@ -53,7 +52,7 @@ fn spec(phase: AggregatePhase, window: Window) -> WindowAggregateSpec {
         time_type: PANE_TYPE,
         keys: vec![key],
         aggregates: vec![
-            aggregate("n", "count", vec![literal("1")], None, DataType::Int64),
+            aggregate("n", "count", vec![Expr::number(1)], None, DataType::Int64),
             aggregate("positive", "count", vec![Expr::Column(2)], Some(positive), DataType::Int64),
             aggregate("total", "sum", vec![Expr::Column(2)], None, DataType::Int64),
             aggregate("least", "min", vec![Expr::Column(2)], None, DataType::Int64),

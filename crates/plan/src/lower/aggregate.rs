@@ -278,7 +278,7 @@ impl<'a> Shuffled<'a> {
         if let Expr::Call { function, args, returns, .. } = expr
             && let ("get_field", [Expr::Column(_), Expr::Literal(name)]) = (function.as_str(), args.as_slice())
         {
-            return self.add(name.text.as_deref().unwrap_or_default(), expr, Some(returns.clone()));
+            return self.add(name.as_text().unwrap_or_default(), expr, Some(returns.clone()));
         }
         let mut over = expr.clone();
         for operand in over.children_mut() {

@@ -1,9 +1,8 @@
 //! The first row of each key: `ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ts)` with a condition that lets one row pass, in the order of a
 //! time. Such a row stays, because no row before it follows.
 
-use anabranch_dataflow::{DeduplicateSpec, Expr, Literal, OperatorSpec};
+use anabranch_dataflow::{DeduplicateSpec, Expr, OperatorSpec};
 use anabranch_model::Result;
-use arrow::datatypes::DataType;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::{Expr as Logical, WindowFrameUnits};
@@ -95,8 +94,8 @@ impl Lowering<'_> {
         };
         let mut columns = rows.columns(&stream, needed);
         let output = keep_columns(&mut columns, std::iter::empty());
-        let number = window.input.width();
-        let one = Expr::Literal(Literal { data_type: DataType::Int64, text: Some("1".to_owned()) });
+        let number = window.input.schema().fields().len();
+        let one = Expr::number(1);
         let value = needed.contains(&number).then_some(one);
         columns.push(LogicalColumn { value, ..LogicalColumn::absent(window.columns.field(number)) });
         let spec = DeduplicateSpec {

@@ -1,6 +1,6 @@
 //! Converts DataFusion's logical expressions to ours.
 
-use anabranch_dataflow::{BinaryOp, Expr, Literal};
+use anabranch_dataflow::{BinaryOp, Expr, Literal, Scalar};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
 use datafusion_expr::expr::ScalarFunction;
@@ -53,10 +53,10 @@ pub(super) fn convert(expr: &Logical, schema: &Columns, column: &dyn Fn(usize) -
         Logical::Negative(inner) => Expr::Negative(boxed(inner)?),
         Logical::IsNull(inner) | Logical::IsUnknown(inner) => Expr::IsNull(boxed(inner)?),
         Logical::IsNotNull(inner) | Logical::IsNotUnknown(inner) => Expr::Not(Box::new(Expr::IsNull(boxed(inner)?))),
-        Logical::IsTrue(inner) => is(BinaryOp::IsNotDistinctFrom, sub(inner)?, "true"),
-        Logical::IsFalse(inner) => is(BinaryOp::IsNotDistinctFrom, sub(inner)?, "false"),
-        Logical::IsNotTrue(inner) => is(BinaryOp::IsDistinctFrom, sub(inner)?, "true"),
-        Logical::IsNotFalse(inner) => is(BinaryOp::IsDistinctFrom, sub(inner)?, "false"),
+        Logical::IsTrue(inner) => is(BinaryOp::IsNotDistinctFrom, sub(inner)?, true),
+        Logical::IsFalse(inner) => is(BinaryOp::IsNotDistinctFrom, sub(inner)?, false),
+        Logical::IsNotTrue(inner) => is(BinaryOp::IsDistinctFrom, sub(inner)?, true),
+        Logical::IsNotFalse(inner) => is(BinaryOp::IsDistinctFrom, sub(inner)?, false),
         Logical::Between(between) => {
             let low = binary(BinaryOp::GtEq, sub(&between.expr)?, sub(&between.low)?);
             let high = binary(BinaryOp::LtEq, sub(&between.expr)?, sub(&between.high)?);
@@ -142,7 +142,7 @@ fn unsupported(expr: &Logical) -> Error {
 fn cast_to(expr: Expr, to: &DataType, safe: bool) -> Expr {
     match expr {
         Expr::Literal(literal) if to.is_string() && literal.data_type.is_string() => {
-            Expr::Literal(Literal { data_type: to.clone(), text: literal.text })
+            Expr::Literal(Literal { data_type: to.clone(), ..literal })
         }
         Expr::Case { operand, branches, otherwise } if to.is_string() && branches.iter().all(|(_, t)| is_text(t)) => {
             Expr::Case {
@@ -157,7 +157,7 @@ fn cast_to(expr: Expr, to: &DataType, safe: bool) -> Expr {
 
 fn constant_text(expr: &Expr) -> Option<&str> {
     match expr {
-        Expr::Literal(literal) if literal.data_type.is_string() => literal.text.as_deref(),
+        Expr::Literal(literal) if literal.data_type.is_string() => literal.as_text(),
         _ => None,
     }
 }
@@ -170,9 +170,8 @@ fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
     Expr::Binary { op, left: Box::new(left), right: Box::new(right) }
 }
 
-fn is(op: BinaryOp, expr: Expr, value: &str) -> Expr {
-    let value = Literal { data_type: DataType::Boolean, text: Some(value.to_string()) };
-    binary(op, expr, Expr::Literal(value))
+fn is(op: BinaryOp, expr: Expr, value: bool) -> Expr {
+    binary(op, expr, Expr::truth(value))
 }
 
 fn binary_op(op: Operator, expr: &Logical) -> Result<BinaryOp> {
@@ -216,5 +215,5 @@ fn similar_to(like: &datafusion_expr::Like, expr: Expr) -> Result<Expr> {
     };
     let regex = similar_regex(pattern, like.escape_char)?;
     let op = if like.negated { BinaryOp::RegexNotMatch } else { BinaryOp::RegexMatch };
-    Ok(binary(op, expr, Expr::Literal(Literal { data_type: value.data_type(), text: Some(regex) })))
+    Ok(binary(op, expr, Expr::Literal(Literal { data_type: value.data_type(), value: Some(Scalar::Text(regex)) })))
 }

@@ -1,7 +1,7 @@
 //! Aggregations whose results are updated: without a window, over an input that does not end.
 
 use anabranch_dataflow::{
-    AggregateSpec, EmissionSpec, ExchangeKind, Expr, GroupAggregateSpec, Literal, NamedExpr, OperatorSpec, weight_field,
+    AggregateSpec, EmissionSpec, ExchangeKind, Expr, GroupAggregateSpec, NamedExpr, OperatorSpec, weight_field,
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
@@ -147,7 +147,7 @@ impl Stream {
 
     /// Gives each row of an append-only stream, whose columns are materialized, the weight 1.
     pub(super) fn count_once(&mut self) {
-        let one = Expr::Literal(Literal { data_type: DataType::Int64, text: Some("1".to_owned()) });
+        let one = Expr::number(1);
         let columns: Vec<NamedExpr> = self.physical.iter().enumerate().map(as_it_is).collect();
         self.weight = Some(columns.len());
         self.project(columns.into_iter().chain([weight_of(one)]).collect(), true);

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Fields};
 
 use super::Lowering;
 use super::group_aggregate::weight_of;
-use super::session_rows::{row_of, text};
+use super::session_rows::row_of;
 use super::stream::Stream;
 use crate::maps::has_map;
 
@@ -57,7 +57,7 @@ impl Lowering<'_> {
         let value = |(column, field): (usize, &Field)| match key.iter().position(|of| *of == column) {
             Some(place) => named(field, Expr::Column(place)),
             None => {
-                let args = vec![Expr::Column(key.len()), text(field.name())];
+                let args = vec![Expr::Column(key.len()), Expr::text(field.name())];
                 let (function, returns) = ("get_field".to_owned(), field.data_type().clone());
                 named(field, Expr::Call { function, args, returns, fails: false, varies: false })
             }

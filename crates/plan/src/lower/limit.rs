@@ -1,7 +1,7 @@
 //! `LIMIT` without `ORDER BY`: the first rows that come. Of rows that may be taken back, some rows: those that are first in the order of
 //! their columns.
 
-use anabranch_dataflow::{BinaryOp, Expr, LimitSpec, Literal, NamedExpr, OperatorSpec, RankSpec};
+use anabranch_dataflow::{BinaryOp, Expr, LimitSpec, NamedExpr, OperatorSpec, RankSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Schema};
 
@@ -32,7 +32,7 @@ impl Lowering<'_> {
     fn some_rows(&mut self, mut stream: Stream, spec: LimitSpec) -> Result<Stream> {
         if stream.physical.len() == 1 {
             // Some rows of which no column is needed.
-            let row = Expr::Literal(Literal { data_type: DataType::Boolean, text: Some("true".to_owned()) });
+            let row = Expr::truth(true);
             let row = NamedExpr { name: "row".into(), expr: row, data_type: DataType::Boolean, nullable: false };
             let exprs = std::iter::once(row).chain(stream.carried_weight(1)).collect();
             stream.project(exprs, false);
@@ -55,8 +55,8 @@ impl Lowering<'_> {
         };
         let mut next = self.ranked(stream, rank, columns, None);
         if spec.skip > 0 {
-            let skipped = Literal { data_type: DataType::Int64, text: Some(spec.skip.to_string()) };
-            let (left, right) = (Box::new(Expr::Column(width)), Box::new(Expr::Literal(skipped)));
+            let skipped = Expr::number(i64::try_from(spec.skip).unwrap_or(i64::MAX));
+            let (left, right) = (Box::new(Expr::Column(width)), Box::new(skipped));
             next.filter(&Expr::Binary { op: BinaryOp::Gt, left, right });
         }
         Ok(next)

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{AggregateSpec, ExchangeKind, Expr, Frame, LAG, Literal, NamedExpr, OperatorSpec, OverSpec};
+use anabranch_dataflow::{AggregateSpec, ExchangeKind, Expr, Frame, LAG, NamedExpr, OperatorSpec, OverSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::ScalarValue;
@@ -427,8 +427,8 @@ impl RowColumns {
             data_type: field.data_type().clone(),
             nullable: field.is_nullable(),
         };
-        let number =
-            |number: u64| Expr::Literal(Literal { data_type: DataType::Int64, text: Some(number.to_string()) });
+        // At most as many rows as memory has.
+        let number = |number: u64| Expr::number(number.cast_signed());
         match &call.function {
             Function::Number => Ok(spec("count", vec![number(1)])),
             Function::Value { name, value, filter } => {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{Expr, Literal, NamedExpr, OperatorSpec, SourceSpec, Stage};
+use anabranch_dataflow::{Expr, NamedExpr, OperatorSpec, SourceSpec, Stage};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 /// What a chain reads of the columns of its source.
@@ -94,9 +94,9 @@ pub(super) fn each_input_schema(operators: &mut [OperatorSpec], schema: &SchemaR
 /// The column and the index of the field, if the expression is a field of a column.
 fn field_of(expr: &Expr, decoded: &Schema) -> Option<(usize, usize)> {
     let Expr::Call { function, args, .. } = expr else { return None };
-    let [Expr::Column(column), Expr::Literal(Literal { text: Some(name), .. })] = args.as_slice() else { return None };
+    let [Expr::Column(column), Expr::Literal(name)] = args.as_slice() else { return None };
     let DataType::Struct(fields) = decoded.field(*column).data_type() else { return None };
-    let (index, _) = fields.find(name)?;
+    let (index, _) = fields.find(name.as_text()?)?;
     (function == "get_field").then_some((*column, index))
 }
 

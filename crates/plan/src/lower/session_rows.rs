@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use anabranch_dataflow::{
-    AggregatePhase, AggregateSpec, ExchangeKind, Expr, Literal, NamedExpr, OperatorSpec, UnnestSpec, Window,
-    WindowAggregateSpec,
+    AggregatePhase, AggregateSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, UnnestSpec, Window, WindowAggregateSpec,
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
@@ -130,7 +129,7 @@ fn row_fields(columns: &[Field]) -> Fields {
 /// A row of these fields, each with the column that it has the values of.
 pub(super) fn row_of<'a>(fields: impl Iterator<Item = (&'a Field, usize)>) -> Expr {
     let (fields, columns): (Vec<&Field>, Vec<usize>) = fields.unzip();
-    let args = fields.iter().zip(columns).flat_map(|(field, column)| [text(field.name()), Expr::Column(column)]);
+    let args = fields.iter().zip(columns).flat_map(|(field, column)| [Expr::text(field.name()), Expr::Column(column)]);
     Expr::Call {
         function: "named_struct".to_owned(),
         args: args.collect(),
@@ -138,10 +137,6 @@ pub(super) fn row_of<'a>(fields: impl Iterator<Item = (&'a Field, usize)>) -> Ex
         fails: false,
         varies: false,
     }
-}
-
-pub(super) fn text(value: &str) -> Expr {
-    Expr::Literal(Literal { data_type: DataType::Utf8View, text: Some(value.to_owned()) })
 }
 
 /// The list of the rows of a session.

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::{
-    BinaryOp, ExchangeKind, Expr, Literal, NamedExpr, OperatorSpec, Place, Port, SourceSpec, Stage, StageOrigin,
+    BinaryOp, ExchangeKind, Expr, NamedExpr, OperatorSpec, Place, Port, SourceSpec, Stage, StageOrigin,
     WindowAssignSpec,
 };
 use anabranch_model::{Error, Result, StageId};
-use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr as logical;
 
@@ -411,9 +411,5 @@ pub(super) fn minus_ms(time: Expr, ms: i64) -> Expr {
     if ms == 0 {
         return time;
     }
-    let interval = Literal {
-        data_type: DataType::Interval(IntervalUnit::MonthDayNano),
-        text: Some(format!("{} secs", ms as f64 / 1000.0)),
-    };
-    Expr::Binary { op: BinaryOp::Minus, left: Box::new(time), right: Box::new(Expr::Literal(interval)) }
+    Expr::Binary { op: BinaryOp::Minus, left: Box::new(time), right: Box::new(Expr::interval_ms(ms)) }
 }

@@ -1,9 +1,9 @@
 //! Joins with the version of a row at an event time. The versions are the rows of the right side. Where that side selects the latest row of
 //! each key, as tables whose records are versions do, all of its rows are versions instead.
 
-use anabranch_dataflow::{ExpirySpec, Expr, Literal, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
+use anabranch_dataflow::{ExpirySpec, Expr, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
 use anabranch_model::{Error, Result};
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::Schema;
 use datafusion_expr::utils::{conjunction, split_conjunction};
 use datafusion_expr::{BinaryExpr, Expr as Logical, Operator};
 
@@ -96,11 +96,10 @@ impl Lowering<'_> {
         below.extend(&want.columns);
         let mut stream = self.wanted(&filter.input, &want.of_input(below))?;
         let Some(rest) = rest else { return Ok(stream) };
-        let one = |text: &str| Expr::Literal(Literal { data_type: DataType::Int64, text: Some(text.to_owned()) });
         let weight = Expr::Case {
             operand: None,
-            branches: vec![(stream.expr(rest, index)?, one("1"))],
-            otherwise: Some(Box::new(one("-1"))),
+            branches: vec![(stream.expr(rest, &index)?, Expr::number(1))],
+            otherwise: Some(Box::new(Expr::number(-1))),
         };
         stream.materialize_with(weight_of(weight));
         Ok(stream)
@@ -116,8 +115,8 @@ impl Lowering<'_> {
         }
         stream.settle_window()?;
         (stream.window, stream.unique) = (None, None);
-        let one = Expr::Literal(Literal { data_type: DataType::Int64, text: Some("1".to_owned()) });
-        stream.columns.push(LogicalColumn { value: Some(one), ..LogicalColumn::absent(window.columns.field(inputs)) });
+        let one = Expr::number(1);
+        stream.columns.push(LogicalColumn { value: Some(one), ..LogicalColumn::absent(window.schema.field(inputs)) });
         Ok(stream)
     }
 }

@@ -1,8 +1,8 @@
 //! Rows whose event times may be a bounded length apart: they are forgotten, and appear without a match, at
 //! the end of their time.
 
-use anabranch_dataflow::{ExpirySpec, Literal};
-use arrow::array::{Int64Array, TimestampMillisecondArray};
+use anabranch_dataflow::ExpirySpec;
+use arrow::array::TimestampMillisecondArray;
 use arrow::datatypes::{IntervalUnit, TimeUnit};
 
 use super::*;
@@ -35,13 +35,7 @@ fn spec(way: Way) -> StreamJoinSpec {
     };
     let column = |index| Box::new(Expr::Column(index));
     let shifted = |ms: i64| {
-        let data_type = DataType::Interval(IntervalUnit::MonthDayNano);
-        let text = Some(format!("{} secs", ms as f64 / 1000.0));
-        Box::new(Expr::Binary {
-            op: BinaryOp::Plus,
-            left: column(1),
-            right: Box::new(Expr::Literal(Literal { data_type, text })),
-        })
+        Box::new(Expr::Binary { op: BinaryOp::Plus, left: column(1), right: Box::new(Expr::interval_ms(ms)) })
     };
     let bound = |op, ms| Expr::Binary { op, left: column(4), right: shifted(ms) };
     let within = Expr::Binary {
