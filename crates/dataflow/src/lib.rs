@@ -5,6 +5,7 @@ mod decimal;
 mod deduplicate;
 mod equal_stages;
 mod expr;
+mod fingerprint;
 mod group_aggregate;
 mod identity;
 mod joins_at_once;

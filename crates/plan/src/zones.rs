@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use anabranch_dataflow::{Expr as Physical, sql_name};
-use anabranch_functions::{INSTANT, LOCAL_TIME, Zone, scalar_functions};
+use anabranch_functions::{INSTANT, LOCAL_TIME, Zone, ZoneUse, scalar_functions, zone_use};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;

@@ -100,10 +100,16 @@ impl Follow {
     }
 }
 
-/// Matches the positions in `from` with the files that are present: by inode and time of birth. If that fails, for example after the
-/// folder was copied, by name and first bytes. Positions that were taken while the table was not followed are matched
-/// by name. A file that is gone must have been
-/// read to its end.
+/// A followed table.
+pub(super) struct Table<'a> {
+    pub(super) names: &'a Names,
+    pub(super) format: &'a FileFormat,
+    pub(super) name: &'a str,
+}
+
+/// Matches the positions in `from` with the files that are present: by inode and time of birth. If that
+/// fails, for example after the folder was copied, by name and first bytes. Positions that were taken while
+/// the table was not followed are matched by name. A file that is gone must have been read to its end.
 pub(super) fn resume(
     from: &Positions,
     present: &[(PathBuf, FileId)],

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{
-    AggregatePhase, AggregateSpec, Expr, JobOptions, Literal, OperatorSpec, Window, WindowAggregateSpec,
-};
+use anabranch_dataflow::{AggregatePhase, AggregateSpec, Expr, JobOptions, OperatorSpec, Window, WindowAggregateSpec};
 use anabranch_functions::LOCAL_TIME;
 use anabranch_model::Rng;
 use arrow::array::{AsArray, TimestampMillisecondArray};

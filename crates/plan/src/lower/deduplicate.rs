@@ -94,7 +94,7 @@ impl Lowering<'_> {
         };
         let mut columns = rows.columns(&stream, needed);
         let output = keep_columns(&mut columns, std::iter::empty());
-        let number = window.input.schema().fields().len();
+        let number = window.input.width();
         let one = Expr::number(1);
         let value = needed.contains(&number).then_some(one);
         columns.push(LogicalColumn { value, ..LogicalColumn::absent(window.columns.field(number)) });

@@ -116,7 +116,7 @@ impl Lowering<'_> {
         stream.settle_window()?;
         (stream.window, stream.unique) = (None, None);
         let one = Expr::number(1);
-        stream.columns.push(LogicalColumn { value: Some(one), ..LogicalColumn::absent(window.schema.field(inputs)) });
+        stream.columns.push(LogicalColumn { value: Some(one), ..LogicalColumn::absent(window.columns.field(inputs)) });
         Ok(stream)
     }
 }

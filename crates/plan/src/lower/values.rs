@@ -14,22 +14,6 @@ use super::{Lowering, Needed};
 use crate::rel::{Columns, Values};
 
 impl Lowering<'_> {
-    /// One row without columns, or none.
-    pub(super) fn empty(&mut self, empty: &EmptyRelation) -> Stream {
-        let mut stream = one_row();
-        stream.columns = empty.schema.fields().iter().map(|field| LogicalColumn::absent(field)).collect();
-        if !empty.produce_one_row {
-            stream.filter(&Expr::truth(false));
-            // No row is ever late.
-            stream.has_event_time = true;
-            stream.times.extend((0..stream.columns.len()).map(|column| (column, 0)));
-            for column in &mut stream.columns {
-                column.value = Some(Expr::Literal(Literal { data_type: column.data_type.clone(), value: None }));
-            }
-        }
-        stream
-    }
-
     pub(super) fn values(&mut self, values: &Values, needed: &Needed) -> Result<Stream> {
         if values.rows.is_empty() {
             return Ok(no_row(values));
@@ -61,12 +45,12 @@ impl Lowering<'_> {
 fn no_row(values: &Values) -> Stream {
     let mut stream = one_row();
     stream.columns = values.columns.fields().iter().map(|field| LogicalColumn::absent(field)).collect();
-    stream.filter(&literal(DataType::Boolean, Some("false")));
+    stream.filter(&Expr::truth(false));
     // No row is ever late.
     stream.has_event_time = true;
     stream.times.extend((0..stream.columns.len()).map(|column| (column, 0)));
     for column in &mut stream.columns {
-        column.value = Some(literal(column.data_type.clone(), None));
+        column.value = Some(Expr::Literal(Literal { data_type: column.data_type.clone(), value: None }));
     }
     stream
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Epoch, Error, ErrorKind, HASH_SEED, Incarnation, Result, Rng, hash_bytes};
+use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Result, Rng};
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Config, Entry, Input, Owner, Tasks};
 use anabranch_state::{Contents, Savepoint, Store, TaskState};
@@ -71,17 +71,11 @@ pub(crate) struct TakenOver {
     pub(crate) notices: Vec<String>,
 }
 
-/// What distinguishes a plan from others, wherever it was made: of the same statements, all processes of a
-/// release make the same.
-pub(crate) fn fingerprint(plan: &Plan) -> u64 {
-    hash_bytes(HASH_SEED, format!("{plan:?}").as_bytes())
-}
-
 /// Tasks that run while no coordinator has them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Running {
     pub(crate) incarnation: Incarnation,
-    /// [`fingerprint`] of their plan.
+    /// The [fingerprint](Plan::fingerprint) of their plan.
     pub(crate) plan: u64,
     /// The checkpoint from which they have started.
     pub(crate) from: Option<CheckpointId>,
@@ -91,7 +85,7 @@ impl Running {
     /// Whether these are the tasks of a plan, and know the newest checkpoint of the log. They may have
     /// started from an older one, because this one was found damaged.
     fn run(&self, newest: CheckpointId, plan: &Plan) -> bool {
-        (newest.0 == self.incarnation || self.from == Some(newest)) && fingerprint(plan) == self.plan
+        (newest.0 == self.incarnation || self.from == Some(newest)) && plan.fingerprint().ok() == Some(self.plan)
     }
 }
 

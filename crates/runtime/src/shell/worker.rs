@@ -23,7 +23,6 @@ use crate::change::handover::Handover;
 use crate::change::preparation::Preparation;
 use crate::durable::collector::Collector;
 use crate::durable::journal::CheckpointId;
-use crate::durable::takeover::fingerprint;
 use crate::network::wiring::{Network, Wiring};
 use crate::shell::adoption::Hosted;
 use crate::shell::coordinator::HERE;
@@ -254,7 +253,7 @@ impl WorkerShell {
     /// The tasks, if all of them run, and what distinguishes their plan.
     pub(crate) fn hosted(&self) -> Option<Hosted> {
         let hosting = self.protocol.hosting()?;
-        Some(Hosted { hosting, plan: fingerprint(&self.deployment.plan), from: self.from })
+        Some(Hosted { hosting, plan: self.deployment.plan.fingerprint().ok()?, from: self.from })
     }
 
     /// The process of the coordinator in this term has answered the heartbeat that this process sent then.

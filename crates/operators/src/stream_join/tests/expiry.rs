@@ -2,8 +2,8 @@
 //! the end of their time.
 
 use anabranch_dataflow::ExpirySpec;
-use arrow::array::TimestampMillisecondArray;
-use arrow::datatypes::{IntervalUnit, TimeUnit};
+use arrow::array::{Int64Array, TimestampMillisecondArray};
+use arrow::datatypes::TimeUnit;
 
 use super::*;
 use crate::event_time::event_times;

@@ -104,13 +104,13 @@ fn tasks_are_adopted_only_with_the_checkpoint_from_which_they_have_started() {
     assert_eq!((begun.incarnation, after(&begun)), (Incarnation(3), Epoch(5)));
     damage();
     let from = Some((Incarnation(1), Epoch(5)));
-    let running = Running { incarnation: begun.incarnation, plan: fingerprint(&begun.plan), from };
+    let running = Running { incarnation: begun.incarnation, plan: begun.plan.fingerprint().expect("a number"), from };
     let mut next = take_over_from(&store, Some(running)).expect("it begins");
     assert!(!next.adopts, "its sinks would make visible what no checkpoint contains");
     assert_eq!((next.incarnation, after(&next)), (Incarnation(5), Epoch(5)));
 
     commit(&mut next, 8, 9).expect("committed");
-    let running = Running { incarnation: next.incarnation, plan: fingerprint(&next.plan), from };
+    let running = Running { incarnation: next.incarnation, plan: next.plan.fingerprint().expect("a number"), from };
     let adopted = take_over_from(&store, Some(running)).expect("it adopts");
     assert_eq!((adopted.adopts, adopted.incarnation, after(&adopted)), (true, Incarnation(5), Epoch(9)));
 }
