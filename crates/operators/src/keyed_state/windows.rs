@@ -177,9 +177,10 @@ impl Windows {
         (self.fired, self.passing) = (self.watermark, Some(EventTime(self.watermark)));
     }
 
-    /// The next keys that fire, so many at most.
+    /// The next keys that fire, so many at most, in the order in which they came.
     pub(crate) fn next_ids(&mut self, most: usize) -> Option<Vec<usize>> {
-        let ids = self.firing.split_off(self.firing.len().saturating_sub(most));
+        let mut ids = self.firing.split_off(self.firing.len().saturating_sub(most));
+        ids.reverse();
         (!ids.is_empty()).then_some(ids)
     }
 
