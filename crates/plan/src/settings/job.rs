@@ -51,7 +51,7 @@ pub(super) const RUNNING: &[Opt] = &[
         name: "epoch-interval",
         help: "time between two markers at a source; results do not depend on it",
         get: |s| duration_text(s.job.epoch_interval),
-        set: |s, text, _| put(&mut s.job.epoch_interval, parse_duration_from(text, Duration::from_nanos(1))),
+        set: |s, text, _| put(&mut s.job.epoch_interval, parse_duration_from(text, Duration::from_micros(1))),
         ..Opt::PLAIN
     },
     Opt {

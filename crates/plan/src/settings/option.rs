@@ -84,11 +84,7 @@ pub(super) fn bytes_text(bytes: usize) -> String {
 
 /// Reads a whole number.
 pub(super) fn parse_whole<T: FromStr + PartialOrd + Display>(text: &str, allowed: RangeInclusive<T>) -> Result<T> {
-    text.trim().parse().ok().filter(|number| allowed.contains(number)).ok_or_else(|| {
-        let (low, high) = (allowed.start(), allowed.end());
-        Error::user(format!("'{text}' is not a number in range"))
-            .remedy(format!("use a whole number from {low} to {high}"))
-    })
+    number_in(text, &allowed, "use")
 }
 
 /// Reads a whole number, or the word that leaves it to the engine.
@@ -97,13 +93,18 @@ pub(super) fn parse_whole_or<T: FromStr + PartialOrd + Display>(
     text: &str,
     allowed: RangeInclusive<T>,
 ) -> Result<Option<T>> {
-    if text.trim().eq_ignore_ascii_case(word) {
-        return Ok(None);
+    match text.trim().eq_ignore_ascii_case(word) {
+        true => Ok(None),
+        false => number_in(text, &allowed, &format!("use '{word}', or")).map(Some),
     }
-    let (low, high) = (allowed.start().to_string(), allowed.end().to_string());
-    parse_whole(text, allowed)
-        .map(Some)
-        .map_err(|error| error.remedy(format!("use '{word}', or a whole number from {low} to {high}")))
+}
+
+fn number_in<T: FromStr + PartialOrd + Display>(text: &str, allowed: &RangeInclusive<T>, give: &str) -> Result<T> {
+    text.trim().parse().ok().filter(|number| allowed.contains(number)).ok_or_else(|| {
+        let (low, high) = (allowed.start(), allowed.end());
+        Error::user(format!("'{text}' is not a number in range"))
+            .remedy(format!("{give} a whole number from {low} to {high}"))
+    })
 }
 
 /// Shows a value that may be left to the engine.
