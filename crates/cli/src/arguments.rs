@@ -75,7 +75,7 @@ pub(crate) enum Command {
     Cancel(End),
     /// Remove a job that is over from the list, with its checkpoints: its name is free then
     Remove(Remove),
-    /// Let a running job go on by the statements of a file
+    /// Change a running job to the statements of a file
     Alter(Alter),
     /// Give a running job another number of tasks per stage
     Rescale(Rescale),
@@ -151,7 +151,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The options of the job, with the one that `--final` stands for.
+    /// The options of the job, including the option that `--final` sets.
     pub(crate) fn settings(&self) -> Settings {
         let mut settings = self.settings.clone();
         settings.set.extend(self.final_rows.then(|| ("execution.runtime-mode".to_owned(), "batch".to_owned())));
@@ -192,7 +192,7 @@ pub(crate) struct Http {
     pub(crate) tls_key: Option<PathBuf>,
 }
 
-/// Processes of one machine beyond these only cost memory.
+/// More processes on one machine only cost memory.
 const MAX_WORKERS: i64 = 256;
 
 #[derive(Debug, Args)]
@@ -214,7 +214,7 @@ pub(crate) struct Worker {
     /// it reaches the coordinator unless given. Only what a loopback address gets is not encrypted
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// The address that other workers are told, if they reach it at another one: ADDRESS or ADDRESS:PORT
+    /// The address to announce to other workers, if it differs from --listen: ADDRESS or ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) advertise: Option<SocketAddr>,
     /// File with the certificates that the coordinator's certificate is checked with, in PEM; a coordinator

@@ -1,4 +1,4 @@
-//! `anabranch autoscale`: what was decided on the number of tasks of a job, and what would have been.
+//! `anabranch autoscale`: the decisions on a job's number of tasks, and rehearsed ones.
 
 use std::path::Path;
 
@@ -58,7 +58,7 @@ fn damaged(error: &serde_json::Error) -> Error {
     error.remedy("give the output of anabranch autoscale JOB --record")
 }
 
-/// What was decided.
+/// The decisions.
 fn decisions(document: &Value) -> Result<(), Failure> {
     let mut output = Console::output();
     output.line(&mode(document))?;

@@ -1,4 +1,4 @@
-//! `anabranch balance`: key groups follow the load. What was measured and decided, as text.
+//! `anabranch balance`: key groups follow the load. The measurement and the decisions, as text.
 
 use anabranch_server::http::{BalanceOrder, ReconfigureOrder};
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub(crate) fn carry_out(job: &Target<'_>, order: BalanceOrder, dry_run: bool) ->
     }
 }
 
-/// What was found, as lines.
+/// The findings, as lines.
 fn found(balance: &Value) -> Vec<String> {
     let seconds = balance["seconds"].as_f64().unwrap_or_default();
     items(&balance["stages"]).flat_map(|stage| of_stage(stage, seconds)).collect()

@@ -1,5 +1,5 @@
-//! `anabranch certificate`: what a coordinator that other machines reach needs for TLS, when there is no
-//! authority of one's own.
+//! `anabranch certificate`: a certificate for a coordinator that other machines reach by TLS, for users
+//! without an authority of their own.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;

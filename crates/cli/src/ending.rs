@@ -16,7 +16,7 @@ use crate::signals::Signals;
 
 /// How often the state of a job is read.
 const LOOK: Duration = Duration::from_millis(100);
-/// A wait that lasts longer is told.
+/// A longer wait is reported.
 const SOON: Duration = Duration::from_secs(2);
 
 /// How a job is to end.

@@ -19,7 +19,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure before the job ran: the statements, or what they request, are at fault.
+    /// A failure before the job ran: the statements, or their request, are wrong.
     pub(crate) fn planning(error: &Error, sql: &str) -> Self {
         let code = if matches!(error.kind(), ErrorKind::User | ErrorKind::Fenced) { WRONG } else { FAILED };
         Failure { text: render(error, sql), code }

@@ -1,4 +1,4 @@
-//! `anabranch alter --function`: functions that are declared otherwise in all running jobs that use them.
+//! `anabranch alter --function`: replaces functions in all running jobs that use them.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 use std::path::Path;
@@ -18,9 +18,9 @@ use crate::reconfigure::{DRY_RUN, client_of, show, took};
 pub(crate) struct Asks {
     /// Without a question.
     pub(crate) yes: bool,
-    /// It only shows what would become of the jobs.
+    /// It only shows the outcome for the jobs.
     pub(crate) dry_run: bool,
-    /// It says nothing if no job uses the functions, or all of them declare them so already.
+    /// It prints nothing if no job uses the functions, or if all jobs declare them in this way already.
     pub(crate) is_quiet: bool,
 }
 

@@ -106,7 +106,7 @@ pub(crate) fn table(rows: &[Vec<String>]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// The error of a document that lacks what it must have.
+/// The error of a document without a required field.
 pub(crate) fn incomplete(what: &str) -> Error {
     let error = Error::outside(format!("the coordinator's answer has no {what}"));
     error.remedy("use the same release for commands and coordinator")

@@ -39,12 +39,12 @@ impl Log {
         Self::new(Output::new(Box::new(stderr())), options.log_format, &options.events, OF_SERVER)
     }
 
-    /// Of a process with one job, to standard error.
+    /// For a process with one job, to standard error.
     pub(crate) fn of_run(events: &Events) -> Result<Log> {
         Self::new(Output::new(Box::new(stderr())), LogFormat::Json, events, OF_JOB)
     }
 
-    /// Of a process with one job, to the end of a file, which is made if there is none.
+    /// For a process with one job, appended to a file, which is created if it does not exist.
     pub(crate) fn to_file(path: &Path, events: &Events) -> Result<Log> {
         Self::new(file(path)?, LogFormat::Json, events, OF_JOB)
     }

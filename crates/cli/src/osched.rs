@@ -200,7 +200,7 @@ impl Session<'_> {
                 _ if is_interrupt => break,
                 KeyCode::Char('p') => {
                     let paused = status(&self.osched.status()).paused;
-                    // The next step carries it out; the view shows what came of it.
+                    // The next step carries it out, and the view shows the result.
                     let (answer, _) = channel();
                     let _ = self.osched.orders().send(Asked { order: Order::Pause(!paused), answer });
                     next_frame = self.clock.now();

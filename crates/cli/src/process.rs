@@ -20,8 +20,8 @@ pub(crate) fn raise_open_files() {
 }
 
 /// When standard input ends, this process ends at once. The process that started this one holds the other end
-/// of the pipe: its end closes the pipe, however it ends. What comes by standard input is ignored. To end in
-/// order would take time in which the next coordinator stands by.
+/// of the pipe: its end closes the pipe, however it ends. The content of standard input is ignored. An
+/// orderly end would take time, while the next coordinator waits.
 pub(crate) fn end_with_input() -> Result<()> {
     let failed = |error| Error::outside(format!("cannot start a thread: {error}"));
     let wait = || {

@@ -35,13 +35,13 @@ struct Kept {
 /// A table of the view, with its latest lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PrintedTable {
-    /// What is before each row.
+    /// The prefix of each row.
     pub(crate) identifier: String,
     pub(crate) names: Vec<String>,
     pub(crate) kinds: Vec<Kind>,
     /// A sign is before the values of a row.
     pub(crate) updating: bool,
-    /// Without what is before each row; oldest first.
+    /// The rows without prefix, oldest first.
     pub(crate) rows: Vec<String>,
 }
 

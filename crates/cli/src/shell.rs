@@ -162,7 +162,7 @@ impl Shell {
                         }
                     }
                 }
-                // What was typed of a statement is dropped.
+                // The unfinished statement is dropped.
                 Err(ReadlineError::Interrupted) => drop(typing.take()),
                 Err(ReadlineError::Eof) => break,
                 Err(error) => return Err(failed(error).into()),
@@ -255,7 +255,7 @@ impl Shell {
         Ok(Next::Go)
     }
 
-    /// What is no row: beside rows for programs it is on standard error.
+    /// Output that is no row: beside rows for programs it is on standard error.
     fn say(&mut self, text: &str) -> Result<(), Failure> {
         match self.shown.format {
             Format::Table => self.output.line(text)?,

@@ -28,7 +28,7 @@ const COST_EVENTS_MIN: u64 = 100_000;
 /// A percentile of fewer rows is one of them.
 const PERCENTILE_ROWS_MIN: u64 = 1_000;
 
-/// The lines of a summary. Figures that would mean nothing are left out.
+/// The lines of a summary. Meaningless figures are left out.
 pub(crate) fn lines(summary: &Summary<'_>) -> Vec<String> {
     let Summary { view, elapsed, cpu, peak_bytes } = summary;
     let seconds = elapsed.as_secs_f64();

@@ -83,7 +83,7 @@ impl Cells {
 
 /// A table that grows. Columns are as wide as their widest value so far. When one grows, the heading is
 /// written again, so that every line is under a heading that fits. On a terminal no line is longer than its
-/// width: it would wrap, and nothing would be aligned.
+/// width: it would wrap, and columns would not be aligned.
 pub(crate) struct Table {
     columns: Columns,
     /// The widths of the latest heading.

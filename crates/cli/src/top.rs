@@ -101,7 +101,7 @@ struct Polled<'a> {
 }
 
 impl Polled<'_> {
-    /// Reads again what is too old.
+    /// Reads outdated documents again.
     fn refresh<T: Clone>(&self, read: &RefCell<Read<T>>, get: impl Fn() -> Result<T, NoAnswer>) -> T {
         let mut read = read.borrow_mut();
         let now = self.clock.now();

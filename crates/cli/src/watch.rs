@@ -194,7 +194,7 @@ impl Default for Explanations {
 }
 
 impl Explanations {
-    /// Whether the time has come. It comes again later.
+    /// Whether the time has come. It is shown again later.
     pub(crate) fn is_due(&mut self, elapsed: Duration) -> bool {
         let due = elapsed >= self.due;
         if due {

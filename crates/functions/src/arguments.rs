@@ -74,7 +74,7 @@ impl<'a> Arguments<'a> {
             };
             if *step == 0 { bytes.min(LONG_CONSTANT).saturating_mul(self.rows) } else { bytes }
         };
-        // A text of numbers, or of nothing, has a few bytes too.
+        // The text of a number or of NULL has a few bytes, too.
         self.columns.iter().map(of_column).sum::<usize>().saturating_add(self.rows.saturating_mul(16))
     }
 

@@ -73,7 +73,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A function of DataFusion's library of which more is known than that it may fail.
+/// What is known of a function of DataFusion's library. Other ones may fail, and do not depend on the zone.
 struct Foreign {
     name: &'static str,
     fails: Fails,

@@ -1,4 +1,5 @@
-//! What each function of SQL takes, gives and does, for documents and for people at a shell.
+//! The arguments, the result and a description of each function of SQL, for documents and for people at a
+//! shell.
 //!
 //! `catalog.tsv` has a line for each function: its names, its calls, its result, what it does, an example,
 //! and the example's value. A test runs each example, and writes its value with `UPDATE_GOLDEN=1`.
@@ -8,14 +9,14 @@ use std::sync::LazyLock;
 /// The text of the catalogue.
 const TEXT: &str = include_str!("catalog.tsv");
 
-/// What a function takes, gives and does.
+/// The description of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionDoc {
     /// In upper case, or the words of a form such as `FLOOR TO`.
     pub name: &'static str,
     /// Other names of the same function.
     pub aliases: Vec<&'static str>,
-    /// What it belongs to, such as `Numbers`.
+    /// Its family, such as `Numbers`.
     pub family: &'static str,
     /// The ways to call it.
     pub signatures: Vec<&'static str>,

@@ -17,7 +17,8 @@ enum Charset {
     Ascii,
     Latin1,
     Utf8,
-    /// Whether the first of two bytes is the low one. Without an order, bytes begin with a mark of it.
+    /// Whether the first of two bytes is the low one. An encoding without a byte order in its name begins
+    /// with a byte order mark.
     Utf16 {
         little: Option<bool>,
     },
@@ -75,7 +76,7 @@ impl Charset {
     }
 }
 
-/// Half a character of UTF-16 that is encoded as if it were one becomes one U+FFFD, as in Java.
+/// An encoded surrogate becomes one U+FFFD, as in Java.
 fn utf8(bytes: &[u8], out: &mut String) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return out.push_str(text);

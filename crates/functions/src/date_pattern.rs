@@ -50,7 +50,7 @@ pub(crate) enum Use {
 pub(crate) struct Pattern {
     library: Library,
     parts: Vec<Part>,
-    /// Times in the same span of so many seconds have the same text; `None`: those that are equal.
+    /// Times in the same span of this number of seconds have the same text. `None`: only equal times have.
     seconds: Option<i64>,
 }
 
@@ -127,7 +127,7 @@ fn quoted(pattern: &str) -> Option<(String, &str)> {
     }
 }
 
-/// Why a pattern cannot have so many of a letter.
+/// Why a letter cannot be repeated this often in a pattern.
 fn why_not(letter: char, count: usize, library: Library, purpose: Use) -> Option<String> {
     let is_zone = matches!(letter, 'z' | 'Z' | 'X') || library == Library::Time && matches!(letter, 'x' | 'V' | 'O');
     let letters = match (library, purpose) {

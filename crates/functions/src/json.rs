@@ -59,7 +59,7 @@ pub fn check_json_path(path: &str) -> std::result::Result<(), String> {
     Path::parse(path).map(|_| ())
 }
 
-/// What a path gives of one document.
+/// The values that a path selects in one document.
 enum Found<'a> {
     /// A value that is not null.
     One(&'a str),
@@ -70,7 +70,7 @@ enum Found<'a> {
     Error(&'static str),
 }
 
-/// The path of a call, and what it selected last.
+/// The path of a call, and its last selection.
 struct Finder<'a> {
     path: Path,
     selection: Selection<'a>,

@@ -42,7 +42,7 @@ const SPAN_BITS: u32 = 14;
 /// From this year on, rules are those of an earlier year with the same days of the week.
 const REPEATED_FROM: i32 = 2100;
 
-/// Which instant a local time stands for that comes twice.
+/// Which instant a local time means that occurs twice.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Twice {
     /// As in `java.time`.
@@ -80,8 +80,8 @@ impl Zone {
         self.0.offset_from_utc_datetime(&time).fix().local_minus_utc().into()
     }
 
-    /// The offset by which a local time, in seconds since 1970, becomes an instant. One that is skipped has
-    /// the offset before the change.
+    /// The offset of a local time, in seconds since 1970, from its instant. A skipped local time has the
+    /// offset before the change.
     fn offset_of_local(self, seconds: i64, twice: Twice) -> i64 {
         let (before, after) = (self.offset(seconds.saturating_sub(DAY)), self.offset(seconds.saturating_add(DAY)));
         if before == after {

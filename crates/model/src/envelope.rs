@@ -36,7 +36,7 @@ pub struct Marker {
     pub version: PlanVersion,
     /// Every task that it passes takes a snapshot of its state.
     pub snapshot: bool,
-    /// What becomes of the channel.
+    /// The fate of the channel.
     pub kind: MarkerKind,
 }
 

@@ -81,7 +81,7 @@ impl Error {
     }
 
     /// Adds where it happened, innermost first: `line 3, column 7`, `table events`, `stage 2 task 0`. A place
-    /// that was the last one added already is not repeated, and one that is empty is none.
+    /// that equals the last one is not repeated, and an empty one is ignored.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
         let place = place.into();
@@ -91,14 +91,14 @@ impl Error {
         self
     }
 
-    /// Says one place in place of those that are known: they are in another text than the user's.
+    /// Replaces the known places by one place: they refer to another text than the user's.
     #[must_use]
     pub fn only_at(mut self, place: impl Into<String>) -> Self {
         self.places = vec![place.into()];
         self
     }
 
-    /// Says what would be right; the first remedy given stays.
+    /// Adds the remedy, unless there is one.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy.get_or_insert_with(|| remedy.into());
@@ -124,14 +124,14 @@ impl Error {
         (!places.is_empty()).then(|| places.join(": "))
     }
 
-    /// What would be right, if that is known.
+    /// The remedy, if there is one.
     #[must_use]
     pub fn help(&self) -> Option<&str> {
         self.remedy.as_deref()
     }
 }
 
-/// Safe to print: control characters are escaped, and what is very long is cut.
+/// Safe to print: control characters are escaped, and very long text is cut.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for place in self.places.iter().rev() {

@@ -25,8 +25,8 @@ impl KeyGroups {
         KeyGroupRange { first: first(task), end: first(task + 1) }
     }
 
-    /// So many key groups for each task, one range after the other. `None` if these are not all, or if a task
-    /// has none.
+    /// The ranges of tasks that own these numbers of key groups, one after the other. `None` if these are not
+    /// all, or if a task has none.
     #[must_use]
     pub fn ranges(self, sizes: &[u16]) -> Option<Vec<KeyGroupRange>> {
         let mut end = 0_u16;

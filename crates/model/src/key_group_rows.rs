@@ -12,8 +12,8 @@ use crate::{KeyGroup, KeyGroups, StageId, TaskId};
 
 /// Batches with more rows are not counted each time. A smaller one costs more than its rows.
 const SMALL_ROWS: usize = 512;
-/// One of so many large batches is counted. It is prime, because operators emit their rows in series of
-/// batches.
+/// One in this number of large batches is counted. It is prime, because operators emit their rows in series
+/// of batches.
 const COUNTED_OF: u64 = 17;
 
 /// The rows of each key group that one task has sent to a stage.

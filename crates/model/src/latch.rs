@@ -1,9 +1,10 @@
-//! Waiting for something that happens once, and for nothing at all.
+//! Waits for an event that happens once, or for a time.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Something that happens once, such as the end of a process. Threads that wait meanwhile go on when it does.
+/// Something that happens once, such as the end of a process. Threads that wait for it continue when it
+/// happens.
 #[derive(Debug, Default)]
 pub struct Latch {
     is_set: Mutex<bool>,
@@ -33,8 +34,8 @@ impl Latch {
     }
 }
 
-/// Waits between two looks at what announces nothing, such as a store or another process. What announces
-/// itself has a channel, a condition or a [`Latch`], whose wait ends at once.
+/// Waits between two polls of something without notifications, such as a store or another process. What
+/// announces itself has a channel, a condition or a [`Latch`], whose wait ends at once.
 pub fn pause(time: Duration) {
     Latch::default().wait(time);
 }

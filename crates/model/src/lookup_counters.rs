@@ -1,4 +1,4 @@
-//! What is counted of calls to tables outside, per task.
+//! Counters of calls to outside tables, per task.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,6 +1,6 @@
 //! Names that are like a mistyped one, for the remedies of errors.
 
-/// Letters of a name at least, for one that begins another to be meant by it.
+/// Shortest prefix that counts as the mistyped form of a longer name, in letters.
 const BEGINNING_MIN: usize = 4;
 
 /// The candidate that a mistyped name most likely means: a few letters differ, or one of both begins with the
@@ -24,7 +24,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(.., candidate)| candidate)
 }
 
-/// The names in the order in which they are like `wanted`, the best first.
+/// The names sorted by likeness to `wanted`, the most similar first.
 #[must_use]
 pub fn by_likeness<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut ranked: Vec<_> = names.into_iter().map(|name| (distance(wanted, name), name)).collect();

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EventTime, Nanos, TaskMetrics};
 
-/// A partition that stands still for this time while others advance causes a notice. One that is behind
-/// others by less event time, and advances, holds nothing back.
+/// A partition that stands still for this time while others advance causes a notice. A partition that is
+/// behind others by less event time, and advances, does not count.
 pub const HELD_BACK_AFTER: Duration = Duration::from_secs(10);
 
 /// Event time of the partitions that one source task reads.
@@ -83,8 +83,8 @@ impl fmt::Display for HeldBack {
 }
 
 /// The partition that holds event time back, if others are ahead of it: it has had no row, it stands still
-/// while others advance, or it is far behind. Partitions that advance side by side hold nothing back, though
-/// one is always the slowest.
+/// while others advance, or it is far behind. Partitions that advance side by side do not count, although one
+/// is always the slowest.
 #[must_use]
 pub fn held_back(tasks: &[TaskMetrics]) -> Option<HeldBack> {
     let running = tasks.iter().filter(|task| task.watermark != EventTime::MAX);

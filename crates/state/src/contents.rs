@@ -4,7 +4,7 @@ use anabranch_model::{Error, ErrorKind, Result};
 
 use crate::{Blob, Entry, Log, Manifest, Savepoint, Store, decode_manifest};
 
-/// How often the log is read again because the running job has removed what was just listed.
+/// How often the log is read again after the running job has removed a listed object.
 const LOOKS: usize = 5;
 
 /// A checkpoint as stored at a place.

@@ -38,7 +38,7 @@ pub enum Entry {
         #[serde(default = "first", skip_serializing_if = "is_first")]
         version: PlanVersion,
     },
-    /// A coordinator has taken the tasks of an incarnation over, which go on.
+    /// A coordinator has taken over the running tasks of an incarnation.
     Adopts {
         /// The incarnation.
         incarnation: Incarnation,
@@ -195,7 +195,7 @@ impl Log {
         Ok(ends_whole && !entries.iter().any(|(_, entry)| is_later(entry)))
     }
 
-    /// Whether no entry follows this one: nobody has taken the job over since it was written.
+    /// Whether no entry follows this one: no coordinator has taken the job over since it was written.
     pub fn ends_with(&self, sequence: u64) -> Result<bool> {
         self.has_later(sequence).map(|later| !later)
     }

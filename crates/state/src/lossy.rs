@@ -15,14 +15,14 @@ use object_store::{
 
 use crate::Store;
 
-/// What is lost.
+/// The fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// The write takes no effect.
     Request,
     /// The write takes effect, but fails.
     Answer,
-    /// Nothing is lost, but the object cannot be read.
+    /// The object exists, and cannot be read.
     Reads,
     /// The write takes effect, but fails, and the object cannot be read.
     AnswerAndReads,
@@ -52,7 +52,7 @@ impl Lossy {
         Store::new(Arc::new(self.clone()), "lossy")
     }
 
-    /// Loses nothing from here on.
+    /// Injects no fault from here on.
     pub(crate) fn heal(&self) {
         self.0.healed.store(true, Ordering::Relaxed);
     }

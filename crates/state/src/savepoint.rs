@@ -72,7 +72,7 @@ impl Savepoint {
     }
 
     /// Copies a checkpoint to an empty place, verifying everything when it is read and again when it is
-    /// written. `step` is called after each object. If this fails, what was written is removed.
+    /// written. `step` is called after each object. If this fails, the written objects are removed.
     pub fn copy(
         from: &Store,
         checkpoint: &Blob,
@@ -86,8 +86,8 @@ impl Savepoint {
         let copied = copy_all(from, manifest, to, &mut written, step);
         if copied.is_err() {
             // The removal may fail for the same reason; the user gets the first error. The mark is removed
-            // first, durably; if that fails, nothing else is removed: no savepoint exists of which a part is
-            // missing.
+            // first, durably; if that fails, nothing else is removed: a savepoint with missing parts never
+            // exists.
             let _ = written.iter().rev().try_for_each(|name| to.delete_durably(name));
         }
         copied

@@ -390,8 +390,8 @@ impl Store {
 /// Codes of S3 with status 400 that are nevertheless about the credentials.
 const CREDENTIALS: [&str; 4] = ["ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch"];
 
-/// The store's message goes into the error only as far as it fits into a line. Of a refused request only the
-/// code goes in, because the rest may repeat credentials.
+/// The store's message goes into the error only as far as it fits into a line. For a refused request only the
+/// code is included, because the rest may repeat credentials.
 fn failed(what: &str, at: &str, error: &object_store::Error) -> Error {
     use object_store::Error::{PermissionDenied, Unauthenticated};
     let said = error.to_string();

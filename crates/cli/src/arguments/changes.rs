@@ -21,7 +21,7 @@ pub(crate) struct Alter {
     /// Change the jobs without a question
     #[arg(long, conflicts_with = "job")]
     pub(crate) yes: bool,
-    /// Drop state for which the new statements have no place
+    /// Drop state that the new statements do not use
     #[arg(long)]
     pub(crate) allow_lost_state: bool,
     /// Go on though rows of a new source, or by another event time, may be late: windows have fired
@@ -65,7 +65,7 @@ pub(crate) struct Balance {
     /// Measure for this time: 30s, 5min; without a unit, seconds
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     pub(crate) over: Duration,
-    /// Only show what was measured, and what would follow
+    /// Only show the measurement and the decision
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -105,10 +105,10 @@ pub(crate) struct Autoscale {
     /// Name of the job
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     pub(crate) job: Option<String>,
-    /// Print what was observed, one line of JSON for each interval
+    /// Print the observations, one line of JSON for each interval
     #[arg(long, conflicts_with_all = ["rehearse", "file", "set"])]
     pub(crate) record: bool,
-    /// Print what would have been decided for what was observed
+    /// Print the decisions that other options give for the observations
     #[arg(long, conflicts_with = "file")]
     pub(crate) rehearse: bool,
     /// The same for a file that --record has printed

@@ -1,4 +1,4 @@
-//! The command line of what a process reports of itself: the log, and the export to a collector.
+//! The options of a process's own reports: the log, and the export to a collector.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::duration;
 /// The heading of the options for what a process reports of itself.
 pub(super) const REPORTS: &str = "Log and metrics";
 
-/// Formats of what standard error has.
+/// Formats of standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// Lines for people
@@ -32,7 +32,7 @@ pub(crate) struct Events {
 /// What a process that serves jobs logs to standard error.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Log {
-    /// The form of what is logged to standard error
+    /// Format of the log on standard error
     #[arg(long, help_heading = REPORTS, value_enum, value_name = "FORMAT", default_value_t)]
     pub(crate) log_format: LogFormat,
     #[command(flatten)]

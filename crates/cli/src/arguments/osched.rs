@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Where a running scheduler answers, unless the file says otherwise.
+/// The address of a running scheduler, unless the file has another one.
 const OSCHED: &str = "http://127.0.0.1:7070";
 
 #[derive(Debug, Args)]

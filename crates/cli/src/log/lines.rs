@@ -20,7 +20,7 @@ pub(crate) struct Output(Mutex<Written>);
 
 struct Written {
     out: Box<dyn Write + Send>,
-    /// Why nothing more is written.
+    /// Why writing has stopped.
     failure: Option<Error>,
 }
 
@@ -131,7 +131,7 @@ impl Visit for Fields {
     }
 }
 
-/// A line. Fields of the event follow those that come first in all.
+/// A line. The fields of the event follow the fields that all events have.
 #[derive(Serialize)]
 struct Line<'a> {
     time: &'a str,

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 /// Time for the loop to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// What is served.
+/// The state that is served.
 const KNOWN: &str = "GET /metrics, GET /api/v1/osched, POST /api/v1/osched/switch, POST /api/v1/osched/pause";
 
 /// What the paths answer from.

@@ -71,7 +71,7 @@ impl Runner<'_> {
     }
 }
 
-/// Where notices go while nothing else is shown. A log on standard error has them already.
+/// The output of notices while nothing else is shown. A log on standard error has them already.
 fn notices(arguments: &Run, progress: &Console) -> Box<dyn Write> {
     match arguments.is_for_people() {
         true => Box::new(progress.clone()),

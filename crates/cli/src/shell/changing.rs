@@ -45,7 +45,7 @@ pub(super) fn watch(
     let shown = table.show(running, &mut end);
     if shown.is_err() {
         running.job.stop();
-        // The job is not blocked by rows that nobody takes.
+        // Rows that are not read do not block the job.
         running.rows.iter().for_each(drop);
     }
     let written = shown.and_then(|()| table.write(layout, output, &mut end));
@@ -59,7 +59,7 @@ struct Changing {
     rows: Rows,
     /// The first row on the screen; `None`: the last rows are.
     top: Option<usize>,
-    /// Rows that came or were taken back.
+    /// Rows that were inserted or retracted.
     changes: u64,
 }
 

@@ -13,7 +13,7 @@ pub(super) enum Command {
     Turn,
     /// Results that change as a table, or as a log of changes.
     Changes,
-    /// The format of rows, or which one it is.
+    /// Sets or shows the format of rows.
     Format(Option<Format>),
     /// A statement that shows something.
     Statement(String),
@@ -35,7 +35,7 @@ const COMMANDS: [(&str, &str); 8] = [
 static WORDS: [(&str, Command); 4] =
     [("help", Command::Help), ("?", Command::Help), ("exit", Command::Leave), ("quit", Command::Leave)];
 
-/// Commands of other shells, and what is meant by them.
+/// Commands of other shells, with their counterparts here.
 const OTHERS: [(&str, &str); 9] = [
     (".tables", "\\d"),
     (".schema", "\\d NAME"),
@@ -115,7 +115,7 @@ fn parse(line: &str) -> Result<Command> {
     }
 }
 
-/// The commands with what they do, a line each.
+/// The commands with their descriptions, a line each.
 pub(super) fn help() -> String {
     let lines = COMMANDS.map(|(form, does)| format!("{form:43}{does}"));
     lines.join("\n")

@@ -35,13 +35,13 @@ pub(super) enum Order {
         job: String,
         settings: Vec<(String, String)>,
     },
-    /// The job goes on by this text, which begins at a byte of the statement.
+    /// Changes the job to this text, which begins at a byte of the statement.
     Alter {
         job: String,
         script: String,
         from: usize,
     },
-    /// What is understood, and why it is not done, with what to do instead.
+    /// A statement that is understood and refused, with the reason and the remedy.
     Refused(&'static str, &'static str),
 }
 
@@ -157,7 +157,7 @@ pub(super) fn order(statement: &StatementText) -> Result<Option<(Order, bool)>> 
     Err(Error::user(what).at(at(statement, place)).remedy(format!("use one of: {forms}")))
 }
 
-/// Whether the statement declares a function otherwise, and whether that is only to be shown.
+/// Whether the statement replaces a function, and whether that is only to be shown.
 pub(super) fn replaces_function(statement: &StatementText) -> Option<bool> {
     let words = words(&statement.text);
     let explains = words.first().is_some_and(|word| word.is("EXPLAIN"));

@@ -30,7 +30,7 @@ pub(crate) struct Shown {
     pub(crate) format: Format,
     /// Results that change are a log of their changes, also on a terminal.
     pub(crate) is_log: bool,
-    /// A person types the statements, and reads what they answer.
+    /// A person types the statements, and reads the answers.
     pub(crate) is_conversation: bool,
     /// How long the query may run.
     pub(crate) limit: Option<Duration>,
@@ -102,9 +102,9 @@ pub(super) fn insert(job: Job, shown: &Shown, signals: &Signals, output: &mut Co
     summary(&text, shown, output)
 }
 
-/// What is to be said of a query that has ended.
+/// The last line about a query that has ended.
 pub(crate) struct Ended {
-    /// How many rows came, in which time, or why none.
+    /// The number of rows and the time, or why there are none.
     pub(crate) text: String,
     /// Values were longer than there was room for.
     pub(crate) was_cut: bool,
@@ -155,7 +155,7 @@ impl Shown {
     }
 }
 
-/// The last line about a statement. Beside rows for programs it would be in the way.
+/// The last line about a statement. Programs that read the rows would not expect it.
 fn summary(text: &str, shown: &Shown, output: &mut Console) -> Result<(), Failure> {
     match (shown.format, shown.is_conversation) {
         (Format::Table, _) => output.line(text)?,

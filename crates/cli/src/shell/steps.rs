@@ -30,8 +30,8 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// What was typed, for the history. Of several statements that were typed together the first one has it
-    /// all.
+    /// The typed text, for the history. If several statements were typed together, the first one has the
+    /// whole text.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Step::Statement { piece, is_first, .. } => is_first.then_some(piece.trim()),
@@ -79,7 +79,7 @@ pub(super) fn steps_of(piece: String) -> Vec<Step> {
     }
 }
 
-/// Steps of which one failed, or which the user interrupted.
+/// Steps that stopped, because one failed or the user interrupted.
 #[derive(Debug)]
 pub(super) struct Halted {
     /// `None`: the user interrupted them.

@@ -4,12 +4,12 @@ use anabranch_server::{Ending, ending};
 
 use super::command;
 
-/// What a further line makes of what was typed.
+/// The typed text with one more line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     /// Nothing yet: the statement goes on.
     More,
-    /// Statements, of which the last one has ended.
+    /// Complete statements.
     Statements(String),
     /// A command of the shell. A statement that is open stays.
     Command(String),
@@ -68,7 +68,7 @@ impl Typing {
         }
     }
 
-    /// What was typed of a statement that has not ended.
+    /// The text of an unfinished statement.
     pub(super) fn open(&self) -> &str {
         self.text.trim_start_matches('\n')
     }

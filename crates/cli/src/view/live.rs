@@ -1,4 +1,4 @@
-//! The job on a terminal: what it does, where its stages' time goes, and its latest results.
+//! The job on a terminal: its state, the time of its stages, and its latest results.
 //!
 //! Nothing is cut off on a narrow terminal: the figures at the top wrap, and columns of the table of stages
 //! are omitted, the least important first.

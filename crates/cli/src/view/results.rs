@@ -52,7 +52,7 @@ fn printed(tables: &[PrintedTable], width: usize, room: usize) -> Vec<Line<'stat
     lines
 }
 
-/// A table in so many lines: its name if there are others, the names of its columns, and its latest rows.
+/// A table in a number of lines: its name if there are others, the names of its columns, and its latest rows.
 fn of_table(table: &PrintedTable, width: usize, room: usize, is_named: bool) -> Vec<Line<'static>> {
     let strong = Style::new().add_modifier(Modifier::BOLD);
     let mut lines = Vec::new();

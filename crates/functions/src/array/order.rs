@@ -26,8 +26,8 @@ pub(super) fn extreme(arguments: &Arguments, better: fn(Row, Row) -> bool) -> Re
     Ok(take(values, &indexes, None)?)
 }
 
-/// The array in ascending order unless the second argument is false, with NULL where the third argument has
-/// it, or else where the least element is. NaN is greater than all numbers.
+/// The array in ascending order, unless the second argument is false. The third argument says where NULL is;
+/// without it, NULL counts as the least element. NaN is greater than all numbers.
 pub(super) fn sort(arguments: &Arguments) -> Result<ArrayRef> {
     let array = Lists::new(arguments, 0)?;
     let values = array.values();

@@ -20,7 +20,7 @@ pub(super) fn remove(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// Keeps of each element the first one that equals it. NaN equals nothing.
+/// Keeps the first of equal elements. NaN equals nothing.
 fn keep_first<'a>(keys: &'a Keys, seen: &mut BTreeSet<Row<'a>>, place: Place) -> bool {
     keys.comparable(place).is_none_or(|key| seen.insert(key))
 }

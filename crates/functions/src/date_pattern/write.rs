@@ -10,7 +10,7 @@ use super::{Library, MONTHS, Part, Pattern, WEEKDAYS, name};
 const QUARTERS: [&str; 4] = ["1st quarter", "2nd quarter", "3rd quarter", "4th quarter"];
 
 impl Pattern {
-    /// Writes a local time that is so many seconds ahead of UTC.
+    /// Writes a local time that is `offset` seconds ahead of UTC.
     pub(crate) fn write(&self, time: NaiveDateTime, offset: i64, out: &mut String) {
         for part in &self.parts {
             match part {
@@ -38,7 +38,7 @@ fn write_offset(letter: char, count: usize, offset: i64, out: &mut String) {
     };
 }
 
-/// A number with at least so many digits.
+/// A number with at least this number of digits.
 fn number(value: u32, count: usize, out: &mut String) {
     match value {
         0..100 if count == 2 => {

@@ -39,7 +39,7 @@ pub(super) enum Values {
     Whole(Int64Array),
     Float(Float64Array),
     Decimal(Decimal128Array),
-    /// Since 1970, so many in a second, and whether it is an instant.
+    /// Number of units per second since 1970, and whether it is an instant.
     Time(Int64Array, i64, bool),
     Bytes(BinaryArray),
     /// With the elements of these lists only.
@@ -209,7 +209,7 @@ fn write_members<'a>(members: impl Iterator<Item = Named<'a>>, out: &mut String)
     Ok(())
 }
 
-/// A number as Java's `BigDecimal` of the text that `Double` has. What is not finite is a text.
+/// A number as Java's `BigDecimal` of the text that `Double` has. An infinity or NaN is a text.
 fn write_float(value: f64, out: &mut String) {
     if !value.is_finite() {
         let infinite = if value > 0.0 { "\"Infinity\"" } else { "\"-Infinity\"" };

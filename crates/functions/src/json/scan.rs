@@ -1,5 +1,5 @@
-//! Goes over the text of a JSON document without building a tree, and finds the values that a path selects.
-//! The whole document is checked. What follows the document is not read, as in Flink.
+//! Scans the text of a JSON document without building a tree, and finds the values that a path selects. The
+//! whole document is checked. What follows the document is not read, as in Flink.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

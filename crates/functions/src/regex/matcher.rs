@@ -8,19 +8,19 @@ use memchr::memmem::Finder;
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::{Hir, HirKind, Look};
 
-/// A text of so many bytes lies in its view.
+/// A text of at most this number of bytes is stored in its view.
 const INLINE_BYTES: u32 = 12;
 /// Bytes between texts that are searched together.
 const GAP_BYTES: usize = 16;
 /// A shorter text is in too many rows.
 const REQUIRED_BYTES: usize = 3;
-/// If more rows than one of so many have the text, the others are tried at once.
+/// If more than one in this number of rows has the text, the other rows are tried without the search.
 const RARE: usize = 4;
 
 /// A search for a regular expression, or for a text.
 #[derive(Clone, Debug)]
 pub struct Matcher {
-    /// `None`: what has the text matches.
+    /// `None`: a row with the text matches.
     regex: Option<Regex>,
     case_insensitive: bool,
     /// A text that each match contains.

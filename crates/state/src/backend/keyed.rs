@@ -6,8 +6,8 @@
 //! with the highest number counts. So rows are written without reading any, and runs are merged in any order.
 //! A row that deletes its identity vanishes when no earlier row is left.
 //!
-//! Runs are merged in levels ([`levels`]), so those that a lookup asks are few.
-//! As elsewhere, nothing here must survive the process.
+//! Runs are merged in levels ([`levels`]), so a lookup reads few of them. As elsewhere in this folder, no
+//! file outlives the process.
 
 mod filter;
 mod levels;

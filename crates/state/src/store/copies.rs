@@ -19,7 +19,7 @@ use super::disk::write_in_pieces;
 
 /// Folder of the copies of all places.
 const COPIES: &str = "copies";
-/// Largest number of tasks of which a process says that it has copies.
+/// Largest number of tasks whose copies a process announces.
 const TASKS_MAX: usize = 4096;
 /// Folder of the store whose objects are copied.
 const COPIED: &str = "state/";

@@ -1,5 +1,5 @@
-//! Objects as files in a local directory, written so that a power failure leaves each whole or absent, and
-//! everything that was reported as written is there afterwards.
+//! Objects as files in a local directory. After a power failure each object is whole or absent, and every
+//! object that was reported as written is present.
 //!
 //! A file gets its name when its content is durable; it counts as written when the name is durable too. If
 //! the disk refuses one of the two, the write has failed, although the file may be visible under its name.
@@ -110,8 +110,8 @@ impl Directory {
         Ok(self.disk.list(&self.root)?.into_iter().map(|entry| entry.name).collect())
     }
 
-    /// What was found in a folder. If a folder to which objects were written has disappeared, that there is
-    /// nothing says nothing about them: the directory was moved, or is not mounted any more.
+    /// What was found in a folder. If a folder to which objects were written has disappeared, its absence
+    /// does not mean that they were deleted: the directory was moved, or is not mounted any more.
     fn present<T>(&self, found: Option<T>, folder: &Path) -> io::Result<Option<T>> {
         let is_known = || self.folders.lock().unwrap_or_else(PoisonError::into_inner).contains(folder);
         if found.is_none() && is_known() {

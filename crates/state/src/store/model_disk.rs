@@ -138,8 +138,8 @@ impl ModelDisk {
         self.lock().fault = Some((operation, fault));
     }
 
-    /// Restores the power, after a power failure if there was none before. The seed decides what is left of
-    /// everything that was not durable.
+    /// Restores the power, after a power failure if there was none before. The seed decides which parts of
+    /// the data that was not durable survive.
     pub fn restart(&self, seed: u64) {
         let mut rng = Rng::new(seed);
         let mut model = self.lock();

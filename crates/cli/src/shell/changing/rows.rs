@@ -11,13 +11,13 @@ const KEPT_MAX: usize = 1_000_000;
 
 type Row = Vec<String>;
 
-/// Rows in the order of their places. A row that takes the place of another one stays where that one was.
+/// Rows in the order of their places. A row that replaces another one keeps its position.
 pub(super) struct Rows {
-    /// Columns that probably tell rows apart: those that are no numbers, else the first one.
+    /// Columns that probably identify rows: all columns that are no numbers, else the first one.
     labels: Vec<usize>,
     at: BTreeMap<u64, Row>,
     places: HashMap<Row, Vec<u64>>,
-    /// Rows that were taken back before they came, and how often.
+    /// Rows that were retracted before they were inserted, with their counts.
     missing: HashMap<Row, u64>,
     next: u64,
     /// The oldest rows are gone because there were too many.
@@ -41,13 +41,13 @@ impl Rows {
         self.at.is_empty()
     }
 
-    /// Rows from the one with this index on, at most so many.
+    /// Rows from this index on, at most `count`.
     pub(super) fn page(&self, first: usize, count: usize) -> Vec<&Row> {
         self.at.values().skip(first).take(count).collect()
     }
 
-    /// Carries out the changes of a batch. A row that comes takes the place of one that was taken back: of
-    /// one with its label, else of any.
+    /// Carries out the changes of a batch. An inserted row replaces a retracted one: one with its label, else
+    /// any.
     pub(super) fn apply(&mut self, rows: Vec<Row>, weights: &[i64]) {
         let mut free: BTreeMap<u64, Row> = BTreeMap::new();
         let mut coming: Vec<Row> = Vec::new();
@@ -93,7 +93,7 @@ impl Rows {
         }
     }
 
-    /// Whether the row was taken back already, so that nothing comes.
+    /// Whether the row was retracted already, so that it is not inserted.
     fn cancels(&mut self, row: &Row) -> bool {
         let Some(times) = self.missing.get_mut(row) else { return false };
         *times -= 1;

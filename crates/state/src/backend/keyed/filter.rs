@@ -29,12 +29,12 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Bytes of a filter for so many hashes.
+    /// Bytes of a filter for this number of hashes.
     pub(super) fn bytes_for(hashes: usize) -> usize {
         blocks_for(hashes) * size_of::<[u32; WORDS]>()
     }
 
-    /// With room for so many hashes.
+    /// A filter for this number of hashes.
     pub(super) fn new(hashes: usize) -> Filter {
         Filter { blocks: vec![[0; WORDS]; blocks_for(hashes)] }
     }

@@ -2,9 +2,9 @@
 //!
 //! A new run has level 0, and [`FAN_IN`] runs of a level are merged into one of the next. Each level has a
 //! merge of its own, which must keep pace with the puts, because those are what adds runs: a merge of a level
-//! is done in half of the puts that fill it. Between two puts, batches do their share of it (`work`). What
-//! they have not done, the put does: one batch may put many times. So a put waits for merges only if no
-//! batches came between, and a level never has more than [`RUNS_MAX`] runs.
+//! is done in half of the puts that fill it. Between two puts, batches do their share of it (`work`). The put
+//! does the rest: one batch may put many times. So a put waits for merges only if no batches came between,
+//! and a level never has more than [`RUNS_MAX`] runs.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use crate::{Merge, Run};
 
 /// Number of runs of one level that are merged into one of the next.
 pub(super) const FAN_IN: usize = 4;
-/// A put waits until its level has fewer runs. So many are merged together: a restore writes many at once.
+/// A put waits until its level has fewer runs. Largest number of runs that are merged together: a restore
+/// writes many at once.
 pub(super) const RUNS_MAX: usize = 16;
 
 /// Creates merges, which keep the latest row of each identity.
@@ -35,7 +36,7 @@ pub(super) struct Levels {
     merging: Vec<Option<Merging>>,
     /// Runs that are not merged, with their levels: snapshots that follow have the same ones.
     frozen: Vec<(usize, Arc<SortedRun>)>,
-    /// Rows that say that theirs is gone stay: earlier snapshots have what they take back.
+    /// Rows that say that theirs is gone stay: earlier snapshots have the rows that they delete.
     keeps_gone: bool,
 }
 
@@ -107,8 +108,7 @@ impl Levels {
         self.keeps_gone = false;
     }
 
-    /// A run was put, as part of a restore or not: does what is left of the steps that were due before it,
-    /// and begins merges.
+    /// A run was put, as part of a restore or not: does the steps that are still due, and begins merges.
     pub(super) fn put(&mut self, restored: bool, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
         let mut level = 0;
         while level < self.levels.len() {
@@ -138,7 +138,7 @@ impl Levels {
         Ok(())
     }
 
-    /// Does so many steps of the merge of a level, if it has one.
+    /// Does this number of steps of a level's merge, if it has one.
     fn run(
         &mut self,
         level: usize,
@@ -160,8 +160,8 @@ impl Levels {
         Ok(())
     }
 
-    /// Begins to merge the oldest runs of a level, if it has so many. `restored`: more may follow that are
-    /// restored.
+    /// Begins to merge the oldest runs of a level, if it has enough of them. `restored`: more may follow that
+    /// are restored.
     fn begin(&mut self, level: usize, least: usize, restored: bool) {
         if self.merging[level].is_some() || self.levels[level].len() < least {
             return;
@@ -173,19 +173,19 @@ impl Levels {
         let are_oldest = self.all().all(|run| is_input(run) || *run.puts.start() > last);
         let removes_gone = are_oldest && !restored && !self.keeps_gone;
         let filter = self.new_filter(inputs.iter().map(|run| run.keys).sum());
-        // A level is filled by so many puts. The merge is done in half of the time.
+        // Number of puts that fill a level. The merge is done in half of the time.
         let puts = FAN_IN.saturating_pow(level as u32 + 1) / 2;
         self.merging[level] = Some(Merging::new(inputs, removes_gone, filter, puts));
     }
 
-    /// A filter for so many keys, unless filters take too much memory.
+    /// A filter for this number of keys, unless filters take too much memory.
     pub(super) fn new_filter(&self, keys: usize) -> Option<Filter> {
         let present: usize = self.all().map(|run| run.filter_bytes()).sum();
         let coming: usize = self.merging.iter().flatten().map(Merging::filter_bytes).sum();
         (present + coming + Filter::bytes_for(keys) <= self.filter_bytes_max).then(|| Filter::new(keys))
     }
 
-    /// Removes the other runs. Those that are being merged stay.
+    /// Removes the other runs. Runs that are being merged stay.
     pub(super) fn retain(&mut self, is_needed: impl Fn(&SortedRun) -> bool) {
         self.frozen.retain(|(_, run)| is_needed(run));
         for (runs, _) in self.levels.iter_mut().zip(&self.merging).filter(|(_, merging)| merging.is_none()) {

@@ -31,7 +31,7 @@ pub(super) struct Merging {
 }
 
 impl Merging {
-    /// To be done within so many puts.
+    /// Number of puts within which it must be done.
     pub(super) fn new(inputs: Vec<Arc<SortedRun>>, removes_gone: bool, filter: Option<Filter>, puts: usize) -> Merging {
         let mut firsts: Vec<u64> = inputs.iter().flat_map(|run| run.firsts()).copied().collect();
         firsts.sort_unstable();

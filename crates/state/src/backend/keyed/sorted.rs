@@ -33,8 +33,8 @@ pub(super) struct SortedRun {
     /// Number of different hashes.
     pub(super) keys: usize,
     filter: Option<Filter>,
-    /// Numbers of the first and the last put whose rows it has. Those that were restored have the number 0
-    /// and no order: another run with this number may have earlier or later rows of the same keys.
+    /// Numbers of the first and the last put whose rows it has. Restored rows have the number 0 and no order:
+    /// another run with this number may have earlier or later rows of the same keys.
     pub(super) puts: RangeInclusive<u64>,
 }
 
