@@ -20,11 +20,11 @@ const SHOWN_LINES_MAX: usize = 255;
 /// The latest lines; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Results {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<KeptRows>>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptRows {
     tables: Vec<PrintedTable>,
     /// The index of a line's table, and the line.
     lines: VecDeque<(usize, String)>,
@@ -98,12 +98,12 @@ impl Results {
         self.kept().gone
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, KeptRows> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl KeptRows {
     fn push(&mut self, table: usize, line: String) {
         self.bytes += line.len();
         self.lines.push_back((table, line));

@@ -82,7 +82,7 @@ use self::content::Content;
 use self::exact::{Committer, ExactSink};
 use self::key::KeyEncoder;
 use self::metadata::RowReader;
-use self::places::Place;
+use self::places::Bound;
 use self::records::Records;
 use self::sink::KafkaSink;
 use self::source::KafkaSource;
@@ -145,7 +145,7 @@ impl Connector for KafkaConnector {
             changes: content.has_changes().then_some(Changes {
                 weight: metadata::WEIGHT,
                 kept: metadata::KEPT,
-                begins_later: (table.startup != Place::Earliest).then_some("scan.startup.mode"),
+                begins_later: (table.startup != Bound::Earliest).then_some("scan.startup.mode"),
             }),
             updates: if content.has_changes() { Updates::Written } else { Updates::Refused },
             ignores_epochs: table.guarantee != Some(Guarantee::AtLeastOnce),

@@ -57,7 +57,7 @@ impl Room {
                  or write them as they come: 'sink.delivery-guarantee' = 'at-least-once'",
                 ));
         }
-        self.look();
+        self.check_bounds();
         Ok(())
     }
 
@@ -72,16 +72,16 @@ impl Room {
             self.prepared.push_back((epoch, self.held));
         }
         (self.held, self.held_before, self.has_requested) = (0, 0, false);
-        self.look();
+        self.check_bounds();
     }
 
     /// The rows that were prepared up to this epoch are committed.
     pub(crate) fn committed(&mut self, epoch: Epoch) {
         while self.prepared.pop_front_if(|(prepared, _)| *prepared <= epoch).is_some() {}
-        self.look();
+        self.check_bounds();
     }
 
-    fn look(&mut self) {
+    fn check_bounds(&mut self) {
         let total = self.held + self.prepared.iter().map(|(_, bytes)| bytes).sum::<u64>();
         let is_full = total >= self.bound / FULL_SHARE;
         if (is_full || self.held >= self.bound / REQUEST_SHARE) && !self.has_requested {

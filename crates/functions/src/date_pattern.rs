@@ -49,12 +49,12 @@ pub(crate) enum Use {
 /// A parsed pattern.
 pub(crate) struct Pattern {
     library: Library,
-    parts: Vec<Part>,
+    parts: Vec<Item>,
     /// Times in the same span of this number of seconds have the same text. `None`: only equal times have.
     seconds: Option<i64>,
 }
 
-enum Part {
+enum Item {
     Text(String),
     /// A letter of the pattern and its number of repetitions.
     Field(char, usize),
@@ -69,7 +69,7 @@ impl Pattern {
         while let Some(first) = rest.chars().next() {
             if first == '\'' {
                 let (text, after) = quoted(rest).ok_or_else(|| unusable(rest, "has no closing quote"))?;
-                parts.push(Part::Text(text));
+                parts.push(Item::Text(text));
                 rest = after;
                 continue;
             }
@@ -78,19 +78,19 @@ impl Pattern {
                 if let Some(why) = why_not(first, run, library, purpose) {
                     return Err(unusable(&rest[..run], &why));
                 }
-                parts.push(Part::Field(first, run));
+                parts.push(Item::Field(first, run));
             } else if library == Library::Time && "[]{}#".contains(first) {
                 return Err(unusable(&rest[..1], "is not supported; write it in single quotes"));
             } else {
-                parts.push(Part::Text(rest[..run].to_owned()));
+                parts.push(Item::Text(rest[..run].to_owned()));
             }
             rest = &rest[run..];
         }
-        let seconds = |part: &Part| match part {
-            Part::Field('S' | 'A' | 'n' | 'N', _) => None,
-            Part::Field('s', _) => Some(1),
-            Part::Field('m', _) => Some(60),
-            Part::Field('H' | 'h' | 'K' | 'k' | 'a', _) => Some(3600),
+        let seconds = |part: &Item| match part {
+            Item::Field('S' | 'A' | 'n' | 'N', _) => None,
+            Item::Field('s', _) => Some(1),
+            Item::Field('m', _) => Some(60),
+            Item::Field('H' | 'h' | 'K' | 'k' | 'a', _) => Some(3600),
             _ => Some(86_400),
         };
         // `None` is less than any number.

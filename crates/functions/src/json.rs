@@ -60,7 +60,7 @@ pub fn check_json_path(path: &str) -> std::result::Result<(), String> {
 }
 
 /// The values that a path selects in one document.
-enum Found<'a> {
+enum Selected<'a> {
     /// A value that is not null.
     One(&'a str),
     /// The values of a path that may select several.
@@ -86,32 +86,32 @@ impl<'a> Finder<'a> {
         Ok(Finder { path: Path::parse(path).map_err(failure)?, selection: Selection::default() })
     }
 
-    fn find(&mut self, document: &'a str) -> Found<'a> {
+    fn find(&mut self, document: &'a str) -> Selected<'a> {
         self.selection.values.clear();
         self.selection.failed = false;
         let Ok(whole) = Scanner::new(document).select_document(&self.path.steps, &mut self.selection) else {
-            return if self.path.lax { Found::Empty } else { Found::Error("the text is not JSON") };
+            return if self.path.lax { Selected::Empty } else { Selected::Error("the text is not JSON") };
         };
         if kind(whole) == Json::Null {
-            return Found::Error("the document is null");
+            return Selected::Error("the document is null");
         }
-        let missing = Found::Error("the path leads to no value");
+        let missing = Selected::Error("the path leads to no value");
         match (self.path.is_definite(), self.selection.values.last()) {
-            (true, Some(value)) if kind(value) != Json::Null => Found::One(value),
+            (true, Some(value)) if kind(value) != Json::Null => Selected::One(value),
             // A null is no value either.
-            (true, _) if self.path.lax => Found::Empty,
+            (true, _) if self.path.lax => Selected::Empty,
             (true, _) => missing,
             (false, _) if self.selection.failed && !self.path.lax => missing,
-            (false, _) => Found::Many,
+            (false, _) => Selected::Many,
         }
     }
 
     /// The scalar that `JSON_VALUE` takes.
-    fn scalar(&mut self, document: &'a str) -> Found<'a> {
+    fn scalar(&mut self, document: &'a str) -> Selected<'a> {
         match self.find(document) {
-            Found::One(value) if kind(value) == Json::Scalar => Found::One(value),
-            Found::One(_) | Found::Many if self.path.lax => Found::Empty,
-            Found::One(_) | Found::Many => Found::Error("the value is an array or an object"),
+            Selected::One(value) if kind(value) == Json::Scalar => Selected::One(value),
+            Selected::One(_) | Selected::Many if self.path.lax => Selected::Empty,
+            Selected::One(_) | Selected::Many => Selected::Error("the value is an array or an object"),
             found => found,
         }
     }
@@ -137,10 +137,10 @@ fn json_value(arguments: &Arguments) -> Result<ArrayRef> {
     let mut find = |row| {
         let Some(document) = documents.get(row) else { return Ok(None) };
         let (error, default, why) = match finder.scalar(document) {
-            Found::One(value) => return Ok(Some(Ok((document, value)))),
-            Found::Empty => (fates.empty_stops, 2, "the result is empty"),
-            Found::Error(why) => (fates.error_stops, 3, why),
-            Found::Many => (fates.error_stops, 3, "the value is an array"),
+            Selected::One(value) => return Ok(Some(Ok((document, value)))),
+            Selected::Empty => (fates.empty_stops, 2, "the result is empty"),
+            Selected::Error(why) => (fates.error_stops, 3, why),
+            Selected::Many => (fates.error_stops, 3, "the value is an array"),
         };
         if error { Err(stopped("JSON_VALUE", why, document)) } else { Ok(Some(Err(default))) }
     };
@@ -236,11 +236,11 @@ fn json_exists(arguments: &Arguments) -> Result<ArrayRef> {
     try_booleans(arguments.rows, |row| {
         let Some(document) = documents.get(row) else { return Ok(None) };
         match (finder.find(document), on_error.as_str()) {
-            (Found::One(_) | Found::Many, _) => Ok(Some(true)),
-            (Found::Empty, _) => Ok(Some(false)),
-            (Found::Error(why), "ERROR") => Err(stopped("JSON_EXISTS", why, document)),
-            (Found::Error(_), "UNKNOWN") => Ok(None),
-            (Found::Error(_), other) => Ok(Some(other == "TRUE")),
+            (Selected::One(_) | Selected::Many, _) => Ok(Some(true)),
+            (Selected::Empty, _) => Ok(Some(false)),
+            (Selected::Error(why), "ERROR") => Err(stopped("JSON_EXISTS", why, document)),
+            (Selected::Error(_), "UNKNOWN") => Ok(None),
+            (Selected::Error(_), other) => Ok(Some(other == "TRUE")),
         }
     })
 }
@@ -255,19 +255,19 @@ fn json_query(arguments: &Arguments) -> Result<ArrayRef> {
         let Some(document) = documents.get(row) else { return Ok(None) };
         let found = finder.find(document);
         let is_array = match &found {
-            Found::One(value) => kind(value) == Json::Array,
-            _ => matches!(found, Found::Many),
+            Selected::One(value) => kind(value) == Json::Array,
+            _ => matches!(found, Selected::Many),
         };
         let wrap = wrapper == "UNCONDITIONAL" || wrapper == "CONDITIONAL" && !is_array;
         let (fate, why) = match found {
-            Found::One(value) if kind(value) == Json::Scalar && !wrap => match finder.path.lax {
+            Selected::One(value) if kind(value) == Json::Scalar && !wrap => match finder.path.lax {
                 true => (&on_empty, "the result is empty"),
                 false => (&on_error, "the value is no array or object"),
             },
-            Found::One(value) => return written(&mut writer, &[value], false, wrap, out),
-            Found::Many => return written(&mut writer, &finder.selection.values, true, wrap, out),
-            Found::Empty => (&on_empty, "the result is empty"),
-            Found::Error(why) => (&on_error, why),
+            Selected::One(value) => return written(&mut writer, &[value], false, wrap, out),
+            Selected::Many => return written(&mut writer, &finder.selection.values, true, wrap, out),
+            Selected::Empty => (&on_empty, "the result is empty"),
+            Selected::Error(why) => (&on_error, why),
         };
         match fate.as_str() {
             "ERROR" => return Err(stopped("JSON_QUERY", why, document)),

@@ -27,10 +27,10 @@ pub struct Notice {
 
 /// The notices of one job: bounded, shared by its tasks and its observers.
 #[derive(Debug, Default)]
-pub struct Notices(Mutex<Kept>);
+pub struct Notices(Mutex<KeptNotices>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptNotices {
     notices: VecDeque<Notice>,
     last: u64,
 }
@@ -66,7 +66,7 @@ impl Notices {
         self.lock().notices.iter().filter(|notice| notice.number > number).cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptNotices> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

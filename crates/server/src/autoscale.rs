@@ -24,7 +24,7 @@ pub(crate) struct JobScaler {
 }
 
 /// A job at one moment.
-pub(crate) struct Seen<'a> {
+pub(crate) struct Observed<'a> {
     pub(crate) reading: &'a Reading,
     pub(crate) plan: &'a Plan,
     /// Its statements.
@@ -47,7 +47,7 @@ struct Counted {
 }
 
 impl JobScaler {
-    pub(crate) fn new(options: AutoscaleOptions, seen: &Seen<'_>) -> Result<JobScaler> {
+    pub(crate) fn new(options: AutoscaleOptions, seen: &Observed<'_>) -> Result<JobScaler> {
         let graph = graph(seen.plan, seen.slots);
         let autoscaler = Autoscaler::new(graph.clone(), settings(&options, u32::from(seen.plan.key_groups.0)))?;
         Ok(JobScaler { options, sql: seen.sql.to_owned(), graph, autoscaler, before: None })
@@ -58,8 +58,8 @@ impl JobScaler {
     }
 
     /// Takes the counters of a job that runs. At the end of an interval it decides.
-    pub(crate) fn look(&mut self, seen: &Seen<'_>) -> Result<Option<Decided>> {
-        let Seen { reading, plan, sql, slots } = seen;
+    pub(crate) fn observe(&mut self, seen: &Observed<'_>) -> Result<Option<Decided>> {
+        let Observed { reading, plan, sql, slots } = seen;
         let graph = graph(plan, *slots);
         let is_other_text = self.sql != *sql;
         if graph != self.graph || is_other_text {

@@ -122,7 +122,7 @@ pub struct Remedy {
 }
 
 /// What is found: the other fields of [`Why`] follow from it.
-struct Found {
+struct Finding {
     verdict: Verdict,
     text: String,
     stage: Option<StageId>,
@@ -132,26 +132,26 @@ struct Found {
     remedies: Vec<Remedy>,
 }
 
-impl Found {
-    fn new(verdict: Verdict, text: impl Into<String>) -> Found {
+impl Finding {
+    fn new(verdict: Verdict, text: impl Into<String>) -> Finding {
         let (next, remedies) = (None, Vec::new());
-        Found { verdict, text: text.into(), stage: None, behind: None, next, remedies }
+        Finding { verdict, text: text.into(), stage: None, behind: None, next, remedies }
     }
 
-    fn at(self, stage: StageId) -> Found {
-        Found { stage: Some(stage), ..self }
+    fn at(self, stage: StageId) -> Finding {
+        Finding { stage: Some(stage), ..self }
     }
 
-    fn behind(self, name: impl Into<String>, text: impl Into<String>) -> Found {
-        Found { behind: Some((name.into(), text.into())), ..self }
+    fn behind(self, name: impl Into<String>, text: impl Into<String>) -> Finding {
+        Finding { behind: Some((name.into(), text.into())), ..self }
     }
 
-    fn advice(mut self, text: impl Into<String>) -> Found {
+    fn advice(mut self, text: impl Into<String>) -> Finding {
         self.remedies.push(Remedy { text: text.into(), change: None });
         self
     }
 
-    fn change(mut self, text: impl Into<String>, change: ReconfigureOrder) -> Found {
+    fn change(mut self, text: impl Into<String>, change: ReconfigureOrder) -> Finding {
         self.remedies.push(Remedy { text: text.into(), change: Some(change) });
         self
     }
@@ -267,7 +267,7 @@ pub(crate) fn why(look: &Look<'_>) -> Why {
     }
 }
 
-fn without_results(look: &Look<'_>) -> Option<Found> {
+fn without_results(look: &Look<'_>) -> Option<Finding> {
     events::nothing_read(look, true)
         .or_else(|| events::dropped(look))
         .or_else(|| times::held_back(look))
@@ -279,7 +279,7 @@ fn without_results(look: &Look<'_>) -> Option<Found> {
         .or_else(|| times::waiting(look))
 }
 
-fn with_results(look: &Look<'_>) -> Option<Found> {
+fn with_results(look: &Look<'_>) -> Option<Finding> {
     let quiet = || !look.gives_results();
     let standing = times::standing(look);
     standing
@@ -290,14 +290,14 @@ fn with_results(look: &Look<'_>) -> Option<Found> {
         .or_else(|| if quiet() { times::aligned(look) } else { None })
 }
 
-fn finished(look: &Look<'_>, found: Found) -> Why {
+fn finished(look: &Look<'_>, found: Finding) -> Why {
     let chain = chain(look, &found);
-    let Found { verdict, text, stage, next, remedies, .. } = found;
+    let Finding { verdict, text, stage, next, remedies, .. } = found;
     Why { verdict, text, since_ms: None, stage: stage.map(|stage| stage.0), chain, next, remedies }
 }
 
 /// The stages from a table that is written to the one of the cause.
-fn chain(look: &Look<'_>, found: &Found) -> Vec<Link> {
+fn chain(look: &Look<'_>, found: &Finding) -> Vec<Link> {
     let Some(cause) = found.stage else { return Vec::new() };
     let mut path = vec![cause];
     // Exchanges lead from an earlier stage to a later one.

@@ -159,7 +159,7 @@ mod tests {
         let wrapped = wrap(&text);
         let expected = text
             .replace("and more than fits.\n/// End.", "and more\n/// than fits. End.")
-            .replace("and more than fits.\n///   End.", "and\n///   more than fits. End.");
+            .replace("and more than fits.\n///   End.", "and more\n///   than fits. End.");
         assert_eq!(wrapped, expected);
         assert_eq!(wrap(&wrapped), wrapped, "once is enough");
         let found = check(&[File::new("a.rs", &text), File::new("a.md", &text)]);

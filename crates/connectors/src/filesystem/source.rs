@@ -91,12 +91,12 @@ enum Content {
 impl ReadFile {
     /// The file's position, with its identity if it is followed.
     fn position(&self) -> String {
-        let (position, is_at_end) = self.stands_at();
+        let (position, is_at_end) = self.output_position();
         position_text(position, self.identity(), is_at_end)
     }
 
     /// Where it is read on, and whether it had no more bytes there.
-    fn stands_at(&self) -> (Position, bool) {
+    fn output_position(&self) -> (Position, bool) {
         match &self.content {
             None => (self.start, self.starts_at_end),
             Some(Content::Text(text)) => {
@@ -119,7 +119,7 @@ impl ReadFile {
     /// Closes the file. Its next turn opens it again at the same position.
     fn close(&mut self) {
         self.tracked = self.identity().map(|(id, head)| Tracked { id, head });
-        (self.start, self.starts_at_end) = self.stands_at();
+        (self.start, self.starts_at_end) = self.output_position();
         self.content = None;
     }
 
@@ -370,7 +370,7 @@ impl FileSource {
 
     /// Scans the folder if a scan is due, and finds new, renamed and deleted files. Returns whether it
     /// scanned.
-    fn look(&mut self, wait_at_most: Duration) -> Result<bool> {
+    fn scan_when_due(&mut self, wait_at_most: Duration) -> Result<bool> {
         let Some(follow) = &mut self.follow else { return Ok(false) };
         if !follow.wait(wait_at_most) {
             return Ok(false);
@@ -415,7 +415,7 @@ impl Source for FileSource {
         if self.follow.is_none() {
             return Ok(if self.files.is_empty() { Polled::End } else { Polled::Pending });
         }
-        if !self.look(wait_at_most)? {
+        if !self.scan_when_due(wait_at_most)? {
             return Ok(Polled::Pending);
         }
         match self.announcements.next() {

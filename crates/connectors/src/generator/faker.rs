@@ -37,7 +37,7 @@ pub struct FakerConnector;
 /// The options of a table with these columns.
 fn read(spec: &ConnectorSpec, declared: &SchemaRef) -> Result<(Load, Vec<Column>)> {
     let (load, of_fields) = Load::of_fields(spec)?;
-    let mut left: Left<'_> = of_fields.into_iter().collect();
+    let mut left: UnreadOptions<'_> = of_fields.into_iter().collect();
     let columns = declared.fields().iter().map(|field| column(field, load.seed, &mut left)).collect::<Result<_>>()?;
     let Some(unknown) = left.keys().next() else { return Ok((load, columns)) };
     let names: Vec<&str> = declared.fields().iter().map(|field| field.name().as_str()).collect();
@@ -50,9 +50,9 @@ fn read(spec: &ConnectorSpec, declared: &SchemaRef) -> Result<(Load, Vec<Column>
 }
 
 /// The options that no column has taken yet, without the prefix `fields.`.
-type Left<'a> = BTreeMap<&'a str, &'a str>;
+type UnreadOptions<'a> = BTreeMap<&'a str, &'a str>;
 
-fn column(field: &Field, seed: u64, left: &mut Left<'_>) -> Result<Column> {
+fn column(field: &Field, seed: u64, left: &mut UnreadOptions<'_>) -> Result<Column> {
     let name = field.name();
     let rate = left.remove(format!("{name}.null-rate").as_str());
     let rate = rate.map_or(Some(0.0), |text| text.trim().parse::<f64>().ok().filter(|rate| (0.0..=1.0).contains(rate)));
@@ -68,7 +68,7 @@ fn wrong(path: &str, option: &str, remedy: &str) -> Error {
 }
 
 /// A column, or a part of one: its elements have its expression.
-fn part(path: &str, field: &Field, seed: u64, left: &mut Left<'_>) -> Result<Column> {
+fn part(path: &str, field: &Field, seed: u64, left: &mut UnreadOptions<'_>) -> Result<Column> {
     let data_type = field.data_type().clone();
     let content = match &data_type {
         DataType::List(item) => {
@@ -108,7 +108,7 @@ fn part(path: &str, field: &Field, seed: u64, left: &mut Left<'_>) -> Result<Col
     Ok(Column { key, data_type, null_rate: 0.0, content, values_max: None })
 }
 
-fn length(path: &str, left: &mut Left<'_>) -> Result<u32> {
+fn length(path: &str, left: &mut UnreadOptions<'_>) -> Result<u32> {
     let text = left.remove(format!("{path}.length").as_str()).unwrap_or("1");
     let length = text.trim().parse().ok().filter(|length| (1..=LENGTH_MAX).contains(length));
     length.ok_or_else(|| wrong(path, "length", &format!("give a whole number from 1 to {LENGTH_MAX}")))

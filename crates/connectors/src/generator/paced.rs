@@ -192,7 +192,7 @@ impl<G: Generate> PacedSource<G> {
     }
 
     /// Takes the rows that are due of the partition at `index`.
-    fn take(&mut self, index: usize, now: Nanos) -> Result<Polled> {
+    fn next_rows(&mut self, index: usize, now: Nanos) -> Result<Polled> {
         let count = self.rows_due(&self.partitions[index], now).min(self.batch_rows);
         let partition = &mut self.partitions[index];
         if partition.next >= partition.end {
@@ -238,11 +238,11 @@ impl<G: Generate> Source for PacedSource<G> {
         };
         let now = self.clock.now();
         if due <= now {
-            return self.take(index, now);
+            return self.next_rows(index, now);
         }
         wait(self.host.as_ref(), due.after(now).min(wait_at_most));
         let now = self.clock.now();
-        if due <= now { self.take(index, now) } else { Ok(Polled::Pending) }
+        if due <= now { self.next_rows(index, now) } else { Ok(Polled::Pending) }
     }
 
     fn positions(&self) -> Result<Positions> {

@@ -35,7 +35,7 @@ impl From<Error> for Failure {
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Failure {
         match error.as_db_error() {
-            Some(refusal) => judge(refusal),
+            Some(refusal) => classify(refusal),
             None => of_client(&error),
         }
     }
@@ -62,7 +62,7 @@ fn of_client(error: &tokio_postgres::Error) -> Failure {
 }
 
 /// By the classes of the server's codes.
-fn judge(refusal: &DbError) -> Failure {
+fn classify(refusal: &DbError) -> Failure {
     let code = refusal.code().code();
     let mut reason = refusal.message().to_owned();
     for more in [refusal.detail(), refusal.where_()].into_iter().flatten() {

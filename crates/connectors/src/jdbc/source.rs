@@ -47,7 +47,7 @@ const BATCH_BYTES: usize = 8 << 20;
 /// Reads a task's share of a table: parts, one after the other.
 pub(super) struct JdbcSource {
     table: JdbcTable,
-    parts: Vec<Part>,
+    parts: Vec<Portion>,
     /// The part of this index is being read.
     current: usize,
     reading: Option<Reading>,
@@ -64,7 +64,7 @@ pub(super) struct JdbcSource {
 }
 
 /// What one statement reads: the table, or the rows of a range of values.
-struct Part {
+struct Portion {
     partition: u32,
     name: String,
     range: Option<(i64, i64)>,
@@ -145,7 +145,7 @@ impl JdbcSource {
             if !is_over {
                 announcements.open(partition, name.clone());
             }
-            parts.push(Part { partition, name, range: ranges.get(partition as usize).copied(), rows: 0, is_over });
+            parts.push(Portion { partition, name, range: ranges.get(partition as usize).copied(), rows: 0, is_over });
         }
         let mut source = JdbcSource {
             table: table.clone(),
@@ -300,7 +300,7 @@ impl Source for JdbcSource {
     }
 
     fn positions(&self) -> Result<Positions> {
-        let of = |part: &Part| if part.is_over { END.to_owned() } else { format!("row {}", part.rows) };
+        let of = |part: &Portion| if part.is_over { END.to_owned() } else { format!("row {}", part.rows) };
         Ok(self.parts.iter().map(|part| (part.name.clone(), of(part))).collect())
     }
 }

@@ -119,13 +119,13 @@ impl Committer {
         for scope in &scopes {
             let share = (context.index..tasks.max(context.parallelism)).step_by(context.parallelism.max(1) as usize);
             for task in share {
-                self.take(&self.identity(scope, task), topic)?;
+                self.take_identity(&self.identity(scope, task), topic)?;
             }
         }
-        self.take(&self.identity(&self.scope, context.index), topic)
+        self.take_identity(&self.identity(&self.scope, context.index), topic)
     }
 
-    fn take(&mut self, identity: &Identity, topic: &str) -> Result<()> {
+    fn take_identity(&mut self, identity: &Identity, topic: &str) -> Result<()> {
         self.transact(identity, topic, "the transactions could not be taken over from", |_, _| Ok(()))
     }
 

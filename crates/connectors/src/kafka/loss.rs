@@ -4,7 +4,7 @@
 
 use anabranch_model::Error;
 
-use super::places::Place;
+use super::places::Bound;
 use super::table::Table;
 
 impl Table {
@@ -57,7 +57,7 @@ impl Table {
 
     /// How to read a topic that was created anew.
     fn anew(&self) -> String {
-        let is_specific = |place: Option<&Place>| matches!(place, Some(Place::Specific(_)));
+        let is_specific = |place: Option<&Bound>| matches!(place, Some(Bound::Specific(_)));
         let names_topics = self.subscription.pattern().is_none();
         if !names_topics || self.updates || is_specific(Some(&self.startup)) || is_specific(self.end.as_ref()) {
             return self.without_checkpoints();
@@ -71,7 +71,7 @@ impl Table {
 
     fn without_checkpoints(&self) -> String {
         let mode = match self.startup {
-            Place::Earliest => "",
+            Bound::Earliest => "",
             _ => " and with 'scan.startup.mode' = 'earliest-offset'",
         };
         format!("start the job without its checkpoints{mode}: it reads all records that are there")

@@ -131,7 +131,7 @@ impl Gathered {
 }
 
 /// Where a column of the source's rows comes from.
-enum Place {
+enum Origin {
     Decoded(usize),
     /// Of the record's key.
     Key(usize),
@@ -150,7 +150,7 @@ pub(super) struct RowReader {
     /// Of keys, if columns are read from them.
     keys: Option<KeyReader>,
     schema: SchemaRef,
-    places: Vec<Place>,
+    places: Vec<Origin>,
     pub(super) wanted: Wanted,
 }
 
@@ -175,7 +175,7 @@ impl RowReader {
         let (mut projection, mut places) = (Vec::new(), Vec::new());
         for column in &spec.projection {
             if let Some(place) = of_key(column) {
-                places.push(Place::Key(place));
+                places.push(Origin::Key(place));
                 continue;
             }
             places.push(match (spec.metadata.get(column), physical.binary_search(column)) {
@@ -185,11 +185,11 @@ impl RowReader {
                     if content.has_changes() && spec.key.is_empty() && !is_kept {
                         return Err(no_metadata_of_changes(spec.declared.field(*column).name(), name));
                     }
-                    Place::Metadata(key)
+                    Origin::Metadata(key)
                 }
                 (None, Ok(place)) => {
                     projection.push(place);
-                    Place::Decoded(projection.len() - 1)
+                    Origin::Decoded(projection.len() - 1)
                 }
                 (None, Err(_)) => return Err(Error::internal("a column of no kind")),
             });
@@ -205,11 +205,12 @@ impl RowReader {
                 };
                 let key = spec.key.iter().map(decoded).collect::<Option<_>>();
                 let key = key.ok_or_else(|| Error::internal("versions without the columns of their key"))?;
-                let describes = places.iter().any(|place| matches!(place, Place::Metadata(Key::Described(_))));
+                let describes = places.iter().any(|place| matches!(place, Origin::Metadata(Key::Described(_))));
                 Decoder::Changes(Box::new(changes.decoder(&declared, &projection, key, describes)?))
             }
         };
-        let has = |keys: &[Key]| places.iter().any(|place| matches!(place, Place::Metadata(key) if keys.contains(key)));
+        let has =
+            |keys: &[Key]| places.iter().any(|place| matches!(place, Origin::Metadata(key) if keys.contains(key)));
         let wanted = Wanted {
             times: has(&[Key::Timestamp, Key::TimestampType]),
             headers: has(&[Key::Headers]),
@@ -232,7 +233,7 @@ impl RowReader {
             }
             (Decoder::Rows(decoder), None) => {
                 let Decoded { batch, malformed } = decoder.decode(values)?;
-                if self.places.iter().all(|place| matches!(place, Place::Decoded(_))) {
+                if self.places.iter().all(|place| matches!(place, Origin::Decoded(_))) {
                     return Ok((batch, malformed));
                 }
                 // Rows are of the records that could be decoded.
@@ -249,22 +250,22 @@ impl RowReader {
         };
         let Versions { values: content, keys, good, malformed } = decoded;
         let columns = self.places.iter().zip(self.schema.fields()).map(|(place, field)| match place {
-            Place::Decoded(column) => Ok(Arc::clone(&content[*column])),
-            Place::Key(column) => Ok(Arc::clone(&keys[*column])),
-            Place::Metadata(Key::Headers) => headers(of.gathered, &good, field.data_type()),
-            Place::Metadata(Key::Described(what)) => {
+            Origin::Decoded(column) => Ok(Arc::clone(&content[*column])),
+            Origin::Key(column) => Ok(Arc::clone(&keys[*column])),
+            Origin::Metadata(Key::Headers) => headers(of.gathered, &good, field.data_type()),
+            Origin::Metadata(Key::Described(what)) => {
                 let described = described.as_ref().ok_or_else(|| Error::internal("changes without a description"))?;
                 Ok(cast(&described.column(*what)?, field.data_type())?)
             }
-            Place::Metadata(Key::Deleted) if !weights.is_empty() => {
+            Origin::Metadata(Key::Deleted) if !weights.is_empty() => {
                 Ok(Arc::new(weights.iter().map(|weight| Some(*weight < 0)).collect::<BooleanArray>()) as ArrayRef)
             }
-            Place::Metadata(Key::Deleted) => {
+            Origin::Metadata(Key::Deleted) => {
                 Ok(Arc::new(good.iter().map(|index| Some(values.is_null(*index))).collect::<BooleanArray>())
                     as ArrayRef)
             }
-            Place::Metadata(Key::Weight) => Ok(Arc::new(Int64Array::from(weights.clone())) as ArrayRef),
-            Place::Metadata(key) => Ok(cast(&simple(*key, of, &good), field.data_type())?),
+            Origin::Metadata(Key::Weight) => Ok(Arc::new(Int64Array::from(weights.clone())) as ArrayRef),
+            Origin::Metadata(key) => Ok(cast(&simple(*key, of, &good), field.data_type())?),
         });
         Ok((batch(&self.schema, columns.collect::<Result<_>>()?, good.len())?, malformed))
     }

@@ -201,7 +201,7 @@ pub(super) struct Received<'a> {
     pub(super) topic: &'a CStr,
     pub(super) partition: i32,
     pub(super) offset: i64,
-    pub(super) what: What<'a>,
+    pub(super) what: Element<'a>,
     message: &'a rd_kafka_message_t,
 }
 
@@ -263,7 +263,7 @@ impl Received<'_> {
 }
 
 /// What was received.
-pub(super) enum What<'a> {
+pub(super) enum Element<'a> {
     /// A record; without a value if it is a tombstone.
     Record(Option<&'a [u8]>),
     /// There is nothing at or after `offset` now.
@@ -299,14 +299,14 @@ impl Queue {
     pub(super) fn receive(&mut self, max: usize, wait: Duration, mut each: impl FnMut(Received<'_>)) -> usize {
         self.messages.clear();
         self.messages.resize(max, ptr::null_mut());
-        let mut count = self.take(0);
+        let mut count = self.fill(0);
         if count == 0 && max > 0 && !wait.is_zero() {
             // The call for batches would wait until the batch is full; the call for one returns when one is
             // there. SAFETY: the queue lives.
             let first = unsafe { sys::rd_kafka_consume_queue(self.queue.as_ptr(), millis(wait)) };
             if !first.is_null() {
                 self.messages[0] = first;
-                count = 1 + self.take(1);
+                count = 1 + self.fill(1);
             }
         }
         for &message in &self.messages[..count] {
@@ -322,7 +322,7 @@ impl Queue {
     }
 
     /// Fills `messages` from `from` on. Returns how many there were.
-    fn take(&mut self, from: usize) -> usize {
+    fn fill(&mut self, from: usize) -> usize {
         let room = &mut self.messages[from..];
         // SAFETY: the queue lives and `room` has place for as many pointers as announced.
         let count = unsafe { sys::rd_kafka_consume_batch_queue(self.queue.as_ptr(), 0, room.as_mut_ptr(), room.len()) };
@@ -348,9 +348,9 @@ unsafe fn received(message: &rd_kafka_message_t) -> Received<'_> {
             .then(|| unsafe { std::slice::from_raw_parts(message.payload.cast::<u8>().cast_const(), message.len) })
     };
     let what = match message.err {
-        rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => What::Record(bytes()),
-        rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTITION_EOF => What::End,
-        code => What::Error(code.into(), bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned()),
+        rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => Element::Record(bytes()),
+        rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTITION_EOF => Element::End,
+        code => Element::Error(code.into(), bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned()),
     };
     let topic = if message.rkt.is_null() {
         // An error of the whole client.

@@ -107,7 +107,7 @@ impl Partition {
     }
 
     /// The position after the rows that have left the source.
-    pub(super) fn stands_at(&self) -> Position {
+    pub(super) fn output_position(&self) -> Position {
         Position { next: self.position.unwrap_or(self.start), end: self.end, topic_id: None }
     }
 
@@ -117,7 +117,7 @@ impl Partition {
     }
 
     /// Fetching resumes at [`Partition::next`].
-    pub(super) fn goes_on(&mut self) {
+    pub(super) fn resume(&mut self) {
         (self.floor, self.held) = (self.next(), false);
     }
 
@@ -194,7 +194,7 @@ mod tests {
             partition.push(offset, Some(b"a"));
         }
         assert_eq!(partition.take_block().expect("records").finish().1, [8, 9, 11, 12]);
-        assert_eq!((partition.next(), partition.stands_at().next), (13, 7));
+        assert_eq!((partition.next(), partition.output_position().next), (13, 7));
     }
 
     #[test]

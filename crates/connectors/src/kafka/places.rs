@@ -8,7 +8,7 @@ use crate::Options;
 
 /// A place in each partition of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Bound {
     Earliest,
     Latest,
     /// Where the group stopped. Reading starts at the beginning of partitions without a committed position.
@@ -40,14 +40,14 @@ const BOUNDED: Names = Names {
 };
 
 /// Where reading starts.
-pub(super) fn startup(options: &mut Options<'_>) -> Result<Place> {
+pub(super) fn startup(options: &mut Options<'_>) -> Result<Bound> {
     let mode = options
         .choice(STARTUP.mode, &["earliest-offset", LATEST, GROUP, TIMESTAMP, SPECIFIC].map(|name| (name, name)))?;
-    Ok(STARTUP.read(mode, options)?.unwrap_or(Place::Earliest))
+    Ok(STARTUP.read(mode, options)?.unwrap_or(Bound::Earliest))
 }
 
 /// Where the table ends; `None`: it does not.
-pub(super) fn end(options: &mut Options<'_>) -> Result<Option<Place>> {
+pub(super) fn end(options: &mut Options<'_>) -> Result<Option<Bound>> {
     let mode =
         options.choice(BOUNDED.mode, &["unbounded", LATEST, GROUP, TIMESTAMP, SPECIFIC].map(|name| (name, name)))?;
     BOUNDED.read(mode, options)
@@ -60,7 +60,7 @@ const SPECIFIC: &str = "specific-offsets";
 
 impl Names {
     /// The place of a mode. `None`: the mode is the first one.
-    fn read(&self, mode: Option<&str>, options: &mut Options<'_>) -> Result<Option<Place>> {
+    fn read(&self, mode: Option<&str>, options: &mut Options<'_>) -> Result<Option<Bound>> {
         let ms = options.number::<i64>(self.timestamp)?;
         let offsets = options.string(self.offsets).map(|text| self.offsets(text)).transpose()?;
         let unused = |option: &str, of: &str| {
@@ -79,16 +79,16 @@ impl Names {
             Err(Error::user(format!("'{}' is '{}' but no {what}", self.mode, mode.unwrap_or_default())).remedy(remedy))
         };
         Ok(match (mode, ms, offsets) {
-            (Some(LATEST), ..) => Some(Place::Latest),
-            (Some(GROUP), ..) => Some(Place::Group),
-            (Some(TIMESTAMP), Some(ms), _) if ms >= 0 => Some(Place::Timestamp { ms }),
+            (Some(LATEST), ..) => Some(Bound::Latest),
+            (Some(GROUP), ..) => Some(Bound::Group),
+            (Some(TIMESTAMP), Some(ms), _) if ms >= 0 => Some(Bound::Timestamp { ms }),
             (Some(TIMESTAMP), ..) => {
                 return missing(
                     "time is given",
                     format!("add '{}' = '...', in milliseconds since 1970", self.timestamp),
                 );
             }
-            (Some(SPECIFIC), _, Some(offsets)) => Some(Place::Specific(offsets)),
+            (Some(SPECIFIC), _, Some(offsets)) => Some(Bound::Specific(offsets)),
             (Some(SPECIFIC), ..) => {
                 return missing("offset is given", format!("add '{}' = 'partition:0,offset:42'", self.offsets));
             }

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use rdkafka::error::RDKafkaErrorCode;
 
 use super::metadata::Wanted;
-use super::native::{Received, What};
+use super::native::{Element, Received};
 use super::partition::Partition;
 
 /// Finds a partition's slot by the names that records carry. Records come in runs of one partition: the last
@@ -15,11 +15,11 @@ use super::partition::Partition;
 pub(super) struct Slots {
     topics: BTreeMap<Vec<u8>, usize>,
     by_partition: BTreeMap<(usize, i32), usize>,
-    last: Option<Found>,
+    last: Option<LastSlot>,
 }
 
 /// The slot of a partition.
-struct Found {
+struct LastSlot {
     topic: Vec<u8>,
     partition: i32,
     slot: usize,
@@ -52,7 +52,7 @@ impl Slots {
             return Some(last.slot);
         }
         let slot = self.find(self.topic(name)?, partition)?;
-        self.last = Some(Found { topic: name.to_vec(), partition, slot });
+        self.last = Some(LastSlot { topic: name.to_vec(), partition, slot });
         Some(slot)
     }
 }
@@ -72,17 +72,17 @@ pub(super) fn accept(
 ) -> Result<(), Failure> {
     let slot = slots.find_named(received.topic, received.partition);
     match (&received.what, slot) {
-        (What::Record(_), Some(slot)) if partitions[slot].is_before(received.offset) => {
+        (Element::Record(_), Some(slot)) if partitions[slot].is_before(received.offset) => {
             return Err(Failure { slot: Some(slot), code: RDKafkaErrorCode::OffsetOutOfRange, reason: String::new() });
         }
-        (What::Record(record), Some(slot)) => {
+        (Element::Record(record), Some(slot)) => {
             if let Some(gathered) = partitions[slot].push(received.offset, *record) {
                 gathered.push(wanted, received);
             }
         }
-        (What::End, Some(slot)) => partitions[slot].nothing_before(received.offset),
-        (What::Error(code, reason), slot) => return Err(Failure { slot, code: *code, reason: reason.clone() }),
-        (What::Record(_) | What::End, None) => {
+        (Element::End, Some(slot)) => partitions[slot].nothing_before(received.offset),
+        (Element::Error(code, reason), slot) => return Err(Failure { slot, code: *code, reason: reason.clone() }),
+        (Element::Record(_) | Element::End, None) => {
             let (code, reason) = (RDKafkaErrorCode::UnknownPartition, "a record of a partition that was not asked for");
             return Err(Failure { slot: None, code, reason: reason.into() });
         }

@@ -142,7 +142,7 @@ impl KafkaSource {
         let mut others = Vec::new();
         for partition in owned {
             match from.and_then(|from| from.get(&partition)) {
-                Some(position) => self.go_on(partition, *position, wait)?,
+                Some(position) => self.resume_partition(partition, *position, wait)?,
                 None => others.push(partition),
             }
         }
@@ -170,7 +170,7 @@ impl KafkaSource {
 
     /// Resumes a partition at its position. The declaration decides whether the partition ends, the position
     /// where it ends.
-    fn go_on(&mut self, (topic, partition): (usize, i32), position: Position, wait: Duration) -> Result<()> {
+    fn resume_partition(&mut self, (topic, partition): (usize, i32), position: Position, wait: Duration) -> Result<()> {
         let end = match (self.table.end.is_some(), position.end) {
             (false, _) => None,
             (true, Some(end)) => Some(end),
@@ -259,7 +259,7 @@ impl KafkaSource {
         let end = partition.end;
         if let Some(block) = partition.take_block() {
             let name = &self.topics[topic].name;
-            let of = Place { id, topic: name, partition: number };
+            let of = PartitionName { id, topic: name, partition: number };
             let (rows, position) = decode(&mut self.rows, &of, block).map_err(|error| error.at(of.text()))?;
             self.ready.push_back((Polled::Rows(rows), position.map(|position| (slot, position))));
         }
@@ -343,7 +343,7 @@ impl Source for KafkaSource {
             match held {
                 true => self.queue.stop(&self.topics[topic].handle, number),
                 false => {
-                    partition.goes_on();
+                    partition.resume();
                     let started = self.queue.start(&self.topics[topic].handle, number, next);
                     started.map_err(|code| self.unreadable(topic, number, code, ""))?;
                 }
@@ -364,7 +364,7 @@ impl Source for KafkaSource {
         self.verify_topics()?;
         let named = |p: &Partition| {
             let topic = &self.topics[p.topic];
-            let position = Position { topic_id: topic.id, ..p.stands_at() };
+            let position = Position { topic_id: topic.id, ..p.output_position() };
             (position::name(&topic.name, p.partition), position.text())
         };
         let kept = self.partitions.iter().filter(|p| p.presence != Presence::Forgotten);
@@ -375,7 +375,7 @@ impl Source for KafkaSource {
         let of = |partition: &Partition| {
             // Before the first record, the position may be a logical offset.
             let end = self.topics[partition.topic].handle.end(partition.partition)?;
-            let next = partition.stands_at().next.max(0);
+            let next = partition.output_position().next.max(0);
             Some(u64::try_from(end.min(partition.end.unwrap_or(i64::MAX)) - next).unwrap_or(0))
         };
         self.partitions.iter().filter(|partition| partition.is_read()).map(of).sum()
@@ -399,20 +399,20 @@ impl Drop for KafkaSource {
 }
 
 /// A partition of a block.
-struct Place<'a> {
+struct PartitionName<'a> {
     id: PartitionId,
     topic: &'a str,
     partition: i32,
 }
 
-impl Place<'_> {
+impl PartitionName<'_> {
     fn text(&self) -> String {
         format!("topic {} partition {}", self.topic, self.partition)
     }
 }
 
 /// Decodes a block; also gives the position after it.
-fn decode(reader: &mut RowReader, of: &Place<'_>, block: Block) -> Result<(Rows, Option<i64>)> {
+fn decode(reader: &mut RowReader, of: &PartitionName<'_>, block: Block) -> Result<(Rows, Option<i64>)> {
     let (records, offsets, gathered) = block.finish();
     let beside = Records { topic: of.topic, partition: of.partition, offsets: &offsets, gathered: &gathered };
     let (batch, malformed) = reader.read(&records, &beside)?;

@@ -16,7 +16,7 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::client::{Consumer, is_passing, is_permanent, patiently, silent};
-use super::places::Place;
+use super::places::Bound;
 use super::table::Table;
 
 /// Offsets by topic and partition, logical ones as librdkafka encodes them.
@@ -54,7 +54,7 @@ impl Inquiry<'_> {
             let (topic, number) = partition;
             match place {
                 // As in Flink, nothing is read of it.
-                Place::Specific(_) => drop(offsets.insert(partition.clone(), 0)),
+                Bound::Specific(_) => drop(offsets.insert(partition.clone(), 0)),
                 _ => {
                     return Err(Error::user(
                         "'scan.bounded.mode' is 'group-offsets', but the group has no position there",
@@ -68,21 +68,21 @@ impl Inquiry<'_> {
     }
 
     /// The offsets of a place, of the partitions that have it.
-    fn at(&self, place: &Place) -> Result<Offsets> {
+    fn at(&self, place: &Bound) -> Result<Offsets> {
         let known = |offsets: Offsets| offsets.into_iter().filter(|(_, offset)| *offset >= 0);
         match place {
             _ if self.partitions.is_empty() => Ok(Offsets::new()),
-            Place::Earliest => Ok(Offsets::new()),
-            Place::Latest => self.latest(),
-            Place::Timestamp { ms } => {
+            Bound::Earliest => Ok(Offsets::new()),
+            Bound::Latest => self.latest(),
+            Bound::Timestamp { ms } => {
                 // Asked first: what is written between the two questions has a later timestamp and is not to
                 // be missed.
                 let mut offsets = self.latest()?;
                 offsets.extend(known(self.by_time(*ms)?));
                 Ok(offsets)
             }
-            Place::Group => Ok(known(self.committed()?).collect()),
-            Place::Specific(given) => {
+            Bound::Group => Ok(known(self.committed()?).collect()),
+            Bound::Specific(given) => {
                 let offset = |partition: &(String, i32)| Some((partition.clone(), *given.get(&partition.1)?));
                 Ok(self.partitions.iter().filter_map(offset).collect())
             }

@@ -8,7 +8,7 @@ use anabranch_operators::TaskContext;
 use arrow::datatypes::{Schema, SchemaRef};
 use rdkafka::ClientConfig;
 
-use super::places::{self, Place};
+use super::places::{self, Bound};
 use super::security::Properties;
 use super::subscription::Subscription;
 use super::window::Batch;
@@ -23,9 +23,9 @@ pub(super) struct Table {
     pub(super) servers: String,
     /// Group to which positions are committed.
     pub(super) group: Option<String>,
-    pub(super) startup: Place,
+    pub(super) startup: Bound,
     /// Where the table ends, if it does.
-    pub(super) end: Option<Place>,
+    pub(super) end: Option<Bound>,
     /// Time between two looks at the topics: whether they have new partitions, whether they still exist.
     pub(super) watch_interval: Duration,
     /// New partitions are read.
@@ -182,13 +182,13 @@ impl Table {
 
     /// Combinations that make no sense, and properties that librdkafka does not know.
     fn check(&self) -> Result<()> {
-        if self.group.is_none() && (self.startup == Place::Group || self.end == Some(Place::Group)) {
-            let mode = if self.startup == Place::Group { "scan.startup.mode" } else { "scan.bounded.mode" };
+        if self.group.is_none() && (self.startup == Bound::Group || self.end == Some(Bound::Group)) {
+            let mode = if self.startup == Bound::Group { "scan.startup.mode" } else { "scan.bounded.mode" };
             return Err(Error::user(format!("'{mode}' is 'group-offsets' but the table names no group"))
                 .remedy("add 'properties.group.id' = '...'"));
         }
         for (mode, place) in [("scan.startup.mode", Some(&self.startup)), ("scan.bounded.mode", self.end.as_ref())] {
-            if self.subscription.pattern().is_some() && matches!(place, Some(Place::Specific(_))) {
+            if self.subscription.pattern().is_some() && matches!(place, Some(Bound::Specific(_))) {
                 return Err(Error::user(format!("'{mode}' is 'specific-offsets', but the topics are not named"))
                     .remedy("give 'topic' in place of 'topic-pattern'"));
             }

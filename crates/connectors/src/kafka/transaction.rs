@@ -138,7 +138,7 @@ impl Transactor {
         let client = client::transactional_producer(table, &identity.name)?;
         let longest = table.connection_timeout;
         repeated(&client, bounds, move |client, wait| client.init_transactions(wait.min(longest)))?
-            .map_err(|error| judge(&client, table, identity, &error))?;
+            .map_err(|error| classify(&client, table, identity, &error))?;
         let (done, group) = done(table, identity, topic, bounds)?;
         let topic_name = topic.to_owned();
         Ok(Transactor {
@@ -164,7 +164,7 @@ impl Transactor {
         if self.is_done(number, &checksum)? {
             return Ok(());
         }
-        self.client.begin_transaction().map_err(|error| self.judge(&error))?;
+        self.client.begin_transaction().map_err(|error| self.classify(&error))?;
         let mut window = Window::new(self.table.batch(), partitions_at_a_time(content));
         for record in content.records() {
             self.await_room(&mut window, bounds)?;
@@ -198,8 +198,8 @@ impl Transactor {
 
     /// The failure that an error of the client stands for. If the client has dropped a record, the reason for
     /// that is the failure.
-    fn judge(&self, error: &KafkaError) -> Failure {
-        self.undelivered().unwrap_or_else(|| judge(&self.client, &self.table, &self.identity, error))
+    fn classify(&self, error: &KafkaError) -> Failure {
+        self.undelivered().unwrap_or_else(|| classify(&self.client, &self.table, &self.identity, error))
     }
 
     /// Whether an epoch is done, with these records.
@@ -219,7 +219,7 @@ impl Transactor {
         bounds: &Bounds<'_>,
         ask: impl Fn(&Producer, Duration) -> KafkaResult<()> + Send + Sync + 'static,
     ) -> Result<(), Failure> {
-        repeated(&self.client, bounds, ask)?.map_err(|error| self.judge(&error))
+        repeated(&self.client, bounds, ask)?.map_err(|error| self.classify(&error))
     }
 
     /// If the window is full, waits until the brokers have acknowledged its records.
@@ -253,7 +253,12 @@ impl Transactor {
                 | RDKafkaErrorCode::UnknownPartition
                 | RDKafkaErrorCode::UnknownTopic => return Err(undeliverable(&self.table, code).into()),
                 code => {
-                    return Err(judge(&self.client, &self.table, &self.identity, &KafkaError::MessageProduction(code)));
+                    return Err(classify(
+                        &self.client,
+                        &self.table,
+                        &self.identity,
+                        &KafkaError::MessageProduction(code),
+                    ));
                 }
             }
         }
@@ -270,7 +275,7 @@ impl Transactor {
             }
             // The transaction's own error has the reason for which its records were dropped.
             RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight | RDKafkaErrorCode::Fatal => None,
-            code => Some(judge(&self.client, &self.table, &self.identity, &KafkaError::MessageProduction(code))),
+            code => Some(classify(&self.client, &self.table, &self.identity, &KafkaError::MessageProduction(code))),
         }
     }
 }
@@ -366,7 +371,7 @@ fn done(
 }
 
 /// What an error of the client means.
-fn judge(client: &Producer, table: &Table, identity: &Identity, error: &KafkaError) -> Failure {
+fn classify(client: &Producer, table: &Table, identity: &Identity, error: &KafkaError) -> Failure {
     let code = error.rdkafka_error_code();
     let (is_fatal, code, reason) = match client.client().fatal_error() {
         Some((code, reason)) => (true, Some(code), reason),

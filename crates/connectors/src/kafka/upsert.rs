@@ -18,7 +18,7 @@ use super::attached::WRITTEN;
 use super::content::Content;
 use super::metadata::{self, DELETED, ORDER, RowReader};
 use super::open_sink;
-use super::places::Place;
+use super::places::Bound;
 use super::records::Records;
 use super::source::KafkaSource;
 use super::table::Table;
@@ -39,7 +39,7 @@ fn parse(spec: &ConnectorSpec) -> Result<(Table, Content)> {
     // A batch is written when it is there, and of each row once.
     options.ignore(&["sink.buffer-flush.max-rows", "sink.buffer-flush.interval"]);
     options.finish()?;
-    if table.startup != Place::Earliest {
+    if table.startup != Bound::Earliest {
         return Err(Error::user("option 'scan.startup.mode': a table of versions is read from its beginning")
             .remedy("omit the option"));
     }

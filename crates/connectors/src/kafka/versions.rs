@@ -78,7 +78,7 @@ struct Side<'a> {
 }
 
 /// What a record has on one side.
-enum Part {
+enum DecodedPart {
     Missing,
     Malformed(String),
     Row(u32),
@@ -95,16 +95,16 @@ impl<'a> Side<'a> {
     }
 
     /// The part of this record. The records are asked for in their order.
-    fn part(&mut self, index: usize) -> Part {
+    fn part(&mut self, index: usize) -> DecodedPart {
         if self.records.is_null(index) {
-            return Part::Missing;
+            return DecodedPart::Missing;
         }
         self.present += 1;
         match self.malformed.next_if(|(bad, _)| *bad + 1 == self.present) {
-            Some((_, error)) => Part::Malformed(error),
+            Some((_, error)) => DecodedPart::Malformed(error),
             None => {
                 self.decoded += 1;
-                Part::Row(self.decoded - 1)
+                DecodedPart::Row(self.decoded - 1)
             }
         }
     }
@@ -131,16 +131,16 @@ pub(super) fn decode(
     let (mut good, mut malformed) = (Vec::new(), Vec::new());
     for index in 0..values.len() {
         let key = match (of_key.part(index), &of_keys.refusal) {
-            (Part::Row(row), _) => Ok(Some(row)),
-            (Part::Missing, None) => Ok(None),
-            (Part::Missing, Some(refusal)) => Err(refusal.clone()),
-            (Part::Malformed(error), _) => Err(format!("key: {error}")),
+            (DecodedPart::Row(row), _) => Ok(Some(row)),
+            (DecodedPart::Missing, None) => Ok(None),
+            (DecodedPart::Missing, Some(refusal)) => Err(refusal.clone()),
+            (DecodedPart::Malformed(error), _) => Err(format!("key: {error}")),
         };
         let value = match of_value.part(index) {
-            Part::Row(row) => Ok(Some(row)),
-            Part::Missing if of_keys.deletes => Ok(None),
-            Part::Missing => Err("the record has no value".to_owned()),
-            Part::Malformed(error) => Err(error),
+            DecodedPart::Row(row) => Ok(Some(row)),
+            DecodedPart::Missing if of_keys.deletes => Ok(None),
+            DecodedPart::Missing => Err("the record has no value".to_owned()),
+            DecodedPart::Malformed(error) => Err(error),
         };
         match (key, value) {
             (Ok(key), Ok(value)) => {

@@ -24,7 +24,7 @@ const CONFIRM: Duration = Duration::from_secs(1);
 
 /// Observations.
 #[derive(Debug)]
-pub(super) enum Seen {
+pub(super) enum Observation {
     /// The present topics, and known ones that do not exist any more.
     Topics { found: Vec<Found>, gone: BTreeSet<String> },
     /// No broker has answered.
@@ -33,7 +33,7 @@ pub(super) enum Seen {
 
 /// A running watch, which ends when it is dropped.
 pub(super) struct Watch {
-    seen: Receiver<Seen>,
+    seen: Receiver<Observation>,
     /// Dropped, it ends the thread.
     hurry: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -63,7 +63,7 @@ impl Watch {
     }
 
     /// The observations since the last call.
-    pub(super) fn next(&self) -> Option<Seen> {
+    pub(super) fn next(&self) -> Option<Observation> {
         self.seen.try_recv().ok()
     }
 }
@@ -84,7 +84,7 @@ struct Watcher {
     subscription: Subscription,
     /// Topics that the source reads or waits for.
     known: BTreeSet<String>,
-    tell: SyncSender<Seen>,
+    tell: SyncSender<Observation>,
     /// Has a value if the next request is due now; disconnected when the watch ends.
     hurried: Receiver<()>,
 }
@@ -95,13 +95,15 @@ impl Watcher {
         while self.wait(pause) {
             pause = interval;
             let seen = match self.ask() {
-                Some(topics) if topics.gone.is_empty() => Seen::Topics { found: topics.found, gone: topics.gone },
+                Some(topics) if topics.gone.is_empty() => {
+                    Observation::Topics { found: topics.found, gone: topics.gone }
+                }
                 Some(before) => {
                     if !self.wait_fully(CONFIRM) {
                         return;
                     }
                     let Some(Topics { found, gone, .. }) = self.ask() else { continue };
-                    Seen::Topics { found, gone: gone.intersection(&before.gone).cloned().collect() }
+                    Observation::Topics { found, gone: gone.intersection(&before.gone).cloned().collect() }
                 }
                 None => {
                     if !self.wait(CONFIRM) {
@@ -111,12 +113,14 @@ impl Watcher {
                     if self.ask().is_some() {
                         continue;
                     }
-                    Seen::Silence
+                    Observation::Silence
                 }
             };
             let (found, gone) = match &seen {
-                Seen::Topics { found, gone } => (found.iter().map(|topic| topic.name.clone()).collect(), gone.clone()),
-                Seen::Silence => (BTreeSet::new(), BTreeSet::new()),
+                Observation::Topics { found, gone } => {
+                    (found.iter().map(|topic| topic.name.clone()).collect(), gone.clone())
+                }
+                Observation::Silence => (BTreeSet::new(), BTreeSet::new()),
             };
             // If the task has not received the last answer yet, the next round repeats this one.
             if self.tell.try_send(seen).is_ok() {

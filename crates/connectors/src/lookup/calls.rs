@@ -162,12 +162,12 @@ impl Drop for Calls {
 }
 
 /// What one call answers. Dropped without an answer, because the thread has failed, it answers with that.
-struct Asked<'a> {
+struct PendingBatch<'a> {
     asks: Vec<Ask>,
     wake: &'a (dyn Fn() + Send + Sync),
 }
 
-impl Asked<'_> {
+impl PendingBatch<'_> {
     fn answer(mut self, shared: &Shared, rows: Result<RecordBatch>) {
         let mut asks = std::mem::take(&mut self.asks).into_iter();
         let called = asks.len();
@@ -191,7 +191,7 @@ impl Asked<'_> {
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingBatch<'_> {
     fn drop(&mut self) {
         if !self.asks.is_empty() {
             let gone = || Error::internal("a thread that calls a table has failed");
@@ -205,8 +205,8 @@ impl Shared {
     fn run(&self) {
         let mut caller = None;
         let mut outage = Outage::new(self.calling.system.clone());
-        while let Some(asks) = self.take() {
-            let asked = Asked { asks, wake: self.context.wake.as_ref() };
+        while let Some(asks) = self.next_calls() {
+            let asked = PendingBatch { asks, wake: self.context.wake.as_ref() };
             let rows = self.answered(&asked, &mut caller, &mut outage);
             asked.answer(self, rows);
         }
@@ -214,7 +214,7 @@ impl Shared {
     }
 
     /// Waits for something to ask. `None`: the task is gone.
-    fn take(&self) -> Option<Vec<Ask>> {
+    fn next_calls(&self) -> Option<Vec<Ask>> {
         let mut queue = lock(&self.queue);
         loop {
             if queue.is_closed {
@@ -246,7 +246,7 @@ impl Shared {
     /// The rows of the keys, which the cache keeps.
     fn answered(
         &self,
-        asked: &Asked<'_>,
+        asked: &PendingBatch<'_>,
         caller: &mut Option<Box<dyn Caller>>,
         outage: &mut Outage,
     ) -> Result<RecordBatch> {

@@ -129,7 +129,7 @@ impl Connector for MemorySource {
             let blocks = self.blocks(id as usize, spec)?;
             let mut partition = Partition { id, name, blocks, pass: 1, next: 0, at: 0, passes: self.repeat };
             if let Some(position) = from.and_then(|from| from.get(&partition.name)) {
-                partition.go_on(position, &spec.table)?;
+                partition.resume(position, &spec.table)?;
                 if partition.has_ended() {
                     reader.ended.insert(partition.name, END.into());
                     continue;
@@ -227,11 +227,11 @@ struct Partition {
 enum Piece {
     Rows(RecordBatch),
     /// Records, and their place.
-    Records(BinaryArray, Place),
+    Records(BinaryArray, RecordsAt),
 }
 
 /// The place of records: in a block, from the record or the byte at `first` on.
-struct Place {
+struct RecordsAt {
     block: usize,
     unit: &'static str,
     first: usize,
@@ -262,7 +262,7 @@ impl Partition {
         let Block { number, content } = &self.blocks[self.next];
         let first = self.at;
         let count = rows_max.min(content.len() - first);
-        let place = Place { block: *number, unit: content.unit(), first };
+        let place = RecordsAt { block: *number, unit: content.unit(), first };
         let (piece, given) = match content {
             BlockContent::Rows(rows) => (Piece::Rows(rows.slice(first, count)), count),
             BlockContent::Records(records) => (Piece::Records(records.slice(first, count), place), count),
@@ -288,7 +288,7 @@ impl Partition {
     }
 
     /// Moves to a position.
-    fn go_on(&mut self, position: &str, table: &str) -> Result<()> {
+    fn resume(&mut self, position: &str, table: &str) -> Result<()> {
         if position == END {
             self.pass = self.passes + 1;
             return Ok(());
@@ -359,7 +359,7 @@ impl Source for Reader {
                 return Ok(Polled::Closed(id));
             }
             (Some(Piece::Rows(batch)), _) => (batch, Vec::new()),
-            (Some(Piece::Records(records, Place { block, unit, first })), Some(decoder)) => {
+            (Some(Piece::Records(records, RecordsAt { block, unit, first })), Some(decoder)) => {
                 let decoded = decoder.decode(&records)?;
                 let report = |(index, error)| {
                     let at = if unit == "byte" { records.value_offsets()[index] as usize } else { index };

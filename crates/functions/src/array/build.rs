@@ -51,14 +51,14 @@ fn elements(array: &ListArray) -> ArrayRef {
 }
 
 /// The argument, and the place in its values, of an element.
-pub(crate) type Place = (usize, usize);
+pub(crate) type ElementAt = (usize, usize);
 
 /// A column of arrays made of elements of the arguments: `pick` adds the places of a row's elements, or
 /// returns `None` for NULL. `sources` are the arrays that the places refer to.
 pub(crate) fn lists(
     arguments: &Arguments,
     sources: &[&ArrayRef],
-    mut pick: impl FnMut(usize, &mut Vec<Place>) -> Option<()>,
+    mut pick: impl FnMut(usize, &mut Vec<ElementAt>) -> Option<()>,
 ) -> Result<ArrayRef> {
     let (mut places, mut ends) = (Vec::new(), Ends::default());
     for row in 0..arguments.rows {

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::row::{Row, RowConverter, Rows, SortField};
 use datafusion_common::Result;
 
-use super::build::Place;
+use super::build::ElementAt;
 
 /// The elements of several arrays of one type.
 pub(crate) struct Keys {
@@ -32,19 +32,19 @@ impl Keys {
     }
 
     /// The element in the order of its type. NULL is the least, and NaN the greatest.
-    pub(crate) fn get(&self, (source, index): Place) -> Row<'_> {
+    pub(crate) fn get(&self, (source, index): ElementAt) -> Row<'_> {
         self.arrays[source].rows.row(index)
     }
 
     /// The element, unless it equals nothing.
-    pub(crate) fn comparable(&self, (source, index): Place) -> Option<Row<'_>> {
+    pub(crate) fn comparable(&self, (source, index): ElementAt) -> Option<Row<'_>> {
         let array = &self.arrays[source];
         let nan = array.nan.as_ref().is_some_and(|nan| nan.value(index));
         (!nan).then(|| array.rows.row(index))
     }
 
     /// Whether two elements are equal, or both NULL.
-    pub(crate) fn equal(&self, left: Place, right: Place) -> bool {
+    pub(crate) fn equal(&self, left: ElementAt, right: ElementAt) -> bool {
         self.comparable(left).is_some_and(|key| key == self.get(right))
     }
 }

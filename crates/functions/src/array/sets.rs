@@ -6,7 +6,7 @@ use arrow::array::ArrayRef;
 use arrow::row::Row;
 use datafusion_common::Result;
 
-use super::build::{Lists, Place, lists};
+use super::build::{ElementAt, Lists, lists};
 use super::keys::Keys;
 use crate::arguments::Arguments;
 
@@ -21,7 +21,7 @@ pub(super) fn remove(arguments: &Arguments) -> Result<ArrayRef> {
 }
 
 /// Keeps the first of equal elements. NaN equals nothing.
-fn keep_first<'a>(keys: &'a Keys, seen: &mut BTreeSet<Row<'a>>, place: Place) -> bool {
+fn keep_first<'a>(keys: &'a Keys, seen: &mut BTreeSet<Row<'a>>, place: ElementAt) -> bool {
     keys.comparable(place).is_none_or(|key| seen.insert(key))
 }
 
@@ -63,7 +63,7 @@ fn filtered(arguments: &Arguments, wanted: bool) -> Result<ArrayRef> {
     let keys = Keys::new(&[left.values(), right.values()])?;
     lists(arguments, &[left.values()], |row, places| {
         let other: BTreeSet<Row> = right.range(row)?.filter_map(|index| keys.comparable((1, index))).collect();
-        let is_in_other = |place: Place| keys.comparable(place).is_some_and(|key| other.contains(&key));
+        let is_in_other = |place: ElementAt| keys.comparable(place).is_some_and(|key| other.contains(&key));
         let mut seen = BTreeSet::new();
         let chosen = left.range(row)?.map(|index| (0, index)).filter(|place| is_in_other(*place) == wanted);
         places.extend(chosen.filter(|place| keep_first(&keys, &mut seen, *place)));

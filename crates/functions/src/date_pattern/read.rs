@@ -3,7 +3,7 @@
 use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
 
 use super::week::{date_of, date_of_month};
-use super::{Library, MONTHS, Part, Pattern, WEEKDAYS, date_in_month, name};
+use super::{Item, Library, MONTHS, Pattern, WEEKDAYS, date_in_month, name};
 use crate::zone::{Twice, Zone};
 
 /// Short names of zones that mean one offset, in minutes.
@@ -52,9 +52,9 @@ impl Pattern {
         let mut rest = text;
         for (index, part) in self.parts.iter().enumerate() {
             rest = match part {
-                Part::Text(text) => rest.strip_prefix(text.as_str())?,
-                Part::Field(letter, count) => {
-                    let adjacent = matches!(self.parts.get(index + 1), Some(Part::Field(..)));
+                Item::Text(text) => rest.strip_prefix(text.as_str())?,
+                Item::Field(letter, count) => {
+                    let adjacent = matches!(self.parts.get(index + 1), Some(Item::Field(..)));
                     fields.read(*letter, *count, adjacent, self.library, rest)?
                 }
             };

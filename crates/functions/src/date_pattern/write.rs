@@ -5,7 +5,7 @@ use std::fmt::Write;
 use chrono::{Datelike, NaiveDateTime, Timelike};
 
 use super::week::{week_of, week_of_month};
-use super::{Library, MONTHS, Part, Pattern, WEEKDAYS, name};
+use super::{Item, Library, MONTHS, Pattern, WEEKDAYS, name};
 
 const QUARTERS: [&str; 4] = ["1st quarter", "2nd quarter", "3rd quarter", "4th quarter"];
 
@@ -14,10 +14,10 @@ impl Pattern {
     pub(crate) fn write(&self, time: NaiveDateTime, offset: i64, out: &mut String) {
         for part in &self.parts {
             match part {
-                Part::Text(text) => out.push_str(text),
-                Part::Field(letter @ ('z' | 'Z' | 'X'), count) => write_offset(*letter, *count, offset, out),
-                Part::Field(letter, count) if self.library == Library::Text => text_field(*letter, *count, time, out),
-                Part::Field(letter, count) => time_field(*letter, *count, time, out),
+                Item::Text(text) => out.push_str(text),
+                Item::Field(letter @ ('z' | 'Z' | 'X'), count) => write_offset(*letter, *count, offset, out),
+                Item::Field(letter, count) if self.library == Library::Text => text_field(*letter, *count, time, out),
+                Item::Field(letter, count) => time_field(*letter, *count, time, out),
             }
         }
     }

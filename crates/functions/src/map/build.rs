@@ -10,7 +10,7 @@ use arrow::datatypes::DataType;
 use datafusion_common::Result;
 
 use crate::arguments::Arguments;
-use crate::array::build::{Ends, Place};
+use crate::array::build::{ElementAt, Ends};
 use crate::array::keys::Keys;
 use crate::definition::failure;
 
@@ -60,8 +60,8 @@ const FEW: usize = 16;
 /// The keys and values that were picked for a column.
 #[derive(Default)]
 pub(super) struct Entries {
-    keys: Vec<Place>,
-    values: Vec<Place>,
+    keys: Vec<ElementAt>,
+    values: Vec<ElementAt>,
     /// Where the entries of the row start.
     start: usize,
 }
@@ -72,22 +72,22 @@ impl Entries {
         self.keys.len()
     }
 
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (Place, Place)> {
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (ElementAt, ElementAt)> {
         self.keys.iter().copied().zip(self.values.iter().copied())
     }
 
-    pub(super) fn push(&mut self, key: Place, value: Place) {
+    pub(super) fn push(&mut self, key: ElementAt, value: ElementAt) {
         self.keys.push(key);
         self.values.push(value);
     }
 
     /// Gives an entry another value.
-    fn replace(&mut self, entry: usize, value: Place) {
+    fn replace(&mut self, entry: usize, value: ElementAt) {
         self.values[entry] = value;
     }
 
     /// Adds entries to the row. An entry with a key that the row has replaces its value.
-    pub(super) fn add(&mut self, keys: &Keys, entries: impl ExactSizeIterator<Item = (Place, Place)>) {
+    pub(super) fn add(&mut self, keys: &Keys, entries: impl ExactSizeIterator<Item = (ElementAt, ElementAt)>) {
         let mut known = Known::new(keys, self, entries.len());
         for (key, value) in entries {
             match known.find(self, key) {
@@ -98,7 +98,7 @@ impl Entries {
     }
 
     /// Adds those entries whose keys the row does not have. The places of the keys are those of the values.
-    pub(super) fn add_new(&mut self, keys: &Keys, entries: impl ExactSizeIterator<Item = Place>) {
+    pub(super) fn add_new(&mut self, keys: &Keys, entries: impl ExactSizeIterator<Item = ElementAt>) {
         let mut known = Known::new(keys, self, entries.len());
         for place in entries {
             if known.find(self, place).is_none() {
@@ -130,7 +130,7 @@ impl<'a> Known<'a> {
 
     /// The entry of the row that has a key. If there is none, the key becomes known as that of the next
     /// entry.
-    fn find(&mut self, entries: &Entries, key: Place) -> Option<usize> {
+    fn find(&mut self, entries: &Entries, key: ElementAt) -> Option<usize> {
         let Some(tree) = &mut self.tree else {
             return (entries.start..entries.len()).find(|entry| self.keys.equal(entries.keys[*entry], key));
         };

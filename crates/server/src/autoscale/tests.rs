@@ -89,8 +89,8 @@ impl Job {
         }
     }
 
-    fn seen(&self) -> Seen<'_> {
-        Seen { reading: &self.reading, plan: &self.plan, sql: "", slots: 8 }
+    fn seen(&self) -> Observed<'_> {
+        Observed { reading: &self.reading, plan: &self.plan, sql: "", slots: 8 }
     }
 }
 
@@ -119,7 +119,7 @@ fn decided(scaler: &mut JobScaler, job: &mut Job, grows: u64, seconds: usize) ->
     let mut second = || {
         lag += grows;
         job.passes(lag);
-        scaler.look(&job.seen()).expect("decided").map(|decided| decided.decision.action)
+        scaler.observe(&job.seen()).expect("decided").map(|decided| decided.decision.action)
     };
     (0..seconds).map(|_| second()).collect()
 }
@@ -154,9 +154,9 @@ fn another_text_begins_a_quiet_time() {
     let mut scaler = JobScaler::new(options(), &job.seen()).expect("a scaler");
     decided(&mut scaler, &mut job, 200, 3);
     job.passes(10_000);
-    assert!(scaler.look(&Seen { sql: "another", ..job.seen() }).expect("looked").is_none());
+    assert!(scaler.observe(&Observed { sql: "another", ..job.seen() }).expect("looked").is_none());
     job.passes(10_200);
-    let decided = scaler.look(&Seen { sql: "another", ..job.seen() }).expect("looked").expect("decided");
+    let decided = scaler.observe(&Observed { sql: "another", ..job.seen() }).expect("looked").expect("decided");
     assert!(matches!(decided.decision.action, Action::Stay(Stay::Quiet { .. })), "{}", decided.decision);
 }
 

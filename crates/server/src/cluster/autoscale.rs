@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use super::coordinator::Shared;
 use super::record::State;
 use super::submitted::Submitted;
-use crate::autoscale::{Decided, JobScaler, Seen};
+use crate::autoscale::{Decided, JobScaler, Observed};
 use crate::http::{ReconfigureOrder, ServedJob as _};
 
 /// Time between two looks at the counters.
@@ -47,14 +47,14 @@ impl Shared {
     fn scale(self: &Arc<Self>, job: &Arc<Submitted>, scalers: &mut BTreeMap<String, JobScaler>) -> Result<()> {
         let (reading, plan, slots) = (job.reading(), job.plan(), self.cluster.members().slots());
         let sql = job.record().order.sql;
-        let seen = Seen { reading: &reading, plan: &plan, sql: &sql, slots };
+        let seen = Observed { reading: &reading, plan: &plan, sql: &sql, slots };
         let Some(options) = &plan.options.autoscale else { return Ok(()) };
         let name = job.name();
         if scalers.get(name).is_none_or(|scaler| scaler.options() != options) {
             scalers.insert(name.to_owned(), JobScaler::new(options.clone(), &seen)?);
         }
         let Some(scaler) = scalers.get_mut(name) else { return Ok(()) };
-        let Some(decided) = scaler.look(&seen)? else { return Ok(()) };
+        let Some(decided) = scaler.observe(&seen)? else { return Ok(()) };
         self.scaling.push(name, SystemClock::new().wall_ms(), &decided);
         match decided.tasks().and_then(NonZeroU32::new) {
             Some(tasks) if !options.observes_only => self.rescale(job, tasks, &decided),

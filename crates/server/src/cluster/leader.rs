@@ -65,7 +65,7 @@ pub(super) struct Leaders {
 
 /// Why a coordinator that stands by does not watch the leader any more.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum Watched {
     /// The leader does not answer, or leads no more.
     Gone,
     /// The watch was to end, whatever the leader does.
@@ -90,7 +90,7 @@ impl Leaders {
     }
 
     /// The coordinator that announces itself so leads from now on, unless another one was faster.
-    pub(super) fn take(&self, after: Option<Leader>, own: &Own) -> Result<Option<Leader>> {
+    pub(super) fn claim(&self, after: Option<Leader>, own: &Own) -> Result<Option<Leader>> {
         let last = after.map_or(0, |Leader(number)| number);
         let Own { address, url, owner } = own.clone();
         let entry = Entry { format: FORMAT, address, url, owner };
@@ -123,13 +123,13 @@ pub(super) fn watch(
     security: &Security,
     members: &Members,
     go_on: &dyn Fn() -> bool,
-) -> Result<Seen> {
-    while attend((leader, entry), security, go_on)? == Seen::Gone {
+) -> Result<Watched> {
+    while attend((leader, entry), security, go_on)? == Watched::Gone {
         if !is_heard(leader, members, go_on) {
-            return Ok(if go_on() { Seen::Gone } else { Seen::Ended });
+            return Ok(if go_on() { Watched::Gone } else { Watched::Ended });
         }
     }
-    Ok(Seen::Ended)
+    Ok(Watched::Ended)
 }
 
 /// Whether a leader answers once, or workers hear it.
@@ -138,7 +138,7 @@ pub(super) fn answers((leader, entry): (Leader, &Entry), security: &Security, me
     let once = || answers.replace(answers.get() + 1) == 0;
     // It ends with the first answer.
     let seen = attend((leader, entry), security, &once)?;
-    Ok(seen == Seen::Ended || is_heard(leader, members, &|| true))
+    Ok(seen == Watched::Ended || is_heard(leader, members, &|| true))
 }
 
 /// Whether workers still hear a leader to which this coordinator has no link. Their heartbeats tell it a
@@ -151,10 +151,10 @@ fn is_heard(leader: Leader, members: &Members, go_on: &dyn Fn() -> bool) -> bool
 }
 
 /// Connects to a leader, and listens to it while `go_on` returns true; it is called before each answer.
-fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn() -> bool) -> Result<Seen> {
+fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn() -> bool) -> Result<Watched> {
     // This is no address to connect to: the reports of workers decide.
     if entry.address.ip().is_unspecified() {
-        return Ok(Seen::Gone);
+        return Ok(Watched::Gone);
     }
     let (sender, events) = channel();
     let on_event = move |event: Event<FromCluster>| {
@@ -167,7 +167,7 @@ fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn
         Err(error) if error.kind() != ErrorKind::Outside || error.message().contains("certificate") => {
             return Err(error);
         }
-        Err(_) => return Ok(Seen::Gone),
+        Err(_) => return Ok(Watched::Gone),
     };
     let hello = || FromProcess::StandsBy { version: MESSAGES_VERSION, release: env!("CARGO_PKG_VERSION").to_owned() };
     connection.send(&hello());
@@ -180,11 +180,11 @@ fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn
             Ok(Event::Message(FromCluster::Refused { why })) => {
                 return Err(Error::outside(why).at(format!("the coordinator at {}", entry.address)));
             }
-            Ok(Event::Message(FromCluster::Leads { .. }) | Event::Closed(_)) | Err(_) => return Ok(Seen::Gone),
+            Ok(Event::Message(FromCluster::Leads { .. }) | Event::Closed(_)) | Err(_) => return Ok(Watched::Gone),
             Ok(Event::Message(_)) => {}
         }
     }
-    Ok(Seen::Ended)
+    Ok(Watched::Ended)
 }
 
 #[cfg(test)]
@@ -213,9 +213,9 @@ mod tests {
         let store = Store::open(folder.path().to_str().expect("text"), Engine::default().access()).expect("a store");
         let leaders = Leaders::new(store);
         let own = |owner| Own { address: SocketAddr::from(([0, 0, 0, 0], 1)), url: "http://0.0.0.0:2".into(), owner };
-        assert_eq!(leaders.take(None, &own(1)).expect("written"), Some(Leader(1)));
-        assert_eq!(leaders.take(None, &own(1)).expect("an answer that was lost"), Some(Leader(1)));
-        assert_eq!(leaders.take(None, &own(2)).expect("refused"), None);
+        assert_eq!(leaders.claim(None, &own(1)).expect("written"), Some(Leader(1)));
+        assert_eq!(leaders.claim(None, &own(1)).expect("an answer that was lost"), Some(Leader(1)));
+        assert_eq!(leaders.claim(None, &own(2)).expect("refused"), None);
         let (last, entry) = leaders.last().expect("read").expect("an entry");
         assert_eq!((last, entry.owner), (Leader(1), 1));
     }

@@ -118,7 +118,7 @@ impl Cluster {
         let listener = Listener::bind(address, security, move |incoming| accepting.accept(incoming))?;
         let (ends, ended) = channel();
         let looking = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("members".into()).spawn(move || looking.look(&ended));
+        let thread = std::thread::Builder::new().name("members".into()).spawn(move || looking.watch(&ended));
         let thread = thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
         Ok(Cluster {
             shared,
@@ -208,7 +208,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self, ended: &Receiver<()>) {
+    fn watch(&self, ended: &Receiver<()>) {
         while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
             let mut state = self.lock();
             state.member(self.clock.now(), Input::Tick, "");

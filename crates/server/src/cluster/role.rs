@@ -9,7 +9,7 @@ use anabranch_runtime::random_seed;
 use tracing::{info, warn};
 
 use super::coordinator::Shared;
-use super::leader::{Entry, Leaders, Own, Seen, answers, watch};
+use super::leader::{Entry, Leaders, Own, Watched, answers, watch};
 use super::messages::Leader;
 use super::record::State;
 use crate::control::Security;
@@ -113,7 +113,7 @@ impl Shared {
     /// Leads after this one, unless another coordinator is faster.
     fn lead(self: &Arc<Self>, after: Option<Leader>) -> Result<()> {
         let Own { address, url, .. } = &self.role.own;
-        let Some(own) = self.role.leaders.take(after, &self.role.own)? else { return Ok(()) };
+        let Some(own) = self.role.leaders.claim(after, &self.role.own)? else { return Ok(()) };
         info!(address = %address, url, "leads");
         *self.role.lock() = Present::Begins(own);
         self.cluster.lead(Some(own));
@@ -146,8 +146,8 @@ impl Shared {
                     let members = self.cluster.members();
                     let seen = watch((leader, &entry), &self.role.security, &members, &|| !closing());
                     match seen {
-                        Ok(Seen::Gone) => self.take_over(leader),
-                        Ok(Seen::Ended) => Ok(()),
+                        Ok(Watched::Gone) => self.take_over(leader),
+                        Ok(Watched::Ended) => Ok(()),
                         Err(error) => Err(error),
                     }
                 }

@@ -35,7 +35,7 @@ use super::query::Parameters;
 use super::rates::Rates;
 use super::reconfigure::{changes, on_thread, reconfigure, script};
 use super::removal::remove;
-use super::routes::{Found, Target, find};
+use super::routes::{Matched, Target, find};
 use super::samples::Samples;
 use super::savepoints::savepoint;
 use super::security::Access;
@@ -132,7 +132,7 @@ impl Service for Api {
         let jobs = self.jobs.jobs();
         let number = {
             let mut samples = self.samples();
-            samples.take(&jobs);
+            samples.record(&jobs);
             samples.number()
         };
         self.ticks.send_replace(number);
@@ -160,23 +160,23 @@ pub(super) fn protected(mut answer: Answer) -> Answer {
 async fn answered(api: Arc<Api>, request: Request<Incoming>) -> Answer {
     let (head, body) = request.into_parts();
     let found = find(&head.method, head.uri.path());
-    if found == Found::Target(Target::Health, String::new()) {
+    if found == Matched::Target(Target::Health, String::new()) {
         return json(StatusCode::OK, &serde_json::json!({ "healthy": true }));
     }
-    if let Found::Target(target @ (Target::Page | Target::PageFile), name) = &found {
+    if let Matched::Target(target @ (Target::Page | Target::PageFile), name) = &found {
         return page_of(&api, *target, name, &head.headers).unwrap_or_else(|answer| *answer);
     }
     let access = match api.guard.check(&head.method, &head.headers) {
         Ok(access) => access,
         // A probe has no token. It learns whether this process is ready, and no names of jobs.
-        Err(_) if found == Found::Target(Target::Readiness, String::new()) => {
+        Err(_) if found == Matched::Target(Target::Readiness, String::new()) => {
             return readiness(&api, Readiness::without_jobs);
         }
         Err(answer) => return *answer,
     };
     let (target, name) = match found {
-        Found::Target(target, name) => (target, name),
-        Found::OtherMethod(methods) => {
+        Matched::Target(target, name) => (target, name),
+        Matched::OtherMethod(methods) => {
             let methods = methods.join(", ");
             let error = Error::user(format!("{} is not possible here", head.method)).at(head.uri.path());
             let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, &error.remedy(format!("use {methods}")));
@@ -185,7 +185,7 @@ async fn answered(api: Arc<Api>, request: Request<Incoming>) -> Answer {
             }
             return answer;
         }
-        Found::Nothing => {
+        Matched::Nothing => {
             let error = Error::user("there is nothing at this path").at(head.uri.path());
             return refusal(StatusCode::NOT_FOUND, &error.remedy("GET /api/v1/openapi.json describes all paths"));
         }

@@ -29,7 +29,7 @@ pub(super) struct Events(Sender<Bytes>);
 
 /// The client has left, or is too slow.
 #[derive(Debug)]
-pub(super) struct Left;
+pub(super) struct ClientLeft;
 
 impl Body {
     pub(super) fn events() -> (Events, Body) {
@@ -56,25 +56,25 @@ impl From<Bytes> for Body {
 
 impl Events {
     /// Sends an event; waits until the client has taken one of those before it.
-    pub(super) async fn send(&self, event: impl Into<Bytes>) -> Result<(), Left> {
+    pub(super) async fn send(&self, event: impl Into<Bytes>) -> Result<(), ClientLeft> {
         match timeout(SLOW_MAX, self.0.send(event.into())).await {
             Ok(Ok(())) => Ok(()),
-            _ => Err(Left),
+            _ => Err(ClientLeft),
         }
     }
 
     /// The same for a thread of its own.
-    pub(super) fn send_blocking(&self, event: impl Into<Bytes>) -> Result<(), Left> {
+    pub(super) fn send_blocking(&self, event: impl Into<Bytes>) -> Result<(), ClientLeft> {
         let mut event = event.into();
         for _ in 0..SLOW_MAX.as_millis() / LOOK.as_millis() {
             match self.0.try_send(event) {
                 Ok(()) => return Ok(()),
-                Err(TrySendError::Closed(_)) => return Err(Left),
+                Err(TrySendError::Closed(_)) => return Err(ClientLeft),
                 Err(TrySendError::Full(same)) => event = same,
             }
             anabranch_model::pause(LOOK);
         }
-        Err(Left)
+        Err(ClientLeft)
     }
 
     /// Whether the client has left.

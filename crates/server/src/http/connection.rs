@@ -120,7 +120,7 @@ async fn connection<S: Service>(
     tls: Option<TlsAcceptor>,
     limits: Limits,
     closes: watch::Receiver<bool>,
-    place: Place,
+    place: Slot,
     _slot: OwnedSemaphorePermit,
 ) {
     // Without it, answers are only slower.
@@ -259,7 +259,7 @@ struct Taken {
 }
 
 /// The place of one connection.
-struct Place {
+struct Slot {
     number: u64,
     turn: Arc<Turn>,
     places: Places,
@@ -270,12 +270,12 @@ impl Places {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> Place {
+    fn take(&self) -> Slot {
         let mut taken = self.lock();
         let (number, turn) = (taken.next, Arc::new(Turn::default()));
         taken.next += 1;
         taken.turns.insert(number, Arc::clone(&turn));
-        Place { number, turn, places: self.clone() }
+        Slot { number, turn, places: self.clone() }
     }
 
     /// The connection that has waited longest for its client gives way, of unknown clients first.
@@ -292,7 +292,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.places.lock().turns.remove(&self.number);
     }

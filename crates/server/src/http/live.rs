@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::answers::{Answer, Api, refusal};
-use super::body::{Body, Events, Left, event};
+use super::body::{Body, ClientLeft, Events, event};
 use super::difference::difference;
 use super::documents::WorkerList;
 use super::query::Parameters;
@@ -21,7 +21,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(5);
 const STREAMS_MAX: usize = 128;
 
 /// What a stream shows.
-enum Shown {
+enum Streamed {
     Jobs,
     Job { name: String, stage: Option<u32> },
 }
@@ -29,18 +29,18 @@ enum Shown {
 /// Answers a request for the stream of all jobs.
 pub(super) fn all(api: &Arc<Api>, parameters: &Parameters) -> Result<Answer, Box<Answer>> {
     let from = parameters.number("from")?;
-    stream(api, Shown::Jobs, from)
+    stream(api, Streamed::Jobs, from)
 }
 
 /// Answers a request for the stream of one job.
 pub(super) fn of_job(api: &Arc<Api>, name: &str, parameters: &Parameters) -> Result<Answer, Box<Answer>> {
     api.job(name)?;
     let (from, stage) = (parameters.number("from")?, parameters.number("stage")?);
-    stream(api, Shown::Job { name: name.to_owned(), stage }, from)
+    stream(api, Streamed::Job { name: name.to_owned(), stage }, from)
 }
 
-fn stream(api: &Arc<Api>, shown: Shown, from: Option<u64>) -> Result<Answer, Box<Answer>> {
-    let Some(place) = Place::take(api) else {
+fn stream(api: &Arc<Api>, shown: Streamed, from: Option<u64>) -> Result<Answer, Box<Answer>> {
+    let Some(place) = StreamSlot::acquire(api) else {
         let error = anabranch_model::Error::outside(format!("there are {STREAMS_MAX} streams already"));
         return Err(Box::new(refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("close other pages"))));
     };
@@ -55,20 +55,20 @@ fn stream(api: &Arc<Api>, shown: Shown, from: Option<u64>) -> Result<Answer, Box
 }
 
 /// One of the streams that are allowed at a time.
-struct Place(Arc<Api>);
+struct StreamSlot(Arc<Api>);
 
-impl Place {
-    fn take(api: &Arc<Api>) -> Option<Place> {
+impl StreamSlot {
+    fn acquire(api: &Arc<Api>) -> Option<StreamSlot> {
         let taken = api.streams.fetch_update(
             std::sync::atomic::Ordering::Relaxed,
             std::sync::atomic::Ordering::Relaxed,
             |streams| (streams < STREAMS_MAX).then_some(streams + 1),
         );
-        taken.is_ok().then(|| Place(Arc::clone(api)))
+        taken.is_ok().then(|| StreamSlot(Arc::clone(api)))
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         self.0.streams.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
@@ -82,11 +82,11 @@ pub(super) fn of_events(body: Body) -> Answer {
     answer
 }
 
-async fn send(api: &Arc<Api>, shown: &Shown, from: Option<u64>, events: &Events) -> Result<(), Left> {
+async fn send(api: &Arc<Api>, shown: &Streamed, from: Option<u64>, events: &Events) -> Result<(), ClientLeft> {
     let mut ticks = api.ticks.subscribe();
     let mut last: Option<Arc<Value>> = None;
     // After a break the client has an earlier document. It is used if it is still known.
-    if let (Some(from), Shown::Job { name, stage: None }) = (from, shown) {
+    if let (Some(from), Streamed::Job { name, stage: None }) = (from, shown) {
         last = api.samples().numbered(name, from).map(Arc::new);
     }
     while !api.is_closing.is_set() {
@@ -120,35 +120,35 @@ async fn send(api: &Arc<Api>, shown: &Shown, from: Option<u64>, events: &Events)
 }
 
 /// Waits for the next sample.
-async fn next(ticks: &mut watch::Receiver<u64>, events: &Events) -> Result<(), Left> {
+async fn next(ticks: &mut watch::Receiver<u64>, events: &Events) -> Result<(), ClientLeft> {
     loop {
         tokio::select! {
             ticked = timeout(SILENCE_MAX, ticks.changed()) => match ticked {
                 Ok(Ok(())) => return Ok(()),
-                Ok(Err(_)) => return Err(Left),
+                Ok(Err(_)) => return Err(ClientLeft),
                 Err(_) => events.send(":\n\n").await?,
             },
-            () = events.left() => return Err(Left),
+            () = events.left() => return Err(ClientLeft),
         }
     }
 }
 
-fn exists(api: &Api, shown: &Shown) -> bool {
+fn exists(api: &Api, shown: &Streamed) -> bool {
     match shown {
-        Shown::Jobs => true,
-        Shown::Job { name, .. } => api.job(name).is_ok(),
+        Streamed::Jobs => true,
+        Streamed::Job { name, .. } => api.job(name).is_ok(),
     }
 }
 
-fn document(api: &Arc<Api>, shown: &Shown) -> Option<Arc<Value>> {
+fn document(api: &Arc<Api>, shown: &Streamed) -> Option<Arc<Value>> {
     let mut samples = api.samples();
     match shown {
-        Shown::Jobs => {
+        Streamed::Jobs => {
             let workers = || WorkerList::of(api.jobs.workers(), &api.readings()).by_name();
             Some(samples.all(workers))
         }
-        Shown::Job { name, stage: None } => samples.document(name),
-        Shown::Job { name, stage: Some(stage) } => {
+        Streamed::Job { name, stage: None } => samples.document(name),
+        Streamed::Job { name, stage: Some(stage) } => {
             let whole = samples.document(name)?;
             let mut with_tasks = whole.as_ref().clone();
             with_tasks["tasks"] = samples.tasks(name, *stage)?;

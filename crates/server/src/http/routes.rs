@@ -103,7 +103,7 @@ pub(super) static ROUTES: [Route; 38] = [
 
 /// Where a request goes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Matched {
     /// To this target, with the value of `{name}`, which is empty for paths without one.
     Target(Target, String),
     /// The path exists for other methods.
@@ -113,16 +113,16 @@ pub(super) enum Found {
 }
 
 /// Finds the route of a request. HEAD is answered as GET, without a body.
-pub(super) fn find(method: &Method, path: &str) -> Found {
+pub(super) fn find(method: &Method, path: &str) -> Matched {
     let matching = |route: &'static Route| Some((route, name_in(route.path, path)?));
     let matching: Vec<_> = ROUTES.iter().filter_map(matching).collect();
     let method = if method == Method::HEAD { &Method::GET } else { method };
     if let Some((route, name)) = matching.iter().find(|(route, _)| route.method == *method) {
-        return Found::Target(route.target, name.clone());
+        return Matched::Target(route.target, name.clone());
     }
     match matching.is_empty() {
-        true => Found::Nothing,
-        false => Found::OtherMethod(matching.into_iter().map(|(route, _)| route.method.to_string()).collect()),
+        true => Matched::Nothing,
+        false => Matched::OtherMethod(matching.into_iter().map(|(route, _)| route.method.to_string()).collect()),
     }
 }
 
@@ -176,16 +176,16 @@ mod tests {
     #[test]
     fn requests_find_their_routes() {
         let found = |method: Method, path: &str| find(&method, path);
-        let job = |name: &str| Found::Target(Target::Job, name.into());
+        let job = |name: &str| Matched::Target(Target::Job, name.into());
         assert_eq!(found(Method::GET, "/api/v1/jobs/ads"), job("ads"));
         assert_eq!(found(Method::HEAD, "/api/v1/jobs/a%20b%2fc%C3%A4"), job("a b/cä"));
-        assert_eq!(found(Method::POST, "/api/v1/jobs/ads"), Found::OtherMethod(vec!["GET".into()]));
-        assert_eq!(found(Method::GET, "/api/v1/jobs/ads/stop"), Found::OtherMethod(vec!["POST".into()]));
-        assert_eq!(found(Method::GET, "/api/v1/jobs"), Found::Target(Target::Jobs, String::new()));
+        assert_eq!(found(Method::POST, "/api/v1/jobs/ads"), Matched::OtherMethod(vec!["GET".into()]));
+        assert_eq!(found(Method::GET, "/api/v1/jobs/ads/stop"), Matched::OtherMethod(vec!["POST".into()]));
+        assert_eq!(found(Method::GET, "/api/v1/jobs"), Matched::Target(Target::Jobs, String::new()));
         for path in
             ["/x", "/api/v1/jobs/", "/api/v1/jobs/a/b", "/api/v1/jobs/%", "/api/v1/jobs/%+1", "/api/v1/jobs/%ff"]
         {
-            assert_eq!(found(Method::GET, path), Found::Nothing, "{path}");
+            assert_eq!(found(Method::GET, path), Matched::Nothing, "{path}");
         }
     }
 }

@@ -40,14 +40,14 @@ const MARKS_MS: i64 = 3_600_000;
 pub(super) struct Samples {
     /// Number of the newest sample.
     number: u64,
-    jobs: BTreeMap<String, Kept>,
+    jobs: BTreeMap<String, JobSamples>,
     /// All jobs and workers as a document, made when somebody asks for it.
     all: Option<(u64, Arc<Value>)>,
 }
 
 /// One job over time.
 #[derive(Default)]
-struct Kept {
+struct JobSamples {
     started_ms: i64,
     history: History,
     rings: Rings,
@@ -60,7 +60,7 @@ struct Kept {
 
 impl Samples {
     /// Takes a sample of each job.
-    pub(super) fn take(&mut self, jobs: &[Arc<dyn ServedJob>]) {
+    pub(super) fn record(&mut self, jobs: &[Arc<dyn ServedJob>]) {
         // Not the numbers of an earlier process.
         self.number =
             if self.number == 0 { SystemClock::new().wall_ms().max(1).unsigned_abs() } else { self.number + 1 };
@@ -72,7 +72,7 @@ impl Samples {
             let kept = self.jobs.entry(job.name().to_owned()).or_default();
             if kept.started_ms != reading.started_ms {
                 // Another job of this name, or a new run of it.
-                *kept = Kept { started_ms: reading.started_ms, ..Kept::default() };
+                *kept = JobSamples { started_ms: reading.started_ms, ..JobSamples::default() };
             }
             kept.history.push(&reading);
             let (plan, rates) = (job.plan(), kept.history.rates(&reading));
@@ -97,7 +97,7 @@ impl Samples {
 
     /// Why a job gives no results now.
     pub(super) fn why(&self, job: &dyn ServedJob) -> Why {
-        let (reading, notices, plan, none) = (job.reading(), job.notices(), job.plan(), Kept::default());
+        let (reading, notices, plan, none) = (job.reading(), job.notices(), job.plan(), JobSamples::default());
         let kept = self.jobs.get(job.name()).unwrap_or(&none);
         let rates = kept.history.rates(&reading);
         kept.why(&Look { plan: &plan, reading: &reading, rates: &rates, notices: &notices })
@@ -163,7 +163,7 @@ impl Samples {
 
     /// What has happened to all jobs lately, the newest first.
     fn marks(&self, now_ms: i64) -> Value {
-        let of_job = |(job, kept): (&String, &Kept)| {
+        let of_job = |(job, kept): (&String, &JobSamples)| {
             let newest = kept.marks.newest(now_ms - MARKS_MS).take(MARKS_MAX);
             newest.map(|mark| (job.clone(), mark.clone())).collect::<Vec<_>>()
         };
@@ -179,7 +179,7 @@ impl Samples {
         if let Some((_, document)) = self.all.as_ref().filter(|(made, _)| *made == number) {
             return Arc::clone(document);
         }
-        let overview = |(name, kept): (&String, &Kept)| Some((name.clone(), kept.rings.newest()?.overview()));
+        let overview = |(name, kept): (&String, &JobSamples)| Some((name.clone(), kept.rings.newest()?.overview()));
         let jobs = Value::Object(self.jobs.iter().filter_map(overview).collect::<Map<_, _>>());
         let at_ms = SystemClock::new().wall_ms();
         let (marks, workers) = (self.marks(at_ms), workers());
@@ -190,7 +190,7 @@ impl Samples {
     }
 }
 
-impl Kept {
+impl JobSamples {
     fn why(&self, look: &Look<'_>) -> Why {
         let mut why = why(look);
         let now_ms = look.reading.wall_ms;

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use anabranch_dataflow::{OperatorSpec, Port, SinkSpec, SourceSpec, Stage};
 use anabranch_model::{EventTime, Incarnation, Notice, StageId, TaskMetrics};
 
-use super::{Found, Look, Next, Verdict, has_word};
+use super::{Finding, Look, Next, Verdict, has_word};
 
 /// A checkpoint that is late by this number of intervals is reported.
 const INTERVALS_MAX: u32 = 3;
 
 /// The job does not run, or not yet.
-pub(super) fn of_job(look: &Look<'_>) -> Option<Found> {
+pub(super) fn of_job(look: &Look<'_>) -> Option<Finding> {
     let status = &look.reading.status;
-    let over = |text: &str| Some(Found::new(Verdict::Over, text));
+    let over = |text: &str| Some(Finding::new(Verdict::Over, text));
     match look.reading.state() {
         "running" => unprepared(look),
         "failed" => {
             let failure = status.failure.as_deref().unwrap_or("for an unknown reason");
-            let found = Found::new(Verdict::Failed, format!("the job has failed: {failure}"));
+            let found = Finding::new(Verdict::Failed, format!("the job has failed: {failure}"));
             Some(found.advice("mend the cause, and submit the job again: it resumes from its newest checkpoint"))
         }
         "ended" => over("the job has read all of its input and has ended"),
@@ -27,19 +27,19 @@ pub(super) fn of_job(look: &Look<'_>) -> Option<Found> {
         "stopping" => over("the job is stopping"),
         "waiting" => {
             let what = status.waits_for.as_deref().unwrap_or("slots");
-            let found = Found::new(Verdict::Waiting, format!("the job waits for workers: {what}"));
+            let found = Finding::new(Verdict::Waiting, format!("the job waits for workers: {what}"));
             Some(found.advice("start workers (anabranch worker), or let the job have fewer tasks"))
         }
-        "changing" => Some(Found::new(Verdict::Starting, "the job goes over to its new version")),
+        "changing" => Some(Finding::new(Verdict::Starting, "the job goes over to its new version")),
         state => Some(begins(look, state)),
     }
 }
 
-fn begins(look: &Look<'_>, state: &str) -> Found {
+fn begins(look: &Look<'_>, state: &str) -> Finding {
     // The first tasks of a job have no state, and open their tables in this phase.
     let restores = state == "restoring" && look.reading.status.incarnation > Incarnation(1);
     let mut found = match unprepared(look) {
-        None => Found::new(Verdict::Starting, "the job begins"),
+        None => Finding::new(Verdict::Starting, "the job begins"),
         Some(found) => found,
     };
     if restores {
@@ -52,7 +52,7 @@ fn begins(look: &Look<'_>, state: &str) -> Found {
 }
 
 /// A task is not ready for rows. It may run already: it reads the static tables of its joins.
-fn unprepared(look: &Look<'_>) -> Option<Found> {
+fn unprepared(look: &Look<'_>) -> Option<Finding> {
     let task = look.tasks().find(|task| !task.is_prepared)?;
     let side = look.plan.exchanges.iter().find(|of| of.to == task.task.stage && matches!(of.port, Port::Side(_)));
     let waits = match side {
@@ -60,11 +60,11 @@ fn unprepared(look: &Look<'_>) -> Option<Found> {
         None => "is not ready yet".to_owned(),
     };
     let text = format!("the job begins: '{}' {waits}", task.stage_name);
-    Some(Found::new(Verdict::Starting, text).at(task.task.stage))
+    Some(Finding::new(Verdict::Starting, text).at(task.task.stage))
 }
 
 /// No checkpoint completes, though there should be some.
-pub(super) fn checkpoint_waits(look: &Look<'_>) -> Option<Found> {
+pub(super) fn checkpoint_waits(look: &Look<'_>) -> Option<Finding> {
     let options = look.plan.options.checkpoints.as_ref()?;
     let status = &look.reading.status;
     let last = status.last_checkpoint?;
@@ -79,7 +79,7 @@ pub(super) fn checkpoint_waits(look: &Look<'_>) -> Option<Found> {
         silent.as_secs(),
         options.interval.as_secs_f64()
     );
-    let found = |more: String| Found::new(Verdict::CheckpointWaits, text + &more);
+    let found = |more: String| Finding::new(Verdict::CheckpointWaits, text + &more);
     let place = look.reading.checkpoints.as_deref().unwrap_or_default();
     let of_place =
         |text: &str| has_word(text, place) || text.contains("the job's log") || text.contains("job's checkpoints");
@@ -96,7 +96,7 @@ pub(super) fn checkpoint_waits(look: &Look<'_>) -> Option<Found> {
 }
 
 /// A table is written that takes no rows, and a notice says why.
-pub(super) fn not_taken(look: &Look<'_>) -> Option<Found> {
+pub(super) fn not_taken(look: &Look<'_>) -> Option<Finding> {
     let writes = |stage: StageId| look.tasks_of(stage).any(|task| look.rate(task).rows_out > 0.0);
     let of_stage = |stage: &Stage| {
         let sink = stage.sink.as_ref().filter(|_| !writes(stage.id))?;
@@ -106,7 +106,7 @@ pub(super) fn not_taken(look: &Look<'_>) -> Option<Found> {
             return None;
         }
         let text = format!("'{}' writes no rows: {}", stage.name, notice.text);
-        let found = Found::new(Verdict::NoOutput, text).at(stage.id);
+        let found = Finding::new(Verdict::NoOutput, text).at(stage.id);
         Some(found.behind(format!("table {}", sink.table), "takes no rows"))
     };
     look.plan.stages.iter().find_map(of_stage)
@@ -124,7 +124,7 @@ fn stages<'a>(look: &Look<'a>) -> BTreeMap<StageId, (&'a TaskMetrics, u64, u64)>
 }
 
 /// A source has read nothing since it began. `all`: no source has.
-pub(super) fn nothing_read(look: &Look<'_>, all: bool) -> Option<Found> {
+pub(super) fn nothing_read(look: &Look<'_>, all: bool) -> Option<Finding> {
     let stages = stages(look);
     let open = stages.into_values().filter(|(task, ..)| task.is_source && task.watermark != EventTime::MAX);
     let (empty, others): (Vec<_>, Vec<_>) = open.partition(|(_, rows_in, _)| *rows_in == 0);
@@ -147,14 +147,14 @@ pub(super) fn nothing_read(look: &Look<'_>, all: bool) -> Option<Found> {
             format!("no row has been read by '{name}': check that its table has records, and where reading begins")
         }
     };
-    let found = Found::new(Verdict::NoInput, text).at(stage);
+    let found = Finding::new(Verdict::NoInput, text).at(stage);
     Some(found.behind(format!("table {table}"), "gives no rows").advice(format!(
         "check the options of table {table}: its topic or path, and where reading begins (such as 'scan.startup.mode')"
     )))
 }
 
 /// Sources have read rows before, and read none any more.
-pub(super) fn no_longer_read(look: &Look<'_>) -> Option<Found> {
+pub(super) fn no_longer_read(look: &Look<'_>) -> Option<Finding> {
     let sources = || look.tasks().filter(|task| task.is_source && task.watermark != EventTime::MAX);
     let is_idle = |task: &TaskMetrics| {
         let rate = look.rate(task);
@@ -179,7 +179,7 @@ pub(super) fn no_longer_read(look: &Look<'_>) -> Option<Found> {
     };
     let stage = source.task.stage;
     let table = table_of(look, stage);
-    Some(Found::new(verdict, text).at(stage).behind(format!("table {table}"), "gives no rows"))
+    Some(Finding::new(verdict, text).at(stage).behind(format!("table {table}"), "gives no rows"))
 }
 
 fn source_of<'a>(look: &Look<'a>, stage: StageId) -> Option<&'a SourceSpec> {
@@ -196,20 +196,20 @@ fn notice_of<'a>(look: &Look<'a>, stage: StageId) -> Option<&'a Notice> {
     look.notice_of(&source.table, &source.connector, &["topic", "path", "properties.bootstrap.servers"])
 }
 
-fn undecodable(look: &Look<'_>, stage: StageId, malformed: u64, read: u64) -> Found {
+fn undecodable(look: &Look<'_>, stage: StageId, malformed: u64, read: u64) -> Finding {
     let text = format!(
         "{malformed} of {read} records of '{}' cannot be decoded: check the table's format and its columns",
         look.name(stage)
     );
     let table = table_of(look, stage);
-    Found::new(Verdict::Malformed, text)
+    Finding::new(Verdict::Malformed, text)
         .at(stage)
         .behind(format!("table {table}"), "has records of another form")
         .advice(format!("'on-malformed' = 'dead-letter' for table {table} keeps such records in a table of their own"))
 }
 
 /// Most rows are left out before they count.
-pub(super) fn dropped(look: &Look<'_>) -> Option<Found> {
+pub(super) fn dropped(look: &Look<'_>) -> Option<Finding> {
     let sum = |of: fn(&TaskMetrics) -> u64| look.tasks().map(of).sum::<u64>();
     let read = sum(|task| if task.is_source { task.rows_in } else { 0 });
     let most = |of: fn(&TaskMetrics) -> u64| look.tasks().max_by_key(|task| of(task)).map(|task| task.task.stage);
@@ -228,7 +228,7 @@ pub(super) fn dropped(look: &Look<'_>) -> Option<Found> {
         let text = format!(
             "{untimed} of {read} rows have NULL as event time and belong to no window: check the column of WATERMARK FOR"
         );
-        let found = Found::new(Verdict::WithoutEventTime, text);
+        let found = Finding::new(Verdict::WithoutEventTime, text);
         return most(|task| task.rows_without_event_time).map(|stage| found.at(stage));
     }
     if late * 2 < read {
@@ -237,13 +237,13 @@ pub(super) fn dropped(look: &Look<'_>) -> Option<Found> {
     let text = format!(
         "{late} of {read} rows were late and count in no result: allow for more disorder in WATERMARK FOR, or check event times"
     );
-    let found = Found::new(Verdict::Late, text);
+    let found = Finding::new(Verdict::Late, text);
     let advice = "give WATERMARK FOR a larger bound: change the text of the job, with --allow-late";
     most(|task| task.late_rows).map(|stage| found.at(stage).advice(advice))
 }
 
 /// Most rows are left out now.
-pub(super) fn dropped_now(look: &Look<'_>) -> Option<Found> {
+pub(super) fn dropped_now(look: &Look<'_>) -> Option<Finding> {
     let sums = |stage: StageId| {
         look.tasks_of(stage).map(|task| look.rate(task)).fold([0.0; 4], |[read, late, malformed, untimed], rate| {
             [read + rate.rows_in, late + rate.late, malformed + rate.malformed, untimed + rate.untimed]
@@ -257,16 +257,16 @@ pub(super) fn dropped_now(look: &Look<'_>) -> Option<Found> {
             let text = format!(
                 "{percent} % of the records of '{name}' cannot be decoded: check the table's format and its columns"
             );
-            Found::new(Verdict::Malformed, text)
+            Finding::new(Verdict::Malformed, text)
         } else if let Some(percent) = share(untimed) {
-            Found::new(
+            Finding::new(
                 Verdict::WithoutEventTime,
                 format!("{percent} % of the rows of '{name}' have NULL as event time"),
             )
         } else if let Some(percent) = share(late) {
             let text =
                 format!("{percent} % of the rows of '{name}' are late and count in no result: check event times");
-            Found::new(Verdict::Late, text)
+            Finding::new(Verdict::Late, text)
         } else {
             continue;
         };
@@ -276,7 +276,7 @@ pub(super) fn dropped_now(look: &Look<'_>) -> Option<Found> {
 }
 
 /// A stage without windows emits everything at the end of each epoch: none of its rows met its conditions.
-pub(super) fn filtered(look: &Look<'_>) -> Option<Found> {
+pub(super) fn filtered(look: &Look<'_>) -> Option<Finding> {
     let drops = |(task, rows_in, rows_out): &(&TaskMetrics, u64, u64)| {
         *rows_in > 0 && *rows_out == 0 && task.epoch > 1 && !task.keeps_windows
     };
@@ -286,7 +286,7 @@ pub(super) fn filtered(look: &Look<'_>) -> Option<Found> {
         "'{name}' has taken {rows_in} rows and passed none on: so far no row meets the query's conditions and joins"
     );
     let conditions = look.stage(stage).map(|of| conditions(look, of)).unwrap_or_default();
-    let found = Found::new(Verdict::AllDropped, text).at(stage);
+    let found = Finding::new(Verdict::AllDropped, text).at(stage);
     let found = match conditions.is_empty() {
         true => found,
         false => found.behind("condition", conditions.join("; ")),
@@ -348,7 +348,7 @@ fn named(condition: &str, names: &[String]) -> String {
 }
 
 /// Results were written, and readers of the table see them after the first checkpoint.
-pub(super) fn invisible(look: &Look<'_>) -> Option<Found> {
+pub(super) fn invisible(look: &Look<'_>) -> Option<Finding> {
     let options = look.plan.options.checkpoints.as_ref()?;
     if look.reading.status.last_checkpoint.is_some() {
         return None;
@@ -363,7 +363,7 @@ pub(super) fn invisible(look: &Look<'_>) -> Option<Found> {
     );
     let due = look.reading.started_ms.saturating_add(i64::try_from(options.interval.as_millis()).unwrap_or(i64::MAX));
     let at_ms = due.max(look.reading.wall_ms);
-    let mut found = Found::new(Verdict::SinkWaitsForCheckpoint, text).at(stage.id);
+    let mut found = Finding::new(Verdict::SinkWaitsForCheckpoint, text).at(stage.id);
     found.next = Some(Next { at_ms, text: "the next checkpoint".to_owned() });
     let settings = [("checkpoint-interval".to_owned(), Some("1 s".to_owned()))].into();
     let order = crate::http::ReconfigureOrder { settings, ..crate::http::ReconfigureOrder::default() };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_dataflow::{Exchange, ExchangeKind, Stage};
 use anabranch_model::{StageId, TaskMetrics};
 
-use super::{Found, Look, Verdict};
+use super::{Finding, Look, Verdict};
 use crate::http::{BalanceOrder, ReconfigureOrder};
 
 /// A batch that has waited for this time in the input of a stage shows that the stage is behind.
@@ -51,7 +51,7 @@ fn load(look: &Look<'_>, stage: StageId) -> Option<Load> {
 
 /// The stage that is the cause of back-pressure: it has room downstream, works all the time, and those before
 /// it wait for it.
-pub(super) fn bottleneck(look: &Look<'_>) -> Option<Found> {
+pub(super) fn bottleneck(look: &Look<'_>) -> Option<Finding> {
     let loads: Vec<Load> = look.plan.stages.iter().filter_map(|stage| load(look, stage.id)).collect();
     let of = |id: StageId| loads.iter().find(|load| load.stage == id);
     let holds_up = |load: &&Load| {
@@ -61,7 +61,7 @@ pub(super) fn bottleneck(look: &Look<'_>) -> Option<Found> {
     };
     // The last one in the order of the stages: the stages behind it have room.
     if let Some(load) = loads.iter().rev().find(holds_up) {
-        return Some(told(look, load));
+        return Some(finding(look, load));
     }
     let reads = |load: &&Load| {
         let is_source = look.stage(load.stage).is_some_and(|stage| stage.source.is_some());
@@ -77,10 +77,10 @@ pub(super) fn bottleneck(look: &Look<'_>) -> Option<Found> {
         look.name(load.stage),
         load.busiest * 100.0
     );
-    Some(scaled(look, load, Found::new(Verdict::SourceBehind, text).at(load.stage)))
+    Some(scaled(look, load, Finding::new(Verdict::SourceBehind, text).at(load.stage)))
 }
 
-fn told(look: &Look<'_>, load: &Load) -> Found {
+fn finding(look: &Look<'_>, load: &Load) -> Finding {
     let name = look.name(load.stage);
     let others = (load.busy * f64::from(load.tasks) - load.busiest) / f64::from(load.tasks.max(2) - 1);
     let is_keyed = |exchange: &Exchange| {
@@ -98,18 +98,18 @@ fn told(look: &Look<'_>, load: &Load) -> Found {
             balance: Some(BalanceOrder { stage: Some(load.stage.0), ..BalanceOrder::default() }),
             ..ReconfigureOrder::default()
         };
-        let found = Found::new(Verdict::Skewed, text).at(load.stage);
+        let found = Finding::new(Verdict::Skewed, text).at(load.stage);
         return found.change("divide the key groups among the tasks by their load", order);
     }
     let text = format!(
         "'{name}' holds up the stages before it: it works {:.0} % of its time, and they wait for room",
         load.busiest * 100.0
     );
-    scaled(look, load, Found::new(Verdict::Busy, text).at(load.stage))
+    scaled(look, load, Finding::new(Verdict::Busy, text).at(load.stage))
 }
 
 /// More tasks help, if the stage may have them.
-fn scaled(look: &Look<'_>, load: &Load, found: Found) -> Found {
+fn scaled(look: &Look<'_>, load: &Load, found: Finding) -> Finding {
     let Some(stage) = look.stage(load.stage) else { return found };
     let tasks = load.tasks * 2;
     let may_have = stage.label.is_some() && stage.tasks_max.is_none_or(|most| tasks <= most);
@@ -125,7 +125,7 @@ fn scaled(look: &Look<'_>, load: &Load, found: Found) -> Found {
 }
 
 /// A stage whose input waits, although its tasks do not seem busy all the time.
-pub(super) fn behind(look: &Look<'_>) -> Option<Found> {
+pub(super) fn behind(look: &Look<'_>) -> Option<Finding> {
     let sources = look.tasks().filter(|task| task.progress.is_some()).map(|task| task.watermark).min()?;
     let is_slow = |task: &&TaskMetrics| !task.is_source && task.queue_bytes > 0 && task.watermark < sources;
     let slowest = look.tasks().filter(is_slow).max_by_key(|task| task.oldest_queued_ns)?;
@@ -135,16 +135,16 @@ pub(super) fn behind(look: &Look<'_>) -> Option<Found> {
     let (name, batches) = (&slowest.stage_name, slowest.queue_batches);
     let batches = if batches == 1 { "1 batch waits".to_owned() } else { format!("{batches} batches wait") };
     let text = format!("'{name}' holds event time back: {batches} in its input; see how busy the stages are");
-    Some(Found::new(Verdict::Busy, text).at(slowest.task.stage))
+    Some(Finding::new(Verdict::Busy, text).at(slowest.task.stage))
 }
 
 /// A table outside that answers slowly, or not at all.
-pub(super) fn lookups(look: &Look<'_>) -> Option<Found> {
+pub(super) fn lookups(look: &Look<'_>) -> Option<Finding> {
     let asks = |stage: &&Stage| look.tasks_of(stage.id).any(|task| task.lookups.is_some());
     look.plan.stages.iter().filter(asks).find_map(|stage| lookups_of(look, stage))
 }
 
-fn lookups_of(look: &Look<'_>, stage: &Stage) -> Option<Found> {
+fn lookups_of(look: &Look<'_>, stage: &Stage) -> Option<Finding> {
     let (mut calls, mut failures, mut ms) = (0.0, 0.0, 0.0);
     let name = &stage.name;
     for task in look.tasks_of(stage.id) {
@@ -157,7 +157,7 @@ fn lookups_of(look: &Look<'_>, stage: &Stage) -> Option<Found> {
         let gives_nothing = rate.calls == 0.0 && rate.rows_out == 0.0 && shares.backpressured < HELD_UP;
         if asked && gives_nothing && !look.is_young() {
             let text = format!("the table that '{name}' looks up does not answer: rows come, and no call has ended");
-            let found = Found::new(Verdict::LookupSlow, text).at(stage.id);
+            let found = Finding::new(Verdict::LookupSlow, text).at(stage.id);
             return Some(
                 found.behind("table outside", "does not answer").advice("check that it runs, and its address"),
             );
@@ -168,13 +168,13 @@ fn lookups_of(look: &Look<'_>, stage: &Stage) -> Option<Found> {
     }
     if failures * 2.0 >= calls {
         let text = format!("the table that '{name}' looks up refuses {:.0} % of the calls", failures / calls * 100.0);
-        let found = Found::new(Verdict::LookupSlow, text).at(stage.id).behind("table outside", "refuses calls");
+        let found = Finding::new(Verdict::LookupSlow, text).at(stage.id).behind("table outside", "refuses calls");
         return Some(found.advice("check its address, and what it says in the job's notices"));
     }
     if ms / calls < SLOW_CALL_MS {
         return None;
     }
     let text = format!("the table that '{name}' looks up takes {:.0} ms for a call", ms / calls);
-    let found = Found::new(Verdict::LookupSlow, text).at(stage.id).behind("table outside", "answers slowly");
+    let found = Finding::new(Verdict::LookupSlow, text).at(stage.id).behind("table outside", "answers slowly");
     Some(found.advice("a cache asks less often: 'lookup.cache' = 'PARTIAL' for the table"))
 }

@@ -5,16 +5,16 @@ use anabranch_model::{
     EventTime, HELD_BACK_AFTER, HeldBack, Moment, Span, StageId, TaskMetrics, held_back as slowest_partition,
 };
 
-use super::{Found, Look, Next, Verdict};
+use super::{Finding, Look, Next, Verdict};
 
 /// The partition that holds event time back.
-pub(super) fn held_back(look: &Look<'_>) -> Option<Found> {
-    slowest(look).map(|held| told(look, &held))
+pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
+    slowest(look).map(|held| finding(look, &held))
 }
 
 /// The same, for a job with results: only a partition that stands still explains anything.
-pub(super) fn standing(look: &Look<'_>) -> Option<Found> {
-    slowest(look).filter(|held| held.stalled >= HELD_BACK_AFTER).map(|held| told(look, &held))
+pub(super) fn standing(look: &Look<'_>) -> Option<Finding> {
+    slowest(look).filter(|held| held.stalled >= HELD_BACK_AFTER).map(|held| finding(look, &held))
 }
 
 /// Partitions are compared with those whose rows meet theirs in a stage that waits for event time.
@@ -27,7 +27,7 @@ fn slowest(look: &Look<'_>) -> Option<HeldBack> {
     })
 }
 
-fn told(look: &Look<'_>, held: &HeldBack) -> Found {
+fn finding(look: &Look<'_>, held: &HeldBack) -> Finding {
     let stage = source_of(look, &held.table);
     let silent = held.silent.is_none_or(|silent| silent >= HELD_BACK_AFTER);
     let text = match held.silent {
@@ -35,7 +35,7 @@ fn told(look: &Look<'_>, held: &HeldBack) -> Found {
         Some(silent) if silent >= HELD_BACK_AFTER => format!("has had no row for {} s", silent.as_secs()),
         Some(_) => "is behind the others".to_owned(),
     };
-    let mut found = Found::new(Verdict::SilentPartition, held.to_string());
+    let mut found = Finding::new(Verdict::SilentPartition, held.to_string());
     found.stage = stage;
     found.next = next_window(look).map(|(_, next)| next);
     let found = found.behind(format!("partition {}", held.partition), text);
@@ -55,7 +55,7 @@ fn source_of(look: &Look<'_>, table: &str) -> Option<StageId> {
 }
 
 /// A source that is far ahead of the others of its group waits for them.
-pub(super) fn aligned(look: &Look<'_>) -> Option<Found> {
+pub(super) fn aligned(look: &Look<'_>) -> Option<Finding> {
     let alignment = |stage: StageId| look.stage(stage)?.source.as_ref()?.watermark.as_ref()?.alignment.as_ref();
     let reached = |task: &TaskMetrics| task.progress.as_ref()?.partitions.iter().map(|of| of.watermark).max();
     for ahead in look.tasks().filter(|task| task.is_source) {
@@ -71,7 +71,7 @@ pub(super) fn aligned(look: &Look<'_>) -> Option<Found> {
                 "'{}' waits: it is {drift} ms of event time ahead of '{}', and alignment group '{}' allows {} ms",
                 ahead.stage_name, last.stage_name, of.group, of.max_drift_ms
             );
-            let found = Found::new(Verdict::HeldBackByAlignment, text).at(ahead.task.stage);
+            let found = Finding::new(Verdict::HeldBackByAlignment, text).at(ahead.task.stage);
             let found = found.behind(last.stage_name.clone(), "is behind in event time");
             return Some(
                 found.advice("check why the other source is behind, or raise 'scan.watermark.alignment.max-drift'"),
@@ -97,7 +97,7 @@ pub(super) fn next_window(look: &Look<'_>) -> Option<(StageId, Next)> {
 }
 
 /// Event time has not reached the end of the first window.
-pub(super) fn waiting(look: &Look<'_>) -> Option<Found> {
+pub(super) fn waiting(look: &Look<'_>) -> Option<Finding> {
     if !look.tasks().any(|task| task.keeps_windows) {
         return None;
     }
@@ -105,7 +105,7 @@ pub(super) fn waiting(look: &Look<'_>) -> Option<Found> {
     let partitions = || running().filter_map(|task| task.progress.as_ref()).flat_map(|of| &of.partitions);
     let first = running().next()?;
     let stage = next_window(look).map_or(first.task.stage, |(stage, _)| stage);
-    let open = |text: String| Some(Found::new(Verdict::WindowOpen, text).at(stage));
+    let open = |text: String| Some(Finding::new(Verdict::WindowOpen, text).at(stage));
     let Some(last) = partitions().map(|partition| partition.watermark).max() else {
         return open("the tables have no open partition".into());
     };

@@ -66,9 +66,9 @@ impl fmt::Debug for Access {
 impl Store {
     /// The store at a place. A local directory is created if it does not exist.
     pub fn open(place: &str, access: &Access) -> Result<Store> {
-        let path = match Place::parse(place)? {
-            Place::Directory(path) => path,
-            Place::Bucket(bucket) => return bucket.open(place, access),
+        let path = match Location::parse(place)? {
+            Location::Directory(path) => path,
+            Location::Bucket(bucket) => return bucket.open(place, access),
         };
         let path = make(&path).map_err(|error| {
             Error::outside(format!("the directory cannot be created: {error}"))
@@ -80,9 +80,9 @@ impl Store {
 
     /// The store at a place, for reading: nothing is created.
     pub fn open_existing(place: &str, access: &Access) -> Result<Store> {
-        match Place::parse(place)? {
-            Place::Bucket(bucket) => bucket.open(place, access),
-            Place::Directory(path) => {
+        match Location::parse(place)? {
+            Location::Bucket(bucket) => bucket.open(place, access),
+            Location::Directory(path) => {
                 let found = path.canonicalize().ok().filter(|path| path.is_dir());
                 let found = found
                     .ok_or_else(|| Error::user("there is no such directory").at(place.to_owned()).remedy(PLACES))?;
@@ -101,7 +101,7 @@ fn make(path: &Path) -> std::io::Result<PathBuf> {
 }
 
 #[derive(Debug, PartialEq)]
-enum Place {
+enum Location {
     Directory(PathBuf),
     Bucket(Bucket),
 }
@@ -115,10 +115,10 @@ struct Bucket {
     prefix: String,
 }
 
-impl Place {
-    fn parse(place: &str) -> Result<Place> {
+impl Location {
+    fn parse(place: &str) -> Result<Location> {
         // The text before an @ may be a secret: messages never contain such a place.
-        let Some((scheme, rest)) = place.split_once("://") else { return Ok(Place::Directory(place.into())) };
+        let Some((scheme, rest)) = place.split_once("://") else { return Ok(Location::Directory(place.into())) };
         let (head, path) = rest.split_once('/').unwrap_or((rest, ""));
         if head.contains('@') {
             return Err(Error::user("a place for checkpoints cannot contain credentials")
@@ -129,10 +129,10 @@ impl Place {
             if name.is_empty() || (endpoint.is_some() && head.is_empty()) || rest.contains(['?', '#']) {
                 return Err(Error::user("this does not name a bucket").at(place.to_owned()).remedy(PLACES));
             }
-            Ok(Place::Bucket(Bucket { endpoint, name: name.to_owned(), prefix }))
+            Ok(Location::Bucket(Bucket { endpoint, name: name.to_owned(), prefix }))
         };
         match scheme {
-            "file" => Ok(Place::Directory(rest.into())),
+            "file" => Ok(Location::Directory(rest.into())),
             "s3" | "s3a" => bucket(None, head, path),
             "http" | "https" => {
                 let (name, prefix) = path.split_once('/').unwrap_or((path, ""));
@@ -183,17 +183,17 @@ mod tests {
     #[test]
     fn places_are_directories_or_prefixes_in_buckets() {
         let bucket = |endpoint: Option<&str>, name: &str, prefix: &str| {
-            Place::Bucket(Bucket { endpoint: endpoint.map(str::to_owned), name: name.into(), prefix: prefix.into() })
+            Location::Bucket(Bucket { endpoint: endpoint.map(str::to_owned), name: name.into(), prefix: prefix.into() })
         };
         for (text, expected) in [
-            ("a/b", Place::Directory("a/b".into())),
-            ("file:///a/b", Place::Directory("/a/b".into())),
+            ("a/b", Location::Directory("a/b".into())),
+            ("file:///a/b", Location::Directory("/a/b".into())),
             ("s3://bucket", bucket(None, "bucket", "")),
             ("s3a://bucket/jobs/ads/", bucket(None, "bucket", "jobs/ads")),
             ("http://h:9000/bucket/ads", bucket(Some("http://h:9000"), "bucket", "ads")),
             ("https://h/bucket/", bucket(Some("https://h"), "bucket", "")),
         ] {
-            assert_eq!(Place::parse(text).expect(text), expected, "{text}");
+            assert_eq!(Location::parse(text).expect(text), expected, "{text}");
         }
         for (text, said) in [
             ("ftp://there", "unknown scheme 'ftp'"),
@@ -203,7 +203,7 @@ mod tests {
             ("http:///bucket", "does not name a bucket"),
             ("s3://bucket/a?versionId=1", "does not name a bucket"),
         ] {
-            let error = Place::parse(text).expect_err(text).to_string();
+            let error = Location::parse(text).expect_err(text).to_string();
             assert!(error.contains(said) && error.contains("help: use a directory"), "{error}");
         }
     }

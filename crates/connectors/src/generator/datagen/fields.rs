@@ -106,12 +106,12 @@ impl Column {
 }
 
 /// The options that no column has taken yet, without the prefix `fields.`.
-type Left<'a> = BTreeMap<&'a str, &'a str>;
+type UnreadOptions<'a> = BTreeMap<&'a str, &'a str>;
 
 /// The columns of a table.
 pub(super) fn columns(declared: &SchemaRef, options: Vec<(&str, &str)>, seed: u64) -> Result<Vec<Column>> {
-    let mut left: Left<'_> = options.into_iter().collect();
-    let of = |field: &std::sync::Arc<Field>| Part { path: field.name(), field, seed }.read(&mut left);
+    let mut left: UnreadOptions<'_> = options.into_iter().collect();
+    let of = |field: &std::sync::Arc<Field>| FieldPath { path: field.name(), field, seed }.read(&mut left);
     let columns = declared.fields().iter().map(of).collect::<Result<Vec<_>>>()?;
     check_bytes(declared, &columns)?;
     let Some(unknown) = left.keys().next() else { return Ok(columns) };
@@ -138,14 +138,14 @@ fn check_bytes(declared: &SchemaRef, columns: &[Column]) -> Result<()> {
 }
 
 /// A part of the table that is being read.
-struct Part<'a> {
+struct FieldPath<'a> {
     path: &'a str,
     field: &'a Field,
     seed: u64,
 }
 
-impl Part<'_> {
-    fn read(&self, left: &mut Left<'_>) -> Result<Column> {
+impl FieldPath<'_> {
+    fn read(&self, left: &mut UnreadOptions<'_>) -> Result<Column> {
         let data_type = self.field.data_type().clone();
         let kinds = [("random", false), ("sequence", true)];
         let kind = self.option(left, "kind", "'random' or 'sequence'", |text| {
@@ -167,7 +167,7 @@ impl Part<'_> {
         Ok(Column { key, data_type, null_rate, content, values_max })
     }
 
-    fn random(&self, left: &mut Left<'_>) -> Result<Content> {
+    fn random(&self, left: &mut UnreadOptions<'_>) -> Result<Content> {
         let whole = |min: i64, max: i64| (min, max);
         Ok(match self.field.data_type() {
             DataType::Boolean => Content::Boolean,
@@ -204,9 +204,9 @@ impl Part<'_> {
         })
     }
 
-    fn part(&self, left: &mut Left<'_>, name: &str, field: &Field) -> Result<Column> {
+    fn part(&self, left: &mut UnreadOptions<'_>, name: &str, field: &Field) -> Result<Column> {
         let path = format!("{}.{name}", self.path);
-        let part = Part { path: &path, field, seed: self.seed }.read(left)?;
+        let part = FieldPath { path: &path, field, seed: self.seed }.read(left)?;
         if part.values_max.is_some() {
             return Err(Error::user(format!("'fields.{path}.kind' is 'sequence', but it is inside of a column"))
                 .remedy("use 'random', or give the sequence a column of its own"));
@@ -215,7 +215,7 @@ impl Part<'_> {
     }
 
     /// The first value, and how many there are.
-    fn sequence(&self, left: &mut Left<'_>) -> Result<(i64, u64)> {
+    fn sequence(&self, left: &mut UnreadOptions<'_>) -> Result<(i64, u64)> {
         let data_type = self.field.data_type();
         let is_text = matches!(data_type, DataType::Utf8View | DataType::Utf8);
         if !data_type.is_numeric() && !is_text {
@@ -249,7 +249,7 @@ impl Part<'_> {
         Ok((start, end.abs_diff(start).saturating_add(1)))
     }
 
-    fn integer(&self, left: &mut Left<'_>, (least, most): (i64, i64)) -> Result<Content> {
+    fn integer(&self, left: &mut UnreadOptions<'_>, (least, most): (i64, i64)) -> Result<Content> {
         let fits = |text: &str| text.parse::<i64>().ok().filter(|value| (least..=most).contains(value));
         let expected = format!("a whole number from {least} to {most}");
         let min = self.option(left, "min", &expected, fits)?.unwrap_or(least);
@@ -259,7 +259,7 @@ impl Part<'_> {
     }
 
     /// Flink's default for the least value is the smallest one above 0.
-    fn float(&self, left: &mut Left<'_>, most: f64) -> Result<Content> {
+    fn float(&self, left: &mut UnreadOptions<'_>, most: f64) -> Result<Content> {
         let fits = |text: &str| text.parse::<f64>().ok().filter(|value| value.abs() <= most);
         let min = self.option(left, "min", "a number of its type", fits)?.unwrap_or(0.0);
         let max = self.option(left, "max", "a number of its type", fits)?.unwrap_or(most);
@@ -267,7 +267,7 @@ impl Part<'_> {
         Ok(Content::Float { min, max })
     }
 
-    fn decimal(&self, left: &mut Left<'_>, precision: u8, scale: i8) -> Result<Content> {
+    fn decimal(&self, left: &mut UnreadOptions<'_>, precision: u8, scale: i8) -> Result<Content> {
         let most = 10_i128.pow(u32::from(precision.min(38))) - 1;
         let unscaled = |text: &str| unscaled(text, scale).filter(|value| value.abs() <= most);
         let expected = format!("a number that fits {}", sql_name(self.field.data_type()));
@@ -284,13 +284,13 @@ impl Part<'_> {
         Err(Error::user(format!("'fields.{0}.min' is above 'fields.{0}.max'", self.path)).remedy("exchange them"))
     }
 
-    fn varying(&self, left: &mut Left<'_>) -> Result<Length> {
+    fn varying(&self, left: &mut UnreadOptions<'_>) -> Result<Length> {
         let most = self.length(left, TEXT_LENGTH)?;
         let varies = self.option(left, "var-len", "'true' or 'false'", |text| text.parse().ok())?;
         Ok(Length { most, varies: varies.unwrap_or(false) })
     }
 
-    fn length(&self, left: &mut Left<'_>, default: u32) -> Result<u32> {
+    fn length(&self, left: &mut UnreadOptions<'_>, default: u32) -> Result<u32> {
         let expected = format!("a whole number up to {LENGTH_MAX}");
         let fits = |text: &str| text.parse().ok().filter(|length| *length <= LENGTH_MAX);
         Ok(self.option(left, "length", &expected, fits)?.unwrap_or(default))
@@ -298,7 +298,7 @@ impl Part<'_> {
 
     fn option<T>(
         &self,
-        left: &mut Left<'_>,
+        left: &mut UnreadOptions<'_>,
         name: &str,
         expected: &str,
         parse: impl Fn(&str) -> Option<T>,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anabranch_model::{Error, Result, Rng};
 use chrono::{DateTime, NaiveDateTime};
 
-use super::expression::{Expression, Part};
+use super::expression::{Expression, Segment};
 use super::pattern::Pattern;
 use super::words::plain;
 
@@ -107,7 +107,7 @@ impl Call {
     /// The values that a call itself lists.
     pub(super) fn choices(name: &str, arguments: &[&str]) -> Option<Vec<Expression>> {
         let is_choice = matches!(plain(name).as_str(), "options.option" | "options.nextelement");
-        let text = |argument: &&str| Expression { parts: vec![Part::Text((*argument).to_owned())] };
+        let text = |argument: &&str| Expression { parts: vec![Segment::Text((*argument).to_owned())] };
         (is_choice && !arguments.is_empty()).then(|| arguments.iter().map(text).collect())
     }
 
@@ -148,7 +148,7 @@ impl Call {
             "lorem.sentence" => sentence(given.count(0, 4)?)?,
             "lorem.sentences" | "lorem.paragraph" => {
                 let count = given.count(0, 3)?;
-                let what = Box::new(Expression { parts: vec![Part::Call(sentence(4)?)] });
+                let what = Box::new(Expression { parts: vec![Segment::Call(sentence(4)?)] });
                 Call::Several { what, least: count, most: count, ends: "" }
             }
             "lorem.character" => Call::Pattern(Pattern::parse("[a-z0-9]")?),

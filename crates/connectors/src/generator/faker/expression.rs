@@ -15,11 +15,11 @@ const DEPTH_MAX: u32 = 12;
 /// What makes a text.
 #[derive(Clone, Debug)]
 pub(in crate::generator) struct Expression {
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<Segment>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Part {
+pub(super) enum Segment {
     Text(String),
     /// One of these.
     OneOf(Vec<Expression>),
@@ -39,7 +39,7 @@ impl Expression {
         let mut rest = text;
         while let Some(at) = rest.find("#{") {
             if at > 0 {
-                parts.push(Part::Text(rest[..at].to_owned()));
+                parts.push(Segment::Text(rest[..at].to_owned()));
             }
             let inside = &rest[at + 2..];
             let Some(end) = call_end(inside) else {
@@ -50,7 +50,7 @@ impl Expression {
             rest = &inside[end + 1..];
         }
         if !rest.is_empty() || parts.is_empty() {
-            parts.push(Part::Text(rest.to_owned()));
+            parts.push(Segment::Text(rest.to_owned()));
         }
         Ok(Expression { parts })
     }
@@ -59,11 +59,11 @@ impl Expression {
     pub(super) fn write(&self, random: &mut Rng, time_ms: i64, out: &mut String) {
         for part in &self.parts {
             match part {
-                Part::Text(text) => out.push_str(text),
-                Part::OneOf(choices) => {
+                Segment::Text(text) => out.push_str(text),
+                Segment::OneOf(choices) => {
                     choices[random.below(choices.len() as u64) as usize].write(random, time_ms, out);
                 }
-                Part::Call(call) => call.write(random, time_ms, out),
+                Segment::Call(call) => call.write(random, time_ms, out),
             }
         }
     }
@@ -71,8 +71,8 @@ impl Expression {
     /// The call, if it is nothing else.
     pub(super) fn only_call(&self) -> Option<&Call> {
         match self.parts.as_slice() {
-            [Part::Call(call)] => Some(call),
-            [Part::OneOf(choices)] if choices.len() == 1 => choices[0].only_call(),
+            [Segment::Call(call)] => Some(call),
+            [Segment::OneOf(choices)] if choices.len() == 1 => choices[0].only_call(),
             _ => None,
         }
     }
@@ -88,17 +88,17 @@ fn call_end(text: &str) -> Option<usize> {
 }
 
 /// Reads `number.numberBetween '0','10'`.
-fn read_call(text: &str, depth: u32) -> Result<Part> {
+fn read_call(text: &str, depth: u32) -> Result<Segment> {
     let text = text.trim();
     let name_end = text.find(|c: char| c.is_whitespace() || c == '\'').unwrap_or(text.len());
     let (name, given) = text.split_at(name_end);
     let arguments = arguments(given)?;
     let arguments: Vec<&str> = arguments.iter().map(|argument| &**argument).collect();
     if let Some(choices) = Call::choices(name, &arguments) {
-        return Ok(Part::OneOf(choices));
+        return Ok(Segment::OneOf(choices));
     }
     if let Some(call) = Call::read(name, &arguments, depth)? {
-        return Ok(Part::Call(call));
+        return Ok(Segment::Call(call));
     }
     let Some(choices) = words::choices(name) else { return Err(words::unknown(name)) };
     if !arguments.is_empty() {
@@ -106,7 +106,7 @@ fn read_call(text: &str, depth: u32) -> Result<Part> {
             .remedy(format!("write #{{{name}}}")));
     }
     let choices = choices.map(|choice| Expression::parse_at(choice, depth + 1)).collect::<Result<Vec<_>>>()?;
-    Ok(Part::OneOf(choices))
+    Ok(Segment::OneOf(choices))
 }
 
 /// The texts in quotes. Recipes have a closing parenthesis behind them now and then.

@@ -15,7 +15,7 @@ use super::super::start::BEGINNING;
 use super::super::table::Table;
 use super::super::topic_id::TopicId;
 use super::super::topics::{Found, may_be};
-use super::super::watch::Seen;
+use super::super::watch::Observation;
 use super::{KafkaSource, LAST_QUESTION, ReadTopic};
 
 impl KafkaSource {
@@ -106,8 +106,8 @@ impl KafkaSource {
     pub(super) fn follow_topics(&mut self) -> Result<()> {
         while let Some(seen) = self.watch.next() {
             match seen {
-                Seen::Silence => self.outage.begins(self.clock.now(), &self.client.context().reason()),
-                Seen::Topics { found, gone } => {
+                Observation::Silence => self.outage.begins(self.clock.now(), &self.client.context().reason()),
+                Observation::Topics { found, gone } => {
                     self.outage.ends(self.clock.now());
                     gone.iter().try_for_each(|topic| self.lose_topic(topic))?;
                     found.iter().try_for_each(|topic| self.follow_topic(topic))?;

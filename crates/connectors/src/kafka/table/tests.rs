@@ -28,7 +28,7 @@ fn error(extra: &[(&str, &str)]) -> String {
 fn little_needs_to_be_said() {
     let table = parse(&[]).expect("a topic and servers are enough");
     assert_eq!(table.subscription.text(), "topic t");
-    assert_eq!(table.startup, Place::Earliest);
+    assert_eq!(table.startup, Bound::Earliest);
     assert_eq!(table.end, None);
     assert_eq!(table.group, None);
     assert_eq!((table.discovers, table.watch_interval), (true, Duration::from_secs(10)));
@@ -81,11 +81,11 @@ fn topics_of_a_pattern_can_only_be_read() {
 #[test]
 fn modes_are_read() {
     let table = parse(&[("scan.startup.mode", "timestamp"), ("scan.startup.timestamp-millis", "17")]).expect("time");
-    assert_eq!(table.startup, Place::Timestamp { ms: 17 });
+    assert_eq!(table.startup, Bound::Timestamp { ms: 17 });
     let table = parse(&[("scan.startup.mode", "group-offsets"), ("properties.group.id", "g")]).expect("group");
-    assert_eq!((table.startup, table.group.as_deref()), (Place::Group, Some("g")));
+    assert_eq!((table.startup, table.group.as_deref()), (Bound::Group, Some("g")));
     let table = parse(&[("scan.bounded.mode", "latest-offset")]).expect("bounded");
-    assert_eq!(table.end, Some(Place::Latest));
+    assert_eq!(table.end, Some(Bound::Latest));
     assert!(!table.discovers, "what is bounded gets no new partitions");
     let table = parse(&[("scan.topic-partition-discovery.interval", "0")]).expect("no discovery");
     assert_eq!((table.discovers, table.watch_interval), (false, Duration::from_secs(10)));

@@ -189,13 +189,13 @@ fn one_coordinator_leads_under_each_number_whatever_answers_are_lost() {
             }
             let owner = 1 + rng.below(3);
             let Ok(last) = leaders.last() else { continue };
-            if let Ok(Some(leader)) = leaders.take(last.map(|(leader, _)| leader), &own(owner)) {
+            if let Ok(Some(leader)) = leaders.claim(last.map(|(leader, _)| leader), &own(owner)) {
                 let before = led.insert(leader, owner);
                 assert!(before.is_none_or(|before| before == owner), "seed {seed}: two lead as {leader:?}");
             }
         }
         disk.set_fault(u64::MAX, DiskFault::Device);
         let last = leaders.last().expect("read").map(|(leader, _)| leader);
-        assert!(leaders.take(last, &own(1)).expect("written").is_some(), "seed {seed}: nobody can lead any more");
+        assert!(leaders.claim(last, &own(1)).expect("written").is_some(), "seed {seed}: nobody can lead any more");
     }
 }

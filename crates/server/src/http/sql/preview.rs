@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::answers::{Answer, Api, no_thread, refusal};
-use super::super::body::{Body, Events, Left, event};
+use super::super::body::{Body, ClientLeft, Events, event};
 use super::super::documents::ErrorDocument;
 use super::super::live::of_events;
 use super::{is_declaration, without_engine, wrong_body};
@@ -59,16 +59,16 @@ fn seconds() -> u64 {
 }
 
 /// One of the previews that may run.
-struct Place;
+struct Slot;
 
-impl Place {
-    fn take() -> Option<Place> {
+impl Slot {
+    fn acquire() -> Option<Slot> {
         let taken = RUNNING.fetch_update(Relaxed, Relaxed, |running| (running < PREVIEWS_MAX).then_some(running + 1));
-        taken.is_ok().then_some(Place)
+        taken.is_ok().then_some(Slot)
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         RUNNING.fetch_sub(1, Relaxed);
     }
@@ -81,7 +81,7 @@ pub(in crate::http) fn preview(api: Arc<Api>, body: &Bytes) -> Answer {
         Err(error) => return wrong_body(&error, "{\"sql\": \"STATEMENTS\", \"rows\": 100, \"seconds\": 10}"),
     };
     let Some(engine) = api.jobs.engine() else { return without_engine() };
-    let Some(place) = Place::take() else {
+    let Some(place) = Slot::acquire() else {
         let error = Error::outside(format!("{PREVIEWS_MAX} previews run already"));
         return refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("wait until one has ended"));
     };
@@ -151,7 +151,7 @@ fn without_group(options: &mut BTreeMap<String, String>) {
 }
 
 /// Sends rows until there are enough of them, the time is over, or the client has left.
-fn shown(api: &Api, query: Query, order: &PreviewOrder, events: &Events) -> Result<Value, Left> {
+fn shown(api: &Api, query: Query, order: &PreviewOrder, events: &Events) -> Result<Value, ClientLeft> {
     let Query { job, schema, rows, skip, limit, updating, .. } = query;
     let columns = schema.fields().len() - usize::from(updating);
     let column = |field: &arrow::datatypes::FieldRef| {
@@ -181,7 +181,7 @@ fn shown(api: &Api, query: Query, order: &PreviewOrder, events: &Events) -> Resu
                     }
                     (sent >= most).then_some("rows")
                 }
-                Err(RecvTimeoutError::Timeout) if events.has_left() => return Err(Left),
+                Err(RecvTimeoutError::Timeout) if events.has_left() => return Err(ClientLeft),
                 Err(RecvTimeoutError::Timeout) => {
                     if clock.now().after(heard) >= SILENCE_MAX {
                         events.send_blocking(":\n\n")?;
