@@ -91,7 +91,7 @@ impl Changing {
                 running.job.stop();
                 stopped = true;
             }
-            let ended = self.apply(running)?;
+            let ended = self.receive(running)?;
             let elapsed = running.elapsed();
             if elapsed >= due {
                 why = if self.rows.is_empty() && elapsed >= EXPLAINED_AFTER { running.why() } else { why };
@@ -110,7 +110,7 @@ impl Changing {
     }
 
     /// Takes the rows that have come, for a moment at most. Whether the job has ended.
-    fn apply(&mut self, running: &Running<'_>) -> Result<bool> {
+    fn receive(&mut self, running: &Running<'_>) -> Result<bool> {
         let until = running.elapsed() + REDRAW;
         while running.elapsed() < until {
             match running.rows.try_recv() {

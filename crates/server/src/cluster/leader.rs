@@ -203,7 +203,7 @@ mod tests {
         let store = Store::open(place, engine.access()).expect("a store");
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         let own = Own { address, url: String::new(), owner: 1 };
-        Leaders::new(store).take(None, &own).expect("written").expect("it leads");
+        Leaders::new(store).claim(None, &own).expect("written").expect("it leads");
         check_place(&engine, place).expect("a coordinator was there");
     }
 
