@@ -6,9 +6,9 @@ use serde_json::Value;
 use crate::Plan;
 
 impl Plan {
-    /// A hash of the plan's serialized form, with the members of each object in the order of their names: it depends
-    /// neither on the process nor on how a library shows the plan. Processes of a release make the same plan of the same
-    /// statements.
+    /// A hash of the plan's serialized form, with the members of each object in the order of their names: it
+    /// depends neither on the process nor on how a library shows the plan. Processes of a release make the
+    /// same plan of the same statements.
     pub fn fingerprint(&self) -> Result<u64> {
         let value = serde_json::to_value(self)
             .map_err(|error| Error::internal(format!("a plan cannot be serialized: {error}")))?;
@@ -51,8 +51,9 @@ mod tests {
     use super::*;
     use crate::PLAN_FORMAT;
 
-    /// If this fails, the serialized form of plans has changed: raise `PLAN_FORMAT` and the version of messages between
-    /// processes, and freeze the new form in another file. Tasks that run are adopted by this number.
+    /// If this fails, the serialized form of plans has changed: raise `PLAN_FORMAT` and the version of
+    /// messages between processes, and freeze the new form in another file. Tasks that run are adopted by
+    /// this number.
     #[test]
     fn the_form_of_plans_and_their_fingerprint_are_frozen() {
         let text = include_str!("../fixtures/plan-1.json");

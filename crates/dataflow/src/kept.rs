@@ -1,5 +1,5 @@
-//! The parts of a plan that keep something between epochs, as a checkpoint lists them. By that list the parts of another
-//! version of the plan are recognized.
+//! The parts of a plan that keep something between epochs, as a checkpoint lists them. By that list the parts
+//! of another version of the plan are recognized.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{OperatorSpec, Part, PartKey, PartSpec, Plan, SinkSpec, SourceSpec, Stateful};
 
-/// Version of the planner's wording of queries: raised whenever the planner words the same query differently than
-/// before.
+/// Version of the planner's wording of queries: raised whenever the planner words the same query differently
+/// than before.
 const HOW: u32 = 1;
 
 /// A part that keeps something, independent of where a plan has it.

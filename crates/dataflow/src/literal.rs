@@ -53,8 +53,8 @@ pub enum Scalar {
     },
 }
 
-/// A number of 64 bits with a binary point. Two are the same if their bits are. As JSON it is a text: JSON knows neither
-/// NaN nor infinity.
+/// A number of 64 bits with a binary point. Two are the same if their bits are. As JSON it is a text: JSON
+/// knows neither NaN nor infinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Float(u64);

@@ -76,8 +76,8 @@ mod tests {
     use super::*;
     use crate::{Lineage, PartKey};
 
-    /// `count events > results`: what it keeps, the tables before it, other states, the tables after it; and how rows
-    /// are computed, if known.
+    /// `count events > results`: what it keeps, the tables before it, other states, the tables after it; and
+    /// how rows are computed, if known.
     fn of(texts: &[&str]) -> Vec<KeptPart> {
         let part = |(number, text): (u32, &&str)| {
             let words: Vec<&str> = text.split(' ').collect();

@@ -1,5 +1,5 @@
-//! What a part of a plan keeps, as checkpoints know it. A part with state of another version of the plan is the same if
-//! its key is.
+//! What a part of a plan keeps, as checkpoints know it. A part with state of another version of the plan is
+//! the same if its key is.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use crate::{
     AggregateSpec, Expr, Frame, NamedExpr, Ordering, StreamJoinKind, StreamSideSpec, TypeName, Window, duration_text,
 };
 
-/// Identifies what a part keeps: all that decides its content, and nothing else. The expressions that feed an aggregate
-/// may change, for instance, and so may which columns leave a join.
+/// Identifies what a part keeps: all that decides its content, and nothing else. The expressions that feed an
+/// aggregate may change, for instance, and so may which columns leave a join.
 ///
 /// Its serialized form belongs to the format of manifests. It is frozen: a fixture has each kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -134,7 +134,8 @@ pub struct KeyInput {
 }
 
 impl PartKey {
-    /// A short text that is the same for equal keys, and for others most likely another: a hash of the serialized form.
+    /// A short text that is the same for equal keys, and for others most likely another: a hash of the
+    /// serialized form.
     #[must_use]
     pub fn digest(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();

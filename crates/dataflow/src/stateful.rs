@@ -12,8 +12,8 @@ pub trait Stateful {
     /// What it keeps, and how that grows, if no time to live ends it.
     fn kept(&self) -> StateBound;
 
-    /// For how many milliseconds everything is kept at most after its last change. `None`: for ever, or until event time
-    /// ends it.
+    /// For how many milliseconds everything is kept at most after its last change. `None`: for ever, or until
+    /// event time ends it.
     fn time_to_live_ms(&self) -> Option<i64> {
         None
     }
@@ -23,8 +23,8 @@ pub trait Stateful {
         false
     }
 
-    /// The time zone in which times of windows are local times. Watermarks are instants; the operator gets them as local
-    /// times. `None`: the times are those that watermarks speak of.
+    /// The time zone in which times of windows are local times. Watermarks are instants; the operator gets
+    /// them as local times. `None`: the times are those that watermarks speak of.
     fn zone(&self) -> Option<&str> {
         None
     }
@@ -102,7 +102,8 @@ impl OperatorSpec {
         })
     }
 
-    /// The zone of [`Stateful::zone`]. The first half of an aggregation, which keeps nothing across epochs, has one too.
+    /// The zone of [`Stateful::zone`]. The first half of an aggregation, which keeps nothing across epochs,
+    /// has one too.
     #[must_use]
     pub fn zone(&self) -> Option<&str> {
         match self {

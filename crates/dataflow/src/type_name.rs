@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::fraction_digits;
 
-/// A type of SQL, or of the columns of state. Its serialized form is frozen, like that of a [`PartKey`](crate::PartKey).
+/// A type of SQL, or of the columns of state. Its serialized form is frozen, like that of a
+/// [`PartKey`](crate::PartKey).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names say it")]

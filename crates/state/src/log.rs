@@ -6,9 +6,10 @@
 //! Old entries may be removed, but only those before a checkpoint that is kept. A late process may then find
 //! its number free again. It finds later entries, and its own entry counts as older than that checkpoint's.
 //!
-//! An entry is a JSON object. Its first member is its `format`: a reader refuses formats that it does not know. Its last
-//! member is its `checksum`: the CRC-32 (IEEE) of all text before the comma in front of it. An entry without a checksum,
-//! or that is not JSON, is damaged. Readers decide what a damaged entry means for them.
+//! An entry is a JSON object. Its first member is its `format`: a reader refuses formats that it does not
+//! know. Its last member is its `checksum`: the CRC-32 (IEEE) of all text before the comma in front of it. An
+//! entry without a checksum, or that is not JSON, is damaged. Readers decide what a damaged entry means for
+//! them.
 
 use anabranch_model::{Epoch, Error, ErrorKind, Incarnation, PlanVersion, Result};
 use serde::{Deserialize, Serialize};

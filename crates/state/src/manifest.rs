@@ -24,8 +24,8 @@ pub struct Manifest {
     /// [`Savepoint::id`](crate::Savepoint::id) of the savepoint that the job started from, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// The parts of the plan that keep something, in the order in which rows reach them. A restore compares them with
-    /// those of its plan.
+    /// The parts of the plan that keep something, in the order in which rows reach them. A restore compares
+    /// them with those of its plan.
     pub parts: Vec<KeptPart>,
     /// No identity of the job ever had this number or a higher one.
     pub unused: u32,

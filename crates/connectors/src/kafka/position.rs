@@ -1,10 +1,10 @@
 //! Positions of a table's partitions: `ads/3` stands at `4711 topic-id ASNFZ4mrze8AESIzRFVm9w`, or at
 //! `4711..5000 topic-id ...` if the table ends at offset 5000.
 //!
-//! The topic's identity is part of the position: an offset means nothing in another topic of the same name. Positions that were taken
-//! from brokers that give none are without it.
-//! The end is part of the position so that a bounded table that is read on ends where it would have ended. A partition that was
-//! read from its beginning and has given nothing yet stands at `beginning`: its first offset is the broker's to know.
+//! The topic's identity is part of the position: an offset means nothing in another topic of the same name.
+//! Positions that were taken from brokers that give none are without it. The end is part of the position so
+//! that a bounded table that is read on ends where it would have ended. A partition that was read from its
+//! beginning and has given nothing yet stands at `beginning`: its first offset is the broker's to know.
 
 use std::collections::{BTreeMap, BTreeSet};
 

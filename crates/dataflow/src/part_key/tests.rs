@@ -104,8 +104,8 @@ fn keys() -> Vec<(PartKey, &'static str)> {
     [of_tables_and_aggregates(), of_joins(), of_rows()].concat()
 }
 
-/// The fixture of a format of manifests is written once, and never again: a key that is written differently is that of
-/// another part, whose state begins empty.
+/// The fixture of a format of manifests is written once, and never again: a key that is written differently
+/// is that of another part, whose state begins empty.
 #[test]
 fn the_form_of_keys_is_frozen() {
     let fixture = include_str!("../../fixtures/part-keys-1.jsonl");

@@ -37,7 +37,8 @@ fn name_columns(expr: &mut Value, name: &impl Fn(usize) -> Option<String>) {
     }
 }
 
-/// Whether event time of one identity goes on as that of the other. Another version of the identity says nothing.
+/// Whether event time of one identity goes on as that of the other. Another version of the identity says
+/// nothing.
 pub(crate) fn goes_on(before: Option<&str>, now: Option<&str>) -> bool {
     let version = |identity: &str| identity.split_once('-').map(|(version, _)| version.to_owned());
     match (before, now) {

@@ -48,7 +48,8 @@ fn expected(tables: i64) -> BTreeSet<String> {
     (1..=10000).map(|k| format!("{{\"k\":{k},\"v\":{}}}", k + tables - 2)).collect()
 }
 
-/// A job that has begun with joins of two streams resumes, changes, and resumes again: its joins of two streams keep their state.
+/// A job that has begun with joins of two streams resumes, changes, and resumes again: its joins of two
+/// streams keep their state.
 #[test]
 fn a_job_with_joins_of_two_streams_keeps_them() {
     let folder = tempfile::tempdir().expect("folder");

@@ -74,8 +74,9 @@ fn a_job_that_starts_from_a_savepoint_gives_exactly_the_rest() {
     let job = engine.run(&sql, &settings(Some(&at("checkpoints")), 2)).expect("a job");
     let visible = || !rows(&at("first"), "results").is_empty();
     let savepoint = take_savepoint(&at("checkpoints"), visible, &at("savepoint"));
-    // If this has changed, the planner words queries differently than before. Then raise the number before the hash
-    // (`HOW`, in `dataflow::kept`), so that hashes of earlier versions are not compared with those of this one.
+    // If this has changed, the planner words queries differently than before. Then raise the number before
+    // the hash (`HOW`, in `dataflow::kept`), so that hashes of earlier versions are not compared with those
+    // of this one.
     assert_eq!(savepoint.manifest.parts[0].lineage.how, "1-96594722c5606c7a");
     assert!(savepoint.manifest.tasks.iter().all(|task| task.sink.iter().all(|sink| sink.prepared.is_empty())));
     finish(job);

@@ -22,7 +22,8 @@ fn sources(plan: &Plan) -> usize {
     plan.stages.iter().filter(|stage| stage.source.is_some()).count()
 }
 
-/// The job of a plan that gave each statement a source resumes, changes, and resumes again: no row is lost or counted twice.
+/// The job of a plan that gave each statement a source resumes, changes, and resumes again: no row is lost or
+/// counted twice.
 #[test]
 fn a_job_with_a_source_per_statement_keeps_them() {
     let folder = tempfile::tempdir().expect("folder");

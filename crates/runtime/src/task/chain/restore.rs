@@ -79,7 +79,8 @@ pub(crate) fn fill(
     own_state.restored(state.watermark).map(|()| true)
 }
 
-/// The rows of state whose key groups a task owns; all rows if the state has no keys, or if they are known to be its own.
+/// The rows of state whose key groups a task owns; all rows if the state has no keys, or if they are known to
+/// be its own.
 fn own_rows(
     rows: RecordBatch,
     shape: &StateShape,
