@@ -20,7 +20,7 @@ pub use change::reconfiguration::{
     Ahead, Change, ChangedPart, Fate, Moves, Reconfigure, Reconfigured, settled_version,
 };
 pub use durable::origin::Origin;
-pub use durable::takeover::{Check, Checkpointing, random_seed};
+pub use durable::takeover::{Check, Checkpointing, present, random_seed};
 pub use network::wiring;
 pub use shell::adoption::Hosted;
 pub use shell::coordinator::{HERE, HERE_NAME};

@@ -6,8 +6,8 @@ use anabranch_connectors::connector_info;
 use anabranch_dataflow::{CheckpointOptions, ConnectorSpec, Plan, TableTraits};
 use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64, is_secret};
 use anabranch_operators::{Connector, Connectors};
-use anabranch_plan::{Catalog, PlanOptions, Planned, Steps, TableResolver, plan_script, plan_steps};
-use anabranch_runtime::{Checkpointing, Fate, Origin, Workers};
+use anabranch_plan::{Catalog, PlanOptions, Planned, Steps, TableResolver, fitted, plan_script, plan_steps};
+use anabranch_runtime::{Change, Checkpointing, Fate, Origin, Workers, present};
 use anabranch_state::{Access, Store};
 use arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
@@ -127,7 +127,7 @@ impl Engine {
         if self.goes_on_behind(plan, savepoint)? {
             return self.start_with(plan, Some(savepoint));
         }
-        let lost = savepoint.compare(plan)?.into_iter().filter(|change| change.fate == Fate::Lost);
+        let lost = self.compare(plan, savepoint)?.into_iter().filter(|change| change.fate == Fate::Lost);
         let lost: Vec<String> = lost.map(|change| change.what).collect();
         if !lost.is_empty() && !allow_lost_state {
             return Err(Error::user(format!("the query has no place for parts of the savepoint: {}", lost.join("; ")))
@@ -139,7 +139,16 @@ impl Engine {
     /// The sources of a plan whose rows may only be late if it starts from this savepoint, because windows
     /// have fired, with the reasons.
     pub fn late_from(&self, plan: &Plan, savepoint: &Origin) -> Result<Vec<String>> {
-        if self.goes_on_behind(plan, savepoint)? { Ok(Vec::new()) } else { savepoint.late(plan) }
+        if self.goes_on_behind(plan, savepoint)? {
+            return Ok(Vec::new());
+        }
+        savepoint.late(&fitted(plan, || Ok(savepoint.parts().to_vec()))?)
+    }
+
+    /// What would happen to each part of a savepoint if a job of this plan started from it, and to those of
+    /// the plan.
+    pub fn compare(&self, plan: &Plan, savepoint: &Origin) -> Result<Vec<Change>> {
+        savepoint.compare(&fitted(plan, || Ok(savepoint.parts().to_vec()))?)
     }
 
     /// Whether the plan's place has checkpoints of a job that started from this savepoint, so that the job
@@ -182,7 +191,7 @@ impl Engine {
         origin: Option<&Origin>,
         workers: Option<Workers>,
     ) -> Result<anabranch_runtime::Job> {
-        let plan = running.plan.as_ref();
+        let plan = &fitted(&running.plan, || present(running.store.as_ref(), origin))?;
         let place = plan.options.checkpoints.as_ref().zip(running.store.clone());
         let checkpointing = place.map(|(options, store)| checkpointing(plan, options, store));
         let (clock, connectors) = (Arc::clone(&self.clock), &self.connectors);

@@ -8,6 +8,7 @@
 //! workers can serve the same API. `docs/http.md` is the guide for users, `http/openapi.json` the description
 //! for programs.
 
+mod alter;
 mod answers;
 mod autoscale;
 mod balance;
@@ -49,6 +50,7 @@ use anabranch_model::{Error, Result};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
+pub(crate) use alter::alter;
 use answers::Api;
 pub use autoscale::ScalingRecords;
 pub use balance::BalanceOrder;

@@ -92,7 +92,7 @@ fn begin_with(
     if engine.goes_on_behind(plan, &savepoint).map_err(wrong)? && arguments.is_for_people() {
         progress.line("the job has started from this savepoint before: it resumes from its own checkpoints")?;
     } else if !arguments.quiet && arguments.is_for_people() {
-        for change in savepoint.compare(plan).map_err(wrong)? {
+        for change in engine.compare(plan, &savepoint).map_err(wrong)? {
             progress.line(&change.to_string())?;
         }
     }

@@ -98,7 +98,7 @@ impl Lowering<'_> {
         let Some(rest) = rest else { return Ok(stream) };
         let weight = Expr::Case {
             operand: None,
-            branches: vec![(stream.expr(rest, &index)?, Expr::number(1))],
+            branches: vec![(stream.expr(rest, index)?, Expr::number(1))],
             otherwise: Some(Box::new(Expr::number(-1))),
         };
         stream.materialize_with(weight_of(weight));

@@ -10,7 +10,6 @@ use anabranch_model::{Epoch, Error, OperatorId, OperatorKind, PlanVersion, Resul
 use anabranch_protocol::membership::WorkerId;
 use anabranch_state::{Entry, Log, Store, TaskState};
 
-use crate::change::own_sources::as_before;
 use crate::change::passing::{How, Passing};
 use crate::task::event_time::{self, Before};
 
@@ -161,12 +160,6 @@ enum Pair {
 }
 
 impl Comparison {
-    /// Also returns the plan with the [sources](as_before) that it goes on with.
-    pub(crate) fn new(then: Vec<KeptPart>, plan: &Plan) -> (Comparison, Plan) {
-        let plan = as_before(plan, &then);
-        (Comparison::of(then, plan.kept_parts()), plan)
-    }
-
     /// Of the parts of a plan.
     pub(crate) fn of(then: Vec<KeptPart>, now: Vec<KeptPart>) -> Comparison {
         let matching = pair(&then, &now);
@@ -312,8 +305,8 @@ pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Res
         )));
     }
     check_options(&present.options, &plan.options)?;
-    let (comparison, plan) = Comparison::new(present.kept_parts(), plan);
-    let mut plan = comparison.carry(&plan, present.identities.unused());
+    let comparison = Comparison::of(present.kept_parts(), plan.kept_parts());
+    let mut plan = comparison.carry(plan, present.identities.unused());
     plan.options.job_name.clone_from(&present.options.job_name);
     plan.version = present.version;
     let late = event_time::late(&plan, &event_times(present)?, newest)?;

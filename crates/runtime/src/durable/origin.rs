@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_dataflow::Plan;
+use anabranch_dataflow::{KeptPart, Plan};
 use anabranch_model::{Error, OperatorId, OperatorKind, Result};
 use anabranch_state::{Contents, Manifest, Savepoint, Store, TaskState};
 
@@ -41,8 +41,9 @@ impl Origin {
     }
 
     /// What the savepoint has state of.
-    pub(crate) fn manifest(&self) -> &Manifest {
-        &self.manifest
+    #[must_use]
+    pub fn parts(&self) -> &[KeptPart] {
+        &self.manifest.parts
     }
 
     /// The savepoint's unique identifier.
@@ -80,8 +81,8 @@ impl Origin {
     }
 
     fn late_in(&self, plan: &Plan) -> Result<(Comparison, BTreeMap<usize, String>)> {
-        let (comparison, plan) = self.comparison(plan)?;
-        let carried = comparison.carry(&plan, self.manifest.unused);
+        let comparison = self.comparison(plan)?;
+        let carried = comparison.carry(plan, self.manifest.unused);
         let tasks: Vec<&TaskState> = self.manifest.tasks.iter().collect();
         let sources = tasks.iter().filter_map(|task| task.source.as_ref());
         let id = |number| OperatorId { kind: OperatorKind::Source, number };
@@ -90,15 +91,15 @@ impl Origin {
         Ok((comparison, late))
     }
 
-    fn comparison(&self, plan: &Plan) -> Result<(Comparison, Plan)> {
+    fn comparison(&self, plan: &Plan) -> Result<Comparison> {
         fits::check_key_groups(&self.manifest, plan.key_groups).map_err(|e| e.at(self.store.place().to_owned()))?;
-        Ok(Comparison::new(self.manifest.parts.clone(), plan))
+        Ok(Comparison::of(self.manifest.parts.clone(), plan.kept_parts()))
     }
 
     /// The plan, with the savepoint's identities for the parts that are in it.
     pub(crate) fn carry(&self, plan: &Plan) -> Result<Plan> {
-        let (comparison, plan) = self.comparison(plan)?;
-        Ok(comparison.carry(&plan, self.manifest.unused))
+        let comparison = self.comparison(plan)?;
+        Ok(comparison.carry(plan, self.manifest.unused))
     }
 
     /// What the savepoint has of the parts of a plan that [carries](Origin::carry) its identities.

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_dataflow::Plan;
+use anabranch_dataflow::{KeptPart, Plan};
 use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Result, Rng};
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Config, Entry, Input, Owner, Tasks};
 use anabranch_state::{Contents, Savepoint, Store, TaskState};
 use serde::{Deserialize, Serialize};
 
-use crate::change::own_sources::as_before;
 use crate::durable::journal::{CheckpointId, Journal};
 use crate::durable::origin::Origin;
 use crate::durable::scribe::Scribe;
@@ -369,15 +368,13 @@ fn adopted(incarnation: Incarnation) -> String {
     format!("this coordinator has adopted the tasks of incarnation {}", incarnation.0)
 }
 
-/// The plan of a job as it resumes from its newest checkpoint, or starts from a savepoint.
-pub(crate) fn resuming(plan: &Plan, checkpointing: Option<&Checkpointing>, origin: Option<&Origin>) -> Result<Plan> {
-    if plan.shared_sources().next().is_none() && !plan.stages.iter().any(|stage| stage.multi_join().is_some()) {
-        return Ok(plan.with_equal_stages_once());
-    }
-    let contents = checkpointing.map_or(Ok(None), |checkpointing| Contents::read_if_any(&checkpointing.store))?;
-    let newest = contents.as_ref().and_then(|contents| Some(&contents.checkpoints.last()?.manifest));
-    let then = newest.or_else(|| origin.map(Origin::manifest));
-    Ok(as_before(plan, then.map_or(&[], |manifest| &manifest.parts)))
+/// What a job resumes from has of parts: those of the newest checkpoint at a place, or else those of a
+/// savepoint.
+pub fn present(checkpoints: Option<&Store>, origin: Option<&Origin>) -> Result<Vec<KeptPart>> {
+    let contents = checkpoints.map_or(Ok(None), Contents::read_if_any)?;
+    let newest = contents.and_then(|mut contents| contents.checkpoints.pop());
+    let of_origin = || origin.map(|origin| origin.parts().to_vec());
+    Ok(newest.map(|newest| newest.manifest.parts).or_else(of_origin).unwrap_or_default())
 }
 
 /// The plan of a job that has no checkpoint yet.

@@ -20,7 +20,7 @@ use crate::durable::journal::in_memory;
 use crate::durable::origin::Origin;
 use crate::durable::scribe::{self, Scribe};
 use crate::durable::settings::{config, progress_interval, tasks};
-use crate::durable::takeover::{Begun, Check, Checkpointing, Running, TakenOver, begin, begin_with, resuming};
+use crate::durable::takeover::{Begun, Check, Checkpointing, Running, TakenOver, begin, begin_with};
 use crate::network::wiring::Network;
 use crate::shell::adoption::{Hosted, running};
 use crate::shell::coordinator::{Durable, Message, Requested, Shell};
@@ -200,7 +200,6 @@ pub(crate) fn prepare(
     drive: Drive,
 ) -> Result<(JobHandle, Option<Prepared>)> {
     plan.check()?;
-    let plan = &resuming(plan, checkpointing, origin)?;
     let (sender, received) = channel();
     let shared = Shared::new(Arc::clone(clock));
     shared.set_plan(Arc::new(plan.clone()));

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use anabranch_model::{Error, Result};
 use anabranch_protocol::membership::WorkerId;
-use anabranch_runtime::{Reconfigure, Reconfigured, settled_version};
+use anabranch_runtime::{Reconfigured, settled_version};
 use tracing::{info, warn};
 
 use super::coordinator::{Shared, leads_no_more};
 use super::record::{Next, Record, State};
 use super::submitted::Submitted;
-use crate::http::{JobOrder, ReconfigureOrder, Refusal, ServedJob as _};
+use crate::http::{JobOrder, ReconfigureOrder, Refusal, ServedJob as _, alter};
 
 /// Pause before another attempt to write a record.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -103,22 +103,16 @@ impl Shared {
         changed.order = next.clone();
         let planned = self.prepare(&changed).map_err(Refusal::Wrong)?;
         let moves = order.moves(|worker| self.worker(worker))?;
-        let request = |dry_run| {
-            let (plan, moves) = ((*planned.plan).clone(), moves.clone());
-            let ReconfigureOrder { allow_lost_state, allow_late, .. } = *order;
-            Reconfigure { plan, moves, allow_lost_state, allow_late, dry_run }
+        let mut is_noted = false;
+        let mut note = |version| {
+            let noted = Next { order: next.clone(), version };
+            is_noted = job.write(|record| record.next = Some(noted)).map_err(Refusal::Wrong)?;
+            if is_noted { Ok(()) } else { Err(Refusal::Conflict(leads_no_more())) }
         };
-        let rehearsed = live.change(request(true))?;
-        if order.dry_run {
-            return Ok(rehearsed);
+        let done = alter(&live, order, &planned.plan, moves, Some(&mut note));
+        if !is_noted {
+            return done;
         }
-        let noted = Next { order: next.clone(), version: rehearsed.next };
-        match job.write(|record| record.next = Some(noted)) {
-            Ok(true) => {}
-            Ok(false) => return Err(Refusal::Conflict(leads_no_more())),
-            Err(error) => return Err(Refusal::Wrong(error)),
-        }
-        let done = live.change(request(false));
         match &done {
             Ok(done) => {
                 job.set_running(planned);

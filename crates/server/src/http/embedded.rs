@@ -13,6 +13,7 @@ use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_runtime::{HERE, HERE_NAME, JobHandle, Reconfigure, Reconfigured};
 use anabranch_state::{Access, Savepoint, Store};
 
+use super::alter::alter;
 use super::documents::Worker;
 use super::functions::FunctionOrder;
 use super::histories::ChangeHistories;
@@ -152,10 +153,8 @@ impl Embedded {
         let plan = planned.plan.ok_or_else(|| Refusal::Wrong(nothing().remedy("to end the job, stop it")))?;
         check_scaled(&plan).map_err(Refusal::Wrong)?;
         let moves = order.moves(|name| self.job.worker(name))?;
-        let ReconfigureOrder { allow_lost_state, allow_late, dry_run, .. } = *order;
-        let request = Reconfigure { plan, moves, allow_lost_state, allow_late, dry_run };
-        let done = self.job.change(request)?;
-        if !dry_run {
+        let done = alter(&self.job, order, &plan, moves, None)?;
+        if !order.dry_run {
             (script.sql, script.settings) = (sql, settings);
         }
         Ok(done)

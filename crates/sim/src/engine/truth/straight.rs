@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Error, ManualClock, Result};
 use anabranch_operators::Positions;
+use anabranch_plan::fitted;
 use anabranch_runtime::stepped::{Parts, SteppedJob};
 
 use super::Counts;
@@ -30,7 +31,7 @@ impl Reference {
 
     /// The results of the inputs up to these positions.
     pub(super) fn run(&self, contents: &Arc<Contents>, upto: &Positions) -> Result<Counts> {
-        let plan = &self.plan;
+        let plan = &fitted(&self.plan, || Ok(Vec::new()))?;
         let shared = Shared::new(0);
         shared.lock().poll_rows = usize::MAX;
         let mut upto = upto.clone();

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 use anabranch_dataflow::{Plan, StateBackendKind};
 use anabranch_model::{PlanVersion, Result, Rng};
+use anabranch_plan::fitted;
 use anabranch_runtime::{Moves, Reconfigure, Reconfigured, settled_version};
 use anabranch_state::Store;
 
@@ -119,7 +120,7 @@ impl World<'_> {
         let (id, plan) = (*id, variant.plan(&self.scenario));
         self.truth.may_run(id, &plan);
         let request = Reconfigure {
-            plan,
+            plan: fitted(&plan, || Ok(job.handle().plan().kept_parts())).unwrap_or(plan),
             moves: Moves::default(),
             allow_lost_state: false,
             allow_late: true,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Result};
-use anabranch_runtime::Checkpointing;
+use anabranch_plan::fitted;
 use anabranch_runtime::stepped::{Parts, SteppedJob};
+use anabranch_runtime::{Checkpointing, present};
 use anabranch_state::Store;
 
 use super::{AFTERMATH, PROCESSES, Process, World};
@@ -142,11 +143,13 @@ impl World<'_> {
         let (connectors, clock): (_, Arc<dyn Clock>) = (self.tables(id).connectors(), self.clock.clone());
         let (clock_of, faulty) = (&self.clock, self.turn < super::FAULT_TURNS);
         let workers = self.cluster.as_mut().and_then(|cluster: &mut Cluster| cluster.begin(id, clock_of, faulty));
+        let checkpointing = self.scenario.durable.then_some(&checkpointing);
+        let present = || present(checkpointing.map(|of| &of.store), self.origin.as_ref());
         SteppedJob::start(Parts {
-            plan,
+            plan: &fitted(plan, present)?,
             connectors: &connectors,
             clock: &clock,
-            checkpointing: self.scenario.durable.then_some(&checkpointing),
+            checkpointing,
             origin: self.origin.as_ref(),
             workers,
         })
