@@ -174,7 +174,8 @@ impl Cluster {
         hub.into_iter().for_each(|hub| hub.job = Some(job.clone()));
     }
 
-    /// The newest incarnation whose tasks have ended because no coordinator was heard, or were to end for the next version of the plan.
+    /// The newest incarnation whose tasks have ended because no coordinator was heard or the job has ended, or were to end for the next
+    /// version of the plan.
     pub(super) fn ends(&self) -> Incarnation {
         self.carrier.ends
     }

@@ -182,7 +182,11 @@ impl WorkerProcess {
             Down::Heard(sent) => self.answered(number, sent),
             Down::Job(text) => match read(&text)? {
                 Orders::Message(term, message) => self.job((number, term), message, env, carrier)?,
-                Orders::Forget(term) => self.forget(term),
+                Orders::Forget(term) => {
+                    if self.forget(term) {
+                        carrier.forgotten();
+                    }
+                }
             },
         }
         Ok(())
@@ -245,10 +249,10 @@ impl WorkerProcess {
     }
 
     /// A coordinator has ended the job.
-    fn forget(&mut self, term: Term) {
+    fn forget(&mut self, term: Term) -> bool {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         if !routes.accepts(JOB, term) {
-            return;
+            return false;
         }
         routes.forget(JOB);
         // Before its tasks have ended: a later incarnation may run by then.
@@ -256,6 +260,7 @@ impl WorkerProcess {
         drop(routes);
         self.job = None;
         self.forgets = self.once;
+        true
     }
 
     /// A coordinator has accepted it. It listens to other workers.

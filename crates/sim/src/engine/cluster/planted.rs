@@ -31,7 +31,10 @@ pub(super) struct Carrier {
     newest: BTreeMap<WorkerId, (Fence, Epoch)>,
     /// Tasks that their workers were told to end: of this incarnation and of all before.
     cancelled: BTreeMap<WorkerId, Incarnation>,
-    /// The newest incarnation whose tasks have ended with their lease, or were to end for the next version of the plan.
+    /// The newest incarnation that workers were told of.
+    told: Incarnation,
+    /// The newest incarnation whose tasks have ended with their lease or with their job, or were to end for the next version of the
+    /// plan.
     pub(super) ends: Incarnation,
 }
 
@@ -45,6 +48,7 @@ impl Carrier {
             claimed: None,
             newest: BTreeMap::new(),
             cancelled: BTreeMap::new(),
+            told: Incarnation(0),
             ends: Incarnation(0),
         }
     }
@@ -70,6 +74,7 @@ impl Carrier {
             && let Downward::Order(protocol) = &mut **protocol
         {
             let fence = protocol.fence;
+            self.told = self.told.max(fence.incarnation);
             let before = Incarnation(fence.incarnation.0 - u64::from(protocol.order != Some(Order::Cancel)));
             let cancelled = self.cancelled.entry(worker).or_insert(before);
             *cancelled = before.max(*cancelled);
@@ -111,6 +116,11 @@ impl Carrier {
         }
         more.insert(0, message);
         more
+    }
+
+    /// A coordinator has ended the job. Another one that knew of its tasks may adopt them before it learns that they are gone.
+    pub(super) fn forgotten(&mut self) {
+        self.ends = self.ends.max(self.told);
     }
 
     /// A message of a worker arrives at the coordinator. Returns what that gets.
