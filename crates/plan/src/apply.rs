@@ -8,7 +8,6 @@
 //! * [`domain`] gives the subquery the distinct values of the columns that it reads, and computes its rows
 //!   for each of them. The query around it is read twice.
 //!
-//! A column is identified by its qualifier and its name: each relation of a statement has its own qualifier.
 //! A column of a query further out is a constant here. The dependent join of that query removes it.
 
 mod domain;
@@ -38,29 +37,16 @@ use crate::place::{at_span, through};
 use crate::rel::Rel;
 use crate::walk::Walk;
 
-/// Names for relations that no statement names.
-pub(crate) trait Fresh {
-    /// A qualifier that no relation of the statement has, made from `base`.
-    fn fresh(&self, base: &str) -> String;
-}
-
 /// Joins each row of `left` with the rows that `right` has for it. `kind`: inner, left, semi or anti.
 ///
 /// `on`: conditions over the columns of both sides, all of which a match fulfills.
 ///
 /// The result has the columns of `left`. An inner and a left join add those of `right`.
-pub(crate) fn apply(
-    left: Rel,
-    right: Rel,
-    kind: JoinType,
-    on: Vec<Expr>,
-    functions: &Functions,
-    names: &dyn Fresh,
-) -> Result<Rel> {
+pub(crate) fn apply(left: Rel, right: Rel, kind: JoinType, on: Vec<Expr>, functions: &Functions) -> Result<Rel> {
     if !matches!(kind, JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti) {
         return internal_err!("{kind} is no dependent join");
     }
-    let around = Around::new(left, right, functions, names)?;
+    let around = Around::new(left, right, functions)?;
     let interest = match kind {
         JoinType::LeftSemi | JoinType::LeftAnti if on.is_empty() => Interest::Existence,
         JoinType::LeftSemi | JoinType::LeftAnti => Interest::Values,
@@ -106,13 +92,12 @@ struct Around<'a> {
     /// The columns that the subquery reads, once each.
     read: Vec<Column>,
     functions: &'a Functions,
-    names: &'a dyn Fresh,
 }
 
 impl<'a> Around<'a> {
-    fn new(plan: Rel, subquery: Rel, functions: &'a Functions, names: &'a dyn Fresh) -> Result<Self> {
+    fn new(plan: Rel, subquery: Rel, functions: &'a Functions) -> Result<Self> {
         let columns = plan.ids().into_iter().collect();
-        let mut around = Around { plan, columns, subquery, read: Vec::new(), functions, names };
+        let mut around = Around { plan, columns, subquery, read: Vec::new(), functions };
         let mut read = Vec::new();
         around.subquery.see(&mut |node| {
             for expr in node.expressions() {
@@ -168,11 +153,6 @@ impl<'a> Around<'a> {
     /// The expression over the columns of both sides of a join.
     fn joined(&self, expr: Expr) -> Result<Expr> {
         self.with(expr, &Column::clone)
-    }
-
-    /// A column that no statement names. Its name is unique without a qualifier, which a union leaves out.
-    fn fresh(&self, base: &str) -> Column {
-        Column::new_unqualified(self.names.fresh(base))
     }
 
     /// The refusal of a subquery that cannot be joined.

@@ -10,7 +10,7 @@ use datafusion_common::{Result, ScalarValue, internal_datafusion_err};
 use datafusion_expr::{Expr, ExprSchemable, Operator, binary_expr, cast};
 
 use crate::exact::{nearest, operator_of};
-use crate::rel::{Columns, Rel, Union, project};
+use crate::rel::{Columns, Rel, Union, computed, kept, project};
 use crate::rewrite::{Scope, is_comparison};
 use crate::walk::Walk;
 
@@ -35,28 +35,24 @@ pub(crate) fn approximate_union(union: Union) -> Result<Transformed<Rel>> {
     let is_exact =
         |input: &Rel, column: usize| floats[column] && input.columns().field(column).data_type().is_decimal();
     // An expression of an input may have been taken for a DECIMAL when it was parsed.
-    let fields = union.columns.iter().enumerate().map(|(column, (qualifier, field))| {
-        let data_type = match floats[column] && field.data_type().is_decimal() {
-            true => DataType::Float64,
-            false => field.data_type().clone(),
-        };
-        (qualifier.cloned(), Arc::new(field.as_ref().clone().with_data_type(data_type)))
-    });
-    let columns = Columns::new(fields.collect())?;
+    let mut cols = union.columns.to_vec();
+    for (col, is_float) in cols.iter_mut().zip(&floats) {
+        if *is_float && col.field.data_type().is_decimal() {
+            col.field = Arc::new(col.field.as_ref().clone().with_data_type(DataType::Float64));
+        }
+    }
+    let columns = Columns::new(cols)?;
     let mut changed = columns.fields() != union.columns.fields();
     let inputs = all.iter().map(|input| {
         if !(0..floats.len()).any(|column| is_exact(input, column)) {
             return Ok(Arc::clone(input));
         }
         changed = true;
-        let columns = input.columns().iter().enumerate().map(|(index, (qualifier, field))| {
-            let column = Expr::from((qualifier, field));
-            match is_exact(input, index) {
-                true => as_double(column).alias_qualified(qualifier.cloned(), field.name()),
-                false => column,
-            }
+        let columns = input.columns().iter().enumerate().map(|(index, col)| match is_exact(input, index) {
+            true => computed(col.field.name(), as_double(col.expr())),
+            false => kept(col.id.clone()),
         });
-        project(Arc::clone(input), columns.collect::<Vec<_>>()).map(Arc::new)
+        project(Arc::clone(input), columns).map(Arc::new)
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     Ok(match changed {

@@ -1,6 +1,6 @@
-//! From the parser's tree to relational operators. Names exist here only: every relation of a statement gets a
-//! qualifier that no other one has, so a column is its qualifier and its name, wherever it goes. Subqueries
-//! are joins afterwards: see [`crate::apply`].
+//! From the parser's tree to relational operators. Names mean something here only: afterwards a column is a number.
+//! A table, a view and a query of WITH have new columns wherever they are named. Subqueries are joins
+//! afterwards: see [`crate::apply`].
 //!
 //! `scope` says what names mean, `expr` converts expressions. `from`, `select`, `results`, `group`, `order`
 //! and `set` bind a query's clauses, `subquery` and `lists` what is in expressions.
@@ -19,7 +19,6 @@ mod subquery;
 mod values;
 mod windows;
 
-use std::cell::RefCell;
 use std::collections::HashSet;
 
 use anabranch_model::Error;
@@ -27,9 +26,8 @@ use datafusion_common::Result;
 use datafusion_sql::sqlparser::ast::{Query, Spanned, With};
 
 pub(crate) use self::expr::Names;
-pub(crate) use self::from::{Rows, UNNAMED, is_true};
+pub(crate) use self::from::{Rows, is_true};
 pub(crate) use self::scope::{Item, Scope, TableName};
-use crate::apply::Fresh;
 use crate::functions::Functions;
 use crate::hints::{misplaced, without_options};
 use crate::place::{at, through};
@@ -40,8 +38,6 @@ use crate::settings::RuntimeMode;
 /// Binds one statement.
 pub(crate) struct Binder<'a> {
     planner: &'a Planner<'a>,
-    /// The qualifiers so far.
-    qualifiers: RefCell<HashSet<String>>,
 }
 
 /// What is around a part of a query.
@@ -88,10 +84,10 @@ impl<'e> Env<'e> {
 
 impl<'a> Binder<'a> {
     pub(crate) fn new(planner: &'a Planner<'a>) -> Self {
-        Binder { planner, qualifiers: RefCell::default() }
+        Binder { planner }
     }
 
-    /// The plan of a query. Its columns have different names.
+    /// The plan of a query.
     pub(crate) fn bind(&self, query: Query) -> Result<Rel> {
         self.query(query, &Env::default())
     }
@@ -155,18 +151,5 @@ impl<'a> Binder<'a> {
             true => Err(through(misplaced(start))),
             false => Ok(()),
         }
-    }
-}
-
-impl Fresh for Binder<'_> {
-    fn fresh(&self, base: &str) -> String {
-        let mut qualifiers = self.qualifiers.borrow_mut();
-        let mut name = base.to_owned();
-        let mut number = 1;
-        while !qualifiers.insert(name.clone()) {
-            number += 1;
-            name = format!("{base}_{number}");
-        }
-        name
     }
 }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use datafusion_common::Result;
-
 use crate::rel::{Columns, Rel};
 
 /// The node; see the module.
@@ -14,11 +12,11 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    pub(crate) fn new(input: impl Into<Arc<Rel>>) -> Result<Self> {
+    pub(crate) fn new(input: impl Into<Arc<Rel>>) -> Self {
         let input = input.into();
         let kept: Vec<usize> = (0..input.width().saturating_sub(1)).collect();
-        let columns = input.columns().selected(&kept)?;
-        Ok(Copies { input, columns })
+        let columns = input.columns().selected(&kept);
+        Copies { input, columns }
     }
 
     /// The place of the last column of the input.

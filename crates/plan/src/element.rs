@@ -12,6 +12,7 @@ use datafusion_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF, lit};
 
 use crate::maps::shown;
 use crate::place::through;
+use crate::rel::without_numbers;
 
 /// Plans arrays and maps, and what stands in brackets behind a value.
 #[derive(Debug)]
@@ -70,11 +71,12 @@ impl ExprPlanner for ElementPlanner {
             }
             (GetFieldAccess::NamedStructField { name }, DataType::Struct(_)) => (&self.get_field, lit(name)),
             (GetFieldAccess::ListRange { .. }, _) => {
-                let error = Error::user(format!("a range of the elements of {expr} is not supported yet"));
+                let error = Error::user(format!("a range of the elements of {} is not supported yet", written(&expr)));
                 return Err(through(error.remedy("name one element, such as a[1]")));
             }
             _ => {
-                let error = Error::user(format!("{expr} is {}, which has no such element", sql_name(&data_type)));
+                let error =
+                    Error::user(format!("{} is {}, which has no such element", written(&expr), sql_name(&data_type)));
                 return Err(through(
                     error.remedy("an ARRAY has a[1], a[2], ...; a MAP has m['key']; a ROW has r.field"),
                 ));
@@ -99,10 +101,16 @@ impl ElementPlanner {
 }
 
 /// Places count from 1. A constant below that is an error, as in Flink; a computed one gives NULL.
+/// An expression with columns as users call them.
+fn written(expr: &Expr) -> String {
+    without_numbers(&expr.to_string()).into_owned()
+}
+
 fn check_index(array: &Expr, key: &Expr) -> Result<()> {
     match key {
         Expr::Literal(ScalarValue::Int64(Some(place)), _) if *place < 1 => {
-            let error = Error::user(format!("the elements of {array} count from 1, and {place} is before that"));
+            let error =
+                Error::user(format!("the elements of {} count from 1, and {place} is before that", written(array)));
             Err(through(error.remedy("the first element is a[1]")))
         }
         _ => Ok(()),

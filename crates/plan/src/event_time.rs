@@ -55,7 +55,6 @@ pub(crate) fn event_time_of(plan: &Rel, index: usize) -> Option<EventTime> {
             };
             event_time_of(&filter.input, index).filter(|time| bounded_number(filter).is_none() || stays(time))
         }
-        Rel::Rename(alias) => event_time_of(&alias.input, index),
         Rel::Sort(sort) => event_time_of(&sort.input, index),
         Rel::Limit(limit) => event_time_of(&limit.input, index),
         // What is left of a query that the optimizer knows to have no rows.
@@ -101,7 +100,6 @@ fn are_first_by_time(filter: &Filter) -> bool {
 fn numbered(plan: &Rel) -> Option<&Over> {
     match plan {
         Rel::Over(window) => Some(window),
-        Rel::Rename(alias) => numbered(&alias.input),
         Rel::Project(projection) => numbered(&projection.input),
         _ => None,
     }
@@ -111,15 +109,15 @@ fn numbered(plan: &Rel) -> Option<&Over> {
 fn numbers_windows(window: &Over) -> bool {
     fn is_of_window(plan: &Rel, index: usize) -> bool {
         match plan {
-            Rel::Project(projection) => match projection.exprs[index].clone().unalias() {
+            Rel::Project(projection) => match &projection.exprs[index] {
                 Expr::Column(column) => {
-                    let place = projection.input.columns().find(&column);
+                    let place = projection.input.columns().find(column);
                     place.is_some_and(|place| is_of_window(&projection.input, place))
                 }
                 _ => false,
             },
             Rel::Assign(assign) => index >= assign.input.width(),
-            Rel::Rename(_) | Rel::Filter(_) | Rel::Over(_) => {
+            Rel::Filter(_) | Rel::Over(_) => {
                 let input = plan.inputs()[0];
                 index < input.width() && is_of_window(input, index)
             }
@@ -136,13 +134,10 @@ fn numbers_windows(window: &Over) -> bool {
 }
 
 fn of_projection(projection: &Project, index: usize) -> Option<EventTime> {
-    let mut expr = projection.exprs.get(index)?;
-    while let Expr::Alias(alias) = expr {
-        // The projection of a declared table: event times originate here.
-        if alias.metadata.as_ref().is_some_and(|metadata| metadata.inner().contains_key(EVENT_TIME)) {
-            return Some(EventTime::Record);
-        }
-        expr = &alias.expr;
+    let expr = projection.exprs.get(index)?;
+    // The projection of a declared table: event times originate here.
+    if projection.event_time == Some(projection.columns.id(index)) {
+        return Some(EventTime::Record);
     }
     if is_call(expr) {
         return Some(EventTime::Processing);

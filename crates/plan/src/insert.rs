@@ -16,7 +16,7 @@ use crate::lower::{Output, side_tables};
 use crate::origin::place_of;
 use crate::place::{at, counted, planning_error};
 use crate::query::Planner;
-use crate::rel::{Rel, project};
+use crate::rel::{self, Rel, computed, kept, named};
 use crate::sql_function::called_functions;
 use crate::statement::Insert;
 use crate::table::Table;
@@ -109,7 +109,7 @@ fn with_partition(
         let others = names.filter(|name| partition.iter().all(|(key, _)| key.value != **name));
         columns = others.map(|name| Ident::with_quote('`', name.clone())).collect();
     }
-    let mut exprs: Vec<Expr> = (0..plan.width()).map(|i| Expr::Column(plan.columns().id(i))).collect();
+    let mut outputs: Vec<rel::Output> = plan.ids().into_iter().map(kept).collect();
     for (key, value) in partition {
         let here = |error: Error| error.at(at(key.span.start));
         if !keys.contains(&key.value.as_str()) {
@@ -138,10 +138,10 @@ fn with_partition(
                     .remedy("give a value of the column's type"),
             )
         })?;
-        exprs.push(Expr::Literal(literal, None).alias(format!("PARTITION ({})", key.value)));
+        outputs.push(computed(&format!("PARTITION ({})", key.value), Expr::Literal(literal, None)));
         columns.push(key);
     }
-    let plan = project(plan, exprs);
+    let plan = plan.project(outputs);
     Ok((columns, plan.map_err(planning_error)?))
 }
 
@@ -175,7 +175,7 @@ fn targets(columns: &[Ident], table: &Table) -> Result<Vec<usize>> {
 /// Adds a projection to the query that computes the table's columns in its types.
 fn shape(query: Rel, table: &Table, targets: &[usize]) -> Result<Rel> {
     let places: BTreeMap<usize, usize> = targets.iter().enumerate().map(|(place, target)| (*target, place)).collect();
-    let mut exprs: Vec<Expr> = Vec::new();
+    let mut outputs: Vec<rel::Output> = Vec::new();
     for (index, field) in table.written.fields().iter().enumerate() {
         let Some(position) = places.get(&index).copied() else {
             if !field.is_nullable() {
@@ -183,7 +183,7 @@ fn shape(query: Rel, table: &Table, targets: &[usize]) -> Result<Rel> {
                     .remedy("give it a value"));
             }
             let null = ScalarValue::try_from(field.data_type()).map_err(planning_error)?;
-            exprs.push(Expr::Literal(null, None).alias(field.name()));
+            outputs.push(computed(field.name(), Expr::Literal(null, None)));
             continue;
         };
         let column = Expr::Column(query.columns().id(position));
@@ -205,9 +205,9 @@ fn shape(query: Rel, table: &Table, targets: &[usize]) -> Result<Rel> {
             )));
         }
         let value = if from == *field.data_type() { column } else { cast(column, field.data_type().clone()) };
-        exprs.push(value.alias(field.name()));
+        outputs.push(named(field.name(), value));
     }
-    project(query, exprs).map_err(planning_error)
+    query.project(outputs).map_err(planning_error)
 }
 
 /// Conversions that need no CAST: within numbers, within times, within strings and within bytes. A conversion that

@@ -78,13 +78,12 @@ use crate::hints::TimesToLive;
 use crate::origin::first_place;
 use crate::place::planning_error;
 use crate::processing_time;
-use crate::rel::{Columns, Rel};
+use crate::rel::{Columns, Project, Rel};
 use crate::settings::{RuntimeMode, TableSettings};
 use crate::sql_function::CalledFunction;
 use crate::stamps::Reads;
 use crate::table::Table;
 use crate::varying::{is_volatile, what_varies};
-use crate::window_assign::EVENT_TIME;
 
 /// A query with the destination of its rows.
 pub(crate) struct Output {
@@ -281,7 +280,7 @@ impl Lowering<'_> {
     fn node(&mut self, plan: &Rel, want: &Want) -> Result<Stream> {
         let needed = &want.columns;
         match plan {
-            Rel::Project(projection) => self.project(&projection.exprs, &projection.input, plan, want),
+            Rel::Project(projection) => self.project(projection, want),
             Rel::Filter(filter) => match rank::bounded_number(filter) {
                 Some((1, rest)) if want.versions => self.versions(filter, rest.as_ref(), want),
                 Some((limit, rest)) => {
@@ -305,7 +304,6 @@ impl Lowering<'_> {
             }
             Rel::Sort(sort) => self.sort(sort, needed),
             Rel::Limit(limit) => self.limit(limit, needed),
-            Rel::Rename(alias) => self.wanted(&alias.input, &want.of_input(needed.clone())),
             Rel::Get(scan) => self.scan(scan, want),
             Rel::Aggregate(aggregate) => self.aggregate(aggregate, needed),
             Rel::Join(join) => self.join(join, needed),
@@ -319,7 +317,8 @@ impl Lowering<'_> {
         }
     }
 
-    fn project(&mut self, exprs: &[Expr], input: &Rel, plan: &Rel, want: &Want) -> Result<Stream> {
+    fn project(&mut self, projection: &Project, want: &Want) -> Result<Stream> {
+        let Project { exprs, input, .. } = projection;
         let needed = &want.columns;
         let used: Vec<&Expr> = exprs.iter().enumerate().filter(|(i, _)| needed.contains(i)).map(|(_, e)| e).collect();
         let below = input.columns();
@@ -334,7 +333,7 @@ impl Lowering<'_> {
         stream.share(&used, below)?;
         let mut columns = Vec::with_capacity(exprs.len());
         for (index, expr) in exprs.iter().enumerate() {
-            let field = plan.columns().field(index);
+            let field = projection.columns.field(index);
             let mut column = LogicalColumn::absent(field);
             if needed.contains(&index) {
                 match stream.plain_column(expr, below) {
@@ -353,7 +352,7 @@ impl Lowering<'_> {
             }
             columns.push(column);
         }
-        stream.times = times_of(exprs, plan, below, &stream, self.by_clock == Some(true));
+        stream.times = times_of(projection, below, &stream, self.by_clock == Some(true));
         stream.unique = stream.unique.as_ref().and_then(|unique| {
             let kept = |column: &usize| exprs.iter().position(|expr| same_values(expr, below) == Some(*column));
             unique.iter().map(kept).collect()
@@ -415,7 +414,6 @@ impl Lowering<'_> {
 /// The column whose values an expression has, perhaps in a type with more digits.
 fn same_values(expr: &Expr, below: &Columns) -> Option<usize> {
     match expr {
-        Expr::Alias(alias) => same_values(&alias.expr, below),
         Expr::Column(column) => below.find(column),
         Expr::Cast(cast) => {
             let from = cast.expr.get_type(below).ok()?;
@@ -430,16 +428,15 @@ fn same_values(expr: &Expr, below: &Columns) -> Option<usize> {
 }
 
 /// What is known of the times of projected columns.
-fn times_of(exprs: &[Expr], plan: &Rel, below: &Columns, stream: &Stream, by_clock: bool) -> Times {
+fn times_of(projection: &Project, below: &Columns, stream: &Stream, by_clock: bool) -> Times {
     // The projection of a declared table computes its event time.
     let computes = |index: usize, expr: &Expr| {
         if by_clock {
-            return processing_time::is_call(&expr.clone().unalias());
+            return processing_time::is_call(expr);
         }
-        let is_marked = matches!(expr, Expr::Alias(alias) if alias.metadata.as_ref().is_some_and(|m| m.inner().contains_key(EVENT_TIME)));
-        is_marked && stream.has_event_time && plan.columns().field(index).metadata().contains_key(EVENT_TIME)
+        stream.has_event_time && projection.event_time == Some(projection.columns.id(index))
     };
-    let times = exprs.iter().enumerate().filter_map(|(index, expr)| match plain_time(expr, below) {
+    let times = projection.exprs.iter().enumerate().filter_map(|(index, expr)| match plain_time(expr, below) {
         Some(column) => Some((index, *stream.times.get(&column)?)),
         None => computes(index, expr).then_some((index, 0)),
     });

@@ -11,6 +11,7 @@ use datafusion_expr::expr::{Case, ScalarFunction};
 use datafusion_expr::{BinaryExpr, Expr, Operator, ScalarUDF, lit, not, when};
 
 use crate::place::through;
+use crate::rel::name_of;
 use crate::rewrite::{Scope, is_comparison};
 use crate::walk::Walk;
 
@@ -33,8 +34,7 @@ pub(crate) fn not_comparable(what: &str, data_type: &DataType) -> Error {
 /// A column's name; nothing of another expression, which the user has written otherwise.
 pub(crate) fn shown(expr: &Expr) -> String {
     match expr {
-        Expr::Column(column) => column.name.clone(),
-        Expr::Alias(alias) => shown(&alias.expr),
+        Expr::Column(column) => name_of(column).to_owned(),
         _ => "a value".into(),
     }
 }

@@ -113,7 +113,7 @@ fn at(mut column: Column, span: Span) -> Column {
     column
 }
 
-/// What the library has built of expressions with these places: it names columns without a table anew.
+/// An operator with these places for the columns of its expressions that have none.
 pub(crate) fn with_spans(mut plan: Rel, spans: &[Option<Span>]) -> Result<Rel> {
     let exprs: Vec<&mut Expr> = match &mut plan {
         Rel::Project(projection) => projection.exprs.iter_mut().collect(),

@@ -28,7 +28,7 @@ use crate::intervals::without_days;
 use crate::maps::compare_maps;
 use crate::origin::{first_span, or_at};
 use crate::rel::{Distinct, Rel, aggregate};
-use crate::rewrite::{plain_column, rewrite_expressions, rewrite_node, rewrite_nodes};
+use crate::rewrite::{rewrite_expressions, rewrite_node, rewrite_nodes};
 use crate::sql_function::expand_calls;
 use crate::varying;
 use crate::zones::settle_times;
@@ -201,11 +201,11 @@ fn identity(plan: &Rel) -> Option<Vec<usize>> {
             let has_sets = aggregate.group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_)));
             (!has_sets).then(|| (0..aggregate.group_expr.len()).collect())
         }
-        Rel::Filter(_) | Rel::Rename(_) | Rel::Sort(_) | Rel::Limit(_) => identity(plan.inputs().first()?),
+        Rel::Filter(_) | Rel::Sort(_) | Rel::Limit(_) => identity(plan.inputs().first()?),
         Rel::Project(projection) => {
             let columns = projection.input.ids();
             let kept = |key: usize| {
-                let is_key = |expr: &Expr| plain_column(expr) == columns.get(key);
+                let is_key = |expr: &Expr| expr.try_as_col() == columns.get(key);
                 projection.exprs.iter().position(is_key)
             };
             identity(&projection.input)?.into_iter().map(kept).collect()

@@ -6,6 +6,8 @@ use datafusion_common::{Column, DataFusionError, SchemaError, Span};
 use datafusion_sql::sqlparser::parser::ParserError;
 use datafusion_sql::sqlparser::tokenizer::Location;
 
+use crate::rel::without_numbers;
+
 /// `line 3, column 7`: the beginning of every error of a statement.
 pub(crate) fn place(line: u64, column: u64) -> String {
     format!("line {line}, column {column}")
@@ -226,11 +228,6 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
         return Error::user(format!("{shown} is not supported"))
             .remedy("add the product to a time: ts + INTERVAL '1' DAY * n, or TIMESTAMPADD(DAY, n, ts)");
     }
-    if message.to_lowercase().starts_with("projections require unique expression names") {
-        let name = message.split('"').nth(1).unwrap_or_default();
-        let name = if name.contains('(') { name } else { name.rsplit('.').next().unwrap_or(name) };
-        return name_comes_twice(name).remedy("give one another name with AS");
-    }
     if let Some((what, candidates)) = message.split_once("\n\tCandidate functions:") {
         if let Some(error) = refused_call(what) {
             return error;
@@ -281,10 +278,6 @@ fn constant_refused(message: &str) -> Option<Error> {
     Some(error.remedy("TRY_CAST gives NULL for a value that does not fit"))
 }
 
-fn name_comes_twice(name: &str) -> Error {
-    Error::user(format!("two columns have the name '{name}'"))
-}
-
 fn schema_error(error: &SchemaError) -> Error {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
@@ -302,7 +295,7 @@ fn schema_error(error: &SchemaError) -> Error {
                 .remedy(format!("give one another name: FROM {0} AS a, {0} AS b", qualifier.table()))
         }
         SchemaError::DuplicateUnqualifiedField { name } => {
-            name_comes_twice(name).remedy("give one another name with AS")
+            Error::user(format!("two columns have the name '{name}'")).remedy("give one another name with AS")
         }
     }
 }
@@ -336,7 +329,7 @@ const LIBRARY_BEGINNINGS: [&str; 6] = [
 fn tidy(message: &str) -> String {
     let message = message.split("\n\nbacktrace:").next().unwrap_or(message);
     let begun = LIBRARY_BEGINNINGS.iter().fold(message, |text, begin| text.strip_prefix(begin).unwrap_or(text));
-    sql_names(begun.trim_end())
+    sql_names(&without_numbers(begun.trim_end()))
 }
 
 fn lower_first(text: &str) -> String {

@@ -1,5 +1,6 @@
 //! Plans queries against a catalog: binds them and runs the passes. DataFusion converts single expressions.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use anabranch_dataflow::Lookups;
@@ -7,7 +8,8 @@ use anabranch_functions::FunctionDoc;
 use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::{DFSchema, DataFusionError, TableReference};
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{Column, DFSchema, DataFusionError, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
 use datafusion_expr::{AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, WindowUDF};
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
@@ -19,10 +21,11 @@ use crate::catalog::{Catalog, Relation};
 use crate::current_watermark;
 use crate::passes::{self, ANALYSIS, Pass, REWRITES, Session};
 use crate::place::{planning_error, through, unknown_column, unknown_function};
-use crate::rel::{Columns, Rel};
+use crate::rel::{Col, Columns, Rel};
 use crate::spelling;
 use crate::types::FlinkTypes;
 use crate::unsupported;
+use crate::walk::Walk;
 use crate::zones::settle_windows;
 
 /// Plans queries against a catalog.
@@ -108,8 +111,18 @@ impl<'a> Planner<'a> {
     ) -> Result<Expr> {
         spelling::rewrite(&mut expr)?;
         spelling::approximate_exponents(&mut expr);
-        let schema = columns.to_schema().map_err(planning_error)?;
-        self.sql_to_rel().sql_to_expr(expr, &schema, &mut PlannerContext::new()).map_err(explain)
+        let named = columns.iter().map(|col| (col.table.clone(), Arc::clone(&col.field))).collect();
+        let schema = DFSchema::new_with_metadata(named, HashMap::new()).map_err(planning_error)?;
+        let expr = self.sql_to_rel().sql_to_expr(expr, &schema, &mut PlannerContext::new()).map_err(explain)?;
+        let known: HashMap<&str, &Col> = columns.iter().map(|col| (col.field.name().as_str(), col)).collect();
+        let resolved = expr.walk_up(&mut |expr| match expr {
+            Expr::Column(column) => Ok(match known.get(column.name.as_str()) {
+                Some(col) => Transformed::yes(Expr::Column(Column { spans: column.spans, ..col.id.clone() })),
+                None => Transformed::no(Expr::Column(column)),
+            }),
+            expr => Ok(Transformed::no(expr)),
+        });
+        resolved.map(|expr| expr.data).map_err(planning_error)
     }
 
     /// A plan whose types are known.

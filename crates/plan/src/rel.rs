@@ -1,14 +1,15 @@
 //! Relational algebra: a query as a tree of operators of plain data.
 //!
-//! A column is identified by a [`Column`]: the relation that gives it, and its name there. No two relations
-//! of a statement have the same name, so a column means the same wherever it is read. What users call a
-//! column is known to [`bind`](crate::bind) alone.
+//! A column is known by a number, [`ColId`], which never changes its meaning: what is passed on keeps its
+//! number, what is computed gets a new one. Expressions name a column by a [`Column`] that has the number. Two
+//! columns of a relation may have one name. What a name means is known to [`bind`](crate::bind) alone.
 //!
-//! `build` makes operators and finds their columns, `columns` finds a column by its identity, `walk` visits
-//! and changes trees, `show` writes them for `EXPLAIN`.
+//! `build` makes operators and finds their columns, `columns` finds a column by its number, `instance` makes
+//! the same rows in other columns, `walk` visits and changes trees, `show` writes them for `EXPLAIN`.
 
 mod build;
 mod columns;
+mod instance;
 mod over;
 mod show;
 mod walk;
@@ -21,8 +22,10 @@ use datafusion_expr::Expr;
 use datafusion_expr::expr::Sort as SortKey;
 use datafusion_sql::sqlparser::tokenizer::Location;
 
-pub(crate) use self::build::{aggregate, joined_columns, project};
-pub(crate) use self::columns::Columns;
+pub(crate) use self::build::{
+    Output, aggregate, aggregate_as, call, computed, joined_columns, kept, named, project, union_as, values_as,
+};
+pub(crate) use self::columns::{Col, ColId, Columns, fresh, name_of, without_numbers};
 pub(crate) use self::walk::Change;
 use crate::copies::Copies;
 use crate::origin::place_of;
@@ -41,7 +44,6 @@ pub(crate) enum Rel {
     Values(Values),
     Project(Project),
     Filter(Filter),
-    Rename(Rename),
     Join(Join),
     Aggregate(Aggregate),
     Over(Over),
@@ -87,6 +89,8 @@ pub(crate) struct Values {
 pub(crate) struct Project {
     pub(crate) exprs: Vec<Expr>,
     pub(crate) input: Arc<Rel>,
+    /// The event time of a declared table, of which these are the columns.
+    pub(crate) event_time: Option<Column>,
     pub(crate) columns: Arc<Columns>,
 }
 
@@ -95,14 +99,6 @@ pub(crate) struct Project {
 pub(crate) struct Filter {
     pub(crate) predicate: Expr,
     pub(crate) input: Arc<Rel>,
-}
-
-/// The same rows as a relation of another name.
-#[derive(Clone, Debug)]
-pub(crate) struct Rename {
-    pub(crate) name: String,
-    pub(crate) input: Arc<Rel>,
-    pub(crate) columns: Arc<Columns>,
 }
 
 /// Pairs of rows.
@@ -199,7 +195,6 @@ impl Rel {
             Rel::Get(node) => &node.columns,
             Rel::Values(node) => &node.columns,
             Rel::Project(node) => &node.columns,
-            Rel::Rename(node) => &node.columns,
             Rel::Join(node) => &node.columns,
             Rel::Aggregate(node) => &node.columns,
             Rel::Over(node) => &node.columns,
@@ -220,7 +215,7 @@ impl Rel {
         self.columns().len()
     }
 
-    /// The identities of its columns.
+    /// Its columns, as expressions name them.
     pub(crate) fn ids(&self) -> Vec<Column> {
         self.shared_columns().ids()
     }
@@ -231,7 +226,6 @@ impl Rel {
             Rel::Get(_) | Rel::Values(_) => Vec::new(),
             Rel::Project(node) => vec![&node.input],
             Rel::Filter(node) => vec![&node.input],
-            Rel::Rename(node) => vec![&node.input],
             Rel::Aggregate(node) => vec![&node.input],
             Rel::Over(node) => vec![&node.input],
             Rel::Sort(node) => vec![&node.input],

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, DFSchemaRef, Result, internal_datafusion_err};
-use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
 use crate::origin::in_place_of;
@@ -65,8 +64,7 @@ pub(crate) fn rewrite_nodes(plan: Rel, rewrite: &dyn Fn(Rel) -> Result<Transform
     if node.transformed { node.map_data(Rel::with_types) } else { Ok(node) }
 }
 
-/// Changes every expression of a plan by each of these in turn. Results keep their names; their types may
-/// change.
+/// Changes every expression of a plan by each of these in turn. Their types may change.
 pub(crate) fn rewrite_expressions(plan: Rel, rewrites: &[Rewrite<'_>]) -> Result<Rel> {
     rewrite_nodes(plan, &|node| rewrite_node(node, rewrites)).map(|plan| plan.data)
 }
@@ -87,46 +85,24 @@ pub(crate) fn rewrite_node(node: Rel, rewrites: &[Rewrite<'_>]) -> Result<Transf
     change_expressions(node, &mut rewrite)
 }
 
-/// Changes the expressions of one node. What they give keeps its name.
+/// Changes the expressions of one node that are more than a column.
 pub(crate) fn change_expressions(node: Rel, change: Change<'_, Expr>) -> Result<Transformed<Rel>> {
-    let names =
-        matches!(node, Rel::Project(_) | Rel::Aggregate(_) | Rel::Over(_)).then(NamePreserver::new_for_projection);
-    let mut named = |expr: Expr| {
-        if plain_column(&expr).is_some() {
-            return Ok(Transformed::no(expr));
-        }
-        let name = names.as_ref().map(|names| names.save(&expr));
-        let changed = change(expr)?;
-        Ok(match name {
-            Some(name) => changed.update_data(|expr| name.restore(expr)),
-            None => changed,
-        })
-    };
     node.walk_expressions(&mut |expr| match expr {
-        // Each key of the sets has a name of its own.
-        Expr::GroupingSet(_) => expr.walk_children(&mut named),
-        expr => named(expr),
+        Expr::Column(_) => Ok(Transformed::no(expr)),
+        Expr::GroupingSet(_) => expr.walk_children(&mut *change),
+        expr => change(expr),
     })
-}
-
-/// The column that an expression is, perhaps by another name.
-pub(crate) fn plain_column(expr: &Expr) -> Option<&Column> {
-    match expr {
-        Expr::Column(column) => Some(column),
-        Expr::Alias(alias) => plain_column(&alias.expr),
-        _ => None,
-    }
 }
 
 /// An expression with values in the place of columns. A value is written where the column is, unless the
 /// column is all of the expression: then the value is computed where it was.
 pub(crate) fn with_values(expr: Expr, value_of: &dyn Fn(&Column) -> Option<Expr>) -> Result<Expr> {
-    let is_name = plain_column(&expr).is_some();
+    let is_name = expr.try_as_col().is_some();
     let changed = expr.walk_up(&mut |expr| {
         let Some((column, value)) = expr.try_as_col().and_then(|column| Some((column, value_of(column)?))) else {
             return Ok(Transformed::no(expr));
         };
-        let stays = is_name && plain_column(&value).is_none();
+        let stays = is_name && value.try_as_col().is_none();
         Ok(Transformed::yes(if stays { value } else { in_place_of(column, value)? }))
     });
     changed.map(|expr| expr.data)

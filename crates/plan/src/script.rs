@@ -1,13 +1,11 @@
 //! Single statements: how each changes the catalog, and the resulting job.
 
-use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec, Updates};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{Ident, Query};
 
 use crate::catalog::{Catalog, Relation, View};
@@ -19,7 +17,7 @@ use crate::logical_text::with_plain_constants;
 use crate::lower::{Output, lower, side_tables};
 use crate::place::{at, counted, planning_error};
 use crate::query::Planner;
-use crate::rel::{Rel, project};
+use crate::rel::{Rel, named};
 use crate::settings::Settings;
 use crate::show::{declaration, show};
 use crate::sql_function::{SqlFunction, called_functions};
@@ -250,9 +248,8 @@ fn renamed(plan: Rel, names: &[String]) -> Result<Rel> {
         ))
         .remedy("name every column of the query, or none"));
     }
-    let exprs: Vec<Expr> =
-        plan.columns().iter().zip(names).map(|(field, name)| Expr::from(field).alias(name)).collect();
-    project(plan, exprs).map_err(planning_error)
+    let columns: Vec<_> = plan.columns().iter().zip(names).map(|(col, name)| named(name, col.expr())).collect();
+    plan.project(columns).map_err(planning_error)
 }
 
 /// Plans a bare SELECT. Also returns its logical plan.
@@ -297,20 +294,6 @@ fn collect(query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected
         (skip, limit) = top.bounds().map(|bounds| (bounds.skip, bounds.fetch)).ok_or_else(constant)?;
         plan = top.input.as_ref().clone();
     }
-    // Result columns may share names, but columns of a plan must not.
-    let mut names: BTreeSet<String> = BTreeSet::new();
-    let mut exprs = Vec::new();
-    for (qualifier, field) in plan.columns().iter() {
-        let mut unique = field.name().clone();
-        let mut count = 1;
-        while names.contains(&unique) {
-            count += 1;
-            unique = format!("{}_{count}", field.name());
-        }
-        exprs.push(Expr::from((qualifier, field)).alias(&unique));
-        names.insert(unique);
-    }
-    let plan = project(plan, exprs).map_err(planning_error)?;
     let functions = called_functions(&plan).map_err(planning_error)?;
     let bound = plan.clone();
     let plan = planner.optimize(plan)?;

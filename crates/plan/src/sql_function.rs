@@ -27,7 +27,7 @@ use crate::catalog::Catalog;
 use crate::insert::is_assignable;
 use crate::place::{at, or_at, planning_error};
 use crate::query::Planner;
-use crate::rel::Rel;
+use crate::rel::{Rel, computed};
 use crate::statement::CreateFunction;
 use crate::table::row_of;
 use crate::walk::see_syntax;
@@ -70,11 +70,11 @@ impl SqlFunction {
         check_body(statement, catalog)?;
         let here = |error: Error| or_at(error, statement.body_start.line, statement.body_start.column);
         let fields = statement.parameters.iter().map(|(name, t)| Field::new(&name.value, t.clone(), true));
-        let row = row_of(name, &Arc::new(Schema::new(fields.collect::<Vec<_>>())))?;
+        let row = row_of(name, &Arc::new(Schema::new(fields.collect::<Vec<_>>())));
         let planner = Planner::new(catalog);
         let unknown = |column: &str| not_a_parameter(column, statement);
         let body = planner.body(statement.body.clone(), row.columns(), &unknown).map_err(here)?;
-        let plan = row.project([body]);
+        let plan = row.project([computed("value", body)]);
         let plan = plan.map_err(planning_error).map_err(here)?;
         let calls = called_functions(&plan).map_err(planning_error)?;
         // Only for its errors: arguments decide what the optimizer makes of the body.
@@ -94,7 +94,7 @@ impl SqlFunction {
             let error = Error::user(format!("function {name} returns {returns}, but its expression is {given}"));
             return Err(here(error.remedy(format!("convert the expression with CAST(... AS {returns})"))));
         }
-        let body = body.clone().unalias();
+        let body = body.clone();
         let body = if given == returns { body } else { cast(body, returns.clone()) };
         let parameter = |(name, data_type): &(ast::Ident, DataType)| Parameter {
             name: name.value.clone(),

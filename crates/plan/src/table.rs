@@ -1,16 +1,15 @@
 //! Declared tables: a connector, the columns in its records, the columns computed from them, event time.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
 use anabranch_dataflow::{ConnectorSpec, Lookups, SinkSpec, TableTraits, Updates, sql_name};
 use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion_common::metadata::FieldMetadata;
+use datafusion_common::Column;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, TableReference};
 use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast;
 use datafusion_sql::sqlparser::tokenizer::Location;
@@ -22,10 +21,9 @@ use crate::metadata::{check_metadata, content_of, metadata_columns, written_colu
 use crate::place::{at, or_at, planning_error};
 use crate::processing_time::as_read;
 use crate::query::Planner;
-use crate::rel::{Columns, Get, Rel, project};
+use crate::rel::{Columns, Get, Output, Project, Rel, computed, name_of, named};
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
 use crate::versions::{all_versions, latest};
-use crate::window_assign::EVENT_TIME;
 use crate::window_table::literal_interval_ms;
 use crate::with_options::{TableOptions, split_options};
 use crate::{PlanOptions, TableResolver};
@@ -145,8 +143,11 @@ impl Table {
         let written = written_columns(&physical, &statement.columns, &metadata, traits.written_metadata);
         let primary_key: Vec<String> = statement.primary_key.iter().map(|ident| ident.value.clone()).collect();
         let physical = scanned(physical, &traits, &primary_key, &mut metadata);
+        let scan = scan_of(&name, &physical);
         let (columns, watermark) =
-            plan_columns(&name, &physical, &statement.columns, statement.watermark.clone(), &Planner::new(catalog))?;
+            plan_columns(&scan, &statement.columns, statement.watermark.clone(), &Planner::new(catalog))?;
+        let is_time = |id: &&Column| watermark.as_ref().is_some_and(|of| of.column == name_of(id));
+        let event_time = columns.iter().map(|(id, _)| id).find(is_time).cloned();
         let table = Table {
             name,
             spec,
@@ -162,12 +163,12 @@ impl Table {
             statement,
         };
         let table = Arc::new(table);
-        let mut scan = scan_of(&table.name, &table.physical, Some(Arc::clone(&table)))?;
+        let mut scan = Rel::Get(Get { table: Some(Arc::clone(&table)), ..scan });
         if table.traits.versions.is_some() {
             scan = latest(scan, &table.primary_key, &catalog.functions)?;
         }
-        let plan = scan.project(columns);
-        Ok(Declared { table, plan: plan.map_err(planning_error)? })
+        let projection = Project { exprs: Vec::new(), input: Arc::new(scan), event_time, columns: Arc::default() };
+        Ok(Declared { table, plan: projection.of(columns).map_err(planning_error)? })
     }
 
     /// The table that a plan reads.
@@ -324,39 +325,39 @@ fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> 
     Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
 }
 
-/// The rows of a table, or of none, with these columns.
-fn scan_of(name: &str, columns: &SchemaRef, table: Option<Arc<Table>>) -> Result<Rel> {
-    let columns = Columns::of_relation(name, columns.fields().iter().cloned()).map_err(planning_error)?;
-    Ok(Rel::Get(Get { name: name.to_owned(), table, start: None, projection: None, columns }))
-}
-
 /// A plan whose columns an expression may use.
-pub(crate) fn row_of(name: &str, columns: &SchemaRef) -> Result<Rel> {
-    scan_of(name, columns, None)
+pub(crate) fn row_of(name: &str, columns: &SchemaRef) -> Rel {
+    Rel::Get(scan_of(name, columns))
 }
 
-/// The expressions that compute the table's columns from the physical ones, and its event time.
+fn scan_of(name: &str, columns: &SchemaRef) -> Get {
+    let columns = Columns::of_table(name, columns.fields().iter().cloned());
+    Get { name: name.to_owned(), table: None, start: None, projection: None, columns }
+}
+
+/// What computes the table's columns from those of a scan, and its event time.
 fn plan_columns(
-    name: &str,
-    physical: &SchemaRef,
+    scan: &Get,
     columns: &[ColumnDefinition],
     watermark: Option<WatermarkDefinition>,
     planner: &Planner,
-) -> Result<(Vec<Expr>, Option<Watermark>)> {
-    let scan = row_of(name, physical)?;
+) -> Result<(Vec<Output>, Option<Watermark>)> {
     let mut exprs: Vec<(String, Expr)> = Vec::new();
-    let relation = TableReference::bare(name);
-    let column = |name: &str| Expr::Column(Column::new(Some(relation.clone()), name));
+    let known: HashMap<&str, Expr> = scan.columns.iter().map(|col| (col.field.name().as_str(), col.expr())).collect();
+    let column = |name: &str| {
+        let column = known.get(name).cloned();
+        column.ok_or_else(|| Error::internal(format!("there is no column '{name}' in the records")))
+    };
     for definition in columns {
         let expr = match &definition.kind {
-            ColumnKind::Physical { .. } | ColumnKind::Metadata { .. } => column(&definition.name.value),
-            ColumnKind::Computed(expr) => planner.expr(expr.as_ref().clone(), scan.columns())?,
+            ColumnKind::Physical { .. } | ColumnKind::Metadata { .. } => column(&definition.name.value)?,
+            ColumnKind::Computed(expr) => planner.expr(expr.as_ref().clone(), &scan.columns)?,
         };
         exprs.push((definition.name.value.clone(), expr));
     }
     // Columns that the connector knows come before computed ones.
     if columns.iter().all(|c| matches!(c.kind, ColumnKind::Computed(_))) {
-        let known = physical.fields().iter().map(|f| (f.name().clone(), column(f.name())));
+        let known = scan.columns.iter().map(|col| (col.field.name().clone(), col.expr()));
         exprs.splice(0..0, known.collect::<Vec<_>>());
     }
     let mut event_time = None;
@@ -371,8 +372,7 @@ fn plan_columns(
                 .remedy(format!("the columns are: {}", names.join(", "))));
         };
         *expr = as_read(std::mem::take(expr)).map_err(planning_error)?;
-        let time = expr.clone().alias(column.as_str());
-        let plan = project(scan, vec![time]);
+        let plan = Rel::Get(scan.clone()).project([named(column, expr.clone())]);
         let declared = plan.map_err(planning_error)?;
         let plan =
             planner.optimize(declared.clone()).map_err(|e| or_at(e, watermark.start.line, watermark.start.column))?;
@@ -390,16 +390,16 @@ fn plan_columns(
             .at(place)
             .remedy(format!("add a computed column, rowtime AS {conversion}, and declare the watermark for it")));
         }
-        let mark = FieldMetadata::from(BTreeMap::from([(EVENT_TIME.into(), "true".into())]));
-        *expr = expr.clone().alias_with_metadata(column.as_str(), Some(mark));
         let declared = (declared, planner.zone().map(str::to_owned));
         event_time = Some(Watermark { column: column.clone(), plan, declared, delay_ms });
     }
-    let exprs = exprs.into_iter().map(|(name, expr)| match expr {
-        Expr::Column(_) | Expr::Alias(_) => expr,
-        other => other.alias(name),
-    });
-    Ok((exprs.collect(), event_time))
+    let marked = |(name, expr): (String, Expr)| match &event_time {
+        // It is more than the values of the records.
+        Some(time) if time.column == name => computed(&name, expr),
+        _ => named(&name, expr),
+    };
+    let outputs = exprs.into_iter().map(marked).collect();
+    Ok((outputs, event_time))
 }
 
 /// Strips `- INTERVAL ..` from `column - INTERVAL ..`.

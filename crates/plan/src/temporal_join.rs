@@ -17,7 +17,7 @@ use crate::lower::version_key;
 use crate::maps::shown;
 use crate::place::through;
 use crate::processing_time::is_call;
-use crate::rel::{Columns, Rel, joined_columns};
+use crate::rel::{Col, Columns, Rel, joined_columns};
 use crate::table::{Table, is_bounded};
 use crate::window_assign::EVENT_TIME;
 
@@ -66,8 +66,7 @@ impl TemporalJoin {
 
 /// The columns of a plan that are event times.
 fn event_times(plan: &Rel) -> Vec<Expr> {
-    let columns = plan.columns().iter().filter(|(_, field)| field.metadata().contains_key(EVENT_TIME));
-    columns.map(Expr::from).collect()
+    plan.columns().iter().filter(|col| col.field.metadata().contains_key(EVENT_TIME)).map(Col::expr).collect()
 }
 
 /// Whether rows without a match stay, and the condition.
@@ -87,7 +86,6 @@ fn kind_and_condition(operator: &JoinOperator) -> anabranch_model::Result<(bool,
 pub(crate) fn asked_table(plan: &Rel) -> Option<&Table> {
     match plan {
         Rel::Project(projection) => asked_table(&projection.input),
-        Rel::Rename(alias) => asked_table(&alias.input),
         Rel::Filter(filter) => asked_table(&filter.input),
         Rel::Get(scan) => {
             // A scan of anything but a declared table asks nobody.

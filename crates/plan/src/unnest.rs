@@ -10,10 +10,9 @@ use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_sql::sqlparser::ast::{Join, JoinConstraint, JoinOperator, Spanned, TableFactor};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
-use crate::apply::Fresh as _;
-use crate::bind::{Binder, Env, Names, Rows, Scope, TableName, UNNAMED, is_true};
+use crate::bind::{Binder, Env, Names, Rows, Scope, TableName, is_true};
 use crate::place::{at, through};
-use crate::rel::{Columns, Rel};
+use crate::rel::{Col, Columns, Rel, fresh};
 
 /// Name of the column of elements that have no names.
 const ELEMENT: &str = "f0";
@@ -27,7 +26,8 @@ pub(crate) struct Unnest {
     /// A row without elements appears once, with NULL for them.
     pub(crate) outer: bool,
     pub(crate) input: Arc<Rel>,
-    added: Vec<(Option<TableReference>, FieldRef)>,
+    /// The number of the columns of an element.
+    added: usize,
     pub(crate) columns: Arc<Columns>,
 }
 
@@ -49,20 +49,16 @@ pub(crate) fn element_fields(value: &DataType) -> Option<Fields> {
 }
 
 impl Unnest {
-    fn new(
-        value: Expr,
-        ordinality: bool,
-        outer: bool,
-        input: Rel,
-        added: Vec<(Option<TableReference>, FieldRef)>,
-    ) -> Result<Self> {
-        let (input, columns) = (Arc::new(input), Arc::default());
-        Unnest { value, ordinality, outer, input, added, columns }.with_columns()
+    fn new(value: Expr, ordinality: bool, outer: bool, input: Rel, added: Vec<Col>) -> Result<Self> {
+        let (input, count) = (Arc::new(input), added.len());
+        let columns = input.columns().with(added)?;
+        Ok(Unnest { value, ordinality, outer, input, added: count, columns })
     }
 
     /// Adds the columns of an element to those of the input.
     pub(crate) fn with_columns(mut self) -> Result<Self> {
-        self.columns = self.input.columns().with(self.added.iter().cloned())?;
+        let added = self.columns.iter().skip(self.columns.len() - self.added).cloned();
+        self.columns = self.input.columns().with(added)?;
         Ok(self)
     }
 }
@@ -137,9 +133,10 @@ fn over(rows: Rows, unnest: &TableFactor, outer: bool, binder: &Binder<'_>, env:
         *field = Arc::new(field.as_ref().clone().with_name(&name.name.value));
     }
     let table = alias.as_ref().map(|alias| TableName::alias(&alias.name.value));
-    let qualifier = TableReference::bare(binder.fresh(table.as_ref().map_or(UNNAMED, |table| &table.own)));
+    let of = table.as_ref().map(|table| TableReference::bare(table.own.as_str()));
     let nullable = |field: FieldRef| if outer { Arc::new(field.as_ref().clone().with_nullable(true)) } else { field };
-    let added = fields.into_iter().map(|field| (Some(qualifier.clone()), nullable(field))).collect();
+    let col = |field: FieldRef| Col { table: of.clone(), ..Col::new(fresh(field.name()), nullable(field)) };
+    let added = fields.into_iter().map(col).collect();
     let node = Unnest::new(value, *ordinality, outer, input, added)?;
     let inputs = node.input.width();
     let plan = Rel::Unnest(node);

@@ -14,7 +14,7 @@ use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Case, Expr, ExprSchemable, lit};
 
 use crate::place::{planning_error, through};
-use crate::rel::{Columns, Join, Rel};
+use crate::rel::{Columns, Join, Rel, computed, kept};
 use crate::rewrite::{change_expressions, is_key};
 use crate::walk::Walk;
 use crate::{current_watermark, processing_time};
@@ -152,12 +152,11 @@ pub(crate) fn settle(plan: Rel) -> Result<Rel> {
 
 /// The rows that pass conditions, of which those that vary are a column.
 fn filtered(input: Rel, varying: Vec<Expr>, others: Vec<Expr>) -> Result<Rel> {
-    let columns: Vec<Expr> = input.ids().into_iter().map(Expr::Column).collect();
-    let passes = conjunction(varying).map(|varying| varying.alias(PASSES));
-    input
-        .project(columns.iter().cloned().chain(passes))?
-        .filter(others.into_iter().fold(Expr::Column(Column::from_name(PASSES)), Expr::and))?
-        .project(columns)
+    let columns = input.ids();
+    let (passes, value) = computed(PASSES, conjunction(varying).unwrap_or_else(|| lit(true)));
+    let conditions = others.into_iter().fold(Expr::Column(passes.clone()), Expr::and);
+    let with_value = columns.iter().cloned().map(kept).chain([(passes, value)]);
+    input.project(with_value)?.filter(conditions)?.project(columns.into_iter().map(kept))
 }
 
 /// A join whose condition varies. What is equal on both sides is computed on each side; the rest is asked of the pairs.
@@ -183,7 +182,7 @@ fn is_of_one_table(plan: &Rel) -> bool {
         Rel::Get(_) => true,
         // Equal conditions over each other would become one.
         Rel::Filter(filter) if varies(&filter.predicate) => false,
-        Rel::Project(_) | Rel::Rename(_) | Rel::Filter(_) => plan.inputs().into_iter().all(is_of_one_table),
+        Rel::Project(_) | Rel::Filter(_) => plan.inputs().into_iter().all(is_of_one_table),
         _ => false,
     }
 }
@@ -192,7 +191,7 @@ fn is_of_one_table(plan: &Rel) -> bool {
 fn is_of_groups(plan: &Rel) -> bool {
     match plan {
         Rel::Aggregate(_) | Rel::Distinct(_) | Rel::Over(_) | Rel::Limit(_) => true,
-        Rel::Project(_) | Rel::Rename(_) | Rel::Filter(_) => plan.inputs().into_iter().any(is_of_groups),
+        Rel::Project(_) | Rel::Filter(_) => plan.inputs().into_iter().any(is_of_groups),
         _ => false,
     }
 }

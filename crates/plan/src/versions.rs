@@ -12,7 +12,7 @@ use datafusion_expr::{Expr, ExprFunctionExt as _, WindowFunctionDefinition, lit}
 
 use crate::functions::{Functions, ROW_NUMBER};
 use crate::place::planning_error;
-use crate::rel::Rel;
+use crate::rel::{self, Rel};
 
 /// Columns of the scan after those that are declared.
 const HIDDEN: [&str; 2] = [ORDER, "$deleted"];
@@ -54,7 +54,8 @@ pub(crate) fn latest(scan: Rel, key: &[String], functions: &Functions) -> Result
     let order = column(&scan, HIDDEN[0])?.sort(false, false);
     let call = WindowFunction::new(WindowFunctionDefinition::WindowUDF(row_number), Vec::new());
     let call = Expr::from(call).partition_by(keys).order_by(vec![order]).build().map_err(planning_error)?;
-    let ranked = scan.over(vec![call]).map_err(planning_error)?;
+    let call = rel::call(call, scan.columns()).map_err(planning_error)?;
+    let ranked = scan.over([call]).map_err(planning_error)?;
     let number = Expr::Column(ranked.columns().id(ranked.width() - 1));
     let is_there = number.eq(lit(1_i64)).and(Expr::Not(Box::new(column(&ranked, HIDDEN[1])?)));
     ranked.filter(is_there).map_err(planning_error)

@@ -1,5 +1,6 @@
 //! The logical node of a window table function: its input with `window_start`, `window_end` and `window_time`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use anabranch_dataflow::Window;
@@ -7,7 +8,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_common::{Column, Result};
 use datafusion_expr::{Expr, ExprSchemable};
 
-use crate::rel::{Columns, Rel};
+use crate::rel::{Col, Columns, Rel, fresh, name_of};
 use crate::zones::without_zone;
 
 /// Key of the field metadata that marks an event-time attribute: a column whose values a watermark accompanies.
@@ -30,9 +31,8 @@ pub(crate) struct WindowAssign {
     pub(crate) by_clock: bool,
     /// The time zone in which windows of instants are aligned. `None`: UTC.
     pub(crate) zone: Option<String>,
-    /// What the columns of windows are called: [`WINDOW_COLUMNS`] or [`GROUP_WINDOW_COLUMNS`].
-    pub(crate) names: [&'static str; 3],
     pub(crate) input: Arc<Rel>,
+    /// Those of the input, and those of windows: called as [`WINDOW_COLUMNS`] or [`GROUP_WINDOW_COLUMNS`].
     pub(crate) columns: Arc<Columns>,
 }
 
@@ -44,17 +44,8 @@ impl WindowAssign {
         by_clock: bool,
         input: Rel,
     ) -> Result<Self> {
-        WindowAssign {
-            window,
-            time,
-            partition,
-            by_clock,
-            zone: None,
-            names,
-            input: Arc::new(input),
-            columns: Arc::default(),
-        }
-        .with_columns()
+        WindowAssign { window, time, partition, by_clock, zone: None, input: Arc::new(input), columns: Arc::default() }
+            .with_added(names.map(fresh))
     }
 
     /// The same in the time zone of a session. The bounds of windows of instants are local times there.
@@ -64,16 +55,23 @@ impl WindowAssign {
     }
 
     /// Adds the columns of windows to those of the input.
-    pub(crate) fn with_columns(mut self) -> Result<Self> {
+    pub(crate) fn with_columns(self) -> Result<Self> {
+        let inputs = self.columns.len() - WINDOW_COLUMNS.len();
+        let added = std::array::from_fn(|place| self.columns.id(inputs + place));
+        self.with_added(added)
+    }
+
+    fn with_added(mut self, [start, end, time]: [Column; 3]) -> Result<Self> {
         let below = self.input.columns();
         let data_type = self.time.get_type(below)?;
         let bound_type = if self.zone.is_some() { without_zone(&data_type) } else { data_type.clone() };
-        let [start, end, time] = self.names;
-        let bound = |name| Field::new(name, bound_type.clone(), false);
-        let time =
-            Field::new(time, data_type, false).with_metadata([(EVENT_TIME.to_owned(), "true".to_owned())].into());
-        let added = [bound(start), bound(end), time].map(|field| (None, Arc::new(field)));
-        self.columns = below.with(added)?;
+        let col = |id: Column, data_type: &DataType, metadata: HashMap<String, String>| {
+            let field = Field::new(name_of(&id), data_type.clone(), false).with_metadata(metadata);
+            Col::new(id, Arc::new(field))
+        };
+        let mark = HashMap::from([(EVENT_TIME.to_owned(), "true".to_owned())]);
+        let bounds = [start, end].map(|id| col(id, &bound_type, HashMap::new()));
+        self.columns = below.with(bounds.into_iter().chain([col(time, &data_type, mark)]))?;
         Ok(self)
     }
 

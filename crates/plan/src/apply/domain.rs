@@ -3,24 +3,23 @@
 //! The domain is the distinct values of the columns that it reads. The plan of the subquery gets copies of it
 //! where its rows begin to depend on these columns. Every node above keeps the rows of each value apart.
 
+use std::sync::Arc;
+
 use anabranch_dataflow::Window;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, Result};
 use datafusion_expr::expr::GroupingSet;
+use datafusion_expr::utils::enumerate_grouping_sets;
 use datafusion_expr::{Expr, JoinType};
 
-use super::exprs::{named, projected, resolved};
 use super::joined::with_marker;
 use super::lift::{Lifted, is_by_row, over_first, with_number_last};
-use super::lift_group::{of_input, partitioned, united, without_rows};
+use super::lift_group::{of_input, partitioned, without_rows};
 use super::numbered::{has_one_row, lets_pass, numbered};
 use super::repeated::is_repeatable;
 use super::source::source_of;
 use super::{Around, Interest};
-use crate::rel::{Aggregate, Distinct, Limit, Over, Rel, Union};
-
-/// Qualifier of the domain.
-const DOMAIN: &str = "$domain";
+use crate::rel::{Aggregate, Distinct, Limit, Output, Over, Project, Rel, Union, aggregate_as, fresh, kept, union_as};
 
 /// The rows of a subquery for all values of the domain: its columns, and those of the domain.
 pub(super) struct Rows {
@@ -43,14 +42,7 @@ impl Around<'_> {
                 rows.plan = rows.plan.filter(predicate)?;
                 Ok(rows)
             }
-            Rel::Project(projection) => {
-                self.domain_of_columns(&projection.exprs, &projection.columns.ids(), &projection.input, interest)
-            }
-            Rel::Rename(alias) => {
-                let columns = alias.input.ids();
-                let exprs: Vec<Expr> = columns.into_iter().map(Expr::Column).collect();
-                self.domain_of_columns(&exprs, &alias.columns.ids(), &alias.input, interest)
-            }
+            Rel::Project(projection) => self.domain_of_columns(projection, interest),
             Rel::Sort(sort) => self.domain(&sort.input, interest),
             Rel::Limit(limit) => self.domain_of_limit(limit, interest),
             Rel::Distinct(Distinct { input }) => {
@@ -69,7 +61,7 @@ impl Around<'_> {
         }
     }
 
-    /// A copy of the domain, under a qualifier of its own.
+    /// A copy of the domain, in columns of its own.
     pub(super) fn copy(&self) -> Result<Rows> {
         let read = self.read.iter().cloned().collect();
         let source = source_of(&self.plan, &read)?;
@@ -77,18 +69,21 @@ impl Around<'_> {
             let why = "this subquery reads columns that have another value at each evaluation, and are evaluated twice";
             return Err(self.refused(why));
         }
-        let relation = self.names.fresh(DOMAIN);
-        let name = |column: &Column| format!("${}", column.flat_name());
-        let values = self.read.iter().map(|column| Expr::Column(column.clone()).alias(name(column)));
-        let plan = source.project(values)?.distinct().rename(relation)?;
+        let values = self.columns_for("$").into_iter().zip(self.read.iter().cloned().map(Expr::Column));
+        let plan = source.project(values)?.distinct().instance()?;
         Ok(Rows { domain: plan.ids(), plan })
     }
 
-    /// Columns for values of the domain, of which the names are their own without a qualifier.
+    /// Columns for values of the domain.
     pub(super) fn domain_columns(&self) -> Vec<Column> {
-        let domain = self.names.fresh(DOMAIN);
-        let name = |column: &Column| Column::new_unqualified(format!("{domain}.{}", column.flat_name()));
-        self.read.iter().map(name).collect()
+        self.columns_for("$domain.")
+    }
+
+    /// A column for each that the subquery reads, called as that with its table.
+    fn columns_for(&self, begin: &str) -> Vec<Column> {
+        let columns = self.plan.columns();
+        let name = |column: &Column| columns.written(column).map(|column| column.flat_name()).unwrap_or_default();
+        self.read.iter().map(|column| fresh(&format!("{begin}{}", name(column)))).collect()
     }
 
     /// The expression over columns of the domain.
@@ -113,27 +108,22 @@ impl Around<'_> {
         let Rows { plan: copy, domain } = self.copy()?;
         let conditions = self.all_of_domain(lifted.conditions, &domain)?;
         let joined = copy.join(lifted.plan, JoinType::Inner, conditions)?;
-        let mut exprs = Vec::new();
+        let mut outputs = Vec::new();
         for column in plan.ids() {
             let deferred = lifted.deferred.iter().find(|(of, _)| *of == column);
             let expr = deferred.map_or_else(|| Expr::Column(column.clone()), |(_, expr)| expr.clone());
-            exprs.push(named(self.of_domain(expr, &domain)?, &column));
+            outputs.push((column, self.of_domain(expr, &domain)?));
         }
-        exprs.extend(domain.iter().cloned().map(Expr::Column));
-        let is_same = exprs.len() == joined.width() && lifted.deferred.is_empty();
-        let plan = if is_same { joined } else { projected(joined, exprs)? };
+        outputs.extend(domain.iter().cloned().map(kept));
+        let is_same = outputs.len() == joined.width() && lifted.deferred.is_empty();
+        let plan = if is_same { joined } else { joined.project(outputs)? };
         Ok(Rows { plan, domain })
     }
 
-    fn domain_of_columns(&self, exprs: &[Expr], columns: &[Column], input: &Rel, interest: Interest) -> Result<Rows> {
-        let Rows { plan, domain } = self.domain(input, interest)?;
-        let mut own = Vec::with_capacity(exprs.len() + domain.len());
-        for (expr, column) in exprs.iter().zip(columns) {
-            let expr = resolved(expr.clone(), input.columns())?;
-            own.push(named(self.of_domain(expr, &domain)?, column));
-        }
-        own.extend(domain.iter().cloned().map(Expr::Column));
-        Ok(Rows { plan: projected(plan, own)?, domain })
+    fn domain_of_columns(&self, projection: &Project, interest: Interest) -> Result<Rows> {
+        let Rows { plan, domain } = self.domain(&projection.input, interest)?;
+        let own = projection.columns.ids().into_iter().zip(self.all_of_domain(projection.exprs.clone(), &domain)?);
+        Ok(Rows { plan: plan.project(own.chain(domain.iter().cloned().map(kept)))?, domain })
     }
 
     fn domain_of_limit(&self, limit: &Limit, interest: Interest) -> Result<Rows> {
@@ -160,20 +150,27 @@ impl Around<'_> {
             }
         }
         let Rows { plan, domain } = self.domain(&aggregate.input, of_input(aggregate))?;
-        let columns = aggregate.columns.ids();
-        let of_domain = |exprs: &[Expr], columns: &[Column]| {
-            let exprs = exprs.iter().zip(columns).map(|(expr, column)| {
-                let is_set = matches!(expr, Expr::GroupingSet(_));
-                let expr = self.of_domain(expr.clone(), &domain)?;
-                Ok(if is_set { expr } else { named(expr, column) })
-            });
-            exprs.collect::<Result<Vec<_>>>()
+        let mut ids = aggregate.columns.ids();
+        let has_sets = aggregate.group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_)));
+        let behind_keys = ids.split_off(ids.len() - aggregate.aggr_expr.len() - usize::from(has_sets));
+        let mut keys = self.all_of_domain(aggregate.group_expr.clone(), &domain)?;
+        // A key that is a column of the domain is one key.
+        let of_domain = |key: &Expr| key.try_as_col().is_some_and(|column| domain.contains(column));
+        let mut same: Vec<Output> = Vec::new();
+        while let Some(place) = keys.iter().position(of_domain) {
+            same.push((ids.remove(place), keys.remove(place)));
+        }
+        keys.extend(domain.iter().cloned().map(Expr::Column));
+        ids.extend(domain.iter().cloned().chain(behind_keys));
+        let calls = self.all_of_domain(aggregate.aggr_expr.clone(), &domain)?;
+        let plan = Rel::Aggregate(aggregate_as(Arc::new(plan), enumerate_grouping_sets(keys)?, calls, ids)?);
+        let plan = match same.is_empty() {
+            true => plan,
+            false => {
+                let columns = plan.ids().into_iter().map(kept);
+                plan.project(columns.chain(same))?
+            }
         };
-        let mut group = of_domain(&aggregate.group_expr, &columns)?;
-        group.extend(domain.iter().cloned().map(Expr::Column));
-        let first_call = columns.len().saturating_sub(aggregate.aggr_expr.len());
-        let calls = of_domain(&aggregate.aggr_expr, &columns[first_call..])?;
-        let plan = plan.aggregate(group, calls)?;
         Ok(Rows { plan, domain })
     }
 
@@ -181,17 +178,18 @@ impl Around<'_> {
     fn with_all_of_domain(&self, aggregate: &Aggregate, grouped: Rows) -> Result<Rows> {
         let Some(defaults) = without_rows(aggregate)? else { return Err(self.unsupported()) };
         let Rows { plan: copy, domain } = self.copy()?;
-        let (mut marker, mut exprs) = (None, Vec::new());
+        let (mut marker, mut outputs) = (None, Vec::new());
         for (column, default) in defaults {
             let value = Expr::Column(column.clone());
             let value = self.or_default(value, default, grouped.plan.columns(), &mut marker)?;
-            exprs.push(named(value, &column));
+            outputs.push((column, value));
         }
-        exprs.extend(domain.iter().cloned().map(Expr::Column));
-        let conditions = self.same_of_domain(&domain, &grouped.domain)?;
-        let grouped = with_marker(grouped.plan, marker)?;
+        let mut conditions = self.same_of_domain(&domain, &grouped.domain)?;
+        let values = outputs.iter_mut().map(|(_, value)| value);
+        let grouped = with_marker(grouped.plan, marker, conditions.iter_mut().chain(values))?;
+        outputs.extend(domain.iter().cloned().map(kept));
         let joined = copy.join(grouped, JoinType::Left, conditions)?;
-        Ok(Rows { plan: projected(joined, exprs)?, domain })
+        Ok(Rows { plan: joined.project(outputs)?, domain })
     }
 
     fn domain_of_window(&self, window: &Over) -> Result<Rows> {
@@ -206,12 +204,10 @@ impl Around<'_> {
         let mut inputs = Vec::with_capacity(union.inputs.len());
         for input in &union.inputs {
             let rows = self.domain(input, interest)?;
-            let mut exprs: Vec<Expr> = input.ids().into_iter().map(Expr::Column).collect();
-            exprs.extend(rows.domain.into_iter().zip(&domain).map(|(of, name)| named(Expr::Column(of), name)));
-            inputs.push(projected(rows.plan, exprs)?);
+            inputs.push(Arc::new(rows.plan.project(input.ids().into_iter().chain(rows.domain).map(kept))?));
         }
         let columns = union.columns.ids().into_iter().chain(domain.iter().cloned());
-        Ok(Rows { plan: united(inputs, columns.collect())?, domain })
+        Ok(Rows { plan: union_as(inputs, columns.collect())?, domain })
     }
 
     fn domain_of_by_row(&self, node: &Rel, interest: Interest) -> Result<Rows> {

@@ -6,10 +6,10 @@ use datafusion_expr::expr::Case;
 use datafusion_expr::utils::conjunction;
 
 use super::domain::Rows;
-use super::exprs::{binary, named, projected};
+use super::exprs::binary;
 use super::lift_join::{operator, rejoined};
 use super::{Around, Interest};
-use crate::rel::{Join, Rel};
+use crate::rel::{Join, Rel, kept};
 
 /// A side of a join, and the columns of the domain that it has.
 struct Side {
@@ -41,8 +41,8 @@ impl Around<'_> {
         };
         let left = side(&join.left, on_left, chooses && is_right)?;
         let right = side(&join.right, on_right, chooses && !is_right)?;
-        let (kept, other) = if is_right { (&right.domain, &left.domain) } else { (&left.domain, &right.domain) };
-        let Some(domain) = kept.clone().or_else(|| other.clone()) else { return Err(self.unsupported()) };
+        let (first, other) = if is_right { (&right.domain, &left.domain) } else { (&left.domain, &right.domain) };
+        let Some(domain) = first.clone().or_else(|| other.clone()) else { return Err(self.unsupported()) };
         let (mut on, mut filters) = (Vec::new(), Vec::new());
         for (of_left, of_right) in &join.on {
             if self.is_read_by(of_left)? || self.is_read_by(of_right)? {
@@ -69,9 +69,9 @@ impl Around<'_> {
             }
             _ => (domain.clone(), domain.into_iter().map(Expr::Column).collect::<Vec<_>>()),
         };
-        let mut exprs: Vec<Expr> = join.columns.ids().into_iter().map(Expr::Column).collect();
-        exprs.extend(values.into_iter().zip(&domain).map(|(value, column)| named(value, column)));
-        Ok(Rows { plan: projected(plan, exprs)?, domain })
+        let own = join.columns.ids().into_iter().map(kept);
+        let plan = plan.project(own.chain(domain.iter().cloned().zip(values)))?;
+        Ok(Rows { plan, domain })
     }
 }
 

@@ -3,16 +3,13 @@
 use std::collections::BTreeSet;
 
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, Result};
-use datafusion_expr::expr::Alias;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
 use super::Around;
 use crate::exact::meaning;
-use crate::rel::{Columns, Rel, project};
+use crate::rel::Columns;
 use crate::rewrite::with_values;
-use crate::walk::Walk;
 
 /// A condition that a value of the query around is that of an expression of the subquery.
 pub(super) struct Key {
@@ -54,61 +51,11 @@ pub(super) fn columns_in(expr: &Expr) -> BTreeSet<Column> {
     expr.column_refs().into_iter().cloned().collect()
 }
 
-/// The expression without the names that it is given.
-pub(super) fn plain(expr: Expr) -> Expr {
-    match expr {
-        Expr::Alias(Alias { expr, metadata, .. }) if metadata.as_ref().is_none_or(|metadata| metadata.is_empty()) => {
-            plain(*expr)
-        }
-        expr => expr,
-    }
-}
-
-/// The expression whose value a column has, below any name.
-pub(super) fn below_names(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Alias(alias) => below_names(&alias.expr),
-        expr => expr,
-    }
-}
-
-/// The expression as this column.
-pub(super) fn named(expr: Expr, column: &Column) -> Expr {
-    let (relation, name) = expr.qualified_name();
-    if relation == column.relation && name == column.name {
-        return expr;
-    }
-    plain(expr).alias_qualified(column.relation.clone(), column.name.clone())
-}
-
-/// These columns of a plan.
-pub(super) fn projected(plan: Rel, exprs: Vec<Expr>) -> Result<Rel> {
-    project(plan, exprs)
-}
-
-/// The expression with the whole names of `columns`. A union by name leaves qualifiers out.
-pub(super) fn resolved(expr: Expr, columns: &Columns) -> Result<Expr> {
-    let changed = expr.walk_up(&mut |expr| match &expr {
-        Expr::Column(column) if column.relation.is_none() => Ok(match columns.find(column) {
-            Some(place) => Transformed::yes(Expr::Column(columns.id(place))),
-            None => Transformed::no(expr),
-        }),
-        _ => Ok(Transformed::no(expr)),
-    })?;
-    Ok(changed.data)
-}
-
-/// Whether two columns cannot be in one schema.
-pub(super) fn clash(left: &Column, right: &Column) -> bool {
-    left.name == right.name && (left.relation.is_none() || right.relation.is_none() || left.relation == right.relation)
-}
-
 /// Whether an expression is certainly NULL.
 pub(super) fn is_null(expr: &Expr) -> bool {
     use Operator::{Divide, Eq, Gt, GtEq, Lt, LtEq, Minus, Modulo, Multiply, NotEq, Plus};
     match expr {
         Expr::Literal(value, _) => value.is_null(),
-        Expr::Alias(alias) => is_null(&alias.expr),
         Expr::Cast(cast) => is_null(&cast.expr),
         Expr::TryCast(cast) => is_null(&cast.expr),
         Expr::Negative(inner) | Expr::Not(inner) => is_null(inner),
@@ -152,7 +99,7 @@ impl Around<'_> {
 
     /// The rows for which such a condition holds are all rows with one value of its inner side.
     fn key(&self, condition: &Expr, schema: &Columns) -> Result<Option<Key>> {
-        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = below_names(condition) else { return Ok(None) };
+        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return Ok(None) };
         if !matches!(op, Operator::Eq | Operator::IsNotDistinctFrom) {
             return Ok(None);
         }

@@ -9,9 +9,9 @@ use datafusion_expr::utils::conjunction;
 use datafusion_expr::{Expr, lit};
 
 use super::Around;
-use super::exprs::{is_null, named, projected, same, substitute};
+use super::exprs::{is_null, same, substitute};
 use super::lift::{Lifted, Meanings};
-use crate::rel::{Columns, Rel};
+use crate::rel::{Columns, Output, Rel, fresh, kept, name_of};
 use crate::varying::varies;
 use crate::walk::Walk;
 
@@ -24,16 +24,11 @@ impl Around<'_> {
         if lifted.empty.is_some() && kind == JoinType::Left && !on.is_empty() {
             return Ok(None);
         }
-        let columns = self.subquery.ids();
-        let kept: &[Column] = if matches!(kind, JoinType::Inner | JoinType::Left) { &columns } else { &[] };
-        let own: Vec<Column> = self.columns.iter().cloned().collect();
-        let (lifted, renamed) = self.apart(lifted, &own, kept)?;
-        let mut values = Vec::with_capacity(columns.len());
-        for column in columns {
-            let found = lifted.deferred.iter().chain(&renamed).find(|(of, _)| *of == column);
-            let value = found.map_or_else(|| Expr::Column(column.clone()), |(_, value)| value.clone());
-            values.push((column, value));
-        }
+        let value = |column: Column| match lifted.deferred.iter().find(|(of, _)| *of == column) {
+            Some((_, value)) => (column, value.clone()),
+            None => kept(column),
+        };
+        let values: Meanings = self.subquery.ids().into_iter().map(value).collect();
         let joined = if self.decides(&self.subquery)?
             && let Some(row) = constant_row(&lifted.plan)?
         {
@@ -81,7 +76,7 @@ impl Around<'_> {
     fn with_one_row(
         &self,
         plan: Rel,
-        conditions: Vec<Expr>,
+        mut conditions: Vec<Expr>,
         (mut values, empty): (Meanings, &Meanings),
         kind: JoinType,
         on: &[Expr],
@@ -95,7 +90,8 @@ impl Around<'_> {
             let Some(default) = default else { return internal_err!("{column} has a value without rows") };
             *value = self.or_default(std::mem::take(value), default, plan.columns(), &mut marker)?;
         }
-        let rows = with_marker(plan, marker)?;
+        let values_of = values.iter_mut().map(|(_, value)| value);
+        let rows = with_marker(plan, marker, conditions.iter_mut().chain(values_of))?;
         let rows = self.join(rows, JoinType::Left, conditions)?;
         let matches = on.iter().map(|condition| substitute(condition.clone(), &values));
         let matches = conjunction(matches.collect::<Result<Vec<_>>>()?);
@@ -129,7 +125,9 @@ impl Around<'_> {
                 _ => self.joined(taken)?,
             };
         }
-        let joined = self.join(with_marker(plan, marker)?, kind, conditions)?;
+        let values_of = values.iter_mut().map(|(_, value)| value);
+        let rows = with_marker(plan, marker, conditions.iter_mut().chain(values_of))?;
+        let joined = self.join(rows, kind, conditions)?;
         self.with_values(joined, values)
     }
 
@@ -154,10 +152,9 @@ impl Around<'_> {
 
     /// The columns of the query around, and these.
     fn with_values(&self, rows: Rel, values: Meanings) -> Result<Rel> {
-        let own = self.plan.ids().into_iter().map(Expr::Column);
-        let exprs: Vec<Expr> = own.chain(values.into_iter().map(|(column, value)| named(value, &column))).collect();
-        let is_same = exprs.iter().eq(rows.ids().into_iter().map(Expr::Column).collect::<Vec<_>>().iter());
-        if is_same { Ok(rows) } else { projected(rows, exprs) }
+        let outputs: Meanings = self.plan.ids().into_iter().map(kept).chain(values).collect();
+        let is_same = rows.ids().into_iter().map(kept).eq(outputs.iter().cloned());
+        if is_same { Ok(rows) } else { rows.project(outputs) }
     }
 
     /// A value over the columns of both sides that is `default` where a row has no match.
@@ -179,7 +176,7 @@ impl Around<'_> {
         if padded.data == default || is_null(&padded.data) && is_null(&default) {
             return Ok(value);
         }
-        let there = Expr::Column(marker.get_or_insert_with(|| self.fresh(FOUND)).clone());
+        let there = Expr::Column(marker.get_or_insert_with(|| fresh(FOUND)).clone());
         if is_null(&default) {
             return Ok(only_if(there.is_not_null(), value));
         }
@@ -199,12 +196,25 @@ impl Around<'_> {
     }
 }
 
-/// A plan with the column that is not NULL where a row has a match.
-pub(super) fn with_marker(plan: Rel, marker: Option<Column>) -> Result<Rel> {
+/// A plan with the column that is not NULL where a row has a match. The others are new ones too, which the expressions
+/// read then: where a row has no match, the columns of the subquery have other values.
+pub(super) fn with_marker<'e>(
+    plan: Rel,
+    marker: Option<Column>,
+    exprs: impl Iterator<Item = &'e mut Expr>,
+) -> Result<Rel> {
     let Some(marker) = marker else { return Ok(plan) };
-    let mut exprs: Vec<Expr> = plan.ids().into_iter().map(Expr::Column).collect();
-    exprs.push(named(lit(true), &marker));
-    projected(plan, exprs)
+    let (outputs, values): (Vec<Output>, Meanings) = plan.ids().into_iter().map(renewed).unzip();
+    for expr in exprs {
+        *expr = substitute(std::mem::take(expr), &values)?;
+    }
+    plan.project(outputs.into_iter().chain([(marker, lit(true))]))
+}
+
+/// A new column with the values of another one, and what stands for that then.
+fn renewed(column: Column) -> (Output, (Column, Expr)) {
+    let new = fresh(name_of(&column));
+    ((new.clone(), Expr::Column(column.clone())), (column, Expr::Column(new)))
 }
 
 /// The value where the condition is true, and NULL elsewhere.
@@ -222,7 +232,7 @@ fn constant_row(plan: &Rel) -> Result<Option<Meanings>> {
         Rel::Project(projection) => {
             let Some(row) = constant_row(&projection.input)? else { return Ok(None) };
             let exprs = projection.columns.ids().into_iter().zip(projection.exprs.iter().cloned());
-            let exprs = exprs.map(|(column, expr)| Ok((column, substitute(expr.unalias(), &row)?)));
+            let exprs = exprs.map(|(column, expr)| Ok((column, substitute(expr, &row)?)));
             let exprs = exprs.collect::<Result<Vec<_>>>()?;
             // They may be copied.
             Ok((!exprs.iter().any(|(_, expr)| varies(expr))).then_some(exprs))

@@ -11,14 +11,14 @@ use datafusion_expr::expr::Case;
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Expr, lit};
 
-use super::exprs::{below_names, clash, named, plain, projected, resolved, substitute, uses};
+use super::exprs::{substitute, uses};
 use super::numbered::{has_one_row, lets_pass, numbered};
 use super::{Around, Interest, needed};
-use crate::rel::{Distinct, Filter, Limit, Rel, Values};
+use crate::rel::{Distinct, Filter, Limit, Output, Project, Rel, Values, computed, fresh, kept, values_as};
 use crate::varying::varies;
 
 /// Name of a column that only conditions read.
-const KEY: &str = "$match";
+pub(super) const KEY: &str = "$match";
 /// Name of the number of a row of constants.
 const ROW: &str = "$row";
 
@@ -60,14 +60,7 @@ impl Around<'_> {
         }
         match plan {
             Rel::Filter(filter) => self.lift_filter(filter, interest),
-            Rel::Project(projection) => {
-                self.lift_columns(&projection.exprs, &projection.columns.ids(), &projection.input, interest)
-            }
-            Rel::Rename(alias) => {
-                let columns = alias.input.ids();
-                let exprs: Vec<Expr> = columns.into_iter().map(Expr::Column).collect();
-                self.lift_columns(&exprs, &alias.columns.ids(), &alias.input, interest)
-            }
+            Rel::Project(projection) => self.lift_columns(projection, interest),
             // The rows come in no order.
             Rel::Sort(sort) => self.lift(&sort.input, interest),
             Rel::Limit(limit) => self.lift_limit(limit, interest),
@@ -80,11 +73,6 @@ impl Around<'_> {
             Rel::Assign(_) | Rel::Unnest(_) | Rel::Copies(_) | Rel::Temporal(_) => self.lift_by_row(plan, interest),
             _ => Ok(None),
         }
-    }
-
-    /// A column for what only conditions read.
-    pub(super) fn key_column(&self) -> Column {
-        self.fresh(KEY)
     }
 
     fn lift_filter(&self, filter: &Filter, interest: Interest) -> Result<Option<Lifted>> {
@@ -109,89 +97,32 @@ impl Around<'_> {
         Ok(Some(below))
     }
 
-    /// These expressions over a plan, as columns.
-    fn lift_columns(
-        &self,
-        exprs: &[Expr],
-        columns: &[Column],
-        input: &Rel,
-        interest: Interest,
-    ) -> Result<Option<Lifted>> {
-        let Some(mut below) = self.lift(input, interest)? else { return Ok(None) };
-        let (mut kept, mut deferred, mut empty) = (Vec::new(), Vec::new(), Vec::new());
-        let schema = input.columns();
-        for (expr, column) in exprs.iter().zip(columns) {
-            let expr = resolved(expr.clone(), schema)?;
+    fn lift_columns(&self, projection: &Project, interest: Interest) -> Result<Option<Lifted>> {
+        let Some(mut below) = self.lift(&projection.input, interest)? else { return Ok(None) };
+        let (mut outputs, mut deferred, mut empty) = (Vec::new(), Vec::new(), Vec::new());
+        for (expr, column) in projection.exprs.iter().zip(projection.columns.ids()) {
             if let Some(defaults) = &below.empty {
-                empty.push((column.clone(), substitute(plain(expr.clone()), defaults)?));
+                empty.push((column.clone(), substitute(expr.clone(), defaults)?));
             }
-            let is_deferred = self.is_read_by(&expr)? || uses(&expr, &below.deferred);
+            let is_deferred = self.is_read_by(expr)? || uses(expr, &below.deferred);
             // What is moved may be copied.
-            if varies(&expr) && (is_deferred || below.empty.is_some()) {
+            if varies(expr) && (is_deferred || below.empty.is_some()) {
                 return Ok(None);
             }
             if is_deferred {
-                deferred.push((column.clone(), substitute(plain(expr), &below.deferred)?));
+                deferred.push((column, substitute(expr.clone(), &below.deferred)?));
             } else {
-                kept.push((named(expr, column), column.clone()));
+                outputs.push((column, expr.clone()));
             }
         }
         below.deferred = deferred;
-        self.add_needed(&mut below, &mut kept, columns)?;
-        if kept.is_empty() {
-            let column = self.key_column();
-            kept.push((named(lit(true), &column), column));
+        add_needed(&mut below, &mut outputs)?;
+        if outputs.is_empty() {
+            outputs.push(computed(KEY, lit(true)));
         }
-        below.plan = projected(below.plan, kept.into_iter().map(|(expr, _)| expr).collect())?;
+        below.plan = below.plan.project(outputs)?;
         below.empty = below.empty.map(|_| empty);
         Ok(Some(below))
-    }
-
-    /// Adds columns that are still read to those of a projection. `columns`: those that it promises.
-    fn add_needed(&self, below: &mut Lifted, kept: &mut Vec<(Expr, Column)>, columns: &[Column]) -> Result<()> {
-        let mut renamed = Vec::new();
-        for column in needed(below.conditions.iter().chain(below.deferred.iter().map(|(_, expr)| expr))) {
-            let expr = Expr::Column(column.clone());
-            let there = kept.iter().find(|(of, _)| *below_names(of) == expr).map(|(_, name)| name.clone());
-            let name = match there {
-                Some(name) => name,
-                None => {
-                    let name = self.column_beside(&column, columns);
-                    kept.push((named(expr, &name), name.clone()));
-                    name
-                }
-            };
-            if name != column {
-                renamed.push((column, Expr::Column(name)));
-            }
-        }
-        below.substitute(&renamed)
-    }
-
-    /// What a column is called beside others, which must keep their names.
-    pub(super) fn column_beside(&self, column: &Column, others: &[Column]) -> Column {
-        let keeps = !others.iter().any(|other| clash(column, other));
-        if keeps { column.clone() } else { self.key_column() }
-    }
-
-    /// Renames columns that cannot be in one schema with `others`, except `kept`. Returns the new names.
-    pub(super) fn apart(&self, mut lifted: Lifted, others: &[Column], kept: &[Column]) -> Result<(Lifted, Meanings)> {
-        let (mut exprs, mut renamed) = (Vec::new(), Vec::new());
-        for column in lifted.plan.ids() {
-            let expr = Expr::Column(column.clone());
-            if kept.contains(&column) || !others.iter().any(|other| clash(&column, other)) {
-                exprs.push(expr);
-                continue;
-            }
-            let name = self.key_column();
-            exprs.push(named(expr, &name));
-            renamed.push((column, Expr::Column(name)));
-        }
-        if !renamed.is_empty() {
-            lifted.plan = projected(lifted.plan, exprs)?;
-            lifted.substitute(&renamed)?;
-        }
-        Ok((lifted, renamed))
     }
 
     fn lift_limit(&self, limit: &Limit, interest: Interest) -> Result<Option<Lifted>> {
@@ -215,26 +146,19 @@ impl Around<'_> {
         if !of_columns {
             return Ok(None);
         }
-        let mut kept: Vec<(Expr, Column)> =
-            columns.iter().map(|column| (Expr::Column(column.clone()), column.clone())).collect();
+        let mut outputs: Vec<Output> = columns.into_iter().map(kept).collect();
         for key in keys {
-            let there = kept.iter().find(|(expr, _)| *below_names(expr) == key.inner).map(|(_, name)| name.clone());
-            let name = match (there, &key.inner) {
-                (Some(name), _) => name,
-                (None, Expr::Column(column)) => self.column_beside(column, &input.ids()),
-                (None, _) => self.key_column(),
-            };
-            conditions.push(key.of(&name));
-            if !kept.iter().any(|(_, of)| *of == name) {
-                kept.push((named(key.inner, &name), name));
+            let there = outputs.iter().find(|(_, expr)| *expr == key.inner).map(|(column, _)| column.clone());
+            let column = there.unwrap_or_else(|| column_of(&key.inner));
+            conditions.push(key.of(&column));
+            if !outputs.iter().any(|(of, _)| *of == column) {
+                outputs.push((column, key.inner));
             }
         }
-        if kept.is_empty() {
-            let column = self.key_column();
-            kept.push((named(lit(true), &column), column));
+        if outputs.is_empty() {
+            outputs.push(computed(KEY, lit(true)));
         }
-        let rows = projected(below.plan, kept.into_iter().map(|(expr, _)| expr).collect())?;
-        below.plan = rows.distinct();
+        below.plan = below.plan.project(outputs)?.distinct();
         below.conditions = conditions;
         Ok(Some(below))
     }
@@ -258,12 +182,9 @@ impl Around<'_> {
             let own = kept.iter().filter_map(|place| row.get(*place)).cloned();
             rows.push(own.chain([lit(number)]).collect());
         }
-        let rows = Rel::values(rows)?;
-        let number = self.fresh(ROW);
-        let names = kept.iter().filter_map(|place| columns.get(*place)).chain([&number]);
-        let exprs = rows.ids().into_iter().zip(names);
-        let exprs: Vec<Expr> = exprs.map(|(column, name)| named(Expr::Column(column), name)).collect();
-        let mut lifted = Lifted::of(projected(rows, exprs)?);
+        let number = fresh(ROW);
+        let own = kept.iter().filter_map(|place| columns.get(*place)).chain([&number]);
+        let mut lifted = Lifted::of(values_as(rows, own.cloned().collect())?);
         for (place, mut exprs) in deferred {
             let Some(column) = columns.get(place) else { continue };
             let expr = match (exprs.len(), exprs.pop()) {
@@ -291,20 +212,36 @@ impl Around<'_> {
                 return Ok(None);
             }
         }
-        let Some(below) = self.lift(first, interest.of_some())? else { return Ok(None) };
+        let Some(mut below) = self.lift(first, interest.of_some())? else { return Ok(None) };
         if below.empty.is_some() || node.expressions().into_iter().any(|expr| uses(expr, &below.deferred)) {
             return Ok(None);
         }
-        let own = first.ids();
-        let added: Vec<Column> = node.ids().into_iter().filter(|column| !own.contains(column)).collect();
-        let (mut below, _) = self.apart(below, &added, &own)?;
         if let Rel::Copies(_) = node {
-            let Some(rows) = with_number_last(&below.plan, &own)? else { return Ok(None) };
+            let Some(rows) = with_number_last(&below.plan, &first.ids())? else { return Ok(None) };
             below.plan = rows;
         }
         below.plan = over_first(node, below.plan)?.with_types()?;
         Ok(Some(below))
     }
+}
+
+/// Adds columns that are still read to those of a projection.
+fn add_needed(below: &mut Lifted, outputs: &mut Vec<Output>) -> Result<()> {
+    let mut replaced = Vec::new();
+    for column in needed(below.conditions.iter().chain(below.deferred.iter().map(|(_, expr)| expr))) {
+        let is_there = |(_, expr): &&Output| expr.try_as_col() == Some(&column);
+        match outputs.iter().find(is_there).map(|(there, _)| there.clone()) {
+            Some(there) if there == column => {}
+            Some(there) => replaced.push((column, Expr::Column(there))),
+            None => outputs.push(kept(column)),
+        }
+    }
+    below.substitute(&replaced)
+}
+
+/// The column that has the value of an expression which only conditions read.
+pub(super) fn column_of(value: &Expr) -> Column {
+    value.try_as_col().cloned().unwrap_or_else(|| fresh(KEY))
 }
 
 /// Whether the rows that come of a row do not depend on other rows of the first input.
@@ -332,6 +269,6 @@ pub(super) fn over_first(node: &Rel, first: Rel) -> Result<Rel> {
 pub(super) fn with_number_last(plan: &Rel, columns: &[Column]) -> Result<Option<Rel>> {
     let all = plan.ids();
     let Some(number) = columns.last().filter(|number| all.contains(number)) else { return Ok(None) };
-    let exprs = all.iter().filter(|column| *column != number).chain([number]).cloned().map(Expr::Column);
-    projected(plan.clone(), exprs.collect()).map(Some)
+    let columns = all.iter().filter(|column| *column != number).chain([number]).cloned().map(kept);
+    plan.clone().project(columns).map(Some)
 }

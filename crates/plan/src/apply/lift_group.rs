@@ -6,16 +6,14 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, Result};
+use datafusion_common::Result;
 use datafusion_expr::{Expr, ExprSchemable, Operator};
 
 use super::domain::Rows;
-use super::exprs::{Key, below_names, named, projected, uses};
-use super::lift::{Lifted, Meanings};
+use super::exprs::{Key, uses};
+use super::lift::{KEY, Lifted, Meanings, column_of};
 use super::{Around, Interest};
-use crate::rel::{Aggregate, Over, Rel, Union};
-use crate::walk::Walk;
+use crate::rel::{Aggregate, Over, Rel, Union, aggregate_as, computed, fresh, kept, union_as};
 
 impl Around<'_> {
     pub(super) fn lift_aggregate(&self, aggregate: &Aggregate) -> Result<Option<Lifted>> {
@@ -43,9 +41,9 @@ impl Around<'_> {
             }
         }
         let Some((keys, mut conditions)) = self.keys(&below.conditions, below.plan.columns())? else { return Ok(None) };
-        let columns = aggregate.columns.ids();
         let mut group = aggregate.group_expr.clone();
-        let mut names: Vec<Column> = columns.iter().take(group.len()).cloned().collect();
+        let mut ids = aggregate.columns.ids();
+        let of_calls = ids.split_off(group.len());
         let empty = match group.is_empty() {
             true => match without_rows(aggregate)? {
                 Some(defaults) => Some(defaults),
@@ -54,33 +52,27 @@ impl Around<'_> {
             false => None,
         };
         for key in keys {
-            let there = group.iter().zip(&names).find(|(expr, _)| *below_names(expr) == key.inner);
-            let name = match (there, &key.inner) {
-                (Some((_, name)), _) => name.clone(),
-                (None, Expr::Column(column)) => self.column_beside(column, &columns),
-                (None, _) => self.key_column(),
-            };
-            conditions.push(key.of(&name));
-            if !names.contains(&name) {
-                group.push(named(key.inner, &name));
-                names.push(name);
+            let there = group.iter().zip(&ids).find(|(expr, _)| **expr == key.inner).map(|(_, column)| column.clone());
+            let column = there.unwrap_or_else(|| column_of(&key.inner));
+            conditions.push(key.of(&column));
+            if !ids.contains(&column) {
+                group.push(key.inner);
+                ids.push(column);
             }
         }
-        let plan = below.plan.aggregate(group, aggregate.aggr_expr.clone())?;
-        Ok(Some(Lifted { plan, conditions, deferred: Vec::new(), empty }))
+        ids.extend(of_calls);
+        let plan = aggregate_as(Arc::new(below.plan), group, aggregate.aggr_expr.clone(), ids)?;
+        Ok(Some(Lifted { plan: Rel::Aggregate(plan), conditions, deferred: Vec::new(), empty }))
     }
 
     pub(super) fn lift_window(&self, window: &Over) -> Result<Option<Lifted>> {
         if self.is_read_by_any(&window.window_expr)? {
             return Ok(None);
         }
-        let Some(below) = self.lift(&window.input, Interest::Rows)? else { return Ok(None) };
+        let Some(mut below) = self.lift(&window.input, Interest::Rows)? else { return Ok(None) };
         if below.empty.is_some() || window.window_expr.iter().any(|expr| uses(expr, &below.deferred)) {
             return Ok(None);
         }
-        let own = window.input.ids();
-        let added = window.columns.ids().split_off(own.len());
-        let (mut below, _) = self.apart(below, &added, &own)?;
         let Some((keys, _)) = self.keys(&below.conditions, below.plan.columns())? else { return Ok(None) };
         let keys: Vec<Expr> = keys.into_iter().map(|key| key.inner).collect();
         below.plan = partitioned(window, window.window_expr.clone(), below.plan, &keys)?;
@@ -107,21 +99,19 @@ impl Around<'_> {
         if shapes.windows(2).any(|pair| pair[0] != pair[1]) {
             return Ok(None);
         }
-        let mut names: Vec<Column> = Vec::new();
+        let mut columns = union.columns.ids();
         let mut conditions = Vec::new();
         for key in parts.first().iter().flat_map(|(_, keys)| keys) {
-            let name = self.key_column();
-            conditions.push(key.of(&name));
-            names.push(name);
+            let column = fresh(KEY);
+            conditions.push(key.of(&column));
+            columns.push(column);
         }
         let mut inputs = Vec::with_capacity(parts.len());
         for ((part, keys), input) in parts.into_iter().zip(&union.inputs) {
-            let mut exprs: Vec<Expr> = input.ids().into_iter().map(Expr::Column).collect();
-            exprs.extend(keys.into_iter().zip(&names).map(|(key, name)| named(key.inner, name)));
-            inputs.push(projected(part.plan, exprs)?);
+            let keys = keys.into_iter().map(|key| computed(KEY, key.inner));
+            inputs.push(Arc::new(part.plan.project(input.ids().into_iter().map(kept).chain(keys))?));
         }
-        let columns = union.columns.ids().into_iter().chain(names).collect();
-        let mut lifted = Lifted::of(united(inputs, columns)?);
+        let mut lifted = Lifted::of(union_as(inputs, columns)?);
         lifted.conditions = conditions;
         Ok(Some(lifted))
     }
@@ -135,37 +125,24 @@ pub(super) fn of_input(aggregate: &Aggregate) -> Interest {
 /// The values of an aggregate without keys where there are no rows. `None`: one of them is not known.
 pub(super) fn without_rows(aggregate: &Aggregate) -> Result<Option<Meanings>> {
     let mut defaults = Vec::with_capacity(aggregate.aggr_expr.len());
-    for (call, (relation, field)) in aggregate.aggr_expr.iter().zip(aggregate.columns.iter()) {
-        let Expr::AggregateFunction(call) = below_names(call) else { return Ok(None) };
-        let default = call.func.default_value(field.data_type())?;
-        defaults.push((Column::new(relation.cloned(), field.name()), Expr::Literal(default, None)));
+    for (call, col) in aggregate.aggr_expr.iter().zip(aggregate.columns.iter()) {
+        let Expr::AggregateFunction(call) = call else { return Ok(None) };
+        let default = call.func.default_value(col.field.data_type())?;
+        defaults.push((col.id.clone(), Expr::Literal(default, None)));
     }
     Ok(Some(defaults))
 }
 
-/// The calls over windows of rows, of which each is of one value of the keys. Their columns keep their names.
+/// The calls over windows of rows, of which each is of one value of the keys, as the same columns.
 pub(super) fn partitioned(window: &Over, calls: Vec<Expr>, input: Rel, keys: &[Expr]) -> Result<Rel> {
     let columns = window.columns.ids().into_iter().skip(window.input.width());
-    let partition = |call: Expr, column: Column| {
-        let changed = call.walk_up(&mut |expr| match expr {
-            Expr::WindowFunction(mut call) => {
-                let present = &mut call.params.partition_by;
-                let missing: Vec<Expr> = keys.iter().filter(|key| !present.contains(key)).cloned().collect();
-                present.extend(missing);
-                Ok(Transformed::yes(Expr::WindowFunction(call)))
-            }
-            expr => Ok(Transformed::no(expr)),
-        })?;
-        Ok(named(changed.data, &column))
+    let partition = |mut call: Expr| {
+        if let Expr::WindowFunction(call) = &mut call {
+            let present = &mut call.params.partition_by;
+            let missing: Vec<Expr> = keys.iter().filter(|key| !present.contains(key)).cloned().collect();
+            present.extend(missing);
+        }
+        call
     };
-    let calls = calls.into_iter().zip(columns).map(|(call, column)| partition(call, column));
-    let calls = calls.collect::<Result<Vec<_>>>()?;
-    input.over(calls)
-}
-
-/// The rows of several plans as these columns, which theirs are in order.
-pub(super) fn united(inputs: Vec<Rel>, columns: Vec<Column>) -> Result<Rel> {
-    let union = Rel::union(inputs.into_iter().map(Arc::new).collect())?;
-    let own = union.ids().into_iter().zip(columns);
-    union.project(own.map(|(own, column)| named(Expr::Column(own), &column)).collect::<Vec<_>>())
+    input.over(columns.zip(calls.into_iter().map(partition)))
 }

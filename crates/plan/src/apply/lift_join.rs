@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion_common::{Column, JoinType, NullEquality, Result};
+use datafusion_common::{JoinType, NullEquality, Result};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Expr, Operator};
 
@@ -62,11 +62,10 @@ impl Around<'_> {
                 return Ok(None);
             }
         }
-        let Some(below) = self.lift(side, interest.of_some())? else { return Ok(None) };
+        let Some(mut below) = self.lift(side, interest.of_some())? else { return Ok(None) };
         if below.empty.is_some() || conditions_of(join).any(|condition| uses(condition, &below.deferred)) {
             return Ok(None);
         }
-        let (mut below, _) = self.apart(below, &other.ids(), &side.ids())?;
         let inputs = match join.join_type {
             JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => [other.clone(), below.plan],
             _ => [below.plan, other.clone()],
@@ -78,19 +77,12 @@ impl Around<'_> {
     /// An inner join, or one that only chooses rows where it does not matter how often they occur.
     fn lift_both(&self, join: &Join, interest: Interest) -> Result<Option<Lifted>> {
         let interest = interest.of_some();
-        let Some(left) = self.lift(&join.left, interest)? else { return Ok(None) };
+        let Some(mut left) = self.lift(&join.left, interest)? else { return Ok(None) };
         let Some(right) = self.lift(&join.right, interest)? else { return Ok(None) };
         if left.empty.is_some() || right.empty.is_some() {
             return Ok(None);
         }
-        let own = join.left.ids();
-        let others: Vec<Column> = match join.join_type {
-            JoinType::Inner => join.right.ids(),
-            _ => Vec::new(),
-        };
-        let (right, renamed) = self.apart(right, &left.plan.ids(), &others)?;
-        let (mut left, _) = self.apart(left, &right.plan.ids(), &own)?;
-        let values: Meanings = left.deferred.iter().chain(&right.deferred).chain(&renamed).cloned().collect();
+        let values: Meanings = left.deferred.iter().chain(&right.deferred).cloned().collect();
         let (mut on, mut filters, mut moved) = (Vec::new(), Vec::new(), Vec::new());
         for (of_left, of_right) in &join.on {
             let pair = (substitute(of_left.clone(), &values)?, substitute(of_right.clone(), &values)?);

@@ -1,13 +1,12 @@
 //! The first rows of a subquery for each row around it: rows are numbered, and the number is a condition.
 
-use datafusion_common::{Column, Result};
+use datafusion_common::Result;
 use datafusion_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
 use datafusion_expr::{Expr, WindowFrame, WindowFunctionDefinition, lit};
 
 use crate::functions::Functions;
 use crate::origin::{first_span, with_spans};
-use crate::rel::Bounds;
-use crate::rel::{Distinct, Rel};
+use crate::rel::{Bounds, Distinct, Output, Rel, computed, kept};
 
 /// Name of the column with the number of a row.
 pub(crate) const NUMBER: &str = "$number";
@@ -19,12 +18,15 @@ pub(super) fn lets_pass(bounds: Bounds, is_one: bool) -> bool {
 
 /// The rows of `input` within the bounds, chosen by their numbers.
 pub(super) fn numbered(input: &Rel, bounds: Bounds, functions: &Functions) -> Result<Rel> {
-    let all = || input.ids().into_iter().map(Expr::Column).collect();
-    let (columns, rows, order) = match input {
+    let all = || input.ids().into_iter().map(kept).collect();
+    let (columns, rows, order): (Vec<Output>, _, _) = match input {
         Rel::Sort(sort) => (all(), sort.input.as_ref(), sort.keys.clone()),
         // It leaves out columns that only the order needs.
         Rel::Project(projection) => match projection.input.as_ref() {
-            Rel::Sort(sort) => (projection.exprs.clone(), sort.input.as_ref(), sort.keys.clone()),
+            Rel::Sort(sort) => {
+                let outputs = projection.columns.ids().into_iter().zip(projection.exprs.iter().cloned());
+                (outputs.collect(), sort.input.as_ref(), sort.keys.clone())
+            }
             _ => (all(), input, Vec::new()),
         },
         _ => (all(), input, Vec::new()),
@@ -45,10 +47,9 @@ pub(crate) fn first_rows(rows: Rel, order: Vec<Sort>, bounds: Bounds, functions:
     };
     let span = params.order_by.iter().find_map(|key| first_span(&key.expr));
     let fun = WindowFunctionDefinition::WindowUDF(functions.row_number());
-    let number = Expr::from(WindowFunction { fun, params }).alias(NUMBER);
-    let numbered = rows.over(vec![number])?;
-    let mut rows = with_spans(numbered, &[span])?;
-    let place = || Expr::Column(Column::from_name(NUMBER));
+    let (number, call) = computed(NUMBER, Expr::from(WindowFunction { fun, params }));
+    let mut rows = with_spans(rows.over([(number.clone(), call)])?, &[span])?;
+    let place = || Expr::Column(number.clone());
     let bound = |rows: usize| lit(i64::try_from(rows).unwrap_or(i64::MAX));
     if let Some(fetch) = bounds.fetch {
         rows = rows.filter(place().lt_eq(bound(bounds.skip.saturating_add(fetch))))?;
@@ -64,7 +65,6 @@ pub(crate) fn has_one_row(plan: &Rel) -> bool {
     match plan {
         Rel::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
         Rel::Project(projection) => has_one_row(&projection.input),
-        Rel::Rename(alias) => has_one_row(&alias.input),
         Rel::Filter(filter) => has_one_row(&filter.input),
         Rel::Sort(sort) => has_one_row(&sort.input),
         Rel::Distinct(Distinct { input }) => has_one_row(input),

@@ -20,10 +20,6 @@ pub(super) fn is_repeatable(plan: &Rel, columns: &BTreeSet<Column>) -> Result<bo
             }
             needed(exprs.into_iter())
         }
-        Rel::Rename(alias) => {
-            let own = alias.columns.ids().into_iter().zip(alias.input.ids());
-            own.filter(|(column, _)| columns.contains(column)).map(|(_, of_input)| of_input).collect()
-        }
         // Which rows a bound without an order lets pass is not said.
         Rel::Limit(limit) if !is_ordered(&limit.input) => return Ok(false),
         Rel::Filter(_) | Rel::Join(_) | Rel::Sort(_) | Rel::Limit(_) => {
@@ -58,7 +54,7 @@ pub(super) fn is_repeatable(plan: &Rel, columns: &BTreeSet<Column>) -> Result<bo
 fn is_ordered(plan: &Rel) -> bool {
     match plan {
         Rel::Sort(_) => true,
-        Rel::Project(projection) => is_ordered(&projection.input),
+        Rel::Project(projection) => projection.columns.called().is_none() && is_ordered(&projection.input),
         _ => false,
     }
 }

@@ -5,43 +5,44 @@ mod plans;
 mod rows;
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion_common::Column;
 use datafusion_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion_expr::{Expr, WindowFrame, WindowFunctionDefinition};
 
-use super::Fresh;
 use crate::functions::Functions;
-use crate::rel::Rel;
+use crate::rel::{Col, Rel};
 use crate::table::row_of;
 
-#[derive(Default)]
-struct Names(RefCell<BTreeSet<String>>);
-
-impl Fresh for Names {
-    fn fresh(&self, base: &str) -> String {
-        let mut taken = self.0.borrow_mut();
-        let names = std::iter::once(base.to_owned()).chain((2..).map(|number| format!("{base}_{number}")));
-        let name = names.into_iter().find(|name| !taken.contains(name)).expect("a name");
-        taken.insert(name.clone());
-        name
-    }
+thread_local! {
+    static TABLES: RefCell<BTreeMap<String, Rel>> = RefCell::default();
 }
 
 /// A table of whole numbers. `id` is never NULL.
 fn table(name: &str) -> Rel {
     let fields = ["id", "k", "x"].map(|column| Field::new(column, DataType::Int64, column != "id"));
-    row_of(name, &Arc::new(Schema::new(fields.to_vec()))).expect("a table")
+    let rows = || row_of(name, &Arc::new(Schema::new(fields.to_vec())));
+    TABLES.with(|tables| tables.borrow_mut().entry(name.to_owned()).or_insert_with(rows).clone())
+}
+
+/// A column of a plan.
+fn of(plan: &Rel, name: &str) -> Col {
+    plan.columns().iter().find(|col| col.field.name() == name).expect("a column").clone()
+}
+
+/// A column of a table: `t.k`.
+fn col(name: &str) -> Expr {
+    let (table_name, name) = name.split_once('.').expect("a table");
+    of(&table(table_name), name).expr()
 }
 
 /// A column of the query around.
 fn outer(name: &str) -> Expr {
-    let nullable = !name.ends_with(".id");
-    let column = Column::from_qualified_name(name);
-    Expr::OuterReferenceColumn(Arc::new(Field::new(&column.name, DataType::Int64, nullable)), column)
+    let (table_name, name) = name.split_once('.').expect("a table");
+    let Col { id, field, .. } = of(&table(table_name), name);
+    Expr::OuterReferenceColumn(field, id)
 }
 
 fn call(name: &str, args: Vec<Expr>) -> Expr {

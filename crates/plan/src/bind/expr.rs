@@ -2,6 +2,7 @@
 //! by the column that its value becomes. The library then converts the tree: it knows calls, casts and
 //! operators, and has no names left to guess.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,11 +17,12 @@ use datafusion_sql::sqlparser::ast::{
     WindowType,
 };
 
-use super::scope::{Found, Item, Scope};
+use super::scope::{Found, Scope};
 use super::subquery::{Form, Pending};
 use super::windows::whole_window;
 use super::{Binder, Env};
 use crate::place::through;
+use crate::rel::{Col, Columns};
 use crate::spelling;
 use crate::walk::{Walk, change_syntax};
 
@@ -52,42 +54,35 @@ impl<'n> Names<'n> {
 #[derive(Default)]
 struct Resolved {
     fields: Vec<(Option<TableReference>, FieldRef)>,
-    known: HashMap<Column, usize>,
-    meanings: HashMap<Column, Expr>,
+    meanings: HashMap<String, Expr>,
 }
 
 impl Resolved {
-    fn add(&mut self, column: &Column, field: &FieldRef, meaning: Option<Expr>) {
-        if self.known.contains_key(column) {
-            return;
-        }
-        self.known.insert(column.clone(), self.fields.len());
-        let field = if field.name() == &column.name { Arc::clone(field) } else { renamed(field, &column.name) };
-        self.fields.push((column.relation.clone(), field));
-        if let Some(meaning) = meaning {
-            self.meanings.insert(column.clone(), meaning);
+    /// Adds a column by a name that no other one has.
+    fn add(&mut self, table: &str, name: &str, field: &FieldRef, meaning: Expr) {
+        if !self.meanings.contains_key(name) {
+            let field = Arc::new(field.as_ref().clone().with_name(name));
+            self.fields.push((Some(TableReference::bare(table)), field));
+            self.meanings.insert(name.to_owned(), meaning);
         }
     }
 
     /// The only column so far, if an expression in which names are replaced is that and no field of it.
     fn column(&self, expr: &ast::Expr) -> Option<Expr> {
         let ast::Expr::CompoundIdentifier(parts) = expr else { return None };
-        let ([_, name], Some(column)) = (parts.as_slice(), self.known.keys().next()) else { return None };
-        let mut named = column.clone();
-        named.spans = Spans(Span::try_from_sqlparser_span(name.span).into_iter().collect());
-        Some(match self.meanings.get(column) {
-            Some(meaning) => with_spans(meaning.clone(), &named),
-            None => Expr::Column(named),
-        })
+        let ([_, name], Some(meaning)) = (parts.as_slice(), self.meanings.values().next()) else { return None };
+        let spans = Spans(Span::try_from_sqlparser_span(name.span).into_iter().collect());
+        Some(with_spans(meaning.clone(), &spans))
     }
 }
 
-fn renamed(field: &Field, name: &str) -> FieldRef {
-    Arc::new(field.clone().with_name(name))
-}
-
-/// Qualifier of names that stand for an expression, or for a column without a table.
+/// Qualifier of names that have no table.
 const MEANING: &str = "$";
+
+/// A name that is resolved, where it is written.
+fn identity(table: &str, name: &str, span: datafusion_sql::sqlparser::tokenizer::Span) -> [Ident; 2] {
+    [table, name].map(|part| Ident { span, ..Ident::with_quote('`', part) })
+}
 
 /// Replaces names and subqueries.
 struct Rewriting<'r, 'b> {
@@ -131,9 +126,8 @@ impl Rewriting<'_, '_> {
         let bound = form.map(&mut |left| self.binder.operand(left, self.names, self.env, self.pending))?;
         let pending = self.binder.subquery(bound, *query, self.names.scope, self.env, span.start)?;
         let column = &pending.column;
-        let parts = [column.relation.as_ref().map_or(MEANING, TableReference::table), column.name.as_str()];
-        *expr = ast::Expr::CompoundIdentifier(parts.iter().map(|part| Ident::with_span(span, *part)).collect());
-        self.resolved.add(&pending.column, &pending.field, None);
+        *expr = ast::Expr::CompoundIdentifier(identity(MEANING, &column.name, span).into());
+        self.resolved.add(MEANING, &column.name, &pending.field, Expr::Column(column.clone()));
         self.pending.push(pending);
         Ok(())
     }
@@ -162,49 +156,34 @@ impl Rewriting<'_, '_> {
             return Err(through(names.scope.unknown(&parts)));
         };
         let meaning = match (outer, &item.value) {
-            (false, value) => value.clone(),
-            (true, None) => Some(Expr::OuterReferenceColumn(Arc::clone(&item.field), item.column.clone())),
-            (true, Some(value)) => Some(of_outer(value.clone(), names.scope)?),
+            (false, _) => item.expr(),
+            (true, None) => Expr::OuterReferenceColumn(Arc::clone(&item.field), item.column.clone()),
+            (true, Some(value)) => of_outer(value.clone(), names.scope)?,
         };
-        let column = self.identity(&item, meaning);
-        let span = expr_span(&parts);
-        let qualifier = column.relation.as_ref().map_or(MEANING, TableReference::table);
-        let identity = [qualifier, column.name.as_str()].map(|part| Ident { span, ..Ident::with_quote('`', part) });
+        // What several tables share is called otherwise than their own columns.
+        let name = match &item.value {
+            Some(_) => Cow::Owned(format!("shared {}", item.column.name)),
+            None => Cow::Borrowed(item.column.name.as_str()),
+        };
+        let table = item.table.as_ref().filter(|_| item.value.is_none()).map_or(MEANING, |table| &table.own);
+        self.resolved.add(table, &name, &item.field, meaning);
+        let identity = identity(table, &name, expr_span(&parts));
         *expr = ast::Expr::CompoundIdentifier(identity.into_iter().chain(parts.into_iter().skip(used)).collect());
         Ok(())
     }
 
-    /// The column as the tree names it.
-    fn identity(&mut self, item: &Item, meaning: Option<Expr>) -> Column {
-        // What several tables share is called otherwise than their own columns. A column without a table has
-        // the qualifier of this module.
-        let qualifier = item.column.relation.as_ref();
-        let column = match (qualifier, &item.value) {
-            (Some(_), None) => item.column.clone(),
-            (None, None) => Column::new(Some(MEANING), &item.column.name),
-            (_, Some(_)) => Column::new(Some(MEANING), format!("shared {}", item.column.flat_name())),
-        };
-        let meaning = meaning.or_else(|| qualifier.is_none().then(|| Expr::Column(item.column.clone())));
-        self.resolved.add(&column, &item.field, meaning);
-        column
-    }
-
     fn result(&mut self, expr: &mut ast::Expr, parts: &[Ident], result: &Expr) -> Result<()> {
         let (data_type, nullable) = type_of(result, self.names)?;
-        let column = Column::new(Some(MEANING), format!("result {}", self.resolved.fields.len()));
-        let field = Arc::new(Field::new(&column.name, data_type, nullable));
-        self.resolved.add(&column, &field, Some(result.clone()));
-        let span = expr_span(parts);
-        let identity = [MEANING, column.name.as_str()].map(|part| Ident { span, ..Ident::with_quote('`', part) });
-        *expr = ast::Expr::CompoundIdentifier(identity.into());
+        let name = format!("result {}", self.resolved.fields.len());
+        self.resolved.add(MEANING, &name, &Arc::new(Field::new(&name, data_type, nullable)), result.clone());
+        *expr = ast::Expr::CompoundIdentifier(identity(MEANING, &name, expr_span(parts)).into());
         Ok(())
     }
 
     /// Whether a name is that of a subquery's value.
     fn is_resolved(&self, parts: &[Ident]) -> bool {
         let [qualifier, name] = parts else { return false };
-        let column = Column::new(Some(qualifier.value.as_str()), &name.value);
-        self.pending.iter().any(|pending| pending.column == column)
+        qualifier.value == MEANING && self.pending.iter().any(|pending| pending.column.name == name.value)
     }
 }
 
@@ -288,12 +267,9 @@ impl Binder<'_> {
         let Resolved { fields, meanings, .. } = rewriting.resolved;
         let schema = DFSchema::new_with_metadata(fields, HashMap::new())?;
         let expr = self.planner.written(expr, &schema)?;
-        if meanings.is_empty() {
-            return Ok(expr);
-        }
         let meant = expr.walk_up(&mut |expr| match &expr {
-            Expr::Column(column) => Ok(match meanings.get(column) {
-                Some(meaning) => Transformed::yes(with_spans(meaning.clone(), column)),
+            Expr::Column(column) => Ok(match meanings.get(&column.name) {
+                Some(meaning) => Transformed::yes(with_spans(meaning.clone(), &column.spans)),
                 None => Transformed::no(expr),
             }),
             _ => Ok(Transformed::no(expr)),
@@ -341,21 +317,21 @@ impl Binder<'_> {
 
 /// The type of an expression, and whether it can be NULL.
 fn type_of(expr: &Expr, names: &Names<'_>) -> Result<(DataType, bool)> {
-    let mut resolved = Resolved::default();
+    let mut cols = Vec::new();
     for column in expr.column_refs() {
         let of_value = names.values.iter().find(|(of, _)| of == column).map(|(_, field)| Arc::clone(field));
         if let Some(field) = of_value.or_else(|| names.scope.field_of(column)) {
-            resolved.add(column, &field, None);
+            cols.push(Col::new(column.clone(), field));
         }
     }
-    let schema = DFSchema::new_with_metadata(resolved.fields, HashMap::new())?;
-    Ok((expr.get_type(&schema)?, expr.nullable(&schema)?))
+    let columns = Columns::new(cols)?;
+    Ok((expr.get_type(columns.as_ref())?, expr.nullable(columns.as_ref())?))
 }
 
 /// A column has the place where this expression names it.
-fn with_spans(mut meaning: Expr, column: &Column) -> Expr {
+fn with_spans(mut meaning: Expr, spans: &Spans) -> Expr {
     if let Expr::Column(own) | Expr::OuterReferenceColumn(_, own) = &mut meaning {
-        own.spans = column.spans.clone();
+        own.spans = spans.clone();
     }
     meaning
 }

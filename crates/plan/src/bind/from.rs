@@ -1,11 +1,10 @@
 //! FROM: tables, queries, joins, and what depends on the tables before it.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use anabranch_model::Error;
 use arrow::datatypes::FieldRef;
-use datafusion_common::{Column, JoinType, Result, internal_err, not_impl_err};
+use datafusion_common::{JoinType, Result, internal_err, not_impl_err};
 use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{
     self as ast, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Spanned, TableAlias, TableFactor, TableVersion,
@@ -15,12 +14,11 @@ use datafusion_sql::sqlparser::tokenizer::Location;
 
 use super::select::conjuncts;
 use super::{Binder, Env, Item, Names, Scope, TableName};
-use crate::apply::Fresh;
 use crate::databases::joined;
 use crate::hints::without_options;
 use crate::origin::named_at;
 use crate::place::{at, or_start, through};
-use crate::rel::{Rel, project};
+use crate::rel::{Output, Rel, kept, named};
 use crate::temporal_join::plan_temporal_join;
 use crate::unnest::{is_unnest, plan_unnest};
 use crate::window_table::{check_qualifiers, plan_table_function};
@@ -34,19 +32,14 @@ pub(crate) struct Rows {
 impl Rows {
     /// Columns of a side that may have no match can be NULL.
     pub(crate) fn pad(&mut self) {
-        let schema = self.plan.columns();
-        let fields = schema.iter().map(|(qualifier, field)| (Column::new(qualifier.cloned(), field.name()), field));
-        let fields: HashMap<Column, &FieldRef> = fields.collect();
+        let columns = self.plan.columns();
         for item in &mut self.items {
-            if let Some(field) = fields.get(&item.column) {
-                item.field = FieldRef::clone(field);
+            if let Some(place) = columns.find(&item.column) {
+                item.field = FieldRef::clone(columns.field(place));
             }
         }
     }
 }
-
-/// Qualifier of a relation without a name.
-pub(crate) const UNNAMED: &str = "$rows";
 
 /// How two relations are joined.
 struct How<'j> {
@@ -316,14 +309,7 @@ impl Binder<'_> {
             TableFactor::Table { name, alias, .. } => self.table(&name, alias.as_ref(), env),
             TableFactor::Derived { subquery, alias, .. } => {
                 let plan = self.query(*subquery, env)?;
-                let items = Scope::items_of(&plan, None);
-                match alias {
-                    Some(_) => self.with_alias(Rows { plan, items }, alias, start),
-                    None => {
-                        let plan = plan.rename(self.fresh(UNNAMED))?;
-                        Ok(Rows { items: Scope::items_of(&plan, None), plan })
-                    }
-                }
+                self.with_alias(Rows { items: Scope::items_of(&plan, None), plan }, alias, start)
             }
             TableFactor::TableFunction { expr: ast::Expr::Function(call), alias } => {
                 let Some(args) = super::expr::plain_arguments(&call) else {
@@ -358,12 +344,12 @@ impl Binder<'_> {
         }
         let called = without_options(&own.value).unwrap_or(&own.value);
         let (plan, database) = match named {
-            Some(plan) => (plan.clone(), Vec::new()),
+            Some(plan) => (plan.clone().instance()?, Vec::new()),
             None => {
                 let name = joined(parts.iter().map(|part| part.value.as_str()));
                 let found = self.planner.relation(&name, start).map_err(|error| through(error.at(at(start))))?;
                 let path = self.planner.catalog().databases.path(&name).map_err(through)?;
-                (found, path.database().map(str::to_owned).into())
+                (found.instance()?, path.database().map(str::to_owned).into())
             }
         };
         let table = match alias {
@@ -379,13 +365,10 @@ impl Binder<'_> {
         let table = TableName::alias(&alias.name.value);
         let shown = || rows.items.iter().filter(|item| !item.hidden);
         let names: Vec<&str> = shown().map(|item| item.name.as_str()).collect();
-        let columns = shown().map(Item::expr).zip(distinct_names(&names)).map(|(expr, name)| named(expr, &name));
-        let columns: Vec<Expr> = columns.collect();
-        let is_same = columns.iter().eq(rows.plan.ids().into_iter().map(Expr::Column).collect::<Vec<_>>().iter());
-        let plan = match is_same {
-            true => rows.plan,
-            false => project(rows.plan, columns)?,
-        };
+        let outputs = distinct_names(&names).into_iter().zip(shown().map(Item::expr));
+        let outputs: Vec<Output> = outputs.map(|(name, expr)| named(&name, expr)).collect();
+        let is_same = rows.plan.ids().into_iter().map(kept).eq(outputs.iter().cloned());
+        let plan = if is_same { rows.plan } else { rows.plan.project(outputs)? };
         self.called(plan, &table, Some(&alias), start)
     }
 
@@ -393,7 +376,7 @@ impl Binder<'_> {
         let names: Vec<Ident> =
             alias.iter().flat_map(|alias| &alias.columns).map(|column| column.name.clone()).collect();
         let plan = if names.is_empty() { plan } else { self.renamed(plan, &names, start)? };
-        let plan = plan.rename(self.fresh(&table.own))?;
+        let plan = plan.called(&table.own)?;
         Ok(Rows { items: Scope::items_of(&plan, Some(table)), plan })
     }
 
@@ -412,16 +395,7 @@ impl Binder<'_> {
             return Err(through(error.at(at(start)).remedy("name each of them, or none")));
         }
         let columns = plan.ids().into_iter().map(Expr::Column);
-        let columns: Vec<Expr> = columns.zip(names).map(|(column, name)| column.alias(&name.value)).collect();
-        project(plan, columns)
-    }
-}
-
-/// An expression under a name. A column of this name has it already.
-pub(crate) fn named(expr: Expr, name: &str) -> Expr {
-    match &expr {
-        Expr::Column(column) if column.name == name => expr,
-        _ => expr.unalias().alias(name),
+        plan.project(names.iter().zip(columns).map(|(name, column)| named(&name.value, column)).collect::<Vec<_>>())
     }
 }
 

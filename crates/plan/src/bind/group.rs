@@ -1,7 +1,5 @@
 //! GROUP BY: the keys, the aggregates, and what names them afterwards.
 
-use std::collections::HashSet;
-
 use anabranch_model::Error;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, Result, internal_err};
@@ -12,10 +10,9 @@ use datafusion_sql::sqlparser::ast::{self as ast, GroupByExpr};
 use super::expr::Names;
 use super::order::position;
 use super::{Binder, Env, Scope};
-use crate::logical_text::with_plain_constants;
 use crate::origin::{first_span, with_spans, written_at};
 use crate::place::{at_span, through};
-use crate::rel::Rel;
+use crate::rel::{self, Rel};
 use crate::walk::Walk;
 
 /// An aggregation, and the columns that its keys and calls have become.
@@ -26,71 +23,17 @@ pub(super) struct Grouped {
 
 impl Grouped {
     pub(super) fn of(plan: Rel, keys: Vec<Expr>, calls: Vec<Expr>) -> Result<Grouped> {
-        let mut names: HashSet<String> = HashSet::new();
-        let keys = keys.into_iter().map(|key| key_named(key.unalias(), &mut names)).collect::<Result<Vec<_>>>()?;
-        let count = calls.len();
-        let (calls, _) = unique_calls(calls, &names);
+        let calls = calls.into_iter().map(|call| rel::call(call, plan.columns())).collect::<Result<Vec<_>>>()?;
         let spans: Vec<_> = keys.iter().map(first_span).collect();
-        let plan = plan.aggregate(keys, calls.clone())?;
+        let plan = plan.aggregate(keys, calls.iter().cloned())?;
         let plan = with_spans(plan, &spans)?;
         // Several groupings have become one list.
         let Rel::Aggregate(aggregate) = &plan else { return internal_err!("an aggregation is another node") };
-        let listed: Vec<Expr> = grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned().collect();
-        let outputs = plan.ids();
-        let of_calls = outputs.len() - count;
-        let of = |expr: Expr, column: &Column| (expr.unalias(), Expr::Column(column.clone()));
-        let keys = listed.into_iter().zip(&outputs).map(|(key, column)| of(key, column));
-        let calls = calls.into_iter().zip(&outputs[of_calls..]).map(|(call, column)| of(call, column));
-        let columns = keys.chain(calls).collect();
+        let keys = grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned().zip(plan.ids());
+        let calls = calls.into_iter().map(|(column, call)| (call, column));
+        let columns = keys.chain(calls).map(|(expr, column)| (expr, Expr::Column(column))).collect();
         Ok(Grouped { plan, columns })
     }
-}
-
-/// A key under a name that says what is computed, whatever its tables are called: state is known by it.
-fn key_named(key: Expr, names: &mut HashSet<String>) -> Result<Expr> {
-    if let Expr::GroupingSet(sets) = &key {
-        names.extend(sets.distinct_expr().into_iter().map(|key| key.schema_name().to_string()));
-        return Ok(key);
-    }
-    if let Expr::Column(column) = &key {
-        names.insert(column.flat_name());
-        return Ok(key);
-    }
-    let plain = key.clone().walk_up(&mut |expr| match expr {
-        Expr::Column(column) => Ok(Transformed::yes(Expr::Column(Column::new_unqualified(column.name)))),
-        expr => Ok(Transformed::no(expr)),
-    })?;
-    let name = with_plain_constants(&plain.data.to_string());
-    Ok(key.alias(unique_name(name, names)))
-}
-
-fn unique_name(name: String, names: &mut HashSet<String>) -> String {
-    if names.insert(name.clone()) {
-        return name;
-    }
-    let mut number = 2;
-    while !names.insert(format!("{name}_{number}")) {
-        number += 1;
-    }
-    format!("{name}_{number}")
-}
-
-/// The calls, with aliases where two would have one name, and the columns that they become.
-pub(super) fn unique_calls(calls: Vec<Expr>, taken: &HashSet<String>) -> (Vec<Expr>, Vec<(Expr, Expr)>) {
-    let mut names = taken.clone();
-    // The library calls a cast what it calls its operand.
-    let named = |call: Expr| {
-        let own = call.schema_name().to_string();
-        let name = unique_name(own.clone(), &mut names);
-        if name == own { call } else { call.alias(name) }
-    };
-    let calls: Vec<Expr> = calls.into_iter().map(named).collect();
-    let column = |call: &Expr| {
-        let name = call.schema_name().to_string();
-        (call.clone().unalias(), Expr::Column(Column::new_unqualified(name)))
-    };
-    let columns = calls.iter().map(column).collect();
-    (calls, columns)
 }
 
 /// An expression over the columns that parts of it have become, where these parts are written.

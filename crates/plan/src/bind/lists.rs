@@ -1,15 +1,12 @@
 //! `IN` and `NOT IN`: with NULL on either side it may not be known whether a value is in a list.
 
-use datafusion_common::{Column, JoinType, Result, ScalarValue, internal_err};
+use datafusion_common::{JoinType, Result, ScalarValue, internal_err};
 use datafusion_expr::utils::disjunction;
 use datafusion_expr::{Expr, lit, when};
 
 use super::Binder;
-use super::subquery::{
-    IS_NULL, LISTED, ROWS, THERE, VALUE, columns_of, is_positive, outer_of, reads_outer, what_is_known,
-};
-use crate::apply::Fresh as _;
-use crate::rel::Rel;
+use super::subquery::{IS_NULL, LISTED, ROWS, THERE, columns_of, is_positive, outer_of, reads_outer, what_is_known};
+use crate::rel::{Rel, computed};
 
 impl Binder<'_> {
     /// The rows whose values are not in a list. With NULL in it, nothing is known not to be in it.
@@ -36,45 +33,38 @@ impl Binder<'_> {
         }
         // Of a list that is the same for all rows, two rows at most are needed here.
         let correlated = reads_outer(&rows);
-        let nulls = rows.project([own.is_null().alias(IS_NULL)])?;
-        let nulls = if correlated { nulls } else { nulls.distinct() };
-        let nulls = nulls.rename(self.fresh(VALUE))?;
+        let nulls = rows.project([computed(IS_NULL, own.is_null())])?;
+        let nulls = if correlated { nulls } else { nulls.distinct() }.instance()?;
         let is_null = columns_of(&nulls).swap_remove(0);
         self.apply(others, nulls, JoinType::LeftAnti, vec![is_null.or(left.is_null())])
     }
 
-    /// The rows of a list under a name of their own.
+    /// The rows of a list, in columns of their own.
     pub(super) fn listed(&self, rows: Rel) -> Result<Rel> {
         let columns = columns_of(&rows).into_iter().enumerate();
-        let columns: Vec<Expr> = columns.map(|(place, column)| column.alias(format!("{LISTED}_{place}"))).collect();
-        rows.project(columns)?.rename(self.fresh(VALUE))
+        rows.project(columns.map(|(place, column)| computed(&format!("{LISTED}_{place}"), column)))
     }
 
     /// Whether a value is in a list that is the same for all rows. NULL: one of them is, so it is not known.
     pub(super) fn in_list(&self, plan: Rel, value: Expr, list: Rel) -> Result<(Rel, Expr)> {
         let listed = columns_of(&list).swap_remove(0);
         let nullable = self.nullable(&value, &plan)? || self.nullable(&listed, &list)?;
-        let name = self.fresh(VALUE);
-        let rows = self.aggregated(list.clone(), vec![listed.clone()], Vec::new())?;
-        let rows = rows.project([listed.clone().alias(LISTED), lit(true).alias(THERE)])?;
-        let of_list = |column: &str| Expr::Column(Column::new(Some(name.as_str()), column));
-        let rows = rows.rename(name.as_str())?;
-        let matches = vec![value.clone().eq(of_list(LISTED))];
-        let joined = self.apply(plan, rows, JoinType::Left, matches)?;
-        let there = of_list(THERE).is_not_null();
+        let rows = list.clone().aggregate([listed.clone()], [])?;
+        let (of_list, there) = (computed(LISTED, listed), computed(THERE, lit(true)));
+        let (matches, is_there) = (Expr::Column(of_list.0.clone()), Expr::Column(there.0.clone()));
+        let rows = rows.project([of_list, there])?;
+        let joined = self.apply(plan, rows, JoinType::Left, vec![value.clone().eq(matches)])?;
+        let there = is_there.is_not_null();
         if !nullable {
             return Ok((joined, there));
         }
         let [all, known] = ROWS;
-        let counts = vec![(all, "count", lit(1_i64)), (known, "count", listed)];
-        let counts = self.aggregated(list, Vec::new(), counts)?;
-        let [all, known] = [all, known].map(|name| Expr::Column(Column::new_unqualified(name)));
+        let list = list.instance()?;
+        let listed = columns_of(&list).swap_remove(0);
+        let (counts, [all, known]) = self.aggregated(list, [(all, "count", lit(1_i64)), (known, "count", listed)])?;
         let counts = what_is_known(counts, vec![(THERE, is_positive(all.clone())), (IS_NULL, known.lt(all))])?;
+        let has_null = columns_of(&counts).swap_remove(1);
         let (joined, any) = self.join_row(joined, counts)?;
-        let has_null = match &any {
-            Expr::Column(any) => Expr::Column(Column::new(any.relation.clone(), IS_NULL)),
-            _ => return internal_err!("what is known of a list is a column"),
-        };
         let unknown = any.is_true().and(value.is_null().or(has_null));
         let unknown = when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
         Ok((joined, when(there, lit(true)).otherwise(unknown)?))
@@ -91,11 +81,11 @@ impl Binder<'_> {
         let mut unknown = Vec::new();
         if of_value {
             let some;
-            (plan, some) = self.there(plan, list.clone())?;
+            (plan, some) = self.there(plan, list.clone().instance()?)?;
             unknown.push(value.is_null().and(some));
         }
         if of_list {
-            let nulls = list.filter(listed.is_null())?;
+            let nulls = list.filter(listed.is_null())?.instance()?;
             let some;
             (plan, some) = self.there(plan, nulls)?;
             unknown.push(some);

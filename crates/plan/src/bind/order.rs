@@ -14,7 +14,7 @@ use super::{Binder, Env, Scope};
 use crate::apply::first_rows;
 use crate::origin::{first_span, with_spans};
 use crate::place::{at, through};
-use crate::rel::{Bounds, Rel};
+use crate::rel::{Bounds, Rel, kept};
 
 /// `LIMIT` and `OFFSET`, as they are written.
 #[derive(Default)]
@@ -95,9 +95,9 @@ impl Binder<'_> {
         }
         let Some(bounds) = first else {
             let spans: Vec<_> = keys.iter().map(|key| first_span(&key.expr)).collect();
-            return with_spans(plan.sort(keys)?, &spans);
+            return with_spans(plan.sort(keys), &spans);
         };
-        let columns: Vec<Expr> = plan.ids().into_iter().map(Expr::Column).collect();
+        let columns = plan.ids().into_iter().map(kept);
         first_rows(plan, keys, bounds, self.functions())?.project(columns)
     }
 }

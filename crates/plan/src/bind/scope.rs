@@ -11,7 +11,7 @@ use datafusion_sql::sqlparser::ast::Ident;
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::place::{at, column_not_found, through};
-use crate::rel::Rel;
+use crate::rel::{Col, Rel};
 
 /// What a query calls a table: an alias, or its own name with the database before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,6 @@ pub(crate) struct Item {
     /// The table that it is of. `None`: of none, or of several.
     pub(crate) table: Option<Rc<TableName>>,
     pub(crate) name: String,
-    /// Its identity: no other relation of the statement has this qualifier.
     pub(crate) column: Column,
     pub(crate) field: FieldRef,
     /// What it stands for, if it is not the column itself.
@@ -85,11 +84,11 @@ impl<'o> Scope<'o> {
 
     /// The columns of a plan, as those of a table.
     pub(crate) fn items_of(plan: &Rel, table: Option<&Rc<TableName>>) -> Vec<Item> {
-        let item = |(qualifier, field): (Option<&datafusion_common::TableReference>, &FieldRef)| Item {
+        let item = |col: &Col| Item {
             table: table.cloned(),
-            name: field.name().clone(),
-            column: Column::new(qualifier.cloned(), field.name()),
-            field: FieldRef::clone(field),
+            name: col.field.name().clone(),
+            column: col.id.clone(),
+            field: FieldRef::clone(&col.field),
             value: None,
             hidden: false,
         };

@@ -10,8 +10,8 @@ use datafusion_sql::sqlparser::ast::{self as ast, BinaryOperator, Distinct, Grou
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 use super::expr::Names;
-use super::from::{Rows, named};
-use super::group::{Grouped, check_grouped, rebased, unique_calls};
+use super::from::Rows;
+use super::group::{Grouped, check_grouped, rebased};
 use super::group_window::{GroupWindow, name_columns};
 use super::order::{position, sort};
 use super::results::{ResultSpans, Results};
@@ -20,8 +20,7 @@ use super::windows::check_windows;
 use super::{Binder, Env, Scope};
 use crate::origin::{or_at, span_of, with_spans};
 use crate::place::{at, through};
-use crate::rel::Bounds;
-use crate::rel::{Rel, project};
+use crate::rel::{self, Bounds, Output, Rel, computed, kept, named};
 
 /// The parts of a condition that AND joins.
 pub(super) fn conjuncts(condition: ast::Expr) -> Vec<ast::Expr> {
@@ -239,7 +238,9 @@ impl Binder<'_> {
             return Err(through(error.remedy("write the condition after WHERE or HAVING")));
         }
         if !calls.is_empty() {
-            let (calls, columns) = unique_calls(calls, &HashSet::new());
+            let calls = calls.into_iter().map(|call| rel::call(call, plan.columns())).collect::<Result<Vec<_>>>()?;
+            let columns = calls.iter().map(|(column, call)| (call.clone(), Expr::Column(column.clone())));
+            let columns: Vec<(Expr, Expr)> = columns.collect();
             plan = plan.over_all(calls)?;
             for expr in selected.exprs() {
                 *expr = rebased(std::mem::take(expr), &columns)?;
@@ -257,15 +258,11 @@ impl Binder<'_> {
         mut sorts: Vec<SortExpr>,
         first: Option<Bounds>,
     ) -> Result<Rel> {
-        let exprs: Vec<Expr> = results.into_iter().map(|(name, expr)| named(expr, &name)).collect();
-        let output = |expr: &Expr| match expr {
-            Expr::Column(column) => Expr::Column(column.clone()),
-            Expr::Alias(alias) => Expr::Column(Column::new_unqualified(&alias.name)),
-            other => other.clone(),
-        };
-        let columns: Vec<(Expr, Expr)> = exprs.iter().map(|expr| (expr.clone().unalias(), output(expr))).collect();
-        let given: HashSet<Column> = columns.iter().filter_map(|(_, column)| column.try_as_col().cloned()).collect();
-        let mut hidden = Vec::new();
+        let mut outputs: Vec<Output> = results.into_iter().map(|(name, expr)| named(&name, expr.unalias())).collect();
+        let columns = outputs.iter().map(|(column, expr)| (expr.clone(), Expr::Column(column.clone())));
+        let columns: Vec<(Expr, Expr)> = columns.collect();
+        let given: HashSet<Column> = outputs.iter().map(|(column, _)| column.clone()).collect();
+        let width = outputs.len();
         for sort in &mut sorts {
             let over = rebased(sort.expr.clone().unalias(), &columns)?;
             if over.column_refs().into_iter().all(|column| given.contains(column)) {
@@ -276,24 +273,21 @@ impl Binder<'_> {
                 let error = Error::user("ORDER BY of SELECT DISTINCT names what is not selected");
                 return Err(through(error.remedy("select it too, or omit DISTINCT")));
             }
-            let expr = std::mem::take(&mut sort.expr);
-            let is_free = |column: &Column| given.iter().all(|output| output.name != column.name);
-            let expr = match expr {
-                Expr::Column(column) if is_free(&column) => Expr::Column(column),
-                expr => expr.alias(format!("$order_{}", hidden.len())),
+            let hidden = match std::mem::take(&mut sort.expr) {
+                Expr::Column(column) => kept(column),
+                expr => computed(&format!("$order_{}", outputs.len() - width), expr),
             };
-            sort.expr = output(&expr);
-            if !hidden.contains(&expr) {
-                hidden.push(expr);
+            sort.expr = Expr::Column(hidden.0.clone());
+            if !outputs.contains(&hidden) {
+                outputs.push(hidden);
             }
         }
-        let shown: Vec<Expr> = columns.into_iter().map(|(_, column)| column).collect();
-        let has_hidden = !hidden.is_empty();
-        let rows = plan.project(exprs.into_iter().chain(hidden))?;
-        let rows = with_spans(rows, spans)?;
+        let shown: Vec<Output> = outputs[..width].iter().map(|(column, _)| kept(column.clone())).collect();
+        let has_hidden = outputs.len() > width;
+        let rows = with_spans(plan.project(outputs)?, spans)?;
         let rows = if distinct { rows.distinct() } else { rows };
         let plan = self.sorted(rows, sorts, first)?;
-        if has_hidden { project(plan, shown) } else { Ok(plan) }
+        if has_hidden { plan.project(shown) } else { Ok(plan) }
     }
 
     /// Conditions over the columns of a scope.

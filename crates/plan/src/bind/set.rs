@@ -1,19 +1,16 @@
 //! UNION, INTERSECT and EXCEPT.
 
 use anabranch_model::Error;
-use datafusion_common::{Column, JoinType, Result, ScalarValue, not_impl_err};
+use datafusion_common::{JoinType, Result, ScalarValue, not_impl_err};
 use datafusion_expr::{Expr, lit, when};
 use datafusion_sql::sqlparser::ast::{SetExpr, SetOperator, SetQuantifier, Spanned};
 
-use super::from::distinct_names;
+use super::subquery::columns_of;
 use super::{Binder, Env};
-use crate::apply::Fresh as _;
 use crate::copies::Copies;
 use crate::place::{at, through};
-use crate::rel::{Rel, project};
+use crate::rel::{Output, Rel, computed, kept, name_of};
 
-/// Name of the right side of INTERSECT and EXCEPT.
-const RIGHT: &str = "$right";
 /// Columns that say how often a row is on the left and on the right.
 const SIDES: [&str; 2] = ["$left", "$right"];
 
@@ -61,31 +58,30 @@ impl Binder<'_> {
 
     /// Rows of the left side as often as they count, in its columns.
     fn counted(&self, left: Rel, right: Rel, excepted: bool) -> Result<Rel> {
-        let names: Vec<String> = left.columns().fields().iter().map(|field| field.name().clone()).collect();
-        let numbered: Vec<String> = (0..names.len()).map(|place| format!("${place}")).collect();
+        let names = left.ids();
         let side = |plan: Rel, counts: [i64; 2]| {
-            let columns = plan.ids().into_iter().zip(&numbered);
-            let columns = columns.map(|(of, name)| Expr::Column(of).alias(name));
-            let counts = SIDES.iter().zip(counts).map(|(name, count)| lit(count).alias(*name));
-            let columns: Vec<Expr> = columns.chain(counts).collect();
-            project(plan, columns)
+            let columns = plan.ids().into_iter().enumerate();
+            let columns = columns.map(|(place, of)| computed(&format!("${place}"), Expr::Column(of)));
+            let counts = SIDES.iter().zip(counts).map(|(name, count)| computed(name, lit(count)));
+            plan.project(columns.chain(counts).collect::<Vec<_>>())
         };
         let rows = Rel::union(vec![side(left, [1, 0])?.into(), side(right, [0, 1])?.into()])?;
-        let column = |name: &str| Expr::Column(Column::from_name(name));
+        let mut keys = columns_of(&rows);
+        let counts = keys.split_off(names.len());
         let Some(sum) = self.functions().aggregate("sum") else { return not_impl_err!("there is no SUM") };
-        let keys: Vec<Expr> = numbered.iter().map(|name| column(name)).collect();
-        let sums: Vec<Expr> = SIDES.iter().map(|name| sum.call(vec![column(name)]).alias(*name)).collect();
-        let [on_left, on_right] = SIDES.map(column);
+        let sums = SIDES.iter().zip(counts).map(|(name, count)| computed(name, sum.call(vec![count])));
+        let sums: Vec<Output> = sums.collect();
+        let [on_left, on_right] = [0, 1].map(|side| Expr::Column(sums[side].0.clone()));
+        let rows = rows.aggregate(keys.clone(), sums)?;
         let copies = match excepted {
             true => on_left - on_right,
             false => when(on_left.clone().lt(on_right.clone()), on_left).otherwise(on_right)?,
         };
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let named = numbered.iter().zip(distinct_names(&names)).map(|(number, name)| column(number).alias(name));
-        let columns: Vec<Expr> = named.chain([copies.alias("$copies")]).collect();
-        let rows = rows.aggregate(keys, sums)?.project(columns)?;
-        let counts = rows.filter(column("$copies").gt(lit(0_i64)))?;
-        Ok(Rel::Copies(Copies::new(counts)?))
+        let (copies, number) = computed("$copies", copies);
+        let named = names.iter().zip(keys).map(|(name, key)| computed(name_of(name), key));
+        let rows = rows.project(named.chain([(copies.clone(), number)]))?;
+        let counts = rows.filter(Expr::Column(copies).gt(lit(0_i64)))?;
+        Ok(Rel::Copies(Copies::new(counts)))
     }
 }
 
@@ -105,10 +101,8 @@ fn combined(
         (SetOperator::Union, ByName | DistinctByName) => united_by_name(left, right).map(Rel::distinct),
         (SetOperator::Intersect, All) => binder.counted(left, right, false),
         (SetOperator::Except, All) => binder.counted(left, right, true),
-        (SetOperator::Intersect, Distinct | None) => {
-            left.matched(right.rename(binder.fresh(RIGHT))?, JoinType::LeftSemi)
-        }
-        (SetOperator::Except, Distinct | None) => left.matched(right.rename(binder.fresh(RIGHT))?, JoinType::LeftAnti),
+        (SetOperator::Intersect, Distinct | None) => left.matched(right, JoinType::LeftSemi),
+        (SetOperator::Except, Distinct | None) => left.matched(right, JoinType::LeftAnti),
         (op, quantifier) => {
             let error = Error::user(format!("{op} {quantifier} is not supported"));
             Err(through(error.at(at(start)).remedy("select the columns in the same order")))
@@ -131,10 +125,10 @@ fn united_by_name(left: Rel, right: Rel) -> Result<Rel> {
     let side = |plan: Rel| {
         let place = |name: &String| plan.columns().fields().iter().position(|field| field.name() == name);
         let column = |name: &String| match place(name) {
-            Some(place) => Expr::Column(plan.columns().id(place)),
-            None => lit(ScalarValue::Null).alias(name),
+            Some(place) => kept(plan.columns().id(place)),
+            None => computed(name, lit(ScalarValue::Null)),
         };
-        let columns: Vec<Expr> = names.iter().map(column).collect();
+        let columns: Vec<Output> = names.iter().map(column).collect();
         plan.project(columns)
     };
     united(side(left)?, side(right)?)

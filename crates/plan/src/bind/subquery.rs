@@ -13,9 +13,9 @@ use datafusion_sql::sqlparser::tokenizer::Location;
 
 use super::scope::Scope;
 use super::{Binder, Env};
-use crate::apply::{Fresh as _, apply, has_one_row, substitute};
+use crate::apply::{apply, has_one_row, substitute};
 use crate::place::{at, through};
-use crate::rel::{Distinct, Rel};
+use crate::rel::{Distinct, Rel, computed, fresh};
 use crate::table::is_bounded;
 use crate::walk::Walk;
 
@@ -24,8 +24,6 @@ pub(super) const THERE: &str = "$there";
 pub(super) const ROWS: [&str; 2] = ["$rows", "$values"];
 pub(super) const LISTED: &str = "$listed";
 pub(super) const IS_NULL: &str = "$is_null";
-/// Qualifier of the values of subqueries.
-pub(super) const VALUE: &str = "$value";
 
 /// What a subquery is used for. `L`: what it is compared with.
 pub(super) enum Form<L> {
@@ -215,9 +213,8 @@ impl Binder<'_> {
             Form::Value => rows.columns().field(0).data_type().clone(),
             _ => DataType::Boolean,
         };
-        let column = Column::new(Some(self.fresh(VALUE)), "value");
         let field = Arc::new(Field::new("value", data_type, true));
-        Ok(Pending { column, field, form, rows, start })
+        Ok(Pending { column: fresh("value"), field, form, rows, start })
     }
 
     /// Joins each row of a plan with the values of subqueries, and puts these into the expressions.
@@ -261,7 +258,7 @@ impl Binder<'_> {
                     _ => None,
                 };
                 if let Some(extreme) = extreme.filter(|_| !reads_outer(&rows)) {
-                    let best = self.aggregated(rows, Vec::new(), vec![(LISTED, extreme, own)])?;
+                    let (best, _) = self.aggregated(rows, [(LISTED, extreme, own)])?;
                     let (plan, value) = self.value(plan, Form::Value, best, start)?;
                     return plan.filter(binary(left, op, value));
                 }
@@ -334,7 +331,7 @@ impl Binder<'_> {
         let (plan, there) = self.there(plan, some)?;
         let Some(unknown) = asked.unknown else { return Ok((plan, there)) };
         let unknown = outer_of(unknown, &rows, &plan)?;
-        let some = rows.filter(unknown)?;
+        let some = rows.filter(unknown)?.instance()?;
         let (plan, unknown) = self.there(plan, some)?;
         let value = when(there, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
         Ok((plan, value))
@@ -343,24 +340,28 @@ impl Binder<'_> {
     /// Whether a subquery has rows.
     pub(super) fn there(&self, plan: Rel, rows: Rel) -> Result<(Rel, Expr)> {
         if reads_outer(&rows) {
-            let there = rows.project([lit(true).alias(THERE)])?.distinct();
+            let there = rows.project([computed(THERE, lit(true))])?.distinct();
             let (plan, there) = self.join_row(plan, there)?;
             return Ok((plan, there.is_true()));
         }
-        let number = self.aggregated(rows, Vec::new(), vec![(ROWS[0], "count", lit(1_i64))])?;
-        let rows = Expr::Column(Column::new_unqualified(ROWS[0]));
+        let (number, [rows]) = self.aggregated(rows, [(ROWS[0], "count", lit(1_i64))])?;
         let (plan, there) = self.join_row(plan, what_is_known(number, vec![(THERE, is_positive(rows))])?)?;
         Ok((plan, there.is_true()))
     }
 
-    /// Aggregates of rows: names, functions and arguments.
-    pub(super) fn aggregated(&self, rows: Rel, keys: Vec<Expr>, calls: Vec<(&str, &str, Expr)>) -> Result<Rel> {
+    /// Aggregates of all rows, of names, functions and arguments, and the columns that they become.
+    pub(super) fn aggregated<const N: usize>(
+        &self,
+        rows: Rel,
+        calls: [(&str, &str, Expr); N],
+    ) -> Result<(Rel, [Expr; N])> {
         let call = |(name, function, argument): (&str, &str, Expr)| match self.functions().aggregate(function) {
-            Some(function) => Ok(function.call(vec![argument]).alias(name)),
+            Some(function) => Ok(computed(name, function.call(vec![argument]))),
             None => internal_err!("there is no aggregate {function}"),
         };
         let calls = calls.into_iter().map(call).collect::<Result<Vec<_>>>()?;
-        rows.aggregate(keys, calls)
+        let columns = std::array::from_fn(|place| Expr::Column(calls[place].0.clone()));
+        Ok((rows.aggregate([], calls)?, columns))
     }
 
     /// The one row of a subquery that may give several: the job fails if it does.
@@ -368,30 +369,26 @@ impl Binder<'_> {
         let value = columns_of(&rows).swap_remove(0);
         let name = rows.columns().field(0).name().clone();
         let [number, first] = ROWS;
-        let row =
-            self.aggregated(rows, Vec::new(), vec![(first, "first_value", value), (number, "count", lit(1_i64))])?;
+        let calls = [(first, "first_value", value), (number, "count", lit(1_i64))];
+        let (row, [first, number]) = self.aggregated(rows, calls)?;
         let Some(single) = self.functions().scalar("$single") else {
             return internal_err!("there is no function $single");
         };
-        let column = |name: &str| Expr::Column(Column::new_unqualified(name));
-        let single = single.call(vec![column(first), column(number)]).alias(name);
-        row.project([single])
+        row.project([computed(&name, single.call(vec![first, number]))])
     }
 
     /// Joins each row with the first column of a plan that gives one row at most.
     pub(super) fn join_row(&self, plan: Rel, row: Rel) -> Result<(Rel, Expr)> {
-        let name = self.fresh(VALUE);
-        let column = Column::new(Some(name.as_str()), row.columns().field(0).name());
+        let column = row.columns().id(0);
         // Without a row the value is NULL. An updating aggregate of no rows has none.
         let is_there = !reads_outer(&row) && is_bounded(&row) && !self.streaming() && gives_a_row(&row);
         let kind = if is_there { JoinType::Inner } else { JoinType::Left };
-        let row = row.rename(name)?;
         Ok((self.apply(plan, row, kind, Vec::new())?, Expr::Column(column)))
     }
 
     /// See [`apply`].
     pub(super) fn apply(&self, left: Rel, right: Rel, kind: JoinType, on: Vec<Expr>) -> Result<Rel> {
-        apply(left, right, kind, on, self.functions(), self)
+        apply(left, right, kind, on, self.functions())
     }
 }
 
@@ -409,8 +406,7 @@ pub(super) fn outer_of(expr: Expr, rows: &Rel, left: &Rel) -> Result<Expr> {
 
 /// What is read of the one row of a plan. While that stays the same nothing changes, however often the row does.
 pub(super) fn what_is_known(row: Rel, columns: Vec<(&str, Expr)>) -> Result<Rel> {
-    let columns: Vec<Expr> = columns.into_iter().map(|(name, expr)| expr.alias(name)).collect();
-    Ok(row.project(columns)?.distinct())
+    Ok(row.project(columns.into_iter().map(|(name, expr)| computed(name, expr)))?.distinct())
 }
 
 /// Whether a number of rows, of which there is none without rows, is above 0.
@@ -424,7 +420,6 @@ fn gives_a_row(plan: &Rel) -> bool {
         Rel::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
         Rel::Project(projection) => gives_a_row(&projection.input),
         Rel::Distinct(Distinct { input }) => gives_a_row(input),
-        Rel::Rename(alias) => gives_a_row(&alias.input),
         Rel::Values(values) => values.rows.len() == 1,
         _ => false,
     }

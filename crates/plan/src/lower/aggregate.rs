@@ -307,10 +307,10 @@ fn grouping<'a>(
     let is_read = |place: &usize| *place < aggregate.group_expr.len() || needed.contains(place);
     let exprs = aggregate.group_expr.iter().chain(&aggregate.aggr_expr).enumerate();
     for (_, expr) in exprs.filter(|(place, _)| is_read(place)) {
-        if window_column(stream, expr).is_none() && !matches!(strip(expr), Logical::AggregateFunction(_)) {
+        if window_column(stream, expr).is_none() && !matches!(expr, Logical::AggregateFunction(_)) {
             stream.expr(expr, below)?;
         }
-        if let Logical::AggregateFunction(call) = strip(expr) {
+        if let Logical::AggregateFunction(call) = expr {
             for arg in call.params.args.iter().chain(call.params.filter.as_deref()) {
                 stream.expr(arg, below)?;
             }
@@ -354,15 +354,8 @@ fn grouping<'a>(
     Ok(grouping)
 }
 
-fn strip(expr: &Logical) -> &Logical {
-    match expr {
-        Logical::Alias(alias) => strip(&alias.expr),
-        other => other,
-    }
-}
-
 fn aggregate_call(expr: &Logical) -> Result<&AggregateFunction> {
-    match strip(expr) {
+    match expr {
         Logical::AggregateFunction(call) => Ok(call),
         other => Err(Error::internal(format!("{other} is not an aggregate"))),
     }

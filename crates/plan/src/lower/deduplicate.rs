@@ -45,7 +45,7 @@ pub(crate) fn first_by(window: &Over) -> Option<FirstBy<'_>> {
 
 /// Whether the numbers are those of `ORDER BY ... LIMIT`: as in Flink, its result is updated.
 pub(super) fn is_limit(window: &Over) -> bool {
-    window.window_expr.iter().any(|expr| matches!(expr, Logical::Alias(alias) if alias.name == NUMBER))
+    window.columns.fields().iter().skip(window.input.width()).any(|field| field.name() == NUMBER)
 }
 
 /// Whether rows come as processing time goes on: then none waits for event time too.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anabranch_dataflow::{ExpandSpec, Expr, Grouping, NamedExpr, OperatorSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::Field;
-use datafusion_common::Column;
 use datafusion_expr::Expr as Logical;
 use datafusion_expr::expr::GroupingSet;
 use datafusion_expr::utils::grouping_set_to_exprlist;
@@ -15,7 +14,7 @@ use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
-use crate::rel::{Aggregate, Rel};
+use crate::rel::{Aggregate, Col, Rel, fresh};
 
 /// Beginning of the names of the keys, so that they are no columns of the input.
 const KEY: &str = "$key_";
@@ -46,7 +45,7 @@ impl Lowering<'_> {
         let groupings = groupings(sets, &keys, &windows);
         // The columns of the window stay as they are; each other key becomes a column, NULL outside of its groupings.
         let number = aggregate.columns.field(keys.len()).as_ref().clone();
-        let (mut expanded, mut group_expr) = (Vec::new(), Vec::new());
+        let (mut expanded, mut group_expr, mut ids) = (Vec::new(), Vec::new(), Vec::new());
         for (place, (key, is_window)) in keys.iter().zip(&windows).enumerate() {
             if *is_window {
                 group_expr.push((*key).clone());
@@ -57,10 +56,12 @@ impl Lowering<'_> {
                 return Err(not_comparable(&format!("{} of GROUP BY", shown(key)), &data_type));
             }
             let name = format!("{KEY}{place}");
-            group_expr.push(Logical::Column(Column::new_unqualified(&name)));
+            ids.push(fresh(&name));
+            group_expr.extend(ids.last().cloned().map(Logical::Column));
             expanded.push(NamedExpr { name, expr: stream.expr(key, below)?, data_type, nullable: true });
         }
-        group_expr.push(Logical::Column(Column::new_unqualified(number.name())));
+        ids.push(fresh(number.name()));
+        group_expr.extend(ids.last().cloned().map(Logical::Column));
         let fields: Vec<Field> = expanded
             .iter()
             .map(|key| Field::new(&key.name, key.data_type.clone(), true))
@@ -73,7 +74,7 @@ impl Lowering<'_> {
         }
         stream.operators.push(OperatorSpec::Expand(ExpandSpec { keys: expanded, groupings, number }));
         (stream.unique, stream.stamps) = (None, Vec::new());
-        let added = fields.into_iter().map(|field| (None, Arc::new(field)));
+        let added = ids.into_iter().zip(fields).map(|(id, field)| Col::new(id, Arc::new(field)));
         // A plan with these columns, for the names in expressions.
         let input = Rel::nothing(aggregate.input.columns().with(added).map_err(planning_error)?);
         let over = Aggregate { group_expr, input: Arc::new(input), ..aggregate.clone() };

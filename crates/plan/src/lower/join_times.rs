@@ -189,7 +189,6 @@ fn shifted(expr: &Expr, left: &TimedSide, right: &TimedSide) -> Option<Shifted> 
 /// The column of timestamps that an expression names, perhaps with finer units.
 pub(super) fn plain_time(expr: &Expr, index: &Columns) -> Option<usize> {
     match expr {
-        Expr::Alias(alias) => plain_time(&alias.expr, index),
         Expr::Column(column) => index.find(column),
         Expr::Cast(cast) => match (cast.expr.get_type(index).ok()?, cast.field.data_type()) {
             (DataType::Timestamp(from, zone), DataType::Timestamp(to, to_zone)) if from <= *to && zone == *to_zone => {

@@ -113,13 +113,12 @@ fn physical_column(plan: &Rel, index: usize) -> Option<usize> {
     match plan {
         Rel::Project(projection) => {
             let below = projection.input.columns();
-            let column = match projection.exprs.get(index)?.clone().unalias() {
-                Logical::Column(column) => below.find(&column)?,
+            let column = match projection.exprs.get(index)? {
+                Logical::Column(column) => below.find(column)?,
                 _ => return None,
             };
             physical_column(&projection.input, column)
         }
-        Rel::Rename(alias) => physical_column(&alias.input, index),
         Rel::Filter(filter) => physical_column(&filter.input, index),
         Rel::Get(scan) => match &scan.projection {
             Some(columns) => columns.get(index).copied(),

@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 
 use anabranch_dataflow::{Place, add_places};
 use anabranch_model::{Error, ErrorKind};
+use datafusion_common::Column;
 
 use super::Lowering;
 use crate::origin::see_places;
 use crate::place::or_at;
-use crate::rel::{Aggregate, Rel};
+use crate::rel::Rel;
 
 /// What is known of the places of a node's neighbours.
 #[derive(Default)]
@@ -18,7 +19,7 @@ pub(super) struct Origins {
     /// Of the node that is being lowered.
     pub(super) present: Vec<Place>,
     /// Where the nodes above name results of the aggregate, or of the functions over rows, below.
-    results: Vec<(String, Place)>,
+    results: Vec<(Column, Place)>,
     /// A node was refused. The nodes above pass the error on.
     has_failed: bool,
 }
@@ -54,37 +55,36 @@ impl Lowering<'_> {
 }
 
 /// The places of a node. `named`: where its results are named.
-fn places(plan: &Rel, named: &[(String, Place)]) -> Vec<Place> {
+fn places(plan: &Rel, named: &[(Column, Place)]) -> Vec<Place> {
     let mut found = Vec::new();
     match plan {
         // Their columns have places of their own.
-        Rel::Project(_) | Rel::Rename(_) | Rel::Union(_) => return found,
+        Rel::Project(_) | Rel::Union(_) => return found,
         Rel::Get(scan) => return scan.place().into_iter().collect(),
         _ => {}
     }
     for expr in plan.expressions() {
         see_places(expr, &mut |_, place| found.push(place));
     }
-    let results: BTreeSet<&str> = computed(plan).into_iter().collect();
-    let of_results = named.iter().filter(|(name, _)| results.contains(name.as_str()));
+    let results: BTreeSet<&Column> = computed(plan).collect();
+    let of_results = named.iter().filter(|(column, _)| results.contains(column));
     let of_results: Vec<Place> = of_results.map(|(_, place)| *place).collect();
     add_places(&mut found, &of_results);
     found
 }
 
-/// The names of the results of an aggregate, or of functions over rows.
-fn computed(plan: &Rel) -> Vec<&str> {
-    let (schema, calls) = match plan {
-        Rel::Aggregate(Aggregate { columns, aggr_expr, .. }) => (columns, aggr_expr.len()),
-        Rel::Over(window) => (&window.columns, window.window_expr.len()),
-        _ => return Vec::new(),
+/// The results of an aggregate, or of functions over rows.
+fn computed(plan: &Rel) -> impl Iterator<Item = &Column> {
+    let calls = match plan {
+        Rel::Aggregate(aggregate) => aggregate.aggr_expr.len(),
+        Rel::Over(window) => window.window_expr.len(),
+        _ => 0,
     };
-    let fields = schema.fields();
-    fields.iter().skip(fields.len().saturating_sub(calls)).map(|field| field.name().as_str()).collect()
+    plan.columns().iter().skip(plan.width() - calls).map(|col| &col.id)
 }
 
 /// Where results of what is below a node are named, by the node itself and by those above: `named`.
-fn results(plan: &Rel, named: Vec<(String, Place)>) -> Vec<(String, Place)> {
+fn results(plan: &Rel, named: Vec<(Column, Place)>) -> Vec<(Column, Place)> {
     let (input, mut named) = match plan {
         Rel::Project(projection) => (&projection.input, Vec::new()),
         Rel::Filter(filter) => (&filter.input, named),
@@ -97,12 +97,7 @@ fn results(plan: &Rel, named: Vec<(String, Place)>) -> Vec<(String, Place)> {
         return Vec::new();
     }
     for expr in plan.expressions() {
-        see_places(expr, &mut |column, place| {
-            // What is computed has no table.
-            if column.relation.is_none() {
-                named.push((column.name.clone(), place));
-            }
-        });
+        see_places(expr, &mut |column, place| named.push((column.clone(), place)));
     }
     named
 }

@@ -73,7 +73,6 @@ enum Function {
 /// The call of an expression of a plan's node.
 pub(super) fn call(expr: &Logical) -> Result<&WindowFunction> {
     match expr {
-        Logical::Alias(alias) => call(&alias.expr),
         Logical::WindowFunction(call) => Ok(call),
         other => Err(Error::internal(format!("{other} is no function over rows"))),
     }
@@ -389,14 +388,14 @@ impl RowColumns {
         if has_map(&data_type) {
             return Err(not_comparable(&format!("{} of {what}", shown(key)), &data_type));
         }
-        let name = format!("key {}", key_name(key, self.exprs.len() + 1));
+        let name = format!("key {}", key_name(key, self.exprs.len() + 1, index)?);
         self.exprs.push(NamedExpr { name, expr: stream.expr(key, index)?, data_type, nullable: true });
         Ok(())
     }
 
     pub(super) fn time(&mut self, stream: &mut Stream, time: &Logical, index: &Columns) -> Result<usize> {
         let data_type = time.get_type(index).map_err(planning_error)?;
-        let name = format!("time {}", key_name(time, self.exprs.len() + 1));
+        let name = format!("time {}", key_name(time, self.exprs.len() + 1, index)?);
         self.exprs.push(NamedExpr { name, expr: stream.expr(time, index)?, data_type, nullable: true });
         Ok(self.exprs.len() - 1)
     }

@@ -18,7 +18,7 @@ use super::{Lowering, Needed, columns_of, same_values};
 use crate::functions::ROW_NUMBER;
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
-use crate::rel::{Columns, Filter, Over, Rel};
+use crate::rel::{Columns, Filter, Over, Rel, name_of};
 use crate::settings::RuntimeMode;
 
 /// Short name of the stages of ranks.
@@ -27,7 +27,6 @@ const RANK: &str = "rank";
 /// The call of `ROW_NUMBER` in a plan's node, if it is its only one.
 pub(crate) fn row_number(window: &Over) -> Option<&WindowFunction> {
     let [expr] = window.window_expr.as_slice() else { return None };
-    let expr = if let Logical::Alias(alias) = expr { alias.expr.as_ref() } else { expr };
     let Logical::WindowFunction(call) = expr else { return None };
     match &call.fun {
         WindowFunctionDefinition::WindowUDF(function) if function.name() == ROW_NUMBER => Some(call),
@@ -39,14 +38,13 @@ pub(crate) fn row_number(window: &Over) -> Option<&WindowFunction> {
 fn is_number(plan: &Rel, column: usize) -> bool {
     match plan {
         Rel::Over(window) => row_number(window).is_some() && column == window.input.width(),
-        Rel::Rename(alias) => is_number(&alias.input, column),
         Rel::Project(projection) => {
             let below = projection.input.columns();
-            let plain = |expr: &Logical| match expr {
-                Logical::Alias(alias) => below_column(&alias.expr, below),
-                expr => below_column(expr, below),
-            };
-            projection.exprs.get(column).and_then(plain).is_some_and(|column| is_number(&projection.input, column))
+            projection
+                .exprs
+                .get(column)
+                .and_then(|expr| below_column(expr, below))
+                .is_some_and(|column| is_number(&projection.input, column))
         }
         _ => false,
     }
@@ -57,12 +55,15 @@ fn below_column(expr: &Logical, below: &Columns) -> Option<usize> {
 }
 
 /// The name of the column of a key: that of the column that it is, or its text. State is recognized by it.
-pub(super) fn key_name(key: &Logical, number: usize) -> String {
-    match key {
-        Logical::Column(column) => format!("${} {number}", column.name),
-        Logical::Alias(alias) => key_name(&alias.expr, number),
-        other => format!("${} {number}", with_sql_casts(&other.human_display().to_string())),
-    }
+pub(super) fn key_name(key: &Logical, number: usize, columns: &Columns) -> Result<String> {
+    let name = match key {
+        Logical::Column(column) => name_of(column).to_owned(),
+        other => {
+            let written = columns.as_written(other).map_err(planning_error)?;
+            with_sql_casts(&written.human_display().to_string())
+        }
+    };
+    Ok(format!("${name} {number}"))
 }
 
 /// A text of the library with the types of its casts as users write them: `CAST(a AS Int64)` is also written by ours, as `CAST(a AS BIGINT)`.
@@ -273,7 +274,7 @@ fn sorted_columns(
         if has_map(&data_type) {
             return Err(not_comparable(&format!("{} of ROW_NUMBER()", shown(expr)), &data_type));
         }
-        let name = format!("{name} {}", key_name(expr, exprs.len() + 1));
+        let name = format!("{name} {}", key_name(expr, exprs.len() + 1, index)?);
         exprs.push(NamedExpr { name, expr: stream.expr(expr, index)?, data_type, nullable: true });
     }
     if order.is_empty() {

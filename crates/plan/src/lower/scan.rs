@@ -178,7 +178,7 @@ fn with_columns_of(expr: LogicalExpr, projection: &Project) -> datafusion_common
     let columns = &projection.columns;
     let replaced = expr.walk_up(&mut |expr| match &expr {
         LogicalExpr::Column(column) => match columns.find(column) {
-            Some(place) => Ok(Transformed::yes(projection.exprs[place].clone().unalias())),
+            Some(place) => Ok(Transformed::yes(projection.exprs[place].clone())),
             None => Ok(Transformed::no(expr)),
         },
         _ => Ok(Transformed::no(expr)),

@@ -148,7 +148,7 @@ impl RowColumns {
         if has_map(&data_type) {
             return Err(not_comparable(&format!("{} of ORDER BY", shown(&key.expr)), &data_type));
         }
-        let name = format!("order {}", key_name(&key.expr, self.exprs.len() + 1));
+        let name = format!("order {}", key_name(&key.expr, self.exprs.len() + 1, index)?);
         let expr = stream.expr(&key.expr, index)?;
         let place = self.column(NamedExpr { name, expr, data_type, nullable: true });
         Ok((place, Ordering { descending: !key.asc, nulls_first: key.nulls_first }))

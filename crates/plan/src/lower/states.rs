@@ -78,7 +78,7 @@ pub(super) fn pane_start() -> Field {
 #[cfg(test)]
 mod tests {
     use arrow::datatypes::Schema;
-    use datafusion_expr::{col, lit};
+    use datafusion_expr::lit;
     use datafusion_physical_expr::aggregate::AggregateExprBuilder;
     use datafusion_physical_expr::expressions;
 
@@ -98,7 +98,9 @@ mod tests {
         } else {
             1
         };
-        let mut args = vec![col(column); arity];
+        let columns = Columns::of_table("t", schema.fields().iter().cloned());
+        let place = schema.index_of(column).expect("a column");
+        let mut args = vec![Expr::Column(columns.id(place)); arity];
         let physical_column = expressions::col(column, &schema).expect("column");
         let mut physical_args = vec![physical_column; arity];
         if function == "approx_percentile_cont" {
@@ -122,7 +124,6 @@ mod tests {
             nullable: built.field().is_nullable(),
         };
         let call = AggregateFunction::new_udf(call, args, false, None, Vec::new(), None);
-        let columns = Columns::of_relation("t", schema.fields().iter().cloned()).expect("columns");
         assert_eq!(state_fields(&spec, &call, &columns).expect("states"), expected, "{function}");
     }
 

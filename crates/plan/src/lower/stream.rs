@@ -264,7 +264,6 @@ impl Stream {
     /// The logical column that an expression names, if it is only a name.
     pub(super) fn plain_column(&self, expr: &logical::Expr, schema: &Columns) -> Option<usize> {
         match expr {
-            logical::Expr::Alias(alias) => self.plain_column(&alias.expr, schema),
             logical::Expr::Column(column) => schema.find(column),
             _ => None,
         }

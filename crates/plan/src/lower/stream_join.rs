@@ -147,7 +147,7 @@ impl Lowering<'_> {
             if has_map(&data_type) {
                 return Err(not_comparable(&format!("{} of the join", shown(key)), &data_type));
             }
-            let name = key_name(key, number + 1);
+            let name = key_name(key, number + 1, index)?;
             exprs.push(NamedExpr { name, expr: stream.expr(key, index)?, data_type, nullable: true });
         }
         let mut places = BTreeMap::new();

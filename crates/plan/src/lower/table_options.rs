@@ -65,7 +65,7 @@ impl Lowering<'_> {
 /// The name or alias of the one table whose rows a plan gives.
 fn name_of(plan: &Rel) -> Option<String> {
     match plan {
-        Rel::Rename(alias) => Some(alias.name.to_lowercase()),
+        _ if plan.columns().called().is_some() => plan.columns().called().map(|name| name.table().to_lowercase()),
         Rel::Get(scan) => Some(scan.name.to_lowercase()),
         Rel::Aggregate(_) => None,
         other => match other.inputs().as_slice() {

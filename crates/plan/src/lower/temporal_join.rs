@@ -142,7 +142,6 @@ fn time_of(time: &Logical, side: &Side, index: &Columns) -> Result<usize> {
 fn takes_latest(plan: &Rel, time: Option<usize>) -> bool {
     match plan {
         Rel::Project(projection) => takes_latest(&projection.input, time.and_then(|time| source_of(projection, time))),
-        Rel::Rename(alias) => takes_latest(&alias.input, time),
         Rel::Filter(filter) => {
             matches!(bounded_number(filter), Some((1, _))) && numbers_latest_first(&filter.input, time)
         }
@@ -155,7 +154,6 @@ fn numbers_latest_first(plan: &Rel, time: Option<usize>) -> bool {
         Rel::Project(projection) => {
             numbers_latest_first(&projection.input, time.and_then(|time| source_of(projection, time)))
         }
-        Rel::Rename(alias) => numbers_latest_first(&alias.input, time),
         Rel::Over(window) => {
             let index = window.input.columns();
             let order = row_number(window).map(|call| call.params.order_by.as_slice());
@@ -185,7 +183,6 @@ pub(crate) fn version_key(plan: &Rel) -> Option<Option<Vec<usize>>> {
                 None => Some(None),
             }
         }
-        Rel::Rename(alias) => version_key(&alias.input),
         Rel::Filter(filter) => version_key(&filter.input),
         Rel::Over(window) => {
             let index = window.input.columns();

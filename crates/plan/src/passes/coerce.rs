@@ -12,7 +12,7 @@ use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 
 use crate::place::through;
-use crate::rel::{Columns, Join, Limit, Rel, Union, project};
+use crate::rel::{Col, Columns, Join, Limit, Output, Rel, Union, computed, kept, name_of};
 use crate::rewrite::{change_expressions, rewrite_nodes};
 
 /// Coerces a whole plan.
@@ -91,7 +91,7 @@ fn coerce_limit(limit: Limit) -> Result<Limit> {
 /// The columns of all inputs have one type.
 fn coerce_union(union: Union) -> Result<Union> {
     let mut columns = union.columns.to_vec();
-    for (place, (_, field)) in columns.iter_mut().enumerate() {
+    for (place, Col { field, .. }) in columns.iter_mut().enumerate() {
         let (mut common, mut nullable) = (field.data_type().clone(), field.is_nullable());
         let mut metadata = field.metadata().clone();
         for input in &union.inputs {
@@ -120,25 +120,25 @@ fn with_types_of(input: Arc<Rel>, columns: &Columns) -> Result<Arc<Rel>> {
     if input.columns().fields().iter().zip(columns.fields()).all(is_same) {
         return Ok(input);
     }
-    let cast = |exprs: Vec<Expr>, below: &Columns| {
-        let cast = |(expr, field): (Expr, &Arc<Field>)| {
-            if expr.get_type(below)? == *field.data_type() {
-                return Ok(expr);
-            }
-            // It keeps its name.
-            let name = expr.qualified_name().1;
-            Ok(expr.unalias().cast_to(field.data_type(), below)?.alias(name))
-        };
-        exprs.into_iter().zip(columns.fields()).map(cast).collect::<Result<Vec<_>>>()
+    let cast = |(id, expr): Output, field: &Field, below: &Columns| {
+        if expr.get_type(below)? == *field.data_type() {
+            return Ok((id, expr));
+        }
+        Ok(computed(name_of(&id), expr.cast_to(field.data_type(), below)?))
     };
-    match input.as_ref() {
+    let all = |outputs: Vec<Output>, below: &Columns| {
+        let outputs = outputs.into_iter().zip(columns.fields());
+        outputs.map(|(output, field)| cast(output, field, below)).collect::<Result<Vec<_>>>()
+    };
+    match Arc::unwrap_or_clone(input) {
         Rel::Project(inner) => {
-            let exprs = cast(inner.exprs.clone(), inner.input.columns())?;
-            project(Arc::clone(&inner.input), exprs).map(Arc::new)
+            let outputs =
+                all(inner.columns.ids().into_iter().zip(inner.exprs.clone()).collect(), inner.input.columns())?;
+            inner.of(outputs).map(Arc::new)
         }
         plan => {
-            let exprs = cast(plan.ids().into_iter().map(Expr::Column).collect(), plan.columns())?;
-            project(input, exprs).map(Arc::new)
+            let outputs = all(plan.ids().into_iter().map(kept).collect(), plan.columns())?;
+            plan.project(outputs).map(Arc::new)
         }
     }
 }

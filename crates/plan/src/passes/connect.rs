@@ -6,7 +6,7 @@ use datafusion_common::{Column, JoinType, NullEquality, Result};
 use datafusion_expr::Expr;
 use datafusion_expr::utils::{conjunction, split_conjunction};
 
-use crate::rel::{Join, Rel};
+use crate::rel::{Join, Rel, kept};
 use crate::rewrite::is_key;
 
 /// Orders the inner joins of a plan.
@@ -85,7 +85,7 @@ impl<'a> Joins<'a> {
         if let Some(conditions) = conjunction(self.conditions.iter().cloned()) {
             plan = plan.filter(conditions)?;
         }
-        let columns = self.tables.iter().flat_map(|table| table.ids()).map(Expr::Column);
+        let columns = self.tables.iter().flat_map(|table| table.ids()).map(kept);
         plan.project(columns).map(Some)
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn without_rows(plan: Rel) -> Result<Rel> {
                 let inputs: Vec<_> = inputs.into_iter().filter(|input| !is_empty(input)).collect();
                 match inputs.len() {
                     0 => nothing(Rel::Union(Union { inputs, columns })),
-                    1 => named(inputs, &columns).map(Transformed::yes),
+                    1 => only(inputs, &columns).map(Transformed::yes),
                     _ => Ok(Transformed::yes(Rel::Union(Union { inputs, columns }))),
                 }
             }
@@ -47,13 +47,13 @@ pub(super) fn without_rows(plan: Rel) -> Result<Rel> {
 
 /// Whether a node has rows only for rows of its input. An aggregate without keys has one for none.
 fn gives_for_rows(plan: &Rel) -> bool {
-    use Rel::{Assign, Copies, Over, Project, Rename, Sort, Unnest};
+    use Rel::{Assign, Copies, Over, Project, Sort, Unnest};
     match plan {
         Rel::Aggregate(aggregate) => {
             let is_set = |key: &Expr| matches!(key, Expr::GroupingSet(_));
             !aggregate.group_expr.is_empty() && !aggregate.group_expr.iter().any(is_set)
         }
-        plan => matches!(plan, Assign(_) | Copies(_) | Over(_) | Project(_) | Rename(_) | Sort(_) | Unnest(_)),
+        plan => matches!(plan, Assign(_) | Copies(_) | Over(_) | Project(_) | Sort(_) | Unnest(_)),
     }
 }
 
@@ -62,12 +62,10 @@ fn is_true(expr: &Expr) -> bool {
 }
 
 /// The only input that is left of a union, with the columns of the union.
-fn named(inputs: Vec<Arc<Rel>>, union: &Arc<Columns>) -> Result<Rel> {
+fn only(inputs: Vec<Arc<Rel>>, union: &Arc<Columns>) -> Result<Rel> {
     let Some(plan) = inputs.into_iter().next() else { return Ok(Rel::nothing(Arc::clone(union))) };
-    let columns = union.iter().zip(plan.ids());
-    let columns = columns
-        .map(|((qualifier, field), column)| Expr::Column(column).alias_qualified(qualifier.cloned(), field.name()));
-    project(plan, columns)
+    let columns = plan.ids().into_iter().map(Expr::Column);
+    project(plan, union.ids().into_iter().zip(columns))
 }
 
 fn is_empty(plan: &Rel) -> bool {

@@ -23,7 +23,7 @@ use datafusion_common::{Column, ExprSchema, Result};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Expr, ExpressionPlacement};
 
-use crate::rel::{Aggregate, Columns, Filter, Over, Project, Rel, Rename, Union};
+use crate::rel::{Aggregate, Columns, Filter, Over, Project, Rel, Union};
 use crate::rewrite::with_values;
 use crate::unnest::Unnest;
 use crate::window_assign::WindowAssign;
@@ -60,7 +60,6 @@ fn below(filter: Filter) -> Result<Transformed<Rel>> {
             sort.input = over(conditions, sort.input);
             Ok(Transformed::yes(Rel::Sort(sort)))
         }
-        Rel::Rename(alias) => below_alias(conditions, alias),
         Rel::Project(projection) => below_projection(conditions, projection),
         Rel::Union(union) => below_union(&conditions, union),
         Rel::Aggregate(aggregate) => below_aggregate(conditions, aggregate),
@@ -93,16 +92,9 @@ fn all_replaced(conditions: Vec<Expr>, columns: &BTreeMap<Column, Expr>) -> Resu
     conditions.into_iter().map(|condition| replaced(condition, columns)).collect()
 }
 
-fn below_alias(conditions: Vec<Expr>, mut alias: Rename) -> Result<Transformed<Rel>> {
-    let names = alias.columns.ids().into_iter();
-    let columns = names.zip(alias.input.ids().into_iter().map(Expr::Column)).collect();
-    alias.input = over(all_replaced(conditions, &columns)?, alias.input);
-    Ok(Transformed::yes(Rel::Rename(alias)))
-}
-
 fn below_projection(conditions: Vec<Expr>, mut projection: Project) -> Result<Transformed<Rel>> {
-    let computed = projection.exprs.iter().map(|expr| expr.clone().unalias_nested().data);
-    let columns: BTreeMap<Column, Expr> = projection.columns.ids().into_iter().zip(computed).collect();
+    let exprs = projection.exprs.iter().cloned();
+    let columns: BTreeMap<Column, Expr> = projection.columns.ids().into_iter().zip(exprs).collect();
     let stays = |value: &Expr| value.is_volatile() || value.placement() == ExpressionPlacement::MoveTowardsLeafNodes;
     let (pushed, kept): Divided = conditions.into_iter().partition(|condition| {
         !condition.column_refs().into_iter().any(|column| columns.get(column).is_none_or(stays))
@@ -139,7 +131,7 @@ fn below_aggregate(conditions: Vec<Expr>, mut aggregate: Aggregate) -> Result<Tr
     let is_key = |expr: &Expr| !matches!(expr, Expr::GroupingSet(_));
     // The keys of grouping sets are NULL in some of the rows.
     let keys = match aggregate.group_expr.iter().all(is_key) {
-        true => aggregate.group_expr.iter().map(|key| key.clone().unalias_nested().data).collect(),
+        true => aggregate.group_expr.clone(),
         false => Vec::new(),
     };
     let columns: BTreeMap<Column, Expr> = aggregate.columns.ids().into_iter().zip(keys).collect();
@@ -153,7 +145,7 @@ fn below_aggregate(conditions: Vec<Expr>, mut aggregate: Aggregate) -> Result<Tr
 
 /// Each function over rows keeps to the rows of its partition: whole partitions are kept or dropped.
 fn below_window(conditions: Vec<Expr>, mut window: Over) -> Transformed<Rel> {
-    let keys_of = |call: &Expr| match call.clone().unalias() {
+    let keys_of = |call: &Expr| match call {
         Expr::WindowFunction(call) => {
             let keys = call.params.partition_by.iter().filter_map(|key| key.try_as_col().cloned());
             keys.collect::<BTreeSet<Column>>()

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, Result};
 use datafusion_expr::Expr;
-use datafusion_expr::expr_rewriter::NamePreserver;
 
 use super::filters::replaced;
-use crate::rel::{Project, Rel, Union};
+use crate::rel::{Col, Project, Rel, Union};
 
 /// Merges all projections and unions of a plan.
 pub(super) fn merge(plan: Rel) -> Result<Rel> {
@@ -31,10 +30,21 @@ fn can_merge(outer: &Project, inner: &Project) -> bool {
     for (column, count) in outer.exprs.iter().flat_map(Expr::column_refs_counts) {
         *reads.entry(column).or_default() += count;
     }
-    inner.columns.ids().iter().zip(&inner.exprs).all(|(column, expr)| {
-        let reads = reads.get(column).copied().unwrap_or_default();
-        is_plain(expr) || !has_metadata(expr) && reads <= 1
-    })
+    let is_free = |expr: &Expr| matches!(expr, Expr::Column(_) | Expr::Literal(..));
+    let is_read_once = |column: &Column| reads.get(column).is_none_or(|reads| *reads <= 1);
+    // What reads a value may be written otherwise later, with copies of it.
+    let is_bare = |id: &Column| outer.exprs.iter().all(|of| is_cast_of(of, id) || !of.column_refs().contains(id));
+    let is_moved = |col: &Col, expr: &Expr| is_read_once(&col.id) && (!expr.is_volatile() || is_bare(&col.id));
+    let is_plain = inner.event_time.is_none() && inner.columns.called().is_none();
+    is_plain && inner.columns.iter().zip(&inner.exprs).all(|(col, expr)| is_free(expr) || is_moved(col, expr))
+}
+
+/// Whether an expression is a column, perhaps in another type.
+fn is_cast_of(expr: &Expr, column: &Column) -> bool {
+    match expr {
+        Expr::Cast(cast) => is_cast_of(&cast.expr, column),
+        expr => expr.try_as_col() == Some(column),
+    }
 }
 
 fn is_union(plan: &Arc<Rel>) -> bool {
@@ -50,31 +60,12 @@ fn flat(union: Union) -> Rel {
     Rel::Union(Union { inputs: inputs.collect(), columns: union.columns })
 }
 
-fn is_plain(expr: &Expr) -> bool {
-    match expr {
-        Expr::Column(_) | Expr::Literal(..) => true,
-        Expr::Alias(alias) => alias.metadata.is_none() && is_plain(&alias.expr),
-        _ => false,
-    }
-}
-
-/// Whether something is known of the column, such as that it is the event time.
-fn has_metadata(expr: &Expr) -> bool {
-    matches!(expr, Expr::Alias(alias) if alias.metadata.is_some() || has_metadata(&alias.expr))
-}
-
 fn merged(outer: Project) -> Result<Transformed<Rel>> {
-    let Project { exprs: outer_exprs, input, columns } = outer;
+    let Project { exprs, input, event_time, columns } = outer;
     let Rel::Project(inner) = Arc::unwrap_or_clone(input) else {
         return datafusion_common::internal_err!("an input that was a projection");
     };
-    let values = inner.exprs.into_iter().map(|expr| expr.unalias_nested().data);
-    let meanings: BTreeMap<Column, Expr> = inner.columns.ids().into_iter().zip(values).collect();
-    let names = NamePreserver::new_for_projection();
-    let exprs = outer_exprs.into_iter().map(|expr| {
-        let name = names.save(&expr);
-        replaced(expr, &meanings).map(|expr| name.restore(expr))
-    });
-    let exprs = exprs.collect::<Result<Vec<_>>>()?;
-    Ok(Transformed::yes(Rel::Project(Project { exprs, input: inner.input, columns })))
+    let meanings: BTreeMap<Column, Expr> = inner.columns.ids().into_iter().zip(inner.exprs).collect();
+    let exprs = exprs.into_iter().map(|expr| replaced(expr, &meanings)).collect::<Result<Vec<_>>>()?;
+    Ok(Transformed::yes(Rel::Project(Project { exprs, input: inner.input, event_time, columns })))
 }

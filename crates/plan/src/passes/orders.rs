@@ -9,7 +9,7 @@ use crate::rel::{Rel, Sort};
 
 /// Removes orders without effect. Those of the rows of the whole plan stay.
 pub(crate) fn without_inner_orders(plan: Rel) -> Result<Rel> {
-    let keeps_order = matches!(plan, Rel::Project(_) | Rel::Rename(_) | Rel::Filter(_) | Rel::Limit(_));
+    let keeps_order = matches!(plan, Rel::Project(_) | Rel::Filter(_) | Rel::Limit(_));
     let mut removed = |node: Rel| match node {
         Rel::Sort(Sort { input, .. }) => Ok(Transformed::yes(Arc::unwrap_or_clone(input))),
         node => Ok(Transformed::no(node)),

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, Result};
 use datafusion_expr::Expr;
-use datafusion_expr::expr_rewriter::NamePreserver;
 
 use self::uses::{Fields, Use, Uses};
-use crate::rel::{Aggregate, Filter, Get, Join, Over, Project, Rel, Rename, Union, joined_columns, project};
-use crate::rewrite::plain_column;
-use crate::walk::Walk;
+use crate::rel::{
+    self, Aggregate, Filter, Get, Join, Output, Over, Project, Rel, Union, aggregate_as, joined_columns, project,
+};
 
 /// Prunes a plan, all of whose columns are wanted.
 pub(super) fn prune(plan: Rel) -> Result<Rel> {
@@ -38,7 +37,6 @@ fn pruned(plan: Rel, uses: &Uses) -> Result<Pruned> {
     match plan {
         Rel::Get(scan) => scanned(scan, uses).and_then(|plan| with_fields(plan, uses)),
         Rel::Project(projection) => projected(projection, uses),
-        Rel::Rename(alias) => renamed(alias, uses),
         Rel::Aggregate(aggregate) => aggregated(aggregate, uses).map(Pruned::whole),
         Rel::Over(window) => numbered(window, uses),
         Rel::Join(join) => joined(join, uses),
@@ -78,7 +76,7 @@ fn scanned(mut scan: Get, uses: &Uses) -> Result<Rel> {
     let columns = scan.columns.ids();
     let kept: Vec<usize> = (0..columns.len()).filter(|index| uses.wants(&columns[*index])).collect();
     if kept.len() < columns.len() {
-        scan.columns = scan.columns.selected(&kept)?;
+        scan.columns = scan.columns.selected(&kept);
         let declared = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
         scan.projection = Some(kept.into_iter().map(declared).collect());
     }
@@ -88,28 +86,26 @@ fn scanned(mut scan: Get, uses: &Uses) -> Result<Rel> {
 /// Makes columns of the fields that are read of a row, where nothing else of it is.
 fn with_fields(plan: Rel, uses: &Uses) -> Result<Pruned> {
     let schema = Arc::clone(plan.shared_columns());
-    let (mut exprs, mut fields) = (Vec::new(), Fields::default());
+    let (mut outputs, mut fields) = (Vec::new(), Fields::default());
     for column in schema.ids() {
         let accesses = match uses.of(&column) {
             Some(Use::Fields(accesses)) => accesses.as_slice(),
             _ => &[],
         };
         if accesses.is_empty() {
-            exprs.push(Expr::Column(column));
+            outputs.push(rel::kept(column));
             continue;
         }
         for access in accesses {
-            let name = uses::field_column(access, &column, &|name| {
-                schema.has(name) || fields.columns().any(|other| other == *name)
-            });
-            exprs.push(access.clone().alias_qualified(name.relation.clone(), name.name.as_str()));
-            fields.insert(access.clone(), name);
+            let field = uses::field_column(access, &column);
+            outputs.push((field.clone(), access.clone()));
+            fields.insert(access.clone(), field);
         }
     }
     if fields.is_empty() {
         return Ok(Pruned::whole(plan));
     }
-    let plan = project(plan, exprs)?;
+    let plan = plan.project(outputs)?;
     Ok(Pruned { plan, fields })
 }
 
@@ -122,7 +118,7 @@ fn projected(projection: Project, uses: &Uses) -> Result<Pruned> {
         .filter_map(|(column, expr)| uses.of(column).map(|of| (column, expr, of)))
         .collect();
     for (column, expr, of) in &kept {
-        match (of, plain_column(expr)) {
+        match (of, expr.try_as_col()) {
             (Use::Fields(accesses), Some(source)) => {
                 accesses.iter().try_for_each(|access| below.read_field(access, column, source))?;
             }
@@ -130,131 +126,68 @@ fn projected(projection: Project, uses: &Uses) -> Result<Pruned> {
         }
     }
     let input = pruned(projection.input.as_ref().clone(), &below)?;
-    let names = NamePreserver::new_for_projection();
-    let (mut exprs, mut fields) = (Vec::with_capacity(kept.len()), Fields::default());
+    let (mut outputs, mut fields) = (Vec::with_capacity(kept.len()), Fields::default());
     for (column, expr, of) in &kept {
-        let found = match (of, plain_column(expr)) {
+        let found = match (of, expr.try_as_col()) {
             (Use::Fields(accesses), Some(source)) => input.fields.of(accesses, column, source)?,
             _ => None,
         };
         match found {
             Some(found) => {
                 for (access, source) in found.into_pairs() {
-                    let name = uses::field_column(&access, column, &|name| {
-                        columns.contains(name) || fields.columns().any(|other| other == *name)
-                    });
-                    let value = Expr::Column(source);
-                    exprs.push(value.alias_qualified(name.relation.clone(), name.name.as_str()));
-                    fields.insert(access, name);
+                    if !outputs.iter().any(|(id, _)| *id == source) {
+                        outputs.push(rel::kept(source.clone()));
+                    }
+                    fields.insert(access, source);
                 }
             }
-            None => {
-                let name = names.save(expr);
-                exprs.push(name.restore(input.fields.put_into((*expr).clone())?));
-            }
+            None => outputs.push(((*column).clone(), input.fields.put_into((*expr).clone())?)),
         }
     }
-    let is_same = exprs.len() == projection.exprs.len() && fields.is_empty();
-    let input_plan = Arc::new(input.plan);
-    let plan = match is_same {
-        true => Rel::Project(Project { exprs, input: input_plan, columns: projection.columns }),
-        false => project(input_plan, exprs)?,
+    let projection = Project { input: Arc::new(input.plan), ..projection };
+    let plan = match outputs.len() == columns.len() && fields.is_empty() {
+        true => {
+            let exprs = outputs.into_iter().map(|(_, expr)| expr).collect();
+            Rel::Project(Project { exprs, ..projection })
+        }
+        false => projection.of(outputs)?,
     };
     Ok(Pruned { plan, fields })
 }
 
-fn renamed(alias: Rename, uses: &Uses) -> Result<Pruned> {
-    let Rename { input, name, columns } = alias;
-    let pairs: Vec<(Column, Column)> = columns.ids().into_iter().zip(input.ids()).collect();
-    let mut below = Uses::default();
-    for (column, source) in &pairs {
-        match uses.of(column) {
-            None => {}
-            Some(Use::Whole) => below.read_whole(source),
-            Some(Use::Fields(accesses)) => {
-                accesses.iter().try_for_each(|access| below.read_field(access, column, source))?;
-            }
-        }
-    }
-    let input = pruned(Arc::unwrap_or_clone(input), &below)?;
-    let sources = input.plan.ids();
-    let renamed = input.plan.rename(name)?;
-    let names = renamed.ids();
-    let mut fields = Fields::default();
-    for (column, source) in &pairs {
-        let Some(Use::Fields(accesses)) = uses.of(column) else { continue };
-        if let Some(found) = input.fields.of(accesses, column, source)? {
-            let name_of = |column: &Column| {
-                let place = sources.iter().position(|source| source == column);
-                place.and_then(|place| names.get(place)).cloned().unwrap_or_else(|| column.clone())
-            };
-            fields.extend(found.renamed(name_of));
-        }
-    }
-    Ok(Pruned { plan: renamed, fields })
-}
-
 fn aggregated(aggregate: Aggregate, uses: &Uses) -> Result<Rel> {
-    let columns = aggregate.columns.ids();
-    let keys = columns.len() - aggregate.aggr_expr.len();
-    let names = NamePreserver::new_for_projection();
-    let Aggregate { input, group_expr, aggr_expr, columns: all } = aggregate;
-    let count = aggr_expr.len();
+    let Aggregate { input, group_expr, aggr_expr, columns } = aggregate;
+    let mut ids = columns.ids();
+    let of_calls = ids.split_off(ids.len() - aggr_expr.len());
+    let count = of_calls.len();
     // Without keys, a call says that there is one row.
-    let is_kept = |place: usize| uses.wants(&columns[keys + place]) || keys == 0 && place == 0;
-    let wanted = aggr_expr.into_iter().enumerate().filter(|(place, _)| is_kept(*place));
-    let calls: Vec<Expr> = wanted.map(|(_, call)| call).collect();
+    let is_kept = |place: usize, id: &Column| uses.wants(id) || ids.is_empty() && place == 0;
+    let wanted = of_calls.into_iter().zip(aggr_expr).enumerate().filter(|(place, (id, _))| is_kept(*place, id));
+    let (of_calls, calls): (Vec<Column>, Vec<Expr>) = wanted.map(|(_, call)| call).unzip();
     let mut below = Uses::default();
     group_expr.iter().chain(&calls).for_each(|expr| below.read(expr));
-    let input = pruned(Arc::unwrap_or_clone(input), &below)?;
-    let put = |expr: Expr| {
-        let name = names.save(&expr);
-        Ok(name.restore(input.fields.put_into(expr)?))
-    };
-    let is_whole = calls.len() == count;
-    let (group_expr, calls) = match input.fields.is_empty() {
-        true => (group_expr, calls),
-        false => {
-            let put_into_key = |key: Expr| match key {
-                Expr::GroupingSet(_) => {
-                    key.walk_children(&mut |key| put(key).map(Transformed::yes)).map(|key| key.data)
-                }
-                key => put(key),
-            };
-            let keys = group_expr.into_iter().map(put_into_key).collect::<Result<_>>()?;
-            (keys, calls.into_iter().map(put).collect::<Result<_>>()?)
-        }
-    };
-    let input = Arc::new(input.plan);
-    let aggregate = match is_whole {
-        true => Aggregate { group_expr, aggr_expr: calls, input, columns: all },
-        false => crate::rel::aggregate(input, group_expr, calls)?,
-    };
-    Ok(Rel::Aggregate(aggregate))
+    let Pruned { plan, fields } = pruned(Arc::unwrap_or_clone(input), &below)?;
+    let put = |exprs: Vec<Expr>| exprs.into_iter().map(|expr| fields.put_into(expr)).collect::<Result<Vec<_>>>();
+    let (group_expr, aggr_expr, input) = (put(group_expr)?, put(calls)?, Arc::new(plan));
+    if of_calls.len() == count {
+        return Ok(Rel::Aggregate(Aggregate { group_expr, aggr_expr, input, columns }));
+    }
+    ids.extend(of_calls);
+    aggregate_as(input, group_expr, aggr_expr, ids).map(Rel::Aggregate)
 }
 
 /// Functions over rows. They keep the columns of their input.
 fn numbered(window: Over, uses: &Uses) -> Result<Pruned> {
-    let columns = window.columns.ids();
-    let inputs = columns.len() - window.window_expr.len();
-    let wanted = window.window_expr.into_iter().zip(&columns[inputs..]).filter(|(_, column)| uses.wants(column));
-    let calls: Vec<Expr> = wanted.map(|(call, _)| call).collect();
+    let added = window.columns.ids().into_iter().skip(window.input.width());
+    let calls: Vec<Output> = added.zip(window.window_expr).filter(|(id, _)| uses.wants(id)).collect();
     let mut below = uses.clone();
-    calls.iter().for_each(|call| below.read(call));
-    let input = pruned(Arc::unwrap_or_clone(window.input), &below)?;
+    calls.iter().for_each(|(_, call)| below.read(call));
+    let Pruned { plan, fields } = pruned(Arc::unwrap_or_clone(window.input), &below)?;
     if calls.is_empty() {
-        return Ok(input);
+        return Ok(Pruned { plan, fields });
     }
-    let names = NamePreserver::new_for_projection();
-    let put = |call: Expr| {
-        let name = names.save(&call);
-        Ok(name.restore(input.fields.put_into(call)?))
-    };
-    let calls = match input.fields.is_empty() {
-        true => calls,
-        false => calls.into_iter().map(put).collect::<Result<_>>()?,
-    };
-    Ok(Pruned { plan: input.plan.over(calls)?, fields: input.fields })
+    let calls = calls.into_iter().map(|(id, call)| Ok((id, fields.put_into(call)?))).collect::<Result<Vec<_>>>()?;
+    Ok(Pruned { plan: plan.over(calls)?, fields })
 }
 
 fn joined(join: Join, uses: &Uses) -> Result<Pruned> {
@@ -285,11 +218,11 @@ fn united(union: Union, uses: &Uses) -> Result<Rel> {
         return Ok(Rel::Union(Union { inputs: inputs.collect::<Result<_>>()?, columns: union.columns }));
     }
     let inputs = union.inputs.into_iter().map(|input| {
-        let exprs: Vec<Expr> = kept.iter().map(|index| Expr::Column(input.columns().id(*index))).collect();
-        prune(project(input, exprs)?).map(Arc::new)
+        let columns: Vec<Output> = kept.iter().map(|index| rel::kept(input.columns().id(*index))).collect();
+        prune(project(input, columns)?).map(Arc::new)
     });
     let inputs = inputs.collect::<Result<_>>()?;
-    Ok(Rel::Union(Union { inputs, columns: union.columns.selected(&kept)? }))
+    Ok(Rel::Union(Union { inputs, columns: union.columns.selected(&kept) }))
 }
 
 /// A node whose rows have the columns of its inputs, and others that it adds.

@@ -1,12 +1,12 @@
-//! Making operators. The columns of each follow from its expressions and from what is below.
+//! Making operators. The types of their columns follow from their expressions and from what is below.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::sql_name;
 use anabranch_model::Error;
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{Column, DFSchema, JoinType, NullEquality, Result, ScalarValue, TableReference};
 use datafusion_expr::expr::{GroupingSet, Sort as SortKey, intersect_metadata_for_union};
 use datafusion_expr::type_coercion::binary::type_union_resolution;
@@ -14,19 +14,49 @@ use datafusion_expr::utils::{conjunction, enumerate_grouping_sets, grouping_set_
 use datafusion_expr::{Expr, ExprSchemable, WindowFunctionDefinition};
 
 use super::{
-    Aggregate, Columns, Distinct, Filter, GROUPING_ID, Join, Limit, Over, Project, Rel, Rename, Sort, Union, Values,
+    Aggregate, Col, Columns, Distinct, Filter, GROUPING_ID, Join, Limit, Over, Project, Rel, Sort, Union, Values,
+    fresh, name_of, without_numbers,
 };
 use crate::copies::Copies;
+use crate::logical_text::with_plain_constants;
 use crate::origin::first_span;
 use crate::place::{at_span, through};
 use crate::walk::Walk;
+use crate::window_assign::EVENT_TIME;
+
+/// A column that an operator gives, and its value.
+pub(crate) type Output = (Column, Expr);
+
+/// A value as a column of its own.
+pub(crate) fn computed(name: &str, value: Expr) -> Output {
+    (fresh(name), value)
+}
+
+/// A column of the input.
+pub(crate) fn kept(column: Column) -> Output {
+    (column.clone(), Expr::Column(column))
+}
+
+/// A value by a name. A column that has this name stays the same one.
+pub(crate) fn named(name: &str, value: Expr) -> Output {
+    match &value {
+        Expr::Column(column) if name_of(column) == name => (column.clone(), value),
+        _ => computed(name, value),
+    }
+}
+
+/// A call over these columns, by its text.
+pub(crate) fn call(call: Expr, columns: &Columns) -> Result<Output> {
+    let name = columns.as_written(&call)?.schema_name().to_string();
+    Ok(computed(&name, call))
+}
 
 /// The columns of pairs of rows. A side whose rows may be missing can be NULL.
 pub(crate) fn joined_columns(left: &Columns, right: &Columns, kind: JoinType) -> Result<Arc<Columns>> {
     let side = |columns: &Columns, padded: bool| {
         let mut columns = columns.to_vec();
-        for (_, field) in columns.iter_mut().filter(|(_, field)| padded && !field.is_nullable()) {
-            *field = Arc::new(field.as_ref().clone().with_nullable(true));
+        for col in columns.iter_mut().filter(|col| padded && !col.field.is_nullable()) {
+            col.field = nullable(&col.field);
         }
         columns
     };
@@ -45,37 +75,24 @@ pub(crate) fn joined_columns(left: &Columns, right: &Columns, kind: JoinType) ->
     Columns::new(columns)
 }
 
-/// The expression with whole identities in the place of names without a relation.
-fn exact(expr: Expr, inputs: &[&Columns]) -> Result<Expr> {
-    let whole = |column: &Column| {
-        let found = |columns: &&Columns| columns.find(column).map(|place| columns.id(place));
-        column.relation.is_none().then(|| inputs.iter().find_map(found)).flatten().filter(|id| id.relation.is_some())
-    };
-    if !expr.has(&|expr| Ok(matches!(expr, Expr::Column(column) if whole(column).is_some())))? {
-        return Ok(expr);
-    }
-    let changed = expr.walk_up(&mut |expr| {
-        Ok(match expr {
-            Expr::Column(column) => match whole(&column) {
-                Some(id) => Transformed::yes(Expr::Column(Column { spans: column.spans, ..id })),
-                None => Transformed::no(Expr::Column(column)),
-            },
-            expr => Transformed::no(expr),
-        })
-    });
-    changed.map(|expr| expr.data)
-}
-
-fn all_exact(exprs: impl IntoIterator<Item = Expr>, input: &Columns) -> Result<Vec<Expr>> {
-    exprs.into_iter().map(|expr| exact(expr, &[input])).collect()
+fn nullable(field: &Field) -> FieldRef {
+    Arc::new(field.clone().with_nullable(true))
 }
 
 /// The columns that expressions give.
-fn fields_of<'e>(
-    exprs: impl IntoIterator<Item = &'e Expr>,
-    input: &Columns,
-) -> Result<Vec<(Option<TableReference>, FieldRef)>> {
-    exprs.into_iter().map(|expr| expr.to_field(input)).collect()
+fn outputs<'e>(outputs: impl IntoIterator<Item = (Column, &'e Expr)>, input: &Columns) -> Result<Vec<Col>> {
+    let output = |(id, expr): (Column, &Expr)| {
+        let source = expr.try_as_col().and_then(|column| input.iter().nth(input.find(column)?));
+        match source {
+            Some(col) if col.id == id => Ok(col.clone()),
+            _ => {
+                let field = expr.to_field(input)?.1;
+                let field = Arc::new(field.as_ref().clone().with_name(name_of(&id)));
+                Ok(Col::new(id, field))
+            }
+        }
+    };
+    outputs.into_iter().map(output).collect()
 }
 
 /// Refuses a call of an aggregate within one, and a function over rows within either.
@@ -111,7 +128,6 @@ fn check_nesting<'e>(exprs: impl IntoIterator<Item = &'e Expr>) -> Result<()> {
 /// Refuses FILTER of a function that is no aggregate.
 fn check_filter(call: &Expr) -> Result<()> {
     match call {
-        Expr::Alias(alias) => check_filter(&alias.expr),
         Expr::WindowFunction(of) => match (&of.fun, &of.params.filter) {
             (WindowFunctionDefinition::WindowUDF(function), Some(filter)) => {
                 let error =
@@ -137,41 +153,14 @@ impl Rel {
     }
 
     /// Rows of constants. The values of a column get one type.
-    pub(crate) fn values(mut rows: Vec<Vec<Expr>>) -> Result<Rel> {
-        let none = DFSchema::empty();
+    pub(crate) fn values(rows: Vec<Vec<Expr>>) -> Result<Rel> {
         let width = rows.first().map_or(0, Vec::len);
-        let mut fields = Vec::with_capacity(width);
-        for column in 0..width {
-            let (mut common, mut nullable) = (DataType::Null, false);
-            for row in &rows {
-                nullable |= row[column].nullable(&none)?;
-                let own = row[column].get_type(&none)?;
-                common = match (&common, &own) {
-                    (_, DataType::Null) => common,
-                    (DataType::Null, _) => own,
-                    _ => type_union_resolution(&[common.clone(), own.clone()]).ok_or_else(|| {
-                        through(Error::user(format!("a column of VALUES has both {common} and {own}")))
-                    })?,
-                };
-            }
-            let name = format!("column{}", column + 1);
-            for row in &mut rows {
-                row[column] = match std::mem::take(&mut row[column]) {
-                    Expr::Literal(ScalarValue::Null, metadata) => {
-                        Expr::Literal(ScalarValue::try_from(&common)?, metadata)
-                    }
-                    value => value.cast_to(&common, &none)?,
-                };
-            }
-            let nullable = nullable || common.is_null();
-            fields.push((None, Arc::new(Field::new(name, common, nullable))));
-        }
-        Ok(Rel::Values(Values { rows, columns: Columns::new(fields)? }))
+        values_as(rows, (1..=width).map(|number| fresh(&format!("column{number}"))).collect())
     }
 
     /// The values of expressions for each row.
-    pub(crate) fn project(self, exprs: impl IntoIterator<Item = Expr>) -> Result<Rel> {
-        project(self, exprs)
+    pub(crate) fn project(self, outputs: impl IntoIterator<Item = Output>) -> Result<Rel> {
+        project(self, outputs)
     }
 
     /// The rows for which a condition is TRUE.
@@ -187,23 +176,33 @@ impl Rel {
         }
     }
 
-    /// The same rows as a relation of this name.
-    pub(crate) fn rename(self, name: impl Into<String>) -> Result<Rel> {
-        let (name, input) = (name.into(), Arc::new(self));
-        let columns = Columns::of_relation(&name, input.columns().fields().iter().cloned())?;
-        Ok(Rel::Rename(Rename { name, input, columns }))
+    /// The same rows as a relation that a query calls so.
+    pub(crate) fn called(self, name: &str) -> Result<Rel> {
+        let passed = match self {
+            Rel::Project(project) if project.columns.called().is_none() => Rel::Project(project),
+            other => {
+                let columns = other.ids();
+                other.project(columns.into_iter().map(kept))?
+            }
+        };
+        Ok(match passed {
+            Rel::Project(project) => {
+                let columns = project.columns.called_as(&TableReference::bare(name));
+                Rel::Project(Project { columns, ..project })
+            }
+            other => other,
+        })
     }
 
     /// Pairs of rows for which all conditions are TRUE.
     pub(crate) fn join(self, right: Rel, kind: JoinType, conditions: impl IntoIterator<Item = Expr>) -> Result<Rel> {
         let sides = [self.columns(), right.columns()];
-        let filter = conjunction(conditions).map(|filter| exact(filter, &sides)).transpose()?;
         let join = Join {
             columns: joined_columns(sides[0], sides[1], kind)?,
             left: Arc::new(self),
             right: Arc::new(right),
             on: Vec::new(),
-            filter,
+            filter: conjunction(conditions),
             join_type: kind,
             null_equality: NullEquality::NullEqualsNothing,
         };
@@ -231,20 +230,18 @@ impl Rel {
     pub(crate) fn aggregate(
         self,
         keys: impl IntoIterator<Item = Expr>,
-        calls: impl IntoIterator<Item = Expr>,
+        calls: impl IntoIterator<Item = Output>,
     ) -> Result<Rel> {
         aggregate(self, keys, calls).map(Rel::Aggregate)
     }
 
     /// Rows with the values of functions over other rows, which have one partition and one order.
-    pub(crate) fn over(self, calls: impl IntoIterator<Item = Expr>) -> Result<Rel> {
+    pub(crate) fn over(self, calls: impl IntoIterator<Item = Output>) -> Result<Rel> {
         over(self, calls).map(Rel::Over)
     }
 
-    pub(crate) fn sort(self, keys: impl IntoIterator<Item = SortKey>) -> Result<Rel> {
-        let whole = |key: SortKey| Ok(SortKey { expr: exact(key.expr, &[self.columns()])?, ..key });
-        let keys = keys.into_iter().map(whole).collect::<Result<_>>()?;
-        Ok(Rel::Sort(Sort { keys, input: Arc::new(self) }))
+    pub(crate) fn sort(self, keys: impl IntoIterator<Item = SortKey>) -> Rel {
+        Rel::Sort(Sort { keys: keys.into_iter().collect(), input: Arc::new(self) })
     }
 
     pub(crate) fn limit(self, skip: Option<Expr>, fetch: Option<Expr>) -> Rel {
@@ -255,34 +252,33 @@ impl Rel {
         Rel::Distinct(Distinct { input: Arc::new(self) })
     }
 
-    /// The rows of all inputs, which have the same number of columns. Their types are those of the first one until
-    /// they are coerced.
+    /// The rows of all inputs, which have the same number of columns, in new columns. Their names and types are those of
+    /// the first one until they are coerced.
     pub(crate) fn union(inputs: Vec<Arc<Rel>>) -> Result<Rel> {
-        let columns = Columns::new(union_columns(&inputs))?;
-        Ok(Rel::Union(Union { inputs, columns }))
+        let first = inputs.first().map(|first| first.ids()).unwrap_or_default();
+        union_as(inputs, first.iter().map(|column| fresh(name_of(column))).collect())
     }
 
-    /// The same operator with the columns that its expressions and what is below give.
+    /// The same operator with the types that its expressions and what is below give.
     pub(crate) fn with_types(self) -> Result<Rel> {
         Ok(match self {
-            Rel::Project(Project { exprs, input, .. }) => project(input, exprs)?,
+            Rel::Project(project) => Rel::Project(project.with_columns()?),
             Rel::Filter(Filter { predicate, input }) => filter(input, predicate)?,
-            Rel::Rename(Rename { name, input, .. }) => Arc::unwrap_or_clone(input).rename(name)?,
-            Rel::Aggregate(Aggregate { group_expr, aggr_expr, input, .. }) => {
-                Rel::Aggregate(aggregate(input, group_expr, aggr_expr)?)
+            Rel::Aggregate(Aggregate { group_expr, aggr_expr, input, columns }) => {
+                Rel::Aggregate(aggregate_as(input, group_expr, aggr_expr, columns.ids())?)
             }
-            Rel::Over(Over { window_expr, input, .. }) => Rel::Over(over(input, window_expr)?),
+            Rel::Over(Over { window_expr, input, columns }) => {
+                let ids = columns.ids().into_iter().skip(columns.len() - window_expr.len());
+                Rel::Over(over(input, ids.zip(window_expr))?)
+            }
             Rel::Join(join) => {
                 let columns = joined_columns(join.left.columns(), join.right.columns(), join.join_type)?;
                 Rel::Join(Join { columns, ..join })
             }
-            Rel::Union(union) if union.inputs.iter().any(|input| input.width() != union.columns.len()) => {
-                Rel::union(union.inputs)?
-            }
             Rel::Assign(assign) => Rel::Assign(assign.with_columns()?),
             Rel::Unnest(unnest) => Rel::Unnest(unnest.with_columns()?),
             Rel::Temporal(join) => Rel::Temporal(join.with_columns()?),
-            Rel::Copies(copies) => Rel::Copies(Copies::new(copies.input)?),
+            Rel::Copies(copies) => Rel::Copies(Copies::new(copies.input)),
             node @ (Rel::Get(_) | Rel::Values(_) | Rel::Union(_) | Rel::Sort(_) | Rel::Limit(_) | Rel::Distinct(_)) => {
                 node
             }
@@ -290,12 +286,64 @@ impl Rel {
     }
 }
 
+/// Rows of constants as these columns. The values of a column get one type.
+pub(crate) fn values_as(mut rows: Vec<Vec<Expr>>, ids: Vec<Column>) -> Result<Rel> {
+    let none = DFSchema::empty();
+    let mut cols = Vec::with_capacity(ids.len());
+    for (column, id) in ids.into_iter().enumerate() {
+        let (mut common, mut nullable) = (DataType::Null, false);
+        for row in &rows {
+            nullable |= row[column].nullable(&none)?;
+            let own = row[column].get_type(&none)?;
+            common = match (&common, &own) {
+                (_, DataType::Null) => common,
+                (DataType::Null, _) => own,
+                _ => type_union_resolution(&[common.clone(), own.clone()])
+                    .ok_or_else(|| through(Error::user(format!("a column of VALUES has both {common} and {own}"))))?,
+            };
+        }
+        for row in &mut rows {
+            row[column] = match std::mem::take(&mut row[column]) {
+                Expr::Literal(ScalarValue::Null, metadata) => Expr::Literal(ScalarValue::try_from(&common)?, metadata),
+                value => value.cast_to(&common, &none)?,
+            };
+        }
+        let nullable = nullable || common.is_null();
+        let field = Field::new(name_of(&id), common, nullable);
+        cols.push(Col::new(id, Arc::new(field)));
+    }
+    Ok(Rel::Values(Values { rows, columns: Columns::new(cols)? }))
+}
+
 /// The values of expressions for each row.
-pub(crate) fn project(input: impl Into<Arc<Rel>>, exprs: impl IntoIterator<Item = Expr>) -> Result<Rel> {
-    let input = input.into();
-    let exprs = all_exact(exprs, input.columns())?;
-    let columns = Columns::new(fields_of(&exprs, input.columns())?)?;
-    Ok(Rel::Project(Project { exprs, input, columns }))
+pub(crate) fn project(input: impl Into<Arc<Rel>>, outputs: impl IntoIterator<Item = Output>) -> Result<Rel> {
+    Project { exprs: Vec::new(), input: input.into(), event_time: None, columns: Arc::default() }.of(outputs)
+}
+
+impl Project {
+    /// The same relation with other columns.
+    pub(crate) fn of(self, outputs: impl IntoIterator<Item = Output>) -> Result<Rel> {
+        let outputs = outputs.into_iter().map(|(id, expr)| (id, expr.unalias()));
+        let (ids, exprs): (Vec<Column>, Vec<Expr>) = outputs.unzip();
+        Project { exprs, ..self }.with_ids(ids).map(Rel::Project)
+    }
+
+    fn with_columns(self) -> Result<Self> {
+        let ids = self.columns.ids();
+        self.with_ids(ids)
+    }
+
+    fn with_ids(mut self, ids: Vec<Column>) -> Result<Self> {
+        let mut cols = outputs(ids.into_iter().zip(&self.exprs), self.input.columns())?;
+        for col in cols.iter_mut().filter(|col| self.event_time.as_ref() == Some(&col.id)) {
+            let mut metadata = col.field.metadata().clone();
+            metadata.insert(EVENT_TIME.to_owned(), "true".to_owned());
+            col.field = Arc::new(col.field.as_ref().clone().with_metadata(metadata));
+        }
+        let columns = Columns::new(cols)?;
+        self.columns = self.columns.called().map_or_else(|| Arc::clone(&columns), |table| columns.called_as(table));
+        Ok(self)
+    }
 }
 
 /// The rows for which a condition is TRUE.
@@ -304,7 +352,7 @@ pub(crate) fn project(input: impl Into<Arc<Rel>>, exprs: impl IntoIterator<Item 
 /// The expression is of another type than BOOLEAN.
 pub(crate) fn filter(input: impl Into<Arc<Rel>>, predicate: Expr) -> Result<Rel> {
     let input = input.into();
-    let predicate = exact(predicate, &[input.columns()])?.unalias_nested().data;
+    let predicate = predicate.unalias_nested().data;
     // A column of a query around this one has no type here.
     if let Ok(data_type) = predicate.get_type(input.columns())
         && !matches!(data_type, DataType::Boolean | DataType::Null)
@@ -315,27 +363,65 @@ pub(crate) fn filter(input: impl Into<Arc<Rel>>, predicate: Expr) -> Result<Rel>
     Ok(Rel::Filter(Filter { predicate, input }))
 }
 
-/// One row for each group.
+/// One row for each group. A key that is a column stays it; others are called by their text.
 pub(crate) fn aggregate(
     input: impl Into<Arc<Rel>>,
     keys: impl IntoIterator<Item = Expr>,
-    calls: impl IntoIterator<Item = Expr>,
+    calls: impl IntoIterator<Item = Output>,
 ) -> Result<Aggregate> {
     let input = input.into();
-    let below = input.columns();
-    let (keys, aggr_expr) = (all_exact(keys, below)?, all_exact(calls, below)?);
-    check_nesting(keys.iter().chain(&aggr_expr))?;
-    let group_expr = enumerate_grouping_sets(keys)?;
-    let listed = grouping_set_to_exprlist(&group_expr)?;
-    let mut columns = fields_of(listed.iter().copied(), below)?;
-    if let [Expr::GroupingSet(sets)] = group_expr.as_slice() {
-        for (_, field) in &mut columns {
-            *field = Arc::new(field.as_ref().clone().with_nullable(true));
+    let group_expr = enumerate_grouping_sets(keys.into_iter().map(Expr::unalias).collect())?;
+    let mut ids = key_columns(&group_expr, input.columns())?;
+    let (of_calls, aggr_expr): (Vec<Column>, Vec<Expr>) = calls.into_iter().unzip();
+    ids.extend(of_calls);
+    aggregate_as(input, group_expr, aggr_expr, ids)
+}
+
+/// Columns for keys, and for the number of their set. State is known by the names of keys: these say what is computed,
+/// whatever the tables are called.
+fn key_columns(group_expr: &[Expr], input: &Columns) -> Result<Vec<Column>> {
+    let are_sets = matches!(group_expr, [Expr::GroupingSet(_)]);
+    let mut names: HashSet<String> = HashSet::new();
+    let mut ids = Vec::new();
+    for key in grouping_set_to_exprlist(group_expr)? {
+        if let Expr::Column(column) = key {
+            ids.push(column.clone());
+            continue;
         }
-        columns.push((None, Arc::new(Field::new(GROUPING_ID, grouping_id_type(sets, columns.len()), false))));
+        let plain = match are_sets {
+            true => input.as_written(key)?.schema_name().to_string(),
+            false => with_plain_constants(&without_numbers(&key.to_string())),
+        };
+        let (mut name, mut number) = (plain.clone(), 1);
+        while !names.insert(name.clone()) {
+            number += 1;
+            name = format!("{plain}_{number}");
+        }
+        ids.push(fresh(&name));
     }
-    columns.extend(fields_of(&aggr_expr, below)?);
-    let columns = Columns::new(columns)?;
+    ids.extend(are_sets.then(|| fresh(GROUPING_ID)));
+    Ok(ids)
+}
+
+/// One row for each group, as these columns: the keys, the number of their set if there are sets, and the calls.
+pub(crate) fn aggregate_as(
+    input: Arc<Rel>,
+    group_expr: Vec<Expr>,
+    aggr_expr: Vec<Expr>,
+    ids: Vec<Column>,
+) -> Result<Aggregate> {
+    check_nesting(group_expr.iter().chain(&aggr_expr))?;
+    let below = input.columns();
+    let keys = grouping_set_to_exprlist(&group_expr)?;
+    let (count, mut ids) = (keys.len(), ids.into_iter());
+    let mut cols = outputs(ids.by_ref().take(count).zip(keys), below)?;
+    if let [Expr::GroupingSet(sets)] = group_expr.as_slice() {
+        cols.iter_mut().for_each(|col| col.field = nullable(&col.field));
+        let field = Field::new(GROUPING_ID, grouping_id_type(sets, count), false);
+        cols.extend(ids.next().map(|id| Col::new(id, Arc::new(field))));
+    }
+    cols.extend(outputs(ids.zip(&aggr_expr), below)?);
+    let columns = Columns::new(cols)?;
     Ok(Aggregate { group_expr, aggr_expr, input, columns })
 }
 
@@ -355,29 +441,26 @@ fn grouping_id_type(sets: &GroupingSet, keys: usize) -> DataType {
 }
 
 /// Rows with the values of functions over other rows.
-fn over(input: impl Into<Arc<Rel>>, calls: impl IntoIterator<Item = Expr>) -> Result<Over> {
+fn over(input: impl Into<Arc<Rel>>, calls: impl IntoIterator<Item = Output>) -> Result<Over> {
     let input = input.into();
-    let window_expr = all_exact(calls, input.columns())?;
+    let (ids, window_expr): (Vec<Column>, Vec<Expr>) = calls.into_iter().unzip();
     check_nesting(&window_expr)?;
     window_expr.iter().try_for_each(check_filter)?;
-    let columns = input.columns().with(fields_of(&window_expr, input.columns())?)?;
+    let added = outputs(ids.into_iter().zip(&window_expr), input.columns())?;
+    let columns = input.columns().with(added)?;
     Ok(Over { window_expr, input, columns })
 }
 
-/// The columns of a union: the names and types of the first input, nullable if one is.
-fn union_columns(inputs: &[Arc<Rel>]) -> Vec<(Option<TableReference>, FieldRef)> {
-    let Some(first) = inputs.first() else { return Vec::new() };
-    let fields = first.columns().fields();
-    let mut seen: HashMap<&str, usize> = HashMap::new();
-    let mut columns = Vec::with_capacity(fields.len());
-    for (place, field) in fields.iter().enumerate() {
+/// The rows of all inputs as these columns: with the types of the first one, nullable if one is.
+pub(crate) fn union_as(inputs: Vec<Arc<Rel>>, ids: Vec<Column>) -> Result<Rel> {
+    let col = |(place, id): (usize, Column)| {
         let all = || inputs.iter().map(|input| input.columns().field(place));
-        let count = seen.entry(field.name()).and_modify(|count| *count += 1).or_default();
-        let name = if *count == 0 { field.name().clone() } else { format!("{}_{count}", field.name()) };
         let nullable = all().any(|field| field.is_nullable());
+        let data_type = all().next().map_or(DataType::Null, |first| first.data_type().clone());
         let metadata = intersect_metadata_for_union(all().map(|field| field.metadata()));
-        let field = Field::new(name, field.data_type().clone(), nullable).with_metadata(metadata);
-        columns.push((None, Arc::new(field)));
-    }
-    columns
+        let field = Field::new(name_of(&id), data_type, nullable).with_metadata(metadata);
+        Col::new(id, Arc::new(field))
+    };
+    let columns = Columns::new(ids.into_iter().enumerate().map(col).collect())?;
+    Ok(Rel::Union(Union { inputs, columns }))
 }

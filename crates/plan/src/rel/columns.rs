@@ -1,85 +1,182 @@
-//! The columns of a relation.
+//! The columns of a relation, and the numbers by which columns are known.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use anabranch_model::Error;
 use arrow::datatypes::{FieldRef, Fields};
-use datafusion_common::{Column, DFSchema, ExprSchema, Result, TableReference, plan_err};
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{Column, DFSchema, ExprSchema, Result, Spans, TableReference, plan_err};
 use datafusion_expr::Expr;
 
 use crate::place::through;
+use crate::walk::Walk;
 
-/// Columns in their order. A column is found by its identity in logarithmic time.
+/// The number of a column. No two columns of a program have the same one, and it never changes its meaning.
+///
+/// In the library's expressions it is a part of a [`Column`]'s name, behind the name that users know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ColId(u64);
+
+/// Between the user's name of a column and its number.
+pub(super) const MARK: char = '\u{1f}';
+/// Hexadecimal digits of a number. Texts of numbers have the order of the numbers.
+pub(super) const DIGITS: usize = 12;
+
+impl ColId {
+    /// `None`: a name that means no column yet.
+    pub(crate) fn of(column: &Column) -> Option<ColId> {
+        let (_, digits) = parts(&column.name)?;
+        u64::from_str_radix(digits, 16).ok().map(ColId)
+    }
+}
+
+fn parts(name: &str) -> Option<(&str, &str)> {
+    let (before, digits) = name.split_at_checked(name.len().checked_sub(DIGITS)?)?;
+    Some((before.strip_suffix(MARK)?, digits))
+}
+
+/// A column of its own, of this name.
+pub(crate) fn fresh(name: &str) -> Column {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    Column::new_unqualified(format!("{name}{MARK}{number:0DIGITS$x}"))
+}
+
+/// What users call a column.
+pub(crate) fn name_of(column: &Column) -> &str {
+    parts(&column.name).map_or(&column.name, |(name, _)| name)
+}
+
+/// A text of the library with columns as users call them.
+pub(crate) fn without_numbers(text: &str) -> Cow<'_, str> {
+    if !text.contains(MARK) {
+        return Cow::Borrowed(text);
+    }
+    let mut parts = text.split(MARK);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    parts.for_each(|part| plain.push_str(part.get(DIGITS..).unwrap_or_default()));
+    Cow::Owned(plain)
+}
+
+/// An expression with other columns, also in the place of those of queries around.
+pub(super) fn with_columns(expr: Expr, other: &dyn Fn(&Column) -> Option<Column>) -> Result<Expr> {
+    let changed = expr.walk_up(&mut |mut expr| {
+        let (Expr::Column(column) | Expr::OuterReferenceColumn(_, column)) = &mut expr else {
+            return Ok(Transformed::no(expr));
+        };
+        let Some(found) = other(column) else { return Ok(Transformed::no(expr)) };
+        *column = Column { spans: std::mem::take(&mut column.spans), ..found };
+        Ok(Transformed::yes(expr))
+    });
+    changed.map(|expr| expr.data)
+}
+
+/// A column, and what is known of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Col {
+    /// Its name and its number.
+    pub(crate) id: Column,
+    /// The table that a query has it from.
+    pub(crate) table: Option<TableReference>,
+    /// Its name, its type, and whether it is an event time.
+    pub(crate) field: FieldRef,
+}
+
+impl Col {
+    /// A column that no table has.
+    pub(crate) fn new(id: Column, field: FieldRef) -> Self {
+        Col { id: Column { spans: Spans::new(), ..id }, table: None, field }
+    }
+
+    /// It as an expression.
+    pub(crate) fn expr(&self) -> Expr {
+        Expr::Column(self.id.clone())
+    }
+}
+
+/// Columns in their order. A column is found by its number in logarithmic time.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
-    relations: Vec<Option<TableReference>>,
+    cols: Vec<Col>,
     fields: Fields,
-    /// The places in the order of the names, and equal names in the order of the places.
-    by_name: OnceLock<Vec<usize>>,
+    /// What a query calls the relation.
+    called: Option<TableReference>,
+    by_id: OnceLock<Vec<(ColId, usize)>>,
 }
 
 impl Columns {
     /// # Errors
-    /// Two columns have one identity. A column without a relation has that of any other of its name.
-    pub(crate) fn new(columns: Vec<(Option<TableReference>, FieldRef)>) -> Result<Arc<Self>> {
-        let (relations, fields): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
-        let columns = Columns { relations, fields: fields.into(), by_name: OnceLock::new() };
-        let mut start = 0;
-        let by_name = columns.by_name();
-        while let Some(first) = by_name.get(start) {
-            let same = by_name[start..].partition_point(|place| columns.name(*place) == columns.name(*first));
-            let named = &by_name[start..start + same];
-            for (index, place) in named.iter().enumerate() {
-                let relation = &columns.relations[*place];
-                let is_same = |other: &usize| {
-                    let other = &columns.relations[*other];
-                    relation.is_none() || other.is_none() || relation == other
-                };
-                if named[..index].iter().any(is_same) {
-                    return Err(through(Error::internal(format!("two columns are '{}'", columns.id(*place)))));
-                }
+    /// A column comes twice, or has no number.
+    pub(crate) fn new(cols: Vec<Col>) -> Result<Arc<Self>> {
+        let columns = Columns::unchecked(cols);
+        let by_id = columns.by_id();
+        let twice = by_id.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1);
+        let lacks = || columns.cols.iter().position(|col| ColId::of(&col.id).is_none());
+        match twice.or_else(|| if by_id.len() < columns.len() { lacks() } else { None }) {
+            Some(place) => {
+                let name = columns.field(place).name();
+                Err(through(Error::internal(format!("the column '{name}' is not one column"))))
             }
-            start += same;
+            None => Ok(Arc::new(columns)),
         }
-        Ok(Arc::new(columns))
     }
 
-    /// The columns of a relation of this name.
-    pub(crate) fn of_relation(name: &str, fields: impl IntoIterator<Item = FieldRef>) -> Result<Arc<Self>> {
-        let relation = TableReference::bare(name);
-        Columns::new(fields.into_iter().map(|field| (Some(relation.clone()), field)).collect())
+    fn unchecked(cols: Vec<Col>) -> Self {
+        let fields = cols.iter().map(|col| Arc::clone(&col.field)).collect();
+        Columns { cols, fields, called: None, by_id: OnceLock::new() }
     }
 
-    /// The columns of several relations. Of two with one identity it is the first.
+    /// New columns of a table.
+    pub(crate) fn of_table(name: &str, fields: impl IntoIterator<Item = FieldRef>) -> Arc<Self> {
+        let cols = fields.into_iter().map(|field| Col::new(fresh(field.name()), field));
+        Columns::unchecked(cols.collect()).called_as(&TableReference::bare(name))
+    }
+
+    /// The columns of several relations.
     pub(crate) fn merged(of: &[Arc<Columns>]) -> Arc<Self> {
-        let mut all: Vec<(Option<TableReference>, FieldRef)> = Vec::new();
-        for (place, columns) in of.iter().enumerate() {
-            let known = |id: &Column| of[..place].iter().any(|before| before.has(id));
-            let own = columns.ids().into_iter().zip(columns.to_vec());
-            all.extend(own.filter(|(id, _)| !known(id)).map(|(_, column)| column));
-        }
-        let (relations, fields): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-        Arc::new(Columns { relations, fields: fields.into(), by_name: OnceLock::new() })
+        Arc::new(Columns::unchecked(of.iter().flat_map(|columns| columns.to_vec()).collect()))
     }
 
-    fn name(&self, place: usize) -> &str {
-        self.fields[place].name()
+    /// The same columns of a relation that a query calls so.
+    pub(crate) fn called_as(&self, table: &TableReference) -> Arc<Self> {
+        let of_table = |col: &Col| Col { table: Some(table.clone()), ..col.clone() };
+        let columns = Columns::unchecked(self.cols.iter().map(of_table).collect());
+        Arc::new(Columns { called: Some(table.clone()), ..columns })
     }
 
-    fn by_name(&self) -> &[usize] {
-        self.by_name.get_or_init(|| {
-            let mut places: Vec<usize> = (0..self.fields.len()).collect();
-            places.sort_by_key(|place| self.name(*place));
-            places
+    /// What a query calls the relation.
+    pub(crate) fn called(&self) -> Option<&TableReference> {
+        self.called.as_ref()
+    }
+
+    /// The same with other numbers.
+    pub(super) fn with_ids(&self, of: &HashMap<ColId, Column>) -> Arc<Self> {
+        let renumbered = |col: &Col| match ColId::of(&col.id).and_then(|id| of.get(&id)) {
+            Some(id) => Col { id: id.clone(), ..col.clone() },
+            None => col.clone(),
+        };
+        let columns = Columns::unchecked(self.cols.iter().map(renumbered).collect());
+        Arc::new(Columns { called: self.called.clone(), ..columns })
+    }
+
+    fn by_id(&self) -> &[(ColId, usize)] {
+        self.by_id.get_or_init(|| {
+            let numbered = self.cols.iter().enumerate();
+            let mut by_id: Vec<_> = numbered.filter_map(|(place, col)| Some((ColId::of(&col.id)?, place))).collect();
+            by_id.sort_unstable();
+            by_id
         })
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.fields.len()
+        self.cols.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.fields.is_empty()
+        self.cols.is_empty()
     }
 
     pub(crate) fn fields(&self) -> &Fields {
@@ -90,56 +187,43 @@ impl Columns {
         &self.fields[place]
     }
 
-    /// The identity of a column.
+    /// A column as expressions name it.
     pub(crate) fn id(&self, place: usize) -> Column {
-        Column::new(self.relations[place].clone(), self.name(place))
+        self.cols[place].id.clone()
     }
 
     pub(crate) fn ids(&self) -> Vec<Column> {
-        (0..self.len()).map(|place| self.id(place)).collect()
+        self.iter().map(|col| col.id.clone()).collect()
     }
 
-    /// The relation that gives each column, and the column's name and type.
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (Option<&TableReference>, &FieldRef)> {
-        self.relations.iter().map(Option::as_ref).zip(self.fields.iter())
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Col> {
+        self.cols.iter()
     }
 
-    /// The same, owned.
-    pub(crate) fn to_vec(&self) -> Vec<(Option<TableReference>, FieldRef)> {
-        self.iter().map(|(relation, field)| (relation.cloned(), Arc::clone(field))).collect()
+    pub(crate) fn to_vec(&self) -> Vec<Col> {
+        self.cols.clone()
     }
 
     /// Some of the columns.
-    pub(crate) fn selected(&self, places: &[usize]) -> Result<Arc<Self>> {
-        let column = |place: &usize| (self.relations[*place].clone(), Arc::clone(&self.fields[*place]));
-        Columns::new(places.iter().map(column).collect())
+    pub(crate) fn selected(&self, places: &[usize]) -> Arc<Self> {
+        let columns = Columns::unchecked(places.iter().map(|place| self.cols[*place].clone()).collect());
+        Arc::new(Columns { called: self.called.clone(), ..columns })
     }
 
     /// These columns, and others after them.
-    pub(crate) fn with(
-        &self,
-        added: impl IntoIterator<Item = (Option<TableReference>, FieldRef)>,
-    ) -> Result<Arc<Self>> {
+    pub(crate) fn with(&self, added: impl IntoIterator<Item = Col>) -> Result<Arc<Self>> {
         let mut all = self.to_vec();
         all.extend(added);
         Columns::new(all)
     }
 
-    /// The place of a column. One without a relation is the first of its name.
+    /// The place of a column.
     pub(crate) fn find(&self, column: &Column) -> Option<usize> {
-        let by_name = self.by_name();
-        let start = by_name.partition_point(|place| self.name(*place) < column.name.as_str());
-        let named = by_name[start..].iter().copied().take_while(|place| self.name(*place) == column.name);
-        let is_match = |place: &usize| {
-            #[cfg(test)]
-            tests::COMPARED.with(|count| count.set(count.get() + 1));
-            match (&column.relation, &self.relations[*place]) {
-                (Some(wanted), Some(given)) => wanted.resolved_eq(given),
-                (Some(_), None) => false,
-                (None, _) => true,
-            }
-        };
-        named.into_iter().find(is_match)
+        #[cfg(test)]
+        tests::COMPARED.with(|count| count.set(count.get() + 1));
+        let id = ColId::of(column)?;
+        let by_id = self.by_id();
+        by_id.binary_search_by_key(&id, |(id, _)| *id).ok().map(|found| by_id[found].1)
     }
 
     pub(crate) fn has(&self, column: &Column) -> bool {
@@ -152,9 +236,21 @@ impl Columns {
     /// There is no such column.
     pub(crate) fn place(&self, column: &Column) -> anabranch_model::Result<usize> {
         self.find(column).ok_or_else(|| {
-            let known: Vec<String> = self.ids().iter().map(Column::flat_name).collect();
-            Error::internal(format!("there is no column {}; the columns are: {}", column.flat_name(), known.join(", ")))
+            let known: Vec<&str> = self.fields.iter().map(|field| field.name().as_str()).collect();
+            Error::internal(format!("there is no column {}; the columns are: {}", name_of(column), known.join(", ")))
         })
+    }
+
+    /// The column as users write it: with its table.
+    pub(crate) fn written(&self, column: &Column) -> Option<Column> {
+        let col = &self.cols[self.find(column)?];
+        Some(Column::new(col.table.clone(), name_of(&col.id)))
+    }
+
+    /// An expression with columns as users write them.
+    pub(crate) fn as_written(&self, expr: &Expr) -> Result<Expr> {
+        let plain = |column: &Column| Column::new_unqualified(name_of(column));
+        with_columns(expr.clone(), &|column| Some(self.written(column).unwrap_or_else(|| plain(column))))
     }
 
     /// The columns that expressions read, for the library.
@@ -163,12 +259,13 @@ impl Columns {
             exprs.iter().flat_map(|expr| expr.column_refs()).filter_map(|id| self.find(id)).collect();
         read.sort_unstable();
         read.dedup();
-        self.selected(&read)?.to_schema()
+        self.selected(&read).to_schema()
     }
 
     /// All columns for the library, which asks for types of expressions by its own kind of schema.
     pub(crate) fn to_schema(&self) -> Result<DFSchema> {
-        DFSchema::new_with_metadata(self.to_vec(), Default::default())
+        let named = |col: &Col| (None, Arc::new(col.field.as_ref().clone().with_name(&col.id.name)));
+        DFSchema::new_with_metadata(self.iter().map(named).collect(), Default::default())
     }
 }
 
@@ -177,7 +274,7 @@ impl ExprSchema for Columns {
     fn field_from_column(&self, column: &Column) -> Result<&FieldRef> {
         match self.find(column) {
             Some(place) => Ok(self.field(place)),
-            None => plan_err!("there is no column {}", column.flat_name()),
+            None => plan_err!("there is no column {}", name_of(column)),
         }
     }
 }

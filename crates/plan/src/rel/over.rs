@@ -7,7 +7,7 @@ use datafusion_common::{Result, internal_err};
 use datafusion_expr::Expr;
 use datafusion_expr::expr::Sort as SortKey;
 
-use super::{Columns, Rel};
+use super::{Columns, Output, Rel};
 use crate::walk::Walk;
 
 /// What rows are divided and ordered by, and whether each key divides them.
@@ -15,10 +15,10 @@ type Order = Vec<(SortKey, bool)>;
 
 impl Rel {
     /// Rows with the values of functions over other rows. Those with the longer order are computed first.
-    pub(crate) fn over_all(self, calls: Vec<Expr>) -> Result<Rel> {
-        let mut groups: Vec<(Order, Vec<Expr>)> = Vec::new();
+    pub(crate) fn over_all(self, calls: Vec<Output>) -> Result<Rel> {
+        let mut groups: Vec<(Order, Vec<Output>)> = Vec::new();
         for call in calls {
-            let order = order_of(&call)?;
+            let order = order_of(&call.1)?;
             match groups.iter_mut().find(|(of, _)| *of == order) {
                 Some((_, calls)) => calls.push(call),
                 None => groups.push((order, vec![call])),
@@ -30,11 +30,7 @@ impl Rel {
 }
 
 fn order_of(call: &Expr) -> Result<Order> {
-    let call = match call {
-        Expr::Alias(alias) => return order_of(&alias.expr),
-        Expr::WindowFunction(call) => call,
-        other => return internal_err!("{other} is no function over rows"),
-    };
+    let Expr::WindowFunction(call) = call else { return internal_err!("{call} is no function over rows") };
     let mut order: Order = Vec::new();
     for key in &call.params.partition_by {
         let ordered = call.params.order_by.iter().find(|by| by.expr == *key);

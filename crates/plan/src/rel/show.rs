@@ -1,109 +1,196 @@
-//! Trees of operators as text: a line for each operator, those below indented.
+//! Trees of operators as text: a line for each operator, those below indented. A column is written as users
+//! write it. If several columns of a plan are written alike, each has a number, in the order in which they come.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-use datafusion_common::JoinType;
+use datafusion_common::{Column, JoinType, NullEquality, TableReference};
 use datafusion_expr::Expr;
+use datafusion_expr::expr::Sort as SortKey;
 
-use super::{Aggregate, Get, Join, Rel, Values};
+use super::columns::{DIGITS, MARK, with_columns};
+use super::{Aggregate, Col, Columns, Join, Rel, Values, name_of};
 use crate::temporal_join::VersionTimes;
 
 /// The rows of constants that are shown.
 const ROWS_MAX: usize = 5;
+/// Before the name of a column, in a text of which the columns are not counted yet.
+const BEGIN: char = '\u{1e}';
 
 impl Display for Rel {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        tree(self, 0, f)
+        let mut text = String::new();
+        tree(self, 0, &mut text);
+        f.write_str(&counted(&text))
     }
 }
 
-fn tree(rel: &Rel, depth: usize, f: &mut Formatter<'_>) -> fmt::Result {
+/// A text with columns as users write them, and numbers where columns are written alike.
+fn counted(text: &str) -> String {
+    let mut alike: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, (number, _)) in text.split(BEGIN).skip(1).filter_map(column) {
+        let of_name = alike.entry(name).or_default();
+        if !of_name.contains(&number) {
+            of_name.push(number);
+        }
+    }
+    let mut parts = text.split(BEGIN);
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for (name, (number, rest)) in parts.filter_map(column) {
+        shown.push_str(name);
+        let of_name = alike.get(name).map_or(&[][..], Vec::as_slice);
+        if let (Some(place), true) = (of_name.iter().position(|of| *of == number), of_name.len() > 1) {
+            shown.push_str(&format!("#{}", place + 1));
+        }
+        shown.push_str(rest);
+    }
+    shown
+}
+
+/// The name of a column, its number, and what follows it.
+fn column(part: &str) -> Option<(&str, (&str, &str))> {
+    let (name, rest) = part.split_once(MARK)?;
+    Some((name, rest.split_at_checked(DIGITS)?))
+}
+
+fn tree(rel: &Rel, depth: usize, text: &mut String) {
     if depth > 0 {
-        write!(f, "\n{:width$}", "", width = 2 * depth)?;
+        text.push_str(&format!("\n{:width$}", "", width = 2 * depth));
     }
-    line(rel, f)?;
-    rel.inputs().into_iter().try_for_each(|input| tree(input, depth + 1, f))
+    let inputs = rel.inputs();
+    let line = Line(inputs.iter().map(|input| input.columns()).collect());
+    text.push_str(&line.of(rel));
+    inputs.into_iter().for_each(|input| tree(input, depth + 1, text));
 }
 
-fn line(rel: &Rel, f: &mut Formatter<'_>) -> fmt::Result {
-    match rel {
-        Rel::Get(get) => table(get, f),
-        Rel::Values(values) => rows(values, f),
-        Rel::Project(project) => write!(f, "Project: {}", list(&project.exprs)),
-        Rel::Filter(filter) => write!(f, "Filter: {}", filter.predicate),
-        Rel::Rename(rename) => write!(f, "Rename: {}", rename.name),
-        Rel::Join(join) => pairs(join, f),
-        Rel::Aggregate(Aggregate { group_expr, aggr_expr, .. }) => {
-            write!(f, "Aggregate: groupBy=[[{}]], aggr=[[{}]]", list(group_expr), list(aggr_expr))
-        }
-        Rel::Over(over) => write!(f, "Over: {}", list(&over.window_expr)),
-        Rel::Sort(sort) => write!(f, "Sort: {}", list(&sort.keys)),
-        Rel::Limit(limit) => {
-            let bound = |bound: &Option<Expr>, none: &str| bound.as_ref().map_or(none.to_owned(), Expr::to_string);
-            match limit.bounds() {
-                Some(bounds) => {
-                    let fetch = bounds.fetch.map_or("None".to_owned(), |fetch| fetch.to_string());
-                    write!(f, "Limit: skip={}, fetch={fetch}", bounds.skip)
+/// A column by the name and the table that users write.
+fn marked(id: &Column, table: Option<&TableReference>) -> String {
+    let table = table.map(|table| format!("{table}.")).unwrap_or_default();
+    format!("{BEGIN}{table}{}", id.name)
+}
+
+/// The line of an operator over these columns.
+struct Line<'a>(Vec<&'a Columns>);
+
+impl Line<'_> {
+    fn of(&self, rel: &Rel) -> String {
+        match rel {
+            Rel::Get(get) => {
+                let names: Vec<&str> = get.columns.fields().iter().map(|field| field.name().as_str()).collect();
+                let names = get.projection.as_ref().map(|_| format!(" [{}]", names.join(", "))).unwrap_or_default();
+                format!("Get: {}{names}", get.name)
+            }
+            Rel::Values(values) => self.rows(values),
+            Rel::Project(project) => {
+                let called = project.columns.called().map(|name| format!(" as {name}")).unwrap_or_default();
+                format!("Project{called}: {}", self.outputs(&project.columns, &project.exprs, called.is_empty()))
+            }
+            Rel::Filter(filter) => format!("Filter: {}", self.expr(&filter.predicate)),
+            Rel::Join(join) => self.pairs(join),
+            Rel::Aggregate(Aggregate { group_expr, aggr_expr, columns, .. }) => {
+                let (keys, calls) = (self.list(group_expr), self.outputs(columns, aggr_expr, true));
+                format!("Aggregate: groupBy=[[{keys}]], aggr=[[{calls}]]")
+            }
+            Rel::Over(over) => format!("Over: {}", self.outputs(&over.columns, &over.window_expr, true)),
+            Rel::Sort(sort) => {
+                let key = |key: &SortKey| SortKey { expr: self.with_names(&key.expr), ..key.clone() }.to_string();
+                format!("Sort: {}", sort.keys.iter().map(key).collect::<Vec<_>>().join(", "))
+            }
+            Rel::Limit(limit) => {
+                let bound = |bound: &Option<Expr>, none: &str| bound.as_ref().map_or(none.to_owned(), Expr::to_string);
+                match limit.bounds() {
+                    Some(bounds) => {
+                        let fetch = bounds.fetch.map_or("None".to_owned(), |fetch| fetch.to_string());
+                        format!("Limit: skip={}, fetch={fetch}", bounds.skip)
+                    }
+                    None => format!("Limit: skip={}, fetch={}", bound(&limit.skip, "0"), bound(&limit.fetch, "None")),
                 }
-                None => write!(f, "Limit: skip={}, fetch={}", bound(&limit.skip, "0"), bound(&limit.fetch, "None")),
             }
-        }
-        Rel::Distinct(_) => f.write_str("Distinct"),
-        Rel::Union(_) => f.write_str("Union"),
-        Rel::Copies(_) => f.write_str("Copies"),
-        Rel::Unnest(unnest) => {
-            let outer = if unnest.outer { " outer" } else { "" };
-            let ordinality = if unnest.ordinality { " with ordinality" } else { "" };
-            write!(f, "Unnest: {}{outer}{ordinality}", unnest.value)
-        }
-        Rel::Temporal(join) => {
-            let outer = if join.outer { "left " } else { "" };
-            match &join.times {
-                Some(VersionTimes { time, valid_from }) => {
-                    write!(f, "TemporalJoin: {outer}on {} at {time} from {valid_from} on", join.condition)
+            Rel::Distinct(_) => "Distinct".to_owned(),
+            Rel::Union(union) => {
+                let columns = union.columns.iter().map(|col| marked(&col.id, None));
+                format!("Union: {}", columns.collect::<Vec<_>>().join(", "))
+            }
+            Rel::Copies(_) => "Copies".to_owned(),
+            Rel::Unnest(unnest) => {
+                let outer = if unnest.outer { " outer" } else { "" };
+                let ordinality = if unnest.ordinality { " with ordinality" } else { "" };
+                format!("Unnest: {}{outer}{ordinality}", self.expr(&unnest.value))
+            }
+            Rel::Temporal(join) => {
+                let outer = if join.outer { "left " } else { "" };
+                let condition = self.expr(&join.condition);
+                match &join.times {
+                    Some(VersionTimes { time, valid_from }) => {
+                        let (time, valid_from) = (self.expr(time), self.expr(valid_from));
+                        format!("TemporalJoin: {outer}on {condition} at {time} from {valid_from} on")
+                    }
+                    None => format!("TemporalJoin: {outer}on {condition} when a row comes"),
                 }
-                None => write!(f, "TemporalJoin: {outer}on {} when a row comes", join.condition),
+            }
+            Rel::Assign(assign) => {
+                let by = match assign.partition.is_empty() {
+                    true => String::new(),
+                    false => format!(" by {}", self.list(&assign.partition)),
+                };
+                let zone = assign.zone.as_ref().map(|zone| format!(" in {zone}")).unwrap_or_default();
+                format!("WindowAssign: {} over {}{by}{zone}", assign.window, self.expr(&assign.time))
             }
         }
-        Rel::Assign(assign) => {
-            write!(f, "WindowAssign: {} over {}", assign.window, assign.time)?;
-            if !assign.partition.is_empty() {
-                write!(f, " by {}", list(&assign.partition))?;
+    }
+
+    fn with_names(&self, expr: &Expr) -> Expr {
+        let named = |column: &Column| {
+            let table = self.0.iter().find_map(|of| of.iter().nth(of.find(column)?)).and_then(|col| col.table.as_ref());
+            Column::new_unqualified(marked(column, table))
+        };
+        with_columns(expr.clone(), &|column| Some(named(column))).unwrap_or_else(|_| expr.clone())
+    }
+
+    fn expr(&self, expr: &Expr) -> String {
+        self.with_names(expr).to_string()
+    }
+
+    fn list(&self, exprs: &[Expr]) -> String {
+        exprs.iter().map(|expr| self.expr(expr)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What is computed, and the columns that it becomes, which are the last ones. `by_text`: one that is called by its
+    /// text is not named.
+    fn outputs(&self, columns: &Columns, exprs: &[Expr], by_text: bool) -> String {
+        let text = |expr: &Expr| self.0.first().and_then(|of| of.as_written(expr).ok());
+        let output = |(col, expr): (&Col, &Expr)| {
+            let (shown, source) = (self.expr(expr), expr.try_as_col());
+            let is_text = || text(expr).is_some_and(|expr| expr.schema_name().to_string() == name_of(&col.id));
+            match source == Some(&col.id) || source.is_none() && by_text && is_text() {
+                true => shown,
+                false => format!("{shown} AS {}", marked(&col.id, None)),
             }
-            assign.zone.iter().try_for_each(|zone| write!(f, " in {zone}"))
+        };
+        let last = columns.iter().skip(columns.len() - exprs.len());
+        last.zip(exprs).map(output).collect::<Vec<_>>().join(", ")
+    }
+
+    fn rows(&self, values: &Values) -> String {
+        if values.rows.is_empty() {
+            return "Values: no rows".to_owned();
         }
+        let rows: Vec<String> = values.rows.iter().take(ROWS_MAX).map(|row| format!("({})", self.list(row))).collect();
+        let more = if values.rows.len() > ROWS_MAX { ", ..." } else { "" };
+        format!("Values: {}{more}", rows.join(", "))
     }
-}
 
-fn list<T: Display>(of: &[T]) -> String {
-    of.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
-}
-
-fn table(get: &Get, f: &mut Formatter<'_>) -> fmt::Result {
-    write!(f, "Get: {}", get.name)?;
-    if get.projection.is_some() {
-        let names: Vec<&str> = get.columns.fields().iter().map(|field| field.name().as_str()).collect();
-        write!(f, " [{}]", names.join(", "))?;
+    fn pairs(&self, join: &Join) -> String {
+        let is_cross = join.on.is_empty() && join.filter.is_none() && join.join_type == JoinType::Inner;
+        let kind = if is_cross { "Cross".to_owned() } else { join.join_type.to_string() };
+        let equal = match join.null_equality {
+            NullEquality::NullEqualsNull => "IS NOT DISTINCT FROM",
+            NullEquality::NullEqualsNothing => "=",
+        };
+        let key = |(left, right): &(Expr, Expr)| format!("{} {equal} {}", self.expr(left), self.expr(right));
+        let keys: Vec<String> = join.on.iter().map(key).collect();
+        let keys = if keys.is_empty() { String::new() } else { format!(" {}", keys.join(", ")) };
+        let filter = join.filter.as_ref().map(|filter| format!(" Filter: {}", self.expr(filter))).unwrap_or_default();
+        format!("{kind} Join:{keys}{filter}")
     }
-    Ok(())
-}
-
-fn rows(values: &Values, f: &mut Formatter<'_>) -> fmt::Result {
-    if values.rows.is_empty() {
-        return f.write_str("Values: no rows");
-    }
-    let rows: Vec<String> = values.rows.iter().take(ROWS_MAX).map(|row| format!("({})", list(row))).collect();
-    let more = if values.rows.len() > ROWS_MAX { ", ..." } else { "" };
-    write!(f, "Values: {}{more}", rows.join(", "))
-}
-
-fn pairs(join: &Join, f: &mut Formatter<'_>) -> fmt::Result {
-    let is_cross = join.on.is_empty() && join.filter.is_none() && join.join_type == JoinType::Inner;
-    let kind = if is_cross { "Cross".to_owned() } else { join.join_type.to_string() };
-    write!(f, "{kind} Join:")?;
-    if !join.on.is_empty() {
-        let keys: Vec<String> = join.on.iter().map(|(left, right)| format!("{left} = {right}")).collect();
-        write!(f, " {}", keys.join(", "))?;
-    }
-    join.filter.iter().try_for_each(|filter| write!(f, " Filter: {filter}"))
 }

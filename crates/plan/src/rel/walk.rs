@@ -55,7 +55,6 @@ impl Rel {
             Rel::Get(_) | Rel::Values(_) => {}
             Rel::Project(node) => changes.below(&mut node.input)?,
             Rel::Filter(node) => changes.below(&mut node.input)?,
-            Rel::Rename(node) => changes.below(&mut node.input)?,
             Rel::Aggregate(node) => changes.below(&mut node.input)?,
             Rel::Over(node) => changes.below(&mut node.input)?,
             Rel::Sort(node) => changes.below(&mut node.input)?,
@@ -85,7 +84,7 @@ impl Rel {
             Ok::<_, datafusion_common::DataFusionError>(())
         };
         match &mut self {
-            Rel::Get(_) | Rel::Rename(_) | Rel::Distinct(_) | Rel::Union(_) | Rel::Copies(_) => {}
+            Rel::Get(_) | Rel::Distinct(_) | Rel::Union(_) | Rel::Copies(_) => {}
             Rel::Values(node) => node.rows.iter_mut().try_for_each(each)?,
             Rel::Project(node) => each(&mut node.exprs)?,
             Rel::Over(node) => each(&mut node.window_expr)?,
@@ -131,7 +130,7 @@ impl Rel {
     /// The expressions of this operator.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
         match self {
-            Rel::Get(_) | Rel::Rename(_) | Rel::Distinct(_) | Rel::Union(_) | Rel::Copies(_) => Vec::new(),
+            Rel::Get(_) | Rel::Distinct(_) | Rel::Union(_) | Rel::Copies(_) => Vec::new(),
             Rel::Values(node) => node.rows.iter().flatten().collect(),
             Rel::Project(node) => node.exprs.iter().collect(),
             Rel::Filter(node) => vec![&node.predicate],

@@ -13,7 +13,7 @@ use datafusion_expr::Expr;
 
 use super::{CalledFunction, SqlFunction};
 use crate::place::through;
-use crate::rel::Rel;
+use crate::rel::{Rel, name_of};
 use crate::rewrite::change_expressions;
 use crate::walk::Walk;
 
@@ -42,7 +42,7 @@ pub(crate) fn called_functions(plan: &Rel) -> Result<BTreeSet<CalledFunction>> {
     Ok(found)
 }
 
-/// Replaces every call. Its arguments have the types of the parameters by now. Results keep their names.
+/// Replaces every call. Its arguments have the types of the parameters by now.
 pub(crate) fn expand_calls(plan: Rel) -> Result<Rel> {
     if called_functions(&plan)?.is_empty() {
         return Ok(plan);
@@ -88,7 +88,7 @@ fn expand(expr: Expr, nodes_left: &mut usize) -> Result<Transformed<Expr>> {
     let body = function.body.clone().walk_up(&mut |expr| {
         let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
         let arguments = function.parameters.iter().zip(&call.args);
-        let argument = arguments.into_iter().find(|(parameter, _)| parameter.name == column.name);
+        let argument = arguments.into_iter().find(|(parameter, _)| parameter.name == name_of(column));
         Ok(argument.map_or_else(|| Transformed::no(expr.clone()), |(_, argument)| Transformed::yes(argument.clone())))
     })?;
     Ok(Transformed::yes(body.data))
@@ -101,7 +101,7 @@ pub(super) fn count_nodes(expr: &Expr) -> usize {
 
 /// How often an expression names a column.
 pub(super) fn count_columns(expr: &Expr, name: &str) -> usize {
-    count(expr, |expr| matches!(expr, Expr::Column(column) if column.name == name))
+    count(expr, |expr| matches!(expr, Expr::Column(column) if name_of(column) == name))
 }
 
 fn count(expr: &Expr, counts: impl Fn(&Expr) -> bool) -> usize {

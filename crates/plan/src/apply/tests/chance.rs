@@ -7,12 +7,12 @@ use datafusion_common::{Column, JoinType};
 use datafusion_expr::{Case, Expr, Operator, lit};
 
 use super::rows::{Row, Tables, nested_loops, rows};
-use super::{Names, call, outer, row_number, table};
+use super::{call, outer, row_number, table};
+use crate::apply::apply;
 use crate::apply::exprs::binary;
-use crate::apply::{Fresh, apply};
 use crate::copies::Copies;
 use crate::functions::Functions;
-use crate::rel::Rel;
+use crate::rel::{Rel, computed, kept};
 
 const SEEDS: u64 = 1000;
 const KINDS: [JoinType; 4] = [JoinType::Inner, JoinType::Left, JoinType::LeftSemi, JoinType::LeftAnti];
@@ -29,14 +29,13 @@ const JOINS: [JoinType; 8] = [
 const ORDERS: [Operator; 4] = [Operator::Lt, Operator::GtEq, Operator::NotEq, Operator::IsNotDistinctFrom];
 
 /// Numbers by chance, and what has been made of them.
-struct Chance<'a> {
+struct Chance {
     state: RefCell<u64>,
-    names: &'a Names,
     /// Columns of the queries around.
     outer: RefCell<Vec<Expr>>,
 }
 
-impl Chance<'_> {
+impl Chance {
     fn below(&self, bound: usize) -> usize {
         let mut state = self.state.borrow_mut();
         *state ^= *state << 13;
@@ -101,7 +100,7 @@ impl Chance<'_> {
 
     fn alias(&self, plan: Rel) -> Rel {
         let plan = if plan.columns().fields().is_empty() { self.project(plan) } else { plan };
-        plan.rename(self.names.fresh("r")).expect("a relation")
+        plan.called("r").expect("a relation")
     }
 
     /// Some values as columns, of which the names are those of the tables' columns.
@@ -110,7 +109,7 @@ impl Chance<'_> {
         let mut exprs = Vec::new();
         for _ in 0..=self.below(3) {
             let name = names.swap_remove(self.below(names.len()));
-            exprs.push(self.value(&plan).alias(name));
+            exprs.push(computed(name, self.value(&plan)));
             if names.is_empty() {
                 break;
             }
@@ -128,7 +127,7 @@ impl Chance<'_> {
             }
             place => {
                 let name = if place % 2 == 0 { "t" } else { "s" };
-                let rows = self.alias(table(name));
+                let rows = self.alias(table(name).instance().expect("a table"));
                 rows.clone().filter(self.condition(&rows)).expect("rows")
             }
         }
@@ -156,31 +155,36 @@ impl Chance<'_> {
                 return self.alias(self.project(joined.expect("a join")));
             }
             6 | 7 => {
-                let keys: Vec<Expr> =
-                    (0..self.below(3)).map(|place| self.value(&input).alias(format!("g{place}"))).collect();
+                let mut keys: Vec<Expr> = (0..self.below(3)).map(|_| self.value(&input)).collect();
+                // A column is a key once.
+                let twice = keys.len() > 1 && keys[0] == keys[1];
+                keys.truncate(if twice { 1 } else { 2 });
                 let name = *self.of(&["max", "count", "sum"]);
                 let argument = if self.is(80) { self.column(&input) } else { self.value(&input) };
-                let calls =
-                    if keys.is_empty() || self.is(70) { vec![call(name, vec![argument]).alias("k")] } else { vec![] };
+                let calls = if keys.is_empty() || self.is(70) {
+                    vec![computed("k", call(name, vec![argument]))]
+                } else {
+                    vec![]
+                };
                 rows.aggregate(keys, calls)
             }
             8 => {
                 let order = input.ids().into_iter().map(Expr::Column).collect();
                 let partition = if self.is(50) { vec![self.column(&input)] } else { Vec::new() };
                 let number = row_number(partition, order);
-                rows.over([if self.is(50) { number.alias(self.names.fresh("w")) } else { number }])
+                rows.over([computed("w", number)])
             }
             9 => {
                 let order = input.ids().into_iter().map(|column| Expr::Column(column).sort(true, true));
                 let bounds = [Some(self.below(2) as i64), self.is(80).then_some(self.below(3) as i64)];
                 let [skip, fetch] = bounds.map(|bound| bound.map(lit));
-                rows.sort(order).map(|rows| rows.limit(skip, fetch))
+                Ok(rows.sort(order).limit(skip, fetch))
             }
             10 => Ok(rows.distinct()),
             11 => {
                 let other = self.plan(self.below(depth));
                 let [one, two] = [input, other].map(|plan| {
-                    let exprs = vec![self.column(&plan).alias("x"), self.column(&plan).alias("k")];
+                    let exprs = [computed("x", self.column(&plan)), computed("k", self.column(&plan))];
                     plan.project(exprs).expect("")
                 });
                 Rel::union(vec![one.into(), two.into()])
@@ -189,10 +193,8 @@ impl Chance<'_> {
                 let column = self.column(&input);
                 let when = vec![(Box::new(column.clone().is_null()), Box::new(lit(1_i64)))];
                 let number = Expr::Case(Case::new(None, when, Some(Box::new(column))));
-                let columns = input.ids().into_iter().map(Expr::Column);
-                let counted = rows.project(columns.chain([number.alias(self.names.fresh("w"))]));
-                let copies = counted.and_then(Copies::new).expect("copies");
-                Ok(Rel::Copies(copies))
+                let columns = input.ids().into_iter().map(kept);
+                rows.project(columns.chain([computed("w", number)])).map(|rows| Rel::Copies(Copies::new(rows)))
             }
             _ => return self.nested(input),
         };
@@ -203,28 +205,23 @@ impl Chance<'_> {
     fn nested(&self, input: Rel) -> Rel {
         let left = self.alias(input);
         let around = self.outer.borrow().len();
-        self.outer.borrow_mut().extend(left.columns().iter().map(|(relation, field)| {
-            let column = Column::new(relation.cloned(), field.name());
-            Expr::OuterReferenceColumn(Arc::clone(field), column)
-        }));
+        let columns = left.columns().iter();
+        let columns = columns.map(|col| Expr::OuterReferenceColumn(Arc::clone(&col.field), col.id.clone()));
+        self.outer.borrow_mut().extend(columns);
         let right = self.alias(self.plan(2));
         self.outer.borrow_mut().truncate(around);
         let column = |plan: &Rel| self.column(plan);
         let on = column(&left).eq(column(&right));
         let (kind, on) = (*self.of(&KINDS), if self.is(50) { vec![on] } else { Vec::new() });
-        let joined = apply(left, right, kind, on, &Functions::new(), self.names);
+        let joined = apply(left, right, kind, on, &Functions::new());
         self.alias(self.project(joined.expect("a join")))
     }
 }
 
 /// Compares a dependent join with nested loops. `false`: it is not supported.
 fn agrees(seed: u64) -> bool {
-    let names = Names::default();
-    for name in ["o", "t", "s"] {
-        names.fresh(name);
-    }
     let state = RefCell::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    let chance = Chance { state, names: &names, outer: RefCell::new(["o.id", "o.k", "o.x"].map(outer).to_vec()) };
+    let chance = Chance { state, outer: RefCell::new(["o.id", "o.k", "o.x"].map(outer).to_vec()) };
     let tables: Tables = ["o", "t", "s"].into_iter().map(|name| (name.to_owned(), chance.rows())).collect();
     let left = table("o");
     let kind = *chance.of(&KINDS);
@@ -236,7 +233,7 @@ fn agrees(seed: u64) -> bool {
         1 if chance.is(30) => vec![binary(chance.column(&right), Operator::Lt, chance.column(&left))],
         _ => Vec::new(),
     };
-    let joined = match apply(left.clone(), right.clone(), kind, on.clone(), &Functions::new(), &names) {
+    let joined = match apply(left.clone(), right.clone(), kind, on.clone(), &Functions::new()) {
         Ok(joined) => joined,
         Err(error) if error.to_string().contains("is not supported") => return false,
         Err(error) => panic!("seed {seed}: {error}\n{}", right),

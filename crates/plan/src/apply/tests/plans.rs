@@ -1,18 +1,20 @@
 //! The plans of dependent joins.
 
-use std::sync::Arc;
+use arrow::datatypes::DataType;
+use datafusion_common::JoinType;
+use datafusion_expr::{Expr, cast, grouping_set, lit};
 
-use arrow::datatypes::{DataType, Field};
-use datafusion_common::{Column, JoinType};
-use datafusion_expr::{Expr, cast, col, grouping_set, lit};
-
-use super::{Names, call, outer, table};
+use super::{call, col, of, outer, table};
 use crate::apply::apply;
 use crate::functions::Functions;
-use crate::rel::Rel;
+use crate::rel::{Col, Output, Rel, computed, named};
+
+fn max_x() -> Output {
+    computed("max(t.x)", call("max", vec![col("t.x")]))
+}
 
 fn applied(right: Rel, kind: JoinType, on: Vec<Expr>) -> Rel {
-    apply(table("o"), right, kind, on, &Functions::new(), &Names::default()).expect("a plan")
+    apply(table("o"), right, kind, on, &Functions::new()).expect("a plan")
 }
 
 #[track_caller]
@@ -27,7 +29,7 @@ fn check(right: Rel, kind: JoinType, on: Vec<Expr>, expected: &str) {
 #[test]
 fn exists_is_a_semi_join() {
     let rows = table("t").filter(col("t.k").eq(outer("o.k")).and(col("t.x").gt(lit(1_i64))));
-    let rows = rows.and_then(|rows| rows.project([lit(1_i64)])).expect("rows");
+    let rows = rows.and_then(|rows| rows.project([computed("one", lit(1_i64))])).expect("rows");
     check(
         rows,
         JoinType::LeftSemi,
@@ -35,7 +37,7 @@ fn exists_is_a_semi_join() {
         "
         LeftSemi Join: Filter: t.k = o.k
           Get: o
-          Project: Int64(1), t.k
+          Project: Int64(1) AS one, t.k
             Filter: t.x > Int64(1)
               Get: t",
     );
@@ -58,33 +60,33 @@ fn not_exists_with_an_order() {
 #[test]
 fn in_compares_a_column_whose_name_is_that_of_another() {
     let rows = table("t").filter(col("t.k").eq(outer("o.k"))).expect("rows");
-    let rows = rows.project([(col("t.x") + lit(1_i64)).alias("x")]).expect("rows");
+    let rows = rows.project([computed("x", col("t.x") + lit(1_i64))]).expect("rows");
+    let x = of(&rows, "x").expr();
     check(
         rows,
         JoinType::LeftSemi,
-        vec![col("o.x").eq(Expr::Column(Column::new_unqualified("x")))],
+        vec![col("o.x").eq(x)],
         "
-        LeftSemi Join: Filter: t.k = o.k AND o.x = $match
+        LeftSemi Join: Filter: t.k = o.k AND o.x = x
           Get: o
-          Project: x AS $match, t.k
-            Project: t.x + Int64(1) AS x, t.k
-              Get: t",
+          Project: t.x + Int64(1) AS x, t.k
+            Get: t",
     );
 }
 
 #[test]
 fn a_maximum_is_a_left_join() {
     let rows = table("t").filter(col("t.k").eq(outer("o.k"))).expect("rows");
-    let rows = rows.aggregate([], [call("max", vec![col("t.x")])]).expect("rows");
+    let rows = rows.aggregate([], [max_x()]).expect("rows");
     check(
-        rows.rename("v").expect("rows"),
+        rows.called("v").expect("rows"),
         JoinType::Left,
         vec![],
         "
-        Project: o.id, o.k, o.x, v.max(t.x)
+        Project: o.id, o.k, o.x, max(t.x)
           Left Join: Filter: o.k = t.k
             Get: o
-            Project: max(t.x) AS max(t.x), t.k
+            Project: max(t.x), t.k
               Aggregate: groupBy=[[t.k]], aggr=[[max(t.x)]]
                 Get: t",
     );
@@ -93,30 +95,29 @@ fn a_maximum_is_a_left_join() {
 #[test]
 fn a_number_of_rows_is_zero_without_a_match() {
     let rows = table("t").filter(col("t.k").eq(outer("o.k"))).expect("rows");
-    let rows = rows.aggregate([], [call("count", vec![lit(1_i64)]).alias("n")]).expect("rows");
-    let rows = rows.project([(col("n") + outer("o.x")).alias("n")]).expect("rows");
+    let rows = rows.aggregate([], [computed("n", call("count", vec![lit(1_i64)]))]).expect("rows");
+    let rows = rows.clone().project([computed("n", of(&rows, "n").expr() + outer("o.x"))]).expect("rows");
     check(
-        rows.rename("v").expect("rows"),
+        rows.called("v").expect("rows"),
         JoinType::Left,
         vec![],
         "
-        Project: o.id, o.k, o.x, CASE WHEN $found IS NULL THEN Int64(0) + o.x ELSE $match + o.x END AS n
-          Left Join: Filter: o.k = t.k
+        Project: o.id, o.k, o.x, CASE WHEN $found IS NULL THEN Int64(0) + o.x ELSE n#1 + o.x END AS n#2
+          Left Join: Filter: o.k = k
             Get: o
-            Project: $match, t.k, Boolean(true) AS $found
-              Project: $match, t.k
-                Project: n AS $match, t.k
-                  Aggregate: groupBy=[[t.k]], aggr=[[count(Int64(1)) AS n]]
-                    Get: t",
+            Project: t.k AS k, n#3 AS n#1, Boolean(true) AS $found
+              Project: t.k, n#3
+                Aggregate: groupBy=[[t.k]], aggr=[[count(Int64(1)) AS n#3]]
+                  Get: t",
     );
 }
 
 #[test]
 fn a_column_of_both_queries_is_computed_after_the_join() {
     let rows = table("t").filter(col("t.k").eq(outer("o.k"))).expect("rows");
-    let rows = rows.project([(col("t.x") + outer("o.x")).alias("y"), outer("o.x").alias("z")]).expect("rows");
+    let rows = rows.project([computed("y", col("t.x") + outer("o.x")), computed("z", outer("o.x"))]).expect("rows");
     check(
-        rows.clone().rename("v").expect("rows"),
+        rows.clone().called("v").expect("rows"),
         JoinType::Inner,
         vec![],
         "
@@ -124,44 +125,42 @@ fn a_column_of_both_queries_is_computed_after_the_join() {
           Inner Join: Filter: t.k = o.k
             Get: o
             Project: t.k, t.x
+              Get: t",
+    );
+    let y = of(&rows, "y").expr();
+    check(
+        rows.called("v").expect("rows"),
+        JoinType::Left,
+        vec![y.gt(lit(2_i64))],
+        "
+        Project: o.id, o.k, o.x, x + o.x AS y, CASE WHEN $found IS NOT NULL THEN o.x END AS z
+          Left Join: Filter: k = o.k AND x + o.x > Int64(2)
+            Get: o
+            Project: t.k AS k, t.x AS x, Boolean(true) AS $found
               Project: t.k, t.x
                 Get: t",
-    );
-    check(
-        rows.rename("v").expect("rows"),
-        JoinType::Left,
-        vec![col("v.y").gt(lit(2_i64))],
-        "
-        Project: o.id, o.k, o.x, t.x + o.x AS y, CASE WHEN $found IS NOT NULL THEN o.x END AS z
-          Left Join: Filter: t.k = o.k AND t.x + o.x > Int64(2)
-            Get: o
-            Project: t.k, t.x, Boolean(true) AS $found
-              Project: t.k, t.x
-                Project: t.k, t.x
-                  Get: t",
     );
 }
 
 #[test]
 fn an_aggregate_of_lower_rows_reads_the_domain() {
     let rows = table("t").filter(col("t.k").lt(outer("o.k"))).expect("rows");
-    let rows = rows.aggregate([], [call("count", vec![lit(1_i64)]).alias("n")]).expect("rows");
+    let rows = rows.aggregate([], [computed("n", call("count", vec![lit(1_i64)]))]).expect("rows");
     check(
-        rows.rename("v").expect("rows"),
+        rows.called("v").expect("rows"),
         JoinType::Left,
         vec![],
         "
-        Project: o.id, o.k, o.x, CASE WHEN $found IS NULL THEN Int64(0) ELSE v.n END AS n
-          Left Join: Filter: o.k IS NOT DISTINCT FROM $domain.$o.k
+        Project: o.id, o.k#1, o.x, CASE WHEN $found IS NULL THEN Int64(0) ELSE n#1 END AS n#2
+          Left Join: Filter: o.k#1 IS NOT DISTINCT FROM $o.k#1
             Get: o
-            Project: v.n, $domain.$o.k, Boolean(true) AS $found
-              Project: n AS n, $domain.$o.k
-                Aggregate: groupBy=[[$domain.$o.k]], aggr=[[count(Int64(1)) AS n]]
-                  Inner Join: Filter: t.k < $domain.$o.k
-                    Rename: $domain
-                      Distinct
-                        Project: o.k AS $o.k
-                          Get: o
+            Project: n#2 AS n#1, $o.k#2 AS $o.k#1, Boolean(true) AS $found
+              Project: n#2, $o.k#2
+                Aggregate: groupBy=[[$o.k#2]], aggr=[[count(Int64(1)) AS n#2]]
+                  Inner Join: Filter: t.k < $o.k#2
+                    Distinct
+                      Project: o.k#2 AS $o.k#2
+                        Get: o
                     Get: t",
     );
 }
@@ -169,120 +168,114 @@ fn an_aggregate_of_lower_rows_reads_the_domain() {
 #[test]
 fn first_rows_of_each_key_are_numbered() {
     let rows = table("t").filter(col("t.k").eq(outer("o.k"))).expect("rows");
-    let rows = rows.sort([col("t.x").sort(true, true)]).map(|rows| rows.limit(None, Some(lit(1_i64)))).expect("rows");
-    check(rows.rename("v").expect("rows"), JoinType::Inner, vec![], "
-        Inner Join: Filter: v.k = o.k
+    let rows = rows.sort([col("t.x").sort(true, true)]).limit(None, Some(lit(1_i64)));
+    check(rows.called("v").expect("rows"), JoinType::Inner, vec![], "
+        Inner Join: Filter: t.k = o.k
           Get: o
-          Project: t.id AS id, t.k AS k, t.x AS x
+          Project: t.id, t.k, t.x
             Project: t.id, t.k, t.x
               Filter: $number <= Int64(1)
                 Over: row_number() PARTITION BY [t.k] ORDER BY [t.x ASC NULLS FIRST] ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW AS $number
                   Get: t");
     let rows = table("t").filter(col("t.k").lt(outer("o.k"))).expect("rows");
-    let rows = rows.sort([col("t.x").sort(true, true)]).map(|rows| rows.limit(None, Some(lit(1_i64)))).expect("rows");
-    check(rows.rename("v").expect("rows"), JoinType::Inner, vec![], "
-        Project: o.id, o.k, o.x, v.id, v.k, v.x
-          Inner Join: Filter: o.k IS NOT DISTINCT FROM $domain.$o.k
+    let rows = rows.sort([col("t.x").sort(true, true)]).limit(None, Some(lit(1_i64)));
+    check(rows.called("v").expect("rows"), JoinType::Inner, vec![], "
+        Project: o.id, o.k#1, o.x, t.id, t.k, t.x
+          Inner Join: Filter: o.k#1 IS NOT DISTINCT FROM $o.k
             Get: o
-            Project: t.id AS id, t.k AS k, t.x AS x, $domain.$o.k
-              Project: t.id, t.k, t.x, $domain.$o.k
+            Project: t.id, t.k, t.x, $o.k
+              Project: t.id, t.k, t.x, $o.k
                 Filter: $number <= Int64(1)
-                  Over: row_number() PARTITION BY [$domain.$o.k] ORDER BY [t.x ASC NULLS FIRST] ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW AS $number
-                    Inner Join: Filter: t.k < $domain.$o.k
-                      Rename: $domain
-                        Distinct
-                          Project: o.k AS $o.k
-                            Get: o
+                  Over: row_number() PARTITION BY [$o.k] ORDER BY [t.x ASC NULLS FIRST] ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW AS $number
+                    Inner Join: Filter: t.k < $o.k
+                      Distinct
+                        Project: o.k#2 AS $o.k
+                          Get: o
                       Get: t");
 }
 
 #[test]
 fn a_union_has_the_keys_of_its_inputs() {
     let part = |name: &str| {
-        let rows = table(name).filter(col(format!("{name}.k")).eq(outer("o.k"))).expect("rows");
-        rows.project([col(format!("{name}.x"))]).expect("rows")
+        let rows = table(name).filter(col(&format!("{name}.k")).eq(outer("o.k"))).expect("rows");
+        rows.project([named("x", col(&format!("{name}.x")))]).expect("rows")
     };
     let rows = Rel::union(vec![part("t").into(), part("s").into()]).expect("rows");
     check(
-        rows.clone().rename("v").expect("rows"),
+        rows.clone().called("v").expect("rows"),
         JoinType::Inner,
         vec![],
         "
-        Project: o.id, o.k, o.x, v.x
-          Inner Join: Filter: o.k = $match
+        Project: o.id, o.k, o.x, x
+          Inner Join: Filter: o.k = $match#1
             Get: o
-            Project: x AS x, $match
-              Project: x, $match
-                Union
-                  Project: t.x, t.k AS $match
-                    Project: t.x, t.k
-                      Get: t
-                  Project: s.x, s.k AS $match
-                    Project: s.x, s.k
-                      Get: s",
+            Project: x, $match#1
+              Union: x, $match#1
+                Project: t.x, t.k AS $match#2
+                  Project: t.x, t.k
+                    Get: t
+                Project: s.x, s.k AS $match#3
+                  Project: s.x, s.k
+                    Get: s",
     );
     check(
-        rows.distinct().rename("v").expect("rows"),
+        rows.distinct().called("v").expect("rows"),
         JoinType::Inner,
         vec![],
         "
-        Project: o.id, o.k, o.x, v.x
-          Inner Join: Filter: o.k = $match
+        Project: o.id, o.k, o.x, x
+          Inner Join: Filter: o.k = $match#1
             Get: o
-            Project: x AS x, $match
+            Project: x, $match#1
               Distinct
-                Project: x, $match
-                  Project: x, $match
-                    Union
-                      Project: t.x, t.k AS $match
-                        Project: t.x, t.k
-                          Get: t
-                      Project: s.x, s.k AS $match
-                        Project: s.x, s.k
-                          Get: s",
+                Project: x, $match#1
+                  Union: x, $match#1
+                    Project: t.x, t.k AS $match#2
+                      Project: t.x, t.k
+                        Get: t
+                    Project: s.x, s.k AS $match#3
+                      Project: s.x, s.k
+                        Get: s",
     );
 }
 
 #[test]
 fn both_sides_of_a_join_have_conditions() {
-    let side = |name: &str, column: &str| table(name).filter(col(format!("{name}.k")).eq(outer(column))).expect("rows");
+    let side =
+        |name: &str, column: &str| table(name).filter(col(&format!("{name}.k")).eq(outer(column))).expect("rows");
     let on = vec![col("t.x").eq(col("s.x") + outer("o.id"))];
     let inner = side("t", "o.k").join(side("s", "o.x"), JoinType::Inner, on.clone()).expect("rows");
     check(
-        inner.project([col("t.id")]).and_then(|rows| rows.rename("v")).expect("rows"),
+        inner.project([named("id", col("t.id"))]).and_then(|rows| rows.called("v")).expect("rows"),
         JoinType::Inner,
         vec![],
         "
-        Project: o.id, o.k, o.x, v.id
+        Project: o.id, o.k, o.x, t.id
           Inner Join: Filter: t.k = o.k AND s.k = o.x AND t.x = s.x + o.id
             Get: o
-            Project: t.id AS id, s.k, s.x, t.k, t.x
-              Project: t.id, s.k, s.x, t.k, t.x
-                Cross Join:
-                  Get: t
-                  Get: s",
+            Project: t.id, t.k, s.k, t.x, s.x
+              Cross Join:
+                Get: t
+                Get: s",
     );
     let left = side("t", "o.k").join(side("s", "o.x"), JoinType::Left, on).expect("rows");
-    check(left.project([col("t.id")]).and_then(|rows| rows.rename("v")).expect("rows"), JoinType::Inner, vec![], "
-        Project: o.id, o.k, o.x, v.id
-          Inner Join: Filter: o.id = $domain.$o.id AND o.k IS NOT DISTINCT FROM $domain.$o.k AND o.x IS NOT DISTINCT FROM $domain.$o.x
+    check(left.project([named("id", col("t.id"))]).and_then(|rows| rows.called("v")).expect("rows"), JoinType::Inner, vec![], "
+        Project: o.id#1, o.k#1, o.x#1, t.id
+          Inner Join: Filter: o.id#1 = $o.id#1 AND o.k#1 IS NOT DISTINCT FROM $o.k#1 AND o.x#1 IS NOT DISTINCT FROM $o.x#1
             Get: o
-            Project: t.id AS id, $domain.$o.id, $domain.$o.k, $domain.$o.x
-              Project: t.id, $domain.$o.id, $domain.$o.k, $domain.$o.x
-                Project: t.id, t.k, t.x, s.id, s.k, s.x, $domain.$o.id, $domain.$o.k, $domain.$o.x
-                  Left Join: Filter: t.x = s.x + $domain.$o.id AND $domain.$o.id = $domain_2.$o.id AND $domain.$o.k IS NOT DISTINCT FROM $domain_2.$o.k AND $domain.$o.x IS NOT DISTINCT FROM $domain_2.$o.x
-                    Inner Join: Filter: t.k = $domain.$o.k
-                      Rename: $domain
-                        Distinct
-                          Project: o.id AS $o.id, o.k AS $o.k, o.x AS $o.x
-                            Get: o
-                      Get: t
-                    Inner Join: Filter: s.k = $domain_2.$o.x
-                      Rename: $domain_2
-                        Distinct
-                          Project: o.id AS $o.id, o.k AS $o.k, o.x AS $o.x
-                            Get: o
-                      Get: s");
+            Project: t.id, $o.id#1, $o.k#1, $o.x#1
+              Project: t.id, t.k, t.x, s.id, s.k, s.x, $o.id#1, $o.k#1, $o.x#1
+                Left Join: Filter: t.x = s.x + $o.id#1 AND $o.id#1 = $o.id#2 AND $o.k#1 IS NOT DISTINCT FROM $o.k#2 AND $o.x#1 IS NOT DISTINCT FROM $o.x#2
+                  Inner Join: Filter: t.k = $o.k#1
+                    Distinct
+                      Project: o.id#2 AS $o.id#1, o.k#2 AS $o.k#1, o.x#2 AS $o.x#1
+                        Get: o
+                    Get: t
+                  Inner Join: Filter: s.k = $o.x#2
+                    Distinct
+                      Project: o.id#3 AS $o.id#2, o.k#3 AS $o.k#2, o.x#3 AS $o.x#2
+                        Get: o
+                    Get: s");
 }
 
 #[test]
@@ -301,91 +294,87 @@ fn a_semi_join_within_exists_is_an_inner_join() {
             Get: s",
     );
     check(
-        rows.rename("v").expect("rows"),
+        rows.called("v").expect("rows"),
         JoinType::Inner,
         vec![],
         "
-        Project: o.id, o.k, o.x, v.id, v.k, v.x
-          Inner Join: Filter: o.k IS NOT DISTINCT FROM $domain.$o.k
+        Project: o.id, o.k#1, o.x, t.id, t.k, t.x
+          Inner Join: Filter: o.k#1 IS NOT DISTINCT FROM $o.k#1
             Get: o
-            Project: t.id AS id, t.k AS k, t.x AS x, $domain.$o.k
-              LeftSemi Join: Filter: t.x = s.x AND $domain.$o.k IS NOT DISTINCT FROM $domain_2.$o.k
+            Project: t.id, t.k, t.x, $o.k#1
+              LeftSemi Join: Filter: t.x = s.x AND $o.k#1 IS NOT DISTINCT FROM $o.k#2
                 Cross Join:
-                  Rename: $domain
-                    Distinct
-                      Project: o.k AS $o.k
-                        Get: o
+                  Distinct
+                    Project: o.k#2 AS $o.k#1
+                      Get: o
                   Get: t
-                Inner Join: Filter: s.k = $domain_2.$o.k
-                  Rename: $domain_2
-                    Distinct
-                      Project: o.k AS $o.k
-                        Get: o
+                Inner Join: Filter: s.k = $o.k#2
+                  Distinct
+                    Project: o.k#3 AS $o.k#2
+                      Get: o
                   Get: s",
     );
 }
 
 #[test]
 fn rows_of_constants_need_no_join() {
-    let one = Rel::one_row().project([(outer("o.k") + lit(1_i64)).alias("y")]).expect("rows");
+    let one = Rel::one_row().project([computed("y", outer("o.k") + lit(1_i64))]).expect("rows");
     check(
-        one.clone().rename("v").expect("rows"),
+        one.clone().called("v").expect("rows"),
         JoinType::Left,
         vec![],
         "
         Project: o.id, o.k, o.x, o.k + Int64(1) AS y
           Get: o",
     );
+    let y = of(&one, "y").expr();
     check(
         one,
         JoinType::LeftAnti,
-        vec![col("y").eq(col("o.x"))],
+        vec![y.eq(col("o.x"))],
         "
         Filter: o.k + Int64(1) = o.x IS NOT TRUE
           Get: o",
     );
     let rows = vec![vec![lit(1_i64), outer("o.k")], vec![lit(2_i64), outer("o.x")]];
-    let rows = Rel::values(rows).and_then(|rows| rows.rename("v")).expect("rows");
+    let rows = Rel::values(rows).and_then(|rows| rows.called("v")).expect("rows");
     check(
         rows,
         JoinType::Inner,
         vec![],
         "
-        Project: o.id, o.k, o.x, v.column1, CASE $row WHEN Int32(0) THEN o.k ELSE o.x END AS column2
+        Project: o.id, o.k, o.x, column1, CASE $row WHEN Int32(0) THEN o.k ELSE o.x END AS column2
           Inner Join: Filter: Boolean(true)
             Get: o
-            Project: column1 AS column1, $row
-              Project: column1, column2 AS $row
-                Values: (Int64(1), Int32(0)), (Int64(2), Int32(1))",
+            Project: column1, $row
+              Values: (Int64(1), Int32(0)), (Int64(2), Int32(1))",
     );
 }
 
 #[test]
 fn a_condition_on_an_aggregate_reads_the_domain() {
     let rows = table("t").filter(col("t.k").eq(outer("o.k"))).expect("rows");
-    let rows = rows.aggregate([], [call("count", vec![lit(1_i64)]).alias("n")]).expect("rows");
-    let rows = rows.filter(col("n").lt(lit(2_i64))).expect("rows");
+    let rows = rows.aggregate([], [computed("n", call("count", vec![lit(1_i64)]))]).expect("rows");
+    let rows = rows.clone().filter(of(&rows, "n").expr().lt(lit(2_i64))).expect("rows");
     check(
         rows,
         JoinType::LeftSemi,
         vec![],
         "
-        LeftSemi Join: Filter: o.k IS NOT DISTINCT FROM $domain_2.$o.k
+        LeftSemi Join: Filter: o.k#1 IS NOT DISTINCT FROM $o.k#1
           Get: o
-          Filter: n < Int64(2)
-            Project: CASE WHEN $found IS NULL THEN Int64(0) ELSE n END AS n, $domain_2.$o.k
-              Left Join: Filter: $domain_2.$o.k IS NOT DISTINCT FROM $domain.$o.k
-                Rename: $domain_2
-                  Distinct
-                    Project: o.k AS $o.k
-                      Get: o
-                Project: $domain.$o.k, n, Boolean(true) AS $found
-                  Aggregate: groupBy=[[$domain.$o.k]], aggr=[[count(Int64(1)) AS n]]
-                    Inner Join: Filter: t.k = $domain.$o.k
-                      Rename: $domain
-                        Distinct
-                          Project: o.k AS $o.k
-                            Get: o
+          Filter: n#1 < Int64(2)
+            Project: CASE WHEN $found IS NULL THEN Int64(0) ELSE n#2 END AS n#1, $o.k#1
+              Left Join: Filter: $o.k#1 IS NOT DISTINCT FROM $o.k#2
+                Distinct
+                  Project: o.k#2 AS $o.k#1
+                    Get: o
+                Project: $o.k#3 AS $o.k#2, n#1 AS n#2, Boolean(true) AS $found
+                  Aggregate: groupBy=[[$o.k#3]], aggr=[[count(Int64(1)) AS n#1]]
+                    Inner Join: Filter: t.k = $o.k#3
+                      Distinct
+                        Project: o.k#3 AS $o.k#3
+                          Get: o
                       Get: t",
     );
 }
@@ -394,22 +383,21 @@ fn a_condition_on_an_aggregate_reads_the_domain() {
 fn keys_of_other_types_read_the_domain() {
     let number = cast(col("t.k"), DataType::Float64);
     let rows = table("t").filter(number.eq(outer("o.id"))).expect("rows");
-    let rows = rows.aggregate([], [call("max", vec![col("t.x")])]).expect("rows");
+    let rows = rows.aggregate([], [max_x()]).expect("rows");
     check(
-        rows.rename("v").expect("rows"),
+        rows.called("v").expect("rows"),
         JoinType::Left,
         vec![],
         "
-        Project: o.id, o.k, o.x, v.max(t.x)
-          Left Join: Filter: o.id = $domain.$o.id
+        Project: o.id#1, o.k, o.x, max(t.x)
+          Left Join: Filter: o.id#1 = $o.id
             Get: o
-            Project: max(t.x) AS max(t.x), $domain.$o.id
-              Aggregate: groupBy=[[$domain.$o.id]], aggr=[[max(t.x)]]
-                Inner Join: Filter: CAST(t.k AS Float64) = $domain.$o.id
-                  Rename: $domain
-                    Distinct
-                      Project: o.id AS $o.id
-                        Get: o
+            Project: max(t.x), $o.id
+              Aggregate: groupBy=[[$o.id]], aggr=[[max(t.x)]]
+                Inner Join: Filter: CAST(t.k AS Float64) = $o.id
+                  Distinct
+                    Project: o.id#2 AS $o.id
+                      Get: o
                   Get: t",
     );
 }
@@ -443,7 +431,7 @@ fn a_limit_below_a_condition_is_of_numbered_rows() {
 
 /// The message of the error that a subquery gives.
 fn refusal(left: Rel, right: Rel) -> String {
-    let refused = apply(left, right, JoinType::Left, Vec::new(), &Functions::new(), &Names::default());
+    let refused = apply(left, right, JoinType::Left, Vec::new(), &Functions::new());
     refused.expect_err("an error").to_string()
 }
 
@@ -451,7 +439,7 @@ fn refusal(left: Rel, right: Rel) -> String {
 fn totals_of_grouping_sets_are_refused() {
     let rows = table("t").filter(col("t.k").lt(outer("o.k"))).expect("rows");
     let sets = grouping_set(vec![vec![col("t.k")], vec![]]);
-    let rows = rows.aggregate([sets], [call("max", vec![col("t.x")])]).expect("rows");
+    let rows = rows.aggregate([sets], [max_x()]).expect("rows");
     let error = refusal(table("o"), rows);
     assert!(error.contains("in a place that is not supported"), "{error}");
 }
@@ -459,20 +447,15 @@ fn totals_of_grouping_sets_are_refused() {
 #[test]
 fn values_that_vary_are_not_computed_twice() {
     let rand = Functions::new().scalar("rand").expect("a function").call(Vec::new());
-    let with_rand = |of: &str| {
-        let rows = table("s").project([col("s.id"), rand.clone().alias("r")]).and_then(|rows| rows.rename("o"));
-        let read = Expr::OuterReferenceColumn(
-            Arc::new(Field::new("id", DataType::Int64, false)),
-            Column::from_qualified_name(of),
-        );
-        let sums = table("t").filter(cast(read, DataType::Int64).lt(col("t.k"))).expect("rows");
-        let sums = sums.aggregate([], [call("max", vec![col("t.x")])]).expect("rows");
-        (rows.expect("rows"), sums)
+    let rows = [named("id", col("s.id")), computed("r", rand)];
+    let rows = table("s").project(rows).and_then(|rows| rows.called("o")).expect("rows");
+    let sums = |read: &str| {
+        let Col { id, field, .. } = of(&rows, read);
+        let read = cast(Expr::OuterReferenceColumn(field, id), DataType::Int64);
+        table("t").filter(read.lt(col("t.k"))).and_then(|rows| rows.aggregate([], [max_x()])).expect("rows")
     };
-    let (rows, sums) = with_rand("o.r");
-    let error = refusal(rows, sums);
+    let error = refusal(rows.clone(), sums("r"));
     assert!(error.contains("columns that have another value at each evaluation"), "{error}");
-    let (rows, sums) = with_rand("o.id");
-    let joined = apply(rows, sums, JoinType::Left, vec![], &Functions::new(), &Names::default());
+    let joined = apply(rows.clone(), sums("id"), JoinType::Left, vec![], &Functions::new());
     assert!(joined.is_ok(), "{joined:?}");
 }

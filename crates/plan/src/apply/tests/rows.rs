@@ -12,7 +12,7 @@ pub(super) type Row = Vec<Option<i64>>;
 /// The rows of the tables, by their names.
 pub(super) type Tables = BTreeMap<String, Vec<Row>>;
 
-/// A row whose columns have names, and those of the queries around.
+/// A row with its columns, and those of the queries around.
 #[derive(Clone, Copy)]
 struct Env<'a> {
     columns: &'a [Column],
@@ -23,12 +23,9 @@ struct Env<'a> {
 fn value(expr: &Expr, env: Env) -> Option<i64> {
     let of = |expr: &Expr| value(expr, env);
     match expr {
-        Expr::Alias(alias) => of(&alias.expr),
         Expr::Column(column) => {
-            let exact = env.columns.iter().position(|own| own == column);
-            let named = || env.columns.iter().position(|own| column.relation.is_none() && own.name == column.name);
-            let place = exact.or_else(named).unwrap_or_else(|| panic!("{column} in {:?}", env.columns));
-            env.row[place]
+            let place = env.columns.iter().position(|own| own == column);
+            env.row[place.unwrap_or_else(|| panic!("{column} in {:?}", env.columns))]
         }
         Expr::OuterReferenceColumn(_, column) => {
             let found = env.outer.iter().find(|(of, _)| of == column);
@@ -88,7 +85,6 @@ pub(super) fn rows(plan: &Rel, tables: &Tables, outer: &[(Column, Option<i64>)])
     let of = |plan: &Rel| rows(plan, tables, outer);
     match plan {
         Rel::Get(scan) => tables[&scan.name].clone(),
-        Rel::Rename(alias) => of(&alias.input),
         Rel::Sort(sort) => of(&sort.input),
         Rel::Values(values) => {
             let env = Env { columns: &[], row: &[], outer };
@@ -181,11 +177,7 @@ fn joined(join: &Join, tables: &Tables, outer: &[(Column, Option<i64>)]) -> Vec<
 }
 
 fn called(call: &Expr, members: &[Row], columns: &[Column], outer: &[(Column, Option<i64>)]) -> Option<i64> {
-    let call = match call {
-        Expr::Alias(alias) => return called(&alias.expr, members, columns, outer),
-        Expr::AggregateFunction(call) => call,
-        other => panic!("{other}"),
-    };
+    let Expr::AggregateFunction(call) = call else { panic!("{call}") };
     let argument = |row: &Row| call.params.args.first().and_then(|arg| value(arg, Env { columns, row, outer }));
     let values: Vec<i64> = members.iter().filter_map(argument).collect();
     match call.func.name() {
@@ -217,7 +209,7 @@ fn aggregated(aggregate: &Aggregate, input: Vec<Row>, outer: &[(Column, Option<i
 fn windowed(window: &Over, mut input: Vec<Row>, outer: &[(Column, Option<i64>)]) -> Vec<Row> {
     let columns = window.input.ids();
     for call in &window.window_expr {
-        let Expr::WindowFunction(call) = super::super::exprs::below_names(call) else { panic!("{call}") };
+        let Expr::WindowFunction(call) = call else { panic!("{call}") };
         let of = |expr: &Expr, row: &Row| value(expr, Env { columns: &columns, row, outer });
         input.sort_by_key(|row| {
             let order: Row = call.params.order_by.iter().map(|sort| of(&sort.expr, row)).collect();

@@ -90,9 +90,9 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Rel>>
 /// An outer join does not pad rows that the conditions above it drop.
 fn without_padding(join: Join, above: &[Expr]) -> Result<Join> {
     let drops = |side: &Rel| -> Result<bool> {
-        let nulls = side.columns().iter().map(|(qualifier, field)| {
-            let null = ScalarValue::try_new_null(field.data_type())?;
-            Ok((Column::from((qualifier, field)), Expr::Literal(null, None)))
+        let nulls = side.columns().iter().map(|col| {
+            let null = ScalarValue::try_new_null(col.field.data_type())?;
+            Ok((col.id.clone(), Expr::Literal(null, None)))
         });
         let nulls = nulls.collect::<Result<BTreeMap<Column, Expr>>>()?;
         let scope = Scope::of_columns(&join.columns);

@@ -8,7 +8,7 @@ use datafusion_expr::Expr;
 
 use crate::origin::first_span;
 use crate::passes::filters::replaced;
-use crate::rel::Columns;
+use crate::rel::{Columns, fresh, name_of};
 use crate::walk::Walk;
 
 /// How a column is read.
@@ -96,13 +96,9 @@ fn path(access: &Expr) -> Vec<String> {
     inner.into_iter().chain(names).collect()
 }
 
-/// The column for a field of a row: `r.f`, or another name if that is taken.
-pub(super) fn field_column(access: &Expr, row: &Column, is_taken: &dyn Fn(&Column) -> bool) -> Column {
-    let mut column = Column::new(row.relation.clone(), format!("{}.{}", row.name, path(access).join(".")));
-    while is_taken(&column) {
-        column.name.push('\'');
-    }
-    column
+/// A column for a field of a row: `r.f`.
+pub(super) fn field_column(access: &Expr, row: &Column) -> Column {
+    fresh(&format!("{}.{}", name_of(row), path(access).join(".")))
 }
 
 fn over(access: &Expr, column: &Column, source: &Column) -> Result<Expr> {
@@ -126,16 +122,8 @@ impl Fields {
         self.0.extend(others.0);
     }
 
-    pub(super) fn columns(&self) -> impl Iterator<Item = Column> {
-        self.0.iter().map(|(_, column)| column.clone())
-    }
-
     pub(super) fn into_pairs(self) -> Vec<(Expr, Column)> {
         self.0
-    }
-
-    pub(super) fn renamed(self, name_of: impl Fn(&Column) -> Column) -> Fields {
-        Fields(self.0.into_iter().map(|(access, column)| (access, name_of(&column))).collect())
     }
 
     fn get(&self, access: &Expr) -> Option<&Column> {

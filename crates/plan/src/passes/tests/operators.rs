@@ -30,7 +30,6 @@ pub(super) fn run(plan: &Rel, row: &[Value]) -> Option<Result<RecordBatch>> {
                 None => whole,
             }))
         }
-        Rel::Rename(alias) => run(&alias.input, row),
         Rel::Project(projection) => {
             let input = run(&projection.input, row)?;
             Some(input.and_then(|rows| {

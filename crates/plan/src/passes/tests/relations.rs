@@ -71,7 +71,6 @@ pub(super) fn rows(plan: &Rel, outer: Option<&Env>, tables: &Tables) -> Result<R
             }
             Ok(kept)
         }
-        Rel::Rename(alias) => of(&alias.input),
         Rel::Sort(sort) => of(&sort.input),
         Rel::Values(values) => values.rows.iter().map(|exprs| project(exprs, &Columns::default(), &[])).collect(),
         Rel::Distinct(Distinct { input }) => Ok(distinct(of(input)?)),

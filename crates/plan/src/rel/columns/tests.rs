@@ -1,13 +1,11 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, TableTraits};
-use arrow::datatypes::{DataType, Field, SchemaRef};
-use datafusion_common::TableReference;
-
 use super::*;
 use crate::steps::plan_statements;
 use crate::{Catalog, PlanOptions, TableResolver};
+use anabranch_dataflow::{ConnectorSpec, TableTraits};
+use arrow::datatypes::{DataType, Field, SchemaRef};
 
 thread_local! {
     /// How many columns were compared with the one that is looked for.
@@ -55,18 +53,22 @@ fn each_column_of_a_wide_query_is_found_by_its_name() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "what it is compared with")]
-fn columns_are_those_that_the_library_finds() {
+fn columns_of_one_name_are_two_columns() {
     let field = |name: &str| Arc::new(Field::new(name, DataType::Int64, true));
-    let of = |table: &str| Some(TableReference::bare(table));
-    let fields = vec![(of("a"), field("x")), (of("b"), field("x")), (None, field("y")), (of("b"), field("z"))];
-    let index = Columns::new(fields).expect("columns");
-    let schema = index.to_schema().expect("a schema");
-    for table in [None, of("a"), of("b"), Some(TableReference::partial("s", "b")), of("c")] {
-        for name in ["x", "y", "z", "w"] {
-            let column = Column::new(table.clone(), name);
-            assert_eq!(index.find(&column), schema.maybe_index_of_column(&column), "{column}");
-            assert_eq!(index.place(&column).ok(), schema.maybe_index_of_column(&column), "{column}");
-        }
-    }
+    let (one, other) = (fresh("x"), fresh("x"));
+    assert_eq!((name_of(&one), name_of(&other)), ("x", "x"));
+    assert!(ColId::of(&one) < ColId::of(&other));
+    let columns = Columns::new(vec![Col::new(other.clone(), field("x")), Col::new(one.clone(), field("x"))]);
+    let columns = columns.expect("columns").called_as(&TableReference::bare("t"));
+    assert_eq!([&one, &other].map(|column| columns.find(column)), [Some(1), Some(0)]);
+    assert_eq!(columns.written(&one), Some(Column::new(Some("t"), "x")));
+    assert_eq!(columns.find(&Column::new_unqualified("x")), None);
+    assert!(Columns::new(vec![Col::new(one.clone(), field("x")), Col::new(one, field("x"))]).is_err());
+}
+
+#[test]
+fn texts_have_no_numbers() {
+    let sum = Expr::Column(fresh("a b")) + Expr::Column(fresh("ä"));
+    assert_eq!(without_numbers(&sum.to_string()), "a b + ä");
+    assert_eq!(without_numbers("a.b"), "a.b");
 }

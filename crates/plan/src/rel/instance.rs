@@ -1,0 +1,60 @@
+//! The same rows in columns of their own. A plan that is used several times gets new ones for each use.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{Column, Result};
+
+use super::columns::with_columns;
+use super::{ColId, Columns, Rel, fresh, name_of};
+
+/// New columns, by the numbers of those that they replace.
+type Renumbered = HashMap<ColId, Column>;
+
+impl Rel {
+    /// Gives new numbers to all columns that operators of this tree give. Columns of queries around stay the same.
+    pub(crate) fn instance(self) -> Result<Rel> {
+        let mut ids = Renumbered::new();
+        let renumbered = self.walk_up(&mut |mut node| {
+            for column in node.own_columns().into_iter().flat_map(|columns| columns.ids()) {
+                if let Some(id) = ColId::of(&column) {
+                    ids.entry(id).or_insert_with(|| fresh(name_of(&column)));
+                }
+            }
+            node.renumbered(&ids).map(Transformed::yes)
+        });
+        renumbered.map(|plan| plan.data)
+    }
+
+    /// This operator with other columns, in its expressions too.
+    fn renumbered(self, ids: &Renumbered) -> Result<Rel> {
+        let other = |column: &Column| ids.get(&ColId::of(column)?).cloned();
+        let mut node = self.walk_expressions(&mut |expr| with_columns(expr, &other).map(Transformed::yes))?.data;
+        if let Rel::Project(project) = &mut node {
+            project.event_time = project.event_time.take().map(|of| other(&of).unwrap_or(of));
+        }
+        if let Some(columns) = node.own_columns() {
+            *columns = columns.with_ids(ids);
+        }
+        Ok(node)
+    }
+
+    /// The columns, unless they are those of what is below.
+    fn own_columns(&mut self) -> Option<&mut Arc<Columns>> {
+        match self {
+            Rel::Get(node) => Some(&mut node.columns),
+            Rel::Values(node) => Some(&mut node.columns),
+            Rel::Project(node) => Some(&mut node.columns),
+            Rel::Join(node) => Some(&mut node.columns),
+            Rel::Aggregate(node) => Some(&mut node.columns),
+            Rel::Over(node) => Some(&mut node.columns),
+            Rel::Union(node) => Some(&mut node.columns),
+            Rel::Assign(node) => Some(&mut node.columns),
+            Rel::Unnest(node) => Some(&mut node.columns),
+            Rel::Temporal(node) => Some(&mut node.columns),
+            Rel::Copies(node) => Some(&mut node.columns),
+            Rel::Filter(_) | Rel::Sort(_) | Rel::Limit(_) | Rel::Distinct(_) => None,
+        }
+    }
+}
