@@ -23,3 +23,5 @@ INSERT INTO results SELECT 'more than one', a.id, l.id FROM a LEFT JOIN LATERAL 
 INSERT INTO results SELECT 'a union', id, n FROM a WHERE id IN (SELECT b.id FROM b WHERE b.n = a.n UNION ALL SELECT o.id FROM orders o WHERE o.amount > a.n);
 INSERT INTO results SELECT 'elements', id, (SELECT SUM(e.v) FROM UNNEST(ARRAY[a.n, 1]) AS e (v)) FROM a;
 INSERT INTO results SELECT 'named', id, n FROM a WHERE EXISTS (WITH c AS (SELECT id FROM b WHERE b.n = a.n) SELECT 1 FROM c WHERE c.id <> a.id);
+INSERT INTO results SELECT 'of both sides', a.id, b.id FROM a LEFT JOIN b ON a.item = b.item AND EXISTS (SELECT 1 FROM orders o WHERE o.id > a.id AND o.id < b.id);
+INSERT INTO results SELECT 'of both sides, right', a.id, b.id FROM a RIGHT JOIN b ON b.n + a.n > (SELECT MAX(o.amount) FROM orders o WHERE o.id = a.id OR o.id = b.id) AND a.id IN (SELECT o.id FROM orders o WHERE o.amount <= b.n);

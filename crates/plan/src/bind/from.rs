@@ -202,8 +202,9 @@ impl Binder<'_> {
         let scope = Scope::new(all, env.outer);
         let names = Names::of(&scope);
         let (mut conditions, mut asked) = (Vec::new(), Vec::new());
-        let (mut left_plan, mut right_plan) = (left.plan, right.plan);
-        for condition in conjuncts(on) {
+        let (mut left_plan, mut right_plan) = (left.plan.clone(), right.plan.clone());
+        let mut of_both = None;
+        for condition in conjuncts(on.clone()) {
             let mut pending = Vec::new();
             let start = condition.span().start;
             let shown = condition.clone();
@@ -216,15 +217,15 @@ impl Binder<'_> {
                 // The value is known of each row of the side whose columns the subquery reads.
                 let of_side = |plan: &Rel| pending.iter().any(|pending| pending.reads(plan));
                 match (of_side(&left_plan), of_side(&right_plan)) {
-                    (true, true) => {
-                        let error = Error::user("a subquery in ON reads columns of both sides of an outer join");
-                        return Err(through(error.at(at(start)).remedy("compute its value in a query of FROM")));
-                    }
+                    (true, true) => of_both = of_both.or(Some(start)),
                     (_, true) => right_plan = self.join_values(right_plan, pending, &mut [&mut expr])?,
                     _ => left_plan = self.join_values(left_plan, pending, &mut [&mut expr])?,
                 }
                 conditions.push(expr);
             }
+        }
+        if let Some(start) = of_both {
+            return self.join_each(left, right, kind, on, env).map_err(|error| or_start(error, start));
         }
         let plan = left_plan.join(right_plan, kind, conditions)?;
         let mut rows = self.joined(plan, kind, left.items, right.items)?;
@@ -233,6 +234,29 @@ impl Binder<'_> {
             rows.plan = self.filtered(rows.plan, asked)?;
         }
         Ok(rows)
+    }
+
+    /// An outer join whose condition has a subquery that reads both sides: each row of the side whose rows stay, with
+    /// the rows of a subquery over the other side. `on` is known to name one column with each of its names.
+    fn join_each(&self, left: Rows, right: Rows, kind: JoinType, on: ast::Expr, env: &Env<'_>) -> Result<Rows> {
+        let (around, other) = match kind {
+            JoinType::Left => (&left, &right),
+            JoinType::Right => (&right, &left),
+            _ => {
+                let error = Error::user("a subquery in ON reads columns of both sides of this join");
+                return Err(through(error.remedy("write a LEFT JOIN, or compute its value in a query of FROM")));
+            }
+        };
+        let outer = Scope::new(around.items.clone(), env.outer);
+        let within = env.within(&outer);
+        let scope = within.scope(other.items.clone());
+        let names = Names::of(&scope);
+        let conditions = conjuncts(on).into_iter().map(|part| self.condition(part, &names, &within));
+        let matches = self.filtered(other.plan.clone(), conditions.collect::<Result<_>>()?)?;
+        let matches = matches.project(other.plan.ids().into_iter().map(kept))?;
+        let pairs = self.apply(around.plan.clone(), matches, JoinType::Left, Vec::new())?;
+        let plan = pairs.project(left.plan.ids().into_iter().chain(right.plan.ids()).map(kept))?;
+        self.joined(plan, kind, left.items, right.items)
     }
 
     /// `USING`: the columns that both sides share come first, and have the value of the side that has one.
