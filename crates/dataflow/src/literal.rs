@@ -206,7 +206,9 @@ impl fmt::Display for Literal {
                     f.write_str("'")
                 }
             },
-            Some(Scalar::Interval { months, days, nanos }) => write_interval(f, (*months, *days, *nanos)),
+            Some(Scalar::Interval { months, days, nanos }) => {
+                write_interval(f, IntervalMonthDayNano::new(*months, *days, *nanos))
+            }
             Some(value) => {
                 let text = self.to_array().ok().and_then(|array| cast(&array, &DataType::Utf8).ok());
                 match text.as_ref().map(|text| text.as_string::<i32>()).filter(|text| text.is_valid(0)) {
@@ -219,7 +221,8 @@ impl fmt::Display for Literal {
 }
 
 /// `14 mons -3 days 1.5 secs`, without what is zero.
-fn write_interval(f: &mut fmt::Formatter<'_>, (months, days, nanos): (i32, i32, i64)) -> fmt::Result {
+fn write_interval(f: &mut fmt::Formatter<'_>, interval: IntervalMonthDayNano) -> fmt::Result {
+    let IntervalMonthDayNano { months, days, nanoseconds: nanos } = interval;
     let mut parts = Vec::new();
     parts.extend((months != 0).then(|| format!("{months} mons")));
     parts.extend((days != 0).then(|| format!("{days} days")));

@@ -131,15 +131,7 @@ impl Table {
             check_metadata(declared.field(*column), key, traits.metadata.as_ref(), &spec).map_err(here)?;
         }
         check_updates(&traits, &spec, !has_key).map_err(here)?;
-        let physical = match (&traits.schema, declared.fields().is_empty()) {
-            (Some(schema), true) => Arc::clone(schema),
-            (None, true) => {
-                return Err(here(
-                    Error::user("the table has no columns").remedy("declare them: CREATE TABLE t (a STRING, b BIGINT)"),
-                ));
-            }
-            (_, false) => declared,
-        };
+        let physical = physical_columns(declared, traits.schema.as_ref()).map_err(here)?;
         let written = written_columns(&physical, &statement.columns, &metadata, traits.written_metadata);
         let primary_key: Vec<String> = statement.primary_key.iter().map(|ident| ident.value.clone()).collect();
         let physical = scanned(physical, &traits, &primary_key, &mut metadata);
@@ -328,6 +320,18 @@ fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> 
 /// A plan whose columns an expression may use.
 pub(crate) fn row_of(name: &str, columns: &SchemaRef) -> Rel {
     Rel::Get(scan_of(name, columns))
+}
+
+/// The declared columns, or those that the connector knows.
+fn physical_columns(declared: SchemaRef, known: Option<&SchemaRef>) -> Result<SchemaRef> {
+    match known {
+        _ if !declared.fields().is_empty() => Ok(declared),
+        Some(known) => Ok(Arc::clone(known)),
+        None => {
+            let error = Error::user("the table has no columns");
+            Err(error.remedy("declare them: CREATE TABLE t (a STRING, b BIGINT)"))
+        }
+    }
 }
 
 fn scan_of(name: &str, columns: &SchemaRef) -> Get {

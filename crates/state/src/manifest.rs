@@ -39,8 +39,8 @@ pub struct Manifest {
     pub tasks: Vec<TaskState>,
 }
 
-/// One task's snapshot. Its parts have the numbers of their [identities](anabranch_model::OperatorId), so that they are found
-/// when stages are cut differently, as at another parallelism.
+/// One task's snapshot. Its parts have the numbers of their [identities](anabranch_model::OperatorId), so
+/// that they are found when stages are cut differently, as at another parallelism.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskState {
@@ -119,7 +119,7 @@ pub struct StateFile {
     pub last_pane_ms: Option<i64>,
     /// Its rows of these key groups belong to the state.
     pub key_groups: KeyGroupRange,
-    /// It may have rows of other key groups, which do not: other tasks have them, or had. `None`: it has none.
+    /// It may have rows of other key groups. Other tasks have them, or had. `None`: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<Others>,
     /// The table of the operator's state that its rows are of; empty for the first one.

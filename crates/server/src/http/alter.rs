@@ -1,4 +1,4 @@
-//! Changing a running job, whoever keeps its text.
+//! Changing a running job: one function for jobs of this process and for those of a cluster.
 
 use anabranch_dataflow::Plan;
 use anabranch_model::PlanVersion;

@@ -1,9 +1,9 @@
 //! Names of the files of an exactly-once sink, and the removal of files that will never become visible.
 //!
-//! A file is `.part-SCOPE-TASK-iINCARNATION-OPENED-NUMBER.json.inprogress` while it is written, `...complete` when it is on
-//! disk, and `part-SCOPE-TASK-EPOCH-INDEX.json` when its checkpoint is complete. OPENED is the time at which the writer was
-//! opened. A hidden name is never used twice, so a committable cannot come to mean another writer's file. A writer locks its
-//! file in progress.
+//! A file is `.part-SCOPE-TASK-iINCARNATION-OPENED-NUMBER.json.inprogress` while it is written, `...complete`
+//! when it is on disk, and `part-SCOPE-TASK-EPOCH-INDEX.json` when its checkpoint is complete. OPENED is the
+//! time at which the writer was opened. A hidden name is never used twice, so a committable cannot come to
+//! mean another writer's file. A writer locks its file in progress.
 //!
 //! A writer removes hidden files of older incarnations only. It removes their files in progress, which no
 //! committable owns, with the first row. It removes their complete files when the first checkpoint of its own
