@@ -82,7 +82,7 @@ pub use anabranch_functions::{FunctionDoc, catalog as function_catalog, describe
 pub use catalog::Catalog;
 pub use function_changes::FunctionChanges;
 pub use parts::{TextPart, TextParts};
-pub use present::fitted;
+pub use present::{fitted, fitted_to};
 pub use script::{COLLECT, LogicalPlans, Outcome, QueryPlan, execute};
 pub use settings::{autoscale_options, autoscale_settings, options_page, share_setting, stage_setting};
 pub use sql_function::CalledFunction;

@@ -18,6 +18,11 @@ pub fn fitted(plan: &Plan, present: impl FnOnce() -> Result<Vec<KeptPart>>) -> R
     Ok(with_own_sources(with_former_joins(plan, &present), &present).with_equal_stages_once())
 }
 
+/// The plan in the form for a job that has another plan.
+pub fn fitted_to(plan: &Plan, present: &Plan) -> Result<Plan> {
+    fitted(plan, || Ok(present.kept_parts()))
+}
+
 /// The plan with as many sources of each table as the present parts need to continue. Statements that read a
 /// table in different ways have a source each, and each source has its own positions. If the new statements
 /// read it in the same way, no source can stand for the others: rows would be lost or read twice.

@@ -17,7 +17,7 @@ mod task;
 pub use anabranch_protocol::change::Changing;
 pub use change::passing::{How, Load, Passing};
 pub use change::reconfiguration::{
-    Ahead, Change, ChangedPart, Fate, Moves, Reconfigure, Reconfigured, settled_version,
+    Ahead, Change, ChangedPart, Fate, Fit, Moves, Reconfigure, Reconfigured, settled_version,
 };
 pub use durable::origin::Origin;
 pub use durable::takeover::{Check, Checkpointing, present, random_seed};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch_model::{Notices, Result, TaskMetrics};
-use anabranch_plan::fitted;
+use anabranch_plan::fitted_to;
 use anabranch_runtime::{Committed, Coordination, JobHandle, Reconfigure, Reconfigured, Status, Summary};
 
 use crate::cluster::LocalWorkers;
@@ -99,8 +99,7 @@ impl Job {
     /// by the new version is committed. If anything fails before, the job continues unchanged, and the error
     /// says why.
     pub fn reconfigure(&self, request: Reconfigure) -> Result<Reconfigured> {
-        let plan = fitted(&request.plan, || Ok(self.handle.plan().kept_parts()))?;
-        self.handle.reconfigure(Reconfigure { plan, ..request })
+        self.handle.reconfigure(request, fitted_to)
     }
 
     /// Waits until the job has ended, at most for `timeout`. Returns whether it has.

@@ -29,6 +29,9 @@ pub struct Reconfigure {
     pub dry_run: bool,
 }
 
+/// Gives a plan the form in which a job with another plan keeps most of what it has. Some plans have several forms.
+pub type Fit = fn(plan: &Plan, present: &Plan) -> Result<Plan>;
+
 /// Requests for the placement of tasks. The other tasks stay where they are, as far as the plan has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moves {

@@ -15,7 +15,7 @@ use anabranch_protocol::membership::Process;
 use anabranch_protocol::worker;
 use anabranch_state::{Store, TaskState};
 
-use crate::change::reconfiguration::{Reconfigure, Reconfigured};
+use crate::change::reconfiguration::{Fit, Reconfigure, Reconfigured};
 use crate::durable::journal::in_memory;
 use crate::durable::origin::Origin;
 use crate::durable::scribe::{self, Scribe};
@@ -335,17 +335,19 @@ impl JobHandle {
 
     /// Lets the job go on by another plan, or its tasks at other workers, from the end of an epoch on. Waits until a checkpoint by
     /// the new version is committed. If anything fails before, the job goes on as it was, and the error says why.
-    pub fn reconfigure(&self, request: Reconfigure) -> Result<Reconfigured> {
-        self.begin_to_reconfigure(request)
+    ///
+    /// `fit` chooses the form of the plan, for the plan that the job has then.
+    pub fn reconfigure(&self, request: Reconfigure, fit: Fit) -> Result<Reconfigured> {
+        self.begin_to_reconfigure(request, fit)
             .recv()
             .unwrap_or_else(|_| Err(Error::outside("the job ended before it was changed")))
     }
 
     /// The same without waiting: the answer will be in the channel, which closes without one if the job ends before.
     #[must_use]
-    pub fn begin_to_reconfigure(&self, request: Reconfigure) -> Receiver<Result<Reconfigured>> {
+    pub fn begin_to_reconfigure(&self, request: Reconfigure, fit: Fit) -> Receiver<Result<Reconfigured>> {
         let (answer, answered) = channel();
-        self.mailbox.send(Message::Reconfigure(Box::new(Requested { request, answer })));
+        self.mailbox.send(Message::Reconfigure(Box::new(Requested { request, fit, answer })));
         answered
     }
 

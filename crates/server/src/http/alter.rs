@@ -2,11 +2,10 @@
 
 use anabranch_dataflow::Plan;
 use anabranch_model::PlanVersion;
-use anabranch_plan::fitted;
 use anabranch_runtime::{Moves, Reconfigure, Reconfigured};
 
 use super::embedded::EmbeddedJob;
-use super::jobs::{Refusal, ServedJob as _};
+use super::jobs::Refusal;
 use super::reconfigure::ReconfigureOrder;
 
 /// Is told the version that a job's plan will have.
@@ -21,7 +20,6 @@ pub(crate) fn alter(
     moves: Moves,
     note: Option<Note<'_>>,
 ) -> Result<Reconfigured, Refusal> {
-    let plan = fitted(plan, || Ok(job.plan().kept_parts())).map_err(Refusal::Wrong)?;
     let ReconfigureOrder { allow_lost_state, allow_late, dry_run, .. } = *order;
     let request =
         |dry_run| Reconfigure { plan: plan.clone(), moves: moves.clone(), allow_lost_state, allow_late, dry_run };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Error, Notice, Result, StageId};
-use anabranch_plan::Planned;
+use anabranch_plan::{Planned, fitted_to};
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_runtime::{HERE, HERE_NAME, JobHandle, Reconfigure, Reconfigured};
 use anabranch_state::{Access, Savepoint, Store};
@@ -204,7 +204,7 @@ impl EmbeddedJob {
         if !request.dry_run {
             self.check()?;
         }
-        self.handle.reconfigure(request).map_err(Refusal::of_change)
+        self.handle.reconfigure(request, fitted_to).map_err(Refusal::of_change)
     }
 
     /// The worker of this name in another process.

@@ -21,7 +21,7 @@ use anabranch_state::TaskState;
 use super::preparing::ToLoad;
 use super::{HERE_NAME, Shell};
 use crate::change::passing::Passings;
-use crate::change::reconfiguration::{Ahead, Change, Compared, Fate, Moves, Reconfigure, Reconfigured, compare};
+use crate::change::reconfiguration::{Ahead, Change, Compared, Fate, Fit, Moves, Reconfigure, Reconfigured, compare};
 use crate::durable::scribe;
 use crate::durable::settings::tasks;
 use crate::shell::remote::Remotes;
@@ -29,6 +29,8 @@ use crate::shell::remote::Remotes;
 /// A request, and where its answer goes.
 pub(crate) struct Requested {
     pub(crate) request: Reconfigure,
+    /// The form of the plan is chosen when the request is checked: earlier changes may have failed since.
+    pub(crate) fit: Fit,
     pub(crate) answer: Sender<Result<Reconfigured>>,
 }
 
@@ -128,9 +130,9 @@ impl Shell {
     /// Compares a request with the present plan.
     fn check(&mut self, ticket: Ticket) -> Checked {
         let requested = self.reconfiguring.requests.remove(&ticket);
-        let Some(Requested { request, answer }) = requested else { return Checked::Answered };
+        let Some(Requested { request, fit, answer }) = requested else { return Checked::Answered };
         // The user may not wait any more.
-        match self.compare_with_present(&request) {
+        match self.compare_with_present(&request, fit) {
             Ok((reconfigured, _)) if reconfigured.unchanged => drop(answer.send(Ok(reconfigured))),
             Ok((Reconfigured { version, changes, .. }, plan)) => {
                 let plan = Arc::new(Plan { version, ..plan });
@@ -187,7 +189,7 @@ impl Shell {
         drop(present.answer.send(result));
     }
 
-    fn compare_with_present(&self, request: &Reconfigure) -> Result<(Reconfigured, Plan)> {
+    fn compare_with_present(&self, request: &Reconfigure, fit: Fit) -> Result<(Reconfigured, Plan)> {
         if self.stopping {
             return Err(Error::user("the job is being stopped").remedy("start it again with the new text"));
         }
@@ -198,7 +200,7 @@ impl Shell {
         let present = &self.worker.deployment().plan;
         let newest = self.coordinator.newest_checkpoint();
         let states: Vec<_> = newest.into_iter().flat_map(|newest| newest.tasks.values()).collect();
-        let Compared { mut changes, plan, late } = compare(present, &request.plan, &states)?;
+        let Compared { mut changes, plan, late } = compare(present, &fit(&request.plan, present)?, &states)?;
         let lost: Vec<&str> = changes.iter().filter(|c| c.fate == Fate::Lost).map(|c| c.what.as_str()).collect();
         if !lost.is_empty() && !request.allow_lost_state && !request.dry_run {
             return Err(Error::user(format!("the job would lose {}", lost.join("; ")))

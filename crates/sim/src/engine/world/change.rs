@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 use anabranch_dataflow::{Plan, StateBackendKind};
 use anabranch_model::{PlanVersion, Result, Rng};
-use anabranch_plan::fitted;
+use anabranch_plan::fitted_to;
 use anabranch_runtime::{Moves, Reconfigure, Reconfigured, settled_version};
 use anabranch_state::Store;
 
@@ -120,13 +120,13 @@ impl World<'_> {
         let (id, plan) = (*id, variant.plan(&self.scenario));
         self.truth.may_run(id, &plan);
         let request = Reconfigure {
-            plan: fitted(&plan, || Ok(job.handle().plan().kept_parts())).unwrap_or(plan),
+            plan,
             moves: Moves::default(),
             allow_lost_state: false,
             allow_late: true,
             dry_run: is_rehearsal,
         };
-        let answer = job.handle().begin_to_reconfigure(request);
+        let answer = job.handle().begin_to_reconfigure(request, fitted_to);
         asked.push(Asked { variant, is_rehearsal, answer });
         if !is_rehearsal {
             self.note(|| format!("process {id} is to change to {variant}"));
