@@ -270,12 +270,10 @@ fn decode(content: &[u8]) -> Result<Entry> {
     let Head { format } = serde_json::from_slice(content).map_err(unreadable)?;
     match format {
         FORMAT => serde_json::from_slice(content).map_err(unreadable),
-        format => Err(Error::user(format!(
-            "an entry of the job's log has format {format}; this version reads {FORMAT}"
-        ))
-        .remedy(
-            "start the job with the version of Anabranch that wrote it, or give it a new place for its checkpoints",
-        )),
+        format => {
+            Err(Error::user(format!("an entry of the job's log has format {format}; this version reads {FORMAT}"))
+                .remedy("start the job with the version of Anabranch that wrote it"))
+        }
     }
 }
 
@@ -357,7 +355,7 @@ mod tests {
         for other in [0, 2, 4] {
             let error = decode(text(other, known[0].0).as_bytes()).expect_err("another format").to_string();
             let expected = format!("has format {other}; this version reads 1");
-            assert!(error.contains(&expected) && error.contains("a new place for its checkpoints"), "{error}");
+            assert!(error.contains(&expected) && error.contains("the version of Anabranch that wrote it"), "{error}");
         }
         let without = decode(br#"{"format":1,"entry":"ended","incarnation":1}"#).expect_err("without a checksum");
         assert!(without.kind() == ErrorKind::Damaged && without.to_string().contains("no checksum"), "{without}");

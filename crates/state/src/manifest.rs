@@ -192,7 +192,7 @@ pub fn decode_manifest(content: &[u8]) -> Result<Manifest> {
     };
     if *format != FORMAT.to_string() {
         return Err(Error::user(format!("the checkpoint has format {format}; this version reads {FORMAT}"))
-            .remedy("start the job with the version of Anabranch that wrote it, or without the checkpoint"));
+            .remedy("start the job with the version of Anabranch that wrote it"));
     }
     let body = body.strip_suffix('\n').ok_or_else(|| damaged("its end is missing".into()))?;
     if u32::from_str_radix(checksum, 16) != Ok(crc32fast::hash(body.as_bytes())) {
@@ -272,7 +272,10 @@ mod tests {
             let other = format!("checkpoint {other}");
             let text = String::from_utf8_lossy(fixture).replacen("checkpoint 1", &other, 1);
             let error = decode_manifest(text.as_bytes()).expect_err("unknown").to_string();
-            assert!(error.contains("; this version reads 1") && error.contains("or without the checkpoint"), "{error}");
+            assert!(
+                error.contains("; this version reads 1") && error.contains("the version of Anabranch that wrote it"),
+                "{error}"
+            );
         }
     }
 

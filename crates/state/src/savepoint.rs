@@ -63,7 +63,7 @@ impl Savepoint {
         })?;
         if mark.savepoint != FORMAT {
             let error = format!("the savepoint has format {}; this version reads {FORMAT}", mark.savepoint);
-            let remedy = "start the job with the version of Anabranch that wrote it, or without the savepoint";
+            let remedy = "start the job with the version of Anabranch that wrote it";
             return Err(at(Error::user(error).remedy(remedy)));
         }
         let place = format!("{}/{}", store.place(), mark.manifest.name);
