@@ -160,8 +160,19 @@ impl Around<'_> {
         while let Some(place) = keys.iter().position(of_domain) {
             same.push((ids.remove(place), keys.remove(place)));
         }
-        keys.extend(domain.iter().cloned().map(Expr::Column));
-        ids.extend(domain.iter().cloned().chain(behind_keys));
+        let of_domain = || domain.iter().cloned().map(Expr::Column);
+        match has_sets {
+            // Each set begins with them, so they are the first keys of all sets.
+            true => {
+                keys.splice(0..0, of_domain());
+                ids.splice(0..0, domain.iter().cloned());
+            }
+            false => {
+                keys.extend(of_domain());
+                ids.extend(domain.iter().cloned());
+            }
+        }
+        ids.extend(behind_keys);
         let calls = self.all_of_domain(aggregate.aggr_expr.clone(), &domain)?;
         let plan = Rel::Aggregate(aggregate_as(Arc::new(plan), enumerate_grouping_sets(keys)?, calls, ids)?);
         let plan = match same.is_empty() {

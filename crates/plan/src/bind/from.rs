@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use anabranch_model::Error;
 use arrow::datatypes::FieldRef;
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{JoinType, Result, internal_err, not_impl_err};
 use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{
@@ -13,6 +14,7 @@ use datafusion_sql::sqlparser::ast::{
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 use super::select::conjuncts;
+use super::subquery::Pending;
 use super::{Binder, Env, Item, Names, Scope, TableName};
 use crate::databases::joined;
 use crate::hints::without_options;
@@ -21,6 +23,7 @@ use crate::place::{at, or_start, through};
 use crate::rel::{Output, Rel, kept, named};
 use crate::temporal_join::plan_temporal_join;
 use crate::unnest::{is_unnest, plan_unnest};
+use crate::walk::Walk as _;
 use crate::window_table::{check_qualifiers, plan_table_function};
 
 /// Rows, and the columns that a query can name.
@@ -39,6 +42,30 @@ impl Rows {
             }
         }
     }
+}
+
+/// A condition of ON, and the subqueries of which it has values.
+struct OnCondition {
+    expr: Expr,
+    pending: Vec<Pending>,
+    start: Location,
+}
+
+/// Columns of a plan as those of the query around.
+fn around_of(expr: Expr, around: &Rel) -> Result<Expr> {
+    let changed = expr.walk_up(&mut |expr| {
+        Ok(match expr {
+            Expr::Column(column) => match around.columns().find(&column) {
+                Some(place) => {
+                    let field = FieldRef::clone(around.columns().field(place));
+                    Transformed::yes(Expr::OuterReferenceColumn(field, column))
+                }
+                None => Transformed::no(Expr::Column(column)),
+            },
+            expr => Transformed::no(expr),
+        })
+    });
+    changed.map(|expr| expr.data)
 }
 
 /// How two relations are joined.
@@ -202,32 +229,32 @@ impl Binder<'_> {
         let scope = Scope::new(all, env.outer);
         let names = Names::of(&scope);
         let (mut conditions, mut asked) = (Vec::new(), Vec::new());
-        let (mut left_plan, mut right_plan) = (left.plan.clone(), right.plan.clone());
-        let mut of_both = None;
-        for condition in conjuncts(on.clone()) {
+        for condition in conjuncts(on) {
             let mut pending = Vec::new();
             let start = condition.span().start;
             let shown = condition.clone();
-            let mut expr = self.expr(condition, &names, env, &mut pending)?;
-            if pending.is_empty() {
-                conditions.push(expr);
-            } else if kind == JoinType::Inner {
-                asked.push(shown);
-            } else {
-                // The value is known of each row of the side whose columns the subquery reads.
-                let of_side = |plan: &Rel| pending.iter().any(|pending| pending.reads(plan));
-                match (of_side(&left_plan), of_side(&right_plan)) {
-                    (true, true) => of_both = of_both.or(Some(start)),
-                    (_, true) => right_plan = self.join_values(right_plan, pending, &mut [&mut expr])?,
-                    _ => left_plan = self.join_values(left_plan, pending, &mut [&mut expr])?,
-                }
-                conditions.push(expr);
+            let expr = self.expr(condition, &names, env, &mut pending)?;
+            match kind {
+                JoinType::Inner if !pending.is_empty() => asked.push(shown),
+                _ => conditions.push(OnCondition { expr, pending, start }),
             }
         }
-        if let Some(start) = of_both {
-            return self.join_each(left, right, kind, on, env).map_err(|error| or_start(error, start));
+        let reads = |of: &OnCondition, side: &Rel| of.pending.iter().any(|pending| pending.reads(side));
+        let of_both = conditions.iter().find(|of| reads(of, &left.plan) && reads(of, &right.plan));
+        if let Some(start) = of_both.map(|of| of.start) {
+            return self.join_each(left, right, kind, conditions).map_err(|error| or_start(error, start));
         }
-        let plan = left_plan.join(right_plan, kind, conditions)?;
+        let (mut left_plan, mut right_plan) = (left.plan, right.plan);
+        let mut exprs = Vec::with_capacity(conditions.len());
+        for mut of in conditions {
+            // The value is known of each row of the side whose columns the subquery reads.
+            let side = if reads(&of, &right_plan) { &mut right_plan } else { &mut left_plan };
+            if !of.pending.is_empty() {
+                *side = self.join_values(side.clone(), of.pending, &mut [&mut of.expr])?;
+            }
+            exprs.push(of.expr);
+        }
+        let plan = left_plan.join(right_plan, kind, exprs)?;
         let mut rows = self.joined(plan, kind, left.items, right.items)?;
         if !asked.is_empty() {
             let asked = asked.into_iter().map(|part| self.condition(part, &names, env)).collect::<Result<_>>()?;
@@ -237,24 +264,26 @@ impl Binder<'_> {
     }
 
     /// An outer join whose condition has a subquery that reads both sides: each row of the side whose rows stay, with
-    /// the rows of a subquery over the other side. `on` is known to name one column with each of its names.
-    fn join_each(&self, left: Rows, right: Rows, kind: JoinType, on: ast::Expr, env: &Env<'_>) -> Result<Rows> {
+    /// the rows of a subquery over the other side.
+    fn join_each(&self, left: Rows, right: Rows, kind: JoinType, conditions: Vec<OnCondition>) -> Result<Rows> {
         let (around, other) = match kind {
-            JoinType::Left => (&left, &right),
-            JoinType::Right => (&right, &left),
+            JoinType::Left => (&left.plan, &right.plan),
+            JoinType::Right => (&right.plan, &left.plan),
             _ => {
                 let error = Error::user("a subquery in ON reads columns of both sides of this join");
                 return Err(through(error.remedy("write a LEFT JOIN, or compute its value in a query of FROM")));
             }
         };
-        let outer = Scope::new(around.items.clone(), env.outer);
-        let within = env.within(&outer);
-        let scope = within.scope(other.items.clone());
-        let names = Names::of(&scope);
-        let conditions = conjuncts(on).into_iter().map(|part| self.condition(part, &names, &within));
-        let matches = self.filtered(other.plan.clone(), conditions.collect::<Result<_>>()?)?;
-        let matches = matches.project(other.plan.ids().into_iter().map(kept))?;
-        let pairs = self.apply(around.plan.clone(), matches, JoinType::Left, Vec::new())?;
+        let mut matches = other.clone();
+        for OnCondition { mut expr, mut pending, .. } in conditions {
+            for operand in pending.iter_mut().flat_map(Pending::operands) {
+                *operand = around_of(std::mem::take(operand), around)?;
+            }
+            matches = self.join_values(matches, pending, &mut [&mut expr])?;
+            matches = matches.filter(around_of(expr, around)?)?;
+        }
+        let matches = matches.project(other.ids().into_iter().map(kept))?;
+        let pairs = self.apply(around.clone(), matches, JoinType::Left, Vec::new())?;
         let plan = pairs.project(left.plan.ids().into_iter().chain(right.plan.ids()).map(kept))?;
         self.joined(plan, kind, left.items, right.items)
     }

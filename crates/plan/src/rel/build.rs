@@ -264,9 +264,7 @@ impl Rel {
         Ok(match self {
             Rel::Project(project) => Rel::Project(project.with_columns()?),
             Rel::Filter(Filter { predicate, input }) => filter(input, predicate)?,
-            Rel::Aggregate(Aggregate { group_expr, aggr_expr, input, columns }) => {
-                Rel::Aggregate(aggregate_as(input, group_expr, aggr_expr, columns.ids())?)
-            }
+            Rel::Aggregate(aggregate) => with_unique_keys(aggregate)?,
             Rel::Over(Over { window_expr, input, columns }) => {
                 let ids = columns.ids().into_iter().skip(columns.len() - window_expr.len());
                 Rel::Over(over(input, ids.zip(window_expr))?)
@@ -370,7 +368,13 @@ pub(crate) fn aggregate(
     calls: impl IntoIterator<Item = Output>,
 ) -> Result<Aggregate> {
     let input = input.into();
-    let group_expr = enumerate_grouping_sets(keys.into_iter().map(Expr::unalias).collect())?;
+    let mut unique: Vec<Expr> = Vec::new();
+    for key in keys.into_iter().map(Expr::unalias) {
+        if !unique.contains(&key) {
+            unique.push(key);
+        }
+    }
+    let group_expr = enumerate_grouping_sets(unique)?;
     let mut ids = key_columns(&group_expr, input.columns())?;
     let (of_calls, aggr_expr): (Vec<Column>, Vec<Expr>) = calls.into_iter().unzip();
     ids.extend(of_calls);
@@ -403,6 +407,28 @@ fn key_columns(group_expr: &[Expr], input: &Columns) -> Result<Vec<Column>> {
     Ok(ids)
 }
 
+/// The aggregation with the types that its expressions give. Of keys that a pass has made equal, one is left, and the
+/// columns of the others are copies of its column.
+fn with_unique_keys(aggregate: Aggregate) -> Result<Rel> {
+    let Aggregate { group_expr, aggr_expr, input, columns } = aggregate;
+    let has_sets = group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_)));
+    let first_of = |key: &Expr| group_expr.iter().position(|other| other == key);
+    let places: Vec<usize> = group_expr.iter().filter_map(first_of).collect();
+    if has_sets || places.iter().copied().eq(0..group_expr.len()) {
+        return Ok(Rel::Aggregate(aggregate_as(input, group_expr, aggr_expr, columns.ids())?));
+    }
+    let ids = columns.ids();
+    let is_first = |place: usize| places.get(place).is_none_or(|first| *first == place);
+    let kept_ids = ids.iter().enumerate().filter(|(place, _)| is_first(*place)).map(|(_, id)| id.clone()).collect();
+    let keys = group_expr.iter().enumerate().filter(|(place, _)| is_first(*place)).map(|(_, key)| key.clone());
+    let rows = Rel::Aggregate(aggregate_as(input, keys.collect(), aggr_expr, kept_ids)?);
+    let outputs = ids.iter().enumerate().map(|(place, id)| {
+        let source = places.get(place).map_or(id, |first| &ids[*first]);
+        (id.clone(), Expr::Column(source.clone()))
+    });
+    rows.project(outputs.collect::<Vec<_>>())
+}
+
 /// One row for each group, as these columns: the keys, the number of their set if there are sets, and the calls.
 pub(crate) fn aggregate_as(
     input: Arc<Rel>,
@@ -413,6 +439,10 @@ pub(crate) fn aggregate_as(
     check_nesting(group_expr.iter().chain(&aggr_expr))?;
     let below = input.columns();
     let keys = grouping_set_to_exprlist(&group_expr)?;
+    let of_sets = usize::from(matches!(group_expr.as_slice(), [Expr::GroupingSet(_)]));
+    if keys.len() + of_sets + aggr_expr.len() != ids.len() {
+        return Err(through(Error::internal("two keys of an aggregation are equal")));
+    }
     let (count, mut ids) = (keys.len(), ids.into_iter());
     let mut cols = outputs(ids.by_ref().take(count).zip(keys), below)?;
     if let [Expr::GroupingSet(sets)] = group_expr.as_slice() {
