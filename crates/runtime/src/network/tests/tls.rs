@@ -214,7 +214,7 @@ fn ends_that_do_not_agree_about_encryption_learn_it() {
 #[test]
 fn an_encrypted_worker_that_is_refused_learns_why() {
     for (at, token, expected) in [
-        (Some(8), TOKEN, "it speaks version 4 of the exchange, and this worker 3"),
+        (Some(8), TOKEN, "it speaks version 2 of the exchange, and this worker 1"),
         (Some(20), TOKEN, "the checksum of its first message is wrong"),
         (None, b"another secret", "its token is not that of this worker"),
     ] {
