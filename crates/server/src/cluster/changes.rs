@@ -109,7 +109,7 @@ impl Shared {
             is_noted = job.write(|record| record.next = Some(noted)).map_err(Refusal::Wrong)?;
             if is_noted { Ok(()) } else { Err(Refusal::Conflict(leads_no_more())) }
         };
-        let done = alter(&live, order, &planned.plan, moves, Some(&mut note));
+        let done = alter(&live, order, &planned.plan, &moves, Some(&mut note));
         if !is_noted {
             return done;
         }

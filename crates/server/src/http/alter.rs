@@ -17,7 +17,7 @@ pub(crate) fn alter(
     job: &EmbeddedJob,
     order: &ReconfigureOrder,
     plan: &Plan,
-    moves: Moves,
+    moves: &Moves,
     note: Option<Note<'_>>,
 ) -> Result<Reconfigured, Refusal> {
     let ReconfigureOrder { allow_lost_state, allow_late, dry_run, .. } = *order;

@@ -153,7 +153,7 @@ impl Embedded {
         let plan = planned.plan.ok_or_else(|| Refusal::Wrong(nothing().remedy("to end the job, stop it")))?;
         check_scaled(&plan).map_err(Refusal::Wrong)?;
         let moves = order.moves(|name| self.job.worker(name))?;
-        let done = alter(&self.job, order, &plan, moves, None)?;
+        let done = alter(&self.job, order, &plan, &moves, None)?;
         if !order.dry_run {
             (script.sql, script.settings) = (sql, settings);
         }
