@@ -99,7 +99,7 @@ pub(crate) fn run(root: &Path, bless: bool) -> Result<Vec<Problem>, String> {
 }
 
 fn wrap_comments(root: &Path, files: &mut [File]) -> Result<(), String> {
-    for file in files.iter_mut().filter(|file| comments::is_checked(file)) {
+    for file in files.iter_mut().filter(|file| file.is_rust()) {
         let wrapped = comments::wrap(&file.text);
         if wrapped != file.text {
             let path = root.join(&file.path);

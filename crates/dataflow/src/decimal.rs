@@ -1,4 +1,5 @@
-//! Types of exact numbers in arithmetic and in aggregates. The rules are Flink's; planner and operators share them.
+//! Types of exact numbers in arithmetic and in aggregates. The rules are Flink's; planner and operators share
+//! them.
 
 use arrow_schema::DataType;
 
@@ -6,7 +7,8 @@ use crate::BinaryOp;
 
 /// Most digits of a DECIMAL.
 pub const DECIMAL_DIGITS_MAX: u8 = 38;
-/// Digits after the point that a result keeps, if it has them, when the digits before the point need the space.
+/// Digits after the point that a result keeps, if it has them, when the digits before the point need the
+/// space.
 const SCALE_KEPT: i32 = 6;
 
 /// Digits and scale of a whole or decimal number.
@@ -65,8 +67,8 @@ fn decimal(precision: i32, scale: i32) -> DataType {
     DataType::Decimal128(u8::try_from(precision).unwrap_or(DECIMAL_DIGITS_MAX), i8::try_from(scale).unwrap_or(0))
 }
 
-/// The result type of `SUM` and `AVG` of an exact number, and the columns of a partial result: the sum so far, which
-/// cannot overflow, and for `AVG` the number of values. `None`: the aggregate is not exact.
+/// The result type of `SUM` and `AVG` of an exact number, and the columns of a partial result: the sum so
+/// far, which cannot overflow, and for `AVG` the number of values. `None`: the aggregate is not exact.
 #[must_use]
 pub fn exact_aggregate(function: &str, argument: &DataType) -> Option<(DataType, Vec<DataType>)> {
     match (function, argument) {

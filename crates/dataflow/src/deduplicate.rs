@@ -9,9 +9,9 @@ use crate::{Growth, KeyColumn, PartKey, StateBound, Stateful, duration_text};
 
 /// Of rows that stay, the first one of each key. It stays, and the others are left out.
 ///
-/// Input: the keys, then other columns, among them the event time if the first row is the earliest one. Output: the columns `output`.
-/// With event time, a row is emitted when the watermark reaches its time; of rows of equal time, the one that came first. Otherwise it is
-/// the row that comes first, at once.
+/// Input: the keys, then other columns, among them the event time if the first row is the earliest one.
+/// Output: the columns `output`. With event time, a row is emitted when the watermark reaches its time; of
+/// rows of equal time, the one that came first. Otherwise it is the row that comes first, at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeduplicateSpec {
     /// Number of key columns.

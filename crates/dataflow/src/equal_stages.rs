@@ -1,9 +1,10 @@
 //! Partial aggregates of equal stages, computed once.
 //!
-//! Several references to a view, or several statements, may begin with the same partial aggregate of the same rows. It keeps nothing
-//! between epochs, so one stage has it for all of them, and what follows takes its rows from there. No part that keeps something is
-//! moved: a checkpoint of a plan with such stages fits the plan in which they are one, and the other way round. That is why this is
-//! the last step before a plan runs, whatever the number of tasks.
+//! Several references to a view, or several statements, may begin with the same partial aggregate of the same
+//! rows. It keeps nothing between epochs, so one stage has it for all of them, and what follows takes its
+//! rows from there. No part that keeps something is moved: a checkpoint of a plan with such stages fits the
+//! plan in which they are one, and the other way round. That is why this is the last step before a plan runs,
+//! whatever the number of tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,7 +68,8 @@ impl Plan {
     }
 }
 
-/// Whether a stage ends in a partial aggregate, keeps nothing between epochs, and gives the same rows each time.
+/// Whether a stage ends in a partial aggregate, keeps nothing between epochs, and gives the same rows each
+/// time.
 fn can_be_shared(stage: &Stage) -> bool {
     let is_partial = |operator: &OperatorSpec| matches!(operator, OperatorSpec::WindowAggregate(spec) if spec.phase == AggregatePhase::Partial);
     stage.source.is_none()

@@ -9,8 +9,8 @@ use crate::Literal;
 use crate::decimal::{as_decimal, decimal_result};
 use crate::sql_name::sql_name;
 
-/// An expression with one value per row. Types are resolved: operands of a binary operator have equal types (or types
-/// that the operator combines, such as timestamp and interval), and every cast is explicit.
+/// An expression with one value per row. Types are resolved: operands of a binary operator have equal types
+/// (or types that the operator combines, such as timestamp and interval), and every cast is explicit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Expr {
     /// Input column by index.
@@ -188,8 +188,8 @@ impl Expr {
         moved
     }
 
-    /// Whether a value of a column may make the expression fail: a division, a number that does not fit, or a function
-    /// that may. Such an expression is evaluated only for rows that pass the conditions around it.
+    /// Whether a value of a column may make the expression fail: a division, a number that does not fit, or a
+    /// function that may. Such an expression is evaluated only for rows that pass the conditions around it.
     /// `column` returns the types of columns. If it does not know one, the expression may fail.
     #[must_use]
     pub fn may_fail(&self, column: &dyn Fn(usize) -> Option<DataType>) -> bool {
@@ -231,7 +231,8 @@ impl Expr {
         }
     }
 
-    /// Whether the expression is a number other than zero and minus one, by which every whole number can be divided.
+    /// Whether the expression is a number other than zero and minus one, by which every whole number can be
+    /// divided.
     fn divides_all(&self) -> bool {
         match self {
             Expr::Literal(literal) => literal.as_number().is_some_and(|number| number != 0.0 && number != -1.0),

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AggregateSpec, Groups, Growth, KeyColumn, KeyFunction, NamedExpr, PartKey, StateBound, Stateful};
 
-/// Column after all others of an updating stream: how often the row counts, BIGINT NOT NULL. A row that is taken back comes
-/// again with the opposite number.
+/// Column after all others of an updating stream: how often the row counts, BIGINT NOT NULL. A row that is
+/// taken back comes again with the opposite number.
 pub const WEIGHT: &str = "$weight";
 
 /// The column [`WEIGHT`].
@@ -19,10 +19,10 @@ pub fn weight_field() -> Field {
 
 /// Aggregation by keys over all rows so far.
 ///
-/// Input: any columns, with a weight if it is updating.
-/// Output: keys, one column per aggregate, then the weight. After each batch, the former result of each group that has changed is
-/// taken back, and the new one follows. Without aggregates over an append-only input, a group never changes: the output is
-/// append-only too, without a weight. So are results of windows that are emitted once.
+/// Input: any columns, with a weight if it is updating. Output: keys, one column per aggregate, then the
+/// weight. After each batch, the former result of each group that has changed is taken back, and the new one
+/// follows. Without aggregates over an append-only input, a group never changes: the output is append-only
+/// too, without a weight. So are results of windows that are emitted once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupAggregateSpec {
     /// Grouping keys over the input.
@@ -36,7 +36,8 @@ pub struct GroupAggregateSpec {
     /// For how many milliseconds a group is kept that no row changes. `None`: for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_live_ms: Option<i64>,
-    /// Until the end of an epoch, so many rows are gathered before their groups are changed. `None`: each batch is taken as it comes.
+    /// Until the end of an epoch, so many rows are gathered before their groups are changed. `None`: each
+    /// batch is taken as it comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mini_batch_rows: Option<u64>,
     /// The groups are of windows. `None`: they are not, and results are emitted at once.
@@ -54,7 +55,8 @@ pub struct EmissionSpec {
     pub time: usize,
     /// For how many milliseconds of event time after that rows may change the group. Later ones are dropped.
     pub lateness_ms: i64,
-    /// Results are emitted before the window ends, as they change. Otherwise the first one comes when event time has reached its end.
+    /// Results are emitted before the window ends, as they change. Otherwise the first one comes when event
+    /// time has reached its end.
     pub early: bool,
 }
 

@@ -1,11 +1,12 @@
 //! Identities of the parts of a plan that keep something between epochs.
 //!
-//! Stages are cut differently at another parallelism, and operators without state may be added or removed: an identity
-//! belongs to what is kept, wherever the plan has it. A new job numbers its parts in the order in which rows reach them. A
-//! later version of its plan, or a job that starts from its savepoint, takes the identities over for the parts that stay,
-//! and gives numbers that were never used to the others.
+//! Stages are cut differently at another parallelism, and operators without state may be added or removed: an
+//! identity belongs to what is kept, wherever the plan has it. A new job numbers its parts in the order in
+//! which rows reach them. A later version of its plan, or a job that starts from its savepoint, takes the
+//! identities over for the parts that stay, and gives numbers that were never used to the others.
 //!
-//! Stages that only feed static sides have none: their tables are read again from the beginning at every start.
+//! Stages that only feed static sides have none: their tables are read again from the beginning at every
+//! start.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,8 +100,8 @@ impl Identities {
         self.unused
     }
 
-    /// Gives each part the identity that it had in an earlier version of the plan. A part that was not in it gets a number from
-    /// `unused` on, which is above all that the job ever had.
+    /// Gives each part the identity that it had in an earlier version of the plan. A part that was not in it
+    /// gets a number from `unused` on, which is above all that the job ever had.
     pub fn carry(&mut self, earlier: &BTreeMap<OperatorId, OperatorId>, unused: u32) {
         let mut next = unused.max(earlier.values().map(|id| id.number + 1).max().unwrap_or(0));
         let mut renumber = |kind: OperatorKind, number: &mut u32| {
@@ -116,8 +117,8 @@ impl Identities {
 }
 
 impl Plan {
-    /// The parts that keep something between epochs: sources, then states, then sinks, each in the order in which rows
-    /// reach them. The order is the same at any parallelism.
+    /// The parts that keep something between epochs: sources, then states, then sinks, each in the order in
+    /// which rows reach them. The order is the same at any parallelism.
     #[must_use]
     pub fn parts(&self) -> Vec<Part<'_>> {
         let order = in_order(&self.stages, &self.exchanges);
@@ -147,8 +148,8 @@ impl Plan {
     }
 }
 
-/// The stages in an order that is the same at any parallelism: each stage follows its inputs, in their order. The plan's own
-/// order depends on where chains are cut.
+/// The stages in an order that is the same at any parallelism: each stage follows its inputs, in their order.
+/// The plan's own order depends on where chains are cut.
 fn in_order(stages: &[Stage], exchanges: &[Exchange]) -> Vec<StageId> {
     let ends = stages.iter().map(|stage| stage.id).filter(|id| !exchanges.iter().any(|exchange| exchange.from == *id));
     let (mut order, mut seen) = (Vec::new(), BTreeSet::new());

@@ -1,13 +1,15 @@
 //! One join for a chain of joins by the same keys.
 //!
-//! Planners make a join of two streams of each `JOIN`. A join whose rows go to another one by the same keys becomes part of
-//! that: the whole keeps the rows of its inputs, and no pairs. Joins of which event time frees state stay as they are, and so do those by other
-//! keys, or by none: a condition between two inputs may leave few of their pairs, which are better kept than made again.
+//! Planners make a join of two streams of each `JOIN`. A join whose rows go to another one by the same keys
+//! becomes part of that: the whole keeps the rows of its inputs, and no pairs. Joins of which event time
+//! frees state stay as they are, and so do those by other keys, or by none: a condition between two inputs
+//! may leave few of their pairs, which are better kept than made again.
 //!
-//! A row without a match (`LEFT JOIN`) must know when it gets one. That is so if the key alone decides, so a further condition keeps the chain.
+//! A row without a match (`LEFT JOIN`) must know when it gets one. That is so if the key alone decides, so a
+//! further condition keeps the chain.
 //!
-//! Which joins are carried out at once does not depend on the number of tasks: state has the same identities at any. The specification
-//! contains the joins of two, because a job may have to go on with their state.
+//! Which joins are carried out at once does not depend on the number of tasks: state has the same identities
+//! at any. The specification contains the joins of two, because a job may have to go on with their state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,8 +73,8 @@ impl Chains<'_> {
         self.exchanges.iter().filter(|exchange| exchange.from == stage).count() == 1
     }
 
-    /// What follows a join in its stage, if that only drops rows and columns: conditions over the columns of all inputs, and where the columns
-    /// that leave the stage are among these.
+    /// What follows a join in its stage, if that only drops rows and columns: conditions over the columns of
+    /// all inputs, and where the columns that leave the stage are among these.
     fn tail(&self, stage: StageId, joined: &Joined) -> Option<(Vec<Expr>, Vec<usize>)> {
         let (mut conditions, mut places) = (Vec::new(), joined.output.clone());
         for operator in self.stages[stage.0 as usize].operators.iter().skip(1) {
@@ -236,8 +238,8 @@ impl Joined {
         self.inputs.iter().map(|input| input.side.schema.fields().len()).sum()
     }
 
-    /// Adds a condition over the columns of all inputs: `all` those of the join that has it. What may fail is evaluated for rows that pass the
-    /// conditions below.
+    /// Adds a condition over the columns of all inputs: `all` those of the join that has it. What may fail is
+    /// evaluated for rows that pass the conditions below.
     fn condition(&mut self, condition: Expr, all: BTreeSet<usize>) {
         let columns = self.inputs.iter().enumerate().flat_map(|(input, of)| {
             of.side.schema.fields().iter().map(move |field| (input, field.data_type().clone()))

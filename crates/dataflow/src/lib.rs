@@ -1,5 +1,5 @@
-//! The plan of a job as plain, versioned data: the interface between languages and execution. `plan` and other front
-//! ends produce it, `runtime` and `operators` execute it, and neither side knows the other.
+//! The plan of a job as plain, versioned data: the interface between languages and execution. `plan` and
+//! other front ends produce it, `runtime` and `operators` execute it, and neither side knows the other.
 
 mod decimal;
 mod deduplicate;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{OperatorSpec, SourceSpec, StaticJoinSpec};
 
-/// Join of rows with what a table outside answers when their task asks for their keys. The first operator of its chain.
+/// Join of rows with what a table outside answers when their task asks for their keys. The first operator of
+/// its chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LookupJoinSpec {
     /// The join of the main input (probe) with the answers (build).

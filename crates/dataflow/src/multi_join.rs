@@ -12,10 +12,11 @@ use crate::{
     Port, Stage, StateBound, Stateful, StreamJoinSpec, StreamSideSpec, join_at_once,
 };
 
-/// Join of several streams by the same keys, over all rows so far. It keeps the rows of its inputs, and no pairs.
+/// Join of several streams by the same keys, over all rows so far. It keeps the rows of its inputs, and no
+/// pairs.
 ///
-/// Input: rows of several ports, the keys first, with a weight if they are updating. Columns of all inputs, without weights, are numbered
-/// one input after the other.
+/// Input: rows of several ports, the keys first, with a weight if they are updating. Columns of all inputs,
+/// without weights, are numbered one input after the other.
 ///
 /// Output: that of the last join of the `chain`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,8 +53,8 @@ pub struct JoinCondition {
     pub inputs: BTreeSet<usize>,
 }
 
-/// Joins of two inputs each that give the same rows as a join of all: a plan may have them in its place. A job whose checkpoint has the
-/// state of such joins goes on with them.
+/// Joins of two inputs each that give the same rows as a join of all: a plan may have them in its place. A
+/// job whose checkpoint has the state of such joins goes on with them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JoinChain {
     /// The stages of all joins but the last, which feed further ones. Their ids are their places here.
@@ -247,8 +248,8 @@ impl Plan {
         Divided::new(self, of).plan(self)
     }
 
-    /// The plan in which the last joins of the [chain](JoinChain) for which a join of several streams stands are joins of two. The others are
-    /// carried out at once.
+    /// The plan in which the last joins of the [chain](JoinChain) for which a join of several streams stands
+    /// are joins of two. The others are carried out at once.
     #[must_use]
     pub fn with_last_joins_of_two(&self, stage: StageId, last: usize) -> Plan {
         let divided = Divided::new(self, &BTreeSet::from([stage]));

@@ -20,24 +20,24 @@ pub struct JobOptions {
     pub buffer_timeout: Duration,
     /// `batch-rows`: the largest number of rows in a batch that a source reads or an exchange gathers.
     pub batch_rows: usize,
-    /// `channel-bytes`: the largest number of bytes buffered on a channel between two tasks (one batch always passes). The
-    /// channels of a task that receives from many others share a bound.
+    /// `channel-bytes`: the largest number of bytes buffered on a channel between two tasks (one batch always
+    /// passes). The channels of a task that receives from many others share a bound.
     pub channel_bytes: usize,
     /// `state-backend`: where operators keep state.
     pub state_backend: StateBackendKind,
-    /// `state-bytes`: bytes of state that one operator of one task may hold in memory. Beyond it, the job stops with an
-    /// error or flushes state to the local disk, depending on the backend.
+    /// `state-bytes`: bytes of state that one operator of one task may hold in memory. Beyond it, the job
+    /// stops with an error or flushes state to the local disk, depending on the backend.
     pub state_bytes: usize,
-    /// `state-directory`: local directory for state, and for local copies of state whose checkpoints are in an object
-    /// store. `None`: a folder for temporary files, and no copies.
+    /// `state-directory`: local directory for state, and for local copies of state whose checkpoints are in
+    /// an object store. `None`: a folder for temporary files, and no copies.
     pub state_directory: Option<PathBuf>,
     /// The job's checkpoints. `None`: the job takes none, and starts from the beginning at every start.
     pub checkpoints: Option<CheckpointOptions>,
     /// `stage-parallelism`: the number of tasks of some stages, by [`Stage::label`](crate::Stage::label).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stage_parallelism: BTreeMap<String, u32>,
-    /// `stage-key-groups`: how many key groups each task of some stages owns, by [`Stage::label`](crate::Stage::label). It counts for a
-    /// stage with as many tasks.
+    /// `stage-key-groups`: how many key groups each task of some stages owns, by
+    /// [`Stage::label`](crate::Stage::label). It counts for a stage with as many tasks.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stage_key_groups: BTreeMap<String, Vec<u16>>,
     /// `autoscale`: whether the number of tasks follows the load. `None`: it does not.
@@ -134,14 +134,14 @@ impl Default for AutoscaleOptions {
     }
 }
 
-/// Sizes at which operators emit what they hold, and at which files end. `SET` has no names for them: results do not
-/// depend on them, and tests draw small ones to show that.
+/// Sizes at which operators emit what they hold, and at which files end. `SET` has no names for them: results
+/// do not depend on them, and tests draw small ones to show that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thresholds {
     /// Largest number of groups that a partial aggregate holds.
     pub partial_groups: usize,
-    /// Number of changed rows of an aggregate, since its last complete snapshot, below which the next one is not
-    /// complete.
+    /// Number of changed rows of an aggregate, since its last complete snapshot, below which the next one is
+    /// not complete.
     pub snapshot_changed_rows: usize,
     /// Approximate number of bytes after which a task's changes continue in another file of the checkpoint.
     pub state_file_bytes: usize,
@@ -195,8 +195,8 @@ impl Default for JobOptions {
 /// Groups of epochs, which the coordinator grants at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupOptions {
-    /// `group-epochs`: epochs of a group; `None` ('auto'): the smallest number that keeps the share of coordination
-    /// within the bounds.
+    /// `group-epochs`: epochs of a group; `None` ('auto'): the smallest number that keeps the share of
+    /// coordination within the bounds.
     pub epochs: Option<u64>,
     /// `coordination-percent-min`: share of the time of a group below which groups shrink.
     pub overhead_percent_min: f64,

@@ -10,8 +10,9 @@ use crate::{AggregateSpec, Growth, KeyColumn, KeyFunction, PartKey, StateBound, 
 /// For each row, functions over it and rows before it in its partition.
 ///
 /// Input: the keys of the partition, then other columns, among them the event time if rows are ordered by it.
-/// Output: the columns `output` of the input, then one column per function. With event time, a row is emitted when the watermark reaches
-/// its time; rows of equal time stay in the order in which they came. Otherwise it is emitted at once.
+/// Output: the columns `output` of the input, then one column per function. With event time, a row is emitted
+/// when the watermark reaches its time; rows of equal time stay in the order in which they came. Otherwise it
+/// is emitted at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverSpec {
     /// Number of key columns.
@@ -21,8 +22,8 @@ pub struct OverSpec {
     pub time: Option<usize>,
     /// Which rows before a row count.
     pub frame: Frame,
-    /// How long a partition is kept that has no more rows, in milliseconds of processing time. `None`: for ever. What event time ends is kept until
-    /// then.
+    /// How long a partition is kept that has no more rows, in milliseconds of processing time. `None`: for
+    /// ever. What event time ends is kept until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_live_ms: Option<i64>,
     /// Functions over the input: aggregates, and [`LAG`]. Their arguments are columns and literals.
@@ -33,8 +34,8 @@ pub struct OverSpec {
     pub output: Vec<usize>,
 }
 
-/// Name of the function whose value is that of an earlier row. Arguments: the value, how many rows before (a literal, at most as many as
-/// the frame has), and the value where there is no such row.
+/// Name of the function whose value is that of an earlier row. Arguments: the value, how many rows before (a
+/// literal, at most as many as the frame has), and the value where there is no such row.
 pub const LAG: &str = "lag";
 
 /// The rows that count for a row. `None`: all of them.

@@ -1,8 +1,8 @@
 //! Identifies, in a query that has changed, the parts that a job, a checkpoint or a savepoint has state of.
 //!
-//! A part with state is the same if its key is. If several parts have the same key, those between the
-//! same tables and other states belong together, and of these the ones whose rows are computed in the same way. If that
-//! does not decide either, the parts are indistinguishable: a guess could give wrong results silently.
+//! A part with state is the same if its key is. If several parts have the same key, those between the same
+//! tables and other states belong together, and of these the ones whose rows are computed in the same way. If
+//! that does not decide either, the parts are indistinguishable: a guess could give wrong results silently.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use crate::KeptPart;
 pub struct Matching {
     /// From a part of the savepoint to the part of the plan.
     pub pairs: BTreeMap<usize, usize>,
-    /// Parts of the savepoint that could be one of several now, or that share their possible part of the plan with
-    /// others.
+    /// Parts of the savepoint that could be one of several now, or that share their possible part of the plan
+    /// with others.
     pub undecided: Vec<usize>,
 }
 
-/// Which parts of the lineage must be the same, one pass after the other: where rows come from, what they pass through,
-/// where they go. Each pass first considers parts whose rows are computed in the same way.
+/// Which parts of the lineage must be the same, one pass after the other: where rows come from, what they
+/// pass through, where they go. Each pass first considers parts whose rows are computed in the same way.
 const PASSES: [(bool, bool, bool); 7] = [
     (true, true, true),
     (true, true, false),

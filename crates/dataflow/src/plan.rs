@@ -36,8 +36,8 @@ pub struct Plan {
     pub text: PlannedText,
 }
 
-/// Which task of a stage owns which key groups: rows of a hash exchange go to the owner of their key group, and the owner
-/// has its state.
+/// Which task of a stage owns which key groups: rows of a hash exchange go to the owner of their key group,
+/// and the owner has its state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
     /// For each stage, the key groups of its tasks in their order.
@@ -45,7 +45,8 @@ pub struct Assignment {
 }
 
 impl Assignment {
-    /// Every task of a stage owns about as many key groups as any other, unless an option says how many each owns.
+    /// Every task of a stage owns about as many key groups as any other, unless an option says how many each
+    /// owns.
     fn of_options(groups: KeyGroups, options: &JobOptions, stages: &[Stage]) -> Assignment {
         let of = |stage: &Stage| {
             let even = || (0..stage.parallelism).map(|task| groups.share(task, stage.parallelism)).collect();
@@ -84,8 +85,8 @@ impl Assignment {
     }
 }
 
-/// Operators fused into one chain. Its rows come from its source or from the exchanges into its main port, pass
-/// the operators in order, and go to its sink or to the exchanges that leave it.
+/// Operators fused into one chain. Its rows come from its source or from the exchanges into its main port,
+/// pass the operators in order, and go to its sink or to the exchanges that leave it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// Identifier.
@@ -94,12 +95,12 @@ pub struct Stage {
     pub name: String,
     /// Number of tasks.
     pub parallelism: u32,
-    /// Its name in the option `stage-parallelism`: the short name, and `#2` for the second stage of this name. `None`: its number of tasks is
-    /// not set there.
+    /// Its name in the option `stage-parallelism`: the short name, and `#2` for the second stage of this
+    /// name. `None`: its number of tasks is not set there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The largest number of tasks that it would have at any parallelism of the job; `None` if that is not bounded. The table's partitions
-    /// or options bound it, or that all of its rows have one key.
+    /// The largest number of tasks that it would have at any parallelism of the job; `None` if that is not
+    /// bounded. The table's partitions or options bound it, or that all of its rows have one key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks_max: Option<u32>,
     /// Where rows come from, if not from exchanges.

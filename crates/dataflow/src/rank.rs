@@ -10,9 +10,10 @@ use crate::{Growth, KeyColumn, PartKey, StateBound, Stateful, weight_field};
 /// The first rows of each partition, in an order, of all rows so far.
 ///
 /// Input: the keys of the partition, then the columns of the order, then others; a weight if it is updating.
-/// With windows, rows of a partition are of one window, and its first rows are emitted when that ends. They stay, without a weight.
-/// Output: the columns `output` of the input, the number of the row in its partition from 1 on if asked for, and the weight. Rows that
-/// are equal in the order are in the order of their other columns, unless the last one is asked for.
+/// With windows, rows of a partition are of one window, and its first rows are emitted when that ends. They
+/// stay, without a weight. Output: the columns `output` of the input, the number of the row in its partition
+/// from 1 on if asked for, and the weight. Rows that are equal in the order are in the order of their other
+/// columns, unless the last one is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankSpec {
     /// Number of key columns.
@@ -21,8 +22,8 @@ pub struct RankSpec {
     pub order: Vec<Ordering>,
     /// How many rows of each partition.
     pub limit: u64,
-    /// Of rows that are equal in the order, which has one column, the one that came last is first. Only for one row of each partition, of rows
-    /// that stay.
+    /// Of rows that are equal in the order, which has one column, the one that came last is first. Only for
+    /// one row of each partition, of rows that stay.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub latest: bool,
     /// Columns of the input, without the weight.
@@ -36,7 +37,8 @@ pub struct RankSpec {
     /// Which of the keys is the last instant of the row's window, if rows wait for the end of their windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<usize>,
-    /// For how many milliseconds a partition is kept whose rows do not change. `None`: for ever, or until its window ends.
+    /// For how many milliseconds a partition is kept whose rows do not change. `None`: for ever, or until its
+    /// window ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_live_ms: Option<i64>,
     /// See [`Stateful::zone`](crate::Stateful::zone).

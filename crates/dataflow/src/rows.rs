@@ -27,8 +27,8 @@ pub struct RepeatSpec {
     pub weight: Option<usize>,
 }
 
-/// The groupings of `GROUPING SETS`: a row of the output has the columns of the input, the keys of one grouping with NULL for the others, and
-/// the grouping's number.
+/// The groupings of `GROUPING SETS`: a row of the output has the columns of the input, the keys of one
+/// grouping with NULL for the others, and the grouping's number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExpandSpec {
     /// Keys of any grouping, over the input. They can be NULL.
@@ -68,7 +68,8 @@ pub struct UnnestSpec {
     pub data_type: DataType,
     /// Columns of the input, before those of the element.
     pub keep: Vec<usize>,
-    /// Columns of an element: the fields of a row, key and value of an entry, or a column for any other value.
+    /// Columns of an element: the fields of a row, key and value of an entry, or a column for any other
+    /// value.
     pub element: SchemaRef,
     /// After them comes the number of the element, from 1 on.
     pub ordinality: bool,

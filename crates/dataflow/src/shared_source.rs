@@ -1,8 +1,9 @@
 //! Sources whose rows several stages take: each decodes what any of these stages needs, once.
 //!
-//! A shared source is a stage without operators. Each of its readers takes the rows through a forward exchange, and begins with
-//! a projection to the columns that it needs. So a plan with a shared source can be turned into one in which each reader has a
-//! source of its own: a checkpoint of a plan that had several sources has positions for each of them.
+//! A shared source is a stage without operators. Each of its readers takes the rows through a forward
+//! exchange, and begins with a projection to the columns that it needs. So a plan with a shared source can be
+//! turned into one in which each reader has a source of its own: a checkpoint of a plan that had several
+//! sources has positions for each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,8 +91,8 @@ pub fn report_once(stages: &mut [Stage], exchanges: &[Exchange]) {
 }
 
 /// The sources for which another reader of their table reports: one that decodes all columns which the others
-/// decode. If there is none such, each may find records that the others do not, and all report. A reader of a stream comes
-/// first: the static side of a join is read again at every start, and reports its records again.
+/// decode. If there is none such, each may find records that the others do not, and all report. A reader of a
+/// stream comes first: the static side of a join is read again at every start, and reports its records again.
 fn left_to_others(
     stages: &[Stage],
     exchanges: &[Exchange],

@@ -9,12 +9,14 @@ use crate::{Growth, KeyColumn, Ordering, PartKey, StateBound, Stateful};
 
 /// Rows in the order of event time, or all rows in an order. A single task has them.
 ///
-/// With a time, a row is emitted when the watermark reaches its time. Otherwise all rows are emitted when the input ends.
+/// With a time, a row is emitted when the watermark reaches its time. Otherwise all rows are emitted when the
+/// input ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SortSpec {
     /// Index of the event time, which comes first in the order, ascending.
     pub time: Option<usize>,
-    /// Columns of the order, behind the time, and how each is ordered. Rows that are equal in them stay as they came.
+    /// Columns of the order, behind the time, and how each is ordered. Rows that are equal in them stay as
+    /// they came.
     pub order: Vec<(usize, Ordering)>,
     /// Columns of the rows.
     pub schema: SchemaRef,

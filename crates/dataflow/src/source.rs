@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::spec::named;
 use crate::{ConnectorSpec, Expr, NamedExpr, SinkSpec};
 
-/// A table to read. Records become rows in three steps: the connector decodes `decoded` (only the columns that the
-/// query needs), `columns` computes the rows that leave the source, `watermark` derives event-time progress.
+/// A table to read. Records become rows in three steps: the connector decodes `decoded` (only the columns
+/// that the query needs), `columns` computes the rows that leave the source, `watermark` derives event-time
+/// progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SourceSpec {
     /// Name of the table.
@@ -22,7 +23,8 @@ pub struct SourceSpec {
     pub declared: SchemaRef,
     /// Indexes into `declared` of the columns to decode, ascending.
     pub projection: Vec<usize>,
-    /// The columns of `declared` that are no part of a record's content, with the connector's key of what they hold.
+    /// The columns of `declared` that are no part of a record's content, with the connector's key of what
+    /// they hold.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<usize, String>,
     /// The columns of the key, if records are versions of rows: indexes into `declared`.
@@ -82,7 +84,8 @@ pub fn processing_time_field() -> Field {
     Field::new(PROCESSING_TIME, DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), false)
 }
 
-/// Column with the watermark of the task that has read a row, before it was read: TIMESTAMP_LTZ(3), NULL before the first.
+/// Column with the watermark of the task that has read a row, before it was read: TIMESTAMP_LTZ(3), NULL
+/// before the first.
 pub const CURRENT_WATERMARK: &str = "$current_watermark";
 
 /// The column [`CURRENT_WATERMARK`].
@@ -91,15 +94,16 @@ pub fn current_watermark_field() -> Field {
     Field::new(CURRENT_WATERMARK, DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), true)
 }
 
-/// Watermark of a partition: 1 ms before the largest `time` so far minus `delay_ms`, since a row exactly at that bound
-/// may come.
+/// Watermark of a partition: 1 ms before the largest `time` so far minus `delay_ms`, since a row exactly at
+/// that bound may come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WatermarkSpec {
     /// Event time over the decoded columns, of a timestamp type.
     pub time: Expr,
     /// How far records may be out of order, in milliseconds.
     pub delay_ms: i64,
-    /// After this many milliseconds without a record a partition no longer holds the watermark back. `None`: it always does.
+    /// After this many milliseconds without a record a partition no longer holds the watermark back. `None`:
+    /// it always does.
     pub idle_timeout_ms: Option<u64>,
     /// What decides whether a row is late.
     #[serde(default)]
@@ -107,7 +111,8 @@ pub struct WatermarkSpec {
     /// `time` is the time at which rows are read: it also goes on without rows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_clock: bool,
-    /// The table's event time goes on when the table ends: no row is late for an operator. [`Lateness::Partition`] is as ever.
+    /// The table's event time goes on when the table ends: no row is late for an operator.
+    /// [`Lateness::Partition`] is as ever.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_end: bool,
     /// How far its partitions may be ahead of others.
@@ -133,8 +138,8 @@ pub enum Lateness {
     /// The job's event time at the row's window: a row is late if all of its windows have fired.
     #[default]
     Job,
-    /// The earlier records of its partition: a row is late if it is more than `delay_ms` behind the latest of them. The
-    /// source drops it.
+    /// The earlier records of its partition: a row is late if it is more than `delay_ms` behind the latest of
+    /// them. The source drops it.
     Partition,
 }
 
@@ -147,7 +152,8 @@ pub enum OnMalformed {
     Skip,
     /// The record is written to a table of columns (table, place, error, record) and counted.
     DeadLetter(Box<SinkSpec>),
-    /// The record is dropped. Another reader of the same table, which decodes at least these columns, writes and counts it.
+    /// The record is dropped. Another reader of the same table, which decodes at least these columns, writes
+    /// and counts it.
     Leave,
 }
 
@@ -157,7 +163,8 @@ pub enum OnLate {
     /// The row is dropped and counted.
     #[default]
     Drop,
-    /// The row is written to a table of the columns of [`SourceSpec::declared`], all of which are decoded, and counted.
+    /// The row is written to a table of the columns of [`SourceSpec::declared`], all of which are decoded,
+    /// and counted.
     Write(Box<SinkSpec>),
     /// The row is dropped. Another reader of the same table writes and counts it.
     Leave,

@@ -71,7 +71,8 @@ pub enum OperatorSpec {
     StaticJoin(StaticJoinSpec),
     /// Joins rows with a table that is asked for their keys. The first operator of its chain.
     LookupJoin(Box<LookupJoinSpec>),
-    /// Appends `window_start`, `window_end`, `window_time`; with hopping windows a row appears once per window.
+    /// Appends `window_start`, `window_end`, `window_time`; with hopping windows a row appears once per
+    /// window.
     WindowAssign(WindowAssignSpec),
     /// Groups by keys and window, and aggregates.
     WindowAggregate(WindowAggregateSpec),
@@ -175,9 +176,11 @@ pub enum Window {
     Tumble { size_ms: i64, offset_ms: i64 },
     /// `size / slide` windows per row.
     Hop { size_ms: i64, slide_ms: i64, offset_ms: i64 },
-    /// Windows that begin every `max`, each with one of length `step`, of `2 * step`, and so on up to `max`, a multiple of `step`.
+    /// Windows that begin every `max`, each with one of length `step`, of `2 * step`, and so on up to `max`,
+    /// a multiple of `step`.
     Cumulate { step_ms: i64, max_ms: i64, offset_ms: i64 },
-    /// For each value of the keys, rows that follow each other by `gap` at most. A window ends `gap` after its last row.
+    /// For each value of the keys, rows that follow each other by `gap` at most. A window ends `gap` after
+    /// its last row.
     Session { gap_ms: i64 },
     /// One window over everything, which ends with the stream.
     Global,
@@ -196,11 +199,10 @@ pub struct WindowAssignSpec {
 
 /// Aggregation by keys and window.
 ///
-/// Input: any columns (`Complete`, `Partial`), or the output of `Partial` (`Final`).
-/// Output of `Partial`: `pane_start` (Timestamp ms) unless the window is global, keys, then the state columns of each
-/// aggregate in order.
-/// Output of `Complete` and `Final`: keys, then `window_start`, `window_end`, `window_time` unless the window is
-/// global, then one column per aggregate.
+/// Input: any columns (`Complete`, `Partial`), or the output of `Partial` (`Final`). Output of `Partial`:
+/// `pane_start` (Timestamp ms) unless the window is global, keys, then the state columns of each aggregate in
+/// order. Output of `Complete` and `Final`: keys, then `window_start`, `window_end`, `window_time` unless the
+/// window is global, then one column per aggregate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowAggregateSpec {
     /// Which half of a two-phase aggregation, or the whole.

@@ -10,13 +10,14 @@ use crate::{Expr, Growth, KeySide, PartKey, StateBound, Stateful, weight_field};
 
 /// Join of two streams by equal keys, over all rows so far.
 ///
-/// Input: rows of two ports, the keys first, with a weight if they are updating.
-/// With `versions`, a left row has one match at most: the version of its key that is valid at the left row's event time. It waits until both
-/// event times have reached its own, which `left.expiry` says; right rows stay until a newer version is valid. A right row with a negative
-/// weight ends the one before: nothing is valid from its time on.
+/// Input: rows of two ports, the keys first, with a weight if they are updating. With `versions`, a left row
+/// has one match at most: the version of its key that is valid at the left row's event time. It waits until
+/// both event times have reached its own, which `left.expiry` says; right rows stay until a newer version is
+/// valid. A right row with a negative weight ends the one before: nothing is valid from its time on.
 ///
-/// Output: the columns `output` of the left columns followed by the right ones, without weights; then the weight, unless rows stay: those
-/// of an inner or semi join of append-only streams do, and rows without a match that wait for the end of their time.
+/// Output: the columns `output` of the left columns followed by the right ones, without weights; then the
+/// weight, unless rows stay: those of an inner or semi join of append-only streams do, and rows without a
+/// match that wait for the end of their time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamJoinSpec {
     /// Kind.
@@ -33,12 +34,12 @@ pub struct StreamJoinSpec {
     pub right: StreamSideSpec,
     /// Output columns as indexes into the left columns followed by the right ones, without weights.
     pub output: Vec<usize>,
-    /// How far the watermark that leaves the join is behind the one that enters it, in milliseconds: an event time of the output is that of
-    /// a row that may have waited so long for its match.
+    /// How far the watermark that leaves the join is behind the one that enters it, in milliseconds: an event
+    /// time of the output is that of a row that may have waited so long for its match.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delay_ms: i64,
-    /// Right rows are versions of the row of their key, from the event time in this column of the right side on. The kind is inner or left,
-    /// and left rows stay.
+    /// Right rows are versions of the row of their key, from the event time in this column of the right side
+    /// on. The kind is inner or left, and left rows stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<usize>,
     /// See [`Stateful::zone`](crate::Stateful::zone).
@@ -57,7 +58,8 @@ pub struct StreamSideSpec {
     pub schema: SchemaRef,
     /// The rows have a weight, as the last column.
     pub updating: bool,
-    /// From when on its rows match none that follows. `None`: never. Only if neither side is updating, or the right one has versions.
+    /// From when on its rows match none that follows. `None`: never. Only if neither side is updating, or the
+    /// right one has versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry: Option<ExpirySpec>,
     /// For how many milliseconds of processing time a row is kept after it came last. `None`: not bounded so.
@@ -65,8 +67,8 @@ pub struct StreamSideSpec {
     pub time_to_live_ms: Option<i64>,
 }
 
-/// The end of a row's time in a join: when the watermark has reached the row's event time plus a length. No row of the other side that
-/// follows can match it, and the join forgets it.
+/// The end of a row's time in a join: when the watermark has reached the row's event time plus a length. No
+/// row of the other side that follows can match it, and the join forgets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpirySpec {
     /// Column of the side, of a timestamp type. A row with NULL matches none.
@@ -123,7 +125,8 @@ impl StreamJoinSpec {
             || appears_early(pads_right, &self.right)
     }
 
-    /// Columns of the left side followed by those of the right one, which may be NULL where their side is missing.
+    /// Columns of the left side followed by those of the right one, which may be NULL where their side is
+    /// missing.
     #[must_use]
     pub fn joined_schema(&self) -> Schema {
         let (pads_left, pads_right) = self.kind.pads();

@@ -7,7 +7,8 @@ use anabranch_model::Shown;
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
-/// The connector of a table that nobody declares: one row of one BOOLEAN column. `VALUES` and `SELECT` without `FROM` read it.
+/// The connector of a table that nobody declares: one row of one BOOLEAN column. `VALUES` and `SELECT`
+/// without `FROM` read it.
 pub const ONE_ROW: &str = "one_row";
 
 /// A connector by name, with the options of `WITH (...)`.
@@ -32,13 +33,15 @@ pub struct TableTraits {
     pub max_readers: Option<u32>,
     /// Columns, for connectors that know them; a declaration without columns takes these.
     pub schema: Option<SchemaRef>,
-    /// What records have beside their content, by the connector's keys. `None`: nothing that columns can hold.
+    /// What records have beside their content, by the connector's keys. `None`: nothing that columns can
+    /// hold.
     pub metadata: Option<SchemaRef>,
     /// Which of these its writer writes.
     pub written_metadata: &'static [&'static str],
     /// Its records are versions of rows: of those with the same primary key the latest counts.
     pub versions: Option<Versions>,
-    /// Its records are changes of rows. With `versions`, a reader that gives the columns of the key gets versions instead.
+    /// Its records are changes of rows. With `versions`, a reader that gives the columns of the key gets
+    /// versions instead.
     pub changes: Option<Changes>,
     /// What its writer does with updating rows.
     pub updates: Updates,
@@ -46,8 +49,8 @@ pub struct TableTraits {
     pub row_fields: bool,
     /// How a running job can ask it for rows.
     pub lookups: Lookups,
-    /// Its writer does nothing at the end of an epoch that anybody waits for, if the job has checkpoints: it shows rows as they come, or when
-    /// a checkpoint covers them.
+    /// Its writer does nothing at the end of an epoch that anybody waits for, if the job has checkpoints: it
+    /// shows rows as they come, or when a checkpoint covers them.
     pub ignores_epochs: bool,
 }
 
@@ -63,7 +66,8 @@ pub enum Lookups {
     ByKey,
 }
 
-/// Which records of a table are later ones of the same key, and which say that there is no row any more: the keys of metadata with that.
+/// Which records of a table are later ones of the same key, and which say that there is no row any more: the
+/// keys of metadata with that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versions {
     /// A whole number that grows.
@@ -79,7 +83,8 @@ pub struct Changes {
     pub weight: &'static str,
     /// The keys of metadata that a record which takes a row back has in common with the one that brought it.
     pub kept: &'static [&'static str],
-    /// The option because of which reading begins after the first change: a record may take back a row that never came.
+    /// The option because of which reading begins after the first change: a record may take back a row that
+    /// never came.
     pub begins_later: Option<&'static str>,
 }
 
@@ -91,7 +96,8 @@ pub enum Updates {
     Refused,
     /// It writes them as they are, with their weights.
     Written,
-    /// It writes them as they are, and nothing reads them again: a row that is taken back may differ from the one that came.
+    /// It writes them as they are, and nothing reads them again: a row that is taken back may differ from the
+    /// one that came.
     Shown,
     /// It keeps the latest row of each primary key.
     Upserted,

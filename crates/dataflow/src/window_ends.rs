@@ -37,7 +37,8 @@ impl WindowEnds {
 }
 
 impl Stage {
-    /// When the shortest windows of its operators end, if it has some whose ends follow from the clock of the rows alone.
+    /// When the shortest windows of its operators end, if it has some whose ends follow from the clock of the
+    /// rows alone.
     #[must_use]
     pub fn window_ends(&self) -> Option<WindowEnds> {
         let windows = self.operators.iter().filter_map(|operator| match operator {

@@ -15,14 +15,14 @@ use crate::{Lookup, LookupContext};
 
 /// A kind of external table: creates readers and writers.
 pub trait Connector: Send + Sync {
-    /// Checks a table's declaration and returns what the table can do. `columns` are the declared physical columns,
-    /// empty if the declaration has none. Does no I/O that could block for long; an unknown option is an error that
-    /// lists the known ones.
+    /// Checks a table's declaration and returns what the table can do. `columns` are the declared physical
+    /// columns, empty if the declaration has none. Does no I/O that could block for long; an unknown option
+    /// is an error that lists the known ones.
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits>;
 
-    /// Opens the reader of one task. With `from`, it resumes there: `from` holds the positions of all of the table's
-    /// partitions, whichever tasks read them before, and the reader takes those of its own partitions. A partition that
-    /// is not in `from` is new, and is read from its beginning.
+    /// Opens the reader of one task. With `from`, it resumes there: `from` holds the positions of all of the
+    /// table's partitions, whichever tasks read them before, and the reader takes those of its own
+    /// partitions. A partition that is not in `from` is new, and is read from its beginning.
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>>;
 
     /// Opens the writer of one task.
@@ -33,14 +33,15 @@ pub trait Connector: Send + Sync {
         Err(Error::internal(format!("a table of connector '{}' cannot be asked for rows", spec.table.connector)))
     }
 
-    /// Whether its tables exist only in the process that starts the job, such as its standard output: their tasks run there.
+    /// Whether its tables exist only in the process that starts the job, such as its standard output: their
+    /// tasks run there.
     fn is_of_process(&self) -> bool {
         false
     }
 }
 
-/// The positions of a table's partitions: from partition to position, both readable text in the connector's notation,
-/// such as `ads/3` and `4711`. A partition that was read to its end stays in the map.
+/// The positions of a table's partitions: from partition to position, both readable text in the connector's
+/// notation, such as `ads/3` and `4711`. A partition that was read to its end stays in the map.
 pub type Positions = BTreeMap<String, String>;
 
 /// When rows leave a sink.
@@ -48,8 +49,9 @@ pub type Positions = BTreeMap<String, String>;
 pub enum Delivery {
     /// As they arrive: after a failure some are written again.
     AtLeastOnce,
-    /// When a checkpoint covers them. `scope` identifies this table's writer among all writers of this and other jobs
-    /// that ever wrote to the same place, and stays the same while the job resumes from its own checkpoints.
+    /// When a checkpoint covers them. `scope` identifies this table's writer among all writers of this and
+    /// other jobs that ever wrote to the same place, and stays the same while the job resumes from its own
+    /// checkpoints.
     ExactlyOnce {
         /// Letters, digits and hyphens.
         scope: String,
@@ -58,19 +60,20 @@ pub enum Delivery {
     },
 }
 
-/// Scopes that a table's writer had before. A job that passes over a damaged checkpoint gives its writers new scopes, because epochs
-/// come again whose results may be visible. What the older checkpoint holds is still of the former scope.
+/// Scopes that a table's writer had before. A job that passes over a damaged checkpoint gives its writers new
+/// scopes, because epochs come again whose results may be visible. What the older checkpoint holds is still
+/// of the former scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Former {
-    /// The scope under which the restored committables were prepared, then others that may have been used since. Empty if the
-    /// writer keeps its scope.
+    /// The scope under which the restored committables were prepared, then others that may have been used
+    /// since. Empty if the writer keeps its scope.
     pub scopes: Vec<String>,
     /// Number of the tasks that had prepared for them, as far as it is known.
     pub tasks: u32,
 }
 
-/// What a sink has prepared and not yet made visible: all that [`Sink::commit`] needs, also in another process after a crash.
-/// It is stored with the checkpoint.
+/// What a sink has prepared and not yet made visible: all that [`Sink::commit`] needs, also in another
+/// process after a crash. It is stored with the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committable {
     /// The epoch at whose end it was prepared.
@@ -100,62 +103,64 @@ pub struct TaskContext {
 
 /// What a source or sink can request of its job, from any thread.
 pub trait Host: Send + Sync {
-    /// The incarnation that the task belongs to. The task may take over or remove what older incarnations left
-    /// unfinished, but nothing of newer ones.
+    /// The incarnation that the task belongs to. The task may take over or remove what older incarnations
+    /// left unfinished, but nothing of newer ones.
     fn incarnation(&self) -> Incarnation;
 
-    /// The epoch of the checkpoint that the incarnation resumes from, 0 if it starts without one. `None` outside of a
-    /// job.
+    /// The epoch of the checkpoint that the incarnation resumes from, 0 if it starts without one. `None`
+    /// outside of a job.
     fn resumed_after(&self) -> Option<Epoch> {
         None
     }
 
-    /// Reads in the job's log whether the job still belongs to this incarnation. Accesses the store, so it is for
-    /// failures only.
+    /// Reads in the job's log whether the job still belongs to this incarnation. Accesses the store, so it is
+    /// for failures only.
     fn is_owner(&self) -> Result<bool> {
         Ok(true)
     }
 
-    /// Whether the incarnation is over: another process may own the job by now. A waiting caller gives up then and
-    /// commits nothing any more.
+    /// Whether the incarnation is over: another process may own the job by now. A waiting caller gives up
+    /// then and commits nothing any more.
     fn is_cancelled(&self) -> bool;
 
-    /// A list that all tasks of the incarnation share under this key, such as the files of a table. The first caller
-    /// creates the list; the others get a copy of it.
+    /// A list that all tasks of the incarnation share under this key, such as the files of a table. The first
+    /// caller creates the list; the others get a copy of it.
     fn agreed(&self, key: &str, list: &mut dyn FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
         let _ = key;
         list()
     }
 
-    /// A task finds that a system has not answered since then. Returns whether it is the first of the incarnation's
-    /// tasks: that one notifies the user.
+    /// A task finds that a system has not answered since then. Returns whether it is the first of the
+    /// incarnation's tasks: that one notifies the user.
     fn outage_begins(&self, system: &str, since: Nanos) -> bool {
         let _ = (system, since);
         true
     }
 
-    /// The system, which has not answered this task since then, answers it again. The last of the tasks that found the
-    /// outage gets the time when the first of them did, and notifies the user.
+    /// The system, which has not answered this task since then, answers it again. The last of the tasks that
+    /// found the outage gets the time when the first of them did, and notifies the user.
     fn outage_ends(&self, system: &str, since: Nanos) -> Option<Nanos> {
         let _ = system;
         Some(since)
     }
 
-    /// Requests a checkpoint as soon as possible, because what is held until then takes much memory. Does not wait. Has
-    /// no effect in a job without checkpoints.
+    /// Requests a checkpoint as soon as possible, because what is held until then takes much memory. Does not
+    /// wait. Has no effect in a job without checkpoints.
     fn request_checkpoint(&self);
 
-    /// Waits for this time, or until the task must do something else than to wait for rows. Returns false at once if it cannot.
+    /// Waits for this time, or until the task must do something else than to wait for rows. Returns false at
+    /// once if it cannot.
     fn wait(&self, _time: Duration) -> bool {
         false
     }
 
-    /// Reports that a sink is full, or no longer full. While a sink is full, the job does not poll its sources, and
-    /// they end their epochs early until a requested checkpoint. Rows in flight still arrive. Calls of one sink
-    /// alternate between `true` and `false`.
+    /// Reports that a sink is full, or no longer full. While a sink is full, the job does not poll its
+    /// sources, and they end their epochs early until a requested checkpoint. Rows in flight still arrive.
+    /// Calls of one sink alternate between `true` and `false`.
     fn set_full(&self, _full: bool) {}
 
-    /// Notifies the user while the job runs, in one sentence that includes what to do. It must not contain secrets.
+    /// Notifies the user while the job runs, in one sentence that includes what to do. It must not contain
+    /// secrets.
     fn notify(&self, text: String);
 }
 
@@ -169,34 +174,37 @@ pub trait Source: Send {
         Ok(())
     }
 
-    /// From now on `poll` returns no further rows of exactly these partitions, which are too far ahead of others. Rows that it has read
-    /// already may still come. Returns false if the reader cannot do so: then it goes on with all of them.
+    /// From now on `poll` returns no further rows of exactly these partitions, which are too far ahead of
+    /// others. Rows that it has read already may still come. Returns false if the reader cannot do so: then
+    /// it goes on with all of them.
     fn hold(&mut self, _partitions: &BTreeSet<PartitionId>) -> Result<bool> {
         Ok(false)
     }
 
-    /// Positions of this reader's partitions after what `poll` last returned. A reader that is opened there returns
-    /// exactly the rows that follow.
+    /// Positions of this reader's partitions after what `poll` last returned. A reader that is opened there
+    /// returns exactly the rows that follow.
     fn positions(&self) -> Result<Positions>;
 
-    /// Rows of this reader's partitions that are there and that `poll` has not returned yet, as far as the reader knows without asking
-    /// anybody. `None` if nobody knows, or if the rows have no time of arrival.
+    /// Rows of this reader's partitions that are there and that `poll` has not returned yet, as far as the
+    /// reader knows without asking anybody. `None` if nobody knows, or if the rows have no time of arrival.
     fn lag_rows(&self) -> Option<u64> {
         None
     }
 
-    /// Whether the reader may go on when the plan of the job changes, although other tasks' readers of the table are opened anew. It
-    /// must not if which partitions are its own depends on what they find.
+    /// Whether the reader may go on when the plan of the job changes, although other tasks' readers of the
+    /// table are opened anew. It must not if which partitions are its own depends on what they find.
     fn may_go_on(&self) -> bool {
         true
     }
 
-    /// Whether `poll` waits at the host, which ends the wait when the task has something else to do. It may wait for longer then.
+    /// Whether `poll` waits at the host, which ends the wait when the task has something else to do. It may
+    /// wait for longer then.
     fn waits_at_host(&self) -> bool {
         false
     }
 
-    /// Every sink has written what it received up to the end of `epoch`: positions up to that cut may be released.
+    /// Every sink has written what it received up to the end of `epoch`: positions up to that cut may be
+    /// released.
     fn epoch_done(&mut self, _epoch: Epoch) -> Result<()> {
         Ok(())
     }
@@ -207,7 +215,8 @@ pub trait Source: Send {
 pub enum Polled {
     /// A partition now belongs to this task: it holds the watermark back until it has rows or is idle.
     Opened {
-        /// This reader's identifier for it; another reader, or the same one after a restart, may use a different one.
+        /// This reader's identifier for it; another reader, or the same one after a restart, may use a
+        /// different one.
         partition: PartitionId,
         /// Its name in [`Source::positions`], which never changes.
         name: String,
@@ -262,17 +271,18 @@ pub trait Sink: Send {
     /// The epoch ends: returns when the external system has accepted everything written before.
     fn epoch_end(&mut self, epoch: Epoch) -> Result<()>;
 
-    /// With [`Delivery::ExactlyOnce`], at the end of an epoch that a checkpoint covers, instead of `epoch_end`: makes
-    /// what was written since the last call durable but not yet visible. `None` if there is nothing, or if the sink
-    /// writes rows as they arrive; in that case the external system has accepted them when this returns.
+    /// With [`Delivery::ExactlyOnce`], at the end of an epoch that a checkpoint covers, instead of
+    /// `epoch_end`: makes what was written since the last call durable but not yet visible. `None` if there
+    /// is nothing, or if the sink writes rows as they arrive; in that case the external system has accepted
+    /// them when this returns.
     fn prepare_commit(&mut self, epoch: Epoch) -> Result<Option<Committable>> {
         self.epoch_end(epoch)?;
         Ok(None)
     }
 
-    /// The checkpoint that holds this committable is complete: makes it visible. Called at least once for each, in the
-    /// order of epochs. After a failure the sink of another task or process may get the call, before its first `write`.
-    /// What is visible already stays as it is.
+    /// The checkpoint that holds this committable is complete: makes it visible. Called at least once for
+    /// each, in the order of epochs. After a failure the sink of another task or process may get the call,
+    /// before its first `write`. What is visible already stays as it is.
     fn commit(&mut self, committable: &Committable) -> Result<()> {
         let _ = committable;
         Ok(())

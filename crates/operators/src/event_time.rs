@@ -52,10 +52,11 @@ pub fn latest_time(times: &[i64]) -> Option<i64> {
     Some(latest(times, first))
 }
 
-/// Whether all of these times are at or after `from` and at or before `to`, which is not before `from` and less than 2^63 apart.
+/// Whether all of these times are at or after `from` and at or before `to`, which is not before `from` and
+/// less than 2^63 apart.
 pub(crate) fn all_within(times: &[i64], from: i64, to: i64) -> bool {
-    // A negative difference sets the sign. If a time is so far off that one difference overflows, the other is
-    // negative.
+    // A negative difference sets the sign. If a time is so far off that one difference overflows, the other
+    // is negative.
     let outside = times.iter().fold(0, |outside, t| outside | t.wrapping_sub(from) | to.wrapping_sub(*t));
     outside >= 0
 }
@@ -90,18 +91,19 @@ pub(crate) fn time_column(mut millis: Vec<i64>, data_type: &DataType) -> Result<
     Ok(make_array(values))
 }
 
-/// Windows as starts, ends and panes, in milliseconds. A pane is the longest span of time that belongs to the same
-/// windows throughout; hopping windows share their panes (Li et al., "No pane, no gain", 2005).
+/// Windows as starts, ends and panes, in milliseconds. A pane is the longest span of time that belongs to the
+/// same windows throughout; hopping windows share their panes (Li et al., "No pane, no gain", 2005).
 ///
-/// A window is named by its start. A cumulating window is named by its end minus the greatest size instead: then ends grow with
-/// the names in steps of the slide, as those of hopping windows do.
+/// A window is named by its start. A cumulating window is named by its end minus the greatest size instead:
+/// then ends grow with the names in steps of the slide, as those of hopping windows do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowTimes {
     pub(crate) size: i64,
     pub(crate) slide: i64,
     pub(crate) pane: i64,
     offset: i64,
-    /// A window begins where the one of this length begins that holds its last instant, and not `size` before its end.
+    /// A window begins where the one of this length begins that holds its last instant, and not `size` before
+    /// its end.
     cumulates: Option<i64>,
 }
 
@@ -177,14 +179,16 @@ impl WindowTimes {
         self.cumulates.map(|_| self.last_start(pane))
     }
 
-    /// The last instant of the last window that holds the pane: once the watermark is there, the pane is late.
+    /// The last instant of the last window that holds the pane: once the watermark is there, the pane is
+    /// late.
     pub(crate) fn expiry(&self, pane: i64) -> i64 {
         self.last_start(pane).saturating_add(self.size - 1)
     }
 
     /// The rows whose windows have all fired are those below this time.
     pub(crate) fn late_below(&self, watermark: i64) -> i64 {
-        // A row is late when last_start(time) + size - 1 <= watermark, that is last_start(time) <= watermark + 1 - size.
+        // A row is late when last_start(time) + size - 1 <= watermark, that is last_start(time) <= watermark
+        // + 1 - size.
         match watermark.checked_add(1).and_then(|w| w.checked_sub(self.size)) {
             Some(limit) => self.last_start(limit).saturating_add(self.cumulates.unwrap_or(self.slide)),
             None if watermark > 0 => i64::MAX,

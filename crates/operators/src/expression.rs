@@ -1,5 +1,5 @@
-//! Expressions of the plan compiled to DataFusion's vectorized physical expressions, and to our own where those differ
-//! from SQL.
+//! Expressions of the plan compiled to DataFusion's vectorized physical expressions, and to our own where
+//! those differ from SQL.
 
 mod cast;
 pub(crate) mod compile;

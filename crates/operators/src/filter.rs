@@ -11,9 +11,9 @@ use arrow::datatypes::SchemaRef;
 use crate::expression::types_of;
 use crate::{CompiledExpr, Functions, Operator, Output};
 
-/// Conditions that cannot fail are evaluated together. A condition that may fail is evaluated only for the rows that
-/// pass those and the conditions before it. So `b <> 0 AND a / b > 1` does not depend on how rows are divided into
-/// batches.
+/// Conditions that cannot fail are evaluated together. A condition that may fail is evaluated only for the
+/// rows that pass those and the conditions before it. So `b <> 0 AND a / b > 1` does not depend on how rows
+/// are divided into batches.
 pub(crate) struct Filter {
     conditions: Vec<CompiledExpr>,
     /// The columns that it passes on, if not all.

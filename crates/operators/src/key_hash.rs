@@ -13,13 +13,15 @@ use crate::key_table::prefetch;
 
 /// How many texts ahead their bytes are prefetched.
 const PREFETCH_DISTANCE: usize = 16;
-/// A view has its length in the low 32 bits, and a text of so many bytes in the others; else a prefix, the number of a buffer, and a place.
+/// A view has its length in the low 32 bits, and a text of so many bytes in the others; else a prefix, the
+/// number of a buffer, and a place.
 const INLINE_BYTES: u32 = 12;
 
 /// Folded in for a null, so that a null key has a key group like any other.
 const NULL: u64 = 0x6e75_6c6c_6e75_6c6c;
 
-/// Writes the hash of each row's key into `hashes`. All columns have the same length; no column gives the seed.
+/// Writes the hash of each row's key into `hashes`. All columns have the same length; no column gives the
+/// seed.
 pub fn hash_keys(columns: &[ArrayRef], rows: usize, hashes: &mut Vec<u64>) -> Result<()> {
     hashes.clear();
     let Some((first, others)) = columns.split_first() else {
@@ -90,7 +92,8 @@ fn fold_column(column: &ArrayRef, hashes: &mut [u64]) -> Result<()> {
     Ok(())
 }
 
-/// Prefetches the bytes of a text some rows after this one. Texts that are not in their views lie apart after a filter.
+/// Prefetches the bytes of a text some rows after this one. Texts that are not in their views lie apart after
+/// a filter.
 #[inline]
 pub(crate) fn prefetch_text(views: &[u128], buffers: &[Buffer], row: usize) {
     if let Some(ahead) = views.get(row + PREFETCH_DISTANCE)
@@ -138,9 +141,9 @@ pub(crate) fn is_word(data_type: &DataType) -> bool {
     )
 }
 
-/// The values of a fixed-width column as sign-extended 64-bit words, without regard to nulls. Only for 64-bit and
-/// 32-bit integers, timestamps and 64-bit floats; 64-bit integers and timestamps are not copied. Floats that are equal to
-/// SQL have equal words: one zero, one NaN.
+/// The values of a fixed-width column as sign-extended 64-bit words, without regard to nulls. Only for 64-bit
+/// and 32-bit integers, timestamps and 64-bit floats; 64-bit integers and timestamps are not copied. Floats
+/// that are equal to SQL have equal words: one zero, one NaN.
 pub(crate) fn words(column: &ArrayRef) -> Option<std::borrow::Cow<'_, [u64]>> {
     use std::borrow::Cow;
     Some(match column.data_type() {

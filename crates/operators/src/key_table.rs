@@ -1,8 +1,9 @@
 //! From keys to dense ids: the table under grouping and joins.
 //!
-//! A batch of keys is mapped at once. One fixed-width column is compared as words, one string column as bytes, and any
-//! other combination column by column. Probing is linear over packed slots of hash and id. The slots of upcoming
-//! keys are prefetched, so a table larger than the caches costs about one miss per key instead of a chain of misses.
+//! A batch of keys is mapped at once. One fixed-width column is compared as words, one string column as
+//! bytes, and any other combination column by column. Probing is linear over packed slots of hash and id. The
+//! slots of upcoming keys are prefetched, so a table larger than the caches costs about one miss per key
+//! instead of a chain of misses.
 
 mod bytes;
 mod column;
@@ -125,7 +126,8 @@ impl KeyTable {
         }
     }
 
-    /// Maps the key of each of so many rows to its id, adding the keys that are new. `hashes` is memory for their hashes.
+    /// Maps the key of each of so many rows to its id, adding the keys that are new. `hashes` is memory for
+    /// their hashes.
     pub(crate) fn intern_rows(
         &mut self,
         columns: &[ArrayRef],
@@ -143,7 +145,8 @@ impl KeyTable {
         self.intern(columns, hashes, out)
     }
 
-    /// Maps each row's key to its id, adding the keys that are new. `hashes` are those of [`key_hash::hash_keys`].
+    /// Maps each row's key to its id, adding the keys that are new. `hashes` are those of
+    /// [`key_hash::hash_keys`].
     pub(crate) fn intern(&mut self, columns: &[ArrayRef], hashes: &[u64], out: &mut Vec<usize>) -> Result<()> {
         let ids = &mut self.ids;
         let nulls = columns.first().and_then(|c| c.nulls()).filter(|n| n.null_count() > 0);
@@ -244,7 +247,8 @@ impl KeyTable {
         }
     }
 
-    /// Keeps these keys only; the first of them gets the id 0. Returns them as columns. Only of a table [by id](KeyTable::by_id).
+    /// Keeps these keys only; the first of them gets the id 0. Returns them as columns. Only of a table [by
+    /// id](KeyTable::by_id).
     pub(crate) fn keep(&mut self, ids: &[usize]) -> Result<Vec<ArrayRef>> {
         let columns = self.keys_of(ids)?;
         let (mut hashes, mut new) = (Vec::new(), Vec::new());
@@ -328,8 +332,8 @@ pub(crate) fn prefetch<T>(slots: &[T], index: usize) {
     let _ = (slots, index);
 }
 
-/// Advises the system to use large pages for a table with random access. With small pages nearly every access to a
-/// large table would also miss the page table's cache, which costs twice as much in a virtual machine.
+/// Advises the system to use large pages for a table with random access. With small pages nearly every access
+/// to a large table would also miss the page table's cache, which costs twice as much in a virtual machine.
 fn prefer_huge_pages<T>(room: &Vec<T>) {
     #[cfg(target_os = "linux")]
     {
@@ -338,8 +342,8 @@ fn prefer_huge_pages<T>(room: &Vec<T>) {
         let aligned = start.next_multiple_of(HUGE);
         let whole = (start + bytes).saturating_sub(aligned) / HUGE * HUGE;
         if whole > 0 {
-            // SAFETY: the range lies within the vector's allocation, and the advice changes no content. A refusal only
-            // costs speed.
+            // SAFETY: the range lies within the vector's allocation, and the advice changes no content. A
+            // refusal only costs speed.
             unsafe { libc::madvise(aligned as *mut libc::c_void, whole, libc::MADV_HUGEPAGE) };
         }
     }
@@ -354,8 +358,8 @@ const KEPT_BYTES_MAX: usize = 64 << 20;
 #[cfg(target_os = "linux")]
 const GIVEN_BACK_BYTES: usize = 1 << 20;
 
-/// Gives the memory of keys back to the system in pieces. A gigabyte at once takes a tenth of a second, in which no other thread of the
-/// process gets memory that is new.
+/// Gives the memory of keys back to the system in pieces. A gigabyte at once takes a tenth of a second, in
+/// which no other thread of the process gets memory that is new.
 pub(crate) fn give_back(keys: &mut Vec<u8>) {
     keys.clear();
     #[cfg(target_os = "linux")]
@@ -365,8 +369,8 @@ pub(crate) fn give_back(keys: &mut Vec<u8>) {
         let mut start = (keys.as_ptr() as usize).next_multiple_of(PAGE);
         while start < end {
             let bytes = GIVEN_BACK_BYTES.min(end - start);
-            // SAFETY: the range lies within the vector's allocation, which has no content any more. Pages have at most 64 KiB. A refusal
-            // only costs time.
+            // SAFETY: the range lies within the vector's allocation, which has no content any more. Pages
+            // have at most 64 KiB. A refusal only costs time.
             unsafe { libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_DONTNEED) };
             start += bytes;
         }

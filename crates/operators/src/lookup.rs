@@ -1,5 +1,5 @@
-//! The contract of tables outside that are asked for rows while a job runs. Operators ask and never wait: the calls are made by threads of the
-//! connector, which wake the task when an answer is there.
+//! The contract of tables outside that are asked for rows while a job runs. Operators ask and never wait: the
+//! calls are made by threads of the connector, which wake the task when an answer is there.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use crate::TaskContext;
 
 /// A table outside, as one task asks it. Dropping it ends its calls; it does not wait for them.
 pub trait Lookup: Send {
-    /// Asks for the rows with these keys: different ones, without NULL, in the columns of [`LookupJoinSpec::keys`]. Does not wait.
-    /// The answer may have rows with other keys too.
+    /// Asks for the rows with these keys: different ones, without NULL, in the columns of
+    /// [`LookupJoinSpec::keys`]. Does not wait. The answer may have rows with other keys too.
     ///
     /// [`LookupJoinSpec::keys`]: anabranch_dataflow::LookupJoinSpec::keys
     fn ask(&mut self, keys: &RecordBatch) -> Result<Arc<Answer>>;
@@ -76,7 +76,8 @@ impl Answer {
         Answer(Mutex::new(Some(Given { rows: Ok(rows), _waiting: None })))
     }
 
-    /// The rows are there, or it is certain that they will not come. Rows that several answers share are indexed once.
+    /// The rows are there, or it is certain that they will not come. Rows that several answers share are
+    /// indexed once.
     pub fn give(&self, rows: Result<Arc<RecordBatch>>) {
         *self.given() = Some(Given { rows, _waiting: None });
     }

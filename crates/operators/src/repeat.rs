@@ -49,7 +49,8 @@ impl Repeat {
 }
 
 impl Repeat {
-    /// Rows with weights that say how often they are there. A row of which only the number differs changes by the difference.
+    /// Rows with weights that say how often they are there. A row of which only the number differs changes by
+    /// the difference.
     fn weighed(&self, batch: &RecordBatch, copies: &Int64Array, weight: usize) -> Result<RecordBatch> {
         if batch.num_rows() == 0 {
             return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));

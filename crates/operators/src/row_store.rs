@@ -1,4 +1,5 @@
-//! Rows by their numbers, a column at a time. A row that is added is a new one, even if an equal one is there.
+//! Rows by their numbers, a column at a time. A row that is added is a new one, even if an equal one is
+//! there.
 
 mod bytes;
 mod column;
@@ -29,7 +30,8 @@ pub(crate) struct RowStore {
 }
 
 impl RowStore {
-    /// For columns of these types. Rows are ordered by their first columns, and where these are equal by the next ones.
+    /// For columns of these types. Rows are ordered by their first columns, and where these are equal by the
+    /// next ones.
     pub(crate) fn new(types: Vec<(DataType, SortOptions)>) -> Result<RowStore> {
         let columns = columns(&types)?;
         Ok(RowStore { types, columns, len: 0, free: Vec::new() })

@@ -8,8 +8,8 @@ use anabranch_model::{Epoch, Incarnation, Result};
 
 use crate::Host;
 
-/// A host that does what it is told to, and records what is requested of it. The default is the first incarnation of a
-/// job, which owns it.
+/// A host that does what it is told to, and records what is requested of it. The default is the first
+/// incarnation of a job, which owns it.
 #[derive(Debug)]
 pub struct TestHost {
     /// The incarnation of the task.

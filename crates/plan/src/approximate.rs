@@ -1,6 +1,6 @@
-//! DECIMAL beside floating point is floating point, as in Flink. A number literal with a point is a DECIMAL, and the
-//! library would compare `x > 0.5` by converting every `x` to a DECIMAL, which loses small values and fails for large
-//! ones.
+//! DECIMAL beside floating point is floating point, as in Flink. A number literal with a point is a DECIMAL,
+//! and the library would compare `x > 0.5` by converting every `x` to a DECIMAL, which loses small values and
+//! fails for large ones.
 
 use std::sync::Arc;
 
@@ -17,13 +17,14 @@ use crate::walk::Walk;
 /// Functions whose arguments are converted to one type.
 const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
 
-/// Converts each DECIMAL that meets floating point to DOUBLE in a comparison, in arithmetic, `BETWEEN`, `IN`, `CASE`, or a function
-/// whose arguments have one type. Runs before the library's type coercion.
+/// Converts each DECIMAL that meets floating point to DOUBLE in a comparison, in arithmetic, `BETWEEN`, `IN`,
+/// `CASE`, or a function whose arguments have one type. Runs before the library's type coercion.
 pub(crate) fn approximate_decimals(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     expr.walk_up(&mut |expr| approximate(expr, scope.columns()))
 }
 
-/// Converts the DECIMAL columns of inputs where another one has floating point. The inputs of a union within are its own.
+/// Converts the DECIMAL columns of inputs where another one has floating point. The inputs of a union within
+/// are its own.
 pub(crate) fn approximate_union(union: Union) -> Result<Transformed<Rel>> {
     let within = |input: &Arc<Rel>| match input.as_ref() {
         Rel::Union(union) => union.inputs.clone(),
@@ -99,7 +100,8 @@ fn is_arithmetic(op: Operator) -> bool {
     matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo)
 }
 
-/// If one of these is floating point, converts those that are DECIMAL to DOUBLE. Returns whether there were any.
+/// If one of these is floating point, converts those that are DECIMAL to DOUBLE. Returns whether there were
+/// any.
 fn alike<'a>(expressions: impl IntoIterator<Item = &'a mut Expr>, schema: &Columns) -> bool {
     let typed: Vec<_> = expressions.into_iter().map(|expr| (expr.get_type(schema), expr)).collect();
     let is_float = |data_type: &Result<DataType>| data_type.as_ref().is_ok_and(DataType::is_floating);

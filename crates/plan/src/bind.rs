@@ -1,5 +1,5 @@
-//! From the parser's tree to relational operators. Names mean something here only: afterwards a column is a number.
-//! A table, a view and a query of WITH have new columns wherever they are named. Subqueries are joins
+//! From the parser's tree to relational operators. Names mean something here only: afterwards a column is a
+//! number. A table, a view and a query of WITH have new columns wherever they are named. Subqueries are joins
 //! afterwards: see [`crate::apply`].
 //!
 //! `scope` says what names mean, `expr` converts expressions. `from`, `select`, `results`, `group`, `order`

@@ -1,5 +1,6 @@
-//! Rows that are compared field by field: `(a, b) = (1, 2)` is `a = 1 AND b = 2`, and `(a, b) IN ((1, 2), (3, NULL))` says so of each row of the
-//! list. With NULL in a field the answer may be NULL. The library compares rows as wholes, and takes NULL for equal to NULL.
+//! Rows that are compared field by field: `(a, b) = (1, 2)` is `a = 1 AND b = 2`, and `(a, b) IN ((1, 2), (3,
+//! NULL))` says so of each row of the list. With NULL in a field the answer may be NULL. The library compares
+//! rows as wholes, and takes NULL for equal to NULL.
 
 use datafusion_common::Result;
 use datafusion_common::tree_node::Transformed;
@@ -9,7 +10,8 @@ use datafusion_expr::{BinaryExpr, Expr, Operator, lit};
 use crate::rewrite::Scope;
 use crate::walk::Walk;
 
-/// Replaces the comparisons of rows that are written with their fields. Runs before types are coerced, so that the fields get their types.
+/// Replaces the comparisons of rows that are written with their fields. Runs before types are coerced, so
+/// that the fields get their types.
 pub(crate) fn compare_fields(expr: Expr, _: &Scope) -> Result<Transformed<Expr>> {
     expr.walk_up(&mut |expr| {
         let compared = match &expr {

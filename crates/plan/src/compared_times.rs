@@ -1,5 +1,5 @@
-//! Times compared with texts: `ts < '9999-12-31 00:00:00'`. The library would compare nanoseconds, which end in 2262. And
-//! times of day of several precisions, which the library does not compare.
+//! Times compared with texts: `ts < '9999-12-31 00:00:00'`. The library would compare nanoseconds, which end
+//! in 2262. And times of day of several precisions, which the library does not compare.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::tree_node::Transformed;
@@ -10,7 +10,8 @@ use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, cast};
 use crate::rewrite::{Scope, is_comparison};
 use crate::walk::Walk;
 
-/// Reads constant texts that are compared with times in the times' type, as Flink does: further digits are left out.
+/// Reads constant texts that are compared with times in the times' type, as Flink does: further digits are
+/// left out.
 pub(crate) fn read_texts(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     let schema: &dyn ExprSchema = scope.columns().as_ref();
     expr.walk_up(&mut |expr| {
@@ -43,7 +44,8 @@ pub(crate) fn read_texts(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>>
     })
 }
 
-/// Gives two times of day that stand beside an operator the digits of the finer one. The library refuses them before types are coerced.
+/// Gives two times of day that stand beside an operator the digits of the finer one. The library refuses them
+/// before types are coerced.
 #[derive(Debug)]
 pub(crate) struct TimesOfDayPlanner;
 
@@ -65,8 +67,8 @@ fn make_finer(time: &Expr, other: &mut Expr, schema: &dyn ExprSchema) -> bool {
     is_coarser
 }
 
-/// Makes a constant text a time if it is compared with one, and a time of day as fine as the one it is compared with. Returns
-/// whether it did.
+/// Makes a constant text a time if it is compared with one, and a time of day as fine as the one it is
+/// compared with. Returns whether it did.
 fn read_beside(time: &Expr, text: &mut Expr, schema: &dyn ExprSchema) -> bool {
     if make_finer(time, text, schema) {
         return true;

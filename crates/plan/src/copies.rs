@@ -1,4 +1,5 @@
-//! Rows that count several times: each row of the input as often as its last column says, without that column.
+//! Rows that count several times: each row of the input as often as its last column says, without that
+//! column.
 
 use std::sync::Arc;
 

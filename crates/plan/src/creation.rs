@@ -44,7 +44,8 @@ pub(crate) fn create_table(
     Ok(format!("table {name} created"))
 }
 
-/// Declares a table otherwise, and returns a text for the user. What reads or writes it already goes on as it was.
+/// Declares a table otherwise, and returns a text for the user. What reads or writes it already goes on as it
+/// was.
 pub(crate) fn alter_table(
     alter: AlterTable,
     catalog: &mut Catalog,
@@ -101,8 +102,8 @@ pub(crate) fn declare_with(
     Ok(value)
 }
 
-/// Declares a table with the columns of a query, and plans the INSERT of its rows, which are those that the query had before. `None`: the table
-/// exists.
+/// Declares a table with the columns of a query, and plans the INSERT of its rows, which are those that the
+/// query had before. `None`: the table exists.
 pub(crate) fn create_as(
     mut create: CreateTable,
     catalog: &mut Catalog,
@@ -120,8 +121,8 @@ pub(crate) fn create_as(
     plan_rows(&name, &columns, rows, catalog).map(Some)
 }
 
-/// Adds the columns of a query to those of the declaration, and returns their names. As in Flink, columns that the query does not have come first;
-/// one that it has takes the query's place, with the declared type.
+/// Adds the columns of a query to those of the declaration, and returns their names. As in Flink, columns
+/// that the query does not have come first; one that it has takes the query's place, with the declared type.
 fn add_columns(create: &mut CreateTable, rows: &Columns) -> Result<Vec<Ident>> {
     let (mut columns, mut of_query) = (Vec::new(), Vec::new());
     for field in rows.fields() {

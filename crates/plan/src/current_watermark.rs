@@ -24,8 +24,8 @@ pub(crate) const CURRENT_WATERMARK: &str = "current_watermark";
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CurrentWatermark {
     signature: Signature,
-    /// The type of its result, once the argument is known to be an event time. The call has no argument then, since the planner may
-    /// replace a column by what computes it.
+    /// The type of its result, once the argument is known to be an event time. The call has no argument then,
+    /// since the planner may replace a column by what computes it.
     settled: Option<DataType>,
 }
 

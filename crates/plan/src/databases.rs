@@ -1,7 +1,8 @@
 //! Catalogs and databases of a session, and the names of tables and views in them.
 //!
-//! A statement names a table by one to three parts. Parsed, they are one word, [`joined`] by points, in which a part with a point of its own is
-//! in backquotes. The catalog finds a table by its [`Path`]. Plans, metrics and checkpoints know it by its [label](Path::label).
+//! A statement names a table by one to three parts. Parsed, they are one word, [`joined`] by points, in which
+//! a part with a point of its own is in backquotes. The catalog finds a table by its [`Path`]. Plans, metrics
+//! and checkpoints know it by its [label](Path::label).
 
 use std::collections::{BTreeMap, BTreeSet};
 

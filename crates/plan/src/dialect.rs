@@ -20,15 +20,16 @@ use crate::spelling::plain_function;
 
 /// Values are in the text, not beside it.
 pub(crate) const NO_PARAMETERS: &str = "parameters of prepared statements are not supported";
-/// Steps of the parser for each token of a statement, and for any statement. Hardly one takes ten for a token.
+/// Steps of the parser for each token of a statement, and for any statement. Hardly one takes ten for a
+/// token.
 const STEPS: usize = 100;
 const STEPS_MIN: usize = 100_000;
 
 /// The dialect; see the module.
 #[derive(Debug)]
 pub(crate) struct AnabranchDialect {
-    /// Expressions that the parser may still begin. Where a word or a parenthesis has several meanings, it tries one after the
-    /// other, and so twice as many with each level of nesting.
+    /// Expressions that the parser may still begin. Where a word or a parenthesis has several meanings, it
+    /// tries one after the other, and so twice as many with each level of nesting.
     steps: Cell<usize>,
 }
 
@@ -153,8 +154,8 @@ fn is_partitioned(parser: &Parser) -> bool {
     is(0, Keyword::PARTITION) && is(1, Keyword::BY)
 }
 
-/// `IS [NOT] DISTINCT FROM value` after an expression: a comparison, which ends where one with `=` would. The parser's own
-/// rule takes `AND` and what follows for a part of the value.
+/// `IS [NOT] DISTINCT FROM value` after an expression: a comparison, which ends where one with `=` would. The
+/// parser's own rule takes `AND` and what follows for a part of the value.
 fn parse_is_distinct(dialect: &dyn Dialect, parser: &mut Parser, left: &Expr) -> Option<Result<Expr, ParserError>> {
     use Keyword::{DISTINCT, FROM, IS, NOT};
     let left = Box::new(left.clone());

@@ -1,8 +1,9 @@
 //! Which columns of a query are event times: columns that the watermark of their rows accompanies.
 //!
-//! The planner propagates the mark of a table's event-time column with the column, even where rows are no longer
-//! accompanied by it: in the rows of a join's static side, and in the results of an aggregation, which are emitted when
-//! their window ends and not at the time of one of their rows. So a marked column is traced to its origin.
+//! The planner propagates the mark of a table's event-time column with the column, even where rows are no
+//! longer accompanied by it: in the rows of a join's static side, and in the results of an aggregation, which
+//! are emitted when their window ends and not at the time of one of their rows. So a marked column is traced
+//! to its origin.
 
 use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Expr, JoinType};
@@ -47,8 +48,8 @@ pub(crate) fn event_time_of(plan: &Rel, index: usize) -> Option<EventTime> {
     match plan {
         Rel::Project(projection) => of_projection(projection, index),
         Rel::Filter(filter) => {
-            // First rows come when others take their place, as rows that are updated: of processing time this is another time, unless they are
-            // the first ones by it. Those of windows come when these end.
+            // First rows come when others take their place, as rows that are updated: of processing time this
+            // is another time, unless they are the first ones by it. Those of windows come when these end.
             let stays = |time: &EventTime| {
                 let of_window = numbered(&filter.input).is_some_and(numbers_windows);
                 time.is_of_window() || !of_window && !time.by_clock() || are_first_by_time(filter)
@@ -152,8 +153,8 @@ fn of_aggregate(aggregate: &Aggregate, index: usize) -> Option<EventTime> {
     of_column(key, &aggregate.input).filter(|time| time.is_of_window())
 }
 
-/// The rows of a side that is read first do not keep their order. Those of a join of two streams do where its condition bounds how far event
-/// times are apart, which is known when the plan is lowered.
+/// The rows of a side that is read first do not keep their order. Those of a join of two streams do where its
+/// condition bounds how far event times are apart, which is known when the plan is lowered.
 fn of_join(join: &Join, index: usize) -> Option<EventTime> {
     let left = join.left.width();
     let (left_static, right_static) = static_sides(&join.left, &join.right);

@@ -1,7 +1,8 @@
-//! Exact numbers and text where SQL differs from DataFusion: arithmetic of DECIMAL, SUM and AVG of it, and values as text.
+//! Exact numbers and text where SQL differs from DataFusion: arithmetic of DECIMAL, SUM and AVG of it, and
+//! values as text.
 //!
-//! The planner only needs the types. The functions have no implementation, so the optimizer cannot compute constants by
-//! the library's rules; lowering converts them to the plan's own expressions.
+//! The planner only needs the types. The functions have no implementation, so the optimizer cannot compute
+//! constants by the library's rules; lowering converts them to the plan's own expressions.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -161,8 +162,8 @@ impl ScalarUDFImpl for Typed {
     }
 }
 
-/// Applies our meaning to conversions to and from text and to arithmetic of constants, before the optimizer computes
-/// constants.
+/// Applies our meaning to conversions to and from text and to arithmetic of constants, before the optimizer
+/// computes constants.
 pub(crate) fn settle_constants(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     expr.walk_up(&mut |expr| settle(expr, scope))
 }
@@ -249,7 +250,8 @@ fn compared_with_nan(binary: &BinaryExpr) -> Option<bool> {
     }
 }
 
-/// The constant that a text or a floating-point constant is as another type. `None`: it is computed like other values.
+/// The constant that a text or a floating-point constant is as another type. `None`: it is computed like
+/// other values.
 fn constant(value: &ScalarValue, to: &DataType, safe: bool) -> Result<Option<ScalarValue>> {
     let text = match value {
         ScalarValue::Float64(Some(number)) => format!("{number:e}"),
@@ -321,7 +323,8 @@ pub(crate) struct ExactAggregate {
     signature: Signature,
 }
 
-/// The library hashes the aggregates of a query often. Hashing a signature is costly, and the name tells them apart.
+/// The library hashes the aggregates of a query often. Hashing a signature is costly, and the name tells them
+/// apart.
 impl Hash for ExactAggregate {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.inner.name().hash(state);

@@ -1,7 +1,8 @@
-//! Functions that are declared otherwise in scripts that have declared them: the text of each script changes at the declaration.
+//! Functions that are declared otherwise in scripts that have declared them: the text of each script changes
+//! at the declaration.
 //!
-//! A script calls a function in the statements behind its declaration. So the new declaration stands where the former one stood, and
-//! planning the changed script checks every use of it.
+//! A script calls a function in the statements behind its declaration. So the new declaration stands where
+//! the former one stood, and planning the changed script checks every use of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,11 +82,12 @@ impl FunctionChanges {
         self.changes.iter().filter(|change| change.text.is_none()).map(|change| change.name.as_str())
     }
 
-    /// A script with the new declarations in the places of the former ones. A new function that the script does not declare is
-    /// declared before the next one of the statements that the script declares.
+    /// A script with the new declarations in the places of the former ones. A new function that the script
+    /// does not declare is declared before the next one of the statements that the script declares.
     ///
     /// # Errors
-    /// A script that declares one of the functions more than once: the uses of each declaration would have to be distinguished.
+    /// A script that declares one of the functions more than once: the uses of each declaration would have to
+    /// be distinguished.
     pub fn applied_to(&self, script: &str) -> Result<String> {
         let declarations = self.declarations(script)?;
         let mut changed: Vec<(&StatementText, String)> = Vec::new();

@@ -1,5 +1,5 @@
-//! The functions that SQL may call: the scalar functions of `anabranch-functions` and DataFusion's aggregates. Flink's
-//! special forms are rewritten before planning, see [`crate::spelling`].
+//! The functions that SQL may call: the scalar functions of `anabranch-functions` and DataFusion's
+//! aggregates. Flink's special forms are rewritten before planning, see [`crate::spelling`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ impl WindowUDFImpl for RowNumber {
     }
 }
 
-/// A function whose result is its argument's value in another row: `LAG(value, rows, otherwise)`. Only planned, never called.
+/// A function whose result is its argument's value in another row: `LAG(value, rows, otherwise)`. Only
+/// planned, never called.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ValueOf {
     name: &'static str,

@@ -1,6 +1,7 @@
-//! `SELECT /*+ STATE_TTL('o' = '1 d') */`: hints after SELECT, by the names of the tables beside it. And `t /*+ OPTIONS('name' = 'value') */`,
-//! a table with other options where it is read or written: it becomes one of its own, see [`with_options`]. Others than these are Flink's advice
-//! to its optimizer, and mean nothing here.
+//! `SELECT /*+ STATE_TTL('o' = '1 d') */`: hints after SELECT, by the names of the tables beside it. And `t
+//! /*+ OPTIONS('name' = 'value') */`, a table with other options where it is read or written: it becomes one
+//! of its own, see [`with_options`]. Others than these are Flink's advice to its optimizer, and mean nothing
+//! here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -182,7 +183,8 @@ pub(crate) fn misplaced(start: Location) -> Error {
 /// What the name of a table with other options ends with, before a number.
 const WITH_OPTIONS: &str = " (options ";
 
-/// The name of the table of this name with these options of a hint. It depends on nothing else: the table is known by it in checkpoints.
+/// The name of the table of this name with these options of a hint. It depends on nothing else: the table is
+/// known by it in checkpoints.
 pub(crate) fn with_options(name: &str, options: &BTreeMap<String, String>) -> String {
     let hash = |hash, text: &String| hash_bytes(hash, text.as_bytes());
     let number = options.iter().flat_map(|(name, value)| [name, value]).fold(0, hash);

@@ -1,4 +1,5 @@
-//! What an error of a statement lacks and the statement's text knows: the place of a constant, and the quotes of a name.
+//! What an error of a statement lacks and the statement's text knows: the place of a constant, and the quotes
+//! of a name.
 
 use anabranch_model::Error;
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};

@@ -210,8 +210,9 @@ fn shape(query: Rel, table: &Table, targets: &[usize]) -> Result<Rel> {
     query.project(outputs).map_err(planning_error)
 }
 
-/// Conversions that need no CAST: within numbers, within times, within strings and within bytes. A conversion that
-/// would lose the fraction of a number or the time of day is refused. A whole number that does not fit stops the job.
+/// Conversions that need no CAST: within numbers, within times, within strings and within bytes. A conversion
+/// that would lose the fraction of a number or the time of day is refused. A whole number that does not fit
+/// stops the job.
 pub(crate) fn is_assignable(from: &DataType, to: &DataType) -> bool {
     let is_bytes = |t: &DataType| matches!(t, DataType::Binary | DataType::BinaryView | DataType::LargeBinary);
     let is_clock = |t: &DataType| matches!(t, DataType::Time32(_) | DataType::Time64(_));
@@ -237,7 +238,8 @@ fn is_assignable_number(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Whether rows have assignable fields of the same names, since casts go by position. The fields of `ROW(a, b)` have no names of their own.
+/// Whether rows have assignable fields of the same names, since casts go by position. The fields of `ROW(a,
+/// b)` have no names of their own.
 fn same_shape(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (DataType::Struct(from), DataType::Struct(to)) => {

@@ -1,5 +1,6 @@
-//! Intervals of days and times have one form: nanoseconds. `INTERVAL '1' DAY` is `INTERVAL '24' HOUR`, as in Flink, where such an interval is a
-//! number of milliseconds. The library keeps days apart and compares field by field, also for keys, MAX and ORDER BY.
+//! Intervals of days and times have one form: nanoseconds. `INTERVAL '1' DAY` is `INTERVAL '24' HOUR`, as in
+//! Flink, where such an interval is a number of milliseconds. The library keeps days apart and compares field
+//! by field, also for keys, MAX and ORDER BY.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion_common::tree_node::Transformed;

@@ -1,14 +1,15 @@
 //! SQL in, [`anabranch_dataflow::Plan`] out.
 //!
-//! The only crate that knows SQL. Of DataFusion it has the parser, the coercion of types, and functions. A script passes
-//! these steps:
+//! The only crate that knows SQL. Of DataFusion it has the parser, the coercion of types, and functions. A
+//! script passes these steps:
 //!
-//! 1. [`split_statements`] divides the text. `statement` parses each piece with DataFusion's parser in our own dialect,
-//!    and CREATE TABLE by hand, because Flink's grammar has watermarks, computed columns and other types.
-//! 2. `catalog` keeps tables, views, functions and options. A table is a small plan: its columns over its physical ones. A
-//!    function (`sql_function`) is an expression over its parameters.
-//! 3. `bind` resolves names and makes a tree of relational operators (`rel`) of a query; `apply` makes joins of
-//!    subqueries.
+//! 1. [`split_statements`] divides the text. `statement` parses each piece with DataFusion's parser in our
+//!    own dialect, and CREATE TABLE by hand, because Flink's grammar has watermarks, computed columns and
+//!    other types.
+//! 2. `catalog` keeps tables, views, functions and options. A table is a small plan: its columns over its
+//!    physical ones. A function (`sql_function`) is an expression over its parameters.
+//! 3. `bind` resolves names and makes a tree of relational operators (`rel`) of a query; `apply` makes joins
+//!    of subqueries.
 //! 4. `passes` coerce types and optimize.
 //! 5. `lower` converts optimized plans to stages.
 //!
@@ -91,8 +92,8 @@ pub use text::{Ending, StatementText, ending, split_statements};
 
 /// What the planner needs to know of connectors; the crate that has the connectors implements it.
 pub trait TableResolver: Sync {
-    /// Checks the options of a table and returns what the table can do. `columns` are the declared physical columns,
-    /// empty if the declaration has none.
+    /// Checks the options of a table and returns what the table can do. `columns` are the declared physical
+    /// columns, empty if the declaration has none.
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> anabranch_model::Result<TableTraits>;
 
     /// The names of all connectors, each with what its tables are.
@@ -115,7 +116,8 @@ pub struct PlanOptions {
 }
 
 impl PlanOptions {
-    /// The options given for a table. With a database in its name, `db.t.path` is the option `t.path` of `db`.
+    /// The options given for a table. With a database in its name, `db.t.path` is the option `t.path` of
+    /// `db`.
     fn options_of(&self, table: &str) -> BTreeMap<String, String> {
         let mut options = self.table_options.get(table).cloned().unwrap_or_default();
         for (place, _) in table.match_indices('.') {

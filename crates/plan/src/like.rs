@@ -1,4 +1,5 @@
-//! `CREATE TABLE ... LIKE`: a declaration together with what it takes over from another one. What is merged how is Flink's.
+//! `CREATE TABLE ... LIKE`: a declaration together with what it takes over from another one. What is merged
+//! how is Flink's.
 
 use anabranch_model::{Error, Result};
 

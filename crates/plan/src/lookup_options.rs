@@ -46,8 +46,8 @@ impl Default for LookupOptions {
 struct Given(BTreeMap<String, String>);
 
 impl Given {
-    /// Gives options their names of today. As in Flink, the former ones make a cache if they have a number of rows and a time above 0; without
-    /// the latter, [`FORMER_TIME`].
+    /// Gives options their names of today. As in Flink, the former ones make a cache if they have a number of
+    /// rows and a time above 0; without the latter, [`FORMER_TIME`].
     fn rename_former(&mut self) -> Result<()> {
         let mut former = BTreeMap::new();
         for (of, name) in FORMER {

@@ -1,13 +1,15 @@
 //! Converts optimized logical plans to stages.
 //!
-//! A query is lowered from its leaves. The open end of a chain is a [`Stream`]: the operators so far, the *physical*
-//! columns of the rows that leave them, and the *logical* columns of the plan as expressions over these. Projections
-//! only rewrite the expressions. Nothing is computed, renamed or reordered before a consumer needs rows of an exact
-//! shape (an exchange, a sink). So filters run before casts that they do not need, and a join copies only the columns
-//! that are read above it. Every step receives the set of its columns that are needed.
+//! A query is lowered from its leaves. The open end of a chain is a [`Stream`]: the operators so far, the
+//! *physical* columns of the rows that leave them, and the *logical* columns of the plan as expressions over
+//! these. Projections only rewrite the expressions. Nothing is computed, renamed or reordered before a
+//! consumer needs rows of an exact shape (an exchange, a sink). So filters run before casts that they do not
+//! need, and a join copies only the columns that are read above it. Every step receives the set of its
+//! columns that are needed.
 //!
-//! Windows are lazy in the same way. A window table function first only records how rows belong to windows. An aggregation
-//! that groups by the window uses the record, and only other uses of the window columns add an operator to the chain.
+//! Windows are lazy in the same way. A window table function first only records how rows belong to windows.
+//! An aggregation that groups by the window uses the record, and only other uses of the window columns add an
+//! operator to the chain.
 
 mod aggregate;
 mod assign;
@@ -162,7 +164,8 @@ pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions
     lower_labelled(&outputs.iter().collect::<Vec<_>>(), catalog, options).map(|(plan, _)| plan)
 }
 
-/// Lowers queries. Also returns the labels of stages that may have a number of tasks of their own, with that number.
+/// Lowers queries. Also returns the labels of stages that may have a number of tasks of their own, with that
+/// number.
 fn lower_labelled(outputs: &[&Output], catalog: &Catalog, options: &PlanOptions) -> Result<(Plan, Labels)> {
     let parallelism = options.parallelism.or(catalog.settings.parallelism).unwrap_or(options.default_parallelism);
     let parallelism = parallelism.max(1);
@@ -371,8 +374,8 @@ impl Lowering<'_> {
         let own = below.clone();
         below.extend(needed);
         let mut stream = self.wanted(input, &Want { sessions: false, ..want.of_input(below) })?;
-        // A costly column that the predicate reads and that is needed above is computed once, unless something may fail
-        // on a row that the predicate drops.
+        // A costly column that the predicate reads and that is needed above is computed once, unless
+        // something may fail on a row that the predicate drops.
         if own.intersection(needed).any(|index| stream.columns[*index].is_costly()) && !stream.may_fail() {
             stream.materialize();
         }

@@ -1,4 +1,5 @@
-//! Comparisons of maps. The library would compare their entries in order; in SQL the order of entries means nothing.
+//! Comparisons of maps. The library would compare their entries in order; in SQL the order of entries means
+//! nothing.
 
 use std::sync::Arc;
 

@@ -300,7 +300,8 @@ fn schema_error(error: &SchemaError) -> Error {
     }
 }
 
-/// The error of a column that is not there. `written`: the whole name; `last`: its last part; `known`: the columns that there are.
+/// The error of a column that is not there. `written`: the whole name; `last`: its last part; `known`: the
+/// columns that there are.
 pub(crate) fn column_not_found(written: &str, last: &str, known: &[&str]) -> Error {
     let error = Error::user(format!("there is no column '{written}'"));
     if known.is_empty() {

@@ -16,7 +16,8 @@ use crate::walk::Walk;
 
 /// Name of the function.
 pub(crate) const PROCTIME: &str = "proctime";
-/// The same time as a value like others: an event time that is computed from the clock. No user can write this name.
+/// The same time as a value like others: an event time that is computed from the clock. No user can write
+/// this name.
 const READ_TIME: &str = "$read_time";
 /// The function that reads the clock at each evaluation, by all of Flink's names.
 pub(crate) const CLOCK: &str = "current_row_timestamp";
@@ -58,7 +59,8 @@ fn named(name: &'static str) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(ProcTime { name, signature: Signature::nullary(Volatility::Volatile) }))
 }
 
-/// An event time with the time at which its row was read in place of the clock: a row has one event time, however often it is evaluated.
+/// An event time with the time at which its row was read in place of the clock: a row has one event time,
+/// however often it is evaluated.
 pub(crate) fn as_read(event_time: Expr) -> Result<Expr> {
     let replaced = event_time.walk_up(&mut |expr| match expr {
         Expr::ScalarFunction(call) if call.func.name() == CLOCK => {

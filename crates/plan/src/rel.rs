@@ -1,8 +1,8 @@
 //! Relational algebra: a query as a tree of operators of plain data.
 //!
 //! A column is known by a number, [`ColId`], which never changes its meaning: what is passed on keeps its
-//! number, what is computed gets a new one. Expressions name a column by a [`Column`] that has the number. Two
-//! columns of a relation may have one name. What a name means is known to [`bind`](crate::bind) alone.
+//! number, what is computed gets a new one. Expressions name a column by a [`Column`] that has the number.
+//! Two columns of a relation may have one name. What a name means is known to [`bind`](crate::bind) alone.
 //!
 //! `build` makes operators and finds their columns, `columns` finds a column by its number, `instance` makes
 //! the same rows in other columns, `walk` visits and changes trees, `show` writes them for `EXPLAIN`.

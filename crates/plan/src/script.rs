@@ -76,7 +76,8 @@ pub(crate) fn on_large_stack<T>(plan: impl FnOnce() -> Result<T>) -> Result<T> {
     stacker::grow(STACK_BYTES, plan)
 }
 
-/// Plans one statement. The rows of a bare SELECT go to a sink of connector [`COLLECT`] and table `collect_as`.
+/// Plans one statement. The rows of a bare SELECT go to a sink of connector [`COLLECT`] and table
+/// `collect_as`.
 pub fn execute(
     statement: &StatementText,
     catalog: &mut Catalog,

@@ -75,8 +75,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Carries out `SET` for a job with this number of key groups. An option that is fixed keeps its value; the new
-    /// one is only checked.
+    /// Carries out `SET` for a job with this number of key groups. An option that is fixed keeps its value;
+    /// the new one is only checked.
     pub(crate) fn set(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
         let before = self.before.is_none().then(|| Box::new(self.clone()));
         self.preset(name, value, key_groups)?;
@@ -149,7 +149,8 @@ impl Settings {
         without_effect::reason(name)
     }
 
-    /// What a statement that sets the interval of checkpoints does not know: without a directory, the job takes none.
+    /// What a statement that sets the interval of checkpoints does not know: without a directory, the job
+    /// takes none.
     pub(crate) fn no_checkpoints(&self) -> Option<&'static str> {
         (self.changed.contains(CHECKPOINT_INTERVAL) && self.job.checkpoints.is_none()).then_some(NO_CHECKPOINTS)
     }

@@ -1,4 +1,5 @@
-//! `SHOW` and `DESCRIBE`. A declaration is shown as a statement, without the values of secret options where people see it.
+//! `SHOW` and `DESCRIBE`. A declaration is shown as a statement, without the values of secret options where
+//! people see it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

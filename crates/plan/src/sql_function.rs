@@ -1,9 +1,9 @@
 //! Functions that statements declare: `CREATE FUNCTION f(a BIGINT) RETURNS BIGINT RETURN a + 1`.
 //!
-//! The body is planned when the function is declared, so its errors are found there. It is bound to the functions that it
-//! calls as they are then, as a view is to its tables. A call is first a call of a function without an implementation:
-//! the planner resolves it and converts its arguments, as for every function. `expand` then replaces it by the body,
-//! so the optimizer and the tasks see one expression.
+//! The body is planned when the function is declared, so its errors are found there. It is bound to the
+//! functions that it calls as they are then, as a view is to its tables. A call is first a call of a function
+//! without an implementation: the planner resolves it and converts its arguments, as for every function.
+//! `expand` then replaces it by the body, so the optimizer and the tasks see one expression.
 
 mod expand;
 mod reserved;

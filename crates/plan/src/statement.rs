@@ -89,7 +89,8 @@ pub(crate) struct Insert {
     pub(crate) start: Location,
 }
 
-/// Parses one statement; places are those of the file it came from. `declare` is asked for tables with options of hints.
+/// Parses one statement; places are those of the file it came from. `declare` is asked for tables with
+/// options of hints.
 pub(crate) fn parse(text: &StatementText, declare: &mut DeclareWith<'_>) -> Result<Statement> {
     let mut tokens = tokenize(&text.text, text.line, text.column)?;
     limits::check_tokens(&tokens)?;
@@ -296,7 +297,8 @@ fn static_partition(parser: &mut Parser) -> Result<Vec<(Ident, Value)>> {
     Ok(values)
 }
 
-/// `ON CONFLICT DO ...`: what becomes of several rows of a query with one key of the table. `DEDUPLICATE` is meant without it.
+/// `ON CONFLICT DO ...`: what becomes of several rows of a query with one key of the table. `DEDUPLICATE` is
+/// meant without it.
 fn deduplicates(parser: &mut Parser) -> Result<bool> {
     if !parser.parse_keywords(&[Keyword::ON, Keyword::CONFLICT, Keyword::DO]) {
         return Ok(true);

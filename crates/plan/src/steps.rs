@@ -46,7 +46,8 @@ pub struct JobStep {
     pub plan: Plan,
     /// Its optimized logical plans, for `explain`.
     pub logical: LogicalPlans,
-    /// For each INSERT in order, the declared functions that it calls, also by views, tables and other functions.
+    /// For each INSERT in order, the declared functions that it calls, also by views, tables and other
+    /// functions.
     pub functions: Vec<BTreeSet<CalledFunction>>,
 }
 
@@ -72,11 +73,13 @@ pub struct Planned {
     pub reports: Vec<String>,
     /// What the user should know of statements that have no output, such as options without effect.
     pub notes: Vec<String>,
-    /// For each INSERT in order, the declared functions that it calls, also by views, tables and other functions.
+    /// For each INSERT in order, the declared functions that it calls, also by views, tables and other
+    /// functions.
     pub functions: Vec<BTreeSet<CalledFunction>>,
 }
 
-/// Plans all statements of a file, before the first one runs. INSERTs between which there is no SELECT become one job.
+/// Plans all statements of a file, before the first one runs. INSERTs between which there is no SELECT become
+/// one job.
 pub fn plan_steps(
     text: &str,
     catalog: &mut Catalog,

@@ -28,8 +28,8 @@ use crate::window_table::literal_interval_ms;
 use crate::with_options::{TableOptions, split_options};
 use crate::{PlanOptions, TableResolver};
 
-/// A declared table. It is the leaf of the plans that read it, so a plan keeps its tables even if later statements
-/// redeclare their names.
+/// A declared table. It is the leaf of the plans that read it, so a plan keeps its tables even if later
+/// statements redeclare their names.
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) spec: ConnectorSpec,
@@ -247,8 +247,8 @@ pub(crate) fn is_bounded(plan: &Rel) -> bool {
     }
 }
 
-/// Which sides of a join can be read before the first row of the other: those that end. A side with windows only can if both
-/// have windows or the other does not end, since it would lose its event time.
+/// Which sides of a join can be read before the first row of the other: those that end. A side with windows
+/// only can if both have windows or the other does not end, since it would lose its event time.
 pub(crate) fn static_sides(left: &Rel, right: &Rel) -> (bool, bool) {
     let waits = |plan: &Rel| plan.has(&|node| Ok(is_window(node))).unwrap_or(true);
     let bounded = (is_bounded(left), is_bounded(right));

@@ -1,6 +1,6 @@
-//! `JOIN t FOR SYSTEM_TIME AS OF o.ts`: each row with the version of a row of `t` that is valid at its event time. A table that ends and has
-//! no event time is the same at every time: that join is an ordinary one. `AS OF` the processing time of a row, a table outside is asked for its
-//! rows when that row comes.
+//! `JOIN t FOR SYSTEM_TIME AS OF o.ts`: each row with the version of a row of `t` that is valid at its event
+//! time. A table that ends and has no event time is the same at every time: that join is an ordinary one. `AS
+//! OF` the processing time of a row, a table outside is asked for its rows when that row comes.
 
 use std::sync::Arc;
 
@@ -82,7 +82,8 @@ fn kind_and_condition(operator: &JoinOperator) -> anabranch_model::Result<(bool,
     }
 }
 
-/// The table that a plan reads and does nothing with but to filter and to compute, if rows can be asked from it.
+/// The table that a plan reads and does nothing with but to filter and to compute, if rows can be asked from
+/// it.
 pub(crate) fn asked_table(plan: &Rel) -> Option<&Table> {
     match plan {
         Rel::Project(projection) => asked_table(&projection.input),

@@ -96,8 +96,8 @@ fn is_open_set(tokens: &[&TokenWithSpan]) -> bool {
     !ended
 }
 
-/// The number of tokens of `[EXPLAIN] ALTER JOB name AS`, which the statements of the job follow, or of what comes before a statement set
-/// that is explained; 0 without them.
+/// The number of tokens of `[EXPLAIN] ALTER JOB name AS`, which the statements of the job follow, or of what
+/// comes before a statement set that is explained; 0 without them.
 fn of_job(tokens: &[&TokenWithSpan]) -> usize {
     let is = |at: usize, keyword: &str| match tokens.get(at).map(|token| &token.token) {
         Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(keyword),

@@ -1,4 +1,5 @@
-//! `UNNEST(array)` in FROM: after other tables, over their columns. The logical node has the columns of its input and those of an element.
+//! `UNNEST(array)` in FROM: after other tables, over their columns. The logical node has the columns of its
+//! input and those of an element.
 
 use std::sync::Arc;
 

@@ -1,8 +1,10 @@
-//! Expressions that have another value each time, such as `RAND()` and `NOW()`: each is evaluated where it is written, and once for a row.
+//! Expressions that have another value each time, such as `RAND()` and `NOW()`: each is evaluated where it is
+//! written, and once for a row.
 //!
-//! The optimizer does not know that of all expressions. It asks a condition that reads only keys of an aggregate, or no column, of the rows
-//! before the aggregate, and so with joins: `WHERE RAND() < 0.5` over counts would count half of the rows. Such a condition becomes a
-//! column, which the filter reads. Where an expression would be copied, it is refused: a column of a query is computed once.
+//! The optimizer does not know that of all expressions. It asks a condition that reads only keys of an
+//! aggregate, or no column, of the rows before the aggregate, and so with joins: `WHERE RAND() < 0.5` over
+//! counts would count half of the rows. Such a condition becomes a column, which the filter reads. Where an
+//! expression would be copied, it is refused: a column of a query is computed once.
 
 use std::sync::Arc;
 
@@ -31,7 +33,8 @@ pub(crate) fn varies(expr: &Expr) -> bool {
     found.unwrap_or(true)
 }
 
-/// Whether some expression of a plan may have another value each time, or is one that a source gives its rows.
+/// Whether some expression of a plan may have another value each time, or is one that a source gives its
+/// rows.
 pub(crate) fn is_volatile(plan: &Rel) -> bool {
     plan.has(&|node| Ok(node.expressions().into_iter().any(Expr::is_volatile))).unwrap_or(true)
 }
@@ -79,7 +82,8 @@ pub(crate) fn what_varies(expr: &Expr) -> anabranch_model::Result<Option<String>
     Ok(varying)
 }
 
-/// A row that is taken back must be the row that came: an expression over updating rows gives the same value each time.
+/// A row that is taken back must be the row that came: an expression over updating rows gives the same value
+/// each time.
 pub(crate) fn check_repeatable(expr: &Expr) -> anabranch_model::Result<()> {
     let Some(varying) = what_varies(expr)? else { return Ok(()) };
     Err(Error::user(format!("{varying} would have another value when a row is taken back")).remedy(
@@ -159,7 +163,8 @@ fn filtered(input: Rel, varying: Vec<Expr>, others: Vec<Expr>) -> Result<Rel> {
     input.project(with_value)?.filter(conditions)?.project(columns.into_iter().map(kept))
 }
 
-/// A join whose condition varies. What is equal on both sides is computed on each side; the rest is asked of the pairs.
+/// A join whose condition varies. What is equal on both sides is computed on each side; the rest is asked of
+/// the pairs.
 fn joined(mut join: Join) -> Result<Rel> {
     let parts = join.filter.take().map(split_conjunction_owned).unwrap_or_default();
     let [of_left, of_right] = [&join.left, &join.right].map(|side| |column: &Column| side.columns().has(column));

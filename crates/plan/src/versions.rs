@@ -1,5 +1,5 @@
-//! Tables whose records are versions of rows. They are read as rows that are updated: of all records, the latest of each key, unless it
-//! says that there is no row any more.
+//! Tables whose records are versions of rows. They are read as rows that are updated: of all records, the
+//! latest of each key, unless it says that there is no row any more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ const HIDDEN: [&str; 2] = [ORDER, "$deleted"];
 /// Column of a scan of versions: the latest has the greatest value.
 pub(crate) const ORDER: &str = "$order";
 
-/// The columns of a scan of all versions. A version that deletes has no value but the key's, so other columns can be NULL.
+/// The columns of a scan of all versions. A version that deletes has no value but the key's, so other columns
+/// can be NULL.
 pub(crate) fn all_versions(
     declared: &SchemaRef,
     key: &[String],

@@ -1,8 +1,8 @@
 //! Walks expressions and syntax trees of other crates. The function that is applied to each node is passed
 //! as `dyn`, so each walk is compiled once.
 //!
-//! The crates' own functions are generic: the compiler copies the whole walk for each closure and each visitor. The
-//! copies were a third of the machine code of this crate.
+//! The crates' own functions are generic: the compiler copies the whole walk for each closure and each
+//! visitor. The copies were a third of the machine code of this crate.
 
 use std::ops::ControlFlow;
 

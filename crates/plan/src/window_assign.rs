@@ -1,4 +1,5 @@
-//! The logical node of a window table function: its input with `window_start`, `window_end` and `window_time`.
+//! The logical node of a window table function: its input with `window_start`, `window_end` and
+//! `window_time`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,12 +12,14 @@ use datafusion_expr::{Expr, ExprSchemable};
 use crate::rel::{Col, Columns, Rel, fresh, name_of};
 use crate::zones::without_zone;
 
-/// Key of the field metadata that marks an event-time attribute: a column whose values a watermark accompanies.
+/// Key of the field metadata that marks an event-time attribute: a column whose values a watermark
+/// accompanies.
 pub(crate) const EVENT_TIME: &str = "anabranch.event_time";
 
 /// The columns that a window table function adds, in order.
 pub(crate) const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "window_time"];
-/// Their names below a window of GROUP BY, whose query cannot name them: its input may have columns called as those of a table function.
+/// Their names below a window of GROUP BY, whose query cannot name them: its input may have columns called as
+/// those of a table function.
 pub(crate) const GROUP_WINDOW_COLUMNS: [&str; 3] = ["$window_start", "$window_end", "$window_time"];
 
 /// The node; see the module.
@@ -81,8 +84,8 @@ impl WindowAssign {
         if !matches!(self.window, Window::Session { .. }) {
             return true;
         }
-        // Fewer rows make other sessions, unless all rows of a key are dropped. 0.0 and -0.0 are one key, but a
-        // condition may tell them apart.
+        // Fewer rows make other sessions, unless all rows of a key are dropped. 0.0 and -0.0 are one key, but
+        // a condition may tell them apart.
         let is_key = self.partition.iter().any(|key| matches!(key, Expr::Column(key) if key == column));
         is_key && !self.input.columns().field(place).data_type().is_floating()
     }

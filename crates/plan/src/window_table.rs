@@ -1,5 +1,6 @@
-//! Window table functions in FROM: `TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND))`, also with named
-//! arguments and without the outer `TABLE( )`. Also refuses what may follow a table's name without effect.
+//! Window table functions in FROM: `TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND))`, also with
+//! named arguments and without the outer `TABLE( )`. Also refuses what may follow a table's name without
+//! effect.
 
 use anabranch_dataflow::{Window, sql_name};
 use anabranch_model::Error;
@@ -236,7 +237,8 @@ fn no_column(function: &str, what: &ast::Expr) -> Error {
     Error::user(format!("{function} needs DESCRIPTOR(column), not {what}")).remedy(usage(function))
 }
 
-/// The column of the time, which must be an event time or a processing time. Returns whether it is the latter.
+/// The column of the time, which must be an event time or a processing time. Returns whether it is the
+/// latter.
 fn event_time(
     column: &ast::Expr,
     function: &str,

@@ -1,6 +1,7 @@
-//! The time zone of a session. In another zone than UTC, expressions whose values depend on it become calls that name the zone: the local
-//! time of an instant, and the instant of a local time. So the plan says all, and tasks know no session. The zone is that of the statement
-//! that runs a query, also for its views and computed columns.
+//! The time zone of a session. In another zone than UTC, expressions whose values depend on it become calls
+//! that name the zone: the local time of an instant, and the instant of a local time. So the plan says all,
+//! and tasks know no session. The zone is that of the statement that runs a query, also for its views and
+//! computed columns.
 
 use std::sync::Arc;
 
@@ -84,8 +85,8 @@ pub(crate) fn settle_windows(plan: Rel, zone: Option<&str>) -> Planned<Rel> {
     Ok(plan.walk_up(&mut settle)?.data)
 }
 
-/// Makes conversions between instants and other types name the zone, and calls of functions that depend on it. Types are known, and each
-/// conversion is a cast.
+/// Makes conversions between instants and other types name the zone, and calls of functions that depend on
+/// it. Types are known, and each conversion is a cast.
 pub(crate) fn settle_times(expr: Expr, scope: &Scope, zone: Option<&str>) -> Planned<Transformed<Expr>> {
     let Some(zone) = zone else { return Ok(Transformed::no(expr)) };
     expr.walk_up(&mut |expr| settle(expr, scope.columns(), zone))

@@ -1,9 +1,10 @@
-//! Lists that all tasks of an incarnation share, such as the files of a table: each task may find another list, and all
-//! use the one that reaches the coordinator first.
+//! Lists that all tasks of an incarnation share, such as the files of a table: each task may find another
+//! list, and all use the one that reaches the coordinator first.
 //!
-//! The tasks of one process that ask for the same list ask together ([`Asking`]); the coordinator keeps the first list
-//! ([`Lists`]). Tasks ask only while they open their tables. A coordinator adopts only tasks that have opened theirs, so
-//! no question waits for a coordinator that does not know it. `docs/protocol/agree.md` shows the transitions.
+//! The tasks of one process that ask for the same list ask together ([`Asking`]); the coordinator keeps the
+//! first list ([`Lists`]). Tasks ask only while they open their tables. A coordinator adopts only tasks that
+//! have opened theirs, so no question waits for a coordinator that does not know it. `docs/protocol/agree.md`
+//! shows the transitions.
 
 #[cfg(test)]
 mod tests;

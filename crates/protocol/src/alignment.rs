@@ -1,10 +1,11 @@
 //! Watermark alignment: no source of a group reads further ahead of the slowest one than its table allows.
 //!
-//! A member says what event time it has reached. One that has not said anything yet has reached nothing: no other one runs ahead of it.
-//! One that is idle or has ended has reached everything: no other one waits for it. The members in one process know each other's time at
-//! once ([`Aligned`]). Of those in other processes they know the least, from the coordinator ([`Processes`]). What they know may be older than
-//! what is, never ahead of it, so a source pauses sooner and not later than it must. The slowest one of all is known to its own process,
-//! and to the others once it has been reported, so some source always goes on.
+//! A member says what event time it has reached. One that has not said anything yet has reached nothing: no
+//! other one runs ahead of it. One that is idle or has ended has reached everything: no other one waits for
+//! it. The members in one process know each other's time at once ([`Aligned`]). Of those in other processes
+//! they know the least, from the coordinator ([`Processes`]). What they know may be older than what is, never
+//! ahead of it, so a source pauses sooner and not later than it must. The slowest one of all is known to its
+//! own process, and to the others once it has been reported, so some source always goes on.
 
 use std::collections::BTreeMap;
 
@@ -65,13 +66,14 @@ impl Aligned {
         self.here.least(|_| true).min(self.elsewhere)
     }
 
-    /// Whether there is something to tell the coordinator now. Says so once until that is [taken](Aligned::news).
+    /// Whether there is something to tell the coordinator now. Says so once until that is
+    /// [taken](Aligned::news).
     pub fn has_news(&mut self, now: Nanos) -> bool {
         self.due(now).is_some() && !std::mem::replace(&mut self.has_news, true)
     }
 
-    /// What the coordinator is to learn now, if anything. It must learn that in the order in which it is taken: an older time that follows
-    /// a later one would hold others back, or let them run ahead.
+    /// What the coordinator is to learn now, if anything. It must learn that in the order in which it is
+    /// taken: an older time that follows a later one would hold others back, or let them run ahead.
     pub fn news(&mut self, now: Nanos) -> Option<EventTime> {
         self.has_news = false;
         let least = self.due(now)?;
@@ -104,8 +106,8 @@ struct OfGroup {
 }
 
 impl Processes {
-    /// The tasks of a process, which is one of `all` processes with tasks, have reached this time. Returns what processes are to learn of
-    /// the others.
+    /// The tasks of a process, which is one of `all` processes with tasks, have reached this time. Returns
+    /// what processes are to learn of the others.
     pub fn reached(&mut self, group: &str, by: Process, time: EventTime, all: &[Process]) -> Vec<(Process, EventTime)> {
         let of_group = self.0.entry(group.to_owned()).or_insert_with(|| OfGroup {
             reached: Reached::by(all.iter().copied()),
@@ -210,7 +212,8 @@ mod tests {
         assert_eq!(processes.reached("g", process(3), EventTime(1), &alone), [(process(3), EventTime::MAX)]);
     }
 
-    /// Sources in several processes read at random, as far as they may by what their processes know. Messages take their time.
+    /// Sources in several processes read at random, as far as they may by what their processes know. Messages
+    /// take their time.
     #[test]
     fn sources_stay_within_the_drift_and_all_reach_their_ends() {
         for seed in 0..300 {

@@ -1,32 +1,36 @@
 //! Decides how many tasks the stages of a job need, from what their tasks have done: a value without a clock.
 //!
-//! The method is DS2 (Kalavri, Liagouris, Hoffmann, Dimitrova, Forshaw, Roscoe: *Three steps is all you need: fast,
-//! accurate, automatic scaling decisions for distributed streaming dataflows*, OSDI 2018). Its idea: the rate of a task is
-//! measured by the time in which it was useful, not by all time. So the rate is that of a task that never waits, also while it
-//! does wait for its input or for room downstream.
+//! The method is DS2 (Kalavri, Liagouris, Hoffmann, Dimitrova, Forshaw, Roscoe: *Three steps is all you need:
+//! fast, accurate, automatic scaling decisions for distributed streaming dataflows*, OSDI 2018). Its idea:
+//! the rate of a task is measured by the time in which it was useful, not by all time. So the rate is that of
+//! a task that never waits, also while it does wait for its input or for room downstream.
 //!
-//! With `R` rows in and `S` rows out in the *useful time* `W` of a stage (busy time, without waiting), summed over its tasks:
+//! With `R` rows in and `S` rows out in the *useful time* `W` of a stage (busy time, without waiting), summed
+//! over its tasks:
 //!
 //! * the *true rate* of one task is `R / W`, and its *selectivity* is `S / R`;
-//! * the *demand* of a stage that reads a source is the rate at which rows arrive there. That of another stage is the sum, over
-//!   the stages that send to it, of their demand multiplied by their selectivity;
+//! * the *demand* of a stage that reads a source is the rate at which rows arrive there. That of another
+//!   stage is the sum, over the stages that send to it, of their demand multiplied by their selectivity;
 //! * the stage needs `demand / (true rate * utilization)` tasks, rounded up.
 //!
-//! All stages get their need at once, so one step would do if the rate of a task did not depend on their number. In
-//! practice it takes two or three. Where the paper takes the mean of the tasks' true rates, this takes all rows and all
-//! useful time: a task with few rows then counts little. The paper has no utilization (1 there): it is what a job has left for
-//! peaks, and to work off its lag.
+//! All stages get their need at once, so one step would do if the rate of a task did not depend on their
+//! number. In practice it takes two or three. Where the paper takes the mean of the tasks' true rates, this
+//! takes all rows and all useful time: a task with few rows then counts little. The paper has no utilization
+//! (1 there): it is what a job has left for peaks, and to work off its lag.
 //!
-//! **When it acts.** Every interval gives a need. A change is decided if the need of a stage differs by more than a threshold in
-//! several successive intervals, and then only for such stages. The largest need of those intervals counts. After a change
-//! there is a quiet time, and intervals in which tasks restore state do not count. An interval that lacks anything decides nothing.
+//! **When it acts.** Every interval gives a need. A change is decided if the need of a stage differs by more
+//! than a threshold in several successive intervals, and then only for such stages. The largest need of those
+//! intervals counts. After a change there is a quiet time, and intervals in which tasks restore state do not
+//! count. An interval that lacks anything decides nothing.
 //!
-//! **Why it does not oscillate.** A number of tasks that was too low for a demand is not returned to before the demand falls.
-//! At a constant demand, a stage therefore grows and shrinks at most as often as it has numbers of tasks, whatever is measured.
+//! **Why it does not oscillate.** A number of tasks that was too low for a demand is not returned to before
+//! the demand falls. At a constant demand, a stage therefore grows and shrinks at most as often as it has
+//! numbers of tasks, whatever is measured.
 //!
-//! **Limits accepted.** An interval must be longer than the windows of the job, because a stage that emits its
-//! results seldom has another selectivity in each interval; the largest need then counts, which is too much. Where keys are
-//! skewed, the hottest task limits the stage, and more tasks do not help: a [`Finding`] says so, and nobody acts on it.
+//! **Limits accepted.** An interval must be longer than the windows of the job, because a stage that emits
+//! its results seldom has another selectivity in each interval; the largest need then counts, which is too
+//! much. Where keys are skewed, the hottest task limits the stage, and more tasks do not help: a [`Finding`]
+//! says so, and nobody acts on it.
 
 mod decision;
 mod graph;
@@ -92,8 +96,9 @@ impl Autoscaler {
         })
     }
 
-    /// The job goes on by another plan. What was measured before does not count any more, and a quiet time begins. `forgets`: which numbers of
-    /// tasks were too low is forgotten too, because the work is another one.
+    /// The job goes on by another plan. What was measured before does not count any more, and a quiet time
+    /// begins. `forgets`: which numbers of tasks were too low is forgotten too, because the work is another
+    /// one.
     ///
     /// # Errors
     /// As [`Autoscaler::new`].
@@ -224,8 +229,8 @@ pub struct Observation {
     pub sample: Sample,
 }
 
-/// The decisions that would have been made for what was recorded. Nothing carries them out: the numbers of tasks are those of the
-/// record.
+/// The decisions that would have been made for what was recorded. Nothing carries them out: the numbers of
+/// tasks are those of the record.
 ///
 /// # Errors
 /// As [`Autoscaler::new`].

@@ -1,7 +1,8 @@
 //! Which task of a stage owns which key groups, so that the busiest task has as little to do as possible.
 //!
-//! The load of a key group is a number of rows. Each task owns consecutive key groups, and the tasks stay in their order. Among all divisions with the
-//! smallest largest load, the one is chosen that moves the fewest key groups. A key group is not divided: rows of one key have one owner.
+//! The load of a key group is a number of rows. Each task owns consecutive key groups, and the tasks stay in
+//! their order. Among all divisions with the smallest largest load, the one is chosen that moves the fewest
+//! key groups. A key group is not divided: rows of one key have one owner.
 
 use anabranch_model::KeyGroupRange;
 
@@ -91,7 +92,8 @@ fn loads(rows: &[u64], ranges: &[KeyGroupRange]) -> Vec<u64> {
     ranges.iter().map(|range| of(range).unwrap_or_default().iter().sum()).collect()
 }
 
-/// Consecutive key groups for each task, at least one: with the smallest largest load, and among these with the fewest key groups that move.
+/// Consecutive key groups for each task, at least one: with the smallest largest load, and among these with
+/// the fewest key groups that move.
 fn divide(rows: &[u64], present: &[KeyGroupRange]) -> Vec<KeyGroupRange> {
     let (groups, tasks) = (rows.len(), present.len());
     let sums: Vec<u64> = std::iter::once(0)
@@ -101,7 +103,8 @@ fn divide(rows: &[u64], present: &[KeyGroupRange]) -> Vec<KeyGroupRange> {
         }))
         .collect();
     let most = smallest_maximum(rows, tasks);
-    // `best[end]`: the fewest key groups that move if the tasks so far own `0..end`, and where the last one of them begins.
+    // `best[end]`: the fewest key groups that move if the tasks so far own `0..end`, and where the last one
+    // of them begins.
     let mut best: Vec<Option<u32>> = vec![None; groups + 1];
     best[0] = Some(0);
     let mut begins = Vec::with_capacity(tasks);

@@ -1,17 +1,17 @@
-//! Changes of a running job's plan, as a value: which request is next, whether its state is loaded ahead, when the
-//! tasks switch, and what is undone. Inputs are requests and what the coordinator and the workers report; outputs are
-//! commands.
+//! Changes of a running job's plan, as a value: which request is next, whether its state is loaded ahead,
+//! when the tasks switch, and what is undone. Inputs are requests and what the coordinator and the workers
+//! report; outputs are commands.
 //!
-//! One change is carried out at a time, others wait. If much state moves to other workers or tasks, they load it
-//! first: in the first round the newest checkpoint, in the next ones what later checkpoints add. Each round is shorter
-//! than the one before, because less has been added. When little is left, or a round is not much shorter any more, the
-//! tasks switch. This is how virtual machines are moved while they run (Clark et al., "Live migration of virtual
-//! machines", NSDI 2005).
+//! One change is carried out at a time, others wait. If much state moves to other workers or tasks, they load
+//! it first: in the first round the newest checkpoint, in the next ones what later checkpoints add. Each
+//! round is shorter than the one before, because less has been added. When little is left, or a round is not
+//! much shorter any more, the tasks switch. This is how virtual machines are moved while they run (Clark et
+//! al., "Live migration of virtual machines", NSDI 2005).
 //!
-//! The [`Coordinator`](crate::Coordinator) carries out the switch and its undoing; this machine learns of them. A
-//! driver gives [`Changes::handle`] everything that happens, with what the job does at that time, and carries out all
-//! commands of [`Changes::poll`] in their order. It answers [`Command::Check`] and [`Command::Load`] before it gives
-//! any other input. `docs/protocol/change.md` shows the transitions.
+//! The [`Coordinator`](crate::Coordinator) carries out the switch and its undoing; this machine learns of
+//! them. A driver gives [`Changes::handle`] everything that happens, with what the job does at that time, and
+//! carries out all commands of [`Changes::poll`] in their order. It answers [`Command::Check`] and
+//! [`Command::Load`] before it gives any other input. `docs/protocol/change.md` shows the transitions.
 
 mod message;
 mod rounds;
@@ -136,7 +136,8 @@ impl Changes {
         }
     }
 
-    /// Handles an input; `job` is what the job does now. [`Changes::poll`] then returns the resulting commands.
+    /// Handles an input; `job` is what the job does now. [`Changes::poll`] then returns the resulting
+    /// commands.
     pub fn handle(&mut self, job: Job, input: Input) {
         if job == Job::Stops {
             self.give_up();

@@ -1,30 +1,31 @@
-//! A job's coordinator as a value. Inputs are reports, answers of the store and the time; outputs are commands and the
-//! next deadline. Its driver (threads of one process, a server, the simulator) only carries out.
+//! A job's coordinator as a value. Inputs are reports, answers of the store and the time; outputs are
+//! commands and the next deadline. Its driver (threads of one process, a server, the simulator) only carries
+//! out.
 //!
-//! Each concern has its own machine, with its transitions as a table: `life` of the job over its incarnations, the
-//! `log` that fences, `grants` of groups of epochs, `group_size`, and `checkpoints`. This module composes them.
-//! `docs/protocol/coordinator.md` shows them all.
+//! Each concern has its own machine, with its transitions as a table: `life` of the job over its
+//! incarnations, the `log` that fences, `grants` of groups of epochs, `group_size`, and `checkpoints`. This
+//! module composes them. `docs/protocol/coordinator.md` shows them all.
 //!
 //! A driver creates a [`Coordinator`] from the entries of the job's log. It calls [`Coordinator::handle`] for
-//! everything that happens and at [`Coordinator::next_deadline`], and after each call carries out all commands of
-//! [`Coordinator::poll`]. Its further duties:
+//! everything that happens and at [`Coordinator::next_deadline`], and after each call carries out all
+//! commands of [`Coordinator::poll`]. Its further duties:
 //!
-//! * Commands for tasks carry an incarnation. A worker refuses commands of incarnations older than the newest it knows,
-//!   as the coordinator refuses reports of other incarnations. It ends the tasks of an older incarnation before it
-//!   starts those of a newer one.
-//! * Commands and reports arrive at least once while both processes live, in any order, possibly twice. If the driver
-//!   cannot ensure that, it reports the tasks concerned as failed. That includes a task that has reported that it is
-//!   gone, if its last acknowledgement has not arrived. A command is meant for one life of a worker's process: a
-//!   repeated start must not reach a later process.
+//! * Commands for tasks carry an incarnation. A worker refuses commands of incarnations older than the newest
+//!   it knows, as the coordinator refuses reports of other incarnations. It ends the tasks of an older
+//!   incarnation before it starts those of a newer one.
+//! * Commands and reports arrive at least once while both processes live, in any order, possibly twice. If
+//!   the driver cannot ensure that, it reports the tasks concerned as failed. That includes a task that has
+//!   reported that it is gone, if its last acknowledgement has not arrived. A command is meant for one life
+//!   of a worker's process: a repeated start must not reach a later process.
 //! * Sources take grants in the order of their epochs, and stop only when the epoch to stop after is granted.
-//! * Of a group's epochs, a source must report the cut of the [`turn`] and of the last one, and a sink the end of one.
-//!   So the cost of coordination is per group, not per epoch. More reports are harmless. Reports that arrive together are one input;
-//!   a report is not compared with what all other tasks have done.
+//! * Of a group's epochs, a source must report the cut of the [`turn`] and of the last one, and a sink the
+//!   end of one. So the cost of coordination is per group, not per epoch. More reports are harmless. Reports
+//!   that arrive together are one input; a report is not compared with what all other tasks have done.
 //! * A task that drops rows because the job stops reports that, and acknowledges nothing afterwards.
-//! * A task that finishes sends a last acknowledgement with `finished`, even if its last epoch is not a checkpoint. A
-//!   sink reports that it is gone only when a checkpoint that covers its last epoch is done.
-//! * An acknowledgement covers everything that the snapshot refers to, including what a sink prepared at earlier ends
-//!   of epochs.
+//! * A task that finishes sends a last acknowledgement with `finished`, even if its last epoch is not a
+//!   checkpoint. A sink reports that it is gone only when a checkpoint that covers its last epoch is done.
+//! * An acknowledgement covers everything that the snapshot refers to, including what a sink prepared at
+//!   earlier ends of epochs.
 
 mod change;
 mod checkpoints;
@@ -87,9 +88,10 @@ pub struct Coordinator<S> {
 }
 
 impl<S: Clone + PartialEq> Coordinator<S> {
-    /// A coordinator that takes the job over: `log` are the entries found in the store, in order, with their numbers;
-    /// older ones may be omitted. A missed entry only costs another read. `running` is an incarnation all of whose tasks run, as far
-    /// as the driver knows: if it is the newest, they are adopted, and otherwise the next one begins.
+    /// A coordinator that takes the job over: `log` are the entries found in the store, in order, with their
+    /// numbers; older ones may be omitted. A missed entry only costs another read. `running` is an
+    /// incarnation all of whose tasks run, as far as the driver knows: if it is the newest, they are adopted,
+    /// and otherwise the next one begins.
     pub fn new(
         now: Nanos,
         config: Config,
@@ -175,7 +177,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         self.commands.pop_front()
     }
 
-    /// When the driver must call [`Coordinator::handle`] at the latest, with [`Input::Tick`] if there is no other input.
+    /// When the driver must call [`Coordinator::handle`] at the latest, with [`Input::Tick`] if there is no
+    /// other input.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
         if self.phase().is_over() {
@@ -185,8 +188,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         [self.life.deadline(), self.log.deadline(), checkpoints, self.group_deadline()].into_iter().flatten().min()
     }
 
-    /// The transitions that the machines `life` and `log` have taken: `(machine, from, to)`. A simulation compares them with
-    /// [`MACHINES`].
+    /// The transitions that the machines `life` and `log` have taken: `(machine, from, to)`. A simulation
+    /// compares them with [`MACHINES`].
     pub fn taken(&self) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
         let of = |machine| move |(from, to)| (machine, from, to);
         self.life.taken.iter().map(of("life")).chain(self.log.taken.iter().map(of("log")))
@@ -210,7 +213,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         self.life.stop_wanted
     }
 
-    /// The term of this coordinator: the number, from 1, of the log's entry with which it took the job. 0 before that.
+    /// The term of this coordinator: the number, from 1, of the log's entry with which it took the job. 0
+    /// before that.
     #[must_use]
     pub fn term(&self) -> Term {
         self.term
@@ -246,7 +250,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         self.group_size.epochs()
     }
 
-    /// Share of the time of groups that coordination took, averaged; none before the first group was measured.
+    /// Share of the time of groups that coordination took, averaged; none before the first group was
+    /// measured.
     #[must_use]
     pub fn overhead(&self) -> Option<f64> {
         self.group_size.overhead()
@@ -284,8 +289,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             Report::SinkFinished => self.ended(task, Epoch(u64::MAX)),
             Report::Acknowledged { epoch, snapshot, finished } => {
                 if finished {
-                    // The source's own report of this may arrive later. Until then the coordinator would grant it
-                    // epochs that it never cuts.
+                    // The source's own report of this may arrive later. Until then the coordinator would
+                    // grant it epochs that it never cuts.
                     self.grants.source_finished(task);
                 }
                 self.checkpoints.acknowledged(now, task, epoch, snapshot, finished);
@@ -408,7 +413,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         while let Some(due) = self.life.due(now) {
             match due {
                 Due::Begin => {
-                    // A change from outside waits until tasks run that can end for it: their sinks still have to commit.
+                    // A change from outside waits until tasks run that can end for it: their sinks still have
+                    // to commit.
                     let back = self.change.as_ref().filter(|_| self.undoes);
                     let version = back.map_or(self.tasks.version, |tasks| tasks.version);
                     self.log.begin(now, version, &mut self.commands);
@@ -462,8 +468,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         }
     }
 
-    /// Every task has ended by itself. Then the next plan version begins; or the job was stopped; or else an entry of the log
-    /// records that it has ended.
+    /// Every task has ended by itself. Then the next plan version begins; or the job was stopped; or else an
+    /// entry of the log records that it has ended.
     fn all_gone(&mut self, now: Nanos) {
         if let Some(tasks) = self.change.as_ref().filter(|_| self.grants.is_stopping() && !self.dropped) {
             self.life.switched();

@@ -1,11 +1,12 @@
 //! Full sinks, and whose sources wait for them.
 //!
-//! A sink is full when it can take no more rows before a checkpoint covers those that it holds. Until then no source of
-//! the job reads: more rows would only fill the queues to the sink. The sources in the sink's own process see it at
-//! once. The others learn it from the coordinator ([`Sinks`]), and each process keeps what it was told ([`Held`]).
+//! A sink is full when it can take no more rows before a checkpoint covers those that it holds. Until then no
+//! source of the job reads: more rows would only fill the queues to the sink. The sources in the sink's own
+//! process see it at once. The others learn it from the coordinator ([`Sinks`]), and each process keeps what
+//! it was told ([`Held`]).
 //!
-//! A sink that becomes full also requests a checkpoint. So processes that wait already are told again: their sources
-//! end their epochs early for each request. `docs/protocol/hold.md` shows the transitions.
+//! A sink that becomes full also requests a checkpoint. So processes that wait already are told again: their
+//! sources end their epochs early for each request. `docs/protocol/hold.md` shows the transitions.
 
 #[cfg(test)]
 mod tests;
@@ -83,8 +84,8 @@ impl Sinks {
         Sinks { incarnation, all, full, taken: Taken::new(SINKS) }
     }
 
-    /// A sink of a process is full, or none is any more. Returns which processes must learn whether their sources wait.
-    /// What is said of another incarnation, or said again, means nothing.
+    /// A sink of a process is full, or none is any more. Returns which processes must learn whether their
+    /// sources wait. What is said of another incarnation, or said again, means nothing.
     pub fn says(&mut self, process: Process, incarnation: Incarnation, full: bool) -> Vec<(Process, bool)> {
         let before = self.full.clone();
         let is_news = match full {
@@ -154,7 +155,8 @@ impl Held {
         self.told = Some((incarnation, held));
     }
 
-    /// Whether the sources of the incarnation wait for sinks elsewhere, as far as the coordinator has said that.
+    /// Whether the sources of the incarnation wait for sinks elsewhere, as far as the coordinator has said
+    /// that.
     #[must_use]
     pub fn holds(&self, incarnation: Incarnation) -> Option<bool> {
         self.told.filter(|(of, _)| *of == incarnation).map(|(_, held)| held)

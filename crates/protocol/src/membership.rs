@@ -1,14 +1,14 @@
-//! Which workers there are, as a value. Inputs are heartbeats, leaves and requests to drain, and the time; outputs are events and
-//! the next deadline.
+//! Which workers there are, as a value. Inputs are heartbeats, leaves and requests to drain, and the time;
+//! outputs are events and the next deadline.
 //!
-//! A worker is known by its name, and each process under that name is another life of it: what a process that restarted says about
-//! itself does not count for the one before. A heartbeat contains all that a coordinator must know of a process, so the first one
-//! joins it, also at a coordinator that has just started.
+//! A worker is known by its name, and each process under that name is another life of it: what a process that
+//! restarted says about itself does not count for the one before. A heartbeat contains all that a coordinator
+//! must know of a process, so the first one joins it, also at a coordinator that has just started.
 //!
 //! A driver creates a [`Membership`], calls [`Membership::handle`] for everything that arrives and at
-//! [`Membership::next_deadline`], and after each call takes all events of [`Membership::poll`]. It answers each heartbeat with
-//! [`Membership::heard`] in the messages of its jobs to the worker: see `docs/protocol/worker.md` on the lease.
-//! `docs/protocol/membership.md` shows the transitions.
+//! [`Membership::next_deadline`], and after each call takes all events of [`Membership::poll`]. It answers
+//! each heartbeat with [`Membership::heard`] in the messages of its jobs to the worker: see
+//! `docs/protocol/worker.md` on the lease. `docs/protocol/membership.md` shows the transitions.
 
 #[cfg(test)]
 mod tests;
@@ -224,7 +224,8 @@ impl Membership {
         self.events.pop_front()
     }
 
-    /// When the driver must call [`Membership::handle`] at the latest, with [`Input::Tick`] if there is no other input.
+    /// When the driver must call [`Membership::handle`] at the latest, with [`Input::Tick`] if there is no
+    /// other input.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
         self.workers.values().map(|known| self.deadline(known)).min()
@@ -235,7 +236,8 @@ impl Membership {
         self.workers.values().filter(|known| known.state == State::Present).map(|known| &known.member)
     }
 
-    /// When the process sent its newest heartbeat that has arrived, by its own clock; `None` if it is not a member.
+    /// When the process sent its newest heartbeat that has arrived, by its own clock; `None` if it is not a
+    /// member.
     #[must_use]
     pub fn heard(&self, process: Process) -> Option<Nanos> {
         self.workers.get(&process.worker).filter(|_| self.is_member(process)).map(|known| known.sent)

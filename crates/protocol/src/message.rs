@@ -1,5 +1,5 @@
-//! What the coordinator of a job and its workers tell each other so that the machines of this crate go on. On a
-//! connection the messages arrive in their order. One that breaks ends the tasks that it was for.
+//! What the coordinator of a job and its workers tell each other so that the machines of this crate go on. On
+//! a connection the messages arrive in their order. One that breaks ends the tasks that it was for.
 
 use anabranch_model::{Error, Incarnation, PlanVersion};
 use serde::{Deserialize, Serialize};

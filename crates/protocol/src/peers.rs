@@ -1,9 +1,10 @@
-//! The coordinator's side of the messages to workers: what each of them must still hear of what the coordinator has commanded, and
-//! what its tasks report with its summaries.
+//! The coordinator's side of the messages to workers: what each of them must still hear of what the
+//! coordinator has commanded, and what its tasks report with its summaries.
 //!
-//! A driver gives every command of the [`Coordinator`](crate::Coordinator) to [`Peers::command`], and every summary to
-//! [`Peers::heard`], which returns the coordinator's next inputs. Then it sends each worker its [`Peers::messages`]. Orders
-//! state facts that stay true. So a worker that may have missed some is sent them again, until its summary shows them.
+//! A driver gives every command of the [`Coordinator`](crate::Coordinator) to [`Peers::command`], and every
+//! summary to [`Peers::heard`], which returns the coordinator's next inputs. Then it sends each worker its
+//! [`Peers::messages`]. Orders state facts that stay true. So a worker that may have missed some is sent them
+//! again, until its summary shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -31,8 +32,8 @@ pub struct Peers<S> {
     refused: u64,
 }
 
-/// What tasks report that were adopted waits until every worker has said which groups it knows: an acknowledgement means nothing
-/// before it is known that its checkpoint was granted.
+/// What tasks report that were adopted waits until every worker has said which groups it knows: an
+/// acknowledgement means nothing before it is known that its checkpoint was granted.
 #[derive(Debug)]
 enum Adoption<S> {
     Begun(Vec<(TaskId, Report<S>)>),
@@ -118,7 +119,8 @@ impl<S: Clone> Peers<S> {
         self.refused
     }
 
-    /// Tasks of a process that has not ended in order: if its last messages are missing, its tasks have not left.
+    /// Tasks of a process that has not ended in order: if its last messages are missing, its tasks have not
+    /// left.
     #[must_use]
     pub fn unfinished(&self, process: Process) -> Vec<TaskId> {
         let peer = self.peers.get(&process);
@@ -146,7 +148,8 @@ impl<S: Clone> Peers<S> {
         self.from = from;
     }
 
-    /// The tasks of an incarnation go on where they are: see [`adoptable`]. `newest` is the last checkpoint in the log.
+    /// The tasks of an incarnation go on where they are: see [`adoptable`]. `newest` is the last checkpoint
+    /// in the log.
     pub fn adopt(
         &mut self,
         (incarnation, term): (Incarnation, Term),
@@ -193,8 +196,9 @@ impl<S: Clone> Peers<S> {
         true
     }
 
-    /// The messages for a process: the orders that it was not sent yet, and after the time `repeat` those that no summary shows;
-    /// without any, only an answer. `heard` is when it sent the newest heartbeat that has arrived.
+    /// The messages for a process: the orders that it was not sent yet, and after the time `repeat` those
+    /// that no summary shows; without any, only an answer. `heard` is when it sent the newest heartbeat that
+    /// has arrived.
     pub fn messages(
         &mut self,
         process: Process,
@@ -239,8 +243,8 @@ impl<S: Clone> Peers<S> {
         self.peers.iter().filter(is_due).map(|(process, _)| *process).collect()
     }
 
-    /// The processes that were not sent everything that the coordinator has commanded. After an input without a command this costs
-    /// no look at them.
+    /// The processes that were not sent everything that the coordinator has commanded. After an input without
+    /// a command this costs no look at them.
     pub fn with_news(&mut self) -> Vec<Process> {
         if !self.may_have_news {
             return Vec::new();
@@ -357,8 +361,8 @@ fn none(version: PlanVersion) -> Tasks {
     Tasks { version, all: [].into(), sources: [].into(), sinks: [].into() }
 }
 
-/// The newest incarnation whose tasks all run, and which process has which of them. `None`: a new one must begin. The version of
-/// their plan is that of the incarnation, whatever `all` says.
+/// The newest incarnation whose tasks all run, and which process has which of them. `None`: a new one must
+/// begin. The version of their plan is that of the incarnation, whatever `all` says.
 #[must_use]
 pub fn adoptable(
     all: &Tasks,

@@ -1,8 +1,10 @@
-//! Which worker has which task: a function of the workers, the stages and what other jobs have there, the same for the same arguments.
+//! Which worker has which task: a function of the workers, the stages and what other jobs have there, the
+//! same for the same arguments.
 //!
-//! A job takes as many slots of a worker as it has tasks of one stage there. The slots of all jobs count alike, so a worker of which other
-//! jobs have many gets few tasks of this one. Once other jobs have taken all slots, a job gains no processors by being spread, and its exchange
-//! would cost more: it stays together. A task whose state is at a worker goes there whatever else that has: moving much state costs more than
+//! A job takes as many slots of a worker as it has tasks of one stage there. The slots of all jobs count
+//! alike, so a worker of which other jobs have many gets few tasks of this one. Once other jobs have taken
+//! all slots, a job gains no processors by being spread, and its exchange would cost more: it stays together.
+//! A task whose state is at a worker goes there whatever else that has: moving much state costs more than
 //! sharing a machine.
 
 use std::collections::BTreeMap;
@@ -63,8 +65,8 @@ impl Room<'_> {
         self.others + self.slots.max(self.of_stage + 1)
     }
 
-    /// Whether it has more room than another one: then less of its slots is taken, it has fewer tasks, or its number is lower. A job that
-    /// stays `together` goes where it is already.
+    /// Whether it has more room than another one: then less of its slots is taken, it has fewer tasks, or its
+    /// number is lower. A job that stays `together` goes where it is already.
     fn is_emptier(&self, than: &Room<'_>, together: bool) -> bool {
         let (slots, than_slots) = (u64::from(self.member.slots), u64::from(than.member.slots));
         let (here, there) = (together && self.tasks > 0, together && than.tasks > 0);
@@ -81,7 +83,8 @@ impl Room<'_> {
     }
 }
 
-/// Chooses a process for every task. A slot has room for one task of each stage. `others` are the slots that other jobs have taken.
+/// Chooses a process for every task. A slot has room for one task of each stage. `others` are the slots that
+/// other jobs have taken.
 ///
 /// # Errors
 /// The first stage that has not enough slots.

@@ -1,14 +1,17 @@
-//! What one worker does for one job, as a value. Inputs are messages of the coordinator, reports of its tasks, and the time;
-//! outputs are orders for its tasks, messages to the coordinator, and the next deadline.
+//! What one worker does for one job, as a value. Inputs are messages of the coordinator, reports of its
+//! tasks, and the time; outputs are orders for its tasks, messages to the coordinator, and the next deadline.
 //!
-//! Each concern has its own machine, with its transitions as a table: the `life` of the tasks, the order of `grants`, and
-//! the `outbox`. This module composes them. `docs/protocol/worker.md` shows them all, and the rules between them.
+//! Each concern has its own machine, with its transitions as a table: the `life` of the tasks, the order of
+//! `grants`, and the `outbox`. This module composes them. `docs/protocol/worker.md` shows them all, and the
+//! rules between them.
 //!
 //! A driver creates a [`Worker`] for a job. It calls [`Worker::handle`] for everything that happens and at
-//! [`Worker::next_deadline`], and after each call carries out all commands of [`Worker::poll`]. Its further duties:
+//! [`Worker::next_deadline`], and after each call carries out all commands of [`Worker::poll`]. Its further
+//! duties:
 //!
 //! * A message is meant for one process: it must not reach a process that has restarted under the same name.
-//! * Each task reports that it is gone, or that it has failed, once it does nothing any more. Its earlier reports come first.
+//! * Each task reports that it is gone, or that it has failed, once it does nothing any more. Its earlier
+//!   reports come first.
 //! * After a suspension of the process, the worker handles the time before any task continues.
 
 mod grants;
@@ -107,7 +110,8 @@ impl<S: Clone> Worker<S> {
         self.commands.pop_front()
     }
 
-    /// When the driver must call [`Worker::handle`] at the latest, with [`Input::Tick`] if there is no other input.
+    /// When the driver must call [`Worker::handle`] at the latest, with [`Input::Tick`] if there is no other
+    /// input.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
         let outbox = self.outbox.deadline().filter(|_| self.is_present());
@@ -165,7 +169,8 @@ impl<S: Clone> Worker<S> {
         let newer = fence.incarnation > self.fence.incarnation;
         let adopted = fence.term > self.fence.term;
         self.fence = fence;
-        // Another coordinator may have declared this worker lost; only what this one has heard extends the lease.
+        // Another coordinator may have declared this worker lost; only what this one has heard extends the
+        // lease.
         self.contact = if newer || adopted { heard } else { self.contact.max(heard) };
         match &self.hosted {
             Some(hosted) if newer => {
@@ -238,8 +243,9 @@ impl<S: Clone> Worker<S> {
         self.hosted.as_ref().is_some_and(|hosted| hosted.incarnation == self.fence.incarnation)
     }
 
-    /// Starts the tasks that wait, unless the order is too old: the coordinator may have declared this worker lost since. Then
-    /// later messages, which extend the lease, say nothing of the tasks. A coordinator that still wants them repeats the order.
+    /// Starts the tasks that wait, unless the order is too old: the coordinator may have declared this worker
+    /// lost since. Then later messages, which extend the lease, say nothing of the tasks. A coordinator that
+    /// still wants them repeats the order.
     fn start(&mut self, now: Nanos) -> bool {
         let Some(Start { tasks, from, heard }) = self.next.take() else { return false };
         if heard.plus(self.config.lease) <= now {

@@ -1,20 +1,21 @@
-//! The exchange between workers: the channels from the tasks of one process to those of another, over one TCP connection.
+//! The exchange between workers: the channels from the tasks of one process to those of another, over one TCP
+//! connection.
 //!
-//! A connection carries rows in one direction, for all channels between the two workers, and credits in the other. Its
-//! threads are the only place that waits for a socket: `connection`, `endpoint`. What they do is decided by parts without
-//! sockets: `frame` and `arrays` have the format of what is sent, `hello` opens a connection, `registry` and
-//! `links` say which incarnation it belongs to, `outgoing` and `incoming` have its two ends. Tasks and
-//! threads meet in `outbox` at the sender and in an inbox at the receiver. An inbox gives bytes back to the
-//! sender by `returns`; `credit` limits how many are on their way. A simulator carries the bytes of the same
-//! parts without sockets and threads: `stepped`.
+//! A connection carries rows in one direction, for all channels between the two workers, and credits in the
+//! other. Its threads are the only place that waits for a socket: `connection`, `endpoint`. What they do is
+//! decided by parts without sockets: `frame` and `arrays` have the format of what is sent, `hello` opens a
+//! connection, `registry` and `links` say which incarnation it belongs to, `outgoing` and `incoming` have its
+//! two ends. Tasks and threads meet in `outbox` at the sender and in an inbox at the receiver. An inbox gives
+//! bytes back to the sender by `returns`; `credit` limits how many are on their way. A simulator carries the
+//! bytes of the same parts without sockets and threads: `stepped`.
 //!
-//! Between machines the bytes are encrypted: `keys` has whom a worker trusts, `session` the state of TLS that both threads
-//! share, and `wire` what is above it, the bytes of a connection, encrypted or not.
+//! Between machines the bytes are encrypted: `keys` has whom a worker trusts, `session` the state of TLS that
+//! both threads share, and `wire` what is above it, the bytes of a connection, encrypted or not.
 //!
-//! Everything that a peer sends is checked before it is used. Whatever is wrong ends the connection, and the error names
-//! the peer. For the frame that is read, a peer makes this process allocate at most [`FRAME_BYTES_MAX`] and some MiB that
-//! describe its buffers. Of frames that its tasks have not taken, each channel holds at most its limit, or half of it and
-//! one frame.
+//! Everything that a peer sends is checked before it is used. Whatever is wrong ends the connection, and the
+//! error names the peer. For the frame that is read, a peer makes this process allocate at most
+//! [`FRAME_BYTES_MAX`] and some MiB that describe its buffers. Of frames that its tasks have not taken, each
+//! channel holds at most its limit, or half of it and one frame.
 //!
 //! `wiring` makes the channels of one incarnation at one worker, from a plan and a placement.
 //!

@@ -1,6 +1,6 @@
-//! Interleavings of the threads of a job, where they meet: `inbox`, `control` and `mailbox` are compiled here with
-//! primitives that let a scheduler choose the next thread at each operation. A thread that waits forever is a deadlock,
-//! which the scheduler detects.
+//! Interleavings of the threads of a job, where they meet: `inbox`, `control` and `mailbox` are compiled here
+//! with primitives that let a scheduler choose the next thread at each operation. A thread that waits forever
+//! is a deadlock, which the scheduler detects.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
@@ -355,7 +355,8 @@ fn no_reader_sees_a_part_of_an_order() {
     shuttle::check_random(interleave, SCHEDULES);
 }
 
-/// Sources of one worker tell it how far they are, while it tells that the coordinator, also of its own accord.
+/// Sources of one worker tell it how far they are, while it tells that the coordinator, also of its own
+/// accord.
 #[test]
 fn what_the_coordinator_learns_last_of_sources_is_how_far_they_are() {
     let interleave = || {

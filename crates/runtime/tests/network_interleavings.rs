@@ -1,6 +1,6 @@
-//! Interleavings of the threads of a connection with the tasks at its ends: `outbox` and `returns` are compiled here with
-//! primitives that let a scheduler choose the next thread at each operation. A thread that waits forever is a deadlock,
-//! which the scheduler detects.
+//! Interleavings of the threads of a connection with the tasks at its ends: `outbox` and `returns` are
+//! compiled here with primitives that let a scheduler choose the next thread at each operation. A thread that
+//! waits forever is a deadlock, which the scheduler detects.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
@@ -51,8 +51,8 @@ const REACHED: EventTime = EventTime(5);
 /// What a test has of a connection: its sending end, what it delivers, and its threads.
 type Connection = (Arc<Outbox<Frame>>, Receiver<(Frame, Permit)>, Vec<thread::JoinHandle<()>>);
 
-/// Both ends, without sockets: a thread passes frames from the sender to the receiver, another one credits back. The frames
-/// come out with what holds their bytes.
+/// Both ends, without sockets: a thread passes frames from the sender to the receiver, another one credits
+/// back. The frames come out with what holds their bytes.
 fn connection(limits: &[u64]) -> Connection {
     let (outbox, returns) = (Arc::new(Outbox::<Frame>::new(limits.len())), Returns::new(limits.iter().copied()));
     let (deliver, delivered) = channel();

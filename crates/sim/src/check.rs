@@ -15,7 +15,8 @@ use crate::task::Marker;
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Its name: `prefix`, `commit`, `fencing`, `progress`, `restore`, `request`, `ended`, `grant`, `lease`, `placement`.
+    /// Its name: `prefix`, `commit`, `fencing`, `progress`, `restore`, `request`, `ended`, `grant`, `lease`,
+    /// `placement`.
     pub invariant: &'static str,
     /// What was wrong.
     pub message: String,
@@ -46,8 +47,8 @@ pub(crate) struct Truth {
     /// Positions of the sources at each committed checkpoint.
     positions: BTreeMap<(Incarnation, Epoch), Vec<usize>>,
     cuts: BTreeMap<(Incarnation, TaskId), BTreeMap<Epoch, usize>>,
-    /// Granted epochs of each incarnation, and whether each ends with a checkpoint. A coordinator that does not know yet that it is
-    /// fenced may grant otherwise than its successor.
+    /// Granted epochs of each incarnation, and whether each ends with a checkpoint. A coordinator that does
+    /// not know yet that it is fenced may grant otherwise than its successor.
     granted: BTreeMap<(Incarnation, Epoch), BTreeSet<bool>>,
     /// Whether the marker of an epoch requests a snapshot: at all sources the same.
     markers: BTreeMap<(Incarnation, Epoch), bool>,
@@ -230,8 +231,8 @@ impl Truth {
         Ok(())
     }
 
-    /// A sink has made visible what a checkpoint contains: its part of the table must be the result of the inputs up to
-    /// the cuts.
+    /// A sink has made visible what a checkpoint contains: its part of the table must be the result of the
+    /// inputs up to the cuts.
     pub(crate) fn published(
         &mut self,
         sink: u32,
@@ -254,8 +255,9 @@ impl Truth {
         compare(scenario, positions, Some(sink), store, &format!("sink {sink} after {}", checkpoint.1))
     }
 
-    /// An incarnation reports that the job has ended: its last checkpoint is visible at every sink, and if the job was
-    /// not stopped, all results are. (A stopped job may be resumed by a coordinator that has not received the stop.)
+    /// An incarnation reports that the job has ended: its last checkpoint is visible at every sink, and if
+    /// the job was not stopped, all results are. (A stopped job may be resumed by a coordinator that has not
+    /// received the stop.)
     pub(crate) fn finished(
         &self,
         incarnation: Incarnation,
@@ -305,8 +307,8 @@ pub(crate) fn placed(scenario: &Scenario, members: &[Member], placement: &BTreeM
     Ok(())
 }
 
-/// Tasks that were nowhere before are spread over the slots beside those of other jobs, unless these have taken all: none would have more
-/// room at a worker with a free slot for each stage.
+/// Tasks that were nowhere before are spread over the slots beside those of other jobs, unless these have
+/// taken all: none would have more room at a worker with a free slot for each stage.
 pub(crate) fn spread(scenario: &Scenario, members: &[Member], placement: &BTreeMap<TaskId, Process>) -> Checked {
     let others = scenario.others(members);
     if scenario.labelled_sinks || members.iter().all(|member| others[&member.process] >= member.slots) {

@@ -1,10 +1,10 @@
 //! Tier 2 of the simulation: the real engine, stepped on one thread.
 //!
-//! Queries are planned from SQL. The tasks, operators, channels, snapshots, the recorder and the takeover are those of
-//! the product, driven by `anabranch_runtime::stepped`. The surroundings are simulated: an object store, partitioned
-//! logs to read, tables to write, and processes that crash, are suspended, and are followed by others at another
-//! parallelism. One seed decides which task does its next step, how much a source returns, on which channel something
-//! arrives, and what fails.
+//! Queries are planned from SQL. The tasks, operators, channels, snapshots, the recorder and the takeover are
+//! those of the product, driven by `anabranch_runtime::stepped`. The surroundings are simulated: an object
+//! store, partitioned logs to read, tables to write, and processes that crash, are suspended, and are
+//! followed by others at another parallelism. One seed decides which task does its next step, how much a
+//! source returns, on which channel something arrives, and what fails.
 //!
 //! * `query`: the queries, and the contents of their tables.
 //! * `outside`: what outlives processes, and the faults of accessing it; `store` and `tables` access it.
@@ -192,8 +192,8 @@ impl Seen {
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Its name: `prefix`, `commit`, `fencing`, `adoption`, `restore`, `give-up`, `savepoint`, `late`, `error`, `progress`,
-    /// `panic`, `straight`.
+    /// Its name: `prefix`, `commit`, `fencing`, `adoption`, `restore`, `give-up`, `savepoint`, `late`,
+    /// `error`, `progress`, `panic`, `straight`.
     pub invariant: &'static str,
     /// What was wrong.
     pub message: String,

@@ -1,4 +1,5 @@
-//! A coordinator's process: drives the real [`Coordinator`] and [`Membership`], and carries out their commands.
+//! A coordinator's process: drives the real [`Coordinator`] and [`Membership`], and carries out their
+//! commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -358,7 +359,8 @@ impl World {
         }
     }
 
-    /// Gives an input to a membership. The tasks of a lost process have failed, as far as this coordinator knows.
+    /// Gives an input to a membership. The tasks of a lost process have failed, as far as this coordinator
+    /// knows.
     pub(crate) fn member(&mut self, host: usize, input: membership::Input) {
         if !self.hosts[host].is_active() {
             return;

@@ -1,9 +1,9 @@
-//! Tier 1 of the simulation: the real coordinator, workers, membership and placement, with everything around them simulated on one
-//! thread in virtual time.
+//! Tier 1 of the simulation: the real coordinator, workers, membership and placement, with everything around
+//! them simulated on one thread in virtual time.
 //!
 //! Tasks, channels with aligned markers, an object store, a network and whole processes are small models
-//! here; their faults are drawn from one seed. The models of tasks follow the contract that the runtime has: they show
-//! what the protocol and this contract guarantee together, not that the runtime keeps the contract.
+//! here; their faults are drawn from one seed. The models of tasks follow the contract that the runtime has:
+//! they show what the protocol and this contract guarantee together, not that the runtime keeps the contract.
 //!
 //! * `world`: the queue of events, the processes, and their faults.
 //! * `scenario`: what a seed decides.
@@ -52,7 +52,8 @@ pub enum Mutation {
     GrantsUnordered,
     /// A worker's tasks continue for a while when its lease is over.
     LeaseIgnored,
-    /// When a coordinator adopts the tasks of a worker, all that they have reported before counts as acknowledged.
+    /// When a coordinator adopts the tasks of a worker, all that they have reported before counts as
+    /// acknowledged.
     AdoptionUnreported,
     /// When the plan changes, the sources of a worker end one epoch after the one that was granted.
     SwitchLate,

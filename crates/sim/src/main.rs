@@ -1,7 +1,7 @@
 //! Simulates seed after seed, from the given one on, until one violates an invariant. `make sim` starts it.
 //!
-//! Each seed of the engine, which takes milliseconds, is followed by many seeds of the coordinator, which take
-//! microseconds.
+//! Each seed of the engine, which takes milliseconds, is followed by many seeds of the coordinator, which
+//! take microseconds.
 
 use std::process::ExitCode;
 

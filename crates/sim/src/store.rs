@@ -34,8 +34,9 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Writes an entry if there is none of this number, nor a later one. With [`Mutation::LateWriteAccepted`], writes
-    /// it in any case; with [`Mutation::FreedNumberTaken`], also where an entry was removed.
+    /// Writes an entry if there is none of this number, nor a later one. With
+    /// [`Mutation::LateWriteAccepted`], writes it in any case; with [`Mutation::FreedNumberTaken`], also
+    /// where an entry was removed.
     pub(crate) fn put(&mut self, sequence: u64, entry: &Entry<Handle>, mutation: Option<Mutation>) -> Answer<Handle> {
         if self.log.contains_key(&sequence) && mutation != Some(Mutation::LateWriteAccepted) {
             return Answer::Taken;
@@ -73,7 +74,8 @@ impl Store {
         self.prepared.insert(committable, rows);
     }
 
-    /// Makes a committable's rows visible, once; returns the rows that became visible. `None`: never prepared.
+    /// Makes a committable's rows visible, once; returns the rows that became visible. `None`: never
+    /// prepared.
     pub(crate) fn commit(&mut self, committable: Committable, again: bool) -> Option<Vec<(u8, u64)>> {
         let rows = self.prepared.get(&committable)?;
         if !self.committed.insert(committable) {

@@ -1,5 +1,5 @@
-//! What one task does: a source cuts the epochs that it may, a counter and a sink align markers and hold state. There
-//! is no time and no failure here; the result of a step is a list of outputs.
+//! What one task does: a source cuts the epochs that it may, a counter and a sink align markers and hold
+//! state. There is no time and no failure here; the result of a step is a list of outputs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -51,7 +51,8 @@ pub(crate) enum Output {
     },
 }
 
-/// What the tasks of an incarnation in one process know. Their worker gives it to them in the order of epochs.
+/// What the tasks of an incarnation in one process know. Their worker gives it to them in the order of
+/// epochs.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     pub(crate) granted: Epoch,
@@ -98,8 +99,9 @@ enum Kind {
     Sink {
         rows: Vec<(u8, u64)>,
         pending: Vec<Committable>,
-        /// Of the pending ones, those that may not be durable yet. An acknowledgement covers everything that the
-        /// snapshot names, including what was prepared for a checkpoint whose own write is still in progress.
+        /// Of the pending ones, those that may not be durable yet. An acknowledgement covers everything that
+        /// the snapshot names, including what was prepared for a checkpoint whose own write is still in
+        /// progress.
         unsafe_yet: Vec<Prepared>,
     },
 }
@@ -305,8 +307,8 @@ impl Task {
         }
     }
 
-    /// When every open channel has its marker, the epoch ends. If one marker requests a snapshot, the epoch has one: a
-    /// source that has ended did not know yet what its last epoch would be.
+    /// When every open channel has its marker, the epoch ends. If one marker requests a snapshot, the epoch
+    /// has one: a source that has ended did not know yet what its last epoch would be.
     fn align(&mut self, out: &mut Vec<Output>) {
         if self.inputs.values().any(|input| !input.closed && input.marker.is_none()) {
             return;

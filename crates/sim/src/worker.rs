@@ -1,5 +1,5 @@
-//! A worker's process: drives the real [`protocol::Worker`](anabranch_protocol::Worker), and carries out its commands for the
-//! tasks that it hosts.
+//! A worker's process: drives the real [`protocol::Worker`](anabranch_protocol::Worker), and carries out its
+//! commands for the tasks that it hosts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -168,7 +168,8 @@ impl World {
                             self.later(wait, Event::Ended(Place { process, incarnation, task }));
                         }
                     }
-                    // In this model tasks wait for no epoch alone, and do not remove objects without a checkpoint.
+                    // In this model tasks wait for no epoch alone, and do not remove objects without a
+                    // checkpoint.
                     Order::EpochDone(_) | Order::AbortCheckpoint(_) | Order::NoneDone => {}
                 }
             }
@@ -258,7 +259,8 @@ impl World {
         }
     }
 
-    /// The next envelope of a channel arrives, if its receiver has started; it is lost with a receiver that is gone.
+    /// The next envelope of a channel arrives, if its receiver has started; it is lost with a receiver that
+    /// is gone.
     pub(crate) fn deliver(&mut self, incarnation: Incarnation, from: TaskId, to: TaskId) {
         let has_task = |worker: &&Worker| {
             let hosted = worker.hosted.as_ref().filter(|hosted| hosted.incarnation == incarnation);
@@ -396,7 +398,8 @@ impl World {
         }
     }
 
-    /// A task leaves when its last snapshot is durable; a sink, when everything that it prepared is visible too.
+    /// A task leaves when its last snapshot is durable; a sink, when everything that it prepared is visible
+    /// too.
     fn leave(&mut self, place: Place) {
         let done = self.workers[index(place.process)].hosted(place.incarnation).map(|hosted| hosted.control.done);
         let Some(task) = self.task(place) else { return };

@@ -5,9 +5,6 @@ use super::source::pieces;
 use super::{File, Problem};
 
 const COLUMNS_MAX: usize = 110;
-/// Crates whose comments are not wrapped yet. The list only shrinks.
-const WIDE: [&str; 6] =
-    ["crates/dataflow/", "crates/operators/", "crates/plan/", "crates/protocol/", "crates/runtime/", "crates/sim/"];
 
 /// A line that is a comment and nothing else.
 struct Comment<'a> {
@@ -20,7 +17,7 @@ struct Comment<'a> {
 /// Refuses comments that are too wide and can be wrapped.
 pub(crate) fn check(files: &[File]) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for file in files.iter().filter(|file| is_checked(file)) {
+    for file in files.iter().filter(|file| file.is_rust()) {
         // Only where wrapping changes something is a line too wide: a link, a table or code may be.
         let wrapped = wrap(&file.text);
         if wrapped == file.text {
@@ -31,11 +28,6 @@ pub(crate) fn check(files: &[File]) -> Vec<Problem> {
         problems.push(Problem::new(file.place(same + 1), message));
     }
     problems
-}
-
-/// Whether the widths of a file's comments are checked.
-pub(crate) fn is_checked(file: &File) -> bool {
-    file.is_rust() && !WIDE.iter().any(|folder| file.path.starts_with(folder))
 }
 
 /// The text with paragraphs of comments wrapped that have a line that is too wide.

@@ -11,8 +11,8 @@ use datafusion_common::{DataFusionError, Result, ScalarValue};
 
 use super::compile::scalar;
 
-/// The value of a literal, or of an array, a map or a row of such values, which may have none; `None` for another
-/// expression. The types of the parts are those of the whole.
+/// The value of a literal, or of an array, a map or a row of such values, which may have none; `None` for
+/// another expression. The types of the parts are those of the whole.
 pub(super) fn constant(expr: &Expr) -> Result<Option<ScalarValue>> {
     let (function, args, returns) = match expr {
         Expr::Literal(literal) => {

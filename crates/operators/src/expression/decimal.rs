@@ -1,4 +1,5 @@
-//! Arithmetic of exact numbers. Results are rounded half up; one that has more digits than its type is NULL, as in Flink.
+//! Arithmetic of exact numbers. Results are rounded half up; one that has more digits than its type is NULL,
+//! as in Flink.
 
 use std::sync::Arc;
 
@@ -136,7 +137,8 @@ fn fit(value: i256, precision: u8) -> Option<i128> {
     value.to_i128().filter(|value| value.unsigned_abs() < 10_u128.pow(u32::from(precision)))
 }
 
-/// `sum / count` with the scale `to` instead of `from`, rounded half up; `None` if it has more digits than a DECIMAL.
+/// `sum / count` with the scale `to` instead of `from`, rounded half up; `None` if it has more digits than a
+/// DECIMAL.
 pub(crate) fn mean(sum: i256, count: i64, from: i8, to: i8) -> Option<i128> {
     fit(divide(sum, wide(i128::from(count)), i32::from(to) - i32::from(from))?, anabranch_dataflow::DECIMAL_DIGITS_MAX)
 }

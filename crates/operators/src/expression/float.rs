@@ -1,5 +1,5 @@
-//! Comparisons of floating-point numbers as in Java and IEEE 754: `0.0 = -0.0`, and NaN equals nothing. The library's
-//! comparisons use a total order.
+//! Comparisons of floating-point numbers as in Java and IEEE 754: `0.0 = -0.0`, and NaN equals nothing. The
+//! library's comparisons use a total order.
 
 use std::sync::Arc;
 

@@ -48,7 +48,8 @@ impl OwnExpr {
         Arc::new(OwnExpr { kernel, args, data_type })
     }
 
-    /// A connective over truth values. An error of the right operand does not count where the left one decides.
+    /// A connective over truth values. An error of the right operand does not count where the left one
+    /// decides.
     fn connect(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let [left, right] = self.args.as_slice() else { return internal_err!("AND and OR have two operands") };
         let rows = batch.num_rows();

@@ -178,7 +178,8 @@ impl Partition {
         }
     }
 
-    /// Takes the numbers of copies anew, drops entries without any, and keeps so many rows. What goes has no copies any more.
+    /// Takes the numbers of copies anew, drops entries without any, and keeps so many rows. What goes has no
+    /// copies any more.
     pub(super) fn settle(&mut self, copies: &mut [u32], limit: u64) {
         let entries = self.entries_mut();
         entries.iter_mut().for_each(|entry| entry.copies = std::mem::take(&mut copies[entry.kept()]));

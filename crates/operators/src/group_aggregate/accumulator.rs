@@ -1,7 +1,7 @@
 //! Aggregate functions that take rows back, a column at a time.
 //!
-//! DataFusion's accumulators give the results of all groups at once and forget them. Here the results of some groups are
-//! read again and again, and a row may count any number of times, also less than zero.
+//! DataFusion's accumulators give the results of all groups at once and forget them. Here the results of some
+//! groups are read again and again, and a row may count any number of times, also less than zero.
 
 use anabranch_dataflow::{AggregateSpec, Expr};
 use anabranch_model::{Error, Result};

@@ -10,8 +10,8 @@ use super::accumulator::{Accumulator, Rows};
 use super::entries::{Entries, Transition};
 use super::readings::Readings;
 
-/// The place of the call whose pairs of group and value this one [shares](Entries::follow): the first one over the distinct values of the
-/// same argument, if that takes all rows.
+/// The place of the call whose pairs of group and value this one [shares](Entries::follow): the first one
+/// over the distinct values of the same argument, if that takes all rows.
 pub(super) fn followed(calls: &[AggregateSpec], place: usize) -> Option<usize> {
     let keeps_values = |of: &AggregateSpec| of.distinct && !matches!(of.function.as_str(), "min" | "max");
     let values = |of: &AggregateSpec| (of.args.first().cloned(), has_nulls(of));

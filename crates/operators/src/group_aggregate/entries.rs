@@ -22,8 +22,8 @@ pub(crate) struct Entries {
     pub(crate) changes: Changes,
 }
 
-/// Pairs of group and value. Functions of the same values have the same pairs. One thread has all of these functions, so none of them
-/// waits for the lock.
+/// Pairs of group and value. Functions of the same values have the same pairs. One thread has all of these
+/// functions, so none of them waits for the lock.
 struct Pairs {
     value_type: DataType,
     /// Whether NULL is a value too.
@@ -35,8 +35,8 @@ struct Pairs {
     live: usize,
     hashes: Vec<u64>,
     ids: Vec<usize>,
-    /// Whether several functions have them. Then there are the ids of the rows of the last batch, [`NONE`] for rows that do not count,
-    /// and the new ids after pairs were removed.
+    /// Whether several functions have them. Then there are the ids of the rows of the last batch, [`NONE`]
+    /// for rows that do not count, and the new ids after pairs were removed.
     shared: bool,
     ids_of_rows: Vec<usize>,
     new_ids: Vec<usize>,
@@ -131,7 +131,8 @@ impl Pairs {
         Ok((groups, Arc::clone(values)))
     }
 
-    /// Removes pairs that do not occur, and the groups that are not among `groups`; the first of these becomes group 0.
+    /// Removes pairs that do not occur, and the groups that are not among `groups`; the first of these
+    /// becomes group 0.
     fn keep(&mut self, groups: &[usize]) -> Result<()> {
         let ids: Vec<usize> = (0..self.users.len()).filter(|id| self.users[*id] > 0).collect();
         let (of, values) = self.of(&ids)?;
@@ -170,7 +171,8 @@ impl Entries {
         })
     }
 
-    /// Shares the pairs of a function of the same values. From now on, that takes each batch before this one does, and with all of its rows.
+    /// Shares the pairs of a function of the same values. From now on, that takes each batch before this one
+    /// does, and with all of its rows.
     pub(super) fn follow(&mut self, other: &Entries) {
         other.pairs().shared = true;
         (self.pairs, self.follows) = (Arc::clone(&other.pairs), true);
@@ -236,8 +238,8 @@ impl Entries {
         (0..self.weights.len()).filter(|id| self.weights[*id] > 0).collect()
     }
 
-    /// Replaces weights by those of rows of a snapshot, unless the numbers of their snapshots say that later ones were restored. Returns
-    /// the ids with their weights before.
+    /// Replaces weights by those of rows of a snapshot, unless the numbers of their snapshots say that later
+    /// ones were restored. Returns the ids with their weights before.
     pub(crate) fn restore(
         &mut self,
         groups: &[usize],
@@ -294,8 +296,9 @@ impl Entries {
         pairs.users.len() > 2 * pairs.live + SPARSE_MIN
     }
 
-    /// Removes values that do not occur, and the groups that are not among `groups`; the first of these becomes group 0. No snapshot may be
-    /// waiting for what is removed. A function that is [followed](Entries::follow) does this before those that follow it.
+    /// Removes values that do not occur, and the groups that are not among `groups`; the first of these
+    /// becomes group 0. No snapshot may be waiting for what is removed. A function that is
+    /// [followed](Entries::follow) does this before those that follow it.
     pub(super) fn keep(&mut self, groups: &[usize]) -> Result<()> {
         let pairs = &mut *locked(&self.pairs);
         if !self.follows {

@@ -1,4 +1,5 @@
-//! `MIN` and `MAX`, `FIRST_VALUE` and `LAST_VALUE`. Over rows that stay, one value so far is enough. Where rows may be taken back, all values are kept in order.
+//! `MIN` and `MAX`, `FIRST_VALUE` and `LAST_VALUE`. Over rows that stay, one value so far is enough. Where
+//! rows may be taken back, all values are kept in order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! `ARRAY_AGG` and `LISTAGG`, and `FIRST_VALUE` and `LAST_VALUE` of rows that may be taken back: the values of each group, in the order in
-//! which they came.
+//! `ARRAY_AGG` and `LISTAGG`, and `FIRST_VALUE` and `LAST_VALUE` of rows that may be taken back: the values
+//! of each group, in the order in which they came.
 //!
-//! A value that is taken back leaves the first of its places, as in Flink. Each different value is stored once, for all groups, and lists
-//! have its number.
+//! A value that is taken back leaves the first of its places, as in Flink. Each different value is stored
+//! once, for all groups, and lists have its number.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Variances and standard deviations, by the recurrences of Welford (1962) for weighted values, which also take values back.
+//! Variances and standard deviations, by the recurrences of Welford (1962) for weighted values, which also
+//! take values back.
 
 use std::sync::Arc;
 

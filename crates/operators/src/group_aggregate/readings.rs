@@ -33,7 +33,8 @@ impl Readings {
 }
 
 impl Rows<'_> {
-    /// Calls `take` with each row that counts and whose arguments are not NULL, and with each reading between them.
+    /// Calls `take` with each row that counts and whose arguments are not NULL, and with each reading between
+    /// them.
     pub(crate) fn replay(&self, readings: &Readings, mut take: impl FnMut(Step)) {
         let mut of = readings.after.iter().zip(&readings.groups).peekable();
         let mut read_until = |row: usize, take: &mut dyn FnMut(Step)| {

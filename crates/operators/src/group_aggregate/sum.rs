@@ -41,8 +41,8 @@ enum Finished {
 /// Values whose sums are kept in `Sum`.
 trait Summed: ArrowPrimitiveType {
     type Sum: ArrowPrimitiveType<Native: Default + Copy + Send>;
-    /// Whether adding and taking back leaves the sum as it was. Where a value is taken back before it comes, no value is left in between,
-    /// and yet the sum is not 0.
+    /// Whether adding and taking back leaves the sum as it was. Where a value is taken back before it comes,
+    /// no value is left in between, and yet the sum is not 0.
     const EXACT: bool;
 
     fn plus(sum: Total<Self>, value: Self::Native, weight: i64) -> Total<Self>;

@@ -22,7 +22,8 @@ pub(crate) struct Expiry {
     /// Rows by their ends, of which 2^shift ms share a bucket.
     buckets: BTreeMap<i64, Vec<u32>>,
     shift: u32,
-    /// The bucket of the last row, and rows that are still to be added to it: most often it is also that of the next one.
+    /// The bucket of the last row, and rows that are still to be added to it: most often it is also that of
+    /// the next one.
     last: (i64, Vec<u32>),
 }
 

@@ -2,12 +2,14 @@
 
 use super::{Ids, MISSING, Probe, give_back, prefetch};
 
-/// Linear probing over slots of hash and id; the bytes are stored consecutively in the order of the ids. Sparse while the table fits
-/// into the nearest caches, where a mispredicted branch costs more than a miss; beyond that at most half full.
+/// Linear probing over slots of hash and id; the bytes are stored consecutively in the order of the ids.
+/// Sparse while the table fits into the nearest caches, where a mispredicted branch costs more than a miss;
+/// beyond that at most half full.
 pub(super) struct BytesTable {
     slots: Vec<Slot>,
     used: usize,
-    /// End of each key in `data`, after a leading 0. A null key, which the table does not know, takes no bytes.
+    /// End of each key in `data`, after a leading 0. A null key, which the table does not know, takes no
+    /// bytes.
     offsets: Vec<usize>,
     data: Vec<u8>,
 }
@@ -95,7 +97,8 @@ impl BytesTable {
     }
 }
 
-/// Whether keys are equal. Most are neither short nor long, and a call of the system's comparison would cost more than they do.
+/// Whether keys are equal. Most are neither short nor long, and a call of the system's comparison would cost
+/// more than they do.
 #[inline]
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     const WORD: usize = 16;

@@ -28,7 +28,8 @@ pub(super) struct Column {
 enum Keys {
     /// Types of one machine word.
     Words(Vec<u64>),
-    /// Strings as views; `data` holds those that are too long for theirs. The high half of such a view is the place in `data`.
+    /// Strings as views; `data` holds those that are too long for theirs. The high half of such a view is the
+    /// place in `data`.
     Texts { views: Vec<u128>, data: Vec<u8> },
     /// Other types, as Arrow's row format encodes them, with nulls.
     Encoded { converter: Box<RowConverter>, ends: Vec<usize>, data: Vec<u8> },
@@ -202,7 +203,8 @@ impl Column {
         Ok(())
     }
 
-    /// Adds to `differing` those of the rows whose value is not that of the key `id_of` row. An id that no key has is equal.
+    /// Adds to `differing` those of the rows whose value is not that of the key `id_of` row. An id that no
+    /// key has is equal.
     pub(super) fn compare(
         &self,
         values: &Values<'_>,
@@ -344,8 +346,9 @@ pub(crate) fn texts_array(
     data_type: &DataType,
 ) -> Result<ArrayRef> {
     let buffers = if data.is_empty() { Vec::new() } else { vec![data] };
-    // SAFETY: each view is that of a valid array, with the place of its bytes in the one buffer: length and first bytes agree with them,
-    // short ones are padded with zeros, and all of them are UTF-8 because they were copied from a valid array.
+    // SAFETY: each view is that of a valid array, with the place of its bytes in the one buffer: length and
+    // first bytes agree with them, short ones are padded with zeros, and all of them are UTF-8 because they
+    // were copied from a valid array.
     let texts: ArrayRef =
         Arc::new(unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), buffers, nulls) });
     match data_type {
@@ -371,7 +374,8 @@ fn encoded<'a>(ends: &[usize], data: &'a [u8], id: usize) -> &'a [u8] {
     &data[start..ends[id]]
 }
 
-/// Adds the rows that are not equal. Most batches have none: whether there is any is found without a branch per row.
+/// Adds the rows that are not equal. Most batches have none: whether there is any is found without a branch
+/// per row.
 #[inline(always)]
 fn differ(rows: impl Iterator<Item = usize> + Clone, differing: &mut Vec<usize>, equal: impl Fn(usize) -> bool) {
     if !rows.clone().fold(true, |all, row| all & equal(row)) {

@@ -9,9 +9,9 @@ use super::{Ids, MISSING, PREFETCH_DISTANCE, prefetch};
 
 /// Linear probing over slots of hash and id; the keys are stored column by column.
 ///
-/// A batch is mapped in two steps. First each row takes the first key that has its hash. Then each column is compared,
-/// in one pass, with the keys that its rows have taken, unless these are their own. Rows whose key differs, though its hash is equal, are
-/// mapped one by one.
+/// A batch is mapped in two steps. First each row takes the first key that has its hash. Then each column is
+/// compared, in one pass, with the keys that its rows have taken, unless these are their own. Rows whose key
+/// differs, though its hash is equal, are mapped one by one.
 pub(super) struct ColumnsTable {
     slots: Vec<Slot>,
     used: usize,
@@ -141,7 +141,8 @@ impl ColumnsTable {
         self.columns.iter().zip(columns).map(|(column, values)| column.values(values)).collect()
     }
 
-    /// Collects the rows whose key is not that of the id `id_of` row, in order. A row without an id does not differ.
+    /// Collects the rows whose key is not that of the id `id_of` row, in order. A row without an id does not
+    /// differ.
     fn compare(
         &self,
         values: &[Values<'_>],
@@ -214,7 +215,8 @@ impl ColumnsTable {
         }
     }
 
-    /// Prefetches the first slot of the key some rows after this one, if the table has outgrown the nearest caches.
+    /// Prefetches the first slot of the key some rows after this one, if the table has outgrown the nearest
+    /// caches.
     #[inline(always)]
     fn prefetch(&self, hashes: &[u64], row: usize) {
         if self.slots.len() * size_of::<Slot>() > 256 << 10

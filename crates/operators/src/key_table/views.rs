@@ -1,5 +1,6 @@
-//! Ids of texts by their views: over the same buffers equal views are equal texts, so a text that comes again and again is neither
-//! hashed nor compared. Such are the columns of a static join, whose texts lie in the table, and short texts of any source.
+//! Ids of texts by their views: over the same buffers equal views are equal texts, so a text that comes again
+//! and again is neither hashed nor compared. Such are the columns of a static join, whose texts lie in the
+//! table, and short texts of any source.
 
 use anabranch_model::{HASH_SEED, hash_bytes};
 use arrow::array::{Array, StringViewArray};
@@ -11,14 +12,15 @@ use super::{Ids, Probe};
 /// A view, and the id of its text.
 type Remembered = (u128, u32);
 
-/// Two texts are remembered in each slot, so that two which meet in one do not push each other out again and again.
+/// Two texts are remembered in each slot, so that two which meet in one do not push each other out again and
+/// again.
 const SLOTS: usize = 512;
 /// No text is as long as this says.
 const EMPTY: [Remembered; 2] = [(u128::MAX, 0); 2];
 /// With more buffers it is not worth finding out that they are the same.
 const BUFFERS_MAX: usize = 16;
-/// After so many texts of a table they are looked for, and after as many more it is decided whether most of them are remembered: a table
-/// begins with texts that are new.
+/// After so many texts of a table they are looked for, and after as many more it is decided whether most of
+/// them are remembered: a table begins with texts that are new.
 const TRIAL: usize = 4 * SLOTS;
 /// If not, so many batches are not looked for.
 const PAUSE: u32 = 64;
@@ -53,7 +55,8 @@ impl Views {
         self.slots.capacity() * size_of::<[Remembered; 2]>()
     }
 
-    /// Maps each text to its id, as [`KeyTable::intern`](super::KeyTable::intern) does. Returns false if that is not worth it: then nothing was done.
+    /// Maps each text to its id, as [`KeyTable::intern`](super::KeyTable::intern) does. Returns false if that
+    /// is not worth it: then nothing was done.
     pub(super) fn intern(
         &mut self,
         texts: &StringViewArray,

@@ -2,8 +2,8 @@
 
 use super::{Ids, MISSING, Probe, prefer_huge_pages, prefetch};
 
-/// Linear probing over packed slots. Sparse while the table fits into the nearest caches, where a mispredicted branch
-/// costs more than a miss; beyond that at most half full.
+/// Linear probing over packed slots. Sparse while the table fits into the nearest caches, where a
+/// mispredicted branch costs more than a miss; beyond that at most half full.
 pub(super) struct WordTable {
     slots: Vec<Slot>,
     used: usize,

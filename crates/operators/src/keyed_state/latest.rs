@@ -10,7 +10,8 @@ use crate::event_time::event_times;
 use crate::hash_keys;
 use crate::key_table::KeyTable;
 
-/// Keeps the row of each identity that has the highest number in the last column: of its snapshot, where rows replace each other.
+/// Keeps the row of each identity that has the highest number in the last column: of its snapshot, where rows
+/// replace each other.
 pub(crate) struct Latest {
     table: KeyedTable,
     identities: KeyTable,
@@ -25,16 +26,19 @@ pub(crate) struct Latest {
     bytes: usize,
 }
 
-/// Which rows may be needed again. The others are found no more, and vanish when runs are merged, or with their run.
+/// Which rows may be needed again. The others are found no more, and vanish when runs are merged, or with
+/// their run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needed {
     All,
-    /// Those of this time and later ones, in milliseconds, in the column of times that the table has. Rows without a time are not needed.
+    /// Those of this time and later ones, in milliseconds, in the column of times that the table has. Rows
+    /// without a time are not needed.
     Since(i64),
     /// So many of each key, those with the highest numbers in the last column.
     Last(i64),
-    /// So many of each key, those with the highest numbers in the last column of those with the latest time of their key. That time, which all
-    /// rows have that a key needs, is not before this one, in milliseconds.
+    /// So many of each key, those with the highest numbers in the last column of those with the latest time
+    /// of their key. That time, which all rows have that a key needs, is not before this one, in
+    /// milliseconds.
     LastSince(i64, i64),
 }
 

@@ -163,8 +163,8 @@ pub(crate) enum Identity {
     Counted(usize),
     /// Those with the same first columns, so many.
     First(usize),
-    /// None: a row is never changed. The keys say which row it is, and the columns behind those that the operator
-    /// reads.
+    /// None: a row is never changed. The keys say which row it is, and the columns behind those that the
+    /// operator reads.
     Last { keys: usize, read: usize },
 }
 

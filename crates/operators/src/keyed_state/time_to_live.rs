@@ -1,8 +1,9 @@
 //! The time to live of state: keys that nothing changes for long are forgotten.
 //!
-//! The time of a key is noted in steps, and all rows of the state of a key have the same one: when a key is changed for the first time in
-//! a step, all of its rows are written anew. So they end together, in memory and in files that are only merged later, and an operator never
-//! finds a part of a key. Time is the processing time at the ends of epochs: an operator reads no clock.
+//! The time of a key is noted in steps, and all rows of the state of a key have the same one: when a key is
+//! changed for the first time in a step, all of its rows are written anew. So they end together, in memory
+//! and in files that are only merged later, and an operator never finds a part of a key. Time is the
+//! processing time at the ends of epochs: an operator reads no clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,8 +64,9 @@ impl TimeToLive {
         (self.now.saturating_add(self.behind_ms) / self.step_ms()).saturating_add(1).saturating_mul(self.step_ms())
     }
 
-    /// A key is changed. Returns whether its other rows have an earlier time. Times of a key never go back, also if the time to live or an
-    /// epoch became shorter, or another process has another clock: a row that replaces another must not end before it.
+    /// A key is changed. Returns whether its other rows have an earlier time. Times of a key never go back,
+    /// also if the time to live or an epoch became shorter, or another process has another clock: a row that
+    /// replaces another must not end before it.
     pub(crate) fn write(&mut self, key: usize) -> bool {
         if self.written.len() <= key {
             self.written.resize(key + 1, 0);
@@ -95,7 +97,8 @@ impl TimeToLive {
         Arc::new(keys.iter().map(|key| Some(written(key))).collect::<TimestampMillisecondArray>())
     }
 
-    /// Rows of state without those whose time is over. Rows from before there was a time to live begin to live now.
+    /// Rows of state without those whose time is over. Rows from before there was a time to live begin to
+    /// live now.
     pub(crate) fn needed(&self, rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
         let column = column_of(schema)?;
         if rows.num_columns() + 1 == schema.fields().len() {
@@ -119,8 +122,8 @@ impl TimeToLive {
         self.written[key] = self.written[key].max(time);
     }
 
-    /// The rows of a table that have the time of their key, with their keys. Others are of a former life of the key, which ended before a
-    /// longer time to live, or another clock, let its rows be found again.
+    /// The rows of a table that have the time of their key, with their keys. Others are of a former life of
+    /// the key, which ended before a longer time to live, or another clock, let its rows be found again.
     pub(crate) fn living(&self, mut keys: Vec<usize>, rows: &RecordBatch) -> Result<(Vec<usize>, RecordBatch)> {
         let living = self.are_living(&keys, rows)?;
         let mut row = 0..keys.len();
@@ -158,7 +161,8 @@ impl TimeToLive {
     }
 }
 
-/// The column of times, if rows of this schema have a time to live: the last one before the number of the snapshot.
+/// The column of times, if rows of this schema have a time to live: the last one before the number of the
+/// snapshot.
 pub(crate) fn column(schema: &SchemaRef) -> Option<usize> {
     let column = schema.fields().len().checked_sub(2)?;
     let (field, own) = (schema.field(column), TimeToLive::field());

@@ -1,10 +1,11 @@
 //! When something is to be done with keys on the disk: sorted runs of times and hashes of keys.
 //!
-//! An operator with a key in memory knows what is to be done with it at which time. When its tables go to the disk, it leaves the times with
-//! the hashes of the keys here, and when a time has come, it looks these keys up. A key may have changed meanwhile: then it is looked up for
-//! nothing. The newest timers are in memory as they are, and those that come due there are never written. Of the others, times share
-//! buckets, so what must be in memory is only which buckets there are; all keys of a bucket are due with the first of them. Timers are no
-//! part of snapshots: they are set again when rows are restored.
+//! An operator with a key in memory knows what is to be done with it at which time. When its tables go to the
+//! disk, it leaves the times with the hashes of the keys here, and when a time has come, it looks these keys
+//! up. A key may have changed meanwhile: then it is looked up for nothing. The newest timers are in memory as
+//! they are, and those that come due there are never written. Of the others, times share buckets, so what
+//! must be in memory is only which buckets there are; all keys of a bucket are due with the first of them.
+//! Timers are no part of snapshots: they are set again when rows are restored.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,11 +26,13 @@ const FILTER_BYTES: usize = 0;
 /// Blocks of timers that are read at once, at most.
 const BLOCKS_MAX: usize = 16;
 
-/// The times of an operator are known up to this part of the time for which it waits, but not more exactly than so many milliseconds.
+/// The times of an operator are known up to this part of the time for which it waits, but not more exactly
+/// than so many milliseconds.
 const PARTS: i64 = 64;
 const WIDTH_MS_MIN: i64 = if cfg!(test) { 4 } else { 64 };
 
-/// Timers that are not written take at most this share of the limit of the state, with these limits of their number.
+/// Timers that are not written take at most this share of the limit of the state, with these limits of their
+/// number.
 const UNWRITTEN_SHARE: usize = 64;
 const UNWRITTEN_MIN: usize = 64;
 const UNWRITTEN_MAX: usize = 1 << 16;

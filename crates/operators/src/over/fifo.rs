@@ -1,7 +1,9 @@
-//! `MIN`, `MAX`, `FIRST_VALUE` and `LAST_VALUE` over frames: rows leave a frame in the order in which they have entered it.
+//! `MIN`, `MAX`, `FIRST_VALUE` and `LAST_VALUE` over frames: rows leave a frame in the order in which they
+//! have entered it.
 //!
-//! Of the values of `MIN` only those are kept that no later one undercuts: the first of them is the least, and a value is added and removed
-//! once. Nothing of it is part of a snapshot, because the rows of frames are.
+//! Of the values of `MIN` only those are kept that no later one undercuts: the first of them is the least,
+//! and a value is added and removed once. Nothing of it is part of a snapshot, because the rows of frames
+//! are.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;

@@ -1,5 +1,6 @@
-//! Sums of DOUBLE over frames. A NaN or an infinity that was added cannot be taken back: `inf - inf` is NaN. So those of a frame are counted
-//! beside the sum of its other values, and nothing is left of them when their rows leave.
+//! Sums of DOUBLE over frames. A NaN or an infinity that was added cannot be taken back: `inf - inf` is NaN.
+//! So those of a frame are counted beside the sum of its other values, and nothing is left of them when their
+//! rows leave.
 
 use std::sync::Arc;
 

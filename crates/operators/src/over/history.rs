@@ -1,7 +1,8 @@
 //! The rows that may be in the frames of later ones: of each row, the columns that the functions read.
 //!
-//! Rows that were added together are a chunk of columns. A row has a number, higher than those of all rows before it, and each partition has
-//! the list of its rows. Small chunks that follow each other become one. Rows that no partition needs any more are removed when they are most.
+//! Rows that were added together are a chunk of columns. A row has a number, higher than those of all rows
+//! before it, and each partition has the list of its rows. Small chunks that follow each other become one.
+//! Rows that no partition needs any more are removed when they are most.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -90,7 +91,8 @@ impl History {
         History { types, chunks, lists, next: 0, snapshot: 0, live: 0, stored: 0, bytes: 0 }
     }
 
-    /// Adds rows, which are in no list yet; returns the number of the first. Their times are later than those of rows before, or equal.
+    /// Adds rows, which are in no list yet; returns the number of the first. Their times are later than those
+    /// of rows before, or equal.
     pub(super) fn add(&mut self, columns: &[ArrayRef], groups: Vec<u32>, last_time: i64) -> u64 {
         let columns: Vec<ArrayRef> = columns.iter().map(compact).collect();
         let bytes = columns.iter().map(|column| column.get_array_memory_size()).sum();
@@ -115,7 +117,8 @@ impl History {
         self.chunks.iter_mut().next_back().into_iter().for_each(|chunk| chunk.live += 1);
     }
 
-    /// Removes the first row of a partition, and returns its number. Its columns stay until [`History::tidy`].
+    /// Removes the first row of a partition, and returns its number. Its columns stay until
+    /// [`History::tidy`].
     pub(super) fn pop(&mut self, group: usize) -> Option<u64> {
         let list = &mut self.lists[group];
         let (row, _) = list.rows.pop_front()?;

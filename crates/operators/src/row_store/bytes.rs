@@ -1,7 +1,8 @@
 //! Values of any length by their places, which may be replaced.
 //!
-//! A value is found by eight bytes: where it begins, and its length. What a value that is replaced leaves is taken by a later one of the same
-//! length: lengths are alike in most columns, so little is left unused. If much is, all values are written anew.
+//! A value is found by eight bytes: where it begins, and its length. What a value that is replaced leaves is
+//! taken by a later one of the same length: lengths are alike in most columns, so little is left unused. If
+//! much is, all values are written anew.
 
 use anabranch_model::{Error, Result};
 

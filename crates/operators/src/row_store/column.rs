@@ -145,7 +145,8 @@ impl Column {
         if self.options.descending { ascending.reverse() } else { ascending }
     }
 
-    /// A number for each row of a batch: rows with different ones are ordered as they are. Rows with the same may be different.
+    /// A number for each row of a batch: rows with different ones are ordered as they are. Rows with the same
+    /// may be different.
     pub(super) fn prefixes(&self, values: &Values<'_>, rows: usize) -> Vec<u64> {
         let null = if self.options.nulls_first { 0 } else { u64::MAX };
         let directed = |number: u64| if self.options.descending { !number } else { number };

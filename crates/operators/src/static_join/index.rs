@@ -1,7 +1,8 @@
 //! From the keys of a probed row to the key's id in the static side, which does not change once it was read.
 //!
-//! A text is found by its head: the half of Arrow's view that has its length and first bytes, or the whole view if the text is in it. So the text
-//! itself is read once, to be compared, and not at all if no key begins like it. Keys of which many begin alike are in the table that hashes all bytes.
+//! A text is found by its head: the half of Arrow's view that has its length and first bytes, or the whole
+//! view if the text is in it. So the text itself is read once, to be compared, and not at all if no key
+//! begins like it. Keys of which many begin alike are in the table that hashes all bytes.
 
 use std::borrow::Cow;
 
@@ -57,7 +58,8 @@ impl Index {
         Ok(heads.map_or(self, Index::Heads))
     }
 
-    /// The id of each row's key, or [`MISSING`], as it is for keys with a NULL. `hashes` is memory for their hashes.
+    /// The id of each row's key, or [`MISSING`], as it is for keys with a NULL. `hashes` is memory for their
+    /// hashes.
     pub(super) fn lookup(
         &self,
         keys: &[ArrayRef],

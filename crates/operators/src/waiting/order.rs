@@ -1,4 +1,5 @@
-//! The order of rows as numbers: those of rows that come later are higher, or equal if the numbers cannot tell.
+//! The order of rows as numbers: those of rows that come later are higher, or equal if the numbers cannot
+//! tell.
 
 use anabranch_dataflow::Ordering;
 use anabranch_model::Result;

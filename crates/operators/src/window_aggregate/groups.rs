@@ -23,8 +23,8 @@ pub(super) struct Input {
     pub(super) filters: Option<Vec<Option<BooleanArray>>>,
 }
 
-/// Keys of groups with a list of columns per function: states or results. No columns if there is no group, because not
-/// every accumulator can emit zero groups.
+/// Keys of groups with a list of columns per function: states or results. No columns if there is no group,
+/// because not every accumulator can emit zero groups.
 #[derive(Clone, Default)]
 pub(super) struct Grouped {
     pub(super) len: usize,
@@ -35,7 +35,8 @@ pub(super) struct Grouped {
 pub(super) struct Groups {
     keys: KeyTable,
     accumulators: Vec<Box<dyn GroupsAccumulator>>,
-    /// The accumulators have room for so many groups: fewer than there are keys only while states are being taken back.
+    /// The accumulators have room for so many groups: fewer than there are keys only while states are being
+    /// taken back.
     room: usize,
     /// Whether the state of a group may be of any size.
     varies: bool,
@@ -150,7 +151,8 @@ impl Groups {
         self.taken_keys = Some(keys.to_vec());
     }
 
-    /// The states that [`Groups::states`] has returned at these places. The keys have kept them, so nothing is looked up.
+    /// The states that [`Groups::states`] has returned at these places. The keys have kept them, so nothing
+    /// is looked up.
     pub(super) fn take_back(&mut self, states: &Grouped, places: Range<usize>) -> Result<()> {
         self.room = self.room.max(places.end);
         self.ids.clear();

@@ -1,9 +1,9 @@
-//! What a snapshot puts off. A snapshot takes the states out of a pane's tables, without copying them: they are written
-//! while the task goes on. The tables get them back afterwards in pieces, between batches, so that no row waits for all of
-//! them.
+//! What a snapshot puts off. A snapshot takes the states out of a pane's tables, without copying them: they
+//! are written while the task goes on. The tables get them back afterwards in pieces, between batches, so
+//! that no row waits for all of them.
 //!
-//! Until a table has all of its states back, rows are grouped beside it: functions take a group for one that has had rows as soon
-//! as there is room for it.
+//! Until a table has all of its states back, rows are grouped beside it: functions take a group for one that
+//! has had rows as soon as there is room for it.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,8 @@ use anabranch_model::Result;
 
 use super::groups::{Grouped, Groups};
 
-/// Rows of a piece whose places in the table are known, and of one whose keys are looked up. Tests have several pieces of few rows.
+/// Rows of a piece whose places in the table are known, and of one whose keys are looked up. Tests have
+/// several pieces of few rows.
 const PLACED_ROWS: usize = if cfg!(test) { 16 } else { 1 << 15 };
 const KEYED_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
@@ -58,7 +59,8 @@ impl PutOff {
     pub(super) fn merge_piece(&mut self, groups: &mut Groups) -> Result<()> {
         let Some(Part { states, origin, next }) = self.parts.front_mut() else { return Ok(()) };
         let rows_max = match origin {
-            // A slice of lists or texts keeps the whole array, which the function would count and keep for each piece.
+            // A slice of lists or texts keeps the whole array, which the function would count and keep for
+            // each piece.
             _ if groups.varies() => states.len,
             Origin::Groups => PLACED_ROWS,
             Origin::Changes => KEYED_ROWS,

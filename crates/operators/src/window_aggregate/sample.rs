@@ -1,5 +1,6 @@
-//! How many groups change between two snapshots, estimated from a few: the states of every 64th group, as two complete snapshots have
-//! them. So where rows go directly into the groups, nobody counts which of these they touch.
+//! How many groups change between two snapshots, estimated from a few: the states of every 64th group, as two
+//! complete snapshots have them. So where rows go directly into the groups, nobody counts which of these they
+//! touch.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +20,8 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Takes the states of a complete snapshot. Returns whether most of the groups, among those that were looked at, have another state
-    /// than in the sample before, or are new.
+    /// Takes the states of a complete snapshot. Returns whether most of the groups, among those that were
+    /// looked at, have another state than in the sample before, or are new.
     pub(super) fn follow(&mut self, panes: &[(i64, Grouped)]) -> Result<bool> {
         let before = std::mem::take(self);
         let (mut groups, mut changed) = (0, 0);
@@ -41,7 +42,8 @@ impl Sample {
     }
 }
 
-/// How many of the first groups have another state. Groups keep their places in a pane, and new ones come at the end.
+/// How many of the first groups have another state. Groups keep their places in a pane, and new ones come at
+/// the end.
 fn changed_groups(known: usize, before: &[ArrayRef], now: &[ArrayRef]) -> Result<usize> {
     let pairs = before.iter().zip(now).map(|(before, now)| make_comparator(before, now, SortOptions::default()));
     let pairs = pairs.collect::<std::result::Result<Vec<_>, _>>()?;

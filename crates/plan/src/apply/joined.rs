@@ -196,8 +196,8 @@ impl Around<'_> {
     }
 }
 
-/// A plan with the column that is not NULL where a row has a match. The others are new ones too, which the expressions
-/// read then: where a row has no match, the columns of the subquery have other values.
+/// A plan with the column that is not NULL where a row has a match. The others are new ones too, which the
+/// expressions read then: where a row has no match, the columns of the subquery have other values.
 pub(super) fn with_marker<'e>(
     plan: Rel,
     marker: Option<Column>,

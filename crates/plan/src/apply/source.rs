@@ -1,5 +1,5 @@
-//! The part of a query that has the values of some columns. The domain of a subquery is taken from it, so that
-//! the values of other subqueries, which were joined before, are not computed twice.
+//! The part of a query that has the values of some columns. The domain of a subquery is taken from it, so
+//! that the values of other subqueries, which were joined before, are not computed twice.
 
 use std::collections::BTreeSet;
 

@@ -263,8 +263,8 @@ impl Binder<'_> {
         Ok(rows)
     }
 
-    /// An outer join whose condition has a subquery that reads both sides: each row of the side whose rows stay, with
-    /// the rows of a subquery over the other side.
+    /// An outer join whose condition has a subquery that reads both sides: each row of the side whose rows
+    /// stay, with the rows of a subquery over the other side.
     fn join_each(&self, left: Rows, right: Rows, kind: JoinType, conditions: Vec<OnCondition>) -> Result<Rows> {
         let (around, other) = match kind {
             JoinType::Left => (&left.plan, &right.plan),

@@ -1,5 +1,6 @@
-//! Windows as keys of GROUP BY, as older scripts write them: `GROUP BY k, TUMBLE(ts, INTERVAL '1' MINUTE)` with `TUMBLE_START(ts,
-//! INTERVAL '1' MINUTE)` in SELECT. What FROM and WHERE give gets the columns of these windows.
+//! Windows as keys of GROUP BY, as older scripts write them: `GROUP BY k, TUMBLE(ts, INTERVAL '1' MINUTE)`
+//! with `TUMBLE_START(ts, INTERVAL '1' MINUTE)` in SELECT. What FROM and WHERE give gets the columns of these
+//! windows.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +17,8 @@ use crate::walk::change_expressions;
 use crate::window_assign::{GROUP_WINDOW_COLUMNS, WINDOW_COLUMNS};
 use crate::window_table::{Call, parameters_of, plan_window};
 
-/// The columns that auxiliary functions name, and GROUP BY in place of the window: places of [`GROUP_WINDOW_COLUMNS`].
+/// The columns that auxiliary functions name, and GROUP BY in place of the window: places of
+/// [`GROUP_WINDOW_COLUMNS`].
 const AUXILIARY: [(&str, usize); 4] = [("_START", 0), ("_END", 1), ("_ROWTIME", 2), ("_PROCTIME", 2)];
 
 /// A call `TUMBLE(ts, size)` as a key: the function's name and its arguments.

@@ -404,7 +404,8 @@ pub(super) fn outer_of(expr: Expr, rows: &Rel, left: &Rel) -> Result<Expr> {
     Ok(changed.data)
 }
 
-/// What is read of the one row of a plan. While that stays the same nothing changes, however often the row does.
+/// What is read of the one row of a plan. While that stays the same nothing changes, however often the row
+/// does.
 pub(super) fn what_is_known(row: Rel, columns: Vec<(&str, Expr)>) -> Result<Rel> {
     Ok(row.project(columns.into_iter().map(|(name, expr)| computed(name, expr)))?.distinct())
 }

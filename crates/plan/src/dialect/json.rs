@@ -12,8 +12,8 @@ use crate::spelling::plain_function;
 
 type Parsed<T = Expr> = Result<T, ParserError>;
 
-/// The call that begins here, if it is one of `JSON_VALUE`, `JSON_EXISTS`, `JSON_QUERY`, `JSON_OBJECT`, `JSON_ARRAY`, `JSON_OBJECTAGG` and
-/// `JSON_ARRAYAGG`.
+/// The call that begins here, if it is one of `JSON_VALUE`, `JSON_EXISTS`, `JSON_QUERY`, `JSON_OBJECT`,
+/// `JSON_ARRAY`, `JSON_OBJECTAGG` and `JSON_ARRAYAGG`.
 pub(super) fn parse_call(parser: &mut Parser) -> Option<Parsed> {
     if parser.peek_nth_token_ref(1).token != Token::LParen {
         return None;
@@ -181,8 +181,8 @@ fn behaviours<T>(parser: &mut Parser, one: impl Fn(&mut Parser) -> Parsed<Option
     Ok(behaviours)
 }
 
-/// A call of `JSON_OBJECT` or `JSON_ARRAY`: what becomes of NULL, and for each member its key, if it has one, a word that says
-/// what the value is, and the value.
+/// A call of `JSON_OBJECT` or `JSON_ARRAY`: what becomes of NULL, and for each member its key, if it has one,
+/// a word that says what the value is, and the value.
 fn built(parser: &mut Parser, of_null: &str, key: fn(&mut Parser) -> Parsed<Option<Expr>>) -> Parsed {
     let name = parser.parse_identifier()?;
     parser.expect_token(&Token::LParen)?;
@@ -208,8 +208,9 @@ fn built(parser: &mut Parser, of_null: &str, key: fn(&mut Parser) -> Parsed<Opti
     Ok(plain_function(name, std::iter::once(text(&of_null)).chain(members).collect()))
 }
 
-/// A call of `JSON_OBJECTAGG([KEY] k VALUE v)` or `JSON_ARRAYAGG(v)`, with `FILTER` and `OVER`: what `ARRAY_AGG` gathers becomes a document. A
-/// member of an object is gathered as the array of its key and its value.
+/// A call of `JSON_OBJECTAGG([KEY] k VALUE v)` or `JSON_ARRAYAGG(v)`, with `FILTER` and `OVER`: what
+/// `ARRAY_AGG` gathers becomes a document. A member of an object is gathered as the array of its key and its
+/// value.
 fn gathered(parser: &mut Parser, of_null: &str) -> Parsed {
     let name = parser.parse_identifier()?;
     parser.expect_token(&Token::LParen)?;

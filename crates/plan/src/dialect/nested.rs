@@ -50,7 +50,8 @@ pub(crate) fn plain_map(expr: &Expr) -> Option<Expr> {
     (prefix.value == MAP).then(|| Expr::Map(Map { entries: entries() }))
 }
 
-/// The `CAST` or `TRY_CAST` that begins here, if it is one. The library's parser does not know Flink's `MAP` and `ROW`.
+/// The `CAST` or `TRY_CAST` that begins here, if it is one. The library's parser does not know Flink's `MAP`
+/// and `ROW`.
 pub(super) fn parse_cast(parser: &mut Parser) -> Option<Parsed> {
     let kind = if parser.peek_keyword(Keyword::CAST) {
         CastKind::Cast
@@ -85,7 +86,8 @@ fn is_nested(parser: &Parser) -> bool {
     word(place, Keyword::MAP) || word(place, Keyword::ROW) || is_named_array(parser)
 }
 
-/// Whether a type begins here that is an array with the word `ARRAY` after its element: `INT ARRAY`, `DECIMAL(5, 2) ARRAY`.
+/// Whether a type begins here that is an array with the word `ARRAY` after its element: `INT ARRAY`,
+/// `DECIMAL(5, 2) ARRAY`.
 fn is_named_array(parser: &Parser) -> bool {
     let mut place = 1;
     if parser.peek_nth_token_ref(place).token == Token::LParen {

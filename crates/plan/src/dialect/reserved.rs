@@ -1,5 +1,5 @@
-//! Words that begin expressions of their own, and nothing else. The library's parser takes each for a name too if what follows is wrong, and
-//! so parses what is nested in it twice.
+//! Words that begin expressions of their own, and nothing else. The library's parser takes each for a name
+//! too if what follows is wrong, and so parses what is nested in it twice.
 
 use datafusion_sql::sqlparser::ast::Expr;
 use datafusion_sql::sqlparser::keywords::Keyword;

@@ -173,8 +173,8 @@ impl Lowering<'_> {
         grouping.windowed.is_some() || ends && stream.weight.is_none()
     }
 
-    /// Sends rows to the tasks of their keys: keys first, then the columns that the aggregates read, then the event
-    /// time, and the weight.
+    /// Sends rows to the tasks of their keys: keys first, then the columns that the aggregates read, then the
+    /// event time, and the weight.
     pub(super) fn shuffle_rows(&mut self, mut stream: Stream, grouping: &mut Grouping, target: u32) -> Stream {
         let schema = stream.physical.clone();
         let mut columns = Shuffled::of(grouping.keys.clone(), &schema);
@@ -217,7 +217,8 @@ impl Lowering<'_> {
     }
 }
 
-/// Makes the columns of cumulating windows columns like others if keys have their start alone: several windows have the same.
+/// Makes the columns of cumulating windows columns like others if keys have their start alone: several
+/// windows have the same.
 fn settle_starts(aggregate: &Aggregate, below: &Columns, stream: &mut Stream) -> Result<()> {
     let is_cumulated = |windowed: &Windowed| !windowed.settled && matches!(windowed.window, Window::Cumulate { .. });
     let columns = aggregate.group_expr.iter().filter_map(|key| stream.plain_column(key, below));
@@ -269,8 +270,8 @@ impl<'a> Shuffled<'a> {
         Expr::Column(self.exprs.len() - 1)
     }
 
-    /// The expression over the shuffled row, to which every column that it reads is added. Of a row, only the fields that
-    /// it reads are added.
+    /// The expression over the shuffled row, to which every column that it reads is added. Of a row, only the
+    /// fields that it reads are added.
     fn carry(&mut self, expr: &Expr) -> Expr {
         if let Expr::Column(_) = expr {
             return self.add("", expr, None);

@@ -1,5 +1,5 @@
-//! The first row of each key: `ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ts)` with a condition that lets one row pass, in the order of a
-//! time. Such a row stays, because no row before it follows.
+//! The first row of each key: `ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ts)` with a condition that lets
+//! one row pass, in the order of a time. Such a row stays, because no row before it follows.
 
 use anabranch_dataflow::{DeduplicateSpec, Expr, OperatorSpec};
 use anabranch_model::Result;

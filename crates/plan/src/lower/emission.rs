@@ -1,5 +1,5 @@
-//! Windows that are aggregated by an updating aggregate, by the columns of the window: of rows that are updated, and those whose results are
-//! emitted before their window ends or change after that.
+//! Windows that are aggregated by an updating aggregate, by the columns of the window: of rows that are
+//! updated, and those whose results are emitted before their window ends or change after that.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +24,8 @@ pub(super) struct Emission {
 }
 
 impl Lowering<'_> {
-    /// How such windows are emitted, if rows or options ask for it. Each row has the columns of its window then, which are columns like
-    /// others.
+    /// How such windows are emitted, if rows or options ask for it. Each row has the columns of its window
+    /// then, which are columns like others.
     pub(super) fn emission(
         &self,
         aggregate: &Aggregate,
@@ -62,7 +62,8 @@ impl Lowering<'_> {
 }
 
 impl Stream {
-    /// What follows an aggregation of windows that are emitted once: the columns of the window are event times.
+    /// What follows an aggregation of windows that are emitted once: the columns of the window are event
+    /// times.
     pub(super) fn follow(&mut self, emission: Emission) {
         let Emission { spec, windowed, columns, .. } = emission;
         if !spec.is_once() {

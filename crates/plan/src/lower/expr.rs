@@ -109,7 +109,8 @@ fn function_call(call: &ScalarFunction, args: Vec<Expr>, returns: DataType, sche
     Ok(Expr::Call { function, args, returns, fails, varies })
 }
 
-/// Comparisons of maps are calls of a function by now, except those that the optimizer has made of subqueries.
+/// Comparisons of maps are calls of a function by now, except those that the optimizer has made of
+/// subqueries.
 fn check_comparison(binary: &BinaryExpr, schema: &Columns) -> Result<()> {
     use Operator::{Eq, IsDistinctFrom, IsNotDistinctFrom, NotEq};
     if !matches!(binary.op, Eq | NotEq | IsDistinctFrom | IsNotDistinctFrom) {
@@ -137,8 +138,8 @@ fn unsupported(expr: &Logical) -> Error {
     Error::user(format!("the expression {expr} is not supported"))
 }
 
-/// A cast. Between kinds of strings, constants take the type themselves, including constant results of CASE: no cast
-/// per row.
+/// A cast. Between kinds of strings, constants take the type themselves, including constant results of CASE:
+/// no cast per row.
 fn cast_to(expr: Expr, to: &DataType, safe: bool) -> Expr {
     match expr {
         Expr::Literal(literal) if to.is_string() && literal.data_type.is_string() => {

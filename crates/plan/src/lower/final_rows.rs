@@ -1,4 +1,5 @@
-//! Final rows: where all tables end, the rows of an updating result that are left at the end, instead of its changes.
+//! Final rows: where all tables end, the rows of an updating result that are left at the end, instead of its
+//! changes.
 
 use anabranch_dataflow::{
     AggregatePhase, AggregateSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, RepeatSpec, Window, WindowAggregateSpec,
@@ -15,8 +16,8 @@ use crate::settings::RuntimeMode;
 const FINAL: &str = "final";
 
 impl Lowering<'_> {
-    /// In batch mode, the rows that are left of updated ones, unless they have maps, which cannot be counted. Their columns are materialized
-    /// then, and of no window.
+    /// In batch mode, the rows that are left of updated ones, unless they have maps, which cannot be counted.
+    /// Their columns are materialized then, and of no window.
     pub(super) fn rows_in_batch(&mut self, mut stream: Stream) -> Result<Stream> {
         let has_maps = stream.columns.iter().any(|column| column.value.is_some() && has_map(&column.data_type));
         if stream.weight.is_none() || has_maps || self.mode != RuntimeMode::Batch {
@@ -28,7 +29,8 @@ impl Lowering<'_> {
         self.final_rows(stream)
     }
 
-    /// Counts each row, in the columns of a sink and its weight, and emits it at the end as often as it is there.
+    /// Counts each row, in the columns of a sink and its weight, and emits it at the end as often as it is
+    /// there.
     pub(super) fn final_rows(&mut self, stream: Stream) -> Result<Stream> {
         let Some(weight) = stream.weight else { return Ok(stream) };
         if let Some(field) = stream.physical.iter().find(|field| has_map(field.data_type())) {

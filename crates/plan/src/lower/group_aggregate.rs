@@ -106,8 +106,8 @@ pub(super) fn check_function(of: &AggregateSpec, stream: &Stream, place: &str) -
 }
 
 impl Stream {
-    /// Sends rows, whose columns are materialized, to any number of tasks. An updating row and what takes it back go to the same one: so
-    /// they stay in their order.
+    /// Sends rows, whose columns are materialized, to any number of tasks. An updating row and what takes it
+    /// back go to the same one: so they stay in their order.
     pub(super) fn divided(&self) -> ExchangeKind {
         let Some(weight) = self.weight else { return ExchangeKind::Rebalance };
         let columns = self.physical.iter().enumerate().filter(|(column, _)| *column != weight);

@@ -1,5 +1,5 @@
-//! `GROUPING SETS`, `CUBE` and `ROLLUP`: rows are repeated for each grouping, with NULL for the keys that are not of it, and grouped by
-//! all keys and the number of the grouping.
+//! `GROUPING SETS`, `CUBE` and `ROLLUP`: rows are repeated for each grouping, with NULL for the keys that are
+//! not of it, and grouped by all keys and the number of the grouping.
 
 use std::sync::Arc;
 
@@ -43,7 +43,8 @@ impl Lowering<'_> {
             stream.leave_window()?;
         }
         let groupings = groupings(sets, &keys, &windows);
-        // The columns of the window stay as they are; each other key becomes a column, NULL outside of its groupings.
+        // The columns of the window stay as they are; each other key becomes a column, NULL outside of its
+        // groupings.
         let number = aggregate.columns.field(keys.len()).as_ref().clone();
         let (mut expanded, mut group_expr, mut ids) = (Vec::new(), Vec::new(), Vec::new());
         for (place, (key, is_window)) in keys.iter().zip(&windows).enumerate() {
@@ -94,8 +95,8 @@ fn sets(aggregate: &Aggregate) -> Result<Vec<Vec<Logical>>> {
     }
 }
 
-/// The groupings by keys that are not columns of a window. A number has a bit for each key that the grouping lacks, the last key's the
-/// lowest; the bits above count equal groupings.
+/// The groupings by keys that are not columns of a window. A number has a bit for each key that the grouping
+/// lacks, the last key's the lowest; the bits above count equal groupings.
 fn groupings(sets: Vec<Vec<Logical>>, keys: &[&Logical], windows: &[bool]) -> Vec<Grouping> {
     let mut all: Vec<Grouping> = Vec::with_capacity(sets.len());
     let mut lacking: Vec<u64> = Vec::with_capacity(sets.len());

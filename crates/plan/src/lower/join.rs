@@ -1,5 +1,5 @@
-//! Joins with static tables. The static side becomes separate stages, whose rows are broadcast into the chain of the
-//! other side before that side reads its first row.
+//! Joins with static tables. The static side becomes separate stages, whose rows are broadcast into the chain
+//! of the other side before that side reads its first row.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -150,7 +150,8 @@ pub(super) fn fuse(
     Ok((probe, spec))
 }
 
-/// Decides which side is read first and kept in memory: of two sides that end, the right one. `None`: it is a join of two streams.
+/// Decides which side is read first and kept in memory: of two sides that end, the right one. `None`: it is a
+/// join of two streams.
 fn sides(join: &Join) -> Result<Option<Sides<'_>>> {
     let (left, right) = (join.left.as_ref(), join.right.as_ref());
     let (left_static, right_static) = static_sides(left, right);
@@ -201,7 +202,8 @@ fn join_filter(filter: &Logical, sides: &Sides, probe: &Stream, build: &Stream) 
     })
 }
 
-/// Indexes of the physical columns that values read; these become columns of the joined rows, and the values follow.
+/// Indexes of the physical columns that values read; these become columns of the joined rows, and the values
+/// follow.
 pub(super) fn keep_read_columns(
     probe_columns: &mut [LogicalColumn],
     build_columns: &mut [LogicalColumn],

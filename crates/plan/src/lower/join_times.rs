@@ -1,8 +1,9 @@
 //! How long the rows of a join of two streams are needed.
 //!
-//! A stream knows of some columns how far the rows that follow may be behind the watermark ([`Stream::times`]). Where the condition of a
-//! join bounds how far such columns of a pair are apart, a row is not needed once all rows that follow on the other side are beyond its
-//! bound. The same bounds say how old the columns of a pair may be.
+//! A stream knows of some columns how far the rows that follow may be behind the watermark
+//! ([`Stream::times`]). Where the condition of a join bounds how far such columns of a pair are apart, a row
+//! is not needed once all rows that follow on the other side are beyond its bound. The same bounds say how
+//! old the columns of a pair may be.
 //!
 //! [`Stream::times`]: super::stream::Stream::times
 
@@ -18,10 +19,12 @@ use super::windowed::WindowColumn;
 use crate::rel::Columns;
 use crate::window_table::literal_interval_ms;
 
-/// Columns of a stream by their indexes: the rows that follow have later values than the watermark less so many milliseconds.
+/// Columns of a stream by their indexes: the rows that follow have later values than the watermark less so
+/// many milliseconds.
 pub(super) type Times = BTreeMap<usize, i64>;
 
-/// How far two columns of a pair are apart: the right one is the left one plus a length in these bounds, in milliseconds.
+/// How far two columns of a pair are apart: the right one is the left one plus a length in these bounds, in
+/// milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Apart {
     least: Option<i64>,
@@ -102,7 +105,8 @@ impl Bounds {
         self.0.retain(|(l, r), _| keeps(*l, *r));
     }
 
-    /// Until when the rows of both sides are needed, with logical columns, by the bounds of some left columns.
+    /// Until when the rows of both sides are needed, with logical columns, by the bounds of some left
+    /// columns.
     pub(super) fn expiries(
         &self,
         left: &Times,
@@ -123,8 +127,8 @@ impl Bounds {
         [shortest(of_left), shortest(of_right)]
     }
 
-    /// The times of the joined rows: of the left columns, and of the right ones. A side may have one column at whose end its rows appear
-    /// without a match: they are as old in other columns as they like.
+    /// The times of the joined rows: of the left columns, and of the right ones. A side may have one column
+    /// at whose end its rows appear without a match: they are as old in other columns as they like.
     pub(super) fn times(&self, left: &TimedSide, right: &TimedSide, waits_by: [Option<usize>; 2]) -> [Times; 2] {
         let mut found = [Times::new(), Times::new()];
         let mut add = |side: usize, column: usize, ms: i64| {
@@ -204,7 +208,8 @@ pub(super) fn plain_time(expr: &Expr, index: &Columns) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Rows that appear at the end of their window may be of any time in it, though a pair is bounded more closely.
+    /// Rows that appear at the end of their window may be of any time in it, though a pair is bounded more
+    /// closely.
     #[test]
     fn rows_without_a_match_are_bounded_by_the_column_that_they_wait_by_alone() {
         let index = crate::rel::Columns::default();

@@ -1,5 +1,6 @@
-//! Rows for a table that keeps the latest row of each key, where the key does not identify the rows of the query: of the rows with a key that
-//! are there, the one that came last. As Flink's `SinkUpsertMaterializer`: a row that is taken back makes way for the one before.
+//! Rows for a table that keeps the latest row of each key, where the key does not identify the rows of the
+//! query: of the rows with a key that are there, the one that came last. As Flink's `SinkUpsertMaterializer`:
+//! a row that is taken back makes way for the one before.
 
 use anabranch_dataflow::{
     AggregateSpec, ExchangeKind, Expr, GroupAggregateSpec, NamedExpr, OperatorSpec, weight_field,

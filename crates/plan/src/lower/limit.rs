@@ -1,5 +1,5 @@
-//! `LIMIT` without `ORDER BY`: the first rows that come. Of rows that may be taken back, some rows: those that are first in the order of
-//! their columns.
+//! `LIMIT` without `ORDER BY`: the first rows that come. Of rows that may be taken back, some rows: those
+//! that are first in the order of their columns.
 
 use anabranch_dataflow::{BinaryOp, Expr, LimitSpec, NamedExpr, OperatorSpec, RankSpec};
 use anabranch_model::{Error, Result};

@@ -1,5 +1,5 @@
-//! Joins with tables outside that are asked when a row comes. The join begins a stage of its own, with as many tasks as the rows come from, so that
-//! rows keep their order while they wait for answers.
+//! Joins with tables outside that are asked when a row comes. The join begins a stage of its own, with as
+//! many tasks as the rows come from, so that rows keep their order while they wait for answers.
 
 use anabranch_dataflow::{
     ExchangeKind, JoinKind, LookupJoinSpec, LookupKey, OnLate, OnMalformed, OperatorSpec, add_places,

@@ -1,12 +1,13 @@
-//! Lets filters pass on only what the next operator reads: a column that only the condition reads is not copied.
+//! Lets filters pass on only what the next operator reads: a column that only the condition reads is not
+//! copied.
 
 use std::collections::BTreeSet;
 
 use anabranch_dataflow::{AggregatePhase, Expr, OperatorSpec, Stage};
 use anabranch_model::{Error, Result};
 
-/// Narrows the filters of all chains but those after joins of streams, which may be joined at once with others. Operators with state of
-/// their own read what they did.
+/// Narrows the filters of all chains but those after joins of streams, which may be joined at once with
+/// others. Operators with state of their own read what they did.
 pub(super) fn narrow_filters(stages: &mut [Stage]) -> Result<()> {
     let is_join = |stage: &Stage| {
         matches!(stage.operators.first(), Some(OperatorSpec::StreamJoin(_) | OperatorSpec::MultiJoin(_)))

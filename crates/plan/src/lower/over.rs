@@ -1,8 +1,8 @@
-//! Functions over the rows before each row: `SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)`, `LAG`, and
-//! `ROW_NUMBER` without a bound.
+//! Functions over the rows before each row: `SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING
+//! AND CURRENT ROW)`, `LAG`, and `ROW_NUMBER` without a bound.
 //!
-//! Calls with the same partition and order are one node of a plan. Those of the same frame become one operator, and all operators of
-//! a node one chain behind one exchange.
+//! Calls with the same partition and order are one node of a plan. Those of the same frame become one
+//! operator, and all operators of a node one chain behind one exchange.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -316,7 +316,8 @@ pub(super) fn check_stream(stream: &Stream, what: &str, time: Option<&Logical>, 
     Ok(())
 }
 
-/// What is known of times behind rows that have waited for one: that one, and the other columns of the same window.
+/// What is known of times behind rows that have waited for one: that one, and the other columns of the same
+/// window.
 pub(super) fn times_behind(stream: &Stream, waited_for: Option<usize>) -> Times {
     let of_window = |column: usize| stream.columns.get(column).is_some_and(|column| column.window.is_some());
     let Some(time) = waited_for else { return Times::new() };
@@ -361,7 +362,8 @@ fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize,
     stream.columns.extend((0..window.window_expr.len()).map(of_call));
 }
 
-/// The physical columns that these logical ones are, and others, in order. The logical ones are over them from now on.
+/// The physical columns that these logical ones are, and others, in order. The logical ones are over them
+/// from now on.
 pub(super) fn keep_columns(columns: &mut [LogicalColumn], others: impl Iterator<Item = usize>) -> Vec<usize> {
     let column_of = |expr: &Expr| if let Expr::Column(column) = expr { Some(*column) } else { None };
     let logical = columns.iter().filter_map(|column| column_of(column.value.as_ref()?));

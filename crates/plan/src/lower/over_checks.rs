@@ -10,7 +10,8 @@ use crate::maps::shown;
 use crate::place::planning_error;
 use crate::rel::{Columns, Over};
 
-/// Functions that are no aggregates have neither `IGNORE NULLS` nor `DISTINCT`. Their `FILTER` is refused before, with the text.
+/// Functions that are no aggregates have neither `IGNORE NULLS` nor `DISTINCT`. Their `FILTER` is refused
+/// before, with the text.
 pub(super) fn check_calls(window: &Over) -> Result<()> {
     for expr in &window.window_expr {
         let call = call(expr)?;

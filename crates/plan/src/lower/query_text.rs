@@ -6,8 +6,8 @@ use datafusion_common::tree_node::TreeNodeRecursion;
 use crate::place::planning_error;
 use crate::rel::Rel;
 
-/// Words of a query that differ where queries differ. The text of a plan names the first rows of VALUES alone: the others
-/// follow it.
+/// Words of a query that differ where queries differ. The text of a plan names the first rows of VALUES
+/// alone: the others follow it.
 pub(super) fn query_text(plan: &Rel) -> Result<String> {
     const NAMED: usize = 5;
     let mut text = plan.to_string();

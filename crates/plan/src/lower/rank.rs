@@ -1,4 +1,5 @@
-//! The first rows of each partition: `ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)` with a condition that bounds the number.
+//! The first rows of each partition: `ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)` with a condition
+//! that bounds the number.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +67,8 @@ pub(super) fn key_name(key: &Logical, number: usize, columns: &Columns) -> Resul
     Ok(format!("${name} {number}"))
 }
 
-/// A text of the library with the types of its casts as users write them: `CAST(a AS Int64)` is also written by ours, as `CAST(a AS BIGINT)`.
+/// A text of the library with the types of its casts as users write them: `CAST(a AS Int64)` is also written
+/// by ours, as `CAST(a AS BIGINT)`.
 fn with_sql_casts(text: &str) -> String {
     let mut parts = text.split(" AS ");
     let mut shown = parts.next().unwrap_or_default().to_owned();
@@ -79,8 +81,8 @@ fn with_sql_casts(text: &str) -> String {
     shown
 }
 
-/// How many rows a condition on the number of a row lets pass at most, and whether it says more: `n <= 5`, `n < 6`, `n = 1`, `5 >= n`;
-/// `n = 2` does.
+/// How many rows a condition on the number of a row lets pass at most, and whether it says more: `n <= 5`, `n
+/// < 6`, `n = 1`, `5 >= n`; `n = 2` does.
 fn limit_of(condition: &Logical, plan: &Rel) -> Option<(u64, bool)> {
     let Logical::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
     let index = plan.columns();
@@ -124,7 +126,8 @@ impl Lowering<'_> {
         let (partition, order) = (&call.params.partition_by, &call.params.order_by);
         let mut below = columns_of(partition.iter().chain(order.iter().map(|sort| &sort.expr)), index)?;
         below.extend(needed.iter().filter(|column| **column < inputs));
-        // Where all rows are there before, none is late, unless windows follow, which wait for event time too.
+        // Where all rows are there before, none is late, unless windows follow, which wait for event time
+        // too.
         let waits = self.mode != RuntimeMode::Batch || self.by_clock == Some(false);
         let first = first_by(window).filter(|first| limit == 1 && (waits || matches!(first, FirstBy::Arrival)));
         let mut stream = match first {
@@ -257,7 +260,8 @@ fn window_of(stream: &mut Stream, partition: &[Logical], index: &Columns) -> Opt
     stream.window.take().filter(|_| are_of_windows)
 }
 
-/// The columns of a rank: keys, order, and others that are needed; and where the logical columns are among them.
+/// The columns of a rank: keys, order, and others that are needed; and where the logical columns are among
+/// them.
 fn sorted_columns(
     stream: &mut Stream,
     (partition, last, order): (&[Logical], Option<NamedExpr>, &[Sort]),

@@ -1,7 +1,8 @@
 //! Lets a source give single fields of its ROW columns, if the query reads nothing else of them.
 //!
-//! A connector whose table has rows of many fields need not make those that no one reads, nor the rows. Where all
-//! that a chain reads of a column `bid` are its fields, the source has columns such as `bid.price` in its place.
+//! A connector whose table has rows of many fields need not make those that no one reads, nor the rows. Where
+//! all that a chain reads of a column `bid` are its fields, the source has columns such as `bid.price` in its
+//! place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,13 +52,15 @@ pub(super) fn read_fields_alone(readers: &mut [&mut Stage]) {
     }
 }
 
-/// Calls `visit` with each expression over the source's columns. Returns false if something else reads the columns too.
+/// Calls `visit` with each expression over the source's columns. Returns false if something else reads the
+/// columns too.
 fn each_expr(source: &mut SourceSpec, operators: &mut [OperatorSpec], visit: &mut dyn FnMut(&mut Expr)) -> bool {
     source.watermark.iter_mut().for_each(|watermark| visit(&mut watermark.time));
     each_first_expr(operators, visit)
 }
 
-/// Calls `visit` with each expression over the columns that enter a chain. Returns false if something else reads them too.
+/// Calls `visit` with each expression over the columns that enter a chain. Returns false if something else
+/// reads them too.
 pub(super) fn each_first_expr(operators: &mut [OperatorSpec], visit: &mut dyn FnMut(&mut Expr)) -> bool {
     for operator in operators {
         let (keys, aggregates): (&mut [NamedExpr], &mut [_]) = match operator {

@@ -1,5 +1,5 @@
-//! Rows of sessions, where they are not aggregated by what divides the sessions: they wait until their session ends, as a list of
-//! rows beside its bounds, and then each leaves with them.
+//! Rows of sessions, where they are not aggregated by what divides the sessions: they wait until their
+//! session ends, as a list of rows beside its bounds, and then each leaves with them.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,8 @@ impl Stream {
         self.window.as_ref().filter(|of| !of.settled && matches!(of.window, Window::Session { .. }))
     }
 
-    /// Whether rows are grouped by their sessions and by what divides these, and read nothing else of the sessions.
+    /// Whether rows are grouped by their sessions and by what divides these, and read nothing else of the
+    /// sessions.
     fn groups_sessions(&mut self, aggregate: &Aggregate, below: &Columns) -> Result<bool> {
         let Some(Windowed { partition, .. }) = self.open_sessions().cloned() else { return Ok(true) };
         let is_of_window =
@@ -116,7 +117,8 @@ pub(super) fn emitted_once() -> Error {
         .remedy("leave out 'table.exec.emit.allow-lateness' and 'table.exec.emit.early-fire.enabled' for this job")
 }
 
-/// The columns as fields of a row, whose names differ and which may all be NULL, as those of a row that is computed.
+/// The columns as fields of a row, whose names differ and which may all be NULL, as those of a row that is
+/// computed.
 fn row_fields(columns: &[Field]) -> Fields {
     let mut names = BTreeSet::new();
     let field = |(place, field): (usize, &Field)| match names.insert(field.name().clone()) {

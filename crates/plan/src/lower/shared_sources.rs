@@ -1,14 +1,17 @@
 //! One source for all stages that read a table in the same way.
 //!
-//! Lowering gives each reference to a table a source of its own. Afterwards, sources that differ only in the columns that
-//! they decode become one stage, which decodes the columns of all. Its rows go to its readers through forward exchanges, and each reader
-//! begins with a projection to its own columns. Filters stay with the readers.
+//! Lowering gives each reference to a table a source of its own. Afterwards, sources that differ only in the
+//! columns that they decode become one stage, which decodes the columns of all. Its rows go to its readers
+//! through forward exchanges, and each reader begins with a projection to its own columns. Filters stay with
+//! the readers.
 //!
-//! A table that is read to its end for the static side of a join is not shared: its reader takes all rows before the stream
-//! begins, and a source that also feeds the stream would wait for room there for ever. So shared sources only feed stages
-//! that take rows as they come, and a channel that is held back waits for markers that are on their way.
+//! A table that is read to its end for the static side of a join is not shared: its reader takes all rows
+//! before the stream begins, and a source that also feeds the stream would wait for room there for ever. So
+//! shared sources only feed stages that take rows as they come, and a channel that is held back waits for
+//! markers that are on their way.
 //!
-//! Which sources are shared does not depend on the number of tasks: positions have the same identities at any.
+//! Which sources are shared does not depend on the number of tasks: positions have the same identities at
+//! any.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -67,7 +70,8 @@ fn reading(source: &SourceSpec) -> SourceSpec {
     reading
 }
 
-/// Lets sources that read a table in the same way be one. Those of the stages `by_field` give fields of ROW columns as columns.
+/// Lets sources that read a table in the same way be one. Those of the stages `by_field` give fields of ROW
+/// columns as columns.
 pub(super) fn share_sources(
     mut stages: Vec<Stage>,
     exchanges: Vec<Exchange>,
@@ -202,8 +206,8 @@ impl Sharing {
     }
 }
 
-/// Lets a chain over some columns take them from the rows of a shared source, which has each at its `place`. Returns whether the chain
-/// has one operator more: a projection to what it reads.
+/// Lets a chain over some columns take them from the rows of a shared source, which has each at its `place`.
+/// Returns whether the chain has one operator more: a projection to what it reads.
 fn take_columns(
     operators: &mut Vec<OperatorSpec>,
     decoded: &Schema,
@@ -242,7 +246,8 @@ fn take_columns(
     Ok(true)
 }
 
-/// Where a source has a column that another one, which has no further columns, has at `column`. What sources add to rows comes last.
+/// Where a source has a column that another one, which has no further columns, has at `column`. What sources
+/// add to rows comes last.
 fn place(source: &SourceSpec, other: &SourceSpec, column: usize) -> usize {
     if let Some(declared) = other.projection.get(column) {
         return source.projection.binary_search(declared).unwrap_or_default();
@@ -252,8 +257,8 @@ fn place(source: &SourceSpec, other: &SourceSpec, column: usize) -> usize {
     source.projection.len() + place.unwrap_or_default()
 }
 
-/// A table may also be read for the static side of a join, in the same way. The number of its tasks follows the label, but
-/// only the stage of the stream has it.
+/// A table may also be read for the static side of a join, in the same way. The number of its tasks follows
+/// the label, but only the stage of the stream has it.
 fn label_once(stages: &mut [Stage], exchanges: &[Exchange]) {
     let are_static = static_stages(stages, exchanges);
     let mut known = BTreeSet::new();

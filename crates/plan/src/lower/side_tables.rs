@@ -15,8 +15,8 @@ use crate::rel::Rel;
 use crate::table::Table;
 use crate::with_options::{LATE_TABLE, Malformed};
 
-/// The tables, by name, to which a query's tables write records that they cannot decode, and late rows. Like the query's own
-/// tables, they are those at the time of the statement.
+/// The tables, by name, to which a query's tables write records that they cannot decode, and late rows. Like
+/// the query's own tables, they are those at the time of the statement.
 pub(crate) fn side_tables(plan: &Rel, catalog: &Catalog) -> Result<BTreeMap<String, Arc<Table>>> {
     let mut found = BTreeMap::new();
     let mut add = |table: &Table, option: &str, name: &str, check: &dyn Fn(&Table) -> Result<()>| -> Result<()> {

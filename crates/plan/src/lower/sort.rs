@@ -1,4 +1,5 @@
-//! `ORDER BY` without `LIMIT`: rows leave in the order of event time as it goes on, or all rows at the end of a table that ends.
+//! `ORDER BY` without `LIMIT`: rows leave in the order of event time as it goes on, or all rows at the end of
+//! a table that ends.
 
 use anabranch_dataflow::{ExchangeKind, NamedExpr, OperatorSpec, Ordering, SortSpec};
 use anabranch_model::{Error, Result};

@@ -42,7 +42,8 @@ const MERGEABLE: [&str; 26] = [
     "approx_percentile_cont",
 ];
 
-/// Whether an aggregate may run in two phases. Aggregates with DISTINCT or an order cannot, because they need the rows.
+/// Whether an aggregate may run in two phases. Aggregates with DISTINCT or an order cannot, because they need
+/// the rows.
 pub(super) fn is_mergeable(spec: &AggregateSpec) -> bool {
     !spec.distinct && MERGEABLE.contains(&spec.function.as_str())
 }

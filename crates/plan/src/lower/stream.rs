@@ -47,7 +47,8 @@ pub(super) struct Stream {
     pub(super) window: Option<Windowed>,
     /// Which physical column is the weight of the rows, if they are updating.
     pub(super) weight: Option<usize>,
-    /// Which physical columns are what the source has added to its rows, if the query reads that and the rows are those of a source.
+    /// Which physical columns are what the source has added to its rows, if the query reads that and the rows
+    /// are those of a source.
     pub(super) stamps: Vec<(Stamp, usize)>,
     /// Logical columns that identify a row, if some are known to.
     pub(super) unique: Option<Vec<usize>>,
@@ -55,8 +56,8 @@ pub(super) struct Stream {
     pub(super) bounded: bool,
     /// Whether every source below has a watermark.
     pub(super) has_event_time: bool,
-    /// Logical columns of which is known how far rows that follow may be behind the watermark, or that they are event times, if rows are
-    /// updated: what is taken back may be older.
+    /// Logical columns of which is known how far rows that follow may be behind the watermark, or that they
+    /// are event times, if rows are updated: what is taken back may be older.
     pub(super) times: Times,
     /// Whether rows wait for watermarks somewhere below.
     pub(super) waits: bool,
@@ -72,7 +73,8 @@ pub(super) struct LogicalColumn {
     pub(super) name: String,
     pub(super) data_type: DataType,
     pub(super) nullable: bool,
-    /// Over the physical columns; `None` if it is not needed, or if it is a window column that is not computed yet.
+    /// Over the physical columns; `None` if it is not needed, or if it is a window column that is not
+    /// computed yet.
     pub(super) value: Option<Expr>,
     /// Which column of the stream's window it is, if it is one.
     pub(super) window: Option<WindowColumn>,
@@ -222,9 +224,9 @@ impl Stream {
         Arc::new(Schema::new(self.physical.clone()))
     }
 
-    /// Converts a logical expression to one over the physical columns. If the expression reads window columns, they get
-    /// values, which moves the physical columns: expressions converted before are not valid after. For several
-    /// expressions, first call [`Stream::settle_window_for`] with all of them.
+    /// Converts a logical expression to one over the physical columns. If the expression reads window
+    /// columns, they get values, which moves the physical columns: expressions converted before are not valid
+    /// after. For several expressions, first call [`Stream::settle_window_for`] with all of them.
     pub(super) fn expr(&mut self, expr: &logical::Expr, schema: &Columns) -> Result<Expr> {
         let converted = self.varying_expr(expr, schema)?;
         if self.weight.is_some() {
@@ -254,7 +256,8 @@ impl Stream {
         if self.reads_window(exprs, schema) { self.settle_window() } else { Ok(()) }
     }
 
-    /// Whether one of the expressions reads a window column without a value. They may also read columns of other streams.
+    /// Whether one of the expressions reads a window column without a value. They may also read columns of
+    /// other streams.
     pub(super) fn reads_window(&self, exprs: &[&logical::Expr], schema: &Columns) -> bool {
         let is_lazy = |index: usize| self.columns[index].window.is_some() && self.columns[index].value.is_none();
         let mut read = exprs.iter().flat_map(|e| e.column_refs());
@@ -269,8 +272,8 @@ impl Stream {
         }
     }
 
-    /// Computes costly columns now if the expressions read one of them more than once, and read those that may fail for
-    /// every row.
+    /// Computes costly columns now if the expressions read one of them more than once, and read those that
+    /// may fail for every row.
     pub(super) fn share(&mut self, exprs: &[&logical::Expr], schema: &Columns) -> Result<()> {
         let mut uses: BTreeMap<usize, usize> = BTreeMap::new();
         for expr in exprs {
@@ -383,8 +386,8 @@ impl Stream {
     }
 }
 
-/// Adds the columns that an expression reads for every row. Columns read only in a branch of CASE, after AND or OR, as
-/// an argument that a function may skip, or in an aggregate with FILTER are not added.
+/// Adds the columns that an expression reads for every row. Columns read only in a branch of CASE, after AND
+/// or OR, as an argument that a function may skip, or in an aggregate with FILTER are not added.
 fn certain_columns(expr: &logical::Expr, schema: &Columns, found: &mut BTreeSet<usize>) -> Result<()> {
     let walked = expr.see(&mut |expr| {
         Ok(match expr {

@@ -231,8 +231,8 @@ impl Side {
     }
 }
 
-/// What is known of the times of rows. The last instant of a window of local times that come twice is the first one: it may be behind by as
-/// much.
+/// What is known of the times of rows. The last instant of a window of local times that come twice is the
+/// first one: it may be behind by as much.
 pub(super) fn late_times(mut times: Times, columns: &[LogicalColumn], zone: Option<&str>) -> Times {
     if let Some(zone) = zone.and_then(Zone::parse) {
         let is_last = |column: usize| columns[column].window == Some(WindowColumn::Time);
@@ -241,8 +241,8 @@ pub(super) fn late_times(mut times: Times, columns: &[LogicalColumn], zone: Opti
     times
 }
 
-/// Bounds how long the rows of both sides are needed, where the condition does. Returns what is known of the output's times, by logical
-/// columns.
+/// Bounds how long the rows of both sides are needed, where the condition does. Returns what is known of the
+/// output's times, by logical columns.
 fn bound(
     spec: &mut StreamJoinSpec,
     join: &Join,
@@ -304,7 +304,8 @@ fn bound(
     times
 }
 
-/// Logical columns of the joined rows that identify one. The keys of the join are among them: so all versions of a row are in one task.
+/// Logical columns of the joined rows that identify one. The keys of the join are among them: so all versions
+/// of a row are in one task.
 fn unique_of_pairs(spec: &StreamJoinSpec, left: &Side, right: &Side) -> Option<Vec<usize>> {
     let is_of_keys =
         |side: &Side| side.unique.as_ref().is_some_and(|unique| unique.iter().all(|c| side.keys.contains(c)));

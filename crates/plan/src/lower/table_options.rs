@@ -18,7 +18,8 @@ pub(super) struct TableOptions<'a> {
     pub(super) mini_batch_rows: Option<u64>,
     /// After how long a partition without rows holds event time back no more.
     pub(super) idle_timeout_ms: Option<u64>,
-    /// Whether results of windows come before their end, and for how many milliseconds after it they change, if either is so.
+    /// Whether results of windows come before their end, and for how many milliseconds after it they change,
+    /// if either is so.
     pub(super) emission: Option<(bool, i64)>,
     /// For how long state is kept that nothing changes.
     pub(super) time_to_live_ms: Option<i64>,
@@ -53,7 +54,8 @@ impl<'a> TableOptions<'a> {
 }
 
 impl Lowering<'_> {
-    /// For how many milliseconds state of the rows of a plan is kept: as a hint says of the one table that they are from, or the option.
+    /// For how many milliseconds state of the rows of a plan is kept: as a hint says of the one table that
+    /// they are from, or the option.
     pub(super) fn time_to_live_of(&self, rows: &Rel) -> Option<i64> {
         match name_of(rows).and_then(|name| self.table.hints.get(&name)) {
             Some(hint) => hint.filter(|_| self.mode != RuntimeMode::Batch),

@@ -1,5 +1,6 @@
-//! Joins with the version of a row at an event time. The versions are the rows of the right side. Where that side selects the latest row of
-//! each key, as tables whose records are versions do, all of its rows are versions instead.
+//! Joins with the version of a row at an event time. The versions are the rows of the right side. Where that
+//! side selects the latest row of each key, as tables whose records are versions do, all of its rows are
+//! versions instead.
 
 use anabranch_dataflow::{ExpirySpec, Expr, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
 use anabranch_model::{Error, Result};
@@ -88,8 +89,8 @@ impl Lowering<'_> {
         Ok(next)
     }
 
-    /// Lowers the choice of the latest row of each key as all of its rows. One that does not satisfy the rest of the condition says that there
-    /// is no row any more: it has the weight -1.
+    /// Lowers the choice of the latest row of each key as all of its rows. One that does not satisfy the rest
+    /// of the condition says that there is no row any more: it has the weight -1.
     pub(super) fn versions(&mut self, filter: &Filter, rest: Option<&Logical>, want: &Want) -> Result<Stream> {
         let index = filter.input.columns();
         let mut below = columns_of(rest, index)?;
@@ -172,7 +173,8 @@ fn source_of(projection: &Project, column: usize) -> Option<usize> {
     same_values(projection.exprs.get(column)?, below)
 }
 
-/// What identifies a row whose versions these are: `Some(None)`, nothing is declared to; `None`, it is not among the columns.
+/// What identifies a row whose versions these are: `Some(None)`, nothing is declared to; `None`, it is not
+/// among the columns.
 pub(crate) fn version_key(plan: &Rel) -> Option<Option<Vec<usize>>> {
     match plan {
         Rel::Project(projection) => {

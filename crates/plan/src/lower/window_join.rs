@@ -21,8 +21,8 @@ pub(super) struct JoinedWindows {
     columns: Vec<(usize, WindowColumn)>,
 }
 
-/// The windows of joined rows, if the keys are the start and the end of the same windows on both sides. The columns of a
-/// side whose columns may be NULL are of no window.
+/// The windows of joined rows, if the keys are the start and the end of the same windows on both sides. The
+/// columns of a side whose columns may be NULL are of no window.
 pub(super) fn joined_windows(
     kind: StreamJoinKind,
     keys: &[(&Logical, &Logical)],

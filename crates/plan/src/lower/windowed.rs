@@ -54,7 +54,8 @@ impl Windowed {
         Windowed { window, time, time_type, partition, earlier_ms: 0, settled: false, assigned: false, zone, places }
     }
 
-    /// Rows that contain their window's columns. `window_time`, in steps of the slide, distinguishes the windows.
+    /// Rows that contain their window's columns. `window_time`, in steps of the slide, distinguishes the
+    /// windows.
     pub(super) fn settled(&self, window_time: Expr) -> Self {
         let (window, earlier_ms) = match self.window {
             Window::Hop { size_ms, slide_ms, offset_ms } => {
@@ -77,7 +78,8 @@ impl Windowed {
         }
     }
 
-    /// The value of a window column in the plan, of its value as operators have it: `window_time` is an instant.
+    /// The value of a window column in the plan, of its value as operators have it: `window_time` is an
+    /// instant.
     pub(super) fn value(&self, column: WindowColumn, value: Expr, data_type: &DataType) -> Expr {
         match &self.zone {
             Some(zone) if column == WindowColumn::Time => physical_instant(value, data_type, zone),
@@ -87,7 +89,8 @@ impl Windowed {
 }
 
 impl Windowed {
-    /// How far the window columns of rows that follow may be behind the watermark, in milliseconds. `None`: nothing is known.
+    /// How far the window columns of rows that follow may be behind the watermark, in milliseconds. `None`:
+    /// nothing is known.
     pub(super) fn lag_ms(&self, column: WindowColumn) -> Option<i64> {
         let start_lag_ms = match self.window {
             Window::Tumble { size_ms, .. } | Window::Hop { size_ms, .. } => Some(size_ms + self.earlier_ms - 1),
@@ -107,8 +110,8 @@ impl Windowed {
 impl WindowColumn {
     pub(super) const ALL: [WindowColumn; 3] = [WindowColumn::Start, WindowColumn::End, WindowColumn::Time];
 
-    /// The same column once it has values. The start of a cumulating window and of a session is then an ordinary column: it does not
-    /// follow from the window's end.
+    /// The same column once it has values. The start of a cumulating window and of a session is then an
+    /// ordinary column: it does not follow from the window's end.
     pub(super) fn settled(self, window: Window) -> Option<WindowColumn> {
         let is_fixed = !matches!(window, Window::Cumulate { .. } | Window::Session { .. });
         Some(self).filter(|column| is_fixed || *column != WindowColumn::Start)

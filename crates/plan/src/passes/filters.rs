@@ -2,10 +2,12 @@
 //! = k` it makes FALSE, of `k >= 'p' AND 'p' < k` the former, and it asks a condition without columns of the
 //! rows before an aggregate, which has a row for none.
 //!
-//! A condition moves below a node only where each row that the node gives for a row is kept or dropped with it:
+//! A condition moves below a node only where each row that the node gives for a row is kept or dropped with
+//! it:
 //!
 //! * a projection, unless it computes a value that varies or a field of a row (those are computed once);
-//! * an aggregate or numbering of rows by keys, if it reads keys only, and one at least; not if the key is a floating-point number;
+//! * an aggregate or numbering of rows by keys, if it reads keys only, and one at least; not if the key is a
+//!   floating-point number;
 //! * a union, a sort without a bound;
 //! * a join, on the side whose columns it reads, unless that side is padded with NULL. A condition of `ON`
 //!   moves to a side that is not kept whole, and becomes a key if it compares both sides.

@@ -2,13 +2,17 @@
 //! takes `CAST(d AS DECIMAL(20,2)) = 1.23` for `d = 1.23`, merges lists of one column although NULL may be in
 //! them, and compares constants where values compare otherwise.
 //!
-//! Each step here is an equation of three-valued logic. It holds for NULL, for NaN, and within every expression, not only for conditions.
+//! Each step here is an equation of three-valued logic. It holds for NULL, for NaN, and within every
+//! expression, not only for conditions.
 //!
 //! * Constants are computed, where the library computes what the operators do: [`constants`].
-//! * `AND` and `OR` lose operands that decide nothing, repeated ones, and conditions that all alternatives share: [`logic`].
+//! * `AND` and `OR` lose operands that decide nothing, repeated ones, and conditions that all alternatives
+//!   share: [`logic`].
 //! * `NOT` moves to the comparisons.
-//! * A cast around a column goes if it loses nothing and the constant beside it has a value in the column's type: [`casts`].
-//! * `BETWEEN` becomes two comparisons, and constants stand on the right, so that joins and windows recognize them.
+//! * A cast around a column goes if it loses nothing and the constant beside it has a value in the column's
+//!   type: [`casts`].
+//! * `BETWEEN` becomes two comparisons, and constants stand on the right, so that joins and windows recognize
+//!   them.
 
 mod casts;
 mod constants;

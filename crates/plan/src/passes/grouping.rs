@@ -1,5 +1,5 @@
-//! `GROUPING(a, b)`: a bit for each key, which is 1 in the rows of a grouping set without that key. The aggregation
-//! gives a number with such a bit for each of its keys, the last key's the lowest.
+//! `GROUPING(a, b)`: a bit for each key, which is 1 in the rows of a grouping set without that key. The
+//! aggregation gives a number with such a bit for each of its keys, the last key's the lowest.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! No pass changes an answer: queries by chance give the rows after each pass that they give before the first
 //! one, by an execution that is as naive as possible and knows nothing of the library.
 //!
-//! A seed decides the query. `ANABRANCH_SEED=n` runs one seed and shows its query; `make oracle` runs new seeds.
+//! A seed decides the query. `ANABRANCH_SEED=n` runs one seed and shows its query; `make oracle` runs new
+//! seeds.
 
 mod operators;
 mod plans;
@@ -53,7 +54,8 @@ fn catalog() -> Catalog {
 #[derive(Debug, PartialEq)]
 enum Checked {
     Same,
-    /// Not planned, or a part of it is not known to the reference, or its rows are not: a number does not fit.
+    /// Not planned, or a part of it is not known to the reference, or its rows are not: a number does not
+    /// fit.
     Skipped(String),
 }
 

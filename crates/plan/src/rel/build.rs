@@ -252,8 +252,8 @@ impl Rel {
         Rel::Distinct(Distinct { input: Arc::new(self) })
     }
 
-    /// The rows of all inputs, which have the same number of columns, in new columns. Their names and types are those of
-    /// the first one until they are coerced.
+    /// The rows of all inputs, which have the same number of columns, in new columns. Their names and types
+    /// are those of the first one until they are coerced.
     pub(crate) fn union(inputs: Vec<Arc<Rel>>) -> Result<Rel> {
         let first = inputs.first().map(|first| first.ids()).unwrap_or_default();
         union_as(inputs, first.iter().map(|column| fresh(name_of(column))).collect())
@@ -381,8 +381,8 @@ pub(crate) fn aggregate(
     aggregate_as(input, group_expr, aggr_expr, ids)
 }
 
-/// Columns for keys, and for the number of their set. State is known by the names of keys: these say what is computed,
-/// whatever the tables are called.
+/// Columns for keys, and for the number of their set. State is known by the names of keys: these say what is
+/// computed, whatever the tables are called.
 fn key_columns(group_expr: &[Expr], input: &Columns) -> Result<Vec<Column>> {
     let are_sets = matches!(group_expr, [Expr::GroupingSet(_)]);
     let mut names: HashSet<String> = HashSet::new();
@@ -407,8 +407,8 @@ fn key_columns(group_expr: &[Expr], input: &Columns) -> Result<Vec<Column>> {
     Ok(ids)
 }
 
-/// The aggregation with the types that its expressions give. Of keys that a pass has made equal, one is left, and the
-/// columns of the others are copies of its column.
+/// The aggregation with the types that its expressions give. Of keys that a pass has made equal, one is left,
+/// and the columns of the others are copies of its column.
 fn with_unique_keys(aggregate: Aggregate) -> Result<Rel> {
     let Aggregate { group_expr, aggr_expr, input, columns } = aggregate;
     let has_sets = group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_)));
@@ -429,7 +429,8 @@ fn with_unique_keys(aggregate: Aggregate) -> Result<Rel> {
     rows.project(outputs.collect::<Vec<_>>())
 }
 
-/// One row for each group, as these columns: the keys, the number of their set if there are sets, and the calls.
+/// One row for each group, as these columns: the keys, the number of their set if there are sets, and the
+/// calls.
 pub(crate) fn aggregate_as(
     input: Arc<Rel>,
     group_expr: Vec<Expr>,

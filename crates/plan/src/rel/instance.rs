@@ -13,7 +13,8 @@ use super::{ColId, Columns, Rel, fresh, name_of};
 type Renumbered = HashMap<ColId, Column>;
 
 impl Rel {
-    /// Gives new numbers to all columns that operators of this tree give. Columns of queries around stay the same.
+    /// Gives new numbers to all columns that operators of this tree give. Columns of queries around stay the
+    /// same.
     pub(crate) fn instance(self) -> Result<Rel> {
         let mut ids = Renumbered::new();
         let renumbered = self.walk_up(&mut |mut node| {

@@ -1,5 +1,6 @@
 //! Trees of operators as text: a line for each operator, those below indented. A column is written as users
-//! write it. If several columns of a plan are written alike, each has a number, in the order in which they come.
+//! write it. If several columns of a plan are written alike, each has a number, in the order in which they
+//! come.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -155,8 +156,8 @@ impl Line<'_> {
         exprs.iter().map(|expr| self.expr(expr)).collect::<Vec<_>>().join(", ")
     }
 
-    /// What is computed, and the columns that it becomes, which are the last ones. `by_text`: one that is called by its
-    /// text is not named.
+    /// What is computed, and the columns that it becomes, which are the last ones. `by_text`: one that is
+    /// called by its text is not named.
     fn outputs(&self, columns: &Columns, exprs: &[Expr], by_text: bool) -> String {
         let text = |expr: &Expr| self.0.first().and_then(|of| of.as_written(expr).ok());
         let output = |(col, expr): (&Col, &Expr)| {

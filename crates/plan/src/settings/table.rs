@@ -24,16 +24,19 @@ pub(crate) enum RuntimeMode {
 /// The values of the options that begin with `table.`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableSettings {
-    /// `table.exec.sink.not-null-enforcer`: whether rows with NULL for a NOT NULL column of a sink are dropped instead of stopping the job.
+    /// `table.exec.sink.not-null-enforcer`: whether rows with NULL for a NOT NULL column of a sink are
+    /// dropped instead of stopping the job.
     pub(crate) drop_nulls: bool,
     /// `table.exec.state.ttl`: for how long state is kept that nothing changes. `None`: for ever.
     pub(crate) time_to_live: Option<Duration>,
-    /// `table.exec.source.idle-timeout`: after how long a partition without rows holds event time back no more, where a table does not say
-    /// it. `None`: never.
+    /// `table.exec.source.idle-timeout`: after how long a partition without rows holds event time back no
+    /// more, where a table does not say it. `None`: never.
     pub(crate) idle_timeout: Option<Duration>,
-    /// `table.exec.emit.allow-lateness`: for how long after the end of its window, in event time, a row changes its result.
+    /// `table.exec.emit.allow-lateness`: for how long after the end of its window, in event time, a row
+    /// changes its result.
     pub(crate) lateness: Duration,
-    /// `table.exec.emit.early-fire.enabled`: whether results of windows are emitted as they change, before the windows end.
+    /// `table.exec.emit.early-fire.enabled`: whether results of windows are emitted as they change, before
+    /// the windows end.
     pub(crate) early: bool,
     /// `table.exec.emit.early-fire.delay`: changes come at once, and so not later than that.
     early_delay: Option<Duration>,

@@ -132,7 +132,8 @@ pub(super) fn around(name: &str, function: &Function, args: &[Expr]) -> Option<E
     }
 }
 
-/// The field in `rows[1].field` and `(row).field` is a name and not a column. What stands before the first bracket is one.
+/// The field in `rows[1].field` and `(row).field` is a name and not a column. What stands before the first
+/// bracket is one.
 pub(super) fn name_parts(expr: &mut Expr) {
     let Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
     let is_name = matches!(root.as_ref(), Expr::Identifier(_));

@@ -1,4 +1,5 @@
-//! Intervals: they need a unit, and those of several fields are written with the unit of each, which is what the library knows.
+//! Intervals: they need a unit, and those of several fields are written with the unit of each, which is what
+//! the library knows.
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{BinaryOperator, DateTimeField, Expr, Interval, Spanned, UnaryOperator, Value};
@@ -7,7 +8,8 @@ use super::forms::call;
 use super::timestamp_add;
 use crate::place::at;
 
-/// The fields of a time, with what stands before each in a text, and the least value that belongs to the field before.
+/// The fields of a time, with what stands before each in a text, and the least value that belongs to the
+/// field before.
 const FIELDS: [(DateTimeField, char, u64); 4] = [
     (DateTimeField::Day, ' ', u64::MAX),
     (DateTimeField::Hour, ' ', 24),

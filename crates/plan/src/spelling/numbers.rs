@@ -4,8 +4,8 @@ use datafusion_sql::sqlparser::ast::{
     Array, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value,
 };
 
-/// Gives whole numbers in `ARRAY[...]` and `MAP[...]`, and among the arguments of functions of arrays, the type INT if
-/// they fit.
+/// Gives whole numbers in `ARRAY[...]` and `MAP[...]`, and among the arguments of functions of arrays, the
+/// type INT if they fit.
 pub(super) fn settle(expr: &mut Expr) {
     match expr {
         // The keys and values of a map are one too.

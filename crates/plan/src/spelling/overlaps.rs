@@ -1,5 +1,5 @@
-//! `(start, end) OVERLAPS (start, end)`: whether two periods have a moment in common. A period's end may be an interval, and the
-//! earlier of its two times is its start.
+//! `(start, end) OVERLAPS (start, end)`: whether two periods have a moment in common. A period's end may be
+//! an interval, and the earlier of its two times is its start.
 
 use datafusion_sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 

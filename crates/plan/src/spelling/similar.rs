@@ -15,7 +15,8 @@ pub(super) fn check(expr: &Expr) -> Result<()> {
     checked.map(|_| ()).map_err(|error| error.at(at(pattern.span().start)))
 }
 
-/// The regular expression, over the whole value, for a pattern. As in Flink, a point stands for any character.
+/// The regular expression, over the whole value, for a pattern. As in Flink, a point stands for any
+/// character.
 pub(crate) fn similar_regex(pattern: &str, escape: Option<char>) -> Result<String> {
     let mut regex = String::from("(?s)^(?:");
     let mut characters = pattern.chars();

@@ -1,8 +1,8 @@
 //! Replaces calls of declared functions by their bodies.
 //!
-//! A parameter becomes the argument itself. So an argument is evaluated only where the body needs it, and the optimizer
-//! computes it once if the body names it several times. An argument whose value differs at each evaluation, such as
-//! `RANDOM()`, must be named once.
+//! A parameter becomes the argument itself. So an argument is evaluated only where the body needs it, and the
+//! optimizer computes it once if the body names it several times. An argument whose value differs at each
+//! evaluation, such as `RANDOM()`, must be named once.
 
 use std::collections::BTreeSet;
 

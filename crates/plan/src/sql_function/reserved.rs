@@ -1,4 +1,5 @@
-//! Names that a declared function cannot have, besides those of the libraries' functions: SQL gives them a meaning.
+//! Names that a declared function cannot have, besides those of the libraries' functions: SQL gives them a
+//! meaning.
 
 use crate::spelling::is_refused;
 

@@ -1,5 +1,6 @@
-//! `CREATE TABLE` in Flink's grammar: physical and computed columns, a watermark, a primary key, options, and what it has in common with
-//! another table (`LIKE`), or the query whose columns and rows it has (`AS SELECT`).
+//! `CREATE TABLE` in Flink's grammar: physical and computed columns, a watermark, a primary key, options, and
+//! what it has in common with another table (`LIKE`), or the query whose columns and rows it has (`AS
+//! SELECT`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

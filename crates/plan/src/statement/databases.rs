@@ -11,7 +11,8 @@ use datafusion_sql::sqlparser::tokenizer::Location;
 use super::create_table::{comment, options};
 use super::parsed;
 
-/// A statement about the places that tables are in. A database is named by one part, or by two with its catalog.
+/// A statement about the places that tables are in. A database is named by one part, or by two with its
+/// catalog.
 #[derive(Debug)]
 pub(crate) enum PlaceStatement {
     CreateDatabase { database: Place, if_not_exists: bool },

@@ -1,7 +1,7 @@
 //! Limits of the nesting of a statement, so that no input exhausts a stack.
 //!
-//! The parser limits nesting in brackets, but not chains of operators: it parses them to a tree as deep as the chain is
-//! long. Chains of AND, OR and `||` become shallow trees; the length of other chains is limited.
+//! The parser limits nesting in brackets, but not chains of operators: it parses them to a tree as deep as
+//! the chain is long. Chains of AND, OR and `||` become shallow trees; the length of other chains is limited.
 
 use std::ops::ControlFlow;
 

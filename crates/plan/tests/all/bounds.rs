@@ -22,7 +22,8 @@ impl TableResolver for Anything {
     }
 }
 
-/// Plans a query over `t (n BIGINT, s STRING, place ROW<x INT, far ROW<y INT>>)` and gives the text of the plan, or the error.
+/// Plans a query over `t (n BIGINT, s STRING, place ROW<x INT, far ROW<y INT>>)` and gives the text of the
+/// plan, or the error.
 fn plan(query: &str) -> std::result::Result<String, String> {
     let sql = format!(
         "CREATE TABLE t (n BIGINT, s STRING, ts TIMESTAMP(3), place ROW<x INT, far ROW<y INT>>, WATERMARK FOR ts AS ts) \
@@ -113,7 +114,8 @@ fn what_is_missing_at_the_end_of_a_text_has_its_place() {
     }
 }
 
-/// The parser tries several meanings of a word or a parenthesis, one after the other, and so twice as many with each level.
+/// The parser tries several meanings of a word or a parenthesis, one after the other, and so twice as many
+/// with each level.
 #[test]
 fn an_error_within_many_levels_is_found_soon() {
     let nests = [

@@ -1,8 +1,8 @@
 //! Changed statements: each is planned or refused with a place in its text, within seconds, and none panics.
 //!
-//! A seed decides the text: a script, a query or an expression of the corpus, with some changes. `ANABRANCH_SEED=n` plans the text of
-//! one seed and shows it; `make fuzz` plans those of new seeds until one fails. The seed that is being planned is in a file, for the
-//! case that the process dies.
+//! A seed decides the text: a script, a query or an expression of the corpus, with some changes.
+//! `ANABRANCH_SEED=n` plans the text of one seed and shows it; `make fuzz` plans those of new seeds until one
+//! fails. The seed that is being planned is in a file, for the case that the process dies.
 
 mod corpus;
 mod mutate;

@@ -1,5 +1,5 @@
-//! Plans and errors of SQL files against their recorded text. `UPDATE_GOLDEN=1 cargo test -p anabranch-plan` rewrites
-//! the records.
+//! Plans and errors of SQL files against their recorded text. `UPDATE_GOLDEN=1 cargo test -p anabranch-plan`
+//! rewrites the records.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -147,7 +147,8 @@ fn parts_of_a_plan_are_the_same_at_any_number_of_tasks() {
     }
 }
 
-/// A join of several streams is divided into the joins of two that the option gives: state is found again, whichever of them wrote it.
+/// A join of several streams is divided into the joins of two that the option gives: state is found again,
+/// whichever of them wrote it.
 #[test]
 fn joins_of_several_streams_can_be_divided_into_joins_of_two() {
     let mut divided = 0;
@@ -177,7 +178,8 @@ fn joins_of_several_streams_can_be_divided_into_joins_of_two() {
     assert!(divided > 3, "{divided} joins are divided");
 }
 
-/// Partial aggregates of equal stages are computed once: what keeps something stays as it was, under the identity that it had.
+/// Partial aggregates of equal stages are computed once: what keeps something stays as it was, under the
+/// identity that it had.
 #[test]
 fn equal_stages_are_one_and_nothing_that_is_kept_moves() {
     let mut shared = BTreeSet::new();
@@ -218,7 +220,8 @@ fn the_queries_of_nexmark_have_one_generator() {
     assert_eq!(several, expected.into(), "queries that read events more than once");
 }
 
-/// Ids in order, exchanges forward, ports that exist, equal parallelism where tasks pair up, one channel between two tasks.
+/// Ids in order, exchanges forward, ports that exist, equal parallelism where tasks pair up, one channel
+/// between two tasks.
 fn check_form(plan: &Plan, path: &Path) {
     for (index, stage) in plan.stages.iter().enumerate() {
         assert_eq!(stage.id.0 as usize, index, "{}", path.display());

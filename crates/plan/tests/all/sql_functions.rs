@@ -84,7 +84,8 @@ fn functions_are_among_the_names_that_a_session_offers() {
     assert!(reply.lines().any(|line| line == "zigzag") && reply.lines().any(|line| line == "upper"));
 }
 
-/// A changed body changes nothing but expressions: stages, names and types stay, so a job can be changed to it.
+/// A changed body changes nothing but expressions: stages, names and types stay, so a job can be changed to
+/// it.
 #[test]
 fn another_body_gives_the_same_plan_with_another_expression() {
     let script = |number: u32| {

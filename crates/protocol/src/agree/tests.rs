@@ -1,5 +1,5 @@
-//! A small instance in all interleavings: two processes with two tasks each, which find different lists and start again at
-//! any time.
+//! A small instance in all interleavings: two processes with two tasks each, which find different lists and
+//! start again at any time.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};

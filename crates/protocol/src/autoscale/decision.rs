@@ -44,8 +44,8 @@ pub enum Stay {
         /// The stage.
         stage: StageId,
     },
-    /// The source cannot keep up, and its table does not tell how much it has not read, or has not told it before this interval: nobody knows
-    /// how fast rows arrive.
+    /// The source cannot keep up, and its table does not tell how much it has not read, or has not told it
+    /// before this interval: nobody knows how fast rows arrive.
     UnknownArrival {
         /// The stage that reads it.
         stage: StageId,

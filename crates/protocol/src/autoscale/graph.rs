@@ -17,8 +17,8 @@ pub struct Graph {
     pub stages: Vec<StageLimits>,
     /// Without side inputs: static tables are read at the start only.
     pub edges: Vec<Edge>,
-    /// Whether one number holds for the job: each stage has so many tasks, or as many as it may have. Stages that may have only one number
-    /// of tasks keep it.
+    /// Whether one number holds for the job: each stage has so many tasks, or as many as it may have. Stages
+    /// that may have only one number of tasks keep it.
     #[serde(default)]
     pub uniform: bool,
 }
@@ -57,7 +57,8 @@ pub struct Settings {
     pub intervals: u32,
     /// For how long nothing is changed after a change.
     pub quiet: Duration,
-    /// The share of its time for which a source may wait for room downstream, and still read all that arrives.
+    /// The share of its time for which a source may wait for room downstream, and still read all that
+    /// arrives.
     pub backpressure: f64,
     /// A task is hot if it has so many times the rows of the mean task of its stage.
     pub skew: f64,

@@ -28,7 +28,8 @@ impl Measured {
     }
 }
 
-/// Measures every stage, senders first. `before` is the sample of the interval before, if it adjoins this one.
+/// Measures every stage, senders first. `before` is the sample of the interval before, if it adjoins this
+/// one.
 pub(super) fn measure(
     graph: &Graph,
     settings: &Settings,
@@ -61,8 +62,8 @@ pub(super) fn measure(
     Ok(all)
 }
 
-/// Rows per second that arrive at a source: those that it read, and those by which its lag grew. Without a lag, those that it
-/// read, provided that it kept up.
+/// Rows per second that arrive at a source: those that it read, and those by which its lag grew. Without a
+/// lag, those that it read, provided that it kept up.
 fn arrival(now: &StageSample, before: Option<&StageSample>, sample: &Sample, settings: &Settings) -> Option<f64> {
     let seconds = sample.interval.as_secs_f64();
     let read = rows(now, |task| task.rows_in);

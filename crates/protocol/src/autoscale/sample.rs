@@ -28,7 +28,8 @@ pub struct StageSample {
     pub parallelism: u32,
     /// Its tasks by number; fewer than `parallelism` if the counters of one are missing.
     pub tasks: Vec<TaskSample>,
-    /// For a source: rows of all partitions that were not read yet when the interval ended, if the table tells.
+    /// For a source: rows of all partitions that were not read yet when the interval ended, if the table
+    /// tells.
     pub lag_rows: Option<u64>,
 }
 

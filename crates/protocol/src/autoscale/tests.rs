@@ -94,7 +94,8 @@ fn a_higher_load_never_needs_fewer_tasks() {
 
 #[test]
 fn all_stages_get_their_need_at_once_though_the_first_one_slows_the_others() {
-    // 1.6 million rows per second at 1 µs each and 80 %: two tasks; four times the rows behind a selectivity of 4.
+    // 1.6 million rows per second at 1 µs each and 80 %: two tasks; four times the rows behind a selectivity
+    // of 4.
     let mut world = World::chain(3, 1_600_000.0);
     world.selectivity.insert(StageId(1), 4.0);
     let changes = world.run(&mut scaler(&world), 20);
@@ -139,7 +140,8 @@ fn nothing_changes_while_it_is_quiet_or_tasks_restore_state() {
     let mut warming = world.interval();
     warming.warming = true;
     assert_eq!(scaler.observe(&warming).action, Action::Stay(Stay::Warming));
-    // The change was carried out in the interval that ended ten seconds ago, and quiet lasts twenty from there.
+    // The change was carried out in the interval that ended ten seconds ago, and quiet lasts twenty from
+    // there.
     let left = Duration::from_secs(10);
     assert_eq!(scaler.observe(&world.interval()).action, Action::Stay(Stay::Quiet { left }));
     assert_eq!(world.run(&mut scaler, 3), [(2, [(StageId(0), 10)].into())]);

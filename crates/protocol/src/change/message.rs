@@ -105,13 +105,14 @@ impl Next {
 /// What the driver must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Compare the request with the present plan, and answer with [`Input::Checked`]. A job that stops refuses it.
+    /// Compare the request with the present plan, and answer with [`Input::Checked`]. A job that stops
+    /// refuses it.
     Check(Ticket),
-    /// Tell these processes which tasks of the next version they will have. From now on their snapshots only add to
-    /// those before, so that what is loaded stays valid.
+    /// Tell these processes which tasks of the next version they will have. From now on their snapshots only
+    /// add to those before, so that what is loaded stays valid.
     Prepare(Ticket, BTreeSet<Process>),
-    /// Snapshots only add to those before: a complete one of much state takes long to write, and the switch waits for
-    /// it.
+    /// Snapshots only add to those before: a complete one of much state takes long to write, and the switch
+    /// waits for it.
     AddOnly,
     /// Take a checkpoint at once.
     Checkpoint,

@@ -1,7 +1,9 @@
-//! Changes of the plan: the job goes on with other tasks from the end of an epoch on, or as before if anything fails.
+//! Changes of the plan: the job goes on with other tasks from the end of an epoch on, or as before if
+//! anything fails.
 //!
-//! The tasks of the next version begin with an entry of the log behind the checkpoint that both versions share. Until a checkpoint by
-//! the next version is committed, nothing of it is durable, and any failure leads back.
+//! The tasks of the next version begin with an entry of the log behind the checkpoint that both versions
+//! share. Until a checkpoint by the next version is committed, nothing of it is durable, and any failure
+//! leads back.
 
 use anabranch_model::PlanVersion;
 

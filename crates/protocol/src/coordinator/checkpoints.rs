@@ -1,13 +1,14 @@
-//! Checkpoints within one incarnation: from the grant that requests one to the notification of all tasks that it is
-//! committed.
+//! Checkpoints within one incarnation: from the grant that requests one to the notification of all tasks that
+//! it is committed.
 //!
-//! A task that has finished sends a last acknowledgement at the end of its last epoch; from that epoch on, its last
-//! snapshot counts for every checkpoint. When all tasks have finished and no checkpoint covers their ends yet, the
-//! coordinator makes one of these snapshots, so that a stream that ends leaves no result invisible.
+//! A task that has finished sends a last acknowledgement at the end of its last epoch; from that epoch on,
+//! its last snapshot counts for every checkpoint. When all tasks have finished and no checkpoint covers their
+//! ends yet, the coordinator makes one of these snapshots, so that a stream that ends leaves no result
+//! invisible.
 //!
-//! A later checkpoint that is complete first replaces earlier ones, because it covers what they covered. One checkpoint
-//! is committed at a time. From then on it belongs to the log and cannot be aborted: either it is committed, or this
-//! coordinator is fenced.
+//! A later checkpoint that is complete first replaces earlier ones, because it covers what they covered. One
+//! checkpoint is committed at a time. From then on it belongs to the log and cannot be aborted: either it is
+//! committed, or this coordinator is fenced.
 
 use std::collections::btree_map::Entry::Vacant;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +36,8 @@ pub(super) const TABLE: &[Transition] = &[
 #[derive(Debug)]
 struct Pending<S> {
     acknowledged: BTreeMap<TaskId, S>,
-    /// Number of tasks that have acknowledged it or had finished by its epoch: a report is not compared with those of all tasks.
+    /// Number of tasks that have acknowledged it or had finished by its epoch: a report is not compared with
+    /// those of all tasks.
     covered: usize,
     /// Set at the first sign that the epoch has ended at some task.
     deadline: Option<Nanos>,
@@ -109,8 +111,8 @@ impl<S: Clone> Checkpoints<S> {
         self.request != Request::None
     }
 
-    /// If a request has not been fulfilled: a checkpoint of a later epoch than the one returned fulfils it. `granted` is the last
-    /// epoch that is granted.
+    /// If a request has not been fulfilled: a checkpoint of a later epoch than the one returned fulfils it.
+    /// `granted` is the last epoch that is granted.
     pub(super) fn fulfilled_behind(&self, granted: Epoch) -> Option<Epoch> {
         match self.request {
             Request::None => None,
@@ -130,13 +132,15 @@ impl<S: Clone> Checkpoints<S> {
         rested && self.pending.is_empty() && self.committing.is_none()
     }
 
-    /// Whether a request waits for one that can be granted now. After a failure it is tried again with the next group.
+    /// Whether a request waits for one that can be granted now. After a failure it is tried again with the
+    /// next group.
     pub(super) fn is_requested(&self) -> bool {
         let can_begin = self.is_enabled() && self.pending.is_empty() && self.committing.is_none();
         can_begin && self.request == Request::Open && self.failures == 0
     }
 
-    /// When the next one is due that contains what was passed on in the epoch `active`, if no granted one does.
+    /// When the next one is due that contains what was passed on in the epoch `active`, if no granted one
+    /// does.
     pub(super) fn due_with(&self, active: Epoch) -> Option<Nanos> {
         let can_begin = active > self.triggered && self.pending.is_empty() && self.committing.is_none();
         self.interval.filter(|_| can_begin && self.failures == 0).map(|interval| self.began.plus(interval))

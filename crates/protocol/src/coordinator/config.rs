@@ -18,7 +18,8 @@ pub struct Config {
     pub checkpoint_failures_max: u32,
     /// Number of committed checkpoints to keep, at least 1.
     pub checkpoints_kept: usize,
-    /// From the command to start, or the last progress of a task that starts or restores its state, until every task has started.
+    /// From the command to start, or the last progress of a task that starts or restores its state, until
+    /// every task has started.
     pub start_timeout: Duration,
     /// Longest time from the command to cancel until the tasks count as gone.
     pub cancel_timeout: Duration,
@@ -30,7 +31,8 @@ pub struct Config {
     pub store_retry: Duration,
     /// How long one entry of the log may take, with all retries.
     pub store_patience: Duration,
-    /// How long after its last contact with the store a coordinator checks whether another one has taken over.
+    /// How long after its last contact with the store a coordinator checks whether another one has taken
+    /// over.
     pub fence_look: Duration,
 }
 
@@ -57,10 +59,11 @@ impl Default for Config {
 /// When groups are granted to sources that pass nothing on.
 #[derive(Clone, Debug)]
 pub struct Quiet {
-    /// Sources that wait for a grant within this time since the last one have rows in each epoch: a few times the epochs' interval.
+    /// Sources that wait for a grant within this time since the last one have rows in each epoch: a few times
+    /// the epochs' interval.
     pub soon: Duration,
-    /// Sources that wait for a grant after this time since the last one get one epoch. Those that wait between the two
-    /// times get it then: the same as `soon`, or more if nobody waits for the ends of epochs.
+    /// Sources that wait for a grant after this time since the last one get one epoch. Those that wait
+    /// between the two times get it then: the same as `soon`, or more if nobody waits for the ends of epochs.
     pub pause: Duration,
     /// The longest time between two grants, while sources could cut what is granted.
     pub longest: Duration,

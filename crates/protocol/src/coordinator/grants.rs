@@ -1,16 +1,17 @@
-//! Grants of groups of epochs within one incarnation (Drizzle's group scheduling), and the stop at an epoch boundary.
+//! Grants of groups of epochs within one incarnation (Drizzle's group scheduling), and the stop at an epoch
+//! boundary.
 //!
-//! Sources may cut epochs only as far as the coordinator has granted them. The next group is granted when all sources
-//! are in the second half of the last one, so in steady state no source waits. A source that has used up its grant
-//! continues to read in its last epoch; it only cuts later.
+//! Sources may cut epochs only as far as the coordinator has granted them. The next group is granted when all
+//! sources are in the second half of the last one, so in steady state no source waits. A source that has used
+//! up its grant continues to read in its last epoch; it only cuts later.
 //!
-//! The grant says whether the last epoch of a group is a checkpoint, because a source may be about to cut that epoch.
-//! For the same reason a job stops after one more epoch, granted for the stop: a source may already have cut the last
-//! granted epoch without knowing that it would end there.
+//! The grant says whether the last epoch of a group is a checkpoint, because a source may be about to cut
+//! that epoch. For the same reason a job stops after one more epoch, granted for the stop: a source may
+//! already have cut the last granted epoch without knowing that it would end there.
 //!
-//! A checkpoint that was requested gets one more epoch too, granted at once. Sources then cut all epochs that they may.
-//! While some have not begun to do that, no further group of this kind is granted: a coordinator that adopts the tasks must
-//! know all groups that a worker may lack.
+//! A checkpoint that was requested gets one more epoch too, granted at once. Sources then cut all epochs that
+//! they may. While some have not begun to do that, no further group of this kind is granted: a coordinator
+//! that adopts the tasks must know all groups that a worker may lack.
 
 use std::collections::BTreeMap;
 
@@ -146,13 +147,15 @@ impl Grants {
         group
     }
 
-    /// Grants one more epoch, which sources cut at once. `None`: that is not possible yet, or no group will be granted any more.
+    /// Grants one more epoch, which sources cut at once. `None`: that is not possible yet, or no group will
+    /// be granted any more.
     pub(super) fn hurry(&mut self) -> Option<Group> {
         let waits = self.hurried && self.behind > 0;
         (!waits && !self.is_over()).then(|| self.grant(1, Pace::AtOnce))
     }
 
-    /// Grants the last group of the incarnation: one epoch, after which its tasks end. `None` if all sources have ended by themselves.
+    /// Grants the last group of the incarnation: one epoch, after which its tasks end. `None` if all sources
+    /// have ended by themselves.
     pub(super) fn stop(&mut self) -> Option<Group> {
         if self.is_over() {
             return None;

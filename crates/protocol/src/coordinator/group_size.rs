@@ -1,8 +1,9 @@
-//! The number of epochs of a group (Drizzle, section 3.4): the smallest that keeps the share of coordination within the
-//! bounds, because small groups let the plan change sooner.
+//! The number of epochs of a group (Drizzle, section 3.4): the smallest that keeps the share of coordination
+//! within the bounds, because small groups let the plan change sooner.
 //!
-//! The share is averaged exponentially, so that a single pause has little effect. Above the upper bound the size is
-//! multiplied, below the lower bound it is reduced by a step: multiplicative increase, additive decrease.
+//! The share is averaged exponentially, so that a single pause has little effect. Above the upper bound the
+//! size is multiplied, below the lower bound it is reduced by a step: multiplicative increase, additive
+//! decrease.
 
 use std::time::Duration;
 
@@ -80,7 +81,8 @@ impl GroupSize {
 mod tests {
     use super::*;
 
-    /// Groups of a job whose coordination costs `cost_ms` each, whatever their size, with epochs of `epoch_ms`.
+    /// Groups of a job whose coordination costs `cost_ms` each, whatever their size, with epochs of
+    /// `epoch_ms`.
     fn settle(cost_ms: u64, epoch_ms: u64, groups: u32) -> Vec<u64> {
         let mut size = GroupSize::new(&GroupSizing::default());
         let mut sizes = Vec::new();

@@ -1,9 +1,9 @@
-//! The life of a job over its incarnations: start, run, stop, and after a failure the same again from the last
-//! committed checkpoint.
+//! The life of a job over its incarnations: start, run, stop, and after a failure the same again from the
+//! last committed checkpoint.
 //!
-//! The coordinator cancels the tasks of an incarnation before the next one begins and waits for them, but not forever:
-//! a task that no longer answers may be cut off and still running. That is harmless, because its reports and its
-//! checkpoints carry an incarnation that is over.
+//! The coordinator cancels the tasks of an incarnation before the next one begins and waits for them, but not
+//! forever: a task that no longer answers may be cut off and still running. That is harmless, because its
+//! reports and its checkpoints carry an incarnation that is over.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -285,7 +285,8 @@ impl Life {
         (self.verdict, self.undoes) = (None, true);
     }
 
-    /// Nothing can be written any more. Returns whether the tasks must be cancelled; without tasks the job has failed.
+    /// Nothing can be written any more. Returns whether the tasks must be cancelled; without tasks the job
+    /// has failed.
     pub(super) fn give_up(&mut self, now: Nanos, cause: Cause) -> bool {
         match self.phase {
             Phase::Starting | Phase::Pausing | Phase::Ending => {
@@ -329,8 +330,8 @@ impl Life {
         }
     }
 
-    /// The pause before the current attempt; it grows with each attempt, up to the longest. A lost worker does not come back, so there
-    /// is nothing to wait for.
+    /// The pause before the current attempt; it grows with each attempt, up to the longest. A lost worker
+    /// does not come back, so there is nothing to wait for.
     fn pause(&self) -> Duration {
         if self.is_lost {
             return self.restart.pause_start.min(self.restart.pause_max);

@@ -1,25 +1,28 @@
 //! The coordinator's durable log, and with it the fence against other coordinators of the same job.
 //!
-//! Entries are numbered, and an entry is written only where there is none, so all coordinators that ever serve a job
-//! agree on one sequence. A coordinator writes its incarnation first. A rival with a higher incarnation has then taken
-//! a number, and the older coordinator meets that entry with its next write, whatever it writes. Incarnations in the
-//! log never decrease. So a checkpoint in the log was committed by the coordinator that was the newest at that place.
+//! Entries are numbered, and an entry is written only where there is none, so all coordinators that ever
+//! serve a job agree on one sequence. A coordinator writes its incarnation first. A rival with a higher
+//! incarnation has then taken a number, and the older coordinator meets that entry with its next write,
+//! whatever it writes. Incarnations in the log never decrease. So a checkpoint in the log was committed by
+//! the coordinator that was the newest at that place.
 //!
-//! One entry is written at a time and never abandoned. After an answer that does not say whether the entry is there,
-//! the coordinator reads the number. Finding nothing proves nothing either, since the put may still be in flight. The
-//! coordinator puts the same entry again, and whichever put arrives first wins.
+//! One entry is written at a time and never abandoned. After an answer that does not say whether the entry is
+//! there, the coordinator reads the number. Finding nothing proves nothing either, since the put may still be
+//! in flight. The coordinator puts the same entry again, and whichever put arrives first wins.
 //!
-//! A coordinator that adopts running tasks writes that first, under their incarnation. Entries of its predecessor that it has not
-//! read yet are facts for it, and the predecessor meets its entry as it would meet that of a higher incarnation. The number of the
-//! entry with which a coordinator takes the job is its term.
+//! A coordinator that adopts running tasks writes that first, under their incarnation. Entries of its
+//! predecessor that it has not read yet are facts for it, and the predecessor meets its entry as it would
+//! meet that of a higher incarnation. The number of the entry with which a coordinator takes the job is its
+//! term.
 //!
-//! A coordinator with nothing to write reads the next number from time to time. Workers that a rival took over may just
-//! fall silent, and without this read it would wait for them forever.
+//! A coordinator with nothing to write reads the next number from time to time. Workers that a rival took
+//! over may just fall silent, and without this read it would wait for them forever.
 //!
-//! Entries that no longer matter are removed: checkpoints beyond those kept, the beginnings of incarnations before the oldest
-//! checkpoint, and what is unusable before the newest. So the log stays short however long a job lives. The freed numbers are all before the newest checkpoint:
-//! an entry that a zombie writes there has no effect, even if the zombie dies before it learns that it is fenced. After
-//! the newest checkpoint, a late entry would count as the newest one.
+//! Entries that no longer matter are removed: checkpoints beyond those kept, the beginnings of incarnations
+//! before the oldest checkpoint, and what is unusable before the newest. So the log stays short however long
+//! a job lives. The freed numbers are all before the newest checkpoint: an entry that a zombie writes there
+//! has no effect, even if the zombie dies before it learns that it is fenced. After the newest checkpoint, a
+//! late entry would count as the newest one.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -147,8 +150,8 @@ impl<S: Clone + PartialEq> Log<S> {
         }
     }
 
-    /// Removes entries that no longer matter. Only after an entry of its own: until then the job may belong to another
-    /// coordinator.
+    /// Removes entries that no longer matter. Only after an entry of its own: until then the job may belong
+    /// to another coordinator.
     fn compact(&mut self, commands: &mut VecDeque<Command<S>>) {
         while self.checkpoints.len() > self.kept {
             if let Some((sequence, old)) = self.checkpoints.pop_front() {
@@ -158,7 +161,8 @@ impl<S: Clone + PartialEq> Log<S> {
         }
         let sequence_of = |checkpoint: Option<&(u64, _)>| checkpoint.map_or(0, |(sequence, _)| *sequence);
         let (oldest, newest) = (sequence_of(self.checkpoints.front()), sequence_of(self.checkpoints.back()));
-        // If the newest one turns out to be damaged, the entries after the oldest still say which incarnations there were.
+        // If the newest one turns out to be damaged, the entries after the oldest still say which
+        // incarnations there were.
         for (entries, needed_from) in [(&mut self.begins, oldest), (&mut self.unusable, newest)] {
             let needed = entries.split_off(&needed_from);
             commands.extend(std::mem::replace(entries, needed).into_iter().map(Command::Remove));
@@ -181,8 +185,8 @@ impl<S: Clone + PartialEq> Log<S> {
         self.append(now, Entry::Begins(incarnation, self.owner, version), commands);
     }
 
-    /// Adopts the newest incarnation; that has happened when the entry is written. False if this is another one, or if a later
-    /// checkpoint than the newest cannot be read.
+    /// Adopts the newest incarnation; that has happened when the entry is written. False if this is another
+    /// one, or if a later checkpoint than the newest cannot be read.
     pub(super) fn adopt(&mut self, now: Nanos, incarnation: Incarnation, commands: &mut VecDeque<Command<S>>) -> bool {
         let newest = self.checkpoints.back().map_or(0, |(sequence, _)| *sequence);
         let adopts = incarnation == self.highest && self.unusable.range(newest..).next().is_none();

@@ -1,7 +1,7 @@
 //! What goes into a coordinator and what comes out: the whole interface between decision and execution.
 //!
-//! Reports and commands may be repeated and reordered: each states a fact that stays true. The driver must deliver each
-//! at least once while its incarnation lives, or report the task as failed.
+//! Reports and commands may be repeated and reordered: each states a fact that stays true. The driver must
+//! deliver each at least once while its incarnation lives, or report the task as failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -56,17 +56,19 @@ mod pairs {
     }
 }
 
-/// Identifies one coordinator process among all that ever serve the job: a number that the driver draws at random. It
-/// distinguishes a coordinator's own entry from that of a rival with the same incarnation.
+/// Identifies one coordinator process among all that ever serve the job: a number that the driver draws at
+/// random. It distinguishes a coordinator's own entry from that of a rival with the same incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner(pub u64);
 
 /// A numbered entry of the job's durable log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry<S> {
-    /// From here on this incarnation owns the job, by this version of its plan; no entry of an older one follows.
+    /// From here on this incarnation owns the job, by this version of its plan; no entry of an older one
+    /// follows.
     Begins(Incarnation, Owner, PlanVersion),
-    /// From here on this coordinator owns the incarnation, whose tasks go on; no entry of its predecessor follows.
+    /// From here on this coordinator owns the incarnation, whose tasks go on; no entry of its predecessor
+    /// follows.
     Adopts(Incarnation, Owner),
     /// A committed checkpoint: the entry is the commit.
     Checkpoint(Checkpoint<S>),
@@ -112,8 +114,8 @@ pub enum Input<S> {
     Checkpoint,
     /// A request: the job stops, with a last checkpoint.
     Stop,
-    /// A request: at the end of an epoch the job goes on with these tasks, of a newer plan version. A checkpoint that was requested
-    /// before is taken first: the one at the switch then has less to write.
+    /// A request: at the end of an epoch the job goes on with these tasks, of a newer plan version. A
+    /// checkpoint that was requested before is taken first: the one at the switch then has less to write.
     Change(Tasks),
     /// Only time has passed.
     Tick,
@@ -128,8 +130,8 @@ pub enum Report<S> {
     Started,
     /// A source cut this epoch.
     EpochCut(Epoch),
-    /// A source has passed something on in this epoch: rows, or progress of event time. It reports that with its cuts, and for an
-    /// epoch without a grant when its time is over.
+    /// A source has passed something on in this epoch: rows, or progress of event time. It reports that with
+    /// its cuts, and for an epoch without a grant when its time is over.
     Active(Epoch),
     /// A source has cut its last epoch: it no longer takes grants.
     SourceFinished,
@@ -157,7 +159,8 @@ pub enum Report<S> {
     },
     /// The worker of the task is lost.
     Lost,
-    /// The task has ended, by itself after its last snapshot or because it was cancelled. It does nothing any more.
+    /// The task has ended, by itself after its last snapshot or because it was cancelled. It does nothing any
+    /// more.
     Gone,
 }
 
@@ -169,7 +172,8 @@ pub enum Then {
     Next,
     /// Nothing: the job stops. Sources cut at once up to the end of the group, and end there.
     Stop,
-    /// The next incarnation, by another plan version. The tasks end as for a stop; their workers may keep what the next ones need.
+    /// The next incarnation, by another plan version. The tasks end as for a stop; their workers may keep
+    /// what the next ones need.
     Switch,
 }
 
@@ -224,7 +228,8 @@ pub enum Answer<S> {
     Appended,
     /// The put-if-absent found an entry under this number.
     Taken,
-    /// The log has gone past this number: later entries are there. An entry under this number may have arrived late.
+    /// The log has gone past this number: later entries are there. An entry under this number may have
+    /// arrived late.
     Passed,
     /// Unknown: after a timeout or an error the entry may be there, or may still arrive.
     Unknown,
@@ -248,7 +253,8 @@ pub enum Command<S> {
         /// The checkpoint to resume from; `None`: start with epoch 1.
         from: Option<Checkpoint<S>>,
     },
-    /// The tasks of this incarnation go on under this coordinator: each worker must report all that they have done.
+    /// The tasks of this incarnation go on under this coordinator: each worker must report all that they have
+    /// done.
     Adopt {
         /// The incarnation.
         incarnation: Incarnation,
@@ -272,16 +278,19 @@ pub enum Command<S> {
     Changed(PlanVersion),
     /// The job does not change to this plan version, and goes on as it was, at most after a restart.
     NotChanged(PlanVersion),
-    /// Every sink has written everything up to the end of this epoch. Only without checkpoints: else tasks wait for those.
+    /// Every sink has written everything up to the end of this epoch. Only without checkpoints: else tasks
+    /// wait for those.
     EpochDone(Incarnation, Epoch),
     /// The checkpoint is committed: sinks make visible what they prepared, sources may release input.
     CheckpointDone(Incarnation, Epoch),
-    /// The checkpoint is abandoned. What sinks prepared for it stays for the next one, and a snapshot that was
-    /// acknowledged as finished stays for all.
+    /// The checkpoint is abandoned. What sinks prepared for it stays for the next one, and a snapshot that
+    /// was acknowledged as finished stays for all.
     AbortCheckpoint(Incarnation, Epoch),
-    /// No later epoch of this incarnation will be done, and no checkpoint committed: tasks must not wait for one.
+    /// No later epoch of this incarnation will be done, and no checkpoint committed: tasks must not wait for
+    /// one.
     NoneDone(Incarnation),
-    /// A committed checkpoint that will not be needed again: files to which no later one refers may be deleted.
+    /// A committed checkpoint that will not be needed again: files to which no later one refers may be
+    /// deleted.
     Forget(Epoch, Incarnation),
     /// End all tasks of this incarnation at once, and report each as gone.
     Cancel(Incarnation),

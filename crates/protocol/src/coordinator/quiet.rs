@@ -1,12 +1,15 @@
-//! A job whose sources pass nothing on gets no groups: nobody waits for the end of an epoch in which nothing happened.
+//! A job whose sources pass nothing on gets no groups: nobody waits for the end of an epoch in which nothing
+//! happened.
 //!
-//! Sources report the newest epoch in which they have passed something on. They do so with their cuts, and for an epoch without
-//! a grant when its time is over: then something waits for the grant. A source without a grant goes on in its present epoch, so
-//! no row waits for anything but the end of its epoch, and that comes with the grant.
+//! Sources report the newest epoch in which they have passed something on. They do so with their cuts, and
+//! for an epoch without a grant when its time is over: then something waits for the grant. A source without a
+//! grant goes on in its present epoch, so no row waits for anything but the end of its epoch, and that comes
+//! with the grant.
 //!
-//! While groups follow each other, one is granted ahead. A row that comes after a pause gets one epoch, so a job with few rows
-//! has about one epoch for each. From time to time an epoch is granted although nothing was passed on. If nobody waits for the ends
-//! of epochs, because all results become visible with checkpoints, few rows get epochs no more often than that.
+//! While groups follow each other, one is granted ahead. A row that comes after a pause gets one epoch, so a
+//! job with few rows has about one epoch for each. From time to time an epoch is granted although nothing was
+//! passed on. If nobody waits for the ends of epochs, because all results become visible with checkpoints,
+//! few rows get epochs no more often than that.
 
 use anabranch_model::{Epoch, Nanos};
 
@@ -67,8 +70,9 @@ impl Quiet {
         self.active
     }
 
-    /// Whether groups have been granted ahead for so long that what sources have waited, as they report it, was a cost of coordination. Sources that
-    /// passed nothing on for a while also wait. That says nothing about the cost, and larger groups would give epochs to a job that needs few.
+    /// Whether groups have been granted ahead for so long that what sources have waited, as they report it,
+    /// was a cost of coordination. Sources that passed nothing on for a while also wait. That says nothing
+    /// about the cost, and larger groups would give epochs to a job that needs few.
     pub(super) fn counts_waits(&self, now: Nanos) -> bool {
         now >= self.counts_from
     }
@@ -78,7 +82,8 @@ impl Quiet {
         self.granted_at = now;
     }
 
-    /// A group is due, and epochs up to `last` are granted: whether it is wanted. `retries`: a checkpoint has failed.
+    /// A group is due, and epochs up to `last` are granted: whether it is wanted. `retries`: a checkpoint has
+    /// failed.
     pub(super) fn wants(&mut self, now: Nanos, last: Epoch, retries: bool) -> Option<Wanted> {
         let Some(Config { soon, pause, longest }) = self.config else { return Some(Wanted::Group) };
         let since = |time| now >= self.granted_at.plus(time);
@@ -122,7 +127,8 @@ mod tests {
     const SOON: Duration = Duration::from_millis(300);
     const LONGEST: Duration = Duration::from_secs(2);
 
-    /// A job of one source with epochs of 100 ms, whose rows come at these times. Returns when each epoch was cut.
+    /// A job of one source with epochs of 100 ms, whose rows come at these times. Returns when each epoch was
+    /// cut.
     fn cuts(rows_ms: &[u64], until_ms: u64) -> Vec<u64> {
         cuts_with(SOON, rows_ms, until_ms)
     }

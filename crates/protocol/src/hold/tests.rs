@@ -1,5 +1,5 @@
-//! A small instance in all interleavings: three processes whose sinks become full and have room again at any time, while
-//! another coordinator may adopt the tasks.
+//! A small instance in all interleavings: three processes whose sinks become full and have room again at any
+//! time, while another coordinator may adopt the tasks.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -112,7 +112,8 @@ impl World {
         }
     }
 
-    /// Everything arrives: the sources of each process wait if a sink elsewhere is full, and have heard of its request.
+    /// Everything arrives: the sources of each process wait if a sink elsewhere is full, and have heard of
+    /// its request.
     fn settles(mut self) {
         while self.up.iter().any(|up| !up.is_empty()) || self.down.iter().any(|down| !down.is_empty()) {
             (0..PROCESSES).for_each(|at| self.arrives_up(at));

@@ -103,7 +103,8 @@ const UNIT: u64 = 10 * MS;
 const TIME_MAX: u64 = 4;
 const STATES_MAX: usize = 300_000;
 
-/// Everything: the coordinator's side, and a worker with one task in its first life. Its second life only joins.
+/// Everything: the coordinator's side, and a worker with one task in its first life. Its second life only
+/// joins.
 #[derive(Clone)]
 struct World {
     membership: Membership,

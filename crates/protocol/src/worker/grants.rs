@@ -39,7 +39,8 @@ impl Grants {
         self.early.clear();
     }
 
-    /// Another coordinator has adopted the tasks. It knows only the groups that were passed on, and decides what follows them.
+    /// Another coordinator has adopted the tasks. It knows only the groups that were passed on, and decides
+    /// what follows them.
     pub(super) fn adopted(&mut self) {
         let before = self.state();
         if before == "gap" {

@@ -1,5 +1,5 @@
-//! What goes into a worker and what comes out. Messages between worker and coordinator may be lost, repeated, late and
-//! reordered.
+//! What goes into a worker and what comes out. Messages between worker and coordinator may be lost, repeated,
+//! late and reordered.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::coordinator::{Checkpoint, Granted, Pace, Report, Tasks, Then};
 
-/// One reign of a coordinator over a job: the number, from 1, of the log's entry with which it took the job. A new term may adopt a
-/// running incarnation, or begin a newer one.
+/// One reign of a coordinator over a job: the number, from 1, of the log's entry with which it took the job.
+/// A new term may adopt a running incarnation, or begin a newer one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Term(pub u64);
 
@@ -38,8 +38,9 @@ impl Fence {
 /// Settings of a worker.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How long its tasks may run after it sent the last heartbeat that its coordinator has answered. At most the time after
-    /// which the coordinator declares a silent worker lost, so that the tasks of a lost worker have ended.
+    /// How long its tasks may run after it sent the last heartbeat that its coordinator has answered. At most
+    /// the time after which the coordinator declares a silent worker lost, so that the tasks of a lost worker
+    /// have ended.
     pub lease: Duration,
     /// How long a change may wait for the next report of a group.
     pub linger: Duration,
@@ -58,9 +59,10 @@ impl Default for Config {
 pub enum Input<S> {
     /// A message of a coordinator has arrived.
     Message(FromCoordinator<S>),
-    /// The process that has the job's coordinator in this term has answered the heartbeat that this process sent then, by its own clock.
-    /// The driver need not report each answer: the newest one suffices, at [`Worker::next_deadline`](super::Worker::next_deadline). But it
-    /// reports none that has come after the lease that the answers before it extended was over, unless it has handled the time in between.
+    /// The process that has the job's coordinator in this term has answered the heartbeat that this process
+    /// sent then, by its own clock. The driver need not report each answer: the newest one suffices, at
+    /// [`Worker::next_deadline`](super::Worker::next_deadline). But it reports none that has come after the
+    /// lease that the answers before it extended was over, unless it has handled the time in between.
     Heard(Term, Nanos),
     /// A task of an incarnation reports.
     Task(Incarnation, TaskId, Report<S>),
@@ -82,23 +84,26 @@ pub enum Command<S> {
 pub struct FromCoordinator<S> {
     /// Who sends it, and for which tasks.
     pub fence: Fence,
-    /// When this process sent the newest heartbeat that has arrived at the coordinator, by the worker's clock.
+    /// When this process sent the newest heartbeat that has arrived at the coordinator, by the worker's
+    /// clock.
     pub heard: Nanos,
-    /// Number of the newest summary that has arrived at the coordinator in this term and incarnation; 0 for none.
+    /// Number of the newest summary that has arrived at the coordinator in this term and incarnation; 0 for
+    /// none.
     pub received: u64,
     /// `None`: it only answers a heartbeat or a summary.
     pub order: Option<Order<S>>,
 }
 
-/// What the tasks must do. Each order states a fact that stays true, so repetitions change nothing. The coordinator repeats an
-/// order until a summary shows its effect.
+/// What the tasks must do. Each order states a fact that stays true, so repetitions change nothing. The
+/// coordinator repeats an order until a summary shows its effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order<S> {
     /// Start these tasks, each from its snapshot; sinks first make visible what the checkpoint holds.
     Start {
         /// The tasks of this worker.
         tasks: Tasks,
-        /// The checkpoint to resume from, with the snapshots that these tasks need; `None`: start with epoch 1.
+        /// The checkpoint to resume from, with the snapshots that these tasks need; `None`: start with epoch
+        /// 1.
         from: Option<Checkpoint<S>>,
     },
     /// Sources may cut the epochs of this group.
@@ -157,19 +162,22 @@ pub struct Summary<S> {
     pub ended: Epoch,
     /// Every sink has finished.
     pub sinks_finished: bool,
-    /// Checkpoints that every task has acknowledged or one has declined, and whose receipt was not acknowledged.
+    /// Checkpoints that every task has acknowledged or one has declined, and whose receipt was not
+    /// acknowledged.
     pub checkpoints: Vec<Snapshots<S>>,
-    /// The last snapshot of each task and the epoch at whose end it was taken, once all have finished. Empty before, and
-    /// when its receipt was acknowledged.
+    /// The last snapshot of each task and the epoch at whose end it was taken, once all have finished. Empty
+    /// before, and when its receipt was acknowledged.
     pub last: Vec<(TaskId, Epoch, S)>,
-    /// The newest three groups that were passed on to tasks, until the first summary of the term was acknowledged. No worker whose
-    /// sources run can lack more: a group is granted when all of them are in the middle of the one before, then perhaps one
-    /// for a checkpoint that was requested, and one for the stop.
+    /// The newest three groups that were passed on to tasks, until the first summary of the term was
+    /// acknowledged. No worker whose sources run can lack more: a group is granted when all of them are in
+    /// the middle of the one before, then perhaps one for a checkpoint that was requested, and one for the
+    /// stop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Granted>,
     /// A task drops rows: from here on it acknowledges nothing.
     pub dropped: bool,
-    /// The tasks were cancelled: sinks that had finished may have left without making visible what they prepared.
+    /// The tasks were cancelled: sinks that had finished may have left without making visible what they
+    /// prepared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancelled: bool,
     /// A task has failed, and whether a retry may succeed.

@@ -1,4 +1,5 @@
-//! When a worker sends its summary: at once, or with the next one, and again until the coordinator has acknowledged it.
+//! When a worker sends its summary: at once, or with the next one, and again until the coordinator has
+//! acknowledged it.
 
 use std::time::Duration;
 

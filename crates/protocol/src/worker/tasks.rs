@@ -1,5 +1,5 @@
-//! What the tasks of one incarnation at a worker have reported, together. A report costs no search over all tasks: counts
-//! say when the last task has reached something.
+//! What the tasks of one incarnation at a worker have reported, together. A report costs no search over all
+//! tasks: counts say when the last task has reached something.
 
 use std::collections::VecDeque;
 
@@ -258,7 +258,8 @@ impl<S: Clone> Hosted<S> {
         Some(&mut self.pending[at])
     }
 
-    /// Whether a further checkpoint is acknowledged by every task, each with a snapshot of its own or with its last one.
+    /// Whether a further checkpoint is acknowledged by every task, each with a snapshot of its own or with
+    /// its last one.
     fn complete(&mut self) -> bool {
         let mut news = false;
         for pending in self.pending.iter_mut().filter(|pending| !pending.complete) {
@@ -273,7 +274,8 @@ impl<S: Clone> Hosted<S> {
         news
     }
 
-    /// A task has failed. Returns whether the coordinator does not know of a failure, or of one without a retry.
+    /// A task has failed. Returns whether the coordinator does not know of a failure, or of one without a
+    /// retry.
     pub(super) fn fail(&mut self, task: TaskId, retry: bool) -> bool {
         let news = self.failed.is_none_or(|(_, known)| known && !retry);
         if news {

@@ -341,7 +341,8 @@ fn only_what_the_new_coordinator_has_heard_extends_the_lease() {
     assert!(matches!(bench.commands()[..], [Command::Tasks(_, Order::Cancel), ..]));
 }
 
-/// The former coordinator granted the end of the plan version with the last of them. The new one does not know that.
+/// The former coordinator granted the end of the plan version with the last of them. The new one does not
+/// know that.
 #[test]
 fn groups_that_a_former_coordinator_granted_and_a_gap_held_back_are_not_passed_on_after_an_adoption() {
     let mut bench = Bench::running();
@@ -464,7 +465,8 @@ fn a_plan_version_that_is_older_is_refused() {
     assert_eq!((bench.commands(), bench.worker.refused()), (vec![], 1));
 }
 
-/// Tasks that used the same connection fail together. The last failure says nothing new but that no task is left.
+/// Tasks that used the same connection fail together. The last failure says nothing new but that no task is
+/// left.
 #[test]
 fn when_the_last_task_fails_after_another_one_all_are_reported_as_gone() {
     let mut bench = Bench::running();

@@ -1,8 +1,10 @@
-//! What the tasks of one plan version leave at their worker for those of the next one: state in memory, open tables.
+//! What the tasks of one plan version leave at their worker for those of the next one: state in memory, open
+//! tables.
 //!
-//! Tasks that end because the plan changes have taken a snapshot, so everything is in the checkpoint too, and a part that is
-//! not here, or has changed, is restored from there. A part that stays is passed on: the state of an operator if its task owns the
-//! same key groups as before, a source or sink as it is, if it is the same task of as many. Static sides of joins are passed on too.
+//! Tasks that end because the plan changes have taken a snapshot, so everything is in the checkpoint too, and
+//! a part that is not here, or has changed, is restored from there. A part that stays is passed on: the state
+//! of an operator if its task owns the same key groups as before, a source or sink as it is, if it is the
+//! same task of as many. Static sides of joins are passed on too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -124,8 +126,8 @@ impl Handover {
         if is_same { self.sinks.remove(&place).map(|(_, tail)| tail) } else { None }
     }
 
-    /// Nothing else is taken: closes the tables that are open. The memory of much state takes long to give back, which no task
-    /// waits for.
+    /// Nothing else is taken: closes the tables that are open. The memory of much state takes long to give
+    /// back, which no task waits for.
     pub(crate) fn close(self) -> Result<()> {
         let operators = self.operators;
         if !operators.is_empty() {

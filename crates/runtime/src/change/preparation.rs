@@ -1,7 +1,8 @@
 //! The state of the next plan version at a worker, loaded while the tasks of the present one run.
 //!
-//! An operator whose key groups come from elsewhere is filled from the files of a checkpoint, then from what later checkpoints
-//! add. When the tasks of the present version have ended, it reads only what the last checkpoint has added.
+//! An operator whose key groups come from elsewhere is filled from the files of a checkpoint, then from what
+//! later checkpoints add. When the tasks of the present version have ended, it reads only what the last
+//! checkpoint has added.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -117,8 +118,8 @@ impl Preparation {
         Ok(Preparation { plan, operators, functions })
     }
 
-    /// Reads what a checkpoint has and was not read, by so many threads at once. Each calls `wanted` after each piece, and returns early
-    /// once that is false.
+    /// Reads what a checkpoint has and was not read, by so many threads at once. Each calls `wanted` after
+    /// each piece, and returns early once that is false.
     pub(crate) fn load(&mut self, state: &JobState, wanted: &(dyn Fn() -> bool + Sync), threads: usize) -> Result<()> {
         let Preparation { plan, operators, functions } = self;
         let threads = threads.min(operators.len());

@@ -1,5 +1,5 @@
-//! Changes of a job's plan: what becomes of each part that keeps something. A running job, a savepoint and a checkpoint are
-//! compared with a plan in the same way.
+//! Changes of a job's plan: what becomes of each part that keeps something. A running job, a savepoint and a
+//! checkpoint are compared with a plan in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,14 +22,15 @@ pub struct Reconfigure {
     pub moves: Moves,
     /// State for which the plan has no place is dropped. Otherwise such a plan is refused.
     pub allow_lost_state: bool,
-    /// Sources may be new, or have another event time, though windows behind them have fired: earlier rows are late. Otherwise such a plan
-    /// is refused.
+    /// Sources may be new, or have another event time, though windows behind them have fired: earlier rows
+    /// are late. Otherwise such a plan is refused.
     pub allow_late: bool,
     /// Only says what would become of each part.
     pub dry_run: bool,
 }
 
-/// Gives a plan the form in which a job with another plan keeps most of what it has. Some plans have several forms.
+/// Gives a plan the form in which a job with another plan keeps most of what it has. Some plans have several
+/// forms.
 pub type Fit = fn(plan: &Plan, present: &Plan) -> Result<Plan>;
 
 /// Requests for the placement of tasks. The other tasks stay where they are, as far as the plan has them.
@@ -52,7 +53,8 @@ pub struct Reconfigured {
     pub changes: Vec<Change>,
     /// The job is as it was: the plan is the same, or this was a rehearsal.
     pub unchanged: bool,
-    /// Bytes of state that were loaded where the new version needs them, before the tasks of the former one ended.
+    /// Bytes of state that were loaded where the new version needs them, before the tasks of the former one
+    /// ended.
     pub copied_bytes: u64,
     /// What is known ahead, if this was a rehearsal.
     pub ahead: Option<Ahead>,
@@ -169,8 +171,8 @@ impl Comparison {
         Comparison { then, now, matching }
     }
 
-    /// What becomes of each part. `tasks` are snapshots of the parts before; `late` says why rows of a source may only be late, by its place
-    /// in the plan.
+    /// What becomes of each part. `tasks` are snapshots of the parts before; `late` says why rows of a source
+    /// may only be late, by its place in the plan.
     pub(crate) fn changes(&self, tasks: &[&TaskState], late: &BTreeMap<usize, String>) -> Vec<Change> {
         let late = |place: usize| late.get(&place).map(|why| format!("; {why}")).unwrap_or_default();
         let change = |pair: Pair| match pair {
@@ -244,8 +246,8 @@ impl Comparison {
         self.matching.pairs.iter().map(id).collect()
     }
 
-    /// The plan, with the identities of what is before it for the parts that are in it. No identity ever had the number `unused`
-    /// or a higher one.
+    /// The plan, with the identities of what is before it for the parts that are in it. No identity ever had
+    /// the number `unused` or a higher one.
     pub(crate) fn carry(&self, plan: &Plan, unused: u32) -> Plan {
         let unused = self.then.iter().map(|part| part.id.number + 1).max().unwrap_or(0).max(unused);
         let mut plan = plan.clone();
@@ -297,8 +299,8 @@ fn bytes(part: &KeptPart, tasks: &[&TaskState]) -> Option<u64> {
     Some(files.collect::<BTreeMap<_, _>>().into_values().sum())
 }
 
-/// What becomes of a running job by another plan, which gets the identities of the parts that stay. `newest` has the snapshots
-/// of its newest checkpoint.
+/// What becomes of a running job by another plan, which gets the identities of the parts that stay. `newest`
+/// has the snapshots of its newest checkpoint.
 pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Result<Compared> {
     if present.key_groups != plan.key_groups {
         let (then, now) = (present.key_groups.0, plan.key_groups.0);
@@ -337,7 +339,8 @@ fn event_times(plan: &Plan) -> Result<Before> {
     plan.parts().into_iter().filter_map(source).collect()
 }
 
-/// The version of the newest checkpoint of the job whose checkpoints are there: the last change that is settled.
+/// The version of the newest checkpoint of the job whose checkpoints are there: the last change that is
+/// settled.
 pub fn settled_version(store: &Store) -> Result<Option<PlanVersion>> {
     let entries = Log::new(store.clone()).entries()?;
     let version = |(_, entry): (u64, Result<Entry>)| match entry {

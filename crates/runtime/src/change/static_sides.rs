@@ -1,8 +1,9 @@
 //! The static sides of joins that a plan version leaves for the next one at their worker.
 //!
-//! A static side is not state: every incarnation reads it again, but for one that begins in order. There, a join goes on with the
-//! side that it had, if the parts of the plan that read it are the same, and if each worker with tasks of the join had some before.
-//! Otherwise all of its tasks read the side again, so that all of them join with the same rows.
+//! A static side is not state: every incarnation reads it again, but for one that begins in order. There, a
+//! join goes on with the side that it had, if the parts of the plan that read it are the same, and if each
+//! worker with tasks of the join had some before. Otherwise all of its tasks read the side again, so that all
+//! of them join with the same rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -125,7 +126,8 @@ fn workers(plan: &Plan, placement: &Placement, stage: StageId) -> BTreeSet<Worke
     tasks_of(plan.stage(stage)).filter_map(|task| placement.get(&task).copied()).collect()
 }
 
-/// The stages whose rows nobody here or elsewhere takes, because all joins that they reach go on with the sides that they had.
+/// The stages whose rows nobody here or elsewhere takes, because all joins that they reach go on with the
+/// sides that they had.
 pub(crate) fn unread(plan: &Plan, kept: &BTreeSet<Join>, here: &BTreeSet<TaskId>) -> BTreeSet<StageId> {
     let is_kept = |exchange: &Exchange| match exchange.port {
         Port::Side(place) => {

@@ -1,7 +1,9 @@
-//! Removes local copies of state files that are not needed any more, at a worker whose coordinator is in another process.
+//! Removes local copies of state files that are not needed any more, at a worker whose coordinator is in
+//! another process.
 //!
-//! The coordinator removes the files themselves. A copy that is removed too early costs a download and nothing else. Workers of one
-//! machine may share a directory: a worker removes copies of its own tasks, and those of incarnations that are over.
+//! The coordinator removes the files themselves. A copy that is removed too early costs a download and
+//! nothing else. Workers of one machine may share a directory: a worker removes copies of its own tasks, and
+//! those of incarnations that are over.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +45,8 @@ impl Collector {
         self.dropped.extend_from_slice(dropped);
     }
 
-    /// A checkpoint is complete. Of what is from before its incarnation, it needs at most what state goes on with.
+    /// A checkpoint is complete. Of what is from before its incarnation, it needs at most what state goes on
+    /// with.
     pub(crate) fn checkpoint_done(&mut self, store: &Store, incarnation: Incarnation, epoch: Epoch) {
         if std::mem::take(&mut self.has_earlier) {
             store.keep_copies(|name| self.kept.contains(name) || !is_before(name, incarnation));

@@ -1,4 +1,5 @@
-//! Reads and writes the job's log and the checkpoints in it for the coordinator. It carries out and decides nothing.
+//! Reads and writes the job's log and the checkpoints in it for the coordinator. It carries out and decides
+//! nothing.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,8 @@ pub(crate) struct Journal {
     log: Log,
     /// Name of the job in the manifests that are written.
     pub(crate) job: String,
-    /// [`Savepoint::id`](anabranch_state::Savepoint::id) of the savepoint that the job started from, if known.
+    /// [`Savepoint::id`](anabranch_state::Savepoint::id) of the savepoint that the job started from, if
+    /// known.
     pub(crate) origin: Option<String>,
     version: PlanVersion,
     /// Number of the entry of the newest checkpoint that was found.
@@ -90,8 +92,9 @@ impl Journal {
         }
     }
 
-    /// All entries of the log. Checkpoints in `aside` count as unusable, and damaged ones are added to it. A damaged
-    /// entry is unusable too. It may have begun an incarnation, so it counts as one that no other entry has.
+    /// All entries of the log. Checkpoints in `aside` count as unusable, and damaged ones are added to it. A
+    /// damaged entry is unusable too. It may have begun an incarnation, so it counts as one that no other
+    /// entry has.
     pub(crate) fn entries(
         &mut self,
         aside: &mut BTreeMap<CheckpointId, Error>,
@@ -143,8 +146,8 @@ impl Journal {
                 };
                 match read {
                     Some(Ok(checkpoint)) => return Ok(Entry::Checkpoint(checkpoint)),
-                    // What cannot be read at the moment may be undamaged; if it does not fit the query, the user must
-                    // decide.
+                    // What cannot be read at the moment may be undamaged; if it does not fit the query, the
+                    // user must decide.
                     Some(Err(error)) if error.kind() != ErrorKind::Damaged => return Err(error),
                     Some(Err(error)) => _ = aside.insert(id, error),
                     None => {}
@@ -168,9 +171,10 @@ impl Journal {
         Ok(Checkpoint { epoch, incarnation, version, tasks })
     }
 
-    /// The parts of the plan must be those of the checkpoint: then every part is restored, and none starts empty. A checkpoint that
-    /// was taken before the plan changed, and after which the new version has taken one, may have other parts: those were compared at
-    /// the change. Returns the identities of the plan's parts in the checkpoint, by those that the plan has of itself.
+    /// The parts of the plan must be those of the checkpoint: then every part is restored, and none starts
+    /// empty. A checkpoint that was taken before the plan changed, and after which the new version has taken
+    /// one, may have other parts: those were compared at the change. Returns the identities of the plan's
+    /// parts in the checkpoint, by those that the plan has of itself.
     fn fits(&self, manifest: &Manifest, is_former: bool) -> Result<BTreeMap<OperatorId, OperatorId>> {
         fits::check_key_groups(manifest, self.key_groups)?;
         let then = &manifest.parts;
@@ -200,8 +204,8 @@ impl Journal {
         self.known.get(&checkpoint).map(|known| (known.job.as_str(), known.origin.as_deref()))
     }
 
-    /// Why entries after this checkpoint are unusable, oldest first; without a checkpoint, why any is. Results of the
-    /// epochs after it may be visible already.
+    /// Why entries after this checkpoint are unusable, oldest first; without a checkpoint, why any is.
+    /// Results of the epochs after it may be visible already.
     pub(crate) fn unusable_behind(&self, checkpoint: Option<CheckpointId>) -> impl Iterator<Item = &str> {
         let first = checkpoint.and_then(|id| self.known.get(&id)).map_or(0, |known| known.sequence);
         self.unusable.range(first..).map(|(_, why)| why.as_str())
@@ -217,8 +221,8 @@ impl Journal {
         self.is_broken
     }
 
-    /// Carries out a command for the log. Returns the answer, with the number that it concerns, if the command needs
-    /// one.
+    /// Carries out a command for the log. Returns the answer, with the number that it concerns, if the
+    /// command needs one.
     pub(crate) fn carry_out(&mut self, command: Command<TaskState>) -> Result<Option<(u64, Answer<TaskState>)>> {
         if matches!(command, Command::Append(..) | Command::Read(_)) {
             self.settle_doubt()?;
@@ -258,8 +262,8 @@ impl Journal {
         })
     }
 
-    /// Finds out whether an entry is in the log that could not be appended. A directory loses no answers: if the entry is
-    /// there, the disk has refused to make its name durable.
+    /// Finds out whether an entry is in the log that could not be appended. A directory loses no answers: if
+    /// the entry is there, the disk has refused to make its name durable.
     fn settle_doubt(&mut self) -> Result<()> {
         let Some((sequence, entry)) = &self.doubtful else { return Ok(()) };
         self.is_broken = self.log.has(*sequence, entry)?;
@@ -305,10 +309,12 @@ impl Journal {
         self.requests.until_look(now)
     }
 
-    /// Looks for a request for a savepoint. Returns whether there is a new one, which the next checkpoint answers.
+    /// Looks for a request for a savepoint. Returns whether there is a new one, which the next checkpoint
+    /// answers.
     pub(crate) fn look_for_requests(&mut self, now: Nanos) -> bool {
         let (found, released) = self.requests.look(now);
-        // Another process may have taken the job over and answered: of what its later checkpoints need, nothing is known here.
+        // Another process may have taken the job over and answered: of what its later checkpoints need,
+        // nothing is known here.
         let is_later = |name: &String| incarnation_of(name).is_some_and(|of| of > self.own);
         if !released.is_empty() && !released.iter().any(is_later) {
             // Files that cannot be removed now only take space, and are removed at the next start.
@@ -317,7 +323,8 @@ impl Journal {
         found
     }
 
-    /// The job has ended in this process. If another process has taken it over, the job continues there, and that process answers.
+    /// The job has ended in this process. If another process has taken it over, the job continues there, and
+    /// that process answers.
     pub(crate) fn ended(&self) {
         if self.last.is_some_and(|last| self.log.ends_with(last).unwrap_or(false)) {
             self.requests.ended();
@@ -374,16 +381,17 @@ impl Journal {
         self.remove(&old.names)
     }
 
-    /// Removes those of these objects that nothing else needs. A task's snapshots refer to an object without a gap: what a later
-    /// snapshot than those of the known checkpoints needs of an older one, the known ones need too.
+    /// Removes those of these objects that nothing else needs. A task's snapshots refer to an object without
+    /// a gap: what a later snapshot than those of the known checkpoints needs of an older one, the known ones
+    /// need too.
     pub(crate) fn remove(&self, names: &BTreeSet<String>) -> Result<()> {
         let known = self.known.values().flat_map(|known| &known.names);
         let needed: BTreeSet<&String> = known.chain(self.requests.held()).collect();
         self.store.delete_all(names.iter().filter(|name| !needed.contains(name)).map(String::as_str))
     }
 
-    /// Removes what earlier incarnations have left: files of no checkpoint. It does not touch files of later ones, in
-    /// case this process has already lost the job.
+    /// Removes what earlier incarnations have left: files of no checkpoint. It does not touch files of later
+    /// ones, in case this process has already lost the job.
     pub(crate) fn remove_strays(&self, own: Incarnation) -> Result<()> {
         let is_earlier = |name: &str| incarnation_of(name).is_some_and(|of| of < own);
         let known = self.known.values().flat_map(|known| &known.names);
@@ -397,7 +405,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether another process has taken the job over from the incarnation `own`. False if the log cannot be read.
+    /// Whether another process has taken the job over from the incarnation `own`. False if the log cannot be
+    /// read.
     pub(crate) fn is_taken_over(store: &Store, own: Incarnation) -> bool {
         let later = |entry: &Result<Stored>| entry.as_ref().is_ok_and(|entry| entry.incarnation() > own);
         Log::new(store.clone()).entries().is_ok_and(|entries| entries.iter().any(|(_, entry)| later(entry)))

@@ -1,8 +1,8 @@
-//! Starts a new job from a savepoint: with the state and the positions for which its query still has a place. The parts of
-//! the query that have one take over their identities.
+//! Starts a new job from a savepoint: with the state and the positions for which its query still has a place.
+//! The parts of the query that have one take over their identities.
 //!
-//! The new job has its own name, which distinguishes its results from those of the savepoint's job; that job may still
-//! be running.
+//! The new job has its own name, which distinguishes its results from those of the savepoint's job; that job
+//! may still be running.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,8 +51,8 @@ impl Origin {
         &self.id
     }
 
-    /// Whether the job with these checkpoints started from this savepoint and has checkpoints of its own: then it
-    /// resumes from those. An error if it has checkpoints and started otherwise.
+    /// Whether the job with these checkpoints started from this savepoint and has checkpoints of its own:
+    /// then it resumes from those. An error if it has checkpoints and started otherwise.
     pub fn is_behind(&self, checkpoints: &Store) -> Result<bool> {
         let Some(contents) = Contents::read_if_any(checkpoints)? else { return Ok(false) };
         match contents.newest()?.manifest.origin.as_ref() == Some(&self.id) {
@@ -107,7 +107,8 @@ impl Origin {
         JobState::of(&self.store, self.of_plan(plan).iter())
     }
 
-    /// Ensures that everything is undamaged that the savepoint has of the parts of a plan that carries its identities.
+    /// Ensures that everything is undamaged that the savepoint has of the parts of a plan that carries its
+    /// identities.
     pub(crate) fn check(&self, plan: &Plan) -> Result<()> {
         check(&self.store, self.of_plan(plan).iter(), Check::Content)
     }
@@ -138,8 +139,8 @@ mod tests {
 
     use super::*;
 
-    /// Event time of the partitions continues where it was, and the new job does not show what the savepoint's job
-    /// shows.
+    /// Event time of the partitions continues where it was, and the new job does not show what the
+    /// savepoint's job shows.
     #[test]
     fn positions_and_watermarks_are_kept_and_what_sinks_had_prepared_is_left_out() {
         let blob = Blob { name: "prepared/1".into(), bytes: 1, crc32: 1 };

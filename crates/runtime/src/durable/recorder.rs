@@ -1,7 +1,7 @@
 //! Writes the snapshots of a worker's tasks, on a separate thread while the tasks continue.
 //!
-//! A task's snapshot becomes files: the changes of each operator, and what its sink has prepared. The list of an
-//! operator's files grows until a snapshot is complete, or until the panes of the oldest files are gone.
+//! A task's snapshot becomes files: the changes of each operator, and what its sink has prepared. The list of
+//! an operator's files grows until a snapshot is complete, or until the panes of the oldest files are gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,7 +52,8 @@ impl Recorder {
         }
     }
 
-    /// Works until all senders of snapshots are gone. Snapshots wait in memory: at most one of each task and pending checkpoint.
+    /// Works until all senders of snapshots are gone. Snapshots wait in memory: at most one of each task and
+    /// pending checkpoint.
     pub(crate) fn run(mut self, snapshots: &Receiver<Snapshot>, mail: &dyn Mail) -> Recorder {
         while let Ok(snapshot) = snapshots.recv() {
             self.work(snapshot, |message| mail.send(message));
@@ -70,8 +71,8 @@ impl Recorder {
         self.files
     }
 
-    /// Stores a snapshot and acknowledges it. A file that cannot be written fails the task: its operators will not
-    /// return the same change again.
+    /// Stores a snapshot and acknowledges it. A file that cannot be written fails the task: its operators
+    /// will not return the same change again.
     pub(crate) fn work(&mut self, snapshot: Snapshot, mut report: impl FnMut(FromTask)) {
         // Writing takes time, and cancelling or ending a job waits for what is being written.
         if snapshot.control.is_cancelled() {

@@ -1,8 +1,8 @@
-//! Requests for savepoints at the job's place. The job polls for them slowly and answers with the next checkpoint,
-//! which it keeps until the requesting process has copied it.
+//! Requests for savepoints at the job's place. The job polls for them slowly and answers with the next
+//! checkpoint, which it keeps until the requesting process has copied it.
 //!
-//! A store that does not answer is not a failure here: the checkpoints find that out, and the requesting process
-//! repeats its request.
+//! A store that does not answer is not a failure here: the checkpoints find that out, and the requesting
+//! process repeats its request.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -59,7 +59,8 @@ impl Requests {
             Ok(Some(decoded.names().chain([manifest.name]).collect()))
         };
         match names() {
-            // Objects that are missing or cannot be decoded: the requesting process will notice and request again.
+            // Objects that are missing or cannot be decoded: the requesting process will notice and request
+            // again.
             Err(error) if error.kind() != ErrorKind::Outside => Ok(Some(BTreeSet::new())),
             names => names,
         }
@@ -71,8 +72,8 @@ impl Requests {
         Duration::from_nanos(waits_ns)
     }
 
-    /// Polls for a request if it is time to. Returns whether there is a new one, and the objects that the previous one
-    /// no longer needs.
+    /// Polls for a request if it is time to. Returns whether there is a new one, and the objects that the
+    /// previous one no longer needs.
     pub(crate) fn look(&mut self, now: Nanos) -> (bool, BTreeSet<String>) {
         if self.looked.is_some_and(|looked| now.since(looked) < self.pace_ns) {
             return (false, BTreeSet::new());
@@ -90,8 +91,8 @@ impl Requests {
             }
             (_, waiting) => {
                 let released = self.current.take().and_then(|current| current.answered).unwrap_or_default();
-                // The requesting process waits for this acknowledgement; without it the request counts as not found,
-                // and is found again.
+                // The requesting process waits for this acknowledgement; without it the request counts as not
+                // found, and is found again.
                 let found = waiting.filter(|request| request.acknowledge(&self.store).is_ok());
                 // A process that had the job before may have answered just now.
                 let found = found.and_then(|request| Some((self.answered(&request).ok()?, request)));

@@ -1,8 +1,9 @@
-//! Carries out the coordinator's commands for the job's log on a separate thread, and looks for requests for savepoints.
+//! Carries out the coordinator's commands for the job's log on a separate thread, and looks for requests for
+//! savepoints.
 //!
-//! When all tasks have acknowledged an epoch, the coordinator lets the scribe write the manifest and the entry in the job's log:
-//! with that entry the checkpoint exists. What nothing needs any more is removed while there is nothing else to do: a slow store
-//! does not hold the job up with that.
+//! When all tasks have acknowledged an epoch, the coordinator lets the scribe write the manifest and the
+//! entry in the job's log: with that entry the checkpoint exists. What nothing needs any more is removed
+//! while there is nothing else to do: a slow store does not hold the job up with that.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -37,7 +38,8 @@ pub(crate) enum FromScribe {
     Broken(Error),
 }
 
-/// Something that nothing needs any more. What cannot be removed only takes space, and is removed at the next start.
+/// Something that nothing needs any more. What cannot be removed only takes space, and is removed at the next
+/// start.
 enum Removal {
     /// By a command of the coordinator.
     Log(Box<Command<TaskState>>),
@@ -151,8 +153,9 @@ impl Scribe {
         true
     }
 
-    /// Lets go of state files to which only abandoned checkpoints could have referred: a checkpoint of `epoch` is in the
-    /// log, so none of an earlier epoch will follow. Files of an older checkpoint are removed together with it.
+    /// Lets go of state files to which only abandoned checkpoints could have referred: a checkpoint of
+    /// `epoch` is in the log, so none of an earlier epoch will follow. Files of an older checkpoint are
+    /// removed together with it.
     fn remove_dropped(&mut self, epoch: Epoch) {
         let decided: BTreeSet<String> =
             self.dropped.extract_if(.., |(dropped, _)| *dropped <= epoch).map(|(_, name)| name).collect();

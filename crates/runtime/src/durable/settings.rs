@@ -49,7 +49,8 @@ pub(crate) fn config(plan: &Plan, checkpointing: Option<&Checkpointing>) -> Conf
         checkpoint_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         checkpoint_failures_max: FAILURES_TOLERATED,
         checkpoints_kept: KEPT,
-        // Limits a restore without progress. A restore of much state takes as long as it needs, and so does opening tables.
+        // Limits a restore without progress. A restore of much state takes as long as it needs, and so does
+        // opening tables.
         start_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         cancel_timeout: CANCEL,
         restart: Restart {
@@ -59,7 +60,8 @@ pub(crate) fn config(plan: &Plan, checkpointing: Option<&Checkpointing>) -> Conf
             pause_max: PAUSE_MAX,
             forget_after: WELL,
         },
-        // A request that hangs blocks those after it: a retry would not help. `store_patience` limits the wait.
+        // A request that hangs blocks those after it: a retry would not help. `store_patience` limits the
+        // wait.
         store_timeout: NEVER,
         store_patience: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         ..Config::default()
@@ -71,21 +73,23 @@ fn sinks_of(plan: &Plan) -> impl Iterator<Item = &SinkSpec> {
     plan.stages.iter().flat_map(|stage| stage.sink.iter().chain(stage.source.iter().flat_map(SourceSpec::sinks)))
 }
 
-/// When groups are granted to sources that pass nothing on, or little. If nobody waits for the ends of epochs, few rows are no reason for
-/// more of them than no rows: a checkpoint that is due gets its epoch in any case.
+/// When groups are granted to sources that pass nothing on, or little. If nobody waits for the ends of
+/// epochs, few rows are no reason for more of them than no rows: a checkpoint that is due gets its epoch in
+/// any case.
 fn quiet(options: &JobOptions, nobody_waits: bool) -> Option<Quiet> {
     let soon = options.epoch_interval.saturating_mul(PAUSE_EPOCHS);
     let pause = if nobody_waits { QUIET_MAX } else { soon };
     (soon < QUIET_MAX).then_some(Quiet { soon, pause, longest: QUIET_MAX })
 }
 
-/// How often a task that restores its state reports its progress: several times within the time that a restore without
-/// progress may take.
+/// How often a task that restores its state reports its progress: several times within the time that a
+/// restore without progress may take.
 pub(crate) fn progress_interval(checkpoint_timeout: Duration) -> Duration {
     PROGRESS.min(checkpoint_timeout / 4)
 }
 
-/// Groups that size themselves are limited so that checkpoints, which end groups, come as often as they should.
+/// Groups that size themselves are limited so that checkpoints, which end groups, come as often as they
+/// should.
 fn group_size(options: &JobOptions, checkpoint_interval: Option<Duration>) -> GroupSizing {
     let group = &options.group;
     if let Some(epochs) = group.epochs {

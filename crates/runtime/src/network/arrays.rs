@@ -1,5 +1,6 @@
-//! Arrays as buffers and back. An array is written as numbers (its rows, its nulls, the length of each buffer) and its
-//! buffers as they are, children after parents. The schema is known from the plan and is not sent.
+//! Arrays as buffers and back. An array is written as numbers (its rows, its nulls, the length of each
+//! buffer) and its buffers as they are, children after parents. The schema is known from the plan and is not
+//! sent.
 //!
 //! Only the rows of a slice are written. Buffers begin at multiples of [`ALIGN`], which suits every type.
 
@@ -38,7 +39,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// A number too large for the format stands for a frame that is too large to be sent: its parts are thrown away.
+    /// A number too large for the format stands for a frame that is too large to be sent: its parts are
+    /// thrown away.
     fn number(&mut self, number: usize) {
         self.numbers.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
     }
@@ -141,7 +143,8 @@ impl Parts {
     }
 }
 
-/// Bytes of the strings that are not in the views themselves; of many views, what a sample of them lets expect if the buffers are not large.
+/// Bytes of the strings that are not in the views themselves; of many views, what a sample of them lets
+/// expect if the buffers are not large.
 fn bytes_used(views: &[u128], held: usize) -> usize {
     // An odd step meets all rows of data that repeat themselves after 2, 4, 8, ... rows.
     let step = if held > SAMPLED_BYTES_MAX { 1 } else { (views.len() / VIEWS_SAMPLED).max(1) | 1 };
@@ -266,8 +269,8 @@ impl<'a> Reader<'a> {
         data.build().map_err(|error| malformed(error.to_string()))
     }
 
-    /// Strings are nearly always ASCII. Their buffers are then checked at once, which costs a twentieth of the check of
-    /// each string.
+    /// Strings are nearly always ASCII. Their buffers are then checked at once, which costs a twentieth of
+    /// the check of each string.
     fn string_views(&mut self, rows: usize, nulls: Option<Buffer>, null_count: usize) -> Result<ArrayData> {
         let buffers = self.number()?;
         let views = ScalarBuffer::<u128>::new(self.of_length(16 * rows)?, 0, rows);

@@ -104,7 +104,8 @@ impl Link {
         }
     }
 
-    /// Starts a thread. Whatever it ends with, `end` is called after it; an error or a panic ends the connection.
+    /// Starts a thread. Whatever it ends with, `end` is called after it; an error or a panic ends the
+    /// connection.
     pub(super) fn spawn(
         self: &Arc<Self>,
         name: &str,

@@ -47,8 +47,8 @@ struct State {
 }
 
 impl Endpoint {
-    /// Listens for other workers. They must know the same `token`, of at most 256 bytes. With `keys` all connections are encrypted,
-    /// which an address needs that other machines reach.
+    /// Listens for other workers. They must know the same `token`, of at most 256 bytes. With `keys` all
+    /// connections are encrypted, which an address needs that other machines reach.
     pub fn listen(
         address: SocketAddr,
         me: WorkerId,
@@ -112,7 +112,8 @@ impl Endpoint {
         &self.shared.registry
     }
 
-    /// Refuses a peer to which a connection would not be encrypted where others can read it, or would end at another machine.
+    /// Refuses a peer to which a connection would not be encrypted where others can read it, or would end at
+    /// another machine.
     pub(crate) fn check(&self, peer: &Peer) -> Result<()> {
         let why = match (is_loopback(peer.address), peer.key, &self.shared.keys) {
             (_, Some(_), _) | (true, None, None) => return Ok(()),
@@ -123,8 +124,8 @@ impl Endpoint {
         Err(Error::outside(why).at(peer.address.to_string()).remedy(remedy))
     }
 
-    /// Ends the connections of an incarnation and those that still come: tasks that wait for their peers end with an error, and
-    /// so does [`Wiring::connect`](crate::network::wiring::Wiring::connect).
+    /// Ends the connections of an incarnation and those that still come: tasks that wait for their peers end
+    /// with an error, and so does [`Wiring::connect`](crate::network::wiring::Wiring::connect).
     pub fn cancel(&self, job: u64, incarnation: Incarnation) {
         self.shared.registry.cancel(job, incarnation);
     }
@@ -136,8 +137,8 @@ pub fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Ends a thread that accepts connections at this address, and that ends with the next one. It waits for a connection: if it gets
-/// none, it is left behind.
+/// Ends a thread that accepts connections at this address, and that ends with the next one. It waits for a
+/// connection: if it gets none, it is left behind.
 pub fn end_accepting(mut address: SocketAddr, thread: JoinHandle<()>) {
     if address.ip().is_unspecified() {
         let is_v4 = address.is_ipv4();
@@ -169,8 +170,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The accepting thread. Each connection has a thread until it is known whose it is: one that is silent delays no
-    /// other.
+    /// The accepting thread. Each connection has a thread until it is known whose it is: one that is silent
+    /// delays no other.
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
         loop {
             let accepted = listener.accept();

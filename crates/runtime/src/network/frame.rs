@@ -1,4 +1,5 @@
-//! The format of what travels on a connection: frames, each a header of [`HEADER_BYTES`] and, for rows, a body.
+//! The format of what travels on a connection: frames, each a header of [`HEADER_BYTES`] and, for rows, a
+//! body.
 //!
 //! ```text
 //!  0  kind: u8, of marker: u8, 0: u16, channel: u32     32  value: u64 (watermark, epoch, bytes of credit or question)
@@ -7,12 +8,13 @@
 //! 24  bytes of the body: u32, plan version: u32         56  checksum of the header: u64
 //! ```
 //!
-//! Numbers begin with their lowest byte. What a kind does not use is 0. The body begins with the numbers of its arrays, four bytes
-//! each, and continues with their buffers (`arrays`). The checksum is XXH3 (64 bits): it shows that two ends disagree on where a frame
-//! begins. A body has none. What travels between machines is authenticated by TLS, and a loopback address does not leave the memory.
+//! Numbers begin with their lowest byte. What a kind does not use is 0. The body begins with the numbers of
+//! its arrays, four bytes each, and continues with their buffers (`arrays`). The checksum is XXH3 (64 bits):
+//! it shows that two ends disagree on where a frame begins. A body has none. What travels between machines is
+//! authenticated by TLS, and a loopback address does not leave the memory.
 //!
-//! The moment at which a record was read is local time. It travels as an age, taken when the frame is written, so a
-//! latency does not include the time on the wire.
+//! The moment at which a record was read is local time. It travels as an age, taken when the frame is
+//! written, so a latency does not include the time on the wire.
 
 use std::io::IoSlice;
 
@@ -71,7 +73,8 @@ pub(super) enum Content {
     },
     /// From either end: nothing follows, and all that the peer sent before its own end has arrived.
     End,
-    /// What is the watermark of the receiving task, once it has taken the first `sent` envelopes of the channel?
+    /// What is the watermark of the receiving task, once it has taken the first `sent` envelopes of the
+    /// channel?
     Question {
         sent: u64,
     },
@@ -294,7 +297,8 @@ fn parts<'a>(numbers: &'a [u8], buffers: &'a [Buffer]) -> impl Iterator<Item = &
     parts.flat_map(with_zeros).filter(|bytes| !bytes.is_empty())
 }
 
-/// Frames for an envelope. A batch becomes several if it has more than `bytes_wanted`, as long as it has several rows.
+/// Frames for an envelope. A batch becomes several if it has more than `bytes_wanted`, as long as it has
+/// several rows.
 pub fn encode(
     envelope: &Envelope,
     channel: u32,

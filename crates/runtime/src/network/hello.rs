@@ -1,4 +1,5 @@
-//! How a connection begins: the sender says who it is, and the receiver accepts it or refuses it with a reason.
+//! How a connection begins: the sender says who it is, and the receiver accepts it or refuses it with a
+//! reason.
 //!
 //! ```text
 //! hello:   0  magic: 8 bytes    8  version: u32, 0: u32    answer:   0  magic: 8 bytes    8  version: u32, 0: u32
@@ -60,8 +61,8 @@ pub struct Greeting {
 }
 
 impl Hello {
-    /// Introduces this worker to the receiver of its rows with the secret that all workers share. Waits until the receiver
-    /// has accepted it: it may not have begun with the incarnation yet.
+    /// Introduces this worker to the receiver of its rows with the secret that all workers share. Waits until
+    /// the receiver has accepted it: it may not have begun with the incarnation yet.
     pub(crate) fn introduce(&self, wire: &Wire, token: &[u8], wait: Duration) -> Result<()> {
         let message = self.message(token)?;
         let deadline = Deadline::after(wait);
@@ -208,7 +209,8 @@ pub(super) fn is_same(token: &[u8], other: &[u8]) -> bool {
     token.len() == other.len() && differences == 0
 }
 
-/// Tells a peer why it is refused, such as a worker of another version. The connection is of no use whether or not it gets this.
+/// Tells a peer why it is refused, such as a worker of another version. The connection is of no use whether
+/// or not it gets this.
 fn turn_away(wire: &Wire, error: &Error) {
     let deadline = Deadline::after(ANSWER);
     if answer(wire, error.message()).is_ok() {

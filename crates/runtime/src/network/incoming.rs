@@ -1,5 +1,5 @@
-//! The receiving end of a connection: a thread reads frames and delivers them, another one returns credits and answers.
-//! [`Receiving`] and [`Credits`] decide what they do.
+//! The receiving end of a connection: a thread reads frames and delivers them, another one returns credits
+//! and answers. [`Receiving`] and [`Credits`] decide what they do.
 
 use std::io::{BufReader, IoSlice, Read as _};
 use std::net::Shutdown;
@@ -63,8 +63,8 @@ pub(super) fn check_channels(hello: &Hello, channels: &[IncomingChannel]) -> Res
 }
 
 impl Incoming {
-    /// Accepts a connection, or refuses it if it does not have these channels. Everything is delivered with the number of its
-    /// channel.
+    /// Accepts a connection, or refuses it if it does not have these channels. Everything is delivered with
+    /// the number of its channel.
     pub fn open(
         greeting: Greeting,
         channels: Vec<IncomingChannel>,

@@ -1,8 +1,9 @@
 //! The keys with which workers prove to each other who they are, and the encryption that follows from them.
 //!
-//! A worker makes a key pair when it starts. Its public key travels with its address over the control connections. So the
-//! other workers know it, and accept exactly it: as a raw public key (RFC 7250), without a certificate, a name or a date.
-//! The worker that connects proves with the common secret, in its hello, that it belongs to the cluster.
+//! A worker makes a key pair when it starts. Its public key travels with its address over the control
+//! connections. So the other workers know it, and accept exactly it: as a raw public key (RFC 7250), without
+//! a certificate, a name or a date. The worker that connects proves with the common secret, in its hello,
+//! that it belongs to the cluster.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -41,7 +42,8 @@ pub struct PublicKey([u8; KEY_BYTES]);
 pub struct Peer {
     /// The address that others reach.
     pub address: SocketAddr,
-    /// The key that the worker proves. `None`: connections to it are not encrypted, so the address is of this machine only.
+    /// The key that the worker proves. `None`: connections to it are not encrypted, so the address is of this
+    /// machine only.
     pub key: Option<PublicKey>,
 }
 

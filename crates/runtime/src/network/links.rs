@@ -69,8 +69,8 @@ impl Links {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker of the incarnation has connected. An error is one of this connection; that of an awaited worker also fails
-    /// [`Links::wait`].
+    /// A worker of the incarnation has connected. An error is one of this connection; that of an awaited
+    /// worker also fails [`Links::wait`].
     pub(super) fn accept(&self, arrival: Box<dyn Arrival>) -> Result<()> {
         let (from, place) = (arrival.hello().from, arrival.place());
         let mut state = self.lock();

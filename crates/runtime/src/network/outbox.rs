@@ -1,8 +1,8 @@
-//! Where tasks and the writer of a connection meet: frames that have credit wait here to be written, the others wait for
-//! credit.
+//! Where tasks and the writer of a connection meet: frames that have credit wait here to be written, the
+//! others wait for credit.
 //!
-//! A channel takes frames only when none of its own wait for credit. So what is held here is at most the sum of the limits
-//! that the receiver has set, and the frames of one envelope per channel.
+//! A channel takes frames only when none of its own wait for credit. So what is held here is at most the sum
+//! of the limits that the receiver has set, and the frames of one envelope per channel.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -109,8 +109,8 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// Adds the frames of an envelope, each with its bytes. What has no credit waits for it. After the `last` frames of all
-    /// channels the connection is finished.
+    /// Adds the frames of an envelope, each with its bytes. What has no credit waits for it. After the `last`
+    /// frames of all channels the connection is finished.
     pub(crate) fn push(
         &self,
         channel: usize,
@@ -141,8 +141,8 @@ impl<T> Outbox<T> {
         self.lock().channels[channel].answer.filter(|(asked, _)| *asked >= sent).map(|(_, time)| time)
     }
 
-    /// Adds the question how far the receiver's watermark is once it has taken the `asked` envelopes that were sent so far,
-    /// unless one that is answered after the first `sent` was asked already.
+    /// Adds the question how far the receiver's watermark is once it has taken the `asked` envelopes that
+    /// were sent so far, unless one that is answered after the first `sent` was asked already.
     pub(crate) fn ask(&self, channel: usize, sent: u64, asked: u64, question: impl FnOnce() -> (u64, T)) {
         let mut state = self.lock();
         let of = &mut state.channels[channel];

@@ -1,5 +1,5 @@
-//! The sending end of a connection: tasks offer envelopes, a thread writes them, another one reads credits and answers. [`Sending`]
-//! decides what they do.
+//! The sending end of a connection: tasks offer envelopes, a thread writes them, another one reads credits
+//! and answers. [`Sending`] decides what they do.
 
 use std::collections::VecDeque;
 use std::io::{BufReader, IoSlice};
@@ -54,8 +54,8 @@ pub struct OutgoingChannel {
 }
 
 impl Outgoing {
-    /// Introduces this worker on a new connection, with the secret that all workers share. Returns when the peer has
-    /// accepted it; waits for that at most for `wait`.
+    /// Introduces this worker on a new connection, with the secret that all workers share. Returns when the
+    /// peer has accepted it; waits for that at most for `wait`.
     pub fn open(
         wire: impl Into<Wire>,
         hello: &Hello,
@@ -103,7 +103,8 @@ impl Outgoing {
         self.sending.outbox.outstanding(channel as usize)
     }
 
-    /// Writes what was added, and waits until the peer has received everything. Tasks that still send get an error.
+    /// Writes what was added, and waits until the peer has received everything. Tasks that still send get an
+    /// error.
     pub fn finish(&self) -> Result<()> {
         self.sending.outbox.finish();
         self.threads.join();
@@ -125,15 +126,16 @@ impl Drop for Outgoing {
 }
 
 impl OutgoingChannel {
-    /// Adds an envelope to the end of the channel, or returns it if there is no room. The connection ends in order when the
-    /// streams of all its channels have.
+    /// Adds an envelope to the end of the channel, or returns it if there is no room. The connection ends in
+    /// order when the streams of all its channels have.
     pub fn offer(&mut self, envelope: Envelope) -> Result<Option<Envelope>> {
         let Sending { outbox, incarnation, .. } = &*self.connection;
         let index = self.channel as usize;
         let Some(limit) = outbox.room(index).map_err(|Closed| self.connection.refusal())? else {
             return Ok(Some(envelope));
         };
-        // With its header, a frame takes at most half of the limit: with what is on its way before it, at most the limit.
+        // With its header, a frame takes at most half of the limit: with what is on its way before it, at
+        // most the limit.
         let bytes_wanted = (limit / 2).saturating_sub(HEADER_BYTES as u64).clamp(FRAME_BYTES_SMALL, FRAME_BYTES_WANTED);
         let frames = encode(&envelope, self.channel, *incarnation, bytes_wanted as usize)?;
         let frames = frames.into_iter().map(|encoded| (encoded.frame().bytes(), encoded));
@@ -162,8 +164,8 @@ impl ChannelSender for OutgoingChannel {
         self.sent
     }
 
-    /// The receiver is asked, and answers once. That is enough: from then on the sender's own watermark holds event time back
-    /// at the receiver.
+    /// The receiver is asked, and answers once. That is enough: from then on the sender's own watermark holds
+    /// event time back at the receiver.
     fn reached(&mut self, sent: u64) -> Option<EventTime> {
         let Sending { outbox, incarnation, .. } = &*self.connection;
         let reached = outbox.reached(self.channel as usize, sent);

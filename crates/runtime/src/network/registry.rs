@@ -123,8 +123,8 @@ impl Registry {
         self.lock().jobs.len()
     }
 
-    /// Ends the connections of an incarnation and those that still come: tasks that wait for their peers end with an error, and
-    /// so does [`Wiring::connect`](crate::network::wiring::Wiring::connect).
+    /// Ends the connections of an incarnation and those that still come: tasks that wait for their peers end
+    /// with an error, and so does [`Wiring::connect`](crate::network::wiring::Wiring::connect).
     pub(super) fn cancel(&self, job: u64, incarnation: Incarnation) {
         let state = self.lock();
         let links =

@@ -1,7 +1,7 @@
 //! A TLS connection of which one thread reads and another one writes, at the same time.
 //!
-//! Both share its state under a lock, which neither holds while it waits for the socket. Only the thread that writes sends
-//! what TLS has produced, so its records keep their order.
+//! Both share its state under a lock, which neither holds while it waits for the socket. Only the thread that
+//! writes sends what TLS has produced, so its records keep their order.
 
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
@@ -69,8 +69,9 @@ impl Session {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Encrypts as much of the slices as TLS takes at once. Returns how many of their bytes are in `encrypted`, which has nothing
-    /// else afterwards. Only one thread may do so, and it must send them before the next.
+    /// Encrypts as much of the slices as TLS takes at once. Returns how many of their bytes are in
+    /// `encrypted`, which has nothing else afterwards. Only one thread may do so, and it must send them
+    /// before the next.
     pub fn encrypt(&self, slices: &[IoSlice<'_>], encrypted: &mut Vec<u8>) -> io::Result<usize> {
         encrypted.clear();
         let mut tls = self.lock();

@@ -1,8 +1,9 @@
 //! An endpoint without sockets and threads, for a simulator that carries the bytes of its connections.
 //!
-//! The parts are those of the product: the registry, the hello, both ends of a connection with their frames and credits. Instead
-//! of a thread that waits for a socket, the simulator gives an end the bytes that have come ([`SteppedWire::give`]), takes those that
-//! it writes ([`SteppedWire::take`]), and lets it handle the time ([`SteppedWire::tick`]).
+//! The parts are those of the product: the registry, the hello, both ends of a connection with their frames
+//! and credits. Instead of a thread that waits for a socket, the simulator gives an end the bytes that have
+//! come ([`SteppedWire::give`]), takes those that it writes ([`SteppedWire::take`]), and lets it handle the
+//! time ([`SteppedWire::tick`]).
 
 mod wire;
 
@@ -67,7 +68,8 @@ impl SteppedEndpoint {
         SteppedWire::new(Arc::clone(&self.registry.clock), self.registry.patience, Phase::Greeting(registry))
     }
 
-    /// Goes on connecting, as far as it is possible now. Returns the connections that it begins, and where they lead.
+    /// Goes on connecting, as far as it is possible now. Returns the connections that it begins, and where
+    /// they lead.
     #[must_use]
     pub fn dials(&self) -> Vec<(SocketAddr, SteppedWire)> {
         let mut pending = std::mem::take(&mut *self.lock());

@@ -1,8 +1,8 @@
-//! The channels of the tasks of one incarnation at one worker: inboxes of the tasks that are here, and senders to tasks
-//! here and at other workers.
+//! The channels of the tasks of one incarnation at one worker: inboxes of the tasks that are here, and
+//! senders to tasks here and at other workers.
 //!
-//! All workers number the channels between two of them alike, because they derive the numbers from the same plan and
-//! placement.
+//! All workers number the channels between two of them alike, because they derive the numbers from the same
+//! plan and placement.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -125,9 +125,9 @@ impl Wiring {
         Ok(Wiring { entries: entries(plan, |_| true)?, remote: BTreeMap::new(), links: None })
     }
 
-    /// Connects the tasks of this worker with those of others, which do the same: in any order, within a time. `placement`
-    /// says where each task is, `peers` where each worker listens. A newer incarnation of the job at this worker ends the
-    /// connections of the older one.
+    /// Connects the tasks of this worker with those of others, which do the same: in any order, within a
+    /// time. `placement` says where each task is, `peers` where each worker listens. A newer incarnation of
+    /// the job at this worker ends the connections of the older one.
     pub fn connect(
         plan: &Plan,
         (job, incarnation): (u64, Incarnation),
@@ -148,7 +148,8 @@ impl Wiring {
         Ok(wiring)
     }
 
-    /// Begins to connect: other workers may connect from now on, and this one must connect as the messages say.
+    /// Begins to connect: other workers may connect from now on, and this one must connect as the messages
+    /// say.
     pub(crate) fn begin(
         plan: &Plan,
         (job, incarnation): (u64, Incarnation),
@@ -185,7 +186,8 @@ impl Wiring {
         self.entries.values().flat_map(|entry| &entry.inboxes).flatten()
     }
 
-    /// The inbox of a task for a port, and its number of channels. `None`: no channel leads there, or the task is not here.
+    /// The inbox of a task for a port, and its number of channels. `None`: no channel leads there, or the
+    /// task is not here.
     pub(crate) fn inbox(&self, task: TaskId, port: Port) -> Option<(Arc<Inbox>, usize)> {
         self.entries.get(&(task.stage, port_key(port)))?.inbox(task)
     }
@@ -195,7 +197,8 @@ impl Wiring {
         self.entries.get(&(stage, None)).map_or_else(Vec::new, |entry| entry.inputs.clone())
     }
 
-    /// The inboxes of a task's static sides, each with the operator that it is for and its number of channels.
+    /// The inboxes of a task's static sides, each with the operator that it is for and its number of
+    /// channels.
     pub(crate) fn sides(&self, task: TaskId) -> impl Iterator<Item = (usize, Arc<Inbox>, usize)> {
         let of_stage = self.entries.range((task.stage, Some(0))..).take_while(move |((to, _), _)| *to == task.stage);
         of_stage.filter_map(move |((_, port), entry)| {
@@ -312,8 +315,8 @@ fn channels_of(plan: &Plan, exchange: &Exchange) -> Result<usize> {
     }
 }
 
-/// The bound of each of a task's channels. All channels between two stages would otherwise take memory by the square of their
-/// parallelism.
+/// The bound of each of a task's channels. All channels between two stages would otherwise take memory by the
+/// square of their parallelism.
 fn channel_capacity(channel_bytes: usize, channels: usize) -> usize {
     channel_bytes / channels.div_ceil(FULL_CHANNELS).max(1)
 }

@@ -27,7 +27,8 @@ pub struct Hosted {
     pub from: Option<(Incarnation, Epoch)>,
 }
 
-/// The tasks that run without a coordinator, if all of them do, and where they are. Waits so long for those that are missing.
+/// The tasks that run without a coordinator, if all of them do, and where they are. Waits so long for those
+/// that are missing.
 pub(crate) fn running(
     all: &Tasks,
     hosted: &dyn Fn() -> Vec<(Process, Hosted)>,

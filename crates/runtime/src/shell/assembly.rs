@@ -35,7 +35,8 @@ use crate::task::source_task::{SideTails, SourceParts, SourceTask};
 use crate::task::stages::{input, reaches_sink};
 use crate::task::view::TaskView;
 
-/// Everything that the creation of an incarnation's tasks looks up. Each task is created where it runs, several at a time.
+/// Everything that the creation of an incarnation's tasks looks up. Each task is created where it runs,
+/// several at a time.
 pub(crate) struct Assembly {
     plan: Arc<Plan>,
     connectors: Connectors,
@@ -80,8 +81,8 @@ pub(crate) struct Life<'a> {
     pub(crate) asks: bool,
 }
 
-/// All tasks are there: closes what those of the plan version before have left, and nobody has taken. What was written there is
-/// visible, and nothing follows, so a failure changes nothing.
+/// All tasks are there: closes what those of the plan version before have left, and nobody has taken. What
+/// was written there is visible, and nothing follows, so a failure changes nothing.
 impl Drop for Assembly {
     fn drop(&mut self) {
         let _ = self.left().0.take().map_or(Ok(()), Handover::close);
@@ -211,7 +212,8 @@ impl Assembly {
         Arc::clone(&self.control)
     }
 
-    /// Whether tasks are better created several at a time: they read state, or those of other processes wait for them.
+    /// Whether tasks are better created several at a time: they read state, or those of other processes wait
+    /// for them.
     pub(crate) fn opens_apart(&self) -> bool {
         self.after > Epoch(0) || self.asks || self.durable.as_ref().is_some_and(|durable| !durable.state.is_empty())
     }
@@ -359,8 +361,8 @@ impl Assembly {
         connector.lookup(spec, &context).map(Some).map_err(|error| error.at(format!("table {}", spec.table.table)))
     }
 
-    /// When rows leave a sink, and what distinguishes its writer from the job's other writers: two inserts into one
-    /// table must not treat each other's results as their own.
+    /// When rows leave a sink, and what distinguishes its writer from the job's other writers: two inserts
+    /// into one table must not treat each other's results as their own.
     fn delivery(&self, writer: impl Fn(&Identities) -> Option<String>) -> Delivery {
         match &self.durable {
             Some(DurableParts { scope, former, state, snapshots: Some(_), .. }) => {

@@ -1,5 +1,6 @@
-//! The newest heartbeat of this process that the coordinator of a job has answered. Answers are for all jobs of a process, so they do not
-//! wake the thread of a job: it reads the newest one when it does something, and at the latest when its lease would be over.
+//! The newest heartbeat of this process that the coordinator of a job has answered. Answers are for all jobs
+//! of a process, so they do not wake the thread of a job: it reads the newest one when it does something, and
+//! at the latest when its lease would be over.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,8 +20,8 @@ struct Newest {
 }
 
 impl Contact {
-    /// The job is given a message. It takes that before any answer that comes later: the message may be of another coordinator, or of other
-    /// tasks.
+    /// The job is given a message. It takes that before any answer that comes later: the message may be of
+    /// another coordinator, or of other tasks.
     pub(crate) fn gives(&self) {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *newest = Newest { given: newest.given + 1, answer: None };

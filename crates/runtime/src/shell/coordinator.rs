@@ -1,8 +1,9 @@
 //! Drives a job's coordinator: gives it what workers, the scribe and users say, and carries out its commands.
 //!
-//! It runs on a separate thread, which sleeps unless there is something to decide. No task waits for it: it grants the
-//! next group while sources are in the middle of the last one. The cost of coordination is its work for a group, plus
-//! the time that a source waited for a grant nevertheless. The coordinator enlarges groups if that is too much.
+//! It runs on a separate thread, which sleeps unless there is something to decide. No task waits for it: it
+//! grants the next group while sources are in the middle of the last one. The cost of coordination is its
+//! work for a group, plus the time that a source waited for a grant nevertheless. The coordinator enlarges
+//! groups if that is too much.
 
 mod message;
 mod next;
@@ -46,11 +47,12 @@ pub const HERE: Process = Process { worker: WorkerId(0), life: 1 };
 pub const HERE_NAME: &str = "local";
 /// How often a coordinator hears that its job still waits for workers.
 const WAITING: Duration = Duration::from_millis(100);
-/// A summary of a worker in another process is answered after this time, unless there is something else to say before: with a group
-/// there mostly is. The worker repeats its summary later ([`REPEAT`]).
+/// A summary of a worker in another process is answered after this time, unless there is something else to
+/// say before: with a group there mostly is. The worker repeats its summary later ([`REPEAT`]).
 const ANSWER: Duration = Duration::from_secs(2);
-/// What a worker in another process has not taken or answered is sent again after this time, in both directions. No connection loses a
-/// message: this is for what was refused, as a start that was too long on its way.
+/// What a worker in another process has not taken or answered is sent again after this time, in both
+/// directions. No connection loses a message: this is for what was refused, as a start that was too long on
+/// its way.
 pub(crate) const REPEAT: Duration = Duration::from_secs(4);
 
 /// The log of a job with checkpoints, from which it can restart.
@@ -236,7 +238,8 @@ impl Shell {
         self.remotes.iter().filter(|_| !self.leaves_tasks).for_each(|remotes| remotes.forget(term, ended));
     }
 
-    /// Takes the next message without waiting, or handles the time if there is none. Returns whether there was one.
+    /// Takes the next message without waiting, or handles the time if there is none. Returns whether there
+    /// was one.
     pub(crate) fn step(&mut self) -> bool {
         let received = self.messages.try_recv().ok();
         let had_message = received.is_some();
@@ -409,8 +412,8 @@ impl Shell {
                 let own = self.coordinator.incarnation();
                 let error = match (cause, store) {
                     (Cause::Store, store) => self.store_failure.take().or_else(|| store.map(Journal::no_answer)),
-                    // The next owner removes files and fences transactions: the resulting errors of tasks are not the
-                    // cause.
+                    // The next owner removes files and fences transactions: the resulting errors of tasks are
+                    // not the cause.
                     (_, Some(store)) if Journal::is_taken_over(store, own) => Some(Journal::lost(store)),
                     _ => None,
                 };
@@ -451,7 +454,8 @@ impl Shell {
         }
     }
 
-    /// A group was granted in its turn: reports the cost of the group before it, and of those that were granted early.
+    /// A group was granted in its turn: reports the cost of the group before it, and of those that were
+    /// granted early.
     fn granted(&mut self) {
         let now = self.clock.now();
         let spent_ns = std::mem::take(&mut self.busy_ns) + std::mem::take(&mut self.grant_wait_ns);

@@ -1,4 +1,5 @@
-//! Heartbeats of a job's workers. Each message to a worker says which heartbeat of it was the newest: the lease of its tasks begins there.
+//! Heartbeats of a job's workers. Each message to a worker says which heartbeat of it was the newest: the
+//! lease of its tasks begins there.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anabranch_model::Nanos;
 use anabranch_protocol::membership::Process;
 
-/// When each worker sent the newest heartbeat that has arrived, by its clock. Heartbeats do not wake the coordinator of a job: the process
-/// answers them for all its jobs.
+/// When each worker sent the newest heartbeat that has arrived, by its clock. Heartbeats do not wake the
+/// coordinator of a job: the process answers them for all its jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Hearts(Mutex<BTreeMap<Process, Nanos>>);
 

@@ -1,4 +1,5 @@
-//! The tasks of one job at a worker whose coordinator is in another process: a thread that drives the worker's shell.
+//! The tasks of one job at a worker whose coordinator is in another process: a thread that drives the
+//! worker's shell.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -31,12 +32,13 @@ use crate::task::view::Activity;
 const METRICS: Duration = Duration::from_millis(500);
 /// The same while tasks have few rows.
 const METRICS_IDLE: Duration = Duration::from_secs(4);
-/// How long a change of the tasks may wait for the next summary. A coordinator that waits for one gets it at once.
+/// How long a change of the tasks may wait for the next summary. A coordinator that waits for one gets it at
+/// once.
 const LINGER: Duration = Duration::from_secs(2);
 /// Fewer rows of all tasks between two readings are few.
 const FEW_ROWS: u64 = 100;
-/// What was loaded for a plan version is dropped if no coordinator says anything for so long: the one that wanted it is gone, or a file
-/// takes longer than any should.
+/// What was loaded for a plan version is dropped if no coordinator says anything for so long: the one that
+/// wanted it is gone, or a file takes longer than any should.
 const PREPARED_MAX: Duration = Duration::from_secs(600);
 
 /// What a worker's process provides for the tasks of all jobs.
@@ -150,12 +152,14 @@ impl HostedJob {
         self.give(Message::Coordinator(message));
     }
 
-    /// The process that has the job's coordinator in this term has answered the heartbeat that this process sent then.
+    /// The process that has the job's coordinator in this term has answered the heartbeat that this process
+    /// sent then.
     pub fn answered(&self, term: Term, sent: Nanos) {
         self.contact.answered(term, sent);
     }
 
-    /// That process has answered none for as long as a lease lasts: later answers are not to extend that lease.
+    /// That process has answered none for as long as a lease lasts: later answers are not to extend that
+    /// lease.
     pub fn silent(&self) {
         self.give(Message::Silent);
     }
@@ -250,7 +254,8 @@ impl Host {
         }
     }
 
-    /// Takes the next message without waiting, or handles the time if there is none. Returns whether there was one.
+    /// Takes the next message without waiting, or handles the time if there is none. Returns whether there
+    /// was one.
     pub(crate) fn step(&mut self) -> bool {
         let received = self.messages.try_recv().ok();
         let had_message = received.is_some();

@@ -59,7 +59,8 @@ pub struct Workers {
     pub awaited: usize,
     /// The tasks of all jobs that these workers have.
     pub occupancy: Arc<Occupancy>,
-    /// What the workers have of the job already. If that is all of it, this process adopts the tasks as they run.
+    /// What the workers have of the job already. If that is all of it, this process adopts the tasks as they
+    /// run.
     pub hosted: Box<dyn Fn() -> Vec<(Process, Hosted)>>,
     /// How long to wait for workers that have tasks of the job.
     pub patience: Duration,
@@ -91,7 +92,8 @@ pub struct Coordination {
     pub groups: u64,
     /// Epochs of the next group.
     pub group_epochs: u64,
-    /// Share of the groups' time that coordination took, 0 to 1, averaged exponentially; `None` before the second group.
+    /// Share of the groups' time that coordination took, 0 to 1, averaged exponentially; `None` before the
+    /// second group.
     pub overhead: Option<f64>,
 }
 
@@ -105,10 +107,10 @@ pub struct Committed {
 }
 
 impl Job {
-    /// Starts a plan: one thread per task, and one that coordinates them. With `checkpointing` the job resumes from the
-    /// newest checkpoint, takes checkpoints, and restarts its tasks from them after failures that may be temporary.
-    /// Without, it starts from the beginning, leaves nothing, and ends with its first failure. A job without a
-    /// checkpoint starts from `origin`, if there is one.
+    /// Starts a plan: one thread per task, and one that coordinates them. With `checkpointing` the job
+    /// resumes from the newest checkpoint, takes checkpoints, and restarts its tasks from them after failures
+    /// that may be temporary. Without, it starts from the beginning, leaves nothing, and ends with its first
+    /// failure. A job without a checkpoint starts from `origin`, if there is one.
     pub fn start(
         plan: &Plan,
         connectors: &Connectors,
@@ -172,7 +174,8 @@ impl Job {
         self.handle.clone()
     }
 
-    /// Waits for the end of the job: all sources exhausted, the stop carried out, or a failure without restart.
+    /// Waits for the end of the job: all sources exhausted, the stop carried out, or a failure without
+    /// restart.
     pub fn wait(self) -> Result<Summary> {
         let JobHandle { shared, mailbox, .. } = &self.handle;
         let (elapsed, outcome) = shared.wait();
@@ -333,8 +336,9 @@ impl JobHandle {
         committed.recv().map_err(|_| Error::outside("the job ended before the checkpoint was complete"))
     }
 
-    /// Lets the job go on by another plan, or its tasks at other workers, from the end of an epoch on. Waits until a checkpoint by
-    /// the new version is committed. If anything fails before, the job goes on as it was, and the error says why.
+    /// Lets the job go on by another plan, or its tasks at other workers, from the end of an epoch on. Waits
+    /// until a checkpoint by the new version is committed. If anything fails before, the job goes on as it
+    /// was, and the error says why.
     ///
     /// `fit` chooses the form of the plan, for the plan that the job has then.
     pub fn reconfigure(&self, request: Reconfigure, fit: Fit) -> Result<Reconfigured> {
@@ -343,7 +347,8 @@ impl JobHandle {
             .unwrap_or_else(|_| Err(Error::outside("the job ended before it was changed")))
     }
 
-    /// The same without waiting: the answer will be in the channel, which closes without one if the job ends before.
+    /// The same without waiting: the answer will be in the channel, which closes without one if the job ends
+    /// before.
     #[must_use]
     pub fn begin_to_reconfigure(&self, request: Reconfigure, fit: Fit) -> Receiver<Result<Reconfigured>> {
         let (answer, answered) = channel();
@@ -351,7 +356,8 @@ impl JobHandle {
         answered
     }
 
-    /// The change that is being prepared is not carried out. An error if there is none, or if its tasks switch already.
+    /// The change that is being prepared is not carried out. An error if there is none, or if its tasks
+    /// switch already.
     pub fn abort_change(&self) -> Result<()> {
         let (answer, answered) = channel();
         self.mailbox.send(Message::AbortChange(answer));
@@ -374,7 +380,8 @@ impl JobHandle {
         self.mailbox.send(Message::Lost(process, why));
     }
 
-    /// A worker sent its newest heartbeat then, by its clock. The caller answers it, for all jobs of the process.
+    /// A worker sent its newest heartbeat then, by its clock. The caller answers it, for all jobs of the
+    /// process.
     pub fn heard(&self, process: Process, sent: Nanos) {
         self.shared.hearts.beat(process, sent);
     }
@@ -402,8 +409,8 @@ impl JobHandle {
         self.shared.placed()
     }
 
-    /// The rows of each key group that reached the stages whose tasks divide them by keys, since the tasks began. Workers tell it with their
-    /// readings.
+    /// The rows of each key group that reached the stages whose tasks divide them by keys, since the tasks
+    /// began. Workers tell it with their readings.
     #[must_use]
     pub fn key_groups(&self) -> BTreeMap<StageId, Vec<u64>> {
         self.shared.key_groups(self.status().incarnation)

@@ -1,8 +1,9 @@
-//! What a coordinator and the workers in other processes tell each other of one job: what is to be known before tasks start, what the
-//! machines of `protocol` decide and need, and what is observed. Their form on the wire is JSON, and is frozen: a test compares it with
-//! fixtures.
+//! What a coordinator and the workers in other processes tell each other of one job: what is to be known
+//! before tasks start, what the machines of `protocol` decide and need, and what is observed. Their form on
+//! the wire is JSON, and is frozen: a test compares it with fixtures.
 //!
-//! The messages of one connection arrive in their order. A connection that breaks ends the tasks that it was for.
+//! The messages of one connection arrive in their order. A connection that breaks ends the tasks that it was
+//! for.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

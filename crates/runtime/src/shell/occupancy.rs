@@ -1,4 +1,5 @@
-//! How many slots of each worker which job has taken, for all jobs of a process: placement spreads the tasks of all jobs.
+//! How many slots of each worker which job has taken, for all jobs of a process: placement spreads the tasks
+//! of all jobs.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,5 @@
-//! Workers in other processes as the coordinator of one job sees them: where its tasks are placed, and what it sends there.
+//! Workers in other processes as the coordinator of one job sees them: where its tasks are placed, and what
+//! it sends there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,10 +23,11 @@ use crate::shell::messages::{Deploy, DeployCheckpoints, Reached, ToWorker};
 use crate::shell::occupancy::Occupancy;
 use crate::shell::worker::WorkerShell;
 
-/// Sends messages of one job to a worker in another process, in their order. It never waits. A worker refuses messages of an older
-/// term of the job than the newest that it knows.
+/// Sends messages of one job to a worker in another process, in their order. It never waits. A worker refuses
+/// messages of an older term of the job than the newest that it knows.
 pub trait Link: Send + Sync {
-    /// Sends a message. If the connection is broken the message is dropped, and the worker is reported as lost.
+    /// Sends a message. If the connection is broken the message is dropped, and the worker is reported as
+    /// lost.
     fn send(&self, term: Term, message: ToWorker);
 
     /// The job is over: the worker keeps no task of it, and nothing at all if it has `ended` by itself.
@@ -100,7 +102,8 @@ struct Placing<'a> {
 }
 
 impl Remotes {
-    /// No worker has joined yet, and so many are awaited. `here` are the stages that must run in this process.
+    /// No worker has joined yet, and so many are awaited. `here` are the stages that must run in this
+    /// process.
     pub(crate) fn new(
         plan: Arc<Plan>,
         exchange: Peer,
@@ -148,8 +151,8 @@ impl Remotes {
         self.workers.remove(&process);
     }
 
-    /// Chooses a process for every task of an incarnation, and tells all of them what they must know before it starts. `Err`: what
-    /// is missing.
+    /// Chooses a process for every task of an incarnation, and tells all of them what they must know before
+    /// it starts. `Err`: what is missing.
     pub(crate) fn place(
         &mut self,
         taken: (Incarnation, Term),

@@ -1,4 +1,5 @@
-//! Who hears what at a worker's process: the coordinator of each job, and all coordinators of what the process hosts.
+//! Who hears what at a worker's process: the coordinator of each job, and all coordinators of what the
+//! process hosts.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +14,8 @@ const FORGOTTEN_MAX: usize = 1000;
 /// Who hears what. `C` is a connection to a coordinator.
 pub struct Routes<C> {
     jobs: BTreeMap<u64, Route<C>>,
-    /// The newest terms of jobs that are over here, the latest last: a coordinator that lost the job before may not know that yet.
+    /// The newest terms of jobs that are over here, the latest last: a coordinator that lost the job before
+    /// may not know that yet.
     forgotten: VecDeque<(u64, Term)>,
     /// The tasks that run.
     hosted: BTreeMap<u64, Hosted>,
@@ -73,7 +75,8 @@ impl<C> Routes<C> {
         self.coordinators.values()
     }
 
-    /// A message of a job's coordinator has arrived. If it is taken, what the job's worker says goes to this coordinator from now on.
+    /// A message of a job's coordinator has arrived. If it is taken, what the job's worker says goes to this
+    /// coordinator from now on.
     pub fn arrives(&mut self, job: u64, (term, coordinator): (Term, C), message: &ToWorker) -> Arrival {
         if !self.accepts(job, term) {
             return Arrival::Refused;

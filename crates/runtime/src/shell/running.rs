@@ -30,8 +30,8 @@ use crate::task::streaming;
 use crate::task::threads::{no_thread, panicked};
 use crate::task::view::TaskView;
 
-/// Time that cancelled tasks have to end. A task may be stuck in a call of a sink or source that does not return; the process
-/// must be able to end all the same.
+/// Time that cancelled tasks have to end. A task may be stuck in a call of a sink or source that does not
+/// return; the process must be able to end all the same.
 pub(crate) const END_MAX: Duration = Duration::from_secs(30);
 
 /// The priority of the thread that writes snapshots: a third of a task's share of a core that they need both.
@@ -171,7 +171,8 @@ impl Running {
         self.wiring.close();
     }
 
-    /// Cancels the tasks and waits for them. Returns what does not end, if anything: its threads are abandoned.
+    /// Cancels the tasks and waits for them. Returns what does not end, if anything: its threads are
+    /// abandoned.
     pub(crate) fn end(mut self) -> Option<String> {
         self.cancel();
         self.threads.join();
@@ -182,8 +183,8 @@ impl Running {
         hung.or_else(|| records.then(|| NO_ANSWER.to_owned()))
     }
 
-    /// All tasks have ended at the end of this epoch, for the next plan version: what they have left for it. `None`: they have
-    /// ended otherwise.
+    /// All tasks have ended at the end of this epoch, for the next plan version: what they have left for it.
+    /// `None`: they have ended otherwise.
     pub(crate) fn hand_over(mut self, incarnation: Incarnation, epoch: Epoch) -> Option<Handover> {
         let is_last = self.control.incarnation() == incarnation && self.control.stop_after() == Some(epoch);
         if !is_last || !self.control.leaves_parts() {
@@ -227,8 +228,8 @@ impl Threads {
         }
     }
 
-    /// Starts the tasks, each of which is created on its own thread: opening tables and reading state take long. No source reads
-    /// before all tasks are there.
+    /// Starts the tasks, each of which is created on its own thread: opening tables and reading state take
+    /// long. No source reads before all tasks are there.
     fn start_apart(self: &Arc<Self>, views: &[TaskView], assembly: &Arc<Assembly>) -> Result<()> {
         let started = views.iter().try_for_each(|view| {
             let (id, counters) = (view.id, Arc::clone(&view.counters));
@@ -302,7 +303,8 @@ impl Threads {
     fn join(&self) {
         let own = std::thread::current().id();
         let mut threads = std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
-        // A task that could not start the coordinator's thread drops the driver, and must not wait for itself.
+        // A task that could not start the coordinator's thread drops the driver, and must not wait for
+        // itself.
         threads.retain(|thread| thread.handle.thread().id() != own);
         let ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let has_ended = |thread: &Thread| thread.has_ended.load(SeqCst);
@@ -332,8 +334,8 @@ mod tests {
     use crate::task::host::HostLife;
     use crate::task::mail::Unheard;
 
-    /// A sink may be stuck in a call that does not return: the end of the job does not wait for it forever, and names
-    /// it.
+    /// A sink may be stuck in a call that does not return: the end of the job does not wait for it forever,
+    /// and names it.
     #[test]
     fn a_task_that_does_not_end_is_named_and_left_behind() {
         let control = Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1);

@@ -1,8 +1,10 @@
-//! A job on one thread: its tasks, its coordinator, its recorder and its scribe do a step when the caller says so, and nothing
-//! happens in between. [`SteppedWorker`] is the same for the tasks of a job at a worker in another process.
+//! A job on one thread: its tasks, its coordinator, its recorder and its scribe do a step when the caller
+//! says so, and nothing happens in between. [`SteppedWorker`] is the same for the tasks of a job at a worker
+//! in another process.
 //!
-//! This is how a simulation drives a job. All parts are those that threads drive; only the waiting is different: a task that
-//! would wait does nothing. The caller carries what passes between the parts, and may look at it.
+//! This is how a simulation drives a job. All parts are those that threads drive; only the waiting is
+//! different: a task that would wait does nothing. The caller carries what passes between the parts, and may
+//! look at it.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;

@@ -50,7 +50,8 @@ impl Watch {
         self.0.entry(what).or_insert(Some(from.plus(slow)));
     }
 
-    /// It has come, and with a checkpoint all earlier ones. Returns whether the user was notified of the wait.
+    /// It has come, and with a checkpoint all earlier ones. Returns whether the user was notified of the
+    /// wait.
     pub(crate) fn done(&mut self, what: Awaited) -> bool {
         if let Awaited::Checkpoint(last) = what {
             self.0.retain(|earlier, _| !matches!(earlier, Awaited::Checkpoint(epoch) if *epoch < last));

@@ -1,7 +1,8 @@
-//! The tasks of one job in this process: carries out what the protocol's [`Worker`] commands, and gives it what the tasks report.
+//! The tasks of one job in this process: carries out what the protocol's [`Worker`] commands, and gives it
+//! what the tasks report.
 //!
-//! It has no thread of its own. In an embedded job the coordinator's thread drives it, and the messages between the two are
-//! values that it hands over.
+//! It has no thread of its own. In an embedded job the coordinator's thread drives it, and the messages
+//! between the two are values that it hands over.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -76,7 +77,8 @@ pub(crate) struct WorkerShell {
     pub(crate) running: Option<Running>,
     /// Whether sinks are full, here and elsewhere.
     held: Held,
-    /// The newest messages that said how far sources at other workers have come, and for which tasks, by group.
+    /// The newest messages that said how far sources at other workers have come, and for which tasks, by
+    /// group.
     elsewhere: BTreeMap<String, (Incarnation, EventTime)>,
     /// Tasks that wait for an agreed list.
     asking: Asking<Sender<Vec<String>>>,
@@ -156,7 +158,8 @@ impl WorkerShell {
         &self.deployment
     }
 
-    /// Holds the sources of the tasks that run, or no longer, as the newest message for their incarnation says.
+    /// Holds the sources of the tasks that run, or no longer, as the newest message for their incarnation
+    /// says.
     fn take_hold(&self) {
         let Some(control) = self.running.as_ref().map(|running| &running.control) else { return };
         self.held.holds(control.incarnation()).into_iter().for_each(|held| control.hold(held));
@@ -198,7 +201,8 @@ impl WorkerShell {
         self.network.as_ref().is_some_and(|(network, _)| network.worker() != HERE.worker)
     }
 
-    /// The place of checkpoints, if copies of its files are removed here: the coordinator does so in its own process.
+    /// The place of checkpoints, if copies of its files are removed here: the coordinator does so in its own
+    /// process.
     fn copied(&self) -> Option<Store> {
         let checkpoints = self.deployment.checkpoints.as_ref().filter(|_| self.is_remote());
         checkpoints.map(|checkpoints| checkpoints.store.clone())
@@ -208,7 +212,8 @@ impl WorkerShell {
         self.protocol.fence().incarnation
     }
 
-    /// A message of the coordinator has arrived. Returns whether it is another coordinator, which has adopted the tasks.
+    /// A message of the coordinator has arrived. Returns whether it is another coordinator, which has adopted
+    /// the tasks.
     pub(crate) fn hears(&mut self, message: Downward<TaskState>) -> bool {
         match message {
             Downward::Order(message) => return self.message(message),
@@ -424,8 +429,8 @@ impl WorkerShell {
         }
     }
 
-    /// Tasks without state have started when all tables are open. Others report it when they have restored their state. The
-    /// time to start begins here: each table limits by itself how long opening it may take.
+    /// Tasks without state have started when all tables are open. Others report it when they have restored
+    /// their state. The time to start begins here: each table limits by itself how long opening it may take.
     fn opened(&mut self, incarnation: Incarnation) {
         if incarnation != self.protocol.fence().incarnation {
             return;

@@ -1,8 +1,10 @@
-//! The input of a task that asks a table outside for rows: batches are asked for when they arrive, and wait here until their answers are there.
-//! Watermarks and markers wait behind the rows before them, so nothing overtakes anything, and a task that takes a snapshot has
-//! processed every row before it. Calls go on meanwhile, also beyond the end of an epoch.
+//! The input of a task that asks a table outside for rows: batches are asked for when they arrive, and wait
+//! here until their answers are there. Watermarks and markers wait behind the rows before them, so nothing
+//! overtakes anything, and a task that takes a snapshot has processed every row before it. Calls go on
+//! meanwhile, also beyond the end of an epoch.
 //!
-//! What waits is bounded, with the answers that are there. A task with a full queue reads no channel: back-pressure spreads to the source.
+//! What waits is bounded, with the answers that are there. A task with a full queue reads no channel:
+//! back-pressure spreads to the source.
 
 use std::collections::VecDeque;
 

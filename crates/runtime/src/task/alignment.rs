@@ -1,9 +1,10 @@
 //! Where several channels meet: the minimum of their watermarks, and the alignment of their markers.
 //!
-//! A channel whose marker has arrived is blocked until the markers of all others have arrived (Flink's barrier
-//! alignment), so that what follows the aligned marker is exactly the next epoch. At a marker event time is the same in all tasks
-//! that receive the same envelopes, in whichever order: a snapshot has one event time for all of them. This module also
-//! checks the order on each channel: consecutive epochs, growing watermarks, nothing after the end.
+//! A channel whose marker has arrived is blocked until the markers of all others have arrived (Flink's
+//! barrier alignment), so that what follows the aligned marker is exactly the next epoch. At a marker event
+//! time is the same in all tasks that receive the same envelopes, in whichever order: a snapshot has one
+//! event time for all of them. This module also checks the order on each channel: consecutive epochs, growing
+//! watermarks, nothing after the end.
 
 use anabranch_model::{Envelope, Epoch, Error, EventTime, Marker, MarkerKind, Nanos, Result, Stamped};
 use arrow::array::RecordBatch;
@@ -123,8 +124,9 @@ impl Alignment {
         }
     }
 
-    /// All channels have their markers. Another task may have received what a channel that was idle for a while sent after what others did:
-    /// then event time has advanced there as if it still were, and so it does here.
+    /// All channels have their markers. Another task may have received what a channel that was idle for a
+    /// while sent after what others did: then event time has advanced there as if it still were, and so it
+    /// does here.
     fn agree(&mut self) -> Option<Stamped<EventTime>> {
         let grown = match self.channels.iter().all(Channel::ended) {
             true => None,
@@ -217,14 +219,15 @@ mod tests {
     fn the_watermark_is_the_minimum_of_the_active_channels() {
         check(2, vec![(0, watermark(5)), (1, watermark(3)), (1, watermark(9))], &["-", "watermark 3", "watermark 5"]);
         check(2, vec![(0, watermark(5)), (1, Envelope::Idle), (0, Envelope::Idle)], &["-", "watermark 5", "idle"]);
-        // Whichever becomes idle first, the latest watermark counts, and a channel that is active again announces it.
+        // Whichever becomes idle first, the latest watermark counts, and a channel that is active again
+        // announces it.
         let idle = |first: usize| {
             vec![(0, watermark(9)), (1, watermark(5)), (first, Envelope::Idle), (1 - first, Envelope::Idle)]
         };
         check(2, idle(0), &["-", "watermark 5", "-", "watermark 9, idle"]);
         check(2, idle(1), &["-", "watermark 5", "watermark 9", "idle"]);
-        // That includes the watermark of a channel that has ended since: another task may have seen it idle before its
-        // end.
+        // That includes the watermark of a channel that has ended since: another task may have seen it idle
+        // before its end.
         let mut ended = idle(0);
         ended.insert(3, (0, watermark(i64::MAX)));
         check(2, ended, &["-", "watermark 5", "-", "-", "watermark 9, idle"]);

@@ -1,8 +1,8 @@
-//! A stage's operators in a row, driven depth first: the output of an operator goes through all operators after it
-//! before the operator is called again.
+//! A stage's operators in a row, driven depth first: the output of an operator goes through all operators
+//! after it before the operator is called again.
 //!
-//! A chain never waits. It takes one input at a time, and [`Chain::advance`] moves what is on its way until nothing is, or
-//! until its tail has no room: then it goes on from there at the next call.
+//! A chain never waits. It takes one input at a time, and [`Chain::advance`] moves what is on its way until
+//! nothing is, or until its tail has no room: then it goes on from there at the next call.
 
 mod epoch_end;
 mod lookups;
@@ -38,8 +38,8 @@ pub(crate) struct Chain {
     /// The last watermark that left the chain.
     left: EventTime,
     idle: bool,
-    /// Event time may be further at the receivers of this chain's rows than here: the task was idle, or resumes from a
-    /// checkpoint.
+    /// Event time may be further at the receivers of this chain's rows than here: the task was idle, or
+    /// resumes from a checkpoint.
     may_be_behind: bool,
     /// It was idle at some time of the epoch.
     woke: bool,
@@ -62,8 +62,8 @@ struct Link {
     waiting: VecDeque<Moving>,
     /// The operator may have more to emit for a batch or watermark of this birth.
     emits: Option<Nanos>,
-    /// Event time that has reached the operator, here or in the checkpoint. The chain may be behind the checkpoint: a
-    /// partition that was idle then holds event time back until it is idle again.
+    /// Event time that has reached the operator, here or in the checkpoint. The chain may be behind the
+    /// checkpoint: a partition that was idle then holds event time back until it is idle again.
     reached: EventTime,
 }
 
@@ -98,7 +98,8 @@ enum Then {
 pub(crate) enum Progress {
     /// Nothing is on its way: it takes the next input.
     Ready,
-    /// The marker has left the chain, which took a snapshot if the marker requests one. It takes the next input.
+    /// The marker has left the chain, which took a snapshot if the marker requests one. It takes the next
+    /// input.
     Marked(Marker, Option<ChainSnapshot>),
     /// There is no room in a channel downstream.
     Full,
@@ -187,14 +188,14 @@ impl Chain {
         Ok(())
     }
 
-    /// Every input of the task is idle: event time may advance without it, so no operator may hold rows back. The chain must
-    /// be ready.
+    /// Every input of the task is idle: event time may advance without it, so no operator may hold rows back.
+    /// The chain must be ready.
     pub(crate) fn idle(&mut self) -> Result<()> {
         self.plan(Agenda::Flush { next: 0, then: Then::Idle })
     }
 
-    /// The epoch ends. The operators flush, and return their state if the marker requests it. The sink ends its epoch or
-    /// prepares its results. The marker is passed on. The chain must be ready.
+    /// The epoch ends. The operators flush, and return their state if the marker requests it. The sink ends
+    /// its epoch or prepares its results. The marker is passed on. The chain must be ready.
     pub(crate) fn marker(&mut self, marker: Marker) -> Result<()> {
         self.plan(Agenda::Flush { next: 0, then: Then::Marker(marker) })
     }
@@ -206,8 +207,8 @@ impl Chain {
         }
     }
 
-    /// Moves what is on its way. Processing what one watermark causes may take long, such as a window of millions of keys: a
-    /// cancelled task abandons it between two batches.
+    /// Moves what is on its way. Processing what one watermark causes may take long, such as a window of
+    /// millions of keys: a cancelled task abandons it between two batches.
     pub(crate) fn advance(&mut self) -> Result<Progress> {
         loop {
             if !self.has_room()? {
@@ -318,9 +319,9 @@ impl Chain {
         Ok(())
     }
 
-    /// Notifies the operators how far event time has advanced at the tasks that this chain sends to. While one of them
-    /// has not received the announcement that this task is no longer idle, event time may advance there without this
-    /// task.
+    /// Notifies the operators how far event time has advanced at the tasks that this chain sends to. While
+    /// one of them has not received the announcement that this task is no longer idle, event time may advance
+    /// there without this task.
     fn look_ahead(&mut self) {
         let reached = match &mut self.tail {
             Tail::Exchanges(writers) => {
@@ -419,7 +420,8 @@ impl Chain {
         self.has_room()
     }
 
-    /// The input pauses: a sink may send its buffered rows. What was put off comes first: a sink may take long for each time.
+    /// The input pauses: a sink may send its buffered rows. What was put off comes first: a sink may take
+    /// long for each time.
     pub(crate) fn pause(&mut self) -> Result<()> {
         match &mut self.tail {
             _ if self.put_off => Ok(()),
@@ -428,7 +430,8 @@ impl Chain {
         }
     }
 
-    /// When the task must go on without input: buffered rows are to be sent, or there is work that was put off.
+    /// When the task must go on without input: buffered rows are to be sent, or there is work that was put
+    /// off.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
         match &self.tail {
             _ if self.put_off => Some(Nanos(0)),

@@ -1,7 +1,7 @@
 //! Communication between the tasks of an incarnation and its coordinator, outside of the channels.
 //!
-//! Tasks report by messages, at most a few per epoch. The worker's [`Orders`] for all tasks are one value that tasks read
-//! without a lock. What tasks have [`Reported`] for each other are numbers.
+//! Tasks report by messages, at most a few per epoch. The worker's [`Orders`] for all tasks are one value
+//! that tasks read without a lock. What tasks have [`Reported`] for each other are numbers.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -38,7 +38,8 @@ pub(crate) struct Control {
     /// Held while the orders change, or another value that a task may wait for.
     waiting: Mutex<()>,
     changed: Condvar,
-    /// Sources have something else to do than to wait for rows. Few of the changes of `changed` are of that kind.
+    /// Sources have something else to do than to wait for rows. Few of the changes of `changed` are of that
+    /// kind.
     interrupted: Condvar,
     inboxes: Vec<Arc<Inbox>>,
     /// Sources that are aligned with others, by group.
@@ -150,7 +151,8 @@ impl Control {
         self.incarnation
     }
 
-    /// A task's tables are open. The last one of the worker reports that: no source of the worker reads before.
+    /// A task's tables are open. The last one of the worker reports that: no source of the worker reads
+    /// before.
     pub(crate) fn opened(&self) {
         if self.reported.unopened.fetch_sub(1, SeqCst) == 1 {
             self.change(|| ());
@@ -197,8 +199,8 @@ impl Control {
         self.change(|| self.orders.change(change))
     }
 
-    /// Sources may cut the epochs of this group. `checkpoint`: a checkpoint at the end of the group was requested, and this process has
-    /// taken the request then.
+    /// Sources may cut the epochs of this group. `checkpoint`: a checkpoint at the end of the group was
+    /// requested, and this process has taken the request then.
     pub(crate) fn grant(&self, group: Group, pace: Pace, then: Then, checkpoint: Option<Nanos>) {
         let awaited = self.order(|orders| {
             let checkpoint = checkpoint.map(|at| (at, self.reported.requests.load(SeqCst)));
@@ -227,7 +229,8 @@ impl Control {
         std::mem::take(&mut *self.passages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Snapshots only add to those before, or no longer: the plan is about to change, or its next version is being prepared from them.
+    /// Snapshots only add to those before, or no longer: the plan is about to change, or its next version is
+    /// being prepared from them.
     pub(crate) fn set_adds(&self, adds: bool) {
         self.order(|orders| orders.adds = adds);
     }
@@ -236,7 +239,8 @@ impl Control {
         self.orders().adds
     }
 
-    /// A source has passed something on in this epoch: reports that, unless another source of this worker has.
+    /// A source has passed something on in this epoch: reports that, unless another source of this worker
+    /// has.
     pub(crate) fn tell_active(&self, task: TaskId, epoch: Epoch) {
         if self.reported.told_active.fetch_max(epoch.0, SeqCst) < epoch.0 {
             self.report(task, Report::Active(epoch));
@@ -317,8 +321,8 @@ impl Control {
         orders.cuts_early(epoch, self.is_held_by(&orders), self.reported.requests.load(SeqCst))
     }
 
-    /// Waits at most `timeout` while sources are held back, or the slowest one of `ahead_of` has not come further than this, and a source
-    /// in `epoch`, which knows that `done` is done, has nothing else to do.
+    /// Waits at most `timeout` while sources are held back, or the slowest one of `ahead_of` has not come
+    /// further than this, and a source in `epoch`, which knows that `done` is done, has nothing else to do.
     pub(crate) fn wait_held(
         &self,
         (epoch, done): (Epoch, Epoch),
@@ -351,9 +355,10 @@ impl Control {
         drop(self.interrupted.wait_timeout_while(waiting, time, nothing_else));
     }
 
-    /// A source has cut an epoch. The coordinator needs the reports of two epochs per group: the turning epoch and the
-    /// last one. A source that has cut a group's turning epoch has also cut every epoch of the groups before it.
-    /// `active` is the newest epoch up to this one in which the source has passed something on.
+    /// A source has cut an epoch. The coordinator needs the reports of two epochs per group: the turning
+    /// epoch and the last one. A source that has cut a group's turning epoch has also cut every epoch of the
+    /// groups before it. `active` is the newest epoch up to this one in which the source has passed something
+    /// on.
     pub(crate) fn cut(&self, task: TaskId, epoch: Epoch, active: Epoch) {
         let Orders { granted, turn, .. } = self.orders();
         if epoch == granted || epoch == turn {
@@ -362,8 +367,8 @@ impl Control {
         }
     }
 
-    /// The time of this epoch is over at one source, and so at all of them. The time of the epoch after it is over at
-    /// `next_cut`.
+    /// The time of this epoch is over at one source, and so at all of them. The time of the epoch after it is
+    /// over at `next_cut`.
     pub(crate) fn lead(&self, epoch: Epoch, next_cut: Nanos) {
         self.reported.next_cut.fetch_max(next_cut.0, SeqCst);
         self.reported.foremost.fetch_max(epoch.0, SeqCst);
@@ -450,8 +455,8 @@ impl Control {
         self.orders().is_settled(epoch)
     }
 
-    /// Whether `epoch` is done and the tasks should still make results visible: a cancelled incarnation leaves that to the
-    /// next one.
+    /// Whether `epoch` is done and the tasks should still make results visible: a cancelled incarnation
+    /// leaves that to the next one.
     pub(crate) fn is_done(&self, epoch: Epoch) -> bool {
         let orders = self.orders();
         orders.done >= epoch && !orders.cancelled

@@ -1,9 +1,10 @@
-//! How many bytes may be on their way on a channel. The receiver sets a limit; the sender charges every frame to it,
-//! and the receiver returns the bytes of what its task has taken.
+//! How many bytes may be on their way on a channel. The receiver sets a limit; the sender charges every frame
+//! to it, and the receiver returns the bytes of what its task has taken.
 //!
-//! Both ends apply the same rule: a frame may be sent if it fits into the limit, or if less than half of the limit is on its
-//! way. So a frame of any size passes, and a sender that violates the rule is noticed. A sender that must wait has at least
-//! half of the limit on its way: the receiver returns credit only when half of it has been taken, in few messages.
+//! Both ends apply the same rule: a frame may be sent if it fits into the limit, or if less than half of the
+//! limit is on its way. So a frame of any size passes, and a sender that violates the rule is noticed. A
+//! sender that must wait has at least half of the limit on its way: the receiver returns credit only when
+//! half of it has been taken, in few messages.
 
 /// The sender's side of a channel.
 #[derive(Debug, Default)]
@@ -139,8 +140,8 @@ mod tests {
         assert!(receiver.received(41).is_err());
     }
 
-    /// Whatever the order of sending, taking and the arrival of credit: the receiver never refuses an honest sender, holds
-    /// at most the limit, or half of it and a frame, and everything passes.
+    /// Whatever the order of sending, taking and the arrival of credit: the receiver never refuses an honest
+    /// sender, holds at most the limit, or half of it and a frame, and everything passes.
     #[test]
     fn honest_ends_never_refuse_and_never_wait_forever() {
         for seed in 0..200 {

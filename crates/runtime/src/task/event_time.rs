@@ -1,6 +1,6 @@
-//! To which expression the event time of a source's partitions belongs. With another expression the partitions begin without an event
-//! time: how far they had come says nothing any more. Operators behind them stay where they are, because what they have fired is not
-//! taken back: rows before that are late.
+//! To which expression the event time of a source's partitions belongs. With another expression the
+//! partitions begin without an event time: how far they had come says nothing any more. Operators behind them
+//! stay where they are, because what they have fired is not taken back: rows before that are late.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,8 +50,8 @@ pub(crate) fn goes_on(before: Option<&str>, now: Option<&str>) -> bool {
 /// The event time of the sources before a change, by their identities. `None`: it is not known.
 pub(crate) type Before = BTreeMap<OperatorId, Option<String>>;
 
-/// The sources of a plan that carries identities whose rows may only be late: windows have fired by another event time, or before these
-/// sources were there. By their place among the plan's parts, with the reason.
+/// The sources of a plan that carries identities whose rows may only be late: windows have fired by another
+/// event time, or before these sources were there. By their place among the plan's parts, with the reason.
 pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result<BTreeMap<usize, String>> {
     let parts = plan.parts();
     let mut late = BTreeMap::new();

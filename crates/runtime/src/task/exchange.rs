@@ -1,11 +1,11 @@
 //! The sending side of an exchange: distributes rows over the receiving tasks and gathers small batches.
 //!
-//! Rows wait in a buffer per target until there are enough of them or until the buffer timeout (the Flink article of
-//! 2015 shows the trade-off). A watermark waits behind the rows that it followed; a marker flushes everything first. So
-//! the order is the same on every channel.
+//! Rows wait in a buffer per target until there are enough of them or until the buffer timeout (the Flink
+//! article of 2015 shows the trade-off). A watermark waits behind the rows that it followed; a marker flushes
+//! everything first. So the order is the same on every channel.
 //!
-//! Sending never waits. What a full channel does not take waits here, in order, and the chain stops until it is gone: at most
-//! what one batch, watermark or marker caused, and the rows whose time was up.
+//! Sending never waits. What a full channel does not take waits here, in order, and the chain stops until it
+//! is gone: at most what one batch, watermark or marker caused, and the rows whose time was up.
 
 mod division;
 
@@ -26,11 +26,11 @@ use crate::task::inbox::Inbox;
 /// Up to this number of targets, a separate scan finds the rows of each target; it is cheaper than sorting.
 const SCANNED_TARGETS: u32 = 4;
 
-/// The sending end of a channel, to a task of this process or of another one. No call but [`ChannelSender::wait_for_room`]
-/// waits.
+/// The sending end of a channel, to a task of this process or of another one. No call but
+/// [`ChannelSender::wait_for_room`] waits.
 pub(crate) trait ChannelSender: Send {
-    /// Adds an envelope to the end of the channel, or returns it if there is no room. If the connection to the receiver is
-    /// broken, the error names the peer.
+    /// Adds an envelope to the end of the channel, or returns it if there is no room. If the connection to
+    /// the receiver is broken, the error names the peer.
     fn offer(&mut self, envelope: Envelope, clock: &dyn Clock) -> Result<Option<Envelope>>;
 
     /// Waits until there may be room for an envelope that was returned, or until the channel is closed.
@@ -39,8 +39,8 @@ pub(crate) trait ChannelSender: Send {
     /// Number of envelopes that were ever added.
     fn sent(&self) -> u64;
 
-    /// The receiver's watermark, which includes the effect of everything that it took before the first `sent` envelopes of
-    /// this channel. `None` if it has not taken all of these, or if this is not known yet.
+    /// The receiver's watermark, which includes the effect of everything that it took before the first `sent`
+    /// envelopes of this channel. `None` if it has not taken all of these, or if this is not known yet.
     fn reached(&mut self, sent: u64) -> Option<EventTime>;
 
     /// Bytes that the channel holds at most, but for a single batch that is larger.
@@ -249,8 +249,9 @@ impl ExchangeWriter {
         Ok(())
     }
 
-    /// Passes a watermark on to every target, after the rows that wait there. The end of event time leaves the last watermark before it
-    /// to all targets, of whom each has other rows: they must know the same one, in case the other tasks that send to them are idle.
+    /// Passes a watermark on to every target, after the rows that wait there. The end of event time leaves
+    /// the last watermark before it to all targets, of whom each has other rows: they must know the same one,
+    /// in case the other tasks that send to them are idle.
     pub(crate) fn watermark(&mut self, watermark: Stamped<EventTime>) -> Result<()> {
         for index in 0..self.targets.len() {
             if watermark.value == EventTime::MAX {
@@ -299,16 +300,17 @@ impl ExchangeWriter {
         self.targets.iter().map(|t| t.deadline).filter(|d| *d != Nanos(u64::MAX)).min()
     }
 
-    /// The task is no longer idle, and has announced that with the watermark that was sent last; or it has ended the epoch in which it
-    /// did, and the receiver advances once more when it has [the markers of all](crate::task::alignment):
-    /// before it takes what follows.
+    /// The task is no longer idle, and has announced that with the watermark that was sent last; or it has
+    /// ended the epoch in which it did, and the receiver advances once more when it has [the markers of
+    /// all](crate::task::alignment): before it takes what follows.
     pub(crate) fn announced(&mut self, with_marker: bool) {
         for target in &mut self.targets {
             target.announced = target.sender.sent() + target.unsent.len() as u64 + u64::from(with_marker);
         }
     }
 
-    /// How far event time has advanced at the receivers; `None` while it is not known that none of them advances as if this task were idle.
+    /// How far event time has advanced at the receivers; `None` while it is not known that none of them
+    /// advances as if this task were idle.
     pub(crate) fn reached(&mut self) -> Option<EventTime> {
         furthest(self.targets.iter_mut().map(|target| target.sender.reached(target.announced)))
     }

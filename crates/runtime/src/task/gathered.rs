@@ -1,7 +1,9 @@
-//! Reports of tasks that nobody waits for before the last task has made them: each wakes the worker's thread only then.
+//! Reports of tasks that nobody waits for before the last task has made them: each wakes the worker's thread
+//! only then.
 //!
-//! A worker reports for all its tasks together, so the cut of an epoch at one source says nothing before the slowest source has cut it. With
-//! checkpoints the coordinator does not wait for the ends of epochs at sinks at all: they go along with the next report.
+//! A worker reports for all its tasks together, so the cut of an epoch at one source says nothing before the
+//! slowest source has cut it. With checkpoints the coordinator does not wait for the ends of epochs at sinks
+//! at all: they go along with the next report.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Finds out whether one partition of a task holds back the event time of the whole job, so that the user is notified
-//! once.
+//! Finds out whether one partition of a task holds back the event time of the whole job, so that the user is
+//! notified once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
@@ -33,15 +33,16 @@ pub(crate) struct HoldBack {
 struct Slowest {
     name: Arc<str>,
     watermark: EventTime,
-    /// Time spent polling, and the furthest watermark of the job, when this partition first became the slowest.
+    /// Time spent polling, and the furthest watermark of the job, when this partition first became the
+    /// slowest.
     since: Duration,
     foremost: EventTime,
     reported: bool,
 }
 
 impl HoldBack {
-    /// Checks the partitions of a task that has polled for `polled`. Returns a notice, once, if a partition has not
-    /// advanced for long although the task polled it, while another partition of the job has.
+    /// Checks the partitions of a task that has polled for `polled`. Returns a notice, once, if a partition
+    /// has not advanced for long although the task polled it, while another partition of the job has.
     pub(crate) fn look(
         &mut self,
         table: &str,

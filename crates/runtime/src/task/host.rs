@@ -170,7 +170,8 @@ mod tests {
         }
     }
 
-    /// A source that waits for rows much longer than the test may take ends its wait when the job stops, is cancelled, or holds it back.
+    /// A source that waits for rows much longer than the test may take ends its wait when the job stops, is
+    /// cancelled, or holds it back.
     #[test]
     fn a_source_that_waits_for_rows_is_interrupted() {
         let changes: [fn(&Control, bool); 4] = [

@@ -1,10 +1,10 @@
 //! The input of a task: one queue per sending task, each bounded in bytes.
 //!
-//! The bound is per channel, so that a channel that waits for alignment cannot starve the others. A single batch
-//! larger than the bound passes when its queue is empty. Locks are taken per batch, never per record.
+//! The bound is per channel, so that a channel that waits for alignment cannot starve the others. A single
+//! batch larger than the bound passes when its queue is empty. Locks are taken per batch, never per record.
 //!
-//! A channel from a task of another process is fed by the thread that reads the connection. Credit bounds it: an envelope
-//! holds its permit until the task takes it.
+//! A channel from a task of another process is fed by the thread that reads the connection. Credit bounds it:
+//! an envelope holds its permit until the task takes it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -54,7 +54,8 @@ struct Channel {
     /// Number of envelopes ever sent, and of those that the reader has taken.
     sent: u64,
     taken: u64,
-    /// The sender is in another process and asks for the reader's watermark, once so many envelopes are taken.
+    /// The sender is in another process and asks for the reader's watermark, once so many envelopes are
+    /// taken.
     question: Option<(u64, Question)>,
     /// The connection to the sender is broken: this follows after what is queued.
     failure: Option<Error>,
@@ -128,8 +129,8 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an envelope to the end of a channel, or returns it if there is no room. An envelope for a closed inbox is
-    /// dropped: its reader needs nothing any more.
+    /// Adds an envelope to the end of a channel, or returns it if there is no room. An envelope for a closed
+    /// inbox is dropped: its reader needs nothing any more.
     pub(crate) fn offer(&self, channel: usize, envelope: Envelope, clock: &dyn Clock) -> Option<Envelope> {
         let bytes = bytes_of(&envelope);
         let mut state = self.lock();
@@ -146,8 +147,8 @@ impl Inbox {
         None
     }
 
-    /// The channel has another envelope. A marker alone does not wake the reader before the markers of all channels are there: it could
-    /// only block the channel.
+    /// The channel has another envelope. A marker alone does not wake the reader before the markers of all
+    /// channels are there: it could only block the channel.
     fn notify_of(&self, channel: usize, is_marker: bool, state: &mut State) {
         if !is_marker || state.completes(channel) {
             self.notify_reader(state);
@@ -175,8 +176,8 @@ impl Inbox {
         self.notify_of(channel, is_marker, &mut state);
     }
 
-    /// The sender in another process asks for the reader's watermark, after everything that it has sent so far. Replaces an
-    /// older question.
+    /// The sender in another process asks for the reader's watermark, after everything that it has sent so
+    /// far. Replaces an older question.
     pub(crate) fn ask(&self, channel: usize, question: Question) {
         let mut state = self.lock();
         if state.closed {
@@ -189,7 +190,8 @@ impl Inbox {
         self.notify_reader(&mut state);
     }
 
-    /// The connection to the sender is broken, or has ended without the last marker. Does nothing if that marker has come.
+    /// The connection to the sender is broken, or has ended without the last marker. Does nothing if that
+    /// marker has come.
     pub(crate) fn fail(&self, channel: usize, error: Error) {
         let mut state = self.lock();
         let of = &mut state.channels[channel];
@@ -212,8 +214,8 @@ impl Inbox {
         state.writers_wait -= 1;
     }
 
-    /// Takes the next envelope of the channels that are not `blocked`, fairly. Waits at most `timeout`, or without
-    /// limit if it is `None`.
+    /// Takes the next envelope of the channels that are not `blocked`, fairly. Waits at most `timeout`, or
+    /// without limit if it is `None`.
     pub(crate) fn receive(&self, blocked: &[bool], timeout: Option<Duration>, clock: &dyn Clock) -> Received {
         let mut state = self.lock();
         let mut deadline = None;
@@ -295,8 +297,8 @@ impl Inbox {
         self.lock().channels[channel].sent
     }
 
-    /// The reader's watermark, which includes the effect of everything that it took before the first `sent` envelopes of
-    /// this channel. `None` if it has not taken all of these.
+    /// The reader's watermark, which includes the effect of everything that it took before the first `sent`
+    /// envelopes of this channel. `None` if it has not taken all of these.
     pub(crate) fn reached(&self, channel: usize, sent: u64) -> Option<EventTime> {
         let has_taken = self.lock().channels[channel].taken >= sent;
         has_taken.then(|| EventTime(self.reached.load(SeqCst)))
@@ -359,8 +361,8 @@ impl State {
         None
     }
 
-    /// Whether every channel that the reader reads has something, now that this one has. The first of it is a marker: the reader was woken
-    /// for anything else.
+    /// Whether every channel that the reader reads has something, now that this one has. The first of it is a
+    /// marker: the reader was woken for anything else.
     fn completes(&self, channel: usize) -> bool {
         let others = self.channels.iter().zip(&self.blocked).enumerate().filter(|(other, _)| *other != channel);
         others.into_iter().all(|(_, (other, blocked))| *blocked || !other.queue.is_empty())

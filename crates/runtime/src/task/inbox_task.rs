@@ -100,7 +100,8 @@ impl InboxTask {
     pub(crate) fn receive(&mut self, timeout: Option<Duration>, only: Option<usize>) -> Result<Input> {
         let (blocked, clock) = (self.alignment.blocked(), self.task.clock.as_ref());
         if let Some(ahead) = &self.ahead {
-            // A call that has ended since the task has looked has woken it, perhaps before it waits for the second time.
+            // A call that has ended since the task has looked has woken it, perhaps before it waits for the
+            // second time.
             if ahead.is_ready(|| self.task.chain.is_answered()) {
                 return Ok(Input::Nothing);
             }
@@ -208,7 +209,8 @@ mod tests {
         Envelope::Marker(Marker { epoch: Epoch(1), version: PlanVersion(1), snapshot: false, kind })
     }
 
-    /// A thread that receives from this many channels, of which some are blocked. It waits for its first envelope.
+    /// A thread that receives from this many channels, of which some are blocked. It waits for its first
+    /// envelope.
     fn reader(blocked: Vec<bool>) -> (Arc<Inbox>, JoinHandle<()>, Receiver<usize>) {
         let inbox = Arc::new(Inbox::new(blocked.len(), 10_000));
         let (of, (received, channels)) = (Arc::clone(&inbox), channel());

@@ -1,4 +1,5 @@
-//! A checkpoint as the tasks of a worker look it up when they resume from it. Files are read by the tasks that need them.
+//! A checkpoint as the tasks of a worker look it up when they resume from it. Files are read by the tasks
+//! that need them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +70,8 @@ pub(crate) struct RestoredOperator {
     files: Vec<StateFile>,
 }
 
-/// A file of state as one task has it: its name, and the first key group of its rows that belong to the state.
+/// A file of state as one task has it: its name, and the first key group of its rows that belong to the
+/// state.
 pub(crate) type FileOfTask = (String, u16);
 
 impl RestoredOperator {

@@ -1,8 +1,9 @@
-//! Event time of several inputs that advance apart: the partitions of a source, the channels of a task. One rule counts for both.
+//! Event time of several inputs that advance apart: the partitions of a source, the channels of a task. One
+//! rule counts for both.
 //!
-//! The minimum of the active inputs decides. When all inputs that have not ended are idle, the latest watermark of any input counts, in
-//! whichever order they became idle or ended: what the slower ones held back is free, also if several become idle at once. When all
-//! inputs have ended, event time ends.
+//! The minimum of the active inputs decides. When all inputs that have not ended are idle, the latest
+//! watermark of any input counts, in whichever order they became idle or ended: what the slower ones held
+//! back is free, also if several become idle at once. When all inputs have ended, event time ends.
 
 use anabranch_model::{EventTime, Nanos, Stamped};
 
@@ -66,7 +67,8 @@ impl MergedTime {
         }
     }
 
-    /// Event time as if the inputs stood so. Returns the watermark to pass on; whether the inputs are idle remains as it was.
+    /// Event time as if the inputs stood so. Returns the watermark to pass on; whether the inputs are idle
+    /// remains as it was.
     pub(crate) fn advance(&mut self, inputs: impl Iterator<Item = InputTime>) -> Option<Stamped<EventTime>> {
         let (reached, _) = merge(inputs);
         self.reach(reached)

@@ -1,8 +1,8 @@
 //! What a worker orders the tasks of an incarnation to do, as one value that is published as a whole.
 //!
-//! The worker changes it on its own thread, and tasks read it on theirs, mostly several times per batch. So a reader takes
-//! no lock: it reads the number of the version before and after the value (a sequence lock), and only if the value has
-//! changed meanwhile, reads again under the lock that writers hold.
+//! The worker changes it on its own thread, and tasks read it on theirs, mostly several times per batch. So a
+//! reader takes no lock: it reads the number of the version before and after the value (a sequence lock), and
+//! only if the value has changed meanwhile, reads again under the lock that writers hold.
 
 use anabranch_model::{Epoch, Group, Nanos};
 use anabranch_protocol::coordinator::{Pace, Then, turn};
@@ -34,7 +34,8 @@ pub(crate) struct Orders {
     pub(crate) leaves_parts: bool,
     /// Snapshots only add to those before.
     pub(crate) adds: bool,
-    /// A sink needs a checkpoint after the last one that was granted: that one was given up, or the sink is at another worker.
+    /// A sink needs a checkpoint after the last one that was granted: that one was given up, or the sink is
+    /// at another worker.
     pub(crate) wants_checkpoint: bool,
     /// No later epoch will be done.
     pub(crate) none_done: bool,
@@ -66,8 +67,8 @@ impl Orders {
         }
     }
 
-    /// Sources may cut the epochs of this group. If the last one is a checkpoint, its request was taken at that time, when
-    /// there had been `requests` of sinks here.
+    /// Sources may cut the epochs of this group. If the last one is a checkpoint, its request was taken at
+    /// that time, when there had been `requests` of sinks here.
     pub(crate) fn grant(&mut self, group: Group, pace: Pace, then: Then, checkpoint: Option<(Nanos, u64)>) {
         (self.granted, self.turn) = (group.last, turn(group));
         if let Some((at, requests)) = checkpoint {
@@ -93,9 +94,9 @@ impl Orders {
         self.done >= epoch || self.none_done || self.cancelled
     }
 
-    /// Whether an epoch ends before its time is over. It does if a group was granted that is to be cut at once. It does too if
-    /// sources are `held` back and a checkpoint releases them at the end of this epoch, of a later one, or of the group that is
-    /// granted next. `requests` are those of sinks here.
+    /// Whether an epoch ends before its time is over. It does if a group was granted that is to be cut at
+    /// once. It does too if sources are `held` back and a checkpoint releases them at the end of this epoch,
+    /// of a later one, or of the group that is granted next. `requests` are those of sinks here.
     pub(crate) fn cuts_early(&self, epoch: Epoch, held: bool, requests: u64) -> bool {
         let is_settled = self.checkpoint <= self.done.max(self.aborted);
         let is_requested = self.wants_checkpoint || requests > self.fulfilled;

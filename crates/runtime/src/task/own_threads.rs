@@ -1,7 +1,8 @@
-//! Orders the threads of this process's tasks by a policy (`SET 'scheduling'`), as `anabranch osched` does for engines in other processes.
+//! Orders the threads of this process's tasks by a policy (`SET 'scheduling'`), as `anabranch osched` does
+//! for engines in other processes.
 //!
-//! Decisions are those of `schedule`, from the counters of the tasks. While the tasks do not wait for cores, nothing is decided and
-//! nothing is written. Threads end with their tasks, so nothing has to be restored.
+//! Decisions are those of `schedule`, from the counters of the tasks. While the tasks do not wait for cores,
+//! nothing is decided and nothing is written. Threads end with their tasks, so nothing has to be restored.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,5 +1,6 @@
-//! Processing time: the time at which a source reads its rows, by the clock of its task. Operators get it as a column of the rows and
-//! as a watermark, and read no clock. So a run can be repeated, and windows of processing time are windows like others.
+//! Processing time: the time at which a source reads its rows, by the clock of its task. Operators get it as
+//! a column of the rows and as a watermark, and read no clock. So a run can be repeated, and windows of
+//! processing time are windows like others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,8 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// The processing time of one source.
 pub(crate) struct ProcessingTime {
-    /// Milliseconds since 1970. It never goes back: not with the machine's clock, nor on another machine after a restart.
+    /// Milliseconds since 1970. It never goes back: not with the machine's clock, nor on another machine
+    /// after a restart.
     reached: i64,
     /// When windows learn next that time goes on. `None`: they follow event time, or there are none.
     next_progress: Option<Nanos>,
@@ -42,7 +44,8 @@ impl ProcessingTime {
         Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
     }
 
-    /// The watermark that windows learn of, if it is time for that. No row gets a time at or before it any more.
+    /// The watermark that windows learn of, if it is time for that. No row gets a time at or before it any
+    /// more.
     pub(crate) fn progress(&mut self, now: Nanos, wall_ms: i64) -> Option<EventTime> {
         let due = self.next_progress.filter(|due| now >= *due)?;
         self.next_progress = Some(due.max(now).plus(STEP));

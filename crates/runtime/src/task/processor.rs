@@ -9,7 +9,8 @@ pub(crate) struct ProcessorTime {
     pub(crate) core_wait_ns: u64,
 }
 
-/// Processor time of a thread of this process. `None` if there is no such thread, or the system does not tell.
+/// Processor time of a thread of this process. `None` if there is no such thread, or the system does not
+/// tell.
 pub(crate) fn processor_time(thread: u32) -> Option<ProcessorTime> {
     parse(&std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?)
 }
@@ -22,7 +23,8 @@ fn parse(schedstat: &str) -> Option<ProcessorTime> {
 /// The nice value of a thread of this process.
 #[cfg(target_os = "linux")]
 pub(crate) fn nice(thread: u32) -> i32 {
-    // SAFETY: the call takes no pointers. If there is no such thread, -1 is returned, which is a nice value too.
+    // SAFETY: the call takes no pointers. If there is no such thread, -1 is returned, which is a nice value
+    // too.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, thread) }
 }
 
@@ -31,7 +33,8 @@ pub(crate) fn nice(_thread: u32) -> i32 {
     0
 }
 
-/// Sets the nice value of a thread of this process; 0 is the calling one. Returns whether the system has taken it.
+/// Sets the nice value of a thread of this process; 0 is the calling one. Returns whether the system has
+/// taken it.
 #[cfg(target_os = "linux")]
 pub(crate) fn set_nice(thread: u32, nice: i32) -> bool {
     // SAFETY: the call takes no pointers.
@@ -58,7 +61,8 @@ struct SchedulingAttributes {
     period_ns: u64,
 }
 
-/// Sets how long a thread of this process may run before another one (Linux 6.12). Returns whether the system has taken it.
+/// Sets how long a thread of this process may run before another one (Linux 6.12). Returns whether the system
+/// has taken it.
 #[cfg(target_os = "linux")]
 pub(crate) fn set_slice(thread: u32, slice_ns: u64) -> bool {
     let size = u32::try_from(size_of::<SchedulingAttributes>()).unwrap_or(0);

@@ -5,22 +5,26 @@ use anabranch_model::Epoch;
 use crate::task::hold_back::Foremost;
 use crate::task::sync::atomic::{AtomicU64, AtomicUsize};
 
-/// Tasks write these, on their threads, each for all of them together. The worker only takes `grant_wait_ns`, for its next summary.
-/// Who reads is said at each.
+/// Tasks write these, on their threads, each for all of them together. The worker only takes `grant_wait_ns`,
+/// for its next summary. Who reads is said at each.
 pub(crate) struct Reported {
     /// Tasks whose tables are not open yet. Read by the tasks, which wait for the last one.
     pub(crate) unopened: AtomicUsize,
-    /// The newest epoch for which a source has reported that it has passed something on. Read by the sources, so that one report is enough.
+    /// The newest epoch for which a source has reported that it has passed something on. Read by the sources,
+    /// so that one report is enough.
     pub(crate) told_active: AtomicU64,
-    /// The last epoch whose time is over at any source. Read by the sources, which cut together, and by the worker.
+    /// The last epoch whose time is over at any source. Read by the sources, which cut together, and by the
+    /// worker.
     pub(crate) foremost: AtomicU64,
     /// When the time of the epoch after it is over. Read by the sources.
     pub(crate) next_cut: AtomicU64,
     /// The furthest event time of any partition. Read by the sources.
     pub(crate) foremost_time: Foremost,
-    /// Number of sinks that cannot take more rows before a checkpoint covers those that they hold. Read by the sources, which wait meanwhile.
+    /// Number of sinks that cannot take more rows before a checkpoint covers those that they hold. Read by
+    /// the sources, which wait meanwhile.
     pub(crate) full_sinks: AtomicUsize,
-    /// How many checkpoints sinks have requested. Read by the sources, which end an epoch early if not all were granted, and by the worker.
+    /// How many checkpoints sinks have requested. Read by the sources, which end an epoch early if not all
+    /// were granted, and by the worker.
     pub(crate) requests: AtomicU64,
     /// The longest time that a source waited for a grant since the last reading. Read by the worker.
     pub(crate) grant_wait_ns: AtomicU64,

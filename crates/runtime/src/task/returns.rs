@@ -1,4 +1,5 @@
-//! Where tasks and the writer of credits meet at the receiver: bytes that were taken, and answers, wait here to be sent.
+//! Where tasks and the writer of credits meet at the receiver: bytes that were taken, and answers, wait here
+//! to be sent.
 
 use std::time::Duration;
 
@@ -53,7 +54,8 @@ pub(crate) enum Next {
     End,
 }
 
-/// Holds the bytes of a received frame. Drop it when the task has taken what it was for: the sender gets them back.
+/// Holds the bytes of a received frame. Drop it when the task has taken what it was for: the sender gets them
+/// back.
 #[derive(Debug)]
 pub struct Permit {
     returns: Arc<Returns>,

@@ -10,7 +10,8 @@ use anabranch_state::StateFile;
 use crate::task::control::Control;
 use crate::task::phases::Passing;
 
-/// One task's state at the end of an epoch, in memory: immutable, so that it can be written while the task continues.
+/// One task's state at the end of an epoch, in memory: immutable, so that it can be written while the task
+/// continues.
 pub(crate) struct Snapshot {
     /// Of the task's incarnation: once that is cancelled, the snapshot is not needed.
     pub(crate) control: Arc<Control>,

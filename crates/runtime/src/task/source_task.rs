@@ -1,5 +1,5 @@
-//! A task whose rows come from a source: decides the fate of malformed records and late rows, derives watermarks, cuts epochs, drives its
-//! chain.
+//! A task whose rows come from a source: decides the fate of malformed records and late rows, derives
+//! watermarks, cuts epochs, drives its chain.
 
 mod parts;
 
@@ -172,25 +172,25 @@ impl SourceTask {
             return Ok(Advance::Room);
         }
         if self.has_opened && self.is_held() {
-            // Partitions that are ahead do not become idle meanwhile. Those that are idle may have rows, and there may be new ones.
+            // Partitions that are ahead do not become idle meanwhile. Idle ones may have rows again.
             if self.leaves_out && !self.task.control.is_held() && now >= self.next_look {
                 self.next_look = now.plus(LOOK_HELD);
                 return Ok(Advance::Input(Some(now)));
             }
             return Ok(Advance::Release(now.plus(self.wait_without_rows(now).min(LOOK_HELD))));
         }
-        // The first turn only learns which partitions there are, and an epoch may be due that only waits for its first turn.
+        // The first turn learns which partitions there are. An epoch that is due may wait for it.
         let waits = self.has_opened && self.epoch <= self.may_cut && !self.parts.watermarks.may_end();
         let wait = if waits { self.wait(now) } else { Duration::ZERO };
         Ok(Advance::Input(Some(now.plus(wait))))
     }
 
-    /// Whether no rows are waited for, because a sink is full or all partitions that have rows are too far ahead of others.
+    /// Whether no rows are waited for: a sink is full, or all partitions with rows are too far ahead.
     fn is_held(&self) -> bool {
         self.reaches_sink && self.task.control.is_held() || self.ahead_of.is_some()
     }
 
-    /// Tells the other sources of its group how far it has come, and learns which partitions are too far ahead of them.
+    /// Tells its group how far it has come, and learns which partitions are too far ahead.
     fn align(&mut self, now: Nanos) -> Result<()> {
         let Some(alignment) = self.alignment.as_ref().filter(|_| self.has_opened) else { return Ok(()) };
         // One that has ended holds no other one back.
@@ -206,8 +206,9 @@ impl SourceTask {
         Ok(())
     }
 
-    /// Gives the chain its next input, if anything but rows is due. Returns whether it did. Event time comes first: what was read
-    /// belongs to the epoch that may be cut next. A task whose static sides were cut short announces nothing: it only ends.
+    /// Gives the chain its next input, if anything but rows is due. Returns whether it did. Event time comes
+    /// first: what was read belongs to the epoch that may be cut next. A task whose static sides were cut
+    /// short announces nothing: it only ends.
     fn next(&mut self, now: Nanos) -> Result<bool> {
         let sides_were_cut = self.task.side_end == Some(SideEnd::Cut);
         if !self.has_opened && !sides_were_cut {
@@ -265,8 +266,8 @@ impl SourceTask {
         Ok(true)
     }
 
-    /// Returns what the source returns, but after the partitions that it announces: event time must not advance with
-    /// the first of them while a partition that is further behind is still to come.
+    /// Returns what the source returns, but after the partitions that it announces: event time must not
+    /// advance with the first of them while a partition that is further behind is still to come.
     pub(crate) fn receive(&mut self, timeout: Option<Duration>) -> Result<Polled> {
         let mut polled = self.parts.source.poll(timeout.unwrap_or(LOOK))?;
         while let Polled::Opened { partition, name } = polled {
@@ -276,10 +277,10 @@ impl SourceTask {
         Ok(polled)
     }
 
-    /// Whether the epoch ends: its time is over, or another source has cut it. A task with both as inputs holds that
-    /// source's rows back until then.
+    /// Whether the epoch ends: its time is over, or another source has cut it. A task with both as inputs
+    /// holds that source's rows back until then.
     fn is_cut_due(&mut self, now: Nanos) -> bool {
-        // Otherwise markers would leave no room for rows, if they take longer than an epoch. Sources that are held back read no rows.
+        // Markers that take longer than an epoch would leave no room for rows. A held source reads none.
         if self.epoch > self.may_cut && !self.is_held() {
             return false;
         }
@@ -287,8 +288,8 @@ impl SourceTask {
             let last = self.epoch.max(self.task.control.at_once());
             self.task.control.lead(last, self.cut_times.after(now));
         }
-        // The last epoch of a job that stops is not cut here: it ends the source. Its grant is stored after the stop,
-        // so a source that has seen the grant sees the stop here.
+        // The last epoch of a job that stops is not cut here: it ends the source. A grant and its stop are
+        // published as one.
         self.epoch <= self.task.control.foremost() && !self.task.control.stops_after(self.epoch)
     }
 
@@ -326,7 +327,7 @@ impl SourceTask {
         let clock = self.parts.processing.as_ref().and_then(ProcessingTime::next_progress);
         let next = [cut, self.task.chain.next_deadline(), publication, clock].into_iter().flatten().min();
         let look = self.parts.look(self.task.chain.waits_for_checkpoint());
-        // Nothing announces that others have caught up to a reader that waits for rows of its other partitions.
+        // Nothing announces to a reader that waits for its other partitions that others have caught up.
         let look = if self.held.is_empty() { look } else { look.min(LOOK_HELD) };
         let update = self.alignment.as_ref().map_or(Duration::MAX, |of| Duration::from_millis(of.update_interval_ms));
         let look = look.min(update);
@@ -392,8 +393,7 @@ impl SourceTask {
         Ok(())
     }
 
-    /// Shows observers the lag and the positions of the partitions from time to time, and notifies the user of a partition that
-    /// holds the job back.
+    /// Shows lags and positions from time to time, and notifies of a partition that holds the job back.
     fn publish(&mut self, now: Nanos) {
         if now < self.next_publication {
             return;

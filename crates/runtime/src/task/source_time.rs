@@ -41,15 +41,16 @@ impl SourceTime {
             (Lateness::Partition, Some(latest)) => on_time(&times, nulls, latest, self.delay_ms, before),
             _ => None,
         };
-        // A row exactly at the bound is not late, and the watermark promises that no row at or below it comes.
+        // A row exactly at the bound is not late, and the watermark promises that no row at or below it
+        // comes.
         let watermark = |latest: i64| EventTime(latest.saturating_sub(self.delay_ms).saturating_sub(1));
         Ok(Observed { watermark: latest.map(watermark), on_time })
     }
 }
 
-/// The rows that are at most `delay_ms` behind the latest row before them, in this batch or an earlier one. Rows
-/// without a time are included. `None` if these are all rows. The result does not depend on how rows are divided into
-/// batches.
+/// The rows that are at most `delay_ms` behind the latest row before them, in this batch or an earlier one.
+/// Rows without a time are included. `None` if these are all rows. The result does not depend on how rows are
+/// divided into batches.
 fn on_time(
     times: &[i64],
     nulls: Option<&NullBuffer>,

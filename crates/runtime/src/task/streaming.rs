@@ -28,7 +28,8 @@ impl Drop for Thread {
     }
 }
 
-/// Runs a task to its end, and returns it. Counts the time that it works, that it waits for input, and that it waits for room downstream.
+/// Runs a task to its end, and returns it. Counts the time that it works, that it waits for input, and that
+/// it waits for room downstream.
 pub(crate) fn run(mut task: Task) -> Result<Task> {
     let (clock, counters) = (task.parts().clock.clone(), task.parts().counters.clone());
     let _thread = Thread::enter(Arc::clone(&counters));

@@ -8,15 +8,16 @@ use anabranch_model::{EventTime, Nanos, PartitionId, PartitionProgress, Stamped}
 
 use crate::task::merged_time::{InputState, InputTime, MergedTime, Progress};
 
-/// The longest time between two polls that counts as silence of the partitions. A task that was held up longer, by a
-/// sink or by back-pressure, has not polled: rows may be waiting there.
+/// The longest time between two polls that counts as silence of the partitions. A task that was held up
+/// longer, by a sink or by back-pressure, has not polled: rows may be waiting there.
 const LOOK_MAX: Duration = Duration::from_millis(50);
 
 /// Watermarks of the partitions that a task reads.
 pub(crate) struct Watermarks {
     partitions: BTreeMap<PartitionId, Partition>,
-    /// How far the source had come when its last partition was closed, while it has not said yet whether it waits for others or ends.
-    /// If it ends, windows fire, and if another partition follows, it may be behind: event time must not pass either by.
+    /// How far the source had come when its last partition was closed, while it has not said yet whether it
+    /// waits for others or ends. If it ends, windows fire, and if another partition follows, it may be
+    /// behind: event time must not pass either by.
     may_end: Option<EventTime>,
     idle_timeout: Option<Duration>,
     /// The longest time that the source waits for rows.
@@ -85,7 +86,8 @@ impl Watermarks {
         self.looked += passed.min(most);
     }
 
-    /// A new partition holds the watermark back until it has rows or is idle; a restored one holds it where it was.
+    /// A new partition holds the watermark back until it has rows or is idle; a restored one holds it where
+    /// it was.
     pub(crate) fn opened(&mut self, partition: PartitionId, name: String, now: Nanos) {
         let watermark = self.restored.remove(&name).unwrap_or(EventTime::MIN);
         let (name, rows_at) = (name.into(), self.looked);
@@ -154,14 +156,14 @@ impl Watermarks {
         self.partitions.values().map(report).collect()
     }
 
-    /// The least time of a partition that is neither idle nor has ended, if there is one. A source that may end has come no further
-    /// than its last partition.
+    /// The least time of a partition that is neither idle nor has ended, if there is one. A source that may
+    /// end has come no further than its last partition.
     pub(crate) fn least(&self) -> Option<EventTime> {
         self.may_end.or_else(|| self.partitions.values().filter(|p| !p.idle).map(|p| p.watermark).min())
     }
 
-    /// Event time before the next rows. The first rows may come before the task has said anything: then it follows from where partitions
-    /// were restored.
+    /// Event time before the next rows. The first rows may come before the task has said anything: then it
+    /// follows from where partitions were restored.
     pub(crate) fn reached(&self) -> EventTime {
         self.least().map_or(EventTime::MIN, |least| least).max(self.time.watermark())
     }
@@ -189,12 +191,14 @@ impl Watermarks {
         self.looked
     }
 
-    /// The longest time between two polls that counts as silence. A table without a timeout counts as silent while its source waits.
+    /// The longest time between two polls that counts as silence. A table without a timeout counts as silent
+    /// while its source waits.
     fn most(&self) -> Duration {
         self.idle_timeout.map_or(self.wait_max, |timeout| LOOK_MAX.min(timeout / 4))
     }
 
-    /// How long the next poll may wait: until a partition may become idle, but no longer than counts as silence.
+    /// How long the next poll may wait: until a partition may become idle, but no longer than counts as
+    /// silence.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         let timeout = self.idle_timeout?;
         let left = |p: &Partition| (p.rows_at + timeout).saturating_sub(self.looked);

@@ -10,7 +10,8 @@ use anabranch_model::{Clock, Envelope, ManualClock, MarkerKind, StageId};
 use anabranch_operators::Connectors;
 use anabranch_runtime::stepped::{Parts, SteppedJob};
 
-/// An announcement that it is idle would let event time advance at its receivers: windows would fire without its rows.
+/// An announcement that it is idle would let event time advance at its receivers: windows would fire without
+/// its rows.
 #[test]
 fn a_task_whose_static_side_is_cut_short_only_passes_the_stop_on() {
     let two_stages = plan(1, ExchangeKind::Forward, 1, JobOptions::default(), OnMalformed::Fail);

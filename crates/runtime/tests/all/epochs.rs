@@ -1,5 +1,5 @@
-//! When sources cut epochs. A task with several inputs waits for the slowest source, so sources should cut at the same
-//! time.
+//! When sources cut epochs. A task with several inputs waits for the slowest source, so sources should cut at
+//! the same time.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -135,7 +135,8 @@ fn options(epoch_interval: Duration, epochs: u64) -> JobOptions {
     JobOptions { epoch_interval, channel_bytes: 4 << 10, batch_rows: 50, group, ..JobOptions::default() }
 }
 
-/// Neither the interval of checkpoints, nor that of epochs, nor a group of many epochs makes a full sink wait.
+/// Neither the interval of checkpoints, nor that of epochs, nor a group of many epochs makes a full sink
+/// wait.
 #[test]
 fn sources_wait_for_a_full_sink_and_cut_the_checkpoint_that_empties_it_at_once() {
     for (epoch_interval, epochs) in [(Duration::from_millis(10), 1), (Duration::from_secs(600), 5)] {

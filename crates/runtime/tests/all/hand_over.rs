@@ -58,8 +58,9 @@ impl Sink for RefusingSink {
     }
 }
 
-/// Runs one source and two sinks until a sink fails. The source polls between any two messages to the coordinator, so that it
-/// hears of an epoch that counts as done for however short a time. Returns the epochs that were done.
+/// Runs one source and two sinks until a sink fails. The source polls between any two messages to the
+/// coordinator, so that it hears of an epoch that counts as done for however short a time. Returns the epochs
+/// that were done.
 fn run(task: u32, epoch: Epoch) -> Vec<u64> {
     let options = JobOptions {
         epoch_interval: EPOCH,

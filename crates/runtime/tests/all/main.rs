@@ -1,5 +1,5 @@
-//! The integration tests of the runtime as one program, which links once. The interleavings are programs of their own: they compile parts of
-//! the crate with the primitives of a scheduler.
+//! The integration tests of the runtime as one program, which links once. The interleavings are programs of
+//! their own: they compile parts of the crate with the primitives of a scheduler.
 
 mod cut_sides;
 mod epochs;

@@ -1,4 +1,5 @@
-//! Invariants of channels and epochs on real threads: 2 (order), 5 (bounds), 7 (declared fates), and what stops a job.
+//! Invariants of channels and epochs on real threads: 2 (order), 5 (bounds), 7 (declared fates), and what
+//! stops a job.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -90,8 +91,9 @@ fn no_record_overtakes_a_marker_and_no_marker_a_record() {
     assert!(notified > 0, "no source was notified of an epoch");
 }
 
-/// A source whose rows take ways of different lengths to one stage: the channel of the short way is blocked between the marker that
-/// came there and the one that comes the long way. Channels are so small that the source waits for room in both.
+/// A source whose rows take ways of different lengths to one stage: the channel of the short way is blocked
+/// between the marker that came there and the one that comes the long way. Channels are so small that the
+/// source waits for room in both.
 #[test]
 fn a_shared_source_neither_blocks_itself_nor_mixes_epochs() {
     for seed in 1..=25 {
@@ -178,7 +180,8 @@ fn a_slow_sink_stops_the_source_within_the_bound_of_the_channels() {
         let waits = sinks.all(|task| task.queue_batches > 0 && task.oldest_queued_ns > 0);
         std::mem::replace(&mut before, now) == now && now > 0 && waits
     });
-    // 2 sources x 2 sinks channels of 10,000 bytes, one batch at each sink and buffers of 64 rows at the sources.
+    // 2 sources x 2 sinks channels of 10,000 bytes, one batch at each sink and buffers of 64 rows at the
+    // sources.
     let bound = (4 * 10_000) / 16 + 4 * 64 + 4 * 64 + 2 * 64;
     assert!(before <= bound, "{before} rows were read against a closed sink, the bound is {bound}");
     let metrics = job.handle().metrics();
@@ -258,6 +261,7 @@ fn a_dropped_job_leaves_no_thread() {
     let plan = plan(2, ExchangeKind::Rebalance, 2, JobOptions::default(), OnMalformed::Fail);
     let job = start(&tables, &plan);
     drop(job);
-    // The tables' log is shared with every source and sink; when their threads are gone this is its only owner left.
+    // The tables' log is shared with every source and sink; when their threads are gone this is its only
+    // owner left.
     assert_eq!(Arc::strong_count(&tables.log), 1);
 }

@@ -1,5 +1,5 @@
-//! A job whose tasks are divided over several workers. Each has its own endpoint and its own thread, as in a process of its own;
-//! messages pass in their written form.
+//! A job whose tasks are divided over several workers. Each has its own endpoint and its own thread, as in a
+//! process of its own; messages pass in their written form.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -145,8 +145,8 @@ fn tasks_of_several_workers_give_the_rows_of_one() {
     }
 }
 
-/// The numbers of rows are their event times. A source of any worker goes on only while it is at most so far ahead of the slowest one,
-/// wherever that is, and no source waits for one that has ended.
+/// The numbers of rows are their event times. A source of any worker goes on only while it is at most so far
+/// ahead of the slowest one, wherever that is, and no source waits for one that has ended.
 #[test]
 fn no_source_of_several_workers_runs_ahead_of_the_slowest() {
     let base = std::env::var("ANABRANCH_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);

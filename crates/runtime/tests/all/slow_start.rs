@@ -1,5 +1,5 @@
-//! A start that takes longer than `checkpoint-timeout`: opening tables takes as long as it needs, and a restore without
-//! progress ends with its own reason.
+//! A start that takes longer than `checkpoint-timeout`: opening tables takes as long as it needs, and a
+//! restore without progress ends with its own reason.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first error")]
 
@@ -109,8 +109,8 @@ fn opening_many_sinks_may_take_longer_than_the_timeout() {
     let folder = tempfile::tempdir().unwrap();
     let tables = Tables { fail_at: Some(400), ..Tables::new(1, None) };
     let mut bench = Bench::start(&plan, &tables, TIMEOUT / 2, &folder, 1);
-    // The job fails once by itself, and opens its sinks again: the source begins again in these tables, so the same
-    // failure comes back and ends the job.
+    // The job fails once by itself, and opens its sinks again: the source begins again in these tables, so
+    // the same failure comes back and ends the job.
     let outcome = bench.turns(2_000).expect("the second failure ends the job");
     let error = outcome.expect_err("a sink fails").to_string();
     assert!(error.contains("the disk is full"), "{error}");

@@ -64,8 +64,8 @@ impl Connector for Remembering {
     }
 }
 
-/// A sink identifies its rows by the scope after a crash: two tables of a job must not share it, and it must not depend
-/// on how stages are cut.
+/// A sink identifies its rows by the scope after a crash: two tables of a job must not share it, and it must
+/// not depend on how stages are cut.
 #[test]
 fn dead_letters_have_a_separate_scope_even_in_a_stage_that_writes_a_table() {
     let dead = || OnMalformed::DeadLetter(Box::new(sink_spec("dead_letters", schema())));

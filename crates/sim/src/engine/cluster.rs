@@ -1,8 +1,9 @@
-//! Workers in other processes: machines with worker processes, their connections to coordinators and to each other, and what
-//! goes wrong with all of them.
+//! Workers in other processes: machines with worker processes, their connections to coordinators and to each
+//! other, and what goes wrong with all of them.
 //!
 //! * `machine`: a worker's process; `hub`: a coordinator's, with its members.
-//! * `control`: the connection between them; `wires`: those between workers, which carry the real bytes of the exchange.
+//! * `control`: the connection between them; `wires`: those between workers, which carry the real bytes of
+//!   the exchange.
 //! * `lane`: one direction of either; `frames`: the bound of what is under way.
 //! * `planted`: bugs in messages.
 
@@ -174,8 +175,8 @@ impl Cluster {
         hub.into_iter().for_each(|hub| hub.job = Some(job.clone()));
     }
 
-    /// The newest incarnation whose tasks have ended because no coordinator was heard or the job has ended, or were to end for the next
-    /// version of the plan.
+    /// The newest incarnation whose tasks have ended because no coordinator was heard or the job has ended,
+    /// or were to end for the next version of the plan.
     pub(super) fn ends(&self) -> Incarnation {
         self.carrier.ends
     }

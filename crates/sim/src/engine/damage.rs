@@ -1,8 +1,8 @@
 //! Damages objects after they were written: a bit flips, or an object loses its end or disappears.
 //!
-//! All processes stop, and one object is damaged. If only the newest checkpoint has this object, or if it is this checkpoint's
-//! entry at the end of the log, the next process must resume from the checkpoint before it, and epochs repeat whose results were
-//! visible already. Nothing needs an earlier entry of the log.
+//! All processes stop, and one object is damaged. If only the newest checkpoint has this object, or if it is
+//! this checkpoint's entry at the end of the log, the next process must resume from the checkpoint before it,
+//! and epochs repeat whose results were visible already. Nothing needs an earlier entry of the log.
 
 use futures::executor::block_on;
 use object_store::path::Path;

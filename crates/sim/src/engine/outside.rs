@@ -1,8 +1,8 @@
 //! The surroundings of all processes, and the faults of accessing them.
 //!
-//! The only generator of random numbers for faults is here: every access of a process to a store, a log or a table
-//! calls [`Outside::fate`]. A process that has crashed in the middle of a step reaches nothing any more, whatever the
-//! rest of the step tries.
+//! The only generator of random numbers for faults is here: every access of a process to a store, a log or a
+//! table calls [`Outside::fate`]. A process that has crashed in the middle of a step reaches nothing any
+//! more, whatever the rest of the step tries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -185,8 +185,8 @@ fn no_answer() -> Error {
 }
 
 impl Outside {
-    /// Decides the fate of a call of this process. It fails `often` times as often as others, with one of the outcomes
-    /// in `wrong`. A crash looks like a failure to the process, and ends it.
+    /// Decides the fate of a call of this process. It fails `often` times as often as others, with one of the
+    /// outcomes in `wrong`. A crash looks like a failure to the process, and ends it.
     pub(crate) fn fate(&mut self, process: ProcessId, often: u64, wrong: &[Fate]) -> Fate {
         if self.dead.contains(&process) {
             return Fate::Fails;

@@ -1,5 +1,5 @@
-//! Bugs that are planted on purpose, where the parts of a job meet each other or their surroundings. The product knows
-//! nothing of them.
+//! Bugs that are planted on purpose, where the parts of a job meet each other or their surroundings. The
+//! product knows nothing of them.
 
 use std::collections::BTreeMap;
 

@@ -175,8 +175,8 @@ impl Planned {
         self.at(1).stages.iter().any(|stage| stage.sink.as_ref().is_some_and(|sink| sink.updating))
     }
 
-    /// Whether rows of one side of a join appear once event time says that no match will follow. Where the other side is idle, event time
-    /// passes it by, and when does not follow from positions.
+    /// Whether rows of one side of a join appear once event time says that no match will follow. Where the
+    /// other side is idle, event time passes it by, and when does not follow from positions.
     pub(crate) fn waits_for_no_match(&self) -> bool {
         let waits = |operator: &OperatorSpec| match operator {
             OperatorSpec::StreamJoin(join) => !matches!(join.kind, StreamJoinKind::Inner | StreamJoinKind::LeftSemi),
@@ -237,8 +237,8 @@ pub(crate) fn contents(rng: &mut Rng, late_rows: bool) -> Result<Contents> {
     Ok(contents)
 }
 
-/// Events whose times are out of order within the delay of the watermark, so that none is late; with `late_rows`,
-/// sometimes beyond it.
+/// Events whose times are out of order within the delay of the watermark, so that none is late; with
+/// `late_rows`, sometimes beyond it.
 fn events(rng: &mut Rng, id: &mut i64, broken: bool, late_rows: bool) -> Result<Partition> {
     let count = rng.below(120);
     let (mut ids, mut keys, mut values, mut times, mut malformed) = (vec![], vec![], vec![], vec![], BTreeSet::new());

@@ -1,4 +1,5 @@
-//! A client that requests savepoints of the running job, takes some time to copy the answer, and requests again.
+//! A client that requests savepoints of the running job, takes some time to copy the answer, and requests
+//! again.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use super::truth::{Checked, Counts, Truth};
 pub(super) struct Asker {
     asked: Option<Asked>,
     answered: Option<Answered>,
-    /// Since this request was made, the newest checkpoint was damaged: it may be the answer, and cannot be copied.
+    /// Since this request was made, the newest checkpoint was damaged: it may be the answer, and cannot be
+    /// copied.
     damaged: bool,
     /// The last savepoint that was copied.
     pub(super) copied: Option<Copied>,
@@ -30,8 +32,8 @@ pub(super) struct Copied {
 /// The answer, as it was when it was first seen.
 struct Answered {
     manifest: Blob,
-    /// The owner of the job answered: then this and all later owners keep the checkpoint. Another process may just have
-    /// removed what a former owner answered, when it finds the request.
+    /// The owner of the job answered: then this and all later owners keep the checkpoint. Another process may
+    /// just have removed what a former owner answered, when it finds the request.
     by_owner: bool,
     /// The process that owned the job.
     owner: Option<ProcessId>,

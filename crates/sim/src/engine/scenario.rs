@@ -53,7 +53,8 @@ pub(super) struct Scenario<'a> {
     channel_bytes: usize,
     pub(super) epoch_interval: Duration,
     buffer_timeout: Duration,
-    /// Some rows are later than their watermark allows. Then their own partition decides whether they are late.
+    /// Some rows are later than their watermark allows. Then their own partition decides whether they are
+    /// late.
     pub(super) late_rows: bool,
     thresholds: Thresholds,
     /// Workers in other processes, if there are any.

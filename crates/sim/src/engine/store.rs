@@ -1,5 +1,5 @@
-//! The object store as one process sees it: answers are lost, writes are torn or late, and a process may crash at each
-//! call. Its contents outlive all processes.
+//! The object store as one process sees it: answers are lost, writes are torn or late, and a process may
+//! crash at each call. Its contents outlive all processes.
 
 use std::fmt;
 
@@ -19,7 +19,8 @@ const LOG: &str = "log/";
 const STATE: &str = "state/";
 const RUN_HYPHENS: usize = 4;
 
-/// Writes fail more often than other calls, by this factor: there are fewer of them, and more depends on them.
+/// Writes fail more often than other calls, by this factor: there are fewer of them, and more depends on
+/// them.
 const WRITES_GO_WRONG: u64 = 4;
 
 /// The access of one process to the objects.
@@ -82,7 +83,8 @@ impl ObjectStore for FaultyStore {
             return Err(failed());
         }
         let once = options.mode == PutMode::Create;
-        // A store with a conditional put writes an object whole or not at all; otherwise checksums detect a part.
+        // A store with a conditional put writes an object whole or not at all; otherwise checksums detect a
+        // part.
         let wrong: &[Fate] = if once {
             &[Fate::Fails, Fate::Unanswered, Fate::Late]
         } else {

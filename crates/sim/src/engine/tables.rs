@@ -1,5 +1,5 @@
-//! External tables: partitioned logs that are read from positions, and tables in which a sink's rows become visible by
-//! commits that may be repeated.
+//! External tables: partitioned logs that are read from positions, and tables in which a sink's rows become
+//! visible by commits that may be repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,7 +45,8 @@ pub(crate) struct Readers {
     pub(crate) upto: Option<Arc<Positions>>,
     /// Tables end at these positions.
     pub(crate) ends: bool,
-    /// The partition that stays open. Then readers are fair: no other partition becomes idle while it has rows.
+    /// The partition that stays open. Then readers are fair: no other partition becomes idle while it has
+    /// rows.
     pub(crate) quiet: Option<String>,
     /// They can leave out partitions that are ahead of others.
     pub(crate) hold: bool,
@@ -378,7 +379,8 @@ pub(crate) fn prepared(content: &[u8]) -> (String, Vec<u8>) {
     (String::from_utf8_lossy(&content[..end]).into_owned(), content.get(end + 1..).unwrap_or_default().to_vec())
 }
 
-/// Adds rows to the counts of their occurrences. Each begins with how often it is added, negative if it is taken back.
+/// Adds rows to the counts of their occurrences. Each begins with how often it is added, negative if it is
+/// taken back.
 pub(crate) fn count<'a>(lines: impl IntoIterator<Item = &'a str>, counts: &mut BTreeMap<String, i64>) {
     for line in lines {
         let (weight, row) = line.split_once(' ').unwrap_or(("", line));

@@ -1,9 +1,9 @@
 //! The truth about a run, which no process in it knows, and the checks against it.
 //!
-//! Output up to a checkpoint is a function of the inputs up to its positions. So for every checkpoint in the log the
-//! same query is run over just these inputs, on one task per stage and without failures. The contents of all
-//! checkpoints so far together must be exactly its rows: what was added, without what was taken back. Everything that becomes
-//! visible must be contained in a checkpoint.
+//! Output up to a checkpoint is a function of the inputs up to its positions. So for every checkpoint in the
+//! log the same query is run over just these inputs, on one task per stage and without failures. The contents
+//! of all checkpoints so far together must be exactly its rows: what was added, without what was taken back.
+//! Everything that becomes visible must be contained in a checkpoint.
 
 mod straight;
 
@@ -157,8 +157,8 @@ impl Truth {
         counts
     }
 
-    /// Objects that the newest checkpoint has and the one before has not, if there are both. Its entry is among them if that is the
-    /// last one of the log.
+    /// Objects that the newest checkpoint has and the one before has not, if there are both. Its entry is
+    /// among them if that is the last one of the log.
     pub(crate) fn only_of_newest(&self) -> Vec<String> {
         match &self.newest_two {
             [Some(newest), Some(before)] if !self.ended => {
@@ -177,8 +177,8 @@ impl Truth {
         names.into_iter().filter(|name| *name < newest.entry).collect()
     }
 
-    /// The newest checkpoint is lost: the job resumes from the one before. Results that only the lost one contained may
-    /// be visible, and will be computed again.
+    /// The newest checkpoint is lost: the job resumes from the one before. Results that only the lost one
+    /// contained may be visible, and will be computed again.
     pub(crate) fn lost_newest(&mut self) {
         let Some(before) = self.newest_two[1].take() else { return };
         self.held.retain(|_, held| held.since <= before.number);
@@ -251,8 +251,8 @@ impl Truth {
             };
         }
         if self.log.last_key_value().is_some_and(|(last, _)| number <= *last) {
-            // The number was freed, and used again by a suspended process: that process finds later entries, so its own
-            // has no effect.
+            // The number was freed, and used again by a suspended process: that process finds later entries,
+            // so its own has no effect.
             return Ok(());
         }
         self.log.insert(number, content.to_vec());
@@ -394,10 +394,10 @@ impl Truth {
         }
     }
 
-    /// Positions determine event time, with two exceptions. First, of the partitions of a reader that may end, any may be the one that
-    /// was closed last and holds event time where it was. Second, a quiet partition that was read to its last row may or may
-    /// not be idle: then it may hold event time back or not, and closed partitions of its table count or not. Results of rows alone
-    /// have no exceptions.
+    /// Positions determine event time, with two exceptions. First, of the partitions of a reader that may
+    /// end, any may be the one that was closed last and holds event time where it was. Second, a quiet
+    /// partition that was read to its last row may or may not be idle: then it may hold event time back or
+    /// not, and closed partitions of its table count or not. Results of rows alone have no exceptions.
     fn bound(&self, positions: &Positions, most: bool) -> Positions {
         let mut bound = positions.clone();
         if self.reference.ends {

@@ -267,8 +267,8 @@ impl<'a> World<'a> {
         self.note(|| format!("the wall clock steps by {by_ms} ms"));
     }
 
-    /// All processes stop, and an object is damaged: one that only the newest checkpoint has, or an entry of the log in front of it,
-    /// which nothing needs any more.
+    /// All processes stop, and an object is damaged: one that only the newest checkpoint has, or an entry of
+    /// the log in front of it, which nothing needs any more.
     fn damage(&mut self) {
         let is_needed = self.rng.below(4) > 0;
         let objects = match is_needed {

@@ -1,4 +1,5 @@
-//! Thousands of seeds of the real engine; each failure names its own. `ANABRANCH_SEED=n` runs one and shows what happens in it.
+//! Thousands of seeds of the real engine; each failure names its own. `ANABRANCH_SEED=n` runs one and shows
+//! what happens in it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -23,7 +24,8 @@ fn queries() -> Queries {
     Queries::plan().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs seeds on all processors, each on one thread. The first that fails is run again, to show what happens in it.
+/// Runs seeds on all processors, each on one thread. The first that fails is run again, to show what happens
+/// in it.
 fn run_all(queries: &Queries, seeds: std::ops::Range<u64>, step: u64) -> Seen {
     println!("seeds {} to {}, each {step}.", seeds.start, seeds.end - 1);
     let (next, failed) = (AtomicU64::new(seeds.start), AtomicBool::new(false));

@@ -77,8 +77,9 @@ fn every_invariant_holds_whatever_goes_wrong() {
     transitions_are_those_of_the_tables(&seen);
 }
 
-/// Ways in a job's life that no seed takes: the simulated store answers in the end, attempts do not run out, no task
-/// drops rows, and a worker reports that its tasks have ended only together with their start. The coordinator's own tests take them.
+/// Ways in a job's life that no seed takes: the simulated store answers in the end, attempts do not run out,
+/// no task drops rows, and a worker reports that its tasks have ended only together with their start. The
+/// coordinator's own tests take them.
 const OTHERWISE_TESTED: [(&str, &str, &str); 7] = [
     ("life", "cancelling", "failed"),
     ("life", "ending", "failed"),
@@ -89,7 +90,8 @@ const OTHERWISE_TESTED: [(&str, &str, &str); 7] = [
     ("life", "starting", "failed"),
 ];
 
-/// What the machines did in all seeds together is what their tables say: every row was taken, and nothing else.
+/// What the machines did in all seeds together is what their tables say: every row was taken, and nothing
+/// else.
 fn transitions_are_those_of_the_tables(seen: &Seen) {
     let machines = MACHINES.iter().filter(|(name, ..)| ["life", "log"].contains(name));
     let rows = machines.flat_map(|(name, _, table)| table.iter().map(|row| (*name, row.state, row.next)));

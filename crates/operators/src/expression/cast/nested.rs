@@ -253,8 +253,8 @@ mod tests {
         DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entry.into()), false)), false)
     }
 
-    /// Three rows between others, of which the second one is NULL and has an entry that nobody sees. Values of other rows, and
-    /// of that one, do not fit.
+    /// Three rows between others, of which the second one is NULL and has an entry that nobody sees. Values
+    /// of other rows, and of that one, do not fit.
     fn maps() -> ArrayRef {
         let DataType::Map(field, ordered) = map_type(DataType::Utf8, DataType::Int64) else { panic!("a map") };
         let DataType::Struct(fields) = field.data_type().clone() else { panic!("entries") };

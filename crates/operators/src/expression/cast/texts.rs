@@ -1,4 +1,5 @@
-//! Numbers, dates and times that texts show; floating point as DECIMAL, by the digits that show it; intervals as text.
+//! Numbers, dates and times that texts show; floating point as DECIMAL, by the digits that show it; intervals
+//! as text.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -91,7 +92,8 @@ pub(super) fn decimals(array: &ArrayRef, (precision, scale): (u8, i8), safe: boo
 
 /// DECIMALs as the nearest floating-point numbers.
 pub(super) fn doubles(numbers: &Decimal128Array) -> ArrayRef {
-    /// Whole numbers up to this one, and the powers of ten up to this one, are floating-point numbers: their quotient is the nearest one.
+    /// Whole numbers up to this one, and the powers of ten up to this one, are floating-point numbers: their
+    /// quotient is the nearest one.
     const WHOLE_MAX: u128 = 1 << f64::MANTISSA_DIGITS;
     const POWER_MAX: i8 = 22;
     let scale = numbers.scale();

@@ -1,4 +1,5 @@
-//! Rows that are taken back before they come, as where several inputs meet: snapshots and the removal of groups keep what is owed.
+//! Rows that are taken back before they come, as where several inputs meet: snapshots and the removal of
+//! groups keep what is owed.
 
 use super::*;
 

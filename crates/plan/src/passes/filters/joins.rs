@@ -221,7 +221,8 @@ impl Moved {
         self.on.push(condition);
     }
 
-    /// Of `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)`, each side gets the alternatives that it can decide.
+    /// Of `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)`, each side gets the alternatives that it can
+    /// decide.
     fn add_alternatives(&mut self, condition: &Expr, sides: &Sides, allowed: [bool; 2]) {
         if !matches!(condition, Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. })) {
             return;

@@ -1,5 +1,5 @@
-//! Casts around what is compared with constants: `CAST(i AS BIGINT) = 5` is `i = 5`, since each INT has a BIGINT of its own. A cast that may lose
-//! something stays.
+//! Casts around what is compared with constants: `CAST(i AS BIGINT) = 5` is `i = 5`, since each INT has a
+//! BIGINT of its own. A cast that may lose something stays.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::tree_node::Transformed;

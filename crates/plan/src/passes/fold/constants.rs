@@ -16,8 +16,8 @@ use crate::exact::meaning;
 use crate::rewrite::is_comparison;
 use crate::walk::Walk;
 
-/// The value of an expression whose operands are constants. One that fails stays as it is, so that it fails for a row, if one comes; but a
-/// constant that its type does not have is an error at once.
+/// The value of an expression whose operands are constants. One that fails stays as it is, so that it fails
+/// for a row, if one comes; but a constant that its type does not have is an error at once.
 pub(super) fn compute(expr: Expr) -> Result<Transformed<Expr>> {
     if !is_constant(&expr)? || !is_computed_alike(&expr) {
         return Ok(Transformed::no(expr));
@@ -76,7 +76,8 @@ fn is_smallest(operand: &Expr) -> bool {
     )
 }
 
-/// The library has a total order of floating-point numbers, and compares intervals and nested values field by field.
+/// The library has a total order of floating-point numbers, and compares intervals and nested values field by
+/// field.
 fn is_ordered_alike(data_type: &DataType) -> bool {
     !data_type.is_floating() && !data_type.is_nested() && !matches!(data_type, DataType::Interval(_))
 }

@@ -25,7 +25,8 @@ pub(super) fn connect(expr: Expr, op: Operator, scope: &Scope) -> Result<Transfo
     Ok(Transformed::new_transformed(chain.data, changed))
 }
 
-/// A chain of simple operands: one that decides it stands alone; those that decide nothing, and repeated ones, go.
+/// A chain of simple operands: one that decides it stands alone; those that decide nothing, and repeated
+/// ones, go.
 pub(super) fn connected(operands: Vec<Expr>, op: Operator) -> Transformed<Expr> {
     let decides = op == Operator::Or;
     let count = operands.len();

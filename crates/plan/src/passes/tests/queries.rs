@@ -1,4 +1,5 @@
-//! Queries by chance over small tables, and the values that make rules go wrong: NULL, -0.0, numbers with more digits, repeated rows.
+//! Queries by chance over small tables, and the values that make rules go wrong: NULL, -0.0, numbers with
+//! more digits, repeated rows.
 
 use super::relations::{Rows, Tables};
 use super::values::Value;

@@ -27,7 +27,8 @@ impl TableResolver for Anything {
     }
 }
 
-/// The columns that are compared while a query is lowered whose `count` columns are `column(0)`, `column(1)`, ...
+/// The columns that are compared while a query is lowered whose `count` columns are `column(0)`, `column(1)`,
+/// ...
 fn compared(count: usize, column: impl Fn(usize) -> String) -> usize {
     let list = |item: &dyn Fn(usize) -> String| (0..count).map(item).collect::<Vec<_>>().join(", ");
     let columns = list(&|index| format!("c{index} BIGINT"));

@@ -1,4 +1,5 @@
-//! What is changed: golden queries, examples, plans and errors, and the queries and expressions that are compared with Flink.
+//! What is changed: golden queries, examples, plans and errors, and the queries and expressions that are
+//! compared with Flink.
 
 use std::collections::BTreeSet;
 use std::fs;

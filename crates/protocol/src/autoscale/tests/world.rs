@@ -30,8 +30,8 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Stages in a chain, from a source with `arrival` rows per second. Each stage has a cost of 1 µs, selectivity 1, one task, and 1
-    /// to 100 tasks as its bounds.
+    /// Stages in a chain, from a source with `arrival` rows per second. Each stage has a cost of 1 µs,
+    /// selectivity 1, one task, and 1 to 100 tasks as its bounds.
     pub(super) fn chain(stages: u32, arrival: f64) -> Self {
         let limits = (0..stages).map(|id| StageLimits { id: StageId(id), min: 1, max: 100 }).collect();
         let edges = (1..stages).map(|id| Edge { from: StageId(id - 1), to: StageId(id), forward: false }).collect();
@@ -106,7 +106,8 @@ impl World {
         1e9 / (self.cost_ns[&stage] * (1.0 + self.overhead * (tasks - 1.0)))
     }
 
-    /// Tasks that each stage needs with the costs of its present number of tasks; that of the neediest of its group.
+    /// Tasks that each stage needs with the costs of its present number of tasks; that of the neediest of its
+    /// group.
     pub(super) fn needs(&self, utilization: f64) -> BTreeMap<StageId, f64> {
         let demand = self.demand();
         let of = |stage: StageId| demand[&stage] / self.true_rate(stage) / utilization;
@@ -158,7 +159,8 @@ impl World {
         Sample { at: self.at, interval: Duration::from_secs_f64(SECONDS), warming: false, stages }
     }
 
-    /// Gives so many intervals to an autoscaler, carries out what it decides, and returns each change with the interval's number.
+    /// Gives so many intervals to an autoscaler, carries out what it decides, and returns each change with
+    /// the interval's number.
     pub(super) fn run(&mut self, scaler: &mut Autoscaler, intervals: usize) -> Vec<(usize, BTreeMap<StageId, u32>)> {
         let mut changes = Vec::new();
         for number in 0..intervals {

@@ -1,5 +1,5 @@
-//! A small instance in all interleavings: two requests, two workers, a coordinator that switches, fails, restarts and
-//! stops at any time, and a user who aborts.
+//! A small instance in all interleavings: two requests, two workers, a coordinator that switches, fails,
+//! restarts and stops at any time, and a user who aborts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};

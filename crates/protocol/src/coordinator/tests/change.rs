@@ -201,7 +201,8 @@ fn a_change_that_comes_during_a_restart_waits_until_tasks_run() {
     assert_eq!(bench.commands(), [switch(2, 1)]);
 }
 
-/// A task whose static side was cut short has not failed: the attempts of a healthy job are not used up by changes.
+/// A task whose static side was cut short has not failed: the attempts of a healthy job are not used up by
+/// changes.
 #[test]
 fn a_change_during_the_reading_of_a_static_side_restarts_the_version_before() {
     let mut bench = Bench::running(Config { restart: Restart { attempts_max: 0, ..config().restart }, ..config() });

@@ -33,8 +33,8 @@ fn the_log_stays_short_and_its_numbers_ascend() {
     assert_eq!(zombie.commands(), [Command::Fenced(Incarnation(0))], "its number is free, but later ones are there");
 }
 
-/// No process removes an entry that arrives when its writer is dead: after the newest checkpoint it would count as a
-/// newer one.
+/// No process removes an entry that arrives when its writer is dead: after the newest checkpoint it would
+/// count as a newer one.
 #[test]
 fn no_number_after_the_newest_checkpoint_becomes_free() {
     let mut bench = Bench::new(Config { checkpoint_interval: Some(Duration::ZERO), ..config() });

@@ -1,6 +1,6 @@
-//! Ways in a job's life that no seed of the simulation takes (`OTHERWISE_TESTED` in its tests): there the store answers in the
-//! end, attempts do not run out, no task drops rows, and a worker
-//! reports that its tasks have ended only together with their start.
+//! Ways in a job's life that no seed of the simulation takes (`OTHERWISE_TESTED` in its tests): there the
+//! store answers in the end, attempts do not run out, no task drops rows, and a worker reports that its tasks
+//! have ended only together with their start.
 
 use super::*;
 

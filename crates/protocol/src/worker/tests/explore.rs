@@ -1,5 +1,5 @@
-//! Small instances of a worker in all interleavings: a source and a sink, a coordinator that sends a few messages, and a network
-//! that delivers each of them never, once or again, at any time and in any order.
+//! Small instances of a worker in all interleavings: a source and a sink, a coordinator that sends a few
+//! messages, and a network that delivers each of them never, once or again, at any time and in any order.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -237,7 +237,8 @@ impl World {
         self.handle(Input::Tick);
     }
 
-    /// From here on nothing is lost, and the last coordinator repeats its orders: in the end it knows everything.
+    /// From here on nothing is lost, and the last coordinator repeats its orders: in the end it knows
+    /// everything.
     fn settles(mut self, script: &[(Fence, Option<Order<u32>>)]) {
         let Some((newest, _)) = script.last() else { return };
         let posted = |(fence, order): &(Fence, Option<Order<u32>>)| {

@@ -88,8 +88,8 @@ fn damages(content: &[u8]) -> [Vec<u8>; 4] {
     [content[..content.len() / 2].to_vec(), Vec::new(), flipped, vec![0xff; content.len()]]
 }
 
-/// A file of a checkpoint is damaged, so the tasks have started from the one before. The log does not tell that as long as a savepoint
-/// needs the damaged one.
+/// A file of a checkpoint is damaged, so the tasks have started from the one before. The log does not tell
+/// that as long as a savepoint needs the damaged one.
 #[test]
 fn tasks_are_adopted_only_with_the_checkpoint_from_which_they_have_started() {
     let folder = tempfile::tempdir().expect("folder");
@@ -225,7 +225,8 @@ fn other_files_at_the_place_of_a_new_job_are_reported() {
     assert_eq!(again.notices.len(), 1, "as long as there is no checkpoint");
 }
 
-/// Another process appends first: the process that finds its number taken says so, and does not take the job back.
+/// Another process appends first: the process that finds its number taken says so, and does not take the job
+/// back.
 #[test]
 fn a_starter_that_is_fenced_gives_way() {
     let folder = tempfile::tempdir().expect("folder");
@@ -264,9 +265,9 @@ fn a_log_whose_place_was_away_is_written_again() {
     assert!(matches!(answer, Some(FromScribe::Store(2, Answer::Appended, None))));
 }
 
-/// At every operation of a job's life, the disk loses what was not durable, or refuses the operation. The next start
-/// finds a checkpoint that was reported as committed, or a newer one, under the same name; and so does a start after a
-/// further power failure.
+/// At every operation of a job's life, the disk loses what was not durable, or refuses the operation. The
+/// next start finds a checkpoint that was reported as committed, or a newer one, under the same name; and so
+/// does a start after a further power failure.
 #[test]
 fn no_power_failure_and_no_refused_operation_takes_a_committed_checkpoint_away() {
     let place = Path::new("/disk/job");

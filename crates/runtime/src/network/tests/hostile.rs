@@ -1,4 +1,5 @@
-//! Random and mutated bytes from peers, plain and encrypted: each ends its own connection with an error, and nothing else.
+//! Random and mutated bytes from peers, plain and encrypted: each ends its own connection with an error, and
+//! nothing else.
 
 use std::io::{IoSlice, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -25,7 +26,8 @@ fn random(rng: &mut Rng, bytes_max: u64) -> Vec<u8> {
     (0..rng.below(bytes_max)).map(|_| rng.below(256) as u8).collect()
 }
 
-/// Changes, cuts or extends the bytes. The header of one frame may get a right checksum again: then its content is wrong.
+/// Changes, cuts or extends the bytes. The header of one frame may get a right checksum again: then its
+/// content is wrong.
 fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
     for _ in 0..=rng.below(3) {
         let at = rng.below(bytes.len() as u64) as usize;
@@ -117,7 +119,8 @@ fn hostile_receivers_of_rows_end_their_connections() {
     }
 }
 
-/// Strangers at a worker's address, before and after the handshake of TLS. A right worker is served all the while.
+/// Strangers at a worker's address, before and after the handshake of TLS. A right worker is served all the
+/// while.
 #[test]
 fn strangers_at_an_endpoint_cost_nothing() {
     let keys = Keys::generate().unwrap();

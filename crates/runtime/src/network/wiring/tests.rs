@@ -188,8 +188,8 @@ fn random_options(rng: &mut Rng) -> JobOptions {
     }
 }
 
-/// The rows of a sink before the end of an epoch are exactly those that the sources cut into it: as in one process, no
-/// record overtakes a marker, and no marker a record.
+/// The rows of a sink before the end of an epoch are exactly those that the sources cut into it: as in one
+/// process, no record overtakes a marker, and no marker a record.
 fn check_epochs(tables: &Tables, copies: usize, what: &str) {
     let log = tables.log.lock().unwrap();
     let tasks: BTreeSet<u32> = log.cut.keys().map(|(task, _)| *task).collect();

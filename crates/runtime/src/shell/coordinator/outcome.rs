@@ -23,8 +23,8 @@ impl Failure {
         if was_open {
             matches!(kind, ErrorKind::User | ErrorKind::Damaged) && known_kind != ErrorKind::User
         } else {
-            // Tables are opened at the same time: which of several errors comes first must not depend on chance. What tasks see of
-            // a cause outside of them follows from that: none is the least.
+            // Tables are opened at the same time: which of several errors comes first must not depend on
+            // chance. What tasks see of a cause outside of them follows from that: none is the least.
             kind == known_kind && self.task < known.task
         }
     }
@@ -62,8 +62,8 @@ impl Shell {
         self.outcome = Some(Ok(()));
     }
 
-    /// Why the incarnation has failed. A failure that no task reported was found by the coordinator: a restore without
-    /// progress, or checkpoints that do not complete.
+    /// Why the incarnation has failed. A failure that no task reported was found by the coordinator: a
+    /// restore without progress, or checkpoints that do not complete.
     pub(super) fn take_failure(&mut self) -> Error {
         if let Some(failure) = self.failure.take() {
             return failure.error;

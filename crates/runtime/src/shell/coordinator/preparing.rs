@@ -1,5 +1,6 @@
-//! Preparing a reconfiguration: state that changes its worker or its task is loaded there while the tasks of the present plan
-//! run. [`Changes`](anabranch_protocol::Changes) decides how often, and when the tasks switch.
+//! Preparing a reconfiguration: state that changes its worker or its task is loaded there while the tasks of
+//! the present plan run. [`Changes`](anabranch_protocol::Changes) decides how often, and when the tasks
+//! switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +41,8 @@ impl ToLoad {
 }
 
 impl Shell {
-    /// What would be loaded before the job goes on by this plan. Without a checkpoint there is nothing to load.
+    /// What would be loaded before the job goes on by this plan. Without a checkpoint there is nothing to
+    /// load.
     pub(super) fn look_ahead(&mut self, plan: &Plan, moves: &Moves) -> ToLoad {
         if self.coordinator.newest_checkpoint().is_none() {
             return ToLoad::default();

@@ -1,9 +1,10 @@
 //! Reconfigurations: the job goes on by another plan version, or elsewhere, from the end of an epoch on.
 //!
-//! [`Changes`] decides which request is next, whether its state is loaded [ahead](super::preparing), and when the tasks switch. The
-//! coordinator then lets the tasks end after one more epoch, with a checkpoint, and the next incarnation begins from there by
-//! the new version. If anything fails before the first checkpoint by the new version, the version before goes on. This module
-//! compares requests with the present plan, and carries out what the two decide.
+//! [`Changes`] decides which request is next, whether its state is loaded [ahead](super::preparing), and when
+//! the tasks switch. The coordinator then lets the tasks end after one more epoch, with a checkpoint, and the
+//! next incarnation begins from there by the new version. If anything fails before the first checkpoint by
+//! the new version, the version before goes on. This module compares requests with the present plan, and
+//! carries out what the two decide.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -86,7 +87,8 @@ impl Shell {
         self.change(ChangeInput::Abort, Some(Error::outside("the change was aborted by a request")));
     }
 
-    /// Something happens that concerns changes. `why`: the reason for which one is then not carried out, if it has none of its own.
+    /// Something happens that concerns changes. `why`: the reason for which one is then not carried out, if
+    /// it has none of its own.
     pub(super) fn change(&mut self, input: ChangeInput, mut why: Option<Error>) {
         let job = match self.coordinator.phase() {
             _ if self.stopping => Job::Stops,
@@ -311,7 +313,8 @@ impl Shell {
         }
     }
 
-    /// Where the tasks with the parts of a plan are by the present one, in which stages may have other numbers.
+    /// Where the tasks with the parts of a plan are by the present one, in which stages may have other
+    /// numbers.
     pub(super) fn former_places(&self, plan: &Plan) -> BTreeMap<TaskId, Process> {
         let placement = self.peers.placement();
         let of = |stage, parts: &[anabranch_dataflow::Part<'_>]| -> Vec<_> {

@@ -70,7 +70,8 @@ impl Shell {
         self.remotes.iter_mut().for_each(|remotes| remotes.adopt(taken, &placed));
         self.was_open = true;
         self.shared.life.adopted(taken.0, taken.1);
-        // A sink may wait for one that it has requested, and what the coordinator before did not commit is covered.
+        // A sink may wait for one that it has requested, and what the coordinator before did not commit is
+        // covered.
         self.inputs.push_back(Input::Checkpoint);
         for process in processes.into_iter().filter(|process| !self.is_known(*process)).collect::<Vec<_>>() {
             self.lost(process, Error::outside("a worker is lost: it left while its coordinator was replaced"));
@@ -78,7 +79,8 @@ impl Shell {
         self.settle();
     }
 
-    /// Other workers are there: an incarnation that waits for one may begin. Its tasks are spread over all of them.
+    /// Other workers are there: an incarnation that waits for one may begin. Its tasks are spread over all of
+    /// them.
     pub(super) fn joined(&mut self, workers: Vec<RemoteWorker>) {
         if let Some(remotes) = &mut self.remotes {
             workers.into_iter().for_each(|worker| remotes.join(worker));

@@ -52,7 +52,8 @@ impl Tasks<'_> {
         }
     }
 
-    /// The envelope that a task takes next from this channel of its main input, if it takes one. [`Tasks::give`] must follow.
+    /// The envelope that a task takes next from this channel of its main input, if it takes one.
+    /// [`Tasks::give`] must follow.
     pub fn take(&mut self, task: usize, channel: usize) -> Option<Envelope> {
         self.stepped(task)?.take(channel)
     }
@@ -64,8 +65,9 @@ impl Tasks<'_> {
         }
     }
 
-    /// One step of a task: it polls its source once, or takes what it was given, or the next envelope of this channel, and does
-    /// what follows as far as there is room downstream. False if it did nothing, because it has ended or there was no room.
+    /// One step of a task: it polls its source once, or takes what it was given, or the next envelope of this
+    /// channel, and does what follows as far as there is room downstream. False if it did nothing, because it
+    /// has ended or there was no room.
     pub fn step(&mut self, task: usize, channel: usize) -> bool {
         let Some(stepped) = self.stepped(task) else { return false };
         let clock = stepped.task.parts().clock.clone();

@@ -41,12 +41,14 @@ impl SteppedWorker {
         self.give(Message::Coordinator(message));
     }
 
-    /// The process that has the job's coordinator in this term has answered the heartbeat that this process sent then.
+    /// The process that has the job's coordinator in this term has answered the heartbeat that this process
+    /// sent then.
     pub fn answered(&self, term: Term, sent: Nanos) {
         self.contact.answered(term, sent);
     }
 
-    /// That process has answered none for as long as a lease lasts: later answers are not to extend that lease.
+    /// That process has answered none for as long as a lease lasts: later answers are not to extend that
+    /// lease.
     pub fn silent(&self) {
         self.give(Message::Silent);
     }
@@ -57,7 +59,8 @@ impl SteppedWorker {
         let _ = self.messages.send(message);
     }
 
-    /// The worker takes the next message of the coordinator or of its tasks, or handles the time. False if there was no message.
+    /// The worker takes the next message of the coordinator or of its tasks, or handles the time. False if
+    /// there was no message.
     pub fn work(&mut self) -> bool {
         self.host.step()
     }

@@ -102,7 +102,8 @@ impl WorkerShell {
         }
     }
 
-    /// State of a checkpoint is loaded, or cannot be. `given_up` tells whether that is for what is being prepared now.
+    /// State of a checkpoint is loaded, or cannot be. `given_up` tells whether that is for what is being
+    /// prepared now.
     pub(super) fn loaded(&mut self, preparation: Box<Preparation>, given_up: &Arc<AtomicBool>, loaded: Result<()>) {
         let version = preparation.plan.version;
         if let Some(preparing) = self.preparing.as_mut().filter(|present| Arc::ptr_eq(&present.given_up, given_up)) {

@@ -24,8 +24,8 @@ pub(crate) struct Restore {
 }
 
 impl Chain {
-    /// Restores the operators: this task takes the rows of its own key groups. Calls `wanted` after each piece, and
-    /// returns early once that is false.
+    /// Restores the operators: this task takes the rows of its own key groups. Calls `wanted` after each
+    /// piece, and returns early once that is false.
     pub(crate) fn restore(&mut self, restore: &Restore, mut wanted: impl FnMut() -> bool) -> Result<()> {
         let Restore { operators, go_on, is_first, own, groups } = restore;
         for (place, link) in self.links.iter_mut().enumerate() {
@@ -47,7 +47,8 @@ impl Chain {
     }
 }
 
-/// Gives the state of an operator the rows of its key groups. Calls `wanted` after each piece, and returns false early once that is false.
+/// Gives the state of an operator the rows of its key groups. Calls `wanted` after each piece, and returns
+/// false early once that is false.
 pub(crate) fn fill(
     own_state: &mut dyn State,
     state: &RestoredOperator,

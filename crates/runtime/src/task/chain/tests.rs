@@ -192,7 +192,8 @@ fn a_cancelled_task_abandons_the_window_that_it_emits() {
     }
 }
 
-/// What a full channel does not take waits in the writer: no more than one batch caused, however much the operator emits.
+/// What a full channel does not take waits in the writer: no more than one batch caused, however much the
+/// operator emits.
 #[test]
 fn a_chain_goes_on_where_its_tail_had_no_room() {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());

@@ -42,8 +42,8 @@ pub(super) fn take_rows(batch: &RecordBatch, rows: &UInt32Array) -> Result<Recor
     Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
 }
 
-/// Copies string views out of buffers that they hardly use. Otherwise a few queued rows would keep a whole block of
-/// input alive, and the queue's limit in bytes would be wrong.
+/// Copies string views out of buffers that they hardly use. Otherwise a few queued rows would keep a whole
+/// block of input alive, and the queue's limit in bytes would be wrong.
 pub(super) fn compact(batch: RecordBatch) -> Result<RecordBatch> {
     let held: usize = batch.columns().iter().map(view_buffer_bytes).sum();
     if held <= 4 * batch_bytes(&batch) + (64 << 10) {

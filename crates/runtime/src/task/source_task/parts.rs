@@ -20,9 +20,11 @@ use crate::task::processing_time::ProcessingTime;
 use crate::task::source_time::{Observed, SourceTime};
 use crate::task::watermarks::Watermarks;
 
-/// The longest time that a source waits for records before its task checks for work that nothing announces: epochs that are done.
+/// The longest time that a source waits for records before its task checks for work that nothing announces:
+/// epochs that are done.
 pub(super) const LOOK: Duration = Duration::from_millis(200);
-/// The same for a source whose wait ends when the task has something else to do, unless the task waits for an epoch to be done.
+/// The same for a source whose wait ends when the task has something else to do, unless the task waits for an
+/// epoch to be done.
 const LOOK_AT_HOST: Duration = Duration::from_secs(4);
 
 /// The further parts of a source task.
@@ -71,7 +73,8 @@ fn write(tail: &mut Option<SinkTail>, rows: &RecordBatch) -> Result<()> {
 }
 
 impl SourceParts {
-    /// The longest time that the source waits for records. `waits` tells whether the task waits for an epoch to be done.
+    /// The longest time that the source waits for records. `waits` tells whether the task waits for an epoch
+    /// to be done.
     pub(super) fn look(&self, waits: bool) -> Duration {
         match self.source.waits_at_host() && !waits && !self.tails.is_prepared() {
             true => LOOK_AT_HOST,
@@ -217,7 +220,8 @@ fn at_end(spec: &SourceSpec) -> bool {
     spec.watermark.as_ref().is_some_and(|watermark| watermark.at_end)
 }
 
-/// The columns that leave a source, unless they are those that it decodes; its event time; and after what time a partition is idle.
+/// The columns that leave a source, unless they are those that it decodes; its event time; and after what
+/// time a partition is idle.
 fn derived(
     spec: &SourceSpec,
     functions: &Functions,

@@ -1,5 +1,5 @@
-//! A connection between a worker's process and a coordinator's: messages in their written form, in their order while it
-//! lives. `server::cluster::messages` has what the product says there.
+//! A connection between a worker's process and a coordinator's: messages in their written form, in their
+//! order while it lives. `server::cluster::messages` has what the product says there.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -1,8 +1,9 @@
-//! The frames on one direction of a connection between workers, as bytes: `network::frame` has their layout, which a test
-//! freezes.
+//! The frames on one direction of a connection between workers, as bytes: `network::frame` has their layout,
+//! which a test freezes.
 //!
-//! Whatever passes is counted: the bytes of a channel that its sender has written and its receiver has not returned must be
-//! within the limit that the receiver has set. This is the bound of the memory that the exchange needs.
+//! Whatever passes is counted: the bytes of a channel that its sender has written and its receiver has not
+//! returned must be within the limit that the receiver has set. This is the bound of the memory that the
+//! exchange needs.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! A coordinator's process: which workers it has, and what passes between them and its job. `server::cluster::members` is the
-//! product's.
+//! A coordinator's process: which workers it has, and what passes between them and its job.
+//! `server::cluster::members` is the product's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -137,7 +137,8 @@ impl Hub {
         Ok(())
     }
 
-    /// A worker has no tasks of the job, though this coordinator took them to be there: they have ended meanwhile.
+    /// A worker has no tasks of the job, though this coordinator took them to be there: they have ended
+    /// meanwhile.
     fn missing(&mut self, process: Process, controls: &BTreeMap<u64, Control>) {
         let (Some(known), Some(job)) = (self.known.get_mut(&process), &self.job) else { return };
         known.hosted = None;

@@ -33,8 +33,8 @@ pub(super) struct Carrier {
     cancelled: BTreeMap<WorkerId, Incarnation>,
     /// The newest incarnation that workers were told of.
     told: Incarnation,
-    /// The newest incarnation whose tasks have ended with their lease or with their job, or were to end for the next version of the
-    /// plan.
+    /// The newest incarnation whose tasks have ended with their lease or with their job, or were to end for
+    /// the next version of the plan.
     pub(super) ends: Incarnation,
 }
 
@@ -53,8 +53,8 @@ impl Carrier {
         }
     }
 
-    /// A message of a coordinator arrives at a worker's process, which has taken messages of the term `newest` before. Returns the term
-    /// that the process sees.
+    /// A message of a coordinator arrives at a worker's process, which has taken messages of the term
+    /// `newest` before. Returns the term that the process sees.
     pub(super) fn routed(&self, term: Term, newest: Term, mut message: ToWorker) -> (Term, ToWorker) {
         if self.mutation != Some(Mutation::OlderTermTaken) || term >= newest {
             return (term, message);
@@ -86,7 +86,8 @@ impl Carrier {
                     self.granted.insert(worker, (fence, group.last));
                 }
                 (Some(Mutation::OlderOrderTaken), Some(Order::Start { .. })) => {
-                    // The checkpoint of an older incarnation may be in the log by now, but not that of this one.
+                    // The checkpoint of an older incarnation may be in the log by now, but not that of this
+                    // one.
                     let older = self.granted.get(&worker).filter(|(old, _)| old.incarnation < fence.incarnation);
                     if let Some((_, epoch)) = older {
                         let order = Some(Order::CheckpointDone(*epoch));
@@ -118,7 +119,8 @@ impl Carrier {
         more
     }
 
-    /// A coordinator has ended the job. Another one that knew of its tasks may adopt them before it learns that they are gone.
+    /// A coordinator has ended the job. Another one that knew of its tasks may adopt them before it learns
+    /// that they are gone.
     pub(super) fn forgotten(&mut self) {
         self.ends = self.ends.max(self.told);
     }

@@ -1,7 +1,8 @@
 //! Queries whose results are updated, and some whose rows wait for event time in other ways than windows.
 //!
-//! The results of each are determined by its rows, or by its rows and event time, in whatever order they come: ranks are by total
-//! orders, and sums are of whole numbers. Aggregates of no rows are left out: where tables end they are a row, over a stream they are none.
+//! The results of each are determined by its rows, or by its rows and event time, in whatever order they
+//! come: ranks are by total orders, and sums are of whole numbers. Aggregates of no rows are left out: where
+//! tables end they are a row, over a stream they are none.
 
 use super::Query;
 

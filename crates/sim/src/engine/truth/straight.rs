@@ -19,7 +19,8 @@ const ROUNDS: u64 = 100_000;
 /// What results are compared with: those of a plan with one task per stage.
 pub(crate) struct Reference {
     pub(crate) plan: Plan,
-    /// It is run over tables that end at the positions. Otherwise they go on without rows, and event time stays where it is.
+    /// It is run over tables that end at the positions. Otherwise they go on without rows, and event time
+    /// stays where it is.
     pub(crate) ends: bool,
 }
 

@@ -1,7 +1,8 @@
 //! Changes of the plan while the job runs.
 //!
-//! A coordinator that takes the job must know by which plan. Where coordinators stand by, a record says that: before a change it gets
-//! the next plan beside the present one, and the job's log decides between them. `server::cluster::changes` is the product's.
+//! A coordinator that takes the job must know by which plan. Where coordinators stand by, a record says that:
+//! before a change it gets the next plan beside the present one, and the job's log decides between them.
+//! `server::cluster::changes` is the product's.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -93,7 +94,8 @@ pub(super) struct Asked {
 }
 
 impl World<'_> {
-    /// How a process runs the job that takes it over: as the record says. Sometimes a user wants something else.
+    /// How a process runs the job that takes it over: as the record says. Sometimes a user wants something
+    /// else.
     pub(super) fn decide_variant(&mut self, id: ProcessId) -> Variant {
         self.record.writer = id;
         let drawn = Variant::draw(&mut self.rng);

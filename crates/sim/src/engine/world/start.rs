@@ -23,7 +23,8 @@ const GONE: u64 = 8;
 /// One turn in so many in which a coordinator begins to stand by, if there is none.
 const STANDS_BY: u64 = 16;
 
-/// How much more often a coordinator fails, or the plan changes, while another coordinator could adopt the tasks.
+/// How much more often a coordinator fails, or the plan changes, while another coordinator could adopt the
+/// tasks.
 const PREFERRED: u64 = 16;
 
 /// A coordinator that stands by.
@@ -56,7 +57,8 @@ impl World<'_> {
         self.faulty() && self.rng.below(10_000) < self.preferred(often)
     }
 
-    /// What happens so often is more frequent while a coordinator could adopt the tasks, unless the plan changes: many changes are to succeed.
+    /// What happens so often is more frequent while a coordinator could adopt the tasks, unless the plan
+    /// changes: many changes are to succeed.
     pub(super) fn preferred(&self, often: u64) -> u64 {
         let informed = self.standby.zip(self.cluster.as_ref()).is_some_and(|(of, cluster)| cluster.is_informed(of.id));
         let changes = self.processes.iter().any(|process| !process.asked.is_empty());
