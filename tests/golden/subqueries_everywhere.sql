@@ -28,3 +28,5 @@ INSERT INTO results SELECT 'of both sides, right', a.id, b.id FROM a RIGHT JOIN 
 INSERT INTO results SELECT 'sets of each', a.id, SUM(s.c * COALESCE(s.n, 10)) FROM a, LATERAL (SELECT item, n, COUNT(*) AS c FROM b WHERE b.id > a.id GROUP BY GROUPING SETS ((item), (n))) AS s GROUP BY a.id;
 INSERT INTO results SELECT 'one key by two names', k, c FROM (SELECT id AS k, CAST(id AS BIGINT) AS same, COUNT(*) AS c FROM b GROUP BY id, CAST(id AS BIGINT)) WHERE k = same;
 INSERT INTO results SELECT 'a shared column', a.id, b.id FROM a JOIN (SELECT id, amount AS m FROM orders) o USING (id) LEFT JOIN (SELECT id + 1 AS id, n, item FROM b) b ON id = b.n AND b.id > (SELECT MIN(x.id) FROM orders x WHERE x.item = a.item AND x.amount <= b.n);
+INSERT INTO results SELECT 'a full join by hand', a.id, b.id FROM a LEFT JOIN b ON a.item = b.item AND EXISTS (SELECT 1 FROM orders o WHERE o.id > a.id AND o.id < b.id)
+  UNION ALL SELECT 'a full join by hand', CAST(NULL AS BIGINT), b.id FROM b WHERE NOT EXISTS (SELECT 1 FROM a WHERE a.item = b.item AND EXISTS (SELECT 1 FROM orders o WHERE o.id > a.id AND o.id < b.id));

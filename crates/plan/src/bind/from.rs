@@ -271,7 +271,8 @@ impl Binder<'_> {
             JoinType::Right => (&right.plan, &left.plan),
             _ => {
                 let error = Error::user("a subquery in ON reads columns of both sides of this join");
-                return Err(through(error.remedy("write a LEFT JOIN, or compute its value in a query of FROM")));
+                let remedy = "write the LEFT JOIN, and UNION ALL the rows of the right side without a match: WHERE NOT EXISTS (...)";
+                return Err(through(error.remedy(remedy)));
             }
         };
         let mut matches = other.clone();
