@@ -23,7 +23,8 @@ use datafusion_expr::expr::Sort as SortKey;
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 pub(crate) use self::build::{
-    Output, aggregate, aggregate_as, call, computed, joined_columns, kept, named, project, union_as, values_as,
+    Output, aggregate, aggregate_as, call, computed, joined_columns, kept, named, not_boolean, project, union_as,
+    values_as,
 };
 pub(crate) use self::columns::{Col, ColId, Columns, fresh, name_of, without_numbers};
 pub(crate) use self::walk::Change;

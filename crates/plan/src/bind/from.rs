@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use anabranch_model::Error;
 use arrow::datatypes::FieldRef;
-use datafusion_common::tree_node::Transformed;
 use datafusion_common::{JoinType, Result, internal_err, not_impl_err};
 use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{
@@ -14,7 +13,7 @@ use datafusion_sql::sqlparser::ast::{
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 use super::select::conjuncts;
-use super::subquery::Pending;
+use super::subquery::{Pending, outer_of};
 use super::{Binder, Env, Item, Names, Scope, TableName};
 use crate::databases::joined;
 use crate::hints::without_options;
@@ -23,7 +22,6 @@ use crate::place::{at, or_start, through};
 use crate::rel::{Output, Rel, kept, named};
 use crate::temporal_join::plan_temporal_join;
 use crate::unnest::{is_unnest, plan_unnest};
-use crate::walk::Walk as _;
 use crate::window_table::{check_qualifiers, plan_table_function};
 
 /// Rows, and the columns that a query can name.
@@ -49,23 +47,6 @@ struct OnCondition {
     expr: Expr,
     pending: Vec<Pending>,
     start: Location,
-}
-
-/// Columns of a plan as those of the query around.
-fn around_of(expr: Expr, around: &Rel) -> Result<Expr> {
-    let changed = expr.walk_up(&mut |expr| {
-        Ok(match expr {
-            Expr::Column(column) => match around.columns().find(&column) {
-                Some(place) => {
-                    let field = FieldRef::clone(around.columns().field(place));
-                    Transformed::yes(Expr::OuterReferenceColumn(field, column))
-                }
-                None => Transformed::no(Expr::Column(column)),
-            },
-            expr => Transformed::no(expr),
-        })
-    });
-    changed.map(|expr| expr.data)
 }
 
 /// How two relations are joined.
@@ -278,10 +259,10 @@ impl Binder<'_> {
         let mut matches = other.clone();
         for OnCondition { mut expr, mut pending, .. } in conditions {
             for operand in pending.iter_mut().flat_map(Pending::operands) {
-                *operand = around_of(std::mem::take(operand), around)?;
+                *operand = outer_of(std::mem::take(operand), around)?;
             }
             matches = self.join_values(matches, pending, &mut [&mut expr])?;
-            matches = matches.filter(around_of(expr, around)?)?;
+            matches = matches.filter(outer_of(expr, around)?)?;
         }
         let matches = matches.project(other.ids().into_iter().map(kept))?;
         let pairs = self.apply(around.clone(), matches, JoinType::Left, Vec::new())?;

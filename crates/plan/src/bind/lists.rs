@@ -75,7 +75,7 @@ impl Binder<'_> {
         let list = self.listed(list)?;
         let listed = columns_of(&list).swap_remove(0);
         let (of_list, of_value) = (self.nullable(&listed, &list)?, self.nullable(&value, &plan)?);
-        let is = outer_of(listed.clone().eq(value.clone()), &list, &plan)?;
+        let is = outer_of(listed.clone().eq(value.clone()), &plan)?;
         let equal = list.clone().filter(is)?;
         let (mut plan, there) = self.there(plan, equal)?;
         let mut unknown = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_model::Error;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, ExprSchema as _, JoinType, Result, ScalarValue, internal_err};
+use datafusion_common::{Column, JoinType, Result, ScalarValue, internal_err};
 use datafusion_expr::utils::{conjunction, disjunction};
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator, lit, when};
 use datafusion_sql::sqlparser::ast::{self as ast, BinaryOperator, Query, Spanned};
@@ -326,11 +326,11 @@ impl Binder<'_> {
 
     /// TRUE if something holds for a row of the subquery, NULL if it may hold for one, else FALSE.
     fn three_valued(&self, plan: Rel, rows: Rel, asked: Asked) -> Result<(Rel, Expr)> {
-        let is = outer_of(asked.is, &rows, &plan)?;
+        let is = outer_of(asked.is, &plan)?;
         let some = rows.clone().filter(is)?;
         let (plan, there) = self.there(plan, some)?;
         let Some(unknown) = asked.unknown else { return Ok((plan, there)) };
-        let unknown = outer_of(unknown, &rows, &plan)?;
+        let unknown = outer_of(unknown, &plan)?;
         let some = rows.filter(unknown)?.instance()?;
         let (plan, unknown) = self.there(plan, some)?;
         let value = when(there, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
@@ -392,16 +392,21 @@ impl Binder<'_> {
     }
 }
 
-/// Columns of `left` that an expression reads, as those of the query around `rows`.
-pub(super) fn outer_of(expr: Expr, rows: &Rel, left: &Rel) -> Result<Expr> {
-    let changed = expr.walk_up(&mut |expr| match expr {
-        Expr::Column(column) if !rows.columns().has(&column) => {
-            let field = Arc::clone(left.columns().field_from_column(&column)?);
-            Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
-        }
-        other => Ok(Transformed::no(other)),
-    })?;
-    Ok(changed.data)
+/// The expression within a subquery: columns of `around` are those of the query around it.
+pub(super) fn outer_of(expr: Expr, around: &Rel) -> Result<Expr> {
+    let changed = expr.walk_up(&mut |expr| {
+        Ok(match expr {
+            Expr::Column(column) => match around.columns().find(&column) {
+                Some(place) => {
+                    let field = Arc::clone(around.columns().field(place));
+                    Transformed::yes(Expr::OuterReferenceColumn(field, column))
+                }
+                None => Transformed::no(Expr::Column(column)),
+            },
+            expr => Transformed::no(expr),
+        })
+    });
+    changed.map(|expr| expr.data)
 }
 
 /// What is read of the one row of a plan. While that stays the same nothing changes, however often the row

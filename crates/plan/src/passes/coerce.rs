@@ -12,7 +12,7 @@ use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 
 use crate::place::through;
-use crate::rel::{Col, Columns, Join, Limit, Output, Rel, Union, computed, kept, name_of};
+use crate::rel::{Col, Columns, Join, Limit, Output, Rel, Union, computed, kept, name_of, not_boolean};
 use crate::rewrite::{change_expressions, rewrite_nodes};
 
 /// Coerces a whole plan.
@@ -51,10 +51,7 @@ fn boolean(condition: Expr, columns: &DFSchema) -> Result<Expr> {
     match condition.get_type(columns)? {
         DataType::Boolean => Ok(condition),
         DataType::Null => condition.cast_to(&DataType::Boolean, columns),
-        other => {
-            let error = Error::user(format!("the condition is {}, not BOOLEAN", sql_name(&other)));
-            Err(through(error.remedy("compare it: x = ...")))
-        }
+        other => Err(through(not_boolean(&other))),
     }
 }
 

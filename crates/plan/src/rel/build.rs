@@ -178,20 +178,17 @@ impl Rel {
 
     /// The same rows as a relation that a query calls so.
     pub(crate) fn called(self, name: &str) -> Result<Rel> {
-        let passed = match self {
-            Rel::Project(project) if project.columns.called().is_none() => Rel::Project(project),
+        let project = match self {
+            Rel::Project(project) if project.columns.called().is_none() => project,
             other => {
-                let columns = other.ids();
-                other.project(columns.into_iter().map(kept))?
+                let ids = other.ids();
+                let exprs = ids.iter().cloned().map(Expr::Column).collect();
+                let input = Arc::new(other);
+                Project { exprs, input, event_time: None, columns: Arc::default() }.with_ids(ids)?
             }
         };
-        Ok(match passed {
-            Rel::Project(project) => {
-                let columns = project.columns.called_as(&TableReference::bare(name));
-                Rel::Project(Project { columns, ..project })
-            }
-            other => other,
-        })
+        let columns = project.columns.called_as(&TableReference::bare(name));
+        Ok(Rel::Project(Project { columns, ..project }))
     }
 
     /// Pairs of rows for which all conditions are TRUE.
@@ -344,6 +341,11 @@ impl Project {
     }
 }
 
+/// The error of a condition of another type.
+pub(crate) fn not_boolean(data_type: &DataType) -> Error {
+    Error::user(format!("the condition is {}, not BOOLEAN", sql_name(data_type))).remedy("compare it: x = ...")
+}
+
 /// The rows for which a condition is TRUE.
 ///
 /// # Errors
@@ -355,8 +357,7 @@ pub(crate) fn filter(input: impl Into<Arc<Rel>>, predicate: Expr) -> Result<Rel>
     if let Ok(data_type) = predicate.get_type(input.columns())
         && !matches!(data_type, DataType::Boolean | DataType::Null)
     {
-        let error = Error::user(format!("the condition is {}, not BOOLEAN", sql_name(&data_type)));
-        return Err(through(at_span(error.remedy("compare it: x = ..."), first_span(&predicate))));
+        return Err(through(at_span(not_boolean(&data_type), first_span(&predicate))));
     }
     Ok(Rel::Filter(Filter { predicate, input }))
 }
