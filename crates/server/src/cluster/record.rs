@@ -90,8 +90,7 @@ impl Record {
     }
 
     fn read(version: &Version) -> Result<Record> {
-        let record: Record =
-            version.content_of(FORMAT, "record of a job", "restore the file from a copy, or remove it")?;
+        let record: Record = version.content_of(FORMAT, "record of a job", "restore the file from a copy")?;
         Ok(Record { version: version.number, ..record })
     }
 
