@@ -4,14 +4,14 @@
 //! State is one group table per pane ([`Panes`]), so a fired window is dropped as a whole. A batch whose rows
 //! are all in one pane, the usual case, is not split. Hopping windows merge the states of their panes when
 //! they fire. A pane that was merged once is kept as columns of states until its last window fires, or until
-//! a straggler reopens it. Full tables are given to the state backend, whose contents are read back in slices
-//! when a window fires.
+//! a straggler reopens it. Full tables go to the disk as rows of state, which are read back in slices when a
+//! window fires.
 
-mod backed;
 pub(crate) mod exact;
 mod firing;
 mod function;
 mod groups;
+mod on_disk;
 mod partial;
 mod put_off;
 mod sample;
@@ -22,18 +22,19 @@ pub(crate) mod succession;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use anabranch_dataflow::{AggregatePhase, JobOptions, WindowAggregateSpec};
 use anabranch_model::{Error, EventTime, Result};
-use anabranch_state::StateBackend;
+use anabranch_state::PaneRuns;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use self::backed::{Sizes, states_of};
 use self::firing::Firing;
 pub(crate) use self::function::AggregateFunctions;
 use self::groups::{Grouped, Groups, Input};
+use self::on_disk::{Sizes, states_of};
 use self::partial::PartialAggregate;
 use self::put_off::PutOff;
 use self::snapshot::Snapshots;
@@ -78,7 +79,8 @@ struct Panes {
     watermark: i64,
     dropped: Dropped,
     spare: Spare,
-    backend: Box<dyn StateBackend>,
+    /// Where groups are that do not fit into memory.
+    disk: Option<PaneRuns>,
     sizes: Sizes,
     firing: Firing,
 }
@@ -92,7 +94,7 @@ enum Pane {
     Open(OpenPane),
     /// Was merged into a window that fired; other windows still need it.
     Sealed(Grouped),
-    /// Nothing of it is in memory: the backend has it.
+    /// Nothing of it is in memory: it is on the disk.
     Away,
 }
 
@@ -178,6 +180,7 @@ impl Panes {
         let times = WindowTimes::new(spec.window)?;
         let functions = AggregateFunctions::new(&spec.aggregates, &spec.input_schema, functions)?;
         let state_schema = state_schema(spec, times.is_some(), &functions);
+        let keys = key_columns(times.is_some(), spec.keys.len());
         Ok(Panes {
             schema: result_schema(spec, times.is_some()),
             times,
@@ -185,7 +188,7 @@ impl Panes {
             key_types: spec.keys.iter().map(|k| k.data_type.clone()).collect(),
             sizes: Sizes::new(options, &functions),
             functions,
-            backend: backed::backend(&state_schema, options)?,
+            disk: on_disk::disk(&state_schema, keys, options)?,
             state_schema,
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
             panes: BTreeMap::new(),
@@ -314,6 +317,12 @@ fn state_schema(spec: &WindowAggregateSpec, windowed: bool, functions: &Aggregat
     Arc::new(Schema::new(pane.into_iter().chain(keys).chain(functions.state_fields()).collect::<Vec<_>>()))
 }
 
+/// The keys among the columns of states.
+fn key_columns(windowed: bool, keys: usize) -> Range<usize> {
+    let first = usize::from(windowed);
+    first..first + keys
+}
+
 pub(crate) fn result_schema(spec: &WindowAggregateSpec, windowed: bool) -> SchemaRef {
     let keys = spec.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable));
     let window = window_fields(&spec.time_type).into_iter().filter(|_| windowed);
@@ -406,7 +415,7 @@ impl State for Panes {
 
     fn goes_on(&mut self) {
         // Runs are of this operator alone.
-        if self.backend.runs().is_empty() {
+        if self.disk.as_ref().is_none_or(PaneRuns::is_empty) {
             self.snapshots.go_on(self.panes.values().map(Pane::len).sum());
         }
     }

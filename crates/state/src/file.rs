@@ -10,8 +10,8 @@ use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamWriter;
 use bytes::Bytes;
 
-use crate::backend::detached;
 use crate::narrow::{narrow, widen};
+use crate::runs::detached;
 
 /// Divides rows into files of about this many bytes: a reader holds a whole file in memory.
 pub fn pieces(rows: Vec<RecordBatch>, bytes_max: usize) -> Result<Vec<Vec<RecordBatch>>> {

@@ -2,7 +2,6 @@
 //! state files, manifests and the job's log in an object store. Formats are types of their own, versioned and
 //! verified by checksums. Damage is distinguished from absence.
 
-mod backend;
 mod contents;
 mod file;
 mod log;
@@ -11,14 +10,11 @@ mod lossy;
 mod manifest;
 mod narrow;
 mod request;
+mod runs;
 mod savepoint;
 mod store;
 
 pub use anabranch_dataflow::KeptPart;
-pub use backend::{
-    BUCKETS, Buckets, DiskBackend, HashKeys, KeyedRuns, KeyedTable, LatestTime, MemoryBackend, Merge, NewMerge, Run,
-    StateBackend, hashes_of_window, in_window,
-};
 pub use contents::{Contents, Stored};
 pub use file::{decode_rows, encode_rows, pieces, read_rows};
 pub use log::{Appended, Entry, Found, Log};
@@ -27,5 +23,9 @@ pub use manifest::{
     encode_manifest,
 };
 pub use request::{Answer, Asked, REQUEST_FORGOTTEN_MS, Request};
+pub use runs::{
+    BUCKETS, HashKeys, KeyedRuns, KeyedTable, LatestTime, Merge, NewMerge, Ordered, PaneRuns, Run, hashes_of_window,
+    in_window,
+};
 pub use savepoint::{Savepoint, check_empty};
 pub use store::{Access, Blob, Disk, DiskEntry, DiskFault, LocalCopies, ModelDisk, OsDisk, Store};

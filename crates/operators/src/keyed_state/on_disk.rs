@@ -310,7 +310,12 @@ impl Table {
 }
 
 /// Hashes of keys; those of a window lie together.
-fn hash_in_windows(keys: &[ArrayRef], rows: usize, window: Option<usize>, hashes: &mut Vec<u64>) -> Result<()> {
+pub(crate) fn hash_in_windows(
+    keys: &[ArrayRef],
+    rows: usize,
+    window: Option<usize>,
+    hashes: &mut Vec<u64>,
+) -> Result<()> {
     hash_keys(keys, rows, hashes)?;
     if let Some(window) = window {
         let times = event_times(&keys[window])?;

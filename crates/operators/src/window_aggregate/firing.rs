@@ -1,12 +1,11 @@
 //! Windows whose end the watermark has reached, in order of their ends. A window in memory is emitted at
-//! once. A window with panes in the state backend is emitted bucket by bucket, so it is never in memory as a
-//! whole.
+//! once. A window with panes on the disk is emitted bucket by bucket, so it is never in memory as a whole.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use anabranch_model::{EventTime, Result};
-use anabranch_state::{BUCKETS, Buckets, Merge};
+use anabranch_state::{BUCKETS, Merge, Ordered};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 
 use super::groups::{Grouped, Groups};
@@ -30,7 +29,7 @@ struct Slices {
     window: Option<(i64, WindowTimes)>,
     panes: Range<i64>,
     /// The in-memory part of panes whose last window this is.
-    in_memory: Vec<Buckets>,
+    in_memory: Vec<Ordered>,
     next_bucket: usize,
     /// Empty between two buckets.
     groups: Groups,
@@ -99,7 +98,7 @@ impl Panes {
 
     fn fire_window(&mut self, start: i64, times: WindowTimes, out: &mut Output) -> Result<()> {
         let panes = times.span(start);
-        if self.backend.holds(panes.clone()) {
+        if self.are_away(panes.clone()) {
             return self.begin_slices(panes, Some((start, times)));
         }
         if times.size == times.pane {
@@ -143,7 +142,7 @@ impl Panes {
 
     /// The one window of a bounded stream. Without keys it has a result even if there was no row.
     fn fire_global(&mut self, out: &mut Output) -> Result<()> {
-        if self.backend.holds(0..1) {
+        if self.are_away(0..1) {
             return self.begin_slices(0..1, None);
         }
         let mut groups = match self.panes.remove(&0) {
@@ -161,9 +160,10 @@ impl Panes {
         let starts: Vec<i64> = self.panes.range(panes.clone()).map(|(start, _)| *start).collect();
         for start in starts {
             let is_last = window.is_none_or(|(of, times)| times.expiry(start) < of.saturating_add(times.size));
-            match is_last {
-                true => in_memory.extend(self.take_buckets(start)?),
-                false => self.put_away(start)?,
+            if !is_last {
+                self.put_away(start)?;
+            } else if let (Some(rows), Some(disk)) = (self.take_rows(start)?, &self.disk) {
+                in_memory.push(disk.in_order(&rows)?);
             }
         }
         let groups = Groups::new(self.key_types.clone(), &self.functions)?;
@@ -174,9 +174,11 @@ impl Panes {
     fn fire_bucket(&mut self, slices: Slices, out: &mut Output) -> Result<()> {
         let Slices { window, panes, in_memory, next_bucket, groups } = slices;
         let mut merge = self.merge(groups);
-        self.backend.read(panes.clone(), next_bucket, &mut merge)?;
-        for buckets in &in_memory {
-            merge.add(&buckets.rows(next_bucket)?)?;
+        if let Some(disk) = &self.disk {
+            disk.read(panes.clone(), next_bucket, &mut merge)?;
+        }
+        for rows in &in_memory {
+            merge.add(&rows.bucket(next_bucket)?)?;
         }
         let mut groups = merge.groups;
         self.emit(groups.results()?, window, out)?;

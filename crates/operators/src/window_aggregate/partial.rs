@@ -17,9 +17,9 @@ use anabranch_model::{EventTime, Result};
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
 
-use super::backed::batch_of;
 use super::function::AggregateFunctions;
 use super::groups::{Grouped, Groups, Input};
+use super::on_disk::batch_of;
 use super::{Reads, Spare, Split, emit_batch, split, state_schema};
 use crate::event_time::{WindowTimes, all_within, event_times};
 use crate::{Dropped, Functions, Operator, Output};

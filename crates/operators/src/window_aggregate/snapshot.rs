@@ -14,23 +14,22 @@
 //! states that rows leave as they are, changes are measured again after a number of snapshots that doubles
 //! each time that most groups have changed. A snapshot with too few rows for that ends the series at once.
 //!
-//! The backend's runs are part of the snapshot as they are: they are immutable.
+//! The runs on the disk are part of the snapshot as they are: they are immutable.
 //!
 //! Snapshots that only add contain no complete state, and the runs of the first one throughout. What is put
 //! away meanwhile is among the changes too, up to a bound: beyond it, a snapshot is complete after all.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use anabranch_model::{EventTime, Result};
-use anabranch_state::Run;
+use anabranch_state::{PaneRuns, Run};
 use arrow::array::RecordBatch;
 
-use super::backed::{batch_of, states_of};
 use super::groups::{Grouped, Groups};
+use super::on_disk::{batch_of, states_of};
 use super::put_off::Origin;
 use super::sample::Sample;
-use super::{OpenPane, Pane, Panes};
+use super::{OpenPane, Pane, Panes, key_columns};
 use crate::keyed_state::check_columns;
 use crate::{StateChange, StateShape};
 
@@ -62,7 +61,7 @@ pub(super) struct Snapshots {
     rows: usize,
     /// Changes of panes that have been sealed since the last snapshot.
     sealed: Vec<(i64, Grouped)>,
-    /// Groups were given to the backend since the last snapshot, some of which earlier snapshots contain.
+    /// Groups were put on the disk since the last snapshot, some of which earlier snapshots contain.
     put_away: bool,
     /// The operator goes on with the state of a former plan version, and has taken no snapshot since. The
     /// change is settled with the first one, so that is not complete only because the state has grown.
@@ -127,7 +126,7 @@ impl Snapshots {
         self.whole_left = self.whole_last;
     }
 
-    /// Groups have been given to the backend, whose runs are in the next snapshot.
+    /// Groups have been put on the disk, whose runs are in the next snapshot.
     pub(super) fn put_away(&mut self) {
         self.put_away = true;
     }
@@ -196,10 +195,9 @@ impl OpenPane {
 
 impl Panes {
     pub(super) fn shape_of_state(&self) -> StateShape {
-        let pane = self.times.map(|_| 0);
-        let first_key = usize::from(pane.is_some());
-        let keys: Range<usize> = first_key..first_key + self.key_types.len();
-        StateShape { table: String::new(), schema: self.state_schema.clone(), keys, pane }
+        let (table, schema) = (String::new(), self.state_schema.clone());
+        let keys = key_columns(self.times.is_some(), self.key_types.len());
+        StateShape { table, schema, keys, pane: self.times.map(|_| 0) }
     }
 
     /// Whether the next snapshot contains the whole state.
@@ -275,7 +273,8 @@ impl Panes {
         let rows = rows.map(batch).collect::<Result<_>>()?;
         let first_pane = self.panes.keys().next().map_or(EventTime::MAX, |start| EventTime(*start));
         let first_pane = if adds { EventTime::MIN } else { first_pane };
-        let runs = self.snapshots.runs.take().filter(|_| adds).unwrap_or_else(|| self.backend.runs());
+        let of_disk = || self.disk.as_ref().map_or_else(Vec::new, PaneRuns::files);
+        let runs = self.snapshots.runs.take().filter(|_| adds).unwrap_or_else(of_disk);
         self.snapshots.runs = adds.then(|| runs.clone());
         Ok(StateChange { rows, complete, first_pane, runs })
     }

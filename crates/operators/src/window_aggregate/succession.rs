@@ -49,7 +49,7 @@ impl Panes {
         let former: &mut Panes = same_kind(former)?;
         std::mem::swap(&mut self.snapshots, &mut former.snapshots);
         std::mem::swap(&mut self.panes, &mut former.panes);
-        std::mem::swap(&mut self.backend, &mut former.backend);
+        std::mem::swap(&mut self.disk, &mut former.disk);
         std::mem::swap(&mut self.sizes, &mut former.sizes);
         std::mem::swap(&mut self.firing, &mut former.firing);
         (self.watermark, self.dropped) = (former.watermark, former.dropped);

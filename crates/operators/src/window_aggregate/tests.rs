@@ -461,3 +461,11 @@ fn state_beyond_its_bound_stops_the_job_with_a_remedy() {
         .expect("the bound is kept");
     assert!(error.to_string().contains("state-bytes"), "{error}");
 }
+
+#[test]
+fn memory_that_is_full_is_an_error_with_a_remedy() {
+    on_disk::check_size(100, 100).expect("fits");
+    let error = on_disk::check_size(101, 100).expect_err("full").to_string();
+    assert!(error.contains("take 101 bytes; the limit is 100"), "{error}");
+    assert!(error.contains("'state-bytes'") && error.contains("'disk'"), "{error}");
+}

@@ -1,33 +1,36 @@
 //! Which runs there are, and when they are merged.
 //!
-//! A new run has level 0, and [`FAN_IN`] runs of a level are merged into one of the next. Each level has a
-//! merge of its own, which must keep pace with the puts, because those are what adds runs: a merge of a level
-//! is done in half of the puts that fill it. Between two puts, batches do their share of it (`work`). The put
-//! does the rest: one batch may put many times. So a put waits for merges only if no batches came between,
-//! and a level never has more than [`RUNS_MAX`] runs.
+//! A new run has level 0, and some runs of a level ([`Layout::fan_in`]) are merged into one of the next. Each
+//! level has a merge of its own, which must keep pace with the puts, because those are what adds runs: a
+//! merge of a level is done in half of the puts that fill it. Between two puts, batches do their share of it
+//! (`work`). The put does the rest, of panes only once a level has too many runs: one batch may put many
+//! times. So a put waits for merges only if no batches came between, and a level never has more than
+//! [`RUNS_MAX`] runs.
 
 use std::sync::Arc;
 
 use anabranch_model::Result;
+use arrow::array::RecordBatch;
 
-use super::KeyedTable;
+use super::Merge;
 use super::filter::Filter;
+use super::layout::Layout;
 use super::merging::Merging;
-use super::sorted::SortedRun;
-use crate::backend::run::Runs;
-use crate::{Merge, Run};
+use super::run::{Files, Run};
+use super::sorted::{SortedRun, SortedWriter};
+use super::table::Table;
 
-/// Number of runs of one level that are merged into one of the next.
-pub(super) const FAN_IN: usize = 4;
 /// A put waits until its level has fewer runs. Largest number of runs that are merged together: a restore
 /// writes many at once.
 pub(super) const RUNS_MAX: usize = 16;
 
-/// Creates merges, which keep the latest row of each identity.
+/// Creates merges.
 pub type NewMerge<'f, 'a> = &'f dyn Fn() -> Result<Box<dyn Merge + 'a>>;
 
-/// Runs of a table by level.
+/// Runs of a table, or of a pane of it, by level.
 pub(super) struct Levels {
+    layout: Layout,
+    pane: i64,
     /// Filters take no more. Runs without one are read for each key.
     filter_bytes_max: usize,
     /// Each level's oldest first.
@@ -42,15 +45,15 @@ pub(super) struct Levels {
 
 /// What a step of a merge needs.
 pub(super) struct Steps<'s, 'f, 'a> {
-    table: &'s KeyedTable,
-    runs: &'s mut Runs,
+    table: &'s Table,
+    files: &'s mut Files,
     create: NewMerge<'f, 'a>,
     merge: Option<Box<dyn Merge + 'a>>,
 }
 
 impl<'s, 'f, 'a> Steps<'s, 'f, 'a> {
-    pub(super) fn new(table: &'s KeyedTable, runs: &'s mut Runs, create: NewMerge<'f, 'a>) -> Self {
-        Steps { table, runs, create, merge: None }
+    pub(super) fn new(table: &'s Table, files: &'s mut Files, create: NewMerge<'f, 'a>) -> Self {
+        Steps { table, files, create, merge: None }
     }
 
     fn run(&mut self, merging: &mut Merging, steps: usize) -> Result<()> {
@@ -59,18 +62,46 @@ impl<'s, 'f, 'a> Steps<'s, 'f, 'a> {
                 Some(merge) => merge,
                 None => self.merge.insert((self.create)()?),
             };
-            merging.step(self.table, merge.as_mut(), self.runs)?;
+            merging.step(self.table, merge.as_mut(), self.files)?;
         }
         Ok(())
     }
 }
 
-impl Levels {
-    pub(super) fn new(filter_bytes_max: usize) -> Levels {
-        Levels { filter_bytes_max, levels: Vec::new(), merging: Vec::new(), frozen: Vec::new(), keeps_gone: false }
+/// Number of batches between two puts, which share the merges that follow a put.
+pub(super) struct Pace {
+    /// Since the last put.
+    batches: usize,
+    /// Between the two before it.
+    pub(super) batches_per_put: usize,
+}
+
+impl Pace {
+    pub(super) fn new() -> Pace {
+        Pace { batches: 0, batches_per_put: 1 }
     }
 
-    /// All runs.
+    /// A batch was processed.
+    pub(super) fn batch(&mut self) {
+        self.batches += 1;
+    }
+
+    /// Rows are put. Several puts without a batch between them count as one.
+    pub(super) fn put(&mut self) {
+        if self.batches > 0 {
+            self.batches_per_put = std::mem::take(&mut self.batches);
+        }
+    }
+}
+
+impl Levels {
+    /// For rows of this pane, with filters of so many bytes at most.
+    pub(super) fn new(layout: Layout, pane: i64, filter_bytes_max: usize) -> Levels {
+        let (levels, merging, frozen) = (Vec::new(), Vec::new(), Vec::new());
+        Levels { layout, pane, filter_bytes_max, levels, merging, frozen, keeps_gone: false }
+    }
+
+    /// All runs. If none was restored or frozen: those with earlier rows first.
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<SortedRun>> {
         self.frozen.iter().map(|(_, run)| run).chain(self.levels.iter().rev().flatten())
     }
@@ -80,7 +111,7 @@ impl Levels {
         self.levels.iter().rev().flatten().flat_map(|run| run.files()).cloned().collect()
     }
 
-    pub(super) fn add(&mut self, level: usize, run: Option<SortedRun>) {
+    fn add(&mut self, level: usize, run: Option<SortedRun>) {
         self.make_room(level);
         self.levels[level].extend(run.map(Arc::new));
     }
@@ -108,13 +139,21 @@ impl Levels {
         self.keeps_gone = false;
     }
 
-    /// A run was put, as part of a restore or not: does the steps that are still due, and begins merges.
-    pub(super) fn put(&mut self, restored: bool, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
-        let mut level = 0;
+    /// Writes rows as a run. `number`: the number of the put; 0 if it is part of a restore. Does the steps of
+    /// merges that are still due, and begins merges.
+    pub(super) fn put(&mut self, rows: &RecordBatch, number: u64, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
+        let rows = steps.table.in_order(rows)?;
+        let mut writer = self.writer(rows.places().chunk_by(|a, b| a == b).count());
+        writer.add(&rows, steps.table, steps.files)?;
+        self.add(0, writer.finish(number..=number, steps.files)?);
+        let (restored, mut level) = (number == 0, 0);
         while level < self.levels.len() {
             if !restored {
-                self.run(level, steps, |merging| merging.due)?;
-                self.begin(level, FAN_IN, false);
+                // Panes are merged one after the other: what is due of one was done of others.
+                if self.layout == Layout::Keys {
+                    self.run(level, steps, |merging| merging.due)?;
+                }
+                self.begin(level, self.layout.fan_in(), false);
                 self.merging[level].iter_mut().for_each(|merging| merging.due = merging.steps_per_put);
             }
             while self.levels[level].len() >= RUNS_MAX {
@@ -129,7 +168,7 @@ impl Levels {
     /// Does one batch's share of the merges. `batches_per_put` batches share the merges that follow a put.
     pub(super) fn work(&mut self, batches_per_put: usize, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
         for level in 0..self.levels.len() {
-            self.begin(level, FAN_IN, false);
+            self.begin(level, self.layout.fan_in(), false);
             // The next level must not have too many.
             if self.levels.get(level + 1).is_none_or(|runs| runs.len() < RUNS_MAX) {
                 self.run(level, steps, |merging| merging.steps_per_put.div_ceil(batches_per_put))?;
@@ -154,7 +193,7 @@ impl Levels {
         }
         let Some(merging) = self.merging[level].take() else { return Ok(()) };
         let inputs = merging.inputs.clone();
-        let output = merging.finish(steps.runs)?;
+        let output = merging.finish(steps.files)?;
         self.levels[level].retain(|run| !inputs.iter().any(|input| Arc::ptr_eq(input, run)));
         self.add(level + 1, output);
         Ok(())
@@ -172,17 +211,23 @@ impl Levels {
         // No other run has an earlier row of any key.
         let are_oldest = self.all().all(|run| is_input(run) || *run.puts.start() > last);
         let removes_gone = are_oldest && !restored && !self.keeps_gone;
-        let filter = self.new_filter(inputs.iter().map(|run| run.keys).sum());
+        let writer = self.writer(inputs.iter().map(|run| run.places).sum());
         // Number of puts that fill a level. The merge is done in half of the time.
-        let puts = FAN_IN.saturating_pow(level as u32 + 1) / 2;
-        self.merging[level] = Some(Merging::new(inputs, removes_gone, filter, puts));
+        let puts = self.layout.fan_in().saturating_pow(level as u32 + 1) / 2;
+        self.merging[level] = Some(Merging::new(inputs, removes_gone, self.layout, writer, puts));
     }
 
-    /// A filter for this number of keys, unless filters take too much memory.
-    pub(super) fn new_filter(&self, keys: usize) -> Option<Filter> {
+    /// Writes a run with so many places, with a filter, unless filters take too much memory.
+    fn writer(&self, places: usize) -> SortedWriter {
         let present: usize = self.all().map(|run| run.filter_bytes()).sum();
         let coming: usize = self.merging.iter().flatten().map(Merging::filter_bytes).sum();
-        (present + coming + Filter::bytes_for(keys) <= self.filter_bytes_max).then(|| Filter::new(keys))
+        let fits = present + coming + Filter::bytes_for(places) <= self.filter_bytes_max;
+        SortedWriter::new(self.pane, fits.then(|| Filter::new(places)))
+    }
+
+    /// Whether runs are being merged, or are to be.
+    pub(super) fn has_work(&self) -> bool {
+        self.merging.iter().any(Option::is_some) || self.levels.iter().any(|runs| runs.len() >= self.layout.fan_in())
     }
 
     /// Removes the other runs. Runs that are being merged stay.

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use anabranch_model::{HASH_SEED, Rng, hash_u64};
-use arrow::array::{Int64Array, StringViewArray};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::array::{ArrayRef, AsArray, Int64Array, StringViewArray};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
-use super::levels::{FAN_IN, RUNS_MAX};
 use super::*;
+use crate::runs::levels::RUNS_MAX;
+use crate::{hashes_of_window, in_window};
+
+const FAN_IN: usize = Layout::Keys.fan_in();
 
 /// Weight and version of each key and value.
 type Rows = BTreeMap<(i64, i64), (i64, i64)>;

@@ -1,6 +1,4 @@
-//! Rows in order of their buckets. A bucket is a slice of the keys that is small enough to be merged in
-//! memory, however large the state is. Hashes are uniform, so all buckets have about the same size, and no
-//! order among or within them is needed.
+//! Rows in the order of their places in a run.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,66 +11,57 @@ use arrow::array::{
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
-/// Number of buckets: the state of one task may be larger by this factor than what can be merged at once.
-pub const BUCKETS: usize = 256;
-
-/// Rows with the order of their buckets.
+/// Rows with the order of their places. Rows with one place are in any order.
 #[derive(Debug)]
-pub struct Buckets {
+pub struct Ordered {
     rows: RecordBatch,
-    /// Indices of the rows, those of bucket 0 first.
-    order: UInt32Array,
-    /// Where each bucket ends in `order`.
-    ends: Vec<u32>,
+    /// Indices of the rows, the one with the least place first. `None`: they are in order.
+    order: Option<UInt32Array>,
+    /// Of each row, in order.
+    places: Vec<u64>,
 }
 
-/// Uses neither the highest bits of the hash, which choose a key group, nor the lowest, which choose a slot
-/// of a table: keys of one task and one bucket differ in both.
-fn bucket_of(hash: u64) -> usize {
-    (hash >> 32) as usize % BUCKETS
-}
-
-impl Buckets {
-    /// Rows whose keys have these hashes.
-    #[must_use]
-    pub fn new(rows: RecordBatch, hashes: &[u64]) -> Buckets {
-        let mut ends = vec![0_u32; BUCKETS];
-        for hash in hashes {
-            ends[bucket_of(*hash)] += 1;
-        }
-        let mut begin = 0;
-        for end in &mut ends {
-            begin += std::mem::replace(end, begin);
-        }
-        // Each entry is now where its bucket begins, and moves to where the bucket ends as rows are placed.
-        let mut order = vec![0_u32; hashes.len()];
-        for (row, hash) in (0_u32..).zip(hashes) {
-            let place = &mut ends[bucket_of(*hash)];
-            order[*place as usize] = row;
-            *place += 1;
-        }
-        Buckets { rows, order: order.into(), ends }
+impl Ordered {
+    /// Rows with these places.
+    pub(super) fn new(rows: RecordBatch, places: &[u64]) -> Ordered {
+        let mut order: Vec<(u64, u32)> = places.iter().copied().zip(0..).collect();
+        order.sort_unstable_by_key(|(place, _)| *place);
+        let (places, order): (Vec<u64>, Vec<u32>) = order.into_iter().unzip();
+        Ordered { rows, order: Some(order.into()), places }
     }
 
-    /// Whether a bucket has no rows.
-    pub(super) fn is_empty(&self, bucket: usize) -> bool {
-        self.range(bucket).is_empty()
+    /// Rows that all have this place.
+    pub(super) fn at(place: u64, rows: RecordBatch) -> Ordered {
+        let places = vec![place; rows.num_rows()];
+        Ordered { rows, order: None, places }
     }
 
-    /// A batch of these columns without rows.
-    pub(super) fn none(&self) -> RecordBatch {
-        self.rows.slice(0, 0)
+    /// The places of the rows, in order.
+    pub(super) fn places(&self) -> &[u64] {
+        &self.places
     }
 
-    fn range(&self, bucket: usize) -> Range<usize> {
-        let begin = bucket.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
-        begin..self.ends[bucket] as usize
+    /// All rows, in any order.
+    pub(super) fn all(&self) -> &RecordBatch {
+        &self.rows
     }
 
     /// A copy of the rows of one bucket.
-    pub fn rows(&self, bucket: usize) -> Result<RecordBatch> {
-        let range = self.range(bucket);
-        let rows = self.order.slice(range.start, range.len());
+    pub fn bucket(&self, bucket: usize) -> Result<RecordBatch> {
+        let begin = self.places.partition_point(|place| *place < bucket as u64);
+        let len = self.places[begin..].partition_point(|place| *place == bucket as u64);
+        self.rows(begin..begin + len)
+    }
+
+    /// A copy of these of the rows, in order, without the data of others in string buffers.
+    pub(super) fn rows(&self, range: Range<usize>) -> Result<RecordBatch> {
+        let Some(order) = &self.order else {
+            return match range.len() == self.places.len() {
+                true => Ok(self.rows.clone()),
+                false => detached(&self.rows.slice(range.start, range.len())),
+            };
+        };
+        let rows = order.slice(range.start, range.len());
         let columns = self.rows.columns().iter().map(|column| own(&take(column, &rows, None)?));
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         let columns = columns.collect::<Result<_>>()?;

@@ -1,11 +1,12 @@
-//! Keeps state within its memory bound: which groups go to the state backend, and when; conversion of groups
-//! to rows of state and back.
+//! Keeps state within its memory bound: which groups go to the disk, and when; conversion of groups to rows
+//! of state and back.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, StateBackendKind};
 use anabranch_model::{Error, Result, batch_bytes};
-use anabranch_state::{BUCKETS, Buckets, DiskBackend, MemoryBackend, Merge, StateBackend};
+use anabranch_state::{BUCKETS, Merge, NewMerge, PaneRuns};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 
@@ -13,9 +14,13 @@ use super::function::AggregateFunctions;
 use super::groups::{Grouped, Groups, Input};
 use super::{PANE_TYPE, Pane, Panes};
 use crate::event_time::{event_times, time_column};
-use crate::hash_keys;
-use crate::keyed_state::directory;
+use crate::keyed_state::{directory, hash_in_windows};
 
+/// On a disk, tables are full at this share of the limit. A table that grows holds its old slots beside twice
+/// as many new ones.
+const TABLES_SHARE: usize = 4;
+/// Such tables are never larger: a table's strings must fit into one array, and writing it is a pause.
+const TABLES_BYTES_MAX: usize = 1 << 30;
 /// Upper estimates of the memory that a row adds before the next check of the tables' size: for states of
 /// fixed size, and for others (a sketch of a set, a list).
 const ROW_BYTES: usize = 256;
@@ -33,8 +38,10 @@ pub(super) struct Sizes {
     /// Estimated memory per row, and per byte of it.
     row_bytes: usize,
     factor: usize,
+    /// The limit of the tables.
+    tables_max: usize,
     /// The limit of a slice of a window.
-    bytes_max: usize,
+    slice_max: usize,
 }
 
 impl Sizes {
@@ -43,33 +50,49 @@ impl Sizes {
             true => (VARIABLE_ROW_BYTES, VARIABLE_FACTOR),
             false => (ROW_BYTES, 1),
         };
-        Sizes { bytes_until_look: 0, row_bytes, factor, bytes_max: options.state_bytes.max(SLICE_BYTES) }
+        let tables_max = match options.state_backend {
+            StateBackendKind::Memory => options.state_bytes,
+            StateBackendKind::Disk => (options.state_bytes / TABLES_SHARE).min(TABLES_BYTES_MAX),
+        };
+        let slice_max = options.state_bytes.max(SLICE_BYTES);
+        Sizes { bytes_until_look: 0, row_bytes, factor, tables_max, slice_max }
     }
 }
 
-pub(super) fn backend(schema: &SchemaRef, options: &JobOptions) -> Result<Box<dyn StateBackend>> {
-    let bytes_max = options.state_bytes;
-    Ok(match options.state_backend {
-        StateBackendKind::Disk => {
-            let disk = DiskBackend::new(SchemaRef::clone(schema), directory(options), bytes_max)?;
-            Box::new(disk.with_file_bytes(options.thresholds.run_file_bytes))
-        }
-        StateBackendKind::Memory => Box::new(MemoryBackend { bytes_max }),
-    })
+/// Where groups go that do not fit into memory, if state is to be on disk. `keys`: columns of rows of state.
+pub(super) fn disk(schema: &SchemaRef, keys: Range<usize>, options: &JobOptions) -> Result<Option<PaneRuns>> {
+    if options.state_backend != StateBackendKind::Disk {
+        return Ok(None);
+    }
+    let runs = PaneRuns::new(SchemaRef::clone(schema), keys, hash_in_windows, directory(options))?;
+    Ok(Some(runs.with_file_bytes(options.thresholds.run_file_bytes)))
+}
+
+/// Open windows in memory have taken so many bytes.
+pub(super) fn check_size(bytes: usize, max: usize) -> Result<()> {
+    if bytes <= max {
+        return Ok(());
+    }
+    Err(Error::user(format!("the open windows of this task take {bytes} bytes; the limit is {max}")).remedy(
+        "SET 'state-bytes' higher or 'state-backend' = 'disk', use shorter windows or a shorter watermark delay, or \
+         group by fewer keys",
+    ))
 }
 
 impl Panes {
-    /// Called after these rows were added. The state has a stated limit: beyond it, groups go to the backend,
-    /// or the job stops with an error, before the machine runs out of memory.
+    /// Called after these rows were added. The state has a stated limit: beyond it, groups go to the disk, or
+    /// the job stops with an error, before the machine runs out of memory.
     pub(super) fn keep_to_size(&mut self, rows: &RecordBatch) -> Result<()> {
-        self.compact()?;
+        self.with_disk(|disk, merge| disk.work(merge))?;
         let added = (batch_bytes(rows) * self.sizes.factor).max(rows.num_rows() * self.sizes.row_bytes);
         if let Some(left) = self.sizes.bytes_until_look.checked_sub(added) {
             self.sizes.bytes_until_look = left;
             return Ok(());
         }
         let mut bytes: usize = self.panes.values().map(Pane::size_bytes).sum();
-        if self.backend.is_full(bytes)? {
+        if self.disk.is_none() {
+            check_size(bytes, self.sizes.tables_max)?;
+        } else if bytes > self.sizes.tables_max {
             // The largest first: few large runs are better than many small ones. Not all: what stays in
             // memory needs no merge.
             let mut panes: Vec<(usize, i64)> = self.panes.iter().map(|(pane, of)| (of.size_bytes(), *pane)).collect();
@@ -82,25 +105,25 @@ impl Panes {
                 bytes -= size;
             }
         }
-        self.sizes.bytes_until_look = self.backend.room_bytes(bytes).min(BYTES_PER_LOOK_MAX);
+        self.sizes.bytes_until_look = self.sizes.tables_max.saturating_sub(bytes).min(BYTES_PER_LOOK_MAX);
         Ok(())
     }
 
-    /// Gives all groups of a pane to the backend.
+    /// Puts all groups of a pane on the disk.
     pub(super) fn put_away(&mut self, pane: i64) -> Result<()> {
         if let Some(Pane::Open(open)) = self.panes.get_mut(&pane).filter(|_| self.snapshots.add()) {
             self.snapshots.keep(pane, open)?;
-            self.snapshots.keep_to(self.sizes.bytes_max);
+            self.snapshots.keep_to(self.sizes.slice_max);
         }
-        if let Some(buckets) = self.take_buckets(pane)? {
-            self.backend.put(pane, &buckets)?;
+        if let Some(rows) = self.take_rows(pane)? {
+            self.with_disk(|disk, merge| disk.put(pane, &rows, merge))?;
             self.snapshots.put_away();
         }
         Ok(())
     }
 
-    /// Takes the pane's groups out of memory.
-    pub(super) fn take_buckets(&mut self, pane: i64) -> Result<Option<Buckets>> {
+    /// Takes the pane's groups out of memory, as rows of state.
+    pub(super) fn take_rows(&mut self, pane: i64) -> Result<Option<RecordBatch>> {
         let states = match self.panes.get_mut(&pane).map(|pane| std::mem::replace(pane, Pane::Away)) {
             Some(Pane::Open(open)) => open.whole()?.states()?,
             Some(Pane::Sealed(states)) => states,
@@ -109,30 +132,36 @@ impl Panes {
         if states.len == 0 {
             return Ok(None);
         }
-        let mut hashes = Vec::new();
-        hash_keys(&states.keys, states.len, &mut hashes)?;
         let panes = self.times.map(|_| vec![pane; states.len]);
-        Ok(Some(Buckets::new(batch_of(&self.state_schema, panes, states)?, &hashes)))
+        batch_of(&self.state_schema, panes, states).map(Some)
     }
 
-    /// The backend discards what it has of panes that are gone.
+    /// Whether some groups of these panes are on the disk.
+    pub(super) fn are_away(&self, panes: Range<i64>) -> bool {
+        self.disk.as_ref().is_some_and(|disk| disk.holds(panes))
+    }
+
+    /// What the disk has of panes that are gone is removed.
     pub(super) fn forget_panes_away(&mut self) {
-        self.backend.remove_before(self.panes.keys().next().copied().unwrap_or(i64::MAX));
+        let first = self.panes.keys().next().copied().unwrap_or(i64::MAX);
+        self.disk.iter_mut().for_each(|disk| disk.remove_before(first));
     }
 
-    fn compact(&mut self) -> Result<()> {
-        let Panes { backend, state_schema, times, key_types, functions, sizes, .. } = self;
-        backend.work(&|| {
+    /// Does something with the disk, if state is there, and with merges of its rows.
+    fn with_disk(&mut self, act: impl FnOnce(&mut PaneRuns, NewMerge<'_, '_>) -> Result<()>) -> Result<()> {
+        let Panes { disk, state_schema: schema, times, key_types, functions, sizes, .. } = self;
+        let Some(disk) = disk else { return Ok(()) };
+        let (windowed, bytes_max) = (times.is_some(), sizes.slice_max);
+        act(disk, &|| {
             let groups = Groups::new(key_types.clone(), functions)?;
-            let (windowed, bytes_max) = (times.is_some(), sizes.bytes_max);
-            Ok(Box::new(MergeStates { groups, pane: 0, functions, schema: state_schema, windowed, bytes_max }))
+            Ok(Box::new(MergeStates { groups, pane: 0, functions, schema, windowed, bytes_max }))
         })
     }
 
     /// Returns a merge of rows of state, of any panes, into empty groups.
     pub(super) fn merge(&self, groups: Groups) -> MergeStates<'_> {
         let Panes { state_schema: schema, times, functions, sizes, .. } = self;
-        MergeStates { groups, pane: 0, functions, schema, windowed: times.is_some(), bytes_max: sizes.bytes_max }
+        MergeStates { groups, pane: 0, functions, schema, windowed: times.is_some(), bytes_max: sizes.slice_max }
     }
 }
 

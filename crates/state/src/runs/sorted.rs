@@ -1,5 +1,5 @@
-//! A run in order of its keys' hashes, with what finds a key in it: the least hash of each block, and a
-//! filter.
+//! A run in the order of its rows' places, with what finds a row in it: the least and the greatest place of
+//! each block, and a filter.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -8,30 +8,25 @@ use anabranch_model::{Result, batch_bytes};
 use arrow::array::RecordBatch;
 use arrow::compute::interleave_record_batch;
 
-use super::KeyedTable;
 use super::filter::Filter;
-use crate::backend::detached;
-use crate::backend::run::{RunWriter, Runs};
-use crate::{Merge, Run};
+use super::run::{Files, Run, RunWriter};
+use super::table::Table;
+use super::{Merge, Ordered};
 
-/// Rows of a block: what is read for a key. Its bytes are bounded too.
-const BLOCK_ROWS: usize = 128;
-const BLOCK_BYTES: usize = 32 << 10;
 /// Number of blocks that are in memory at once while rows are looked up.
 const BLOCKS_AT_ONCE: usize = 64;
 
-/// Rows in order of their keys' hashes.
+/// Rows in the order of their places.
 pub(super) struct SortedRun {
     /// Its files, each with the next blocks.
     files: Vec<Arc<Run>>,
-    /// The least hash of each block.
+    /// The least and the greatest place of each block.
     firsts: Vec<u64>,
-    /// The greatest hash.
-    last: u64,
+    lasts: Vec<u64>,
     /// The latest time of its rows.
     pub(super) latest: i64,
-    /// Number of different hashes.
-    pub(super) keys: usize,
+    /// Number of different places.
+    pub(super) places: usize,
     filter: Option<Filter>,
     /// Numbers of the first and the last put whose rows it has. Restored rows have the number 0 and no order:
     /// another run with this number may have earlier or later rows of the same keys.
@@ -43,14 +38,14 @@ impl SortedRun {
         &self.files
     }
 
-    /// The least hash of each block.
+    /// The least place of each block.
     pub(super) fn firsts(&self) -> &[u64] {
         &self.firsts
     }
 
-    /// The greatest hash.
+    /// The greatest place.
     pub(super) fn last(&self) -> u64 {
-        self.last
+        self.lasts.last().copied().unwrap_or(0)
     }
 
     /// Those after the beginning of a range, at most one more than so many.
@@ -69,17 +64,18 @@ impl SortedRun {
     pub(super) fn look_up(
         &self,
         wanted: &[u64],
-        (table, bytes_left): (&KeyedTable, &mut usize),
+        (table, bytes_left): (&Table, &mut usize),
         merge: &mut dyn Merge,
     ) -> Result<bool> {
-        let may_be_here = |hash: &u64| *hash <= self.last && self.filter.as_ref().is_none_or(|of| of.has(*hash));
+        let last = self.last();
+        let may_be_here = |hash: &u64| *hash <= last && self.filter.as_ref().is_none_or(|of| of.has(*hash));
         let wanted: Vec<u64> = wanted.iter().copied().filter(may_be_here).collect();
         let mut hashes = Vec::new();
         for blocks in self.blocks_of(&wanted).chunks(BLOCKS_AT_ONCE) {
             let (mut read, mut places) = (Vec::with_capacity(blocks.len()), Vec::new());
             for block in blocks {
                 let rows = self.block(*block, table)?;
-                table.hashes(&rows, &mut hashes)?;
+                table.places(&rows, &mut hashes)?;
                 let mut at = wanted.partition_point(|hash| *hash < self.firsts[*block]);
                 for (row, hash) in hashes.iter().enumerate() {
                     while wanted.get(at).is_some_and(|wanted| wanted < hash) {
@@ -105,27 +101,26 @@ impl SortedRun {
     fn blocks_of(&self, wanted: &[u64]) -> Vec<usize> {
         let (mut blocks, mut from) = (Vec::new(), 0);
         for hash in wanted {
-            // The block before the first one that begins with this hash may end with it.
-            let first = from + self.firsts[from..].partition_point(|first| first < hash);
-            from = from.max(first.saturating_sub(1));
+            from += self.lasts[from..].partition_point(|last| last < hash);
             let unread = blocks.last().map_or(from, |last: &usize| from.max(last + 1));
             blocks.extend((unread..self.firsts.len()).take_while(|block| self.firsts[*block] <= *hash));
         }
         blocks
     }
 
-    /// Adds the rows whose keys have a hash in this range.
-    pub(super) fn read(&self, range: &RangeInclusive<u64>, table: &KeyedTable, merge: &mut dyn Merge) -> Result<()> {
-        if self.last < *range.start() {
-            return Ok(());
-        }
-        let mut hashes = Vec::new();
-        let from = self.firsts.partition_point(|first| first < range.start()).saturating_sub(1);
+    /// Adds the rows with a place in this range.
+    pub(super) fn read(&self, range: &RangeInclusive<u64>, table: &Table, merge: &mut dyn Merge) -> Result<()> {
+        let mut places = Vec::new();
+        let from = self.lasts.partition_point(|last| last < range.start());
         for block in (from..self.firsts.len()).take_while(|block| self.firsts[*block] <= *range.end()) {
             let rows = self.block(block, table)?;
-            table.hashes(&rows, &mut hashes)?;
-            let begin = hashes.partition_point(|hash| hash < range.start());
-            let end = hashes.partition_point(|hash| hash <= range.end());
+            if range.contains(&self.firsts[block]) && range.contains(&self.lasts[block]) {
+                merge.add(&rows)?;
+                continue;
+            }
+            table.places(&rows, &mut places)?;
+            let begin = places.partition_point(|place| place < range.start());
+            let end = places.partition_point(|place| place <= range.end());
             if begin < end {
                 merge.add(&rows.slice(begin, end - begin))?;
             }
@@ -133,60 +128,59 @@ impl SortedRun {
         Ok(())
     }
 
-    fn block(&self, block: usize, table: &KeyedTable) -> Result<RecordBatch> {
-        let file = self.files.partition_point(|file| file.buckets().end <= block);
-        self.files[file].rows_of(block, &table.schema)
+    fn block(&self, block: usize, table: &Table) -> Result<RecordBatch> {
+        let file = self.files.partition_point(|file| file.blocks().end <= block);
+        self.files[file].rows_of(block, &table.of.schema)
     }
 }
 
-/// Writes rows in order of their keys' hashes.
+/// Writes rows in the order of their places.
 pub(super) struct SortedWriter {
     writer: RunWriter,
     firsts: Vec<u64>,
-    last: u64,
+    lasts: Vec<u64>,
     latest: i64,
-    keys: usize,
+    places: usize,
     filter: Option<Filter>,
 }
 
 impl SortedWriter {
-    pub(super) fn new(filter: Option<Filter>) -> SortedWriter {
-        SortedWriter { writer: RunWriter::new(0), firsts: Vec::new(), last: 0, latest: i64::MIN, keys: 0, filter }
+    /// For rows of a pane.
+    pub(super) fn new(pane: i64, filter: Option<Filter>) -> SortedWriter {
+        let (writer, firsts, lasts) = (RunWriter::new(pane), Vec::new(), Vec::new());
+        SortedWriter { writer, firsts, lasts, latest: i64::MIN, places: 0, filter }
     }
 
     pub(super) fn filter_bytes(&self) -> usize {
         self.filter.as_ref().map_or(0, Filter::size_bytes)
     }
 
-    /// Adds rows with these hashes, which are in order and not before those of earlier rows.
-    pub(super) fn add(
-        &mut self,
-        rows: &RecordBatch,
-        hashes: &[u64],
-        table: &KeyedTable,
-        runs: &mut Runs,
-    ) -> Result<()> {
-        self.latest = self.latest.max(table.latest(rows)?);
-        let row_bytes = batch_bytes(rows).div_ceil(rows.num_rows().max(1)).max(1);
-        let step = (BLOCK_BYTES / row_bytes).clamp(1, BLOCK_ROWS);
-        for first in (0..rows.num_rows()).step_by(step) {
-            let block = detached(&rows.slice(first, step.min(rows.num_rows() - first)))?;
-            self.writer.add(self.firsts.len(), &block, runs)?;
-            self.firsts.push(hashes[first]);
-        }
-        for hash in hashes {
-            if self.keys == 0 || *hash != self.last {
-                (self.keys, self.last) = (self.keys + 1, *hash);
-                self.filter.iter_mut().for_each(|filter| filter.add(*hash));
+    /// Adds rows whose places are not before those of earlier rows.
+    pub(super) fn add(&mut self, rows: &Ordered, table: &Table, files: &mut Files) -> Result<()> {
+        self.latest = self.latest.max(table.of.latest(rows.all())?);
+        let mut last = self.lasts.last().copied();
+        for place in rows.places() {
+            if last.replace(*place) != Some(*place) {
+                self.places += 1;
+                self.filter.iter_mut().for_each(|filter| filter.add(*place));
             }
+        }
+        let row_bytes = batch_bytes(rows.all()).div_ceil(rows.places().len().max(1));
+        let mut begin = 0;
+        while begin < rows.places().len() {
+            let end = table.layout.block_end(rows.places(), begin, row_bytes);
+            self.writer.add(self.firsts.len(), &rows.rows(begin..end)?, files)?;
+            self.firsts.push(rows.places()[begin]);
+            self.lasts.push(rows.places()[end - 1]);
+            begin = end;
         }
         Ok(())
     }
 
     /// `None` if there were no rows.
-    pub(super) fn finish(self, puts: RangeInclusive<u64>, runs: &mut Runs) -> Result<Option<SortedRun>> {
-        let SortedWriter { writer, firsts, last, latest, keys, filter } = self;
-        let files = writer.finish(runs)?;
-        Ok((!firsts.is_empty()).then_some(SortedRun { files, firsts, last, latest, keys, filter, puts }))
+    pub(super) fn finish(self, puts: RangeInclusive<u64>, files: &mut Files) -> Result<Option<SortedRun>> {
+        let SortedWriter { writer, firsts, lasts, latest, places, filter } = self;
+        let files = writer.finish(files)?;
+        Ok((!firsts.is_empty()).then_some(SortedRun { files, firsts, lasts, latest, places, filter, puts }))
     }
 }

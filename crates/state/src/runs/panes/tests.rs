@@ -1,4 +1,4 @@
-//! The backend on disk against rows in a map.
+//! Rows of panes against rows in a map, whatever was merged in between.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -6,11 +6,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anabranch_model::{HASH_SEED, Rng, hash_u64};
-use arrow::array::{AsArray, Int64Array, ListArray, StringViewArray};
+use arrow::array::{ArrayRef, AsArray, Int64Array, ListArray, StringViewArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 
 use super::*;
+use crate::BUCKETS;
+use crate::runs::levels::RUNS_MAX;
+
+const FAN_IN: usize = Layout::Buckets.fan_in();
 
 fn schema() -> SchemaRef {
     let names = DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true)));
@@ -37,9 +41,19 @@ fn rows(pairs: &[(i64, i64)]) -> RecordBatch {
         .expect("batch")
 }
 
-fn buckets(pairs: &[(i64, i64)]) -> Buckets {
-    let hashes: Vec<u64> = pairs.iter().map(|(key, _)| hash_u64(HASH_SEED, *key as u64)).collect();
-    Buckets::new(rows(pairs), &hashes)
+fn hash(columns: &[ArrayRef], _rows: usize, _window: Option<usize>, hashes: &mut Vec<u64>) -> Result<()> {
+    let keys = columns[0].as_primitive::<Int64Type>().values();
+    hashes.clear();
+    hashes.extend(keys.iter().map(|key| hash_u64(HASH_SEED, *key as u64)));
+    Ok(())
+}
+
+fn new(folder: &std::path::Path) -> PaneRuns {
+    PaneRuns::new(schema(), 0..1, hash, folder).expect("runs")
+}
+
+fn put(runs: &mut PaneRuns, pane: i64, pairs: &[(i64, i64)]) {
+    runs.put(pane, &rows(pairs), &|| Ok(Box::new(Totals::default()))).expect("put");
 }
 
 fn totals(batches: &[RecordBatch]) -> BTreeMap<i64, i64> {
@@ -78,24 +92,23 @@ impl Merge for Totals {
 }
 
 /// One step of work; returns the number of merged buckets.
-fn work(backend: &mut DiskBackend) -> usize {
+fn work(runs: &mut PaneRuns) -> usize {
     let steps = Rc::new(Cell::new(0));
     let merge = || Ok(Box::new(Totals { steps: Rc::clone(&steps), ..Totals::default() }) as Box<dyn Merge>);
-    backend.work(&merge).expect("work");
+    runs.work(&merge).expect("work");
     steps.get()
 }
 
-fn all(backend: &DiskBackend, panes: Range<i64>) -> BTreeMap<i64, i64> {
+fn all(runs: &PaneRuns, panes: Range<i64>) -> BTreeMap<i64, i64> {
     let mut merge = Totals::default();
-    (0..BUCKETS).for_each(|bucket| backend.read(panes.clone(), bucket, &mut merge).expect("read"));
+    (0..BUCKETS).for_each(|bucket| runs.read(panes.clone(), bucket, &mut merge).expect("read"));
     totals(&merge.batches)
 }
 
 fn check(seed: u64) {
     let folder = tempfile::tempdir().expect("folder");
     let mut rng = Rng::new(seed);
-    let backend = DiskBackend::new(schema(), folder.path().join("made"), 3000).expect("backend");
-    let mut backend = backend.with_file_bytes([60_000, 1 << 30][rng.below(2) as usize]);
+    let mut runs = new(&folder.path().join("made")).with_file_bytes([60_000, 1 << 30][rng.below(2) as usize]);
     let mut expected: BTreeMap<i64, BTreeMap<i64, i64>> = BTreeMap::new();
     let mut runs_max = 0;
     for step in 0..200 {
@@ -103,33 +116,35 @@ fn check(seed: u64) {
         let pairs: Vec<(i64, i64)> =
             (0..rng.below(300)).map(|_| (rng.below(500) as i64, rng.below(9) as i64)).collect();
         let distinct: BTreeMap<i64, i64> = pairs.into_iter().collect();
-        backend.put(pane, &buckets(&distinct.clone().into_iter().collect::<Vec<_>>())).expect("put");
+        put(&mut runs, pane, &distinct.clone().into_iter().collect::<Vec<_>>());
         let totals = expected.entry(pane).or_default();
         distinct.into_iter().for_each(|(key, value)| *totals.entry(key).or_default() += value);
         for _ in 0..rng.below(150) {
-            work(&mut backend);
+            work(&mut runs);
         }
         if rng.below(40) == 0 {
             let first = (step / 50) * 10;
-            backend.remove_before(first);
+            runs.remove_before(first);
             expected = expected.split_off(&first);
         }
-        runs_max = runs_max.max(backend.most_runs());
+        runs_max = runs_max.max(runs.most_runs());
     }
     for (pane, expected) in &expected {
-        assert_eq!(&all(&backend, *pane..*pane + 1), expected, "pane {pane}, seed {seed}");
+        assert_eq!(&all(&runs, *pane..*pane + 1), expected, "pane {pane}, seed {seed}");
     }
-    let copies: Vec<RecordBatch> = backend
-        .runs()
+    let files = runs.files();
+    assert!(files.iter().all(|file| expected.contains_key(&file.pane)), "a pane that was removed has files");
+    let copies: Vec<RecordBatch> = files
         .iter()
         .flat_map(|run| crate::decode_rows(run.content().expect("content").into()).expect("rows"))
         .collect();
     let copied = concat_batches(&schema(), &copies).expect("one batch");
-    let everything = all(&backend, i64::MIN..i64::MAX);
+    let everything = all(&runs, i64::MIN..i64::MAX);
     assert_eq!(totals(&[copied]), everything, "copies of the runs have the same rows, seed {seed}");
-    assert!(runs_max < 2 * disk::FAN_IN, "runs are merged: {runs_max}, seed {seed}");
-    backend.remove_before(i64::MAX);
-    assert!(backend.runs().is_empty() && !backend.holds(i64::MIN..i64::MAX));
+    assert!(runs_max < RUNS_MAX, "runs are merged: {runs_max}, seed {seed}");
+    runs.remove_before(i64::MAX);
+    assert!(runs.is_empty() && runs.files().is_empty() && !runs.holds(i64::MIN..i64::MAX));
+    drop(files);
     assert_eq!(std::fs::read_dir(folder.path().join("made")).expect("readable").count(), 0);
 }
 
@@ -144,24 +159,99 @@ fn rows_are_read_back_whatever_was_merged_meanwhile() {
 fn merging_keeps_pace_with_any_number_of_panes() {
     for (panes, batches_per_put, steps_max) in [(1, 10, 20), (24, 10, 40), (24, 40, 20)] {
         let folder = tempfile::tempdir().expect("folder");
-        let mut backend = DiskBackend::new(schema(), folder.path(), 1).expect("backend");
-        let (mut runs, mut steps) = (0, 0);
-        for put in 0..40 * panes.min(8) {
-            backend.put(put % panes, &buckets(&[(put, 1), (put + 1, 1)])).expect("put");
+        let mut runs = new(folder.path());
+        let (mut most, mut steps) = (0, 0);
+        for number in 0..40 * panes.min(8) {
+            put(&mut runs, number % panes, &[(number, 1), (number + 1, 1)]);
             for _ in 0..batches_per_put {
-                steps = steps.max(work(&mut backend));
+                steps = steps.max(work(&mut runs));
             }
-            runs = runs.max(backend.most_runs());
+            most = most.max(runs.most_runs());
         }
-        assert!(runs < 2 * disk::FAN_IN && steps <= steps_max, "{panes} panes: {runs} runs, {steps} steps at once");
+        assert!(most < 2 * FAN_IN && steps <= steps_max, "{panes} panes: {most} runs, {steps} steps at once");
+    }
+}
+
+/// Panes that are put at once have enough runs at once.
+#[test]
+fn panes_that_are_put_at_once_are_merged_a_bit_after_each_batch() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut runs = new(folder.path());
+    let (mut most, mut steps, mut merged) = (0, 0, 0);
+    for number in 0..30 {
+        for pane in 0..12 {
+            put(&mut runs, pane, &(0..30).map(|key| (number * 30 + key, 1)).collect::<Vec<_>>());
+        }
+        for _ in 0..100 {
+            let of_batch = work(&mut runs);
+            (steps, merged) = (steps.max(of_batch), merged + of_batch);
+        }
+        most = most.max(runs.most_runs());
+    }
+    // A merge of 8 runs has about 156 buckets here, a quarter of which are due from one put to the next: 5 of
+    // the 12 panes' after each batch.
+    assert!(steps <= 8, "{steps} buckets after one batch");
+    assert!(most < 2 * FAN_IN && merged > 2 * 12 * 130, "{most} runs, {merged} buckets");
+    assert_eq!(all(&runs, 7..8), (0..900).map(|key| (key, 1)).collect());
+}
+
+/// As one batch with many keys does: nothing is merged but by the puts.
+#[test]
+fn puts_without_batches_between_them_merge() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut runs = new(folder.path());
+    for number in 0..300 {
+        put(&mut runs, number % 2, &[(number, 1), (number + 1, 1)]);
+        assert!(runs.most_runs() < RUNS_MAX, "{} runs", runs.most_runs());
+    }
+    assert_eq!(all(&runs, 0..2).len(), 301);
+}
+
+/// The total of each key that was added last.
+#[derive(Default)]
+struct Newest(BTreeMap<i64, i64>);
+
+impl Merge for Newest {
+    fn add(&mut self, rows: &RecordBatch) -> Result<()> {
+        let column = |at: usize| rows.column(at).as_primitive::<Int64Type>().values();
+        self.0.extend(column(0).iter().copied().zip(column(1).iter().copied()));
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<RecordBatch> {
+        Ok(rows(&std::mem::take(&mut self.0).into_iter().collect::<Vec<_>>()))
+    }
+}
+
+/// States such as the last value depend on it.
+#[test]
+fn rows_are_read_and_merged_in_the_order_in_which_they_were_put() {
+    for seed in 0..4 {
+        let folder = tempfile::tempdir().expect("folder");
+        let (mut rng, mut runs, mut expected) = (Rng::new(seed), new(folder.path()), BTreeMap::new());
+        for number in 0..150 {
+            let newest: BTreeMap<i64, i64> = (0..30).map(|_| (rng.below(100) as i64, number)).collect();
+            let pairs: Vec<(i64, i64)> = newest.into_iter().collect();
+            runs.put(0, &rows(&pairs), &|| Ok(Box::new(Newest::default()))).expect("put");
+            expected.extend(pairs);
+            for _ in 0..rng.below(20) {
+                runs.work(&|| Ok(Box::new(Newest::default()))).expect("work");
+            }
+            if number % 10 < 9 {
+                continue;
+            }
+            let mut read = Newest::default();
+            (0..BUCKETS).for_each(|bucket| runs.read(0..1, bucket, &mut read).expect("read"));
+            assert_eq!(read.0, expected, "seed {seed}");
+        }
     }
 }
 
 /// Keys of each bucket, from every run.
-fn keys(backend: &DiskBackend) -> Vec<Vec<i64>> {
+fn keys(runs: &PaneRuns) -> Vec<Vec<i64>> {
     let keys = |bucket| {
         let mut merge = Totals::default();
-        backend.read(0..1, bucket, &mut merge).expect("read");
+        runs.read(0..1, bucket, &mut merge).expect("read");
         totals(&merge.batches).into_keys().collect()
     };
     (0..BUCKETS).map(keys).collect()
@@ -172,10 +262,9 @@ fn a_run_has_the_same_buckets_in_however_many_files_it_is() {
     let pairs: Vec<(i64, i64)> = (0..5000).map(|key| (key, 1)).collect();
     let in_files_of = |bytes| {
         let folder = tempfile::tempdir().expect("folder");
-        let backend = DiskBackend::new(schema(), folder.path(), 1).expect("backend");
-        let mut backend = backend.with_file_bytes(bytes);
-        backend.put(0, &buckets(&pairs)).expect("put");
-        (backend.runs().len(), keys(&backend))
+        let mut runs = new(folder.path()).with_file_bytes(bytes);
+        put(&mut runs, 0, &pairs);
+        (runs.files().len(), keys(&runs))
     };
     let (one, expected) = in_files_of(1 << 30);
     assert!(one == 1 && expected.iter().all(|keys| !keys.is_empty()));
@@ -190,13 +279,13 @@ fn a_run_has_the_same_buckets_in_however_many_files_it_is() {
 #[test]
 fn damage_of_a_run_on_the_local_disk_is_detected() {
     let folder = tempfile::tempdir().expect("folder");
-    let mut backend = DiskBackend::new(schema(), folder.path(), 1).expect("backend");
-    backend.put(0, &buckets(&(0..1000).map(|key| (key, key)).collect::<Vec<_>>())).expect("put");
-    let [run] = backend.runs().try_into().expect("one run");
+    let mut runs = new(folder.path());
+    put(&mut runs, 0, &(0..1000).map(|key| (key, key)).collect::<Vec<_>>());
+    let [run] = runs.files().try_into().expect("one run");
     for at in (0..run.bytes).step_by(4999) {
         let [byte] = run.damage(at, 0x10);
         let errors: Vec<String> = (0..BUCKETS)
-            .filter_map(|bucket| backend.read(0..1, bucket, &mut Totals::default()).err())
+            .filter_map(|bucket| runs.read(0..1, bucket, &mut Totals::default()).err())
             .chain(run.content().err())
             .map(|error| error.to_string())
             .collect();
@@ -206,27 +295,22 @@ fn damage_of_a_run_on_the_local_disk_is_detected() {
         run.damage(at, 0x10);
         assert_eq!(run.damage(at, 0), [byte]);
     }
-    assert_eq!(all(&backend, 0..1).len(), 1000);
+    assert_eq!(all(&runs, 0..1).len(), 1000);
 }
 
 #[test]
 fn a_bucket_does_not_carry_the_strings_of_others() {
     let pairs: Vec<(i64, i64)> = (0..20_000).map(|key| (key, 1)).collect();
     let folder = tempfile::tempdir().expect("folder");
-    let mut backend = DiskBackend::new(schema(), folder.path(), 1).expect("backend");
-    let rows = buckets(&pairs);
-    backend.put(0, &rows).expect("put");
-    let bytes: u64 = backend.runs().iter().map(|run| run.bytes).sum();
+    let mut runs = new(folder.path());
+    put(&mut runs, 0, &pairs);
+    let bytes: u64 = runs.files().iter().map(|run| run.bytes).sum();
     let plain = pairs.len() as u64 * 2 * (16 + name(10_000).len() as u64 + 10);
     assert!(bytes < 2 * plain, "{bytes} bytes for about {plain}");
 }
 
 #[test]
-fn memory_that_is_full_is_an_error_with_a_remedy() {
-    let memory = MemoryBackend { bytes_max: 100 };
-    assert!(!memory.is_full(100).expect("fits"));
-    let error = memory.is_full(101).expect_err("full").to_string();
-    assert!(error.contains("'state-bytes'") && error.contains("'disk'"), "{error}");
-    let error = DiskBackend::new(schema(), "/proc/none", 1).err().expect("no directory").to_string();
+fn a_directory_that_cannot_be_made_is_an_error_with_a_remedy() {
+    let error = PaneRuns::new(schema(), 0..1, hash, "/proc/none").err().expect("no directory").to_string();
     assert!(error.contains("/proc/none") && error.contains("state-directory"), "{error}");
 }

@@ -1,10 +1,10 @@
-//! A run: rows of one pane in order of their buckets, written once, in a file without a name. The operating
-//! system removes such a file with its last handle, so a killed process leaves nothing. The content is a
-//! state file as in checkpoints; the offsets of the buckets are kept in memory.
+//! A run's file: blocks of rows, written once, in a file without a name. The operating system removes such a
+//! file with its last handle, so a killed process leaves nothing. The content is a state file as in
+//! checkpoints; the offsets of the blocks are kept in memory.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufWriter, Read, Seek, Write};
+use std::io::{BufWriter, Seek, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use anabranch_model::{Error, Result};
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
-use arrow_ipc::reader::{StreamReader, read_record_batch};
+use arrow_ipc::reader::read_record_batch;
 use arrow_ipc::root_as_message;
 use arrow_ipc::writer::StreamWriter;
 use crc32fast::Hasher;
@@ -28,12 +28,12 @@ const SPARES_MAX: usize = 8;
 /// Bytes before the header of rows.
 const PREFIX_BYTES: usize = 8;
 
-/// Rows of one pane and a range of buckets.
+/// Rows of one pane in a range of blocks.
 #[derive(Debug)]
 pub struct Run {
-    /// Differs from that of all other runs of its backend.
+    /// Differs from that of all other files of its table.
     pub id: u64,
-    /// Start of the pane in milliseconds.
+    /// Start of the pane in milliseconds; 0 without panes.
     pub pane: i64,
     /// Number of rows.
     pub rows: u64,
@@ -41,11 +41,11 @@ pub struct Run {
     pub bytes: u64,
     file: RunFile,
     directory: Arc<PathBuf>,
-    first_bucket: usize,
+    first_block: usize,
     pieces: Pieces,
 }
 
-/// A file is divided into the schema, the rows of each bucket, and the end.
+/// A file is divided into the schema, the rows of each block, and the end.
 #[derive(Debug, Default)]
 struct Pieces {
     /// Where each piece ends.
@@ -95,26 +95,13 @@ impl Run {
         Ok(content)
     }
 
-    pub(super) fn buckets(&self) -> Range<usize> {
-        self.first_bucket..self.first_bucket + self.pieces.ends.len() - 2
+    pub(super) fn blocks(&self) -> Range<usize> {
+        self.first_block..self.first_block + self.pieces.ends.len() - 2
     }
 
-    /// Reads the rows of a bucket.
-    pub(super) fn read(&self, bucket: usize) -> Result<Vec<RecordBatch>> {
-        let piece = bucket - self.first_bucket + 1;
-        if self.pieces.ends[piece - 1] == self.pieces.ends[piece] {
-            return Ok(Vec::new());
-        }
-        let schema = self.piece(0)?;
-        let rows = self.piece(piece)?;
-        let decoded = |error| failed(&self.directory, "decoded", &error);
-        let reader = StreamReader::try_new(schema.as_slice().chain(rows.as_slice()), None).map_err(decoded)?;
-        reader.collect::<std::result::Result<_, _>>().map_err(decoded)
-    }
-
-    /// Reads the rows of a bucket that has some, without the schema that the file begins with.
-    pub(super) fn rows_of(&self, bucket: usize, schema: &SchemaRef) -> Result<RecordBatch> {
-        let content = Buffer::from(self.piece(bucket - self.first_bucket + 1)?);
+    /// Reads the rows of a block, without the schema that the file begins with.
+    pub(super) fn rows_of(&self, block: usize, schema: &SchemaRef) -> Result<RecordBatch> {
+        let content = Buffer::from(self.piece(block - self.first_block + 1)?);
         let decoded = |error: &dyn std::fmt::Display| failed(&self.directory, "decoded", error);
         // A mark, the length of the header, the header, the columns.
         let header = content.get(4..8).and_then(|length| length.try_into().ok()).map(u32::from_le_bytes);
@@ -129,7 +116,7 @@ impl Run {
 
     /// Changes bits of a byte on the disk. Returns what it was before.
     #[cfg(test)]
-    pub(in crate::backend) fn damage(&self, at: u64, bits: u8) -> [u8; 1] {
+    pub(in crate::runs) fn damage(&self, at: u64, bits: u8) -> [u8; 1] {
         let mut byte = [0];
         self.file.read_exact_at(&mut byte, at).expect("read");
         self.file.file.as_ref().expect("open").write_all_at(&[byte[0] ^ bits], at).expect("written");
@@ -165,8 +152,8 @@ impl Run {
     }
 }
 
-/// Where runs are written, and which exist.
-pub(super) struct Runs {
+/// Where files of runs are written.
+pub(super) struct Files {
     schema: SchemaRef,
     directory: Arc<PathBuf>,
     last_id: u64,
@@ -175,10 +162,10 @@ pub(super) struct Runs {
     pub(super) file_bytes: u64,
 }
 
-impl Runs {
-    pub(super) fn new(schema: SchemaRef, directory: PathBuf) -> Result<Runs> {
+impl Files {
+    pub(super) fn new(schema: SchemaRef, directory: PathBuf) -> Result<Files> {
         std::fs::create_dir_all(&directory).map_err(|error| failed(&directory, "kept", &error))?;
-        Ok(Runs {
+        Ok(Files {
             schema,
             directory: Arc::new(directory),
             last_id: 0,
@@ -194,7 +181,7 @@ impl Runs {
     }
 }
 
-/// Writes rows in order of their buckets, in as many files as their size needs.
+/// Writes blocks of rows, in as many files as their size needs.
 pub(super) struct RunWriter {
     pane: i64,
     open: Option<OpenRun>,
@@ -203,7 +190,7 @@ pub(super) struct RunWriter {
 
 struct OpenRun {
     writer: StreamWriter<Counted>,
-    first_bucket: usize,
+    first_block: usize,
     rows: u64,
     pieces: Pieces,
 }
@@ -222,50 +209,48 @@ impl RunWriter {
         RunWriter { pane, open: None, done: Vec::new() }
     }
 
-    /// Adds the rows of a bucket, which comes after the last one.
-    pub(super) fn add(&mut self, bucket: usize, rows: &RecordBatch, runs: &mut Runs) -> Result<()> {
-        let written = |error| failed(&runs.directory, "written", &error);
+    /// Adds a block of some rows, which comes after the last one.
+    pub(super) fn add(&mut self, block: usize, rows: &RecordBatch, files: &mut Files) -> Result<()> {
+        let written = |error| failed(&files.directory, "written", &error);
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let file = runs.file().map_err(|error| failed(&runs.directory, "kept", &error))?;
+                let file = files.file().map_err(|error| failed(&files.directory, "kept", &error))?;
                 let counted =
                     Counted { file: BufWriter::with_capacity(1 << 18, file), bytes: 0, checksum: Hasher::new() };
-                let writer = StreamWriter::try_new(counted, &runs.schema).map_err(written)?;
-                let open = OpenRun { writer, first_bucket: bucket, rows: 0, pieces: Pieces::default() };
+                let writer = StreamWriter::try_new(counted, &files.schema).map_err(written)?;
+                let open = OpenRun { writer, first_block: block, rows: 0, pieces: Pieces::default() };
                 let open = self.open.insert(open);
                 open.end_piece();
                 open
             }
         };
-        if rows.num_rows() > 0 {
-            open.writer.write(rows).map_err(written)?;
-            open.rows += rows.num_rows() as u64;
-        }
+        open.writer.write(rows).map_err(written)?;
+        open.rows += rows.num_rows() as u64;
         open.end_piece();
-        if open.writer.get_ref().bytes > runs.file_bytes {
-            self.close(runs)?;
+        if open.writer.get_ref().bytes > files.file_bytes {
+            self.close(files)?;
         }
         Ok(())
     }
 
-    /// The runs that were written, in order of the buckets.
-    pub(super) fn finish(mut self, runs: &mut Runs) -> Result<Vec<Arc<Run>>> {
-        self.close(runs)?;
+    /// The files that were written, in the order of the blocks.
+    pub(super) fn finish(mut self, files: &mut Files) -> Result<Vec<Arc<Run>>> {
+        self.close(files)?;
         Ok(self.done)
     }
 
-    fn close(&mut self, runs: &mut Runs) -> Result<()> {
-        let Some(OpenRun { writer, first_bucket, rows, mut pieces }) = self.open.take() else { return Ok(()) };
-        let counted = writer.into_inner().map_err(|e| failed(&runs.directory, "written", &e))?;
+    fn close(&mut self, files: &mut Files) -> Result<()> {
+        let Some(OpenRun { writer, first_block, rows, mut pieces }) = self.open.take() else { return Ok(()) };
+        let counted = writer.into_inner().map_err(|e| failed(&files.directory, "written", &e))?;
         let Counted { file, bytes, checksum } = counted;
         pieces.ends.push(bytes);
         pieces.checksums.push(checksum.finalize());
-        let file = file.into_inner().map_err(|error| failed(&runs.directory, "written", error.error()))?;
-        let file = RunFile { file: Some(file), spares: Arc::clone(&runs.spares) };
-        runs.last_id += 1;
-        let (id, pane, directory) = (runs.last_id, self.pane, Arc::clone(&runs.directory));
-        self.done.push(Arc::new(Run { id, pane, rows, bytes, file, directory, first_bucket, pieces }));
+        let file = file.into_inner().map_err(|error| failed(&files.directory, "written", error.error()))?;
+        let file = RunFile { file: Some(file), spares: Arc::clone(&files.spares) };
+        files.last_id += 1;
+        let (id, pane, directory) = (files.last_id, self.pane, Arc::clone(&files.directory));
+        self.done.push(Arc::new(Run { id, pane, rows, bytes, file, directory, first_block, pieces }));
         Ok(())
     }
 }
@@ -307,12 +292,12 @@ mod tests {
     #[test]
     fn the_file_of_a_run_that_is_gone_is_used_again() {
         let folder = tempfile::tempdir().expect("folder");
-        let runs = Runs::new(Arc::new(Schema::empty()), folder.path().to_owned()).expect("runs");
-        let mut file = runs.file().expect("a file");
+        let files = Files::new(Arc::new(Schema::empty()), folder.path().to_owned()).expect("files");
+        let mut file = files.file().expect("a file");
         file.write_all(b"rows").expect("written");
         let inode = file.metadata().expect("metadata").ino();
-        drop(RunFile { file: Some(file), spares: Arc::clone(&runs.spares) });
-        let mut file = runs.file().expect("a file");
+        drop(RunFile { file: Some(file), spares: Arc::clone(&files.spares) });
+        let mut file = files.file().expect("a file");
         let metadata = file.metadata().expect("metadata");
         assert_eq!((metadata.ino(), metadata.len(), file.stream_position().expect("position")), (inode, 0, 0));
     }
