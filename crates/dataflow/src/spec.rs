@@ -1,16 +1,38 @@
-//! Specifications of operators and sinks.
+//! Specifications of operators and sinks: which kinds there are, and a file for each of the larger ones.
+
+mod deduplicate;
+mod group_aggregate;
+mod key;
+mod lookup_join;
+mod multi_join;
+mod over;
+mod rank;
+mod rows;
+mod sort;
+mod static_join;
+mod stream_join;
+mod window_aggregate;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use arrow_schema::{DataType, SchemaRef};
+use anabranch_model::{HASH_SEED, hash_bytes};
+use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    ConnectorSpec, DeduplicateSpec, ExpandSpec, Expr, GroupAggregateSpec, Growth, KeyColumn, KeyFunction, LimitSpec,
-    LookupJoinSpec, MultiJoinSpec, NamedExpr, OverSpec, PartKey, RankSpec, RepeatSpec, SortSpec, StateBound, Stateful,
-    StreamJoinKind, StreamJoinSpec, UnnestSpec, ValuesSpec, duration_text,
-};
+pub use self::deduplicate::{DeduplicateKey, DeduplicateSpec};
+pub use self::group_aggregate::{EmissionSpec, GroupAggregateKey, GroupAggregateSpec, Groups, WEIGHT, weight_field};
+pub use self::key::{KeyColumn, KeyFunction};
+pub use self::lookup_join::{LookupCache, LookupJoinSpec, LookupKey, PartialCache};
+pub use self::multi_join::{ChainSide, JoinChain, JoinCondition, JoinInputSpec, KeyInput, MultiJoinKey, MultiJoinSpec};
+pub use self::over::{Frame, LAG, OverKey, OverSpec};
+pub use self::rank::{Ordering, RankKey, RankSpec};
+pub use self::rows::{ExpandSpec, Grouping, ORDINALITY, RepeatSpec, UnnestSpec, ValuesSpec};
+pub use self::sort::{LimitKey, LimitSpec, SortKey, SortSpec};
+pub use self::static_join::{JoinKind, StaticJoinSpec};
+pub use self::stream_join::{ExpirySpec, KeySide, StreamJoinKey, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
+pub use self::window_aggregate::{AggregatePhase, AggregateSpec, Window, WindowAggregateKey, WindowAggregateSpec};
+use crate::{ConnectorSpec, Expr, NamedExpr, Stateful, duration_text};
 
 /// A table to write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -105,23 +127,76 @@ pub enum OperatorSpec {
 }
 
 impl OperatorSpec {
-    /// Whether it holds rows until event time has passed them or their windows, or until all rows have come.
+    /// The operator's state. `None` if it keeps none. A static join's table is read again at every start.
     #[must_use]
-    pub fn waits_for_event_time(&self) -> bool {
+    pub fn stateful(&self) -> Option<&dyn Stateful> {
+        Some(match self {
+            OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial => spec,
+            OperatorSpec::GroupAggregate(spec) => spec,
+            OperatorSpec::StreamJoin(spec) => spec,
+            OperatorSpec::MultiJoin(spec) => spec.as_ref(),
+            OperatorSpec::Rank(spec) => spec,
+            OperatorSpec::Deduplicate(spec) => spec,
+            OperatorSpec::Over(spec) => spec,
+            OperatorSpec::Sort(spec) => spec,
+            OperatorSpec::Limit(spec) => spec,
+            OperatorSpec::Filter { .. }
+            | OperatorSpec::Project { .. }
+            | OperatorSpec::StaticJoin(_)
+            | OperatorSpec::LookupJoin(_)
+            | OperatorSpec::NotNull(_)
+            | OperatorSpec::Values(_)
+            | OperatorSpec::Expand(_)
+            | OperatorSpec::Unnest(_)
+            | OperatorSpec::Repeat(_)
+            | OperatorSpec::WindowAssign(_)
+            | OperatorSpec::WindowAggregate(_) => return None,
+        })
+    }
+
+    /// The zone of [`Stateful::zone`]. The first half of an aggregation, which keeps nothing across epochs,
+    /// has one too.
+    #[must_use]
+    pub fn zone(&self) -> Option<&str> {
         match self {
-            OperatorSpec::WindowAggregate(spec) => spec.phase != AggregatePhase::Partial,
-            OperatorSpec::GroupAggregate(spec) => spec.emission.is_some(),
-            OperatorSpec::StreamJoin(spec) => {
-                let at_once = [StreamJoinKind::Inner, StreamJoinKind::LeftSemi].contains(&spec.kind);
-                let expires = spec.left.expiry.is_some() || spec.right.expiry.is_some();
-                spec.versions.is_some() || (expires && !at_once)
-            }
-            OperatorSpec::Rank(spec) => spec.window.is_some(),
-            OperatorSpec::Deduplicate(spec) => spec.time.is_some(),
-            OperatorSpec::Over(spec) => spec.time.is_some(),
-            OperatorSpec::Sort(_) => true,
-            _ => false,
+            OperatorSpec::WindowAggregate(spec) => spec.zone.as_deref(),
+            other => other.stateful()?.zone(),
         }
+    }
+}
+
+/// Identifies what a part of a plan keeps: all that decides its content, and nothing else. A part of another
+/// version of the plan is the same if its key is. The expressions that feed an aggregate may change, for
+/// instance, and so may which columns leave a join.
+///
+/// Its serialized form belongs to the format of manifests. It is frozen: a fixture has each kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "the names are those of the specifications")]
+pub enum PartKey {
+    /// A source or a sink.
+    Table {
+        table: String,
+        connector: String,
+    },
+    WindowAggregate(WindowAggregateKey),
+    GroupAggregate(GroupAggregateKey),
+    StreamJoin(StreamJoinKey),
+    MultiJoin(MultiJoinKey),
+    Rank(RankKey),
+    Deduplicate(DeduplicateKey),
+    Over(OverKey),
+    Sort(SortKey),
+    Limit(LimitKey),
+}
+
+impl PartKey {
+    /// A short text that is the same for equal keys, and for others most likely another: a hash of the
+    /// serialized form.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        format!("{:016x}", hash_bytes(HASH_SEED, text.as_bytes()))
     }
 }
 
@@ -136,56 +211,6 @@ pub struct NotNullSpec {
     pub drop_rows: bool,
 }
 
-/// Join of the main input (probe) with a static table (build) that is read to its end first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StaticJoinSpec {
-    /// Kind.
-    pub kind: JoinKind,
-    /// Keys over the main input.
-    pub probe_keys: Vec<Expr>,
-    /// Keys over the static table, of the same types.
-    pub build_keys: Vec<Expr>,
-    /// Further condition over probe columns followed by build columns.
-    pub filter: Option<Expr>,
-    /// Columns of the main input.
-    pub probe_schema: SchemaRef,
-    /// Columns of the static table.
-    pub build_schema: SchemaRef,
-    /// Output columns as indexes into probe columns followed by build columns.
-    pub output: Vec<usize>,
-}
-
-/// Kinds of static join.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum JoinKind {
-    /// Matches only.
-    Inner,
-    /// Matches, and rows of the main input without one, with nulls.
-    Left,
-    /// Rows of the main input that have a match.
-    LeftSemi,
-    /// Rows of the main input that have no match.
-    LeftAnti,
-}
-
-/// Windows of event time, aligned to the Unix epoch plus `offset_ms`. All lengths are positive milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the lengths say it")]
-pub enum Window {
-    /// One window per row.
-    Tumble { size_ms: i64, offset_ms: i64 },
-    /// `size / slide` windows per row.
-    Hop { size_ms: i64, slide_ms: i64, offset_ms: i64 },
-    /// Windows that begin every `max`, each with one of length `step`, of `2 * step`, and so on up to `max`,
-    /// a multiple of `step`.
-    Cumulate { step_ms: i64, max_ms: i64, offset_ms: i64 },
-    /// For each value of the keys, rows that follow each other by `gap` at most. A window ends `gap` after
-    /// its last row.
-    Session { gap_ms: i64 },
-    /// One window over everything, which ends with the stream.
-    Global,
-}
-
 /// Window columns for rows that are not aggregated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowAssignSpec {
@@ -195,63 +220,6 @@ pub struct WindowAssignSpec {
     pub time: usize,
     /// Input columns to keep, before the three window columns.
     pub keep: Vec<usize>,
-}
-
-/// Aggregation by keys and window.
-///
-/// Input: any columns (`Complete`, `Partial`), or the output of `Partial` (`Final`). Output of `Partial`:
-/// `pane_start` (Timestamp ms) unless the window is global, keys, then the state columns of each aggregate in
-/// order. Output of `Complete` and `Final`: keys, then `window_start`, `window_end`, `window_time` unless the
-/// window is global, then one column per aggregate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WindowAggregateSpec {
-    /// Which half of a two-phase aggregation, or the whole.
-    pub phase: AggregatePhase,
-    /// Windows.
-    pub window: Window,
-    /// Event time over the input, of a timestamp type; `None` if the window is global. Not read by `Final`.
-    pub time: Option<Expr>,
-    /// Type of the window columns.
-    pub time_type: DataType,
-    /// Grouping keys over the input. `Final` takes them by position.
-    pub keys: Vec<NamedExpr>,
-    /// Aggregates over the input. `Final` takes their states by position.
-    pub aggregates: Vec<AggregateSpec>,
-    /// Columns of the rows before aggregation, over which keys and aggregates are typed.
-    pub input_schema: SchemaRef,
-    /// See [`Stateful::zone`](crate::Stateful::zone).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zone: Option<String>,
-}
-
-/// Half of a two-phase aggregation, or the whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AggregatePhase {
-    /// Rows in, results out.
-    Complete,
-    /// Rows in, states per pane out, before the shuffle.
-    Partial,
-    /// States per pane in, results out.
-    Final,
-}
-
-/// One aggregate function call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AggregateSpec {
-    /// Output column.
-    pub name: String,
-    /// Name in the function registry: `count`, `sum`, `min`, `max`, `avg`, `first_value`, `last_value`, ...
-    pub function: String,
-    /// Arguments.
-    pub args: Vec<Expr>,
-    /// `DISTINCT`.
-    pub distinct: bool,
-    /// `FILTER (WHERE ...)`.
-    pub filter: Option<Expr>,
-    /// Type of the result.
-    pub data_type: DataType,
-    /// Whether the result can be null.
-    pub nullable: bool,
 }
 
 impl fmt::Display for SinkSpec {
@@ -318,113 +286,20 @@ impl fmt::Display for OperatorSpec {
     }
 }
 
-impl fmt::Display for StaticJoinSpec {
+/// For people.
+impl fmt::Display for PartKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "static join {:?} on ", self.kind)?;
-        self.write_keys(f)
-    }
-}
-
-impl StaticJoinSpec {
-    /// The condition.
-    pub(crate) fn write_keys(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (probe, build)) in self.probe_keys.iter().zip(&self.build_keys).enumerate() {
-            write!(f, "{}{probe} = build {build}", if i == 0 { "" } else { " AND " })?;
+        match self {
+            PartKey::Table { table, connector } => write!(f, "{table} ({connector})"),
+            PartKey::WindowAggregate(key) => write!(f, "{key}"),
+            PartKey::GroupAggregate(key) => write!(f, "{key}"),
+            PartKey::StreamJoin(key) => write!(f, "{key}"),
+            PartKey::MultiJoin(key) => write!(f, "{key}"),
+            PartKey::Rank(key) => write!(f, "{key}"),
+            PartKey::Deduplicate(key) => write!(f, "{key}"),
+            PartKey::Over(key) => write!(f, "{key}"),
+            PartKey::Sort(key) => write!(f, "{key}"),
+            PartKey::Limit(key) => write!(f, "{key}"),
         }
-        if let Some(filter) = &self.filter {
-            write!(f, " where {filter}")?;
-        }
-        Ok(())
-    }
-}
-
-impl Window {
-    /// Writes lengths of time as given.
-    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, ms: &dyn Fn(i64) -> String) -> fmt::Result {
-        let offset_ms = match *self {
-            Window::Tumble { size_ms, offset_ms } => {
-                write!(f, "tumble {}", ms(size_ms))?;
-                offset_ms
-            }
-            Window::Hop { size_ms, slide_ms, offset_ms } => {
-                write!(f, "hop {} every {}", ms(size_ms), ms(slide_ms))?;
-                offset_ms
-            }
-            Window::Cumulate { step_ms, max_ms, offset_ms } => {
-                write!(f, "cumulate {} up to {}", ms(step_ms), ms(max_ms))?;
-                offset_ms
-            }
-            Window::Session { gap_ms } => return write!(f, "session with gap {}", ms(gap_ms)),
-            Window::Global => return f.write_str("global"),
-        };
-        if offset_ms == 0 { Ok(()) } else { write!(f, " offset {}", ms(offset_ms)) }
-    }
-}
-
-impl fmt::Display for Window {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, &|ms| format!("{ms} ms"))
-    }
-}
-
-impl AggregateSpec {
-    /// Whether the result is a list of values, or needs one.
-    pub(crate) fn keeps_all(&self) -> bool {
-        self.distinct || matches!(self.function.as_str(), "array_agg" | "string_agg")
-    }
-}
-
-impl Stateful for WindowAggregateSpec {
-    fn key(&self) -> PartKey {
-        PartKey::WindowAggregate {
-            window: self.window,
-            keys: KeyColumn::computed(&self.keys),
-            functions: KeyFunction::all(&self.aggregates),
-            zone: self.zone.clone(),
-        }
-    }
-
-    fn kept(&self) -> StateBound {
-        if self.window == Window::Global {
-            return StateBound::new("a row for each key, until the input ends", Growth::WithKeys);
-        }
-        let has_lists = self.aggregates.iter().any(|of| of.function == "array_agg");
-        let kept = if has_lists { "all values" } else { "the groups" };
-        StateBound::new(format!("{kept} of windows that have not ended"), Growth::Bounded)
-    }
-
-    fn zone(&self) -> Option<&str> {
-        self.zone.as_deref()
-    }
-}
-
-impl fmt::Display for WindowAggregateSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} aggregate, window {}", self.phase, self.window)?;
-        if let Some(time) = self.time.as_ref().filter(|_| self.phase != AggregatePhase::Final) {
-            write!(f, " over {time}")?;
-        }
-        in_zone(f, self.zone.as_deref())?;
-        f.write_str(", by ")?;
-        named(f, &self.keys)?;
-        f.write_str(": [")?;
-        for (i, aggregate) in self.aggregates.iter().enumerate() {
-            write!(f, "{}{aggregate}", if i == 0 { "" } else { ", " })?;
-        }
-        f.write_str("]")
-    }
-}
-
-impl fmt::Display for AggregateSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}({}", self.function, if self.distinct { "DISTINCT " } else { "" })?;
-        for (i, arg) in self.args.iter().enumerate() {
-            write!(f, "{}{arg}", if i == 0 { "" } else { ", " })?;
-        }
-        f.write_str(")")?;
-        if let Some(filter) = &self.filter {
-            write!(f, " FILTER (WHERE {filter})")?;
-        }
-        write!(f, " AS {}", self.name)
     }
 }

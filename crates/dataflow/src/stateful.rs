@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{AggregatePhase, OperatorSpec, PartKey, Plan, duration_text};
+use crate::{OperatorSpec, PartKey, Plan, duration_text};
 
 /// The specification of an operator that keeps state between batches, which belongs into every checkpoint.
 pub trait Stateful {
@@ -20,6 +20,11 @@ pub trait Stateful {
 
     /// Its time to live is that of a row. Otherwise it is that of a key with all that is kept of it.
     fn lives_by_row(&self) -> bool {
+        false
+    }
+
+    /// Whether it holds rows until event time has passed them or their windows, or until all rows have come.
+    fn waits_for_event_time(&self) -> bool {
         false
     }
 
@@ -71,45 +76,6 @@ impl dyn Stateful + '_ {
             return StateBound::new(format!("{kept}, or for {time} after the last change of their key"), growth);
         }
         StateBound::new(format!("{kept}, for {time} after its last change"), Growth::Bounded)
-    }
-}
-
-impl OperatorSpec {
-    /// The operator's state. `None` if it keeps none. A static join's table is read again at every start.
-    #[must_use]
-    pub fn stateful(&self) -> Option<&dyn Stateful> {
-        Some(match self {
-            OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial => spec,
-            OperatorSpec::GroupAggregate(spec) => spec,
-            OperatorSpec::StreamJoin(spec) => spec,
-            OperatorSpec::MultiJoin(spec) => spec.as_ref(),
-            OperatorSpec::Rank(spec) => spec,
-            OperatorSpec::Deduplicate(spec) => spec,
-            OperatorSpec::Over(spec) => spec,
-            OperatorSpec::Sort(spec) => spec,
-            OperatorSpec::Limit(spec) => spec,
-            OperatorSpec::Filter { .. }
-            | OperatorSpec::Project { .. }
-            | OperatorSpec::StaticJoin(_)
-            | OperatorSpec::LookupJoin(_)
-            | OperatorSpec::NotNull(_)
-            | OperatorSpec::Values(_)
-            | OperatorSpec::Expand(_)
-            | OperatorSpec::Unnest(_)
-            | OperatorSpec::Repeat(_)
-            | OperatorSpec::WindowAssign(_)
-            | OperatorSpec::WindowAggregate(_) => return None,
-        })
-    }
-
-    /// The zone of [`Stateful::zone`]. The first half of an aggregation, which keeps nothing across epochs,
-    /// has one too.
-    #[must_use]
-    pub fn zone(&self) -> Option<&str> {
-        match self {
-            OperatorSpec::WindowAggregate(spec) => spec.zone.as_deref(),
-            other => other.stateful()?.zone(),
-        }
     }
 }
 

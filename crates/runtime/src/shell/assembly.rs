@@ -221,13 +221,14 @@ impl Assembly {
     /// What observers see of a task.
     pub(crate) fn view(&self, id: TaskId) -> TaskView {
         let stage = self.plan.stage(id.stage);
+        let mut states = stage.operators.iter().filter_map(OperatorSpec::stateful);
         TaskView {
             id,
             stage_name: stage.name.clone(),
             is_source: stage.source.is_some(),
             is_sink: stage.sink.is_some(),
             restores: self.restore(stage, id).is_some_and(|restore| !restore.operators.is_empty()),
-            keeps_windows: stage.operators.iter().any(OperatorSpec::waits_for_event_time),
+            keeps_windows: states.any(|state| state.waits_for_event_time()),
             counters: Arc::new(TaskCounters::default()),
             inbox: self.wiring.inbox(id, Port::Main).map(|(inbox, _)| inbox),
         }

@@ -5,7 +5,8 @@ use std::fmt;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use crate::{AggregateSpec, Groups, Growth, KeyColumn, KeyFunction, NamedExpr, PartKey, StateBound, Stateful};
+use super::key::List;
+use crate::{AggregateSpec, Growth, KeyColumn, KeyFunction, NamedExpr, PartKey, StateBound, Stateful};
 
 /// Column after all others of an updating stream: how often the row counts, BIGINT NOT NULL. A row that is
 /// taken back comes again with the opposite number.
@@ -88,6 +89,30 @@ impl GroupAggregateSpec {
     }
 }
 
+/// What checkpoints know a [`GroupAggregateSpec`] by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of the specification")]
+pub struct GroupAggregateKey {
+    pub groups: Groups,
+    pub keys: Vec<KeyColumn>,
+    pub functions: Vec<KeyFunction>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+}
+
+/// What an aggregate without a window keeps of its groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Groups {
+    /// Of rows that stay.
+    Rows,
+    /// The same, for windows.
+    Windows,
+    /// Of rows that may be taken back: their values are kept.
+    UpdatedRows,
+}
+
 impl Stateful for GroupAggregateSpec {
     fn key(&self) -> PartKey {
         let groups = match (self.weight.is_some(), self.emission.is_some()) {
@@ -95,12 +120,12 @@ impl Stateful for GroupAggregateSpec {
             (false, true) => Groups::Windows,
             (false, false) => Groups::Rows,
         };
-        PartKey::GroupAggregate {
+        PartKey::GroupAggregate(GroupAggregateKey {
             groups,
             keys: KeyColumn::computed(&self.keys),
             functions: KeyFunction::all(&self.aggregates),
             zone: self.zone.clone(),
-        }
+        })
     }
 
     fn kept(&self) -> StateBound {
@@ -122,6 +147,10 @@ impl Stateful for GroupAggregateSpec {
 
     fn time_to_live_ms(&self) -> Option<i64> {
         self.time_to_live_ms
+    }
+
+    fn waits_for_event_time(&self) -> bool {
+        self.emission.is_some()
     }
 
     fn zone(&self) -> Option<&str> {
@@ -156,5 +185,17 @@ impl fmt::Display for GroupAggregateSpec {
         }
         crate::spec::in_zone(f, self.zone.as_deref())?;
         self.mini_batch_rows.map_or(Ok(()), |rows| write!(f, ", in batches of {rows} rows"))
+    }
+}
+
+impl fmt::Display for GroupAggregateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.groups {
+            Groups::UpdatedRows => "updating aggregate of an updating stream",
+            Groups::Windows => "updating aggregate of windows",
+            Groups::Rows => "updating aggregate",
+        })?;
+        write!(f, ", by [{}]: [{}]", List(&self.keys), List(&self.functions))?;
+        super::in_zone(f, self.zone.as_deref())
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
+use super::key::{List, in_order};
 use crate::{Growth, KeyColumn, PartKey, StateBound, Stateful, duration_text};
 
 /// Of rows that stay, the first one of each key. It stays, and the others are left out.
@@ -43,9 +44,20 @@ impl DeduplicateSpec {
     }
 }
 
+/// What checkpoints know a [`DeduplicateSpec`] by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of the specification")]
+pub struct DeduplicateKey {
+    pub columns: Vec<KeyColumn>,
+    pub keys: usize,
+    pub time: Option<usize>,
+}
+
 impl Stateful for DeduplicateSpec {
     fn key(&self) -> PartKey {
-        PartKey::Deduplicate { columns: KeyColumn::all(self.kept_columns()), keys: self.keys, time: self.time }
+        let columns = KeyColumn::all(self.kept_columns());
+        PartKey::Deduplicate(DeduplicateKey { columns, keys: self.keys, time: self.time })
     }
 
     /// Its time to live is that of a key after its first row, and is among the words.
@@ -59,6 +71,10 @@ impl Stateful for DeduplicateSpec {
             Some(_) => StateBound::new(format!("{keys}, and the rows that event time has not reached"), growth),
             None => StateBound::new(keys, growth),
         }
+    }
+
+    fn waits_for_event_time(&self) -> bool {
+        self.time.is_some()
     }
 
     fn remedy(&self) -> &'static str {
@@ -80,5 +96,11 @@ impl fmt::Display for DeduplicateSpec {
         }
         f.write_str("]")?;
         crate::spec::time_to_live(f, "keys", self.time_to_live_ms)
+    }
+}
+
+impl fmt::Display for DeduplicateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "deduplicate [{}], {} keys, {}", List(&self.columns), self.keys, in_order(self.time))
     }
 }

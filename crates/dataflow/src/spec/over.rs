@@ -5,6 +5,7 @@ use std::fmt;
 use arrow_schema::{Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
+use super::key::{List, in_order};
 use crate::{AggregateSpec, Growth, KeyColumn, KeyFunction, PartKey, StateBound, Stateful, duration_text};
 
 /// For each row, functions over it and rows before it in its partition.
@@ -95,15 +96,27 @@ impl fmt::Display for Frame {
     }
 }
 
+/// What checkpoints know an [`OverSpec`] by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of the specification")]
+pub struct OverKey {
+    pub frame: Frame,
+    pub time: Option<usize>,
+    pub columns: Vec<KeyColumn>,
+    pub keys: usize,
+    pub functions: Vec<KeyFunction>,
+}
+
 impl Stateful for OverSpec {
     fn key(&self) -> PartKey {
-        PartKey::Over {
+        PartKey::Over(OverKey {
             frame: self.frame,
             time: self.time,
             columns: KeyColumn::of_schema(&self.schema),
             keys: self.keys,
             functions: KeyFunction::all(&self.functions),
-        }
+        })
     }
 
     fn kept(&self) -> StateBound {
@@ -127,6 +140,10 @@ impl Stateful for OverSpec {
 
     fn time_to_live_ms(&self) -> Option<i64> {
         self.time_to_live_ms
+    }
+
+    fn waits_for_event_time(&self) -> bool {
+        self.time.is_some()
     }
 
     fn remedy(&self) -> &'static str {
@@ -155,5 +172,14 @@ impl fmt::Display for OverSpec {
         }
         f.write_str("]")?;
         crate::spec::time_to_live(f, "partitions", self.time_to_live_ms)
+    }
+}
+
+impl fmt::Display for OverKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("over ")?;
+        self.frame.write(f, &duration_text)?;
+        let (time, columns, functions) = (in_order(self.time), List(&self.columns), List(&self.functions));
+        write!(f, ", {time}, of [{columns}], {} keys: [{functions}]", self.keys)
     }
 }

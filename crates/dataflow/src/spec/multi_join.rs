@@ -7,9 +7,11 @@ use anabranch_model::StageId;
 use arrow_schema::Schema;
 use serde::{Deserialize, Serialize};
 
+use super::key::nulls;
+use super::stream_join::JOIN_REMEDY;
 use crate::{
-    Exchange, ExchangeKind, Expr, Growth, JOIN_REMEDY, JoinedAtOnce, KeyInput, KeySide, OperatorSpec, PartKey, Plan,
-    Port, Stage, StateBound, Stateful, StreamJoinSpec, StreamSideSpec, join_at_once,
+    Exchange, ExchangeKind, Expr, Growth, JoinedAtOnce, KeySide, OperatorSpec, PartKey, Plan, Port, Stage, StateBound,
+    Stateful, StreamJoinSpec, StreamSideSpec, join_at_once,
 };
 
 /// Join of several streams by the same keys, over all rows so far. It keeps the rows of its inputs, and no
@@ -107,14 +109,34 @@ impl MultiJoinSpec {
     }
 }
 
+/// What checkpoints know a [`MultiJoinSpec`] by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of the specification")]
+pub struct MultiJoinKey {
+    pub keys: usize,
+    pub inputs: Vec<KeyInput>,
+    pub nulls_equal: bool,
+}
+
+/// An input of a join of several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyInput {
+    /// Keys without a row of it appear.
+    pub outer: bool,
+    /// Its rows.
+    pub side: KeySide,
+}
+
 impl Stateful for MultiJoinSpec {
     fn key(&self) -> PartKey {
         let input = |of: &JoinInputSpec| KeyInput { outer: of.outer, side: KeySide::from(&of.side) };
-        PartKey::MultiJoin {
+        PartKey::MultiJoin(MultiJoinKey {
             keys: self.keys,
             inputs: self.inputs.iter().map(input).collect(),
             nulls_equal: self.nulls_equal,
-        }
+        })
     }
 
     fn kept(&self) -> StateBound {
@@ -259,5 +281,21 @@ impl Plan {
         let at_once = at_once.map(|id| StageId(id as u32)).collect();
         let JoinedAtOnce { stages, exchanges, .. } = join_at_once(&divided.stages, &divided.exchanges, &at_once);
         Divided { stages, exchanges, ..divided }.plan(self)
+    }
+}
+
+impl fmt::Display for MultiJoinKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "join by {} columns of ", self.keys)?;
+        for (i, input) in self.inputs.iter().enumerate() {
+            write!(f, "{}{input}", if i == 0 { "" } else { " and " })?;
+        }
+        f.write_str(nulls(self.nulls_equal))
+    }
+}
+
+impl fmt::Display for KeyInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.outer { "outer " } else { "" }, self.side)
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
+use super::key::List;
 use crate::{Growth, KeyColumn, PartKey, StateBound, Stateful, weight_field};
 
 /// The first rows of each partition, in an order, of all rows so far.
@@ -66,9 +67,25 @@ impl RankSpec {
     }
 }
 
+/// What checkpoints know a [`RankSpec`] by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of the specification")]
+pub struct RankKey {
+    pub limit: u64,
+    pub updating: bool,
+    pub columns: Vec<KeyColumn>,
+    pub keys: usize,
+    pub order: Vec<Ordering>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+}
+
 impl Stateful for RankSpec {
     fn key(&self) -> PartKey {
-        PartKey::Rank {
+        PartKey::Rank(RankKey {
             limit: self.limit,
             updating: self.updating,
             columns: KeyColumn::of_schema(&self.schema),
@@ -76,7 +93,7 @@ impl Stateful for RankSpec {
             order: self.order.clone(),
             window: self.window,
             zone: self.zone.clone(),
-        }
+        })
     }
 
     fn kept(&self) -> StateBound {
@@ -92,6 +109,10 @@ impl Stateful for RankSpec {
 
     fn time_to_live_ms(&self) -> Option<i64> {
         self.time_to_live_ms
+    }
+
+    fn waits_for_event_time(&self) -> bool {
+        self.window.is_some()
     }
 
     fn zone(&self) -> Option<&str> {
@@ -136,5 +157,23 @@ impl fmt::Display for RankSpec {
         f.write_str("]")?;
         crate::spec::in_zone(f, self.zone.as_deref())?;
         crate::spec::time_to_live(f, "partitions", self.time_to_live_ms)
+    }
+}
+
+impl fmt::Display for RankKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.updating { "updating " } else { "" };
+        write!(f, "first {} of {kind}[{}], {} keys, ", self.limit, List(&self.columns), self.keys)?;
+        for (i, of) in self.order.iter().enumerate() {
+            let name = match (of.descending, of.nulls_first) {
+                (false, false) => "ascending",
+                (false, true) => "ascending, NULL first",
+                (true, false) => "descending, NULL last",
+                (true, true) => "descending",
+            };
+            write!(f, "{}{name}", if i == 0 { "" } else { "; " })?;
+        }
+        self.window.map_or(Ok(()), |key| write!(f, ", windows by key {key}"))?;
+        super::in_zone(f, self.zone.as_deref())
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow_schema::{Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use crate::{Expr, Growth, KeySide, PartKey, StateBound, Stateful, weight_field};
+use super::key::{List, nulls};
+use crate::{Expr, Growth, KeyColumn, PartKey, StateBound, Stateful, weight_field};
 
 /// Join of two streams by equal keys, over all rows so far.
 ///
@@ -148,14 +149,50 @@ impl StreamJoinSpec {
 }
 
 /// What users can do about the state of a join that grows.
-pub(crate) const JOIN_REMEDY: &str = "SET 'table.exec.state.ttl', bound how far event times are apart (a.ts BETWEEN \
+pub(super) const JOIN_REMEDY: &str = "SET 'table.exec.state.ttl', bound how far event times are apart (a.ts BETWEEN \
     b.ts - INTERVAL '1' HOUR AND b.ts), join the same windows, or join versions FOR SYSTEM_TIME AS OF";
+
+/// What checkpoints know a [`StreamJoinSpec`] by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of the specification")]
+pub struct StreamJoinKey {
+    pub join: StreamJoinKind,
+    pub keys: usize,
+    pub left: KeySide,
+    pub right: KeySide,
+    pub nulls_equal: bool,
+    /// The column of the right side from whose time on its rows are valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<usize>,
+    /// Only where rows have the numbers of their matches, which depend on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<Expr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+}
+
+/// A side of a join.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeySide {
+    /// Its rows may be taken back.
+    pub updating: bool,
+    /// Its columns.
+    pub columns: Vec<KeyColumn>,
+}
+
+impl From<&StreamSideSpec> for KeySide {
+    fn from(side: &StreamSideSpec) -> KeySide {
+        KeySide { updating: side.updating, columns: KeyColumn::of_schema(&side.schema) }
+    }
+}
 
 impl Stateful for StreamJoinSpec {
     fn key(&self) -> PartKey {
         // Rows have the numbers of the matches that satisfy the condition.
         let counts = self.kind != StreamJoinKind::Inner && self.versions.is_none();
-        PartKey::StreamJoin {
+        PartKey::StreamJoin(StreamJoinKey {
             join: self.kind,
             keys: self.keys,
             left: KeySide::from(&self.left),
@@ -164,7 +201,7 @@ impl Stateful for StreamJoinSpec {
             versions: self.versions,
             filter: self.filter.clone().filter(|_| counts),
             zone: self.zone.clone(),
-        }
+        })
     }
 
     fn kept(&self) -> StateBound {
@@ -192,6 +229,12 @@ impl Stateful for StreamJoinSpec {
 
     fn zone(&self) -> Option<&str> {
         self.zone.as_deref()
+    }
+
+    fn waits_for_event_time(&self) -> bool {
+        let at_once = [StreamJoinKind::Inner, StreamJoinKind::LeftSemi].contains(&self.kind);
+        let expires = self.left.expiry.is_some() || self.right.expiry.is_some();
+        self.versions.is_some() || (expires && !at_once)
     }
 
     fn remedy(&self) -> &'static str {
@@ -231,5 +274,21 @@ impl fmt::Display for StreamJoinSpec {
             write!(f, "{}#{column} {name}", if i == 0 { "" } else { ", " })?;
         }
         f.write_str("]")
+    }
+}
+
+impl fmt::Display for StreamJoinKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StreamJoinKey { join, keys, left, right, nulls_equal, versions, filter, zone } = self;
+        write!(f, "join {join:?} by {keys} columns of {left} and {right}{}", nulls(*nulls_equal))?;
+        versions.map_or(Ok(()), |time| write!(f, ", versions by #{time}"))?;
+        filter.as_ref().map_or(Ok(()), |filter| write!(f, ", where {filter}"))?;
+        super::in_zone(f, zone.as_deref())
+    }
+}
+
+impl fmt::Display for KeySide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", if self.updating { "updating " } else { "" }, List(&self.columns))
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
+use super::key::List;
 use crate::{Growth, KeyColumn, Ordering, PartKey, StateBound, Stateful};
 
 /// Rows in the order of event time, or all rows in an order. A single task has them.
@@ -31,9 +32,26 @@ pub struct LimitSpec {
     pub fetch: u64,
 }
 
+/// What checkpoints know a [`SortSpec`] by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of the specification")]
+pub struct SortKey {
+    pub time: Option<usize>,
+    pub columns: Vec<KeyColumn>,
+}
+
+/// What checkpoints know a [`LimitSpec`] by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of the specification")]
+pub struct LimitKey {
+    pub skip: u64,
+}
+
 impl Stateful for SortSpec {
     fn key(&self) -> PartKey {
-        PartKey::Sort { time: self.time, columns: KeyColumn::of_schema(&self.schema) }
+        PartKey::Sort(SortKey { time: self.time, columns: KeyColumn::of_schema(&self.schema) })
     }
 
     fn kept(&self) -> StateBound {
@@ -43,6 +61,10 @@ impl Stateful for SortSpec {
         }
     }
 
+    fn waits_for_event_time(&self) -> bool {
+        true
+    }
+
     fn remedy(&self) -> &'static str {
         "add LIMIT for the first rows"
     }
@@ -50,7 +72,7 @@ impl Stateful for SortSpec {
 
 impl Stateful for LimitSpec {
     fn key(&self) -> PartKey {
-        PartKey::Limit { skip: self.skip }
+        PartKey::Limit(LimitKey { skip: self.skip })
     }
 
     fn kept(&self) -> StateBound {
@@ -73,5 +95,19 @@ impl fmt::Display for LimitSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the first {} rows", self.fetch)?;
         if self.skip > 0 { write!(f, " after {}", self.skip) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for SortKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sort ")?;
+        self.time.map_or(Ok(()), |time| write!(f, "by event time {time} "))?;
+        write!(f, "of [{}]", List(&self.columns))
+    }
+}
+
+impl fmt::Display for LimitKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "first rows after {}", self.skip)
     }
 }
