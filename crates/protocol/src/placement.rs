@@ -137,6 +137,8 @@ pub fn place<'a>(
 mod tests {
     use std::sync::Arc;
 
+    use anabranch_model::Rng;
+
     use super::*;
     use crate::membership::WorkerId;
 
@@ -177,6 +179,58 @@ mod tests {
         assert_eq!(workers(&placed, 2), [0]);
         let reversed = place(members.iter().rev(), &stages, &Former::default(), &ALONE);
         assert_eq!(reversed.as_ref(), Ok(&placed), "the order of the workers does not matter");
+    }
+
+    /// Workers of which some are nearly full, a job, and where its tasks were.
+    fn drawn(rng: &mut Rng) -> (Vec<Member>, [Stage; 3], Former, BTreeMap<Process, u32>) {
+        let labels = |worker| if worker == 0 { &["near"][..] } else { &[] };
+        let count = 1 + rng.below(4) as u32;
+        let members = (0..count).map(|worker| member(worker, 1 + rng.below(3) as u32, labels(worker))).collect();
+        let others = (0..count).map(|worker| (process(worker), rng.below(5) as u32)).collect();
+        let label = (rng.below(4) == 0).then_some("near");
+        let stages = [0, 1, 2].map(|id| stage(id, 1 + rng.below(3) as u32, label.filter(|_| id == 2)));
+        let mut former = Former::default();
+        if rng.below(2) == 0 {
+            let tasks = stages.iter().flat_map(|stage| (0..stage.parallelism).map(|index| task(stage.id.0, index)));
+            former.tasks = tasks.map(|task| (task, process(rng.below(5) as u32))).collect();
+        }
+        (members, stages, former, others)
+    }
+
+    #[test]
+    fn every_task_has_a_slot_and_its_label_and_no_worker_has_more_room_than_one_that_got_tasks() {
+        let (mut placements, mut spread) = (0, 0);
+        for seed in 0..2_000 {
+            let (members, stages, former, others) = drawn(&mut Rng::new(seed));
+            let Ok(placed) = place(&members, &stages, &former, &others) else { continue };
+            placements += 1;
+            let here = |member: &Member, id: StageId| {
+                let is_here = |(task, at): &(&TaskId, &Process)| task.stage == id && **at == member.process;
+                placed.iter().filter(is_here).count() as u32
+            };
+            for Stage { id, parallelism, label } in &stages {
+                let counts = members.iter().map(|member| (member, here(member, *id)));
+                assert_eq!(counts.clone().map(|(_, tasks)| tasks).sum::<u32>(), *parallelism, "seed {seed}");
+                for (member, tasks) in counts.filter(|(_, tasks)| *tasks > 0) {
+                    let fits = label.as_ref().is_none_or(|label| member.labels.contains(label));
+                    assert!(fits && tasks <= member.slots, "seed {seed}: {member:?} does not suit {placed:?}");
+                }
+            }
+            let free = |member: &&Member| others[&member.process] < member.slots;
+            if !former.tasks.is_empty() || stages[2].label.is_some() || !members.iter().any(|member| free(&member)) {
+                continue;
+            }
+            spread += 1;
+            let slots = |member: &Member| stages.iter().map(|stage| here(member, stage.id)).max().unwrap_or(0);
+            let taken = |member: &Member| others[&member.process] + slots(member);
+            for full in members.iter().filter(|member| slots(member) > 0) {
+                for empty in members.iter().filter(|member| slots(member) < member.slots) {
+                    let fair = taken(full) * empty.slots <= (taken(empty) + 1) * full.slots;
+                    assert!(fair, "seed {seed}: {empty:?} had more room than {full:?}: {placed:?}");
+                }
+            }
+        }
+        assert!(placements > 1_000 && spread > 200, "{placements} placements, {spread} of them spread");
     }
 
     #[test]
